@@ -1,0 +1,1 @@
+//! A bounded reader over borrowed bytes.

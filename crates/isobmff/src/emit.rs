@@ -1,0 +1,1 @@
+//! Writing boxes with sizes known beforehand.

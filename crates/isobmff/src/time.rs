@@ -1,0 +1,132 @@
+//! Time carries its timescale: ticks of different scales never meet by accident.
+
+use std::{cmp::Ordering, fmt, num::NonZeroU32};
+
+/// Ticks per second of a movie or a track (ISO/IEC 14496-12 §8.2.2, §8.4.2). Never zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Timescale(NonZeroU32);
+
+impl Timescale {
+    /// Milliseconds.
+    pub const MILLIS: Self = Self(NonZeroU32::new(1000).unwrap());
+    /// The clock of MPEG-2 systems, 90 kHz (ISO/IEC 13818-1 §2.4.3.7).
+    pub const MPEG: Self = Self(NonZeroU32::new(90_000).unwrap());
+
+    /// `None` for zero, which the standard forbids and files contain.
+    #[must_use]
+    pub const fn new(ticks_per_second: u32) -> Option<Self> {
+        match NonZeroU32::new(ticks_per_second) {
+            Some(n) => Some(Self(n)),
+            None => None,
+        }
+    }
+
+    /// Ticks per second.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// A point in time or a duration: `ticks` of a [`Timescale`]. Compared by value, so 1/2 s equals 500/1000 s.
+#[derive(Clone, Copy)]
+pub struct Time {
+    /// Ticks, may be negative.
+    pub ticks: i64,
+    /// What a tick is worth.
+    pub scale: Timescale,
+}
+
+/// Which way a conversion rounds where the target scale cannot say it exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Round {
+    /// Towards minus infinity.
+    Down,
+    /// Towards plus infinity.
+    Up,
+    /// To the nearest, halves up.
+    Nearest,
+}
+
+impl Time {
+    /// `ticks` of `scale`.
+    #[must_use]
+    pub const fn new(ticks: i64, scale: Timescale) -> Self {
+        Self { ticks, scale }
+    }
+
+    /// The same time in ticks of `scale`, rounded as told; saturates at the ends of `i64`.
+    #[must_use]
+    pub fn in_scale(self, scale: Timescale, round: Round) -> i64 {
+        let from = i128::from(self.scale.get());
+        let scaled = i128::from(self.ticks) * i128::from(scale.get());
+        let ticks = match round {
+            Round::Down => scaled.div_euclid(from),
+            Round::Up => -(-scaled).div_euclid(from),
+            Round::Nearest => (2 * scaled + from).div_euclid(2 * from),
+        };
+        i64::try_from(ticks).unwrap_or(if ticks < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// Seconds, for display and logs only.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+    pub fn seconds(self) -> f64 {
+        self.ticks as f64 / f64::from(self.scale.get())
+    }
+}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let left = i128::from(self.ticks) * i128::from(other.scale.get());
+        let right = i128::from(other.ticks) * i128::from(self.scale.get());
+        left.cmp(&right)
+    }
+}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Time {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Time {}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.ticks, self.scale.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scale(n: u32) -> Timescale {
+        Timescale::new(n).unwrap()
+    }
+
+    #[test]
+    fn compares_by_value_across_scales() {
+        assert_eq!(Time::new(1, scale(2)), Time::new(500, scale(1000)));
+        assert!(Time::new(1001, scale(30_000)) > Time::new(33, scale(1000)));
+        assert!(Time::new(i64::MAX, scale(1)) > Time::new(i64::MAX, scale(u32::MAX)));
+    }
+
+    #[test]
+    fn rounds_as_told_on_both_sides_of_zero() {
+        let t = |ticks| Time::new(ticks, scale(3));
+        assert_eq!(t(1).in_scale(scale(10), Round::Down), 3);
+        assert_eq!(t(1).in_scale(scale(10), Round::Up), 4);
+        assert_eq!(t(-1).in_scale(scale(10), Round::Down), -4);
+        assert_eq!(t(-1).in_scale(scale(10), Round::Up), -3);
+        assert_eq!(t(1).in_scale(scale(6), Round::Nearest), 2);
+        assert_eq!(Time::new(i64::MAX, scale(1)).in_scale(scale(2), Round::Down), i64::MAX);
+    }
+}
