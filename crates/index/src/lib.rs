@@ -1,1 +1,29 @@
-//! placeholder
+//! Where every sample of a title lies and where its segments begin. Holds no media bytes, does no I/O.
+//!
+//! ```text
+//! bytes of moov, sidx, mfra ──► locate ──► MediaIndex (one object) ──► Title (several objects, one grid)
+//! ```
+//!
+//! - [`locate`]: says which bytes to read next until an object's index is complete
+//! - [`media`]: [`MediaIndex`], the packed index of one object, and its tracks
+//! - [`column`]: packed columns of numbers with O(log n) search
+//! - [`samples`]: the sample table of a track: columns for timing, size, position, sync
+//! - [`fragments`]: tracks whose samples are known only fragment by fragment
+//! - [`presentation`]: edit lists: which samples play, and when
+//! - [`grid`]: where segments begin, the same for all protocols and renditions
+//! - [`title`]: several objects as one presentation
+
+pub mod column;
+pub mod error;
+pub mod fragments;
+pub mod grid;
+pub mod locate;
+pub mod media;
+pub mod presentation;
+pub mod samples;
+pub mod title;
+
+pub use error::IndexError;
+pub use media::{MediaIndex, Track};
+pub use samples::Sample;
+pub use title::Title;

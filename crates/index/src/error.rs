@@ -1,0 +1,118 @@
+//! Why an object has no index, or a title no tracks.
+
+use latemux_isobmff::FourCc;
+
+/// An object or title that cannot be served. [`IndexError::reason`] is the stable word for logs and answers.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// Not an ISO base media file.
+    #[error("not an MP4 file: {0}")]
+    NotMp4(String),
+    /// The file ends before what its boxes promise.
+    #[error("truncated: {0}")]
+    Truncated(String),
+    /// A box that cannot be read, or contradicts another.
+    #[error("{0}")]
+    Malformed(String),
+    /// Malformed at a box.
+    #[error(transparent)]
+    Box(#[from] latemux_isobmff::Error),
+    /// The index alone would pass a limit.
+    #[error("{what} of {value} bytes is more than the limit of {limit}")]
+    TooLarge {
+        /// Which part.
+        what: &'static str,
+        /// Its size in bytes.
+        value: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// All tracks are left out; the first one's reason.
+    #[error("no track can be served: {0}")]
+    NoTracks(TrackProblem),
+    /// Nothing to serve in it: no tracks at all.
+    #[error("no media in it")]
+    NoMedia,
+}
+
+impl IndexError {
+    /// A stable word for logs, metrics and answers.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotMp4(_) => "not_mp4",
+            Self::Truncated(_) => "truncated",
+            Self::Malformed(_) | Self::Box(_) => "malformed",
+            Self::TooLarge { .. } => "index_too_large",
+            Self::NoTracks(problem) => problem.reason(),
+            Self::NoMedia => "no_media",
+        }
+    }
+}
+
+/// Why one track of an object is left out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrackProblem {
+    /// Encrypted at the source.
+    #[error("track {track} is encrypted ({scheme})")]
+    Encrypted {
+        /// Track ID.
+        track: u32,
+        /// Protection scheme.
+        scheme: FourCc,
+    },
+    /// No protocol here carries it.
+    #[error("track {track} is coded in {format}, which no protocol here carries")]
+    UnsupportedCodec {
+        /// Track ID.
+        track: u32,
+        /// Coding name or handler.
+        format: FourCc,
+    },
+    /// No samples, or none that the edit list plays.
+    #[error("track {track} has no samples")]
+    Empty {
+        /// Track ID.
+        track: u32,
+    },
+    /// Video without a sync sample to start at.
+    #[error("track {track} has no sync sample")]
+    NoSyncSample {
+        /// Track ID.
+        track: u32,
+    },
+    /// Tables that contradict each other, or lie.
+    #[error("track {track}: {what}")]
+    Malformed {
+        /// Track ID, 0 where it could not be read.
+        track: u32,
+        /// What is wrong.
+        what: String,
+    },
+    /// Valid, but not something this origin serves (several sample entries in use, media in another file, an
+    /// edit list with several parts or speeds).
+    #[error("track {track}: {what} is not supported")]
+    Unsupported {
+        /// Track ID.
+        track: u32,
+        /// What.
+        what: &'static str,
+    },
+}
+
+impl TrackProblem {
+    /// A stable word for logs, metrics and answers.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Encrypted { .. } => "encrypted_source",
+            Self::UnsupportedCodec { .. } => "unsupported_codec",
+            Self::Empty { .. } => "empty_track",
+            Self::NoSyncSample { .. } => "no_sync_sample",
+            Self::Malformed { .. } => "malformed",
+            Self::Unsupported { .. } => "unsupported_structure",
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The index of one object.
+
+use crate::{
+    error::TrackProblem, fragments::FragmentTable, presentation::Presentation, samples::SampleTable,
+};
+use latemux_isobmff::{
+    FourCc, Timescale,
+    boxes::{mdhd::Language, stsd::SampleEntry},
+    codec::Codec,
+};
+
+/// Everything about one object but its media bytes.
+#[derive(Debug, Clone)]
+pub struct MediaIndex {
+    /// Size of the object in bytes.
+    pub object_size: u64,
+    /// A digest of the index bytes (`moov`, `sidx`, `mfra`), the object's first 64 KiB and its size: equal for equal
+    /// objects wherever they are stored. ETags are made from it.
+    pub fingerprint: u128,
+    /// Tracks that can be served, in file order.
+    pub tracks: Vec<Track>,
+    /// Tracks that are left out, and why.
+    pub left_out: Vec<TrackProblem>,
+    /// How the index was found.
+    pub source: IndexSource,
+    /// Bytes of `moov` (and `sidx`, `mfra`) the index was made from.
+    pub source_bytes: u64,
+}
+
+/// How an object's index was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexSource {
+    /// Sample tables of `moov`.
+    SampleTables,
+    /// One or several `sidx`.
+    SegmentIndex,
+    /// `mfra`.
+    RandomAccess,
+    /// Every `moof` was read, because neither is there (or says nothing of some track).
+    Scan,
+}
+
+/// One track of an object.
+#[derive(Debug, Clone)]
+pub struct Track {
+    /// `track_ID`.
+    pub id: u32,
+    /// Video, audio or text.
+    pub kind: TrackKind,
+    /// Handler type.
+    pub handler: FourCc,
+    /// Enabled in `tkhd`: the default among its alternatives.
+    pub enabled: bool,
+    /// Scale of all its times.
+    pub timescale: Timescale,
+    /// Language.
+    pub language: Language,
+    /// The sample entry all its samples use, untouched.
+    pub sample_entry: SampleEntry,
+    /// What it says.
+    pub codec: Codec,
+    /// Display size of `tkhd`, 16.16.
+    pub display_size: (u32, u32),
+    /// Edit list, resolved.
+    pub presentation: Presentation,
+    /// First presentation time, clamped to ≥ 0, in track ticks.
+    pub start: i64,
+    /// End of the last sample's presentation, in track ticks.
+    pub end: i64,
+    /// Where its samples are.
+    pub samples: Samples,
+    /// Bits per second, media bytes over duration; of a fragment table: what the file declares (`btrt`, ES
+    /// descriptor) where fragments are shared with other tracks, else from the fragments' sizes.
+    pub average_bitrate: u64,
+}
+
+/// Video, audio or text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TrackKind {
+    /// `vide`
+    Video,
+    /// `soun`
+    Audio,
+    /// `text`, `subt`
+    Text,
+}
+
+/// Where a track's samples are.
+#[derive(Debug, Clone)]
+pub enum Samples {
+    /// Every sample is known.
+    Table(SampleTable),
+    /// Fragments are known, samples once their `moof` has been read.
+    Fragments(FragmentTable),
+}
+
+impl MediaIndex {
+    /// Bytes of memory the index holds.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        todo!()
+    }
+}
