@@ -1,0 +1,4 @@
+//! Manifests as text, from the index alone.
+
+pub mod dash;
+pub mod hls;

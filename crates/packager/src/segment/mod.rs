@@ -1,0 +1,4 @@
+//! Segments: inline bytes and source ranges.
+
+pub mod cmaf;
+pub mod ts;
