@@ -221,7 +221,7 @@ fn source_parts(tracks: &[Owned], due: &[Due]) -> Vec<Part> {
             let end = sample.offset.saturating_add(u64::from(sample.size));
             match ranges.last_mut() {
                 Some(last) if last.object == object && last.range.end == sample.offset => {
-                    last.range.end = end
+                    last.range.end = end;
                 }
                 _ => ranges.push(SourceRange { object, range: sample.offset..end }),
             }
