@@ -15,6 +15,9 @@ pub(super) struct Pes {
     raw: Vec<u8>,
 }
 
+/// A stream in a PMT: its `stream_type`, PID and descriptors.
+pub(super) type Listed = (u8, u16, Vec<u8>);
+
 /// A whole stream, demultiplexed.
 #[derive(Debug, Default)]
 pub(super) struct Demuxed {
@@ -27,8 +30,8 @@ pub(super) struct Demuxed {
     /// Clock later than a time stamp that follows it.
     pub(super) late: usize,
     pub(super) pat: usize,
-    /// `(stream_type, pid)` of each PMT, with its PCR PID.
-    pub(super) pmt: Vec<(u16, Vec<(u8, u16, Vec<u8>)>)>,
+    /// Streams of each PMT, with its PCR PID.
+    pub(super) pmt: Vec<(u16, Vec<Listed>)>,
 }
 
 impl Demuxed {
@@ -157,7 +160,7 @@ fn stamp(b: &[u8]) -> u64 {
     (u64::from(b[0] >> 1 & 7) << 30) | (part(b[1], b[2]) << 15) | part(b[3], b[4])
 }
 
-fn pmt(section: &[u8]) -> (u16, Vec<(u8, u16, Vec<u8>)>) {
+fn pmt(section: &[u8]) -> (u16, Vec<Listed>) {
     assert_eq!(section[0], 2);
     let len = usize::from(u16::from_be_bytes([section[1] & 0x0F, section[2]]));
     let body = &section[3..3 + len - 4];
