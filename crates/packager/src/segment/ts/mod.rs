@@ -41,7 +41,7 @@ mod tests;
 
 use crate::{
     PackError,
-    plan::{Part, SourceRange, Transform},
+    plan::{Part, Transform},
 };
 use bytes::{Bytes, BytesMut};
 use latemux_index::{Sample, Track};
@@ -214,20 +214,15 @@ fn unit_samples<'a>(tracks: &'a [Owned], due: &Due) -> &'a [Sample] {
 
 /// The source bytes of units in order, neighbours joined.
 fn source_parts(tracks: &[Owned], due: &[Due]) -> Vec<Part> {
-    let mut ranges: Vec<SourceRange> = Vec::new();
+    let mut parts = Vec::new();
     for due in due {
         let object = tracks.get(due.lane).map_or(0, |track| track.object);
-        for sample in unit_samples(tracks, due).iter().filter(|sample| sample.size > 0) {
+        for sample in unit_samples(tracks, due) {
             let end = sample.offset.saturating_add(u64::from(sample.size));
-            match ranges.last_mut() {
-                Some(last) if last.object == object && last.range.end == sample.offset => {
-                    last.range.end = end;
-                }
-                _ => ranges.push(SourceRange { object, range: sample.offset..end }),
-            }
+            Part::push_source(&mut parts, object, sample.offset..end);
         }
     }
-    ranges.into_iter().map(Part::Source).collect()
+    parts
 }
 
 impl TsMedia {
