@@ -20,6 +20,7 @@ pub mod grid;
 pub mod locate;
 pub mod media;
 pub mod presentation;
+mod rice;
 pub mod samples;
 pub mod title;
 
