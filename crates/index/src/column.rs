@@ -82,7 +82,9 @@ impl Column {
         let index = index.min(self.len);
         let left = self.len - index;
         let state = match &self.form {
-            Form::Constant(value) => Reading::Run { value: *value, count: left, next: [].iter(), len: self.len },
+            Form::Constant(value) => {
+                Reading::Run { value: *value, count: left, next: [].iter(), len: self.len }
+            }
             Form::Runs(runs) => {
                 let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
                 let mut next = runs.get(at..).unwrap_or_default().iter();
@@ -91,7 +93,8 @@ impl Column {
                 Reading::Run { value, count: end - index, next, len: self.len }
             }
             Form::Packed { directory, stream, .. } => {
-                let start = directory.get((index / STRIDE) as usize).map_or(stream.len(), |e| e.byte as usize);
+                let start =
+                    directory.get((index / STRIDE) as usize).map_or(stream.len(), |e| e.byte as usize);
                 let mut blocks = BlockReader::new(stream, start);
                 for _ in 0..index % STRIDE {
                     blocks.next_value();
@@ -110,8 +113,7 @@ impl Column {
             Form::Constant(value) => u64::from(*value) * u64::from(index),
             Form::Runs(runs) => {
                 let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
-                runs.get(at)
-                    .map_or(0, |run| run.before + u64::from(run.value) * u64::from(index - run.start))
+                runs.get(at).map_or(0, |run| run.before + u64::from(run.value) * u64::from(index - run.start))
             }
             Form::Packed { total, .. } if index == self.len => *total,
             Form::Packed { directory, .. } => {
@@ -373,11 +375,7 @@ impl Packer {
 
     fn finish(mut self, total: u64) -> Form {
         self.flush();
-        Form::Packed {
-            directory: self.directory.into_boxed_slice(),
-            stream: self.stream.finish(),
-            total,
-        }
+        Form::Packed { directory: self.directory.into_boxed_slice(), stream: self.stream.finish(), total }
     }
 }
 

@@ -19,6 +19,7 @@ pub mod fragments;
 pub mod grid;
 pub mod locate;
 pub mod media;
+mod positions;
 pub mod presentation;
 mod rice;
 pub mod samples;
