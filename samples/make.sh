@@ -47,19 +47,19 @@ audio() { # LANGUAGE HZ
     -movflags +faststart "$out/harbour/audio-$1.mp4"
 }
 video 360 640 high 150k 300k
-video 240 426 main 80k 160k
+video 234 416 main 80k 160k
 video 180 320 baseline 44k 88k
 audio eng 440
 audio fra 660
 
 # lighthouse.mp4: audio and video interleaved in one file, the moov at its end.
 mapfile -t v < <(avc high 80k 160k); mapfile -t a < <(aac 40k)
-"${ff[@]}" -f lavfi -i "$(picture smptehdbars lighthouse 426 240 24)" -f lavfi -i "$(tone 520 24)" \
+"${ff[@]}" -f lavfi -i "$(picture smptehdbars lighthouse 416 234 24)" -f lavfi -i "$(tone 520 24)" \
   -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng "$out/lighthouse.mp4"
 
 # ferry.mp4: one fragmented file (CMAF-like), a fragment at each sync sample, found by one sidx per track.
 mapfile -t v < <(avc main 90k 180k)
-"${ff[@]}" -f lavfi -i "$(picture testsrc2 ferry 426 240 24)" -f lavfi -i "$(tone 350 24)" \
+"${ff[@]}" -f lavfi -i "$(picture testsrc2 ferry 416 234 24)" -f lavfi -i "$(tone 350 24)" \
   -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng \
   -movflags +frag_keyframe+empty_moov+default_base_moof+global_sidx "$out/ferry.mp4"
 
