@@ -105,7 +105,7 @@ fn hevc_with_everything() {
     // Four sets of reference pictures: two and one; from it, of four possible, three kept, one of them for later
     // sets only, one struck out; from that, all four; none.
     bits += &(ue(4) + &ues(&[2, 1]) + &(ue(0) + "1 ").repeat(3));
-    bits += &("1 0 ".to_owned() + &ue(0) + "1 01 00 1 ");
+    bits += &("1 0 ".to_owned() + &ue(0) + "1 01 1 00 ");
     bits += &("1 1 ".to_owned() + &ue(3) + "1 1 1 1 ");
     bits += &("0 ".to_owned() + &ues(&[0, 0]));
     // Two long-term pictures; motion vectors over time, smoothing.
@@ -133,7 +133,7 @@ fn hevc_counts_are_bounded() {
 
 /// A temporal unit's delimiter with an extension, then a sequence header, without its size.
 fn av1_obus(header: &str) -> Vec<u8> {
-    [vec![0b0001_0110, 0, 0, 0b0000_1000], packed(header)].concat()
+    [vec![0b0001_0110, 0b0010_1001, 0, 0b0000_1000], packed(header)].concat()
 }
 
 #[test]
