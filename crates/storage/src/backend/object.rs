@@ -10,7 +10,6 @@ use super::http::Retries;
 use super::http::client::{Client, Failure};
 use super::http::fetch::{Ask, Fetch, Requests};
 use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
-use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use http::StatusCode;
 use object_store::client::{
@@ -242,7 +241,7 @@ impl Bucket {
     /// # Errors
     /// As the service answers.
     #[cfg(any(test, feature = "testing"))]
-    pub async fn put(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+    pub async fn put(&self, key: &Key, bytes: bytes::Bytes) -> Result<(), StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutOptions::default();
         self.service.objects.put_opts(&path, bytes.into(), options).await.map_err(|e| error(key, &e))?;
@@ -279,3 +278,7 @@ impl Storage for Bucket {
         self.name.clone()
     }
 }
+
+#[cfg(test)]
+#[path = "object_tests.rs"]
+mod tests;

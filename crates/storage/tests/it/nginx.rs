@@ -8,7 +8,7 @@ use latemux_storage::conformance::{self, Fixture};
 use latemux_storage::{Key, Options, Storage, open};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 struct Nginx {
@@ -61,7 +61,7 @@ fn start(nginx: &Path, dir: &Path, tls: bool, server: &str) -> (Process, String)
         );
         fs::write(dir.join("nginx.conf"), config).unwrap();
         let mut command = Command::new(nginx);
-        command.arg("-p").arg(dir).arg("-c").arg(dir.join("nginx.conf")).arg("-e").arg(dir.join("error.log"));
+        command.arg("-p").arg(dir).arg("-c").arg(dir.join("nginx.conf")).stderr(Stdio::null());
         command
     });
     let address = format!("{}://127.0.0.1:{}/vod/", if tls { "https" } else { "http" }, process.port);

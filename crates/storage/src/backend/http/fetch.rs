@@ -143,6 +143,8 @@ impl Fetch {
                 if leads_to_folder(to, address.path()) {
                     return Err(StorageError::NotFound(key.to_string()).into());
                 }
+                // A query may hold a signature.
+                let to = to.split('?').next().unwrap_or_default();
                 tracing::warn!(%key, status = %head.status, to, "redirects are not followed: name the place itself");
                 Err(refusal)
             }
