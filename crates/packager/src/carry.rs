@@ -3,7 +3,7 @@
 //!
 //! | | DASH | HLS CMAF | HLS TS | why |
 //! |---|---|---|---|---|
-//! | AVC | ✓ | ✓ | 4-byte NAL lengths | shorter lengths change size as start codes: CMAF repeats them untouched |
+//! | AVC | ✓ | ✓ | ✓ | with NAL lengths of 1 or 2 bytes, a TS segment is read before the answer starts |
 //! | HEVC | ✓ | ✓ | – | Apple's authoring specification 1.5: HEVC shall be in fMP4 |
 //! | AV1, VP9 | ✓ | ✓ | – | no TS mapping in HLS; hls.js and Shaka play VP9 in CMAF, though Apple lists none |
 //! | AAC | ✓ | ✓ | what ADTS can say | ISO/IEC 14496-3 §1.A.2: profiles 1–4, 13 rates, frames of 1024 |
@@ -64,11 +64,7 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
             | Config::Wvtt
             | Config::Stpp,
         )
-        | (Protocol::HlsTs, Config::Mp3 | Config::Ac3 | Config::Eac3) => Ok(()),
-        (Protocol::HlsTs, Config::Avc(avc)) => match avc.nal_length_size {
-            4 => Ok(()),
-            n => Err(format!("HLS TS needs NAL lengths of 4 bytes, these have {n}")),
-        },
+        | (Protocol::HlsTs, Config::Avc(_) | Config::Mp3 | Config::Ac3 | Config::Eac3) => Ok(()),
         (Protocol::HlsTs, Config::Aac(aac)) => in_adts(aac),
         (Protocol::HlsTs, Config::Wvtt | Config::Stpp) => {
             Err(format!("HLS TS carries no timed text ({})", codec.format))

@@ -29,7 +29,47 @@ pub enum Planned {
     /// Samples of these fragments are not known yet: read their `moof`s (see [`latemux_index::fragments::FragmentReader`]), then
     /// plan again.
     Needs(Vec<SourceRange>),
+    /// The body's length depends on media bytes: read those of [`MediaFirst::parts`], then [`MediaFirst::plan`] it.
+    NeedsMedia(MediaFirst),
 }
+
+/// A response whose length only its media tells: TS of AVC with NAL lengths of other than four bytes.
+#[derive(Debug)]
+pub struct MediaFirst {
+    digest: u128,
+    segment: ts::TsMedia,
+}
+
+impl MediaFirst {
+    /// What to read, in order.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.segment.parts
+    }
+
+    /// What [`Plan::digest`] will be: a conditional request needs no media.
+    #[must_use]
+    pub fn digest(&self) -> u128 {
+        self.digest
+    }
+
+    /// The plan, all of it inline, from all bytes of the parts in order. Bytes that are missing count as zeros.
+    #[must_use]
+    pub fn plan(self, media: &[u8]) -> Plan {
+        let body = self.segment.segment(media);
+        Plan {
+            content_type: TS_TYPE,
+            content_length: body.len() as u64,
+            digest: self.digest,
+            class: Class::Media,
+            parts: vec![Part::Inline(body)],
+            transform: None,
+        }
+    }
+}
+
+/// IANA `video/mp2t`, for audio alone too.
+const TS_TYPE: &str = "video/mp2t";
 
 /// A byte range of one of the title's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,13 +220,13 @@ pub fn plan(
             request.manifest(resource, "application/dash+xml", dash::mpd(title, name, *template)?)
         }
         Resource::HlsMultivariant(container) => {
-            request.playlist(resource, hls::multivariant(title, *container)?)
+            request.playlist(resource, hls::multivariant(title, name, *container)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            request.playlist(resource, hls::media(title, tracks, *container)?)
+            request.playlist(resource, hls::media(title, name, tracks, *container)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            request.playlist(resource, hls::iframes(title, track, *container)?)
+            request.playlist(resource, hls::iframes(title, name, track, *container)?)
         }
         Resource::DashInit(track) => request.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(track) => request.cmaf_init(Protocol::HlsCmaf, track),
@@ -375,16 +415,19 @@ impl<'a> Request<'a> {
                 samples,
             })
             .collect();
-        let segment = ts::plan_ts(&muxed)?;
         let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
-        Ok(Planned::Ready(Plan {
-            content_type: "video/mp2t",
-            content_length: segment.content_length,
-            digest: self.digest(&format!("ts {} {} {number}", take.word(), ids.join(" "))),
-            class: Class::Media,
-            parts: segment.parts,
-            transform: Some(segment.muxer),
-        }))
+        let digest = self.digest(&format!("ts {} {} {number}", take.word(), ids.join(" ")));
+        Ok(match ts::plan_ts(&muxed, at)? {
+            ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
+                content_type: TS_TYPE,
+                content_length: segment.content_length,
+                digest,
+                class: Class::Media,
+                parts: segment.parts,
+                transform: Some(segment.muxer),
+            }),
+            ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment }),
+        })
     }
 }
 

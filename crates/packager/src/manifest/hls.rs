@@ -7,8 +7,8 @@ use latemux_index::{Title, title::TrackName};
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where HLS carries none of its tracks.
-pub fn multivariant(title: &Title, container: HlsContainer) -> Result<String, PackError> {
-    let _ = (title, container);
+pub fn multivariant(title: &Title, name: &str, container: HlsContainer) -> Result<String, PackError> {
+    let _ = (title, name, container);
     todo!()
 }
 
@@ -16,8 +16,13 @@ pub fn multivariant(title: &Title, container: HlsContainer) -> Result<String, Pa
 ///
 /// # Errors
 /// No such track, or the container cannot carry it.
-pub fn media(title: &Title, tracks: &[TrackName], container: HlsContainer) -> Result<String, PackError> {
-    let _ = (title, tracks, container);
+pub fn media(
+    title: &Title,
+    name: &str,
+    tracks: &[TrackName],
+    container: HlsContainer,
+) -> Result<String, PackError> {
+    let _ = (title, name, tracks, container);
     todo!()
 }
 
@@ -25,7 +30,12 @@ pub fn media(title: &Title, tracks: &[TrackName], container: HlsContainer) -> Re
 ///
 /// # Errors
 /// No such video track, or the container cannot carry it.
-pub fn iframes(title: &Title, track: &TrackName, container: HlsContainer) -> Result<String, PackError> {
-    let _ = (title, track, container);
+pub fn iframes(
+    title: &Title,
+    name: &str,
+    track: &TrackName,
+    container: HlsContainer,
+) -> Result<String, PackError> {
+    let _ = (title, name, track, container);
     todo!()
 }
