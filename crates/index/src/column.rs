@@ -1,13 +1,63 @@
 //! Packed columns of numbers: what a sample table's entries become in memory.
 
+use crate::rice::{BLOCK, BitWriter, BlockReader, State};
+use std::slice;
+
+/// Values between two entries of a packed column's directory: what a seek decodes at most.
+const STRIDE: u32 = 512;
+
 /// A column of `u32` values: constant, runs, or blocks of 64 Rice-coded values, whichever is smallest.
 /// Reading one value costs O(log n), reading on from there O(1).
 #[derive(Debug, Clone)]
 pub struct Column {
     len: u32,
+    form: Form,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    Constant(u32),
+    /// Run by run, ascending.
+    Runs(Box<[Run]>),
+    /// Blocks of Rice codes; one directory entry every [`STRIDE`] values.
+    Packed {
+        directory: Box<[Entry]>,
+        stream: Box<[u8]>,
+        total: u64,
+    },
+}
+
+/// A run of equal values.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    /// Index of its first value.
+    start: u32,
+    value: u32,
+    /// Sum of all values before it.
+    before: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// Sum of all values before it, 64 bits in two halves so that an entry takes 12 bytes, not 16.
+    before: [u32; 2],
+    /// Byte of the stream where its first block starts.
+    byte: u32,
+}
+
+impl Entry {
+    fn before(self) -> u64 {
+        u64::from(self.before[0]) << 32 | u64::from(self.before[1])
+    }
 }
 
 impl Column {
+    /// A column of one value.
+    #[must_use]
+    pub fn constant(value: u32, len: u32) -> Self {
+        Self { len, form: Form::Constant(value) }
+    }
+
     /// Number of values.
     #[must_use]
     pub fn len(&self) -> u32 {
@@ -19,4 +69,316 @@ impl Column {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// The value at an index (0-based).
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<u32> {
+        self.iter_from(index).next()
+    }
+
+    /// Values from an index on; none where it is beyond the end.
+    #[must_use]
+    pub fn iter_from(&self, index: u32) -> Values<'_> {
+        let index = index.min(self.len);
+        let left = self.len - index;
+        let state = match &self.form {
+            Form::Constant(value) => {
+                Reading::Run { value: *value, count: left, next: [].iter(), len: self.len }
+            }
+            Form::Runs(runs) => {
+                let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
+                let mut next = runs.get(at..).unwrap_or_default().iter();
+                let value = next.next().map_or(0, |run| run.value);
+                let end = next.as_slice().first().map_or(self.len, |run| run.start);
+                Reading::Run { value, count: end - index, next, len: self.len }
+            }
+            Form::Packed { directory, stream, .. } => {
+                let start =
+                    directory.get((index / STRIDE) as usize).map_or(stream.len(), |e| e.byte as usize);
+                let mut blocks = BlockReader::new(stream, start);
+                for _ in 0..index % STRIDE {
+                    blocks.next_value();
+                }
+                Reading::Blocks { blocks, stream, directory: directory.as_ref(), index }
+            }
+        };
+        Values { left, state }
+    }
+
+    /// Sum of all values before an index; of all where it is beyond the end.
+    #[must_use]
+    pub fn sum_before(&self, index: u32) -> u64 {
+        let index = index.min(self.len);
+        match &self.form {
+            Form::Constant(value) => u64::from(*value) * u64::from(index),
+            Form::Runs(runs) => {
+                let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
+                runs.get(at).map_or(0, |run| run.before + u64::from(run.value) * u64::from(index - run.start))
+            }
+            Form::Packed { total, .. } if index == self.len => *total,
+            Form::Packed { directory, .. } => {
+                let first = index - index % STRIDE;
+                let before = directory.get((index / STRIDE) as usize).map_or(0, |e| e.before());
+                before + self.iter_from(first).take((index - first) as usize).map(u64::from).sum::<u64>()
+            }
+        }
+    }
+
+    /// Sum of all values.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.sum_before(self.len)
+    }
+
+    /// The largest index, at most [`Self::len`], with `sum_before(index) <= sum`.
+    #[must_use]
+    pub fn find(&self, sum: u64) -> u32 {
+        let clamp = |index: u64| u32::try_from(index).map_or(self.len, |i| i.min(self.len));
+        match &self.form {
+            Form::Constant(value) => sum.checked_div((*value).into()).map_or(self.len, clamp),
+            Form::Runs(runs) => {
+                let at = runs.partition_point(|run| run.before <= sum).saturating_sub(1);
+                let end = runs.get(at + 1).map_or(self.len, |run| run.start);
+                runs.get(at).map_or(0, |run| {
+                    let steps = (sum - run.before).checked_div(run.value.into());
+                    steps.map_or(end, |s| clamp(u64::from(run.start).saturating_add(s)).min(end))
+                })
+            }
+            Form::Packed { directory, total, .. } => {
+                if *total <= sum {
+                    return self.len;
+                }
+                let at = directory.partition_point(|e| e.before() <= sum).saturating_sub(1);
+                let mut index = u32::try_from(at).unwrap_or(0) * STRIDE;
+                let mut before = directory.get(at).map_or(0, |e| e.before());
+                for value in self.iter_from(index) {
+                    before += u64::from(value);
+                    if before > sum {
+                        break;
+                    }
+                    index += 1;
+                }
+                index
+            }
+        }
+    }
+
+    /// Bytes of memory this holds on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        match &self.form {
+            Form::Constant(_) => 0,
+            Form::Runs(runs) => size_of_val::<[Run]>(runs),
+            Form::Packed { directory, stream, .. } => size_of_val::<[Entry]>(directory) + stream.len(),
+        }
+    }
 }
+
+impl FromIterator<u32> for Column {
+    fn from_iter<I: IntoIterator<Item = u32>>(values: I) -> Self {
+        let mut builder = ColumnBuilder::default();
+        values.into_iter().for_each(|value| builder.push(value));
+        builder.finish()
+    }
+}
+
+/// Reads a column in order.
+#[derive(Debug, Clone)]
+pub struct Values<'a> {
+    left: u32,
+    state: Reading<'a>,
+}
+
+#[derive(Debug, Clone)]
+enum Reading<'a> {
+    Run {
+        value: u32,
+        /// Values left in this run.
+        count: u32,
+        /// Runs after this one.
+        next: slice::Iter<'a, Run>,
+        len: u32,
+    },
+    Blocks {
+        blocks: BlockReader<'a>,
+        stream: &'a [u8],
+        directory: &'a [Entry],
+        /// Index of the next value.
+        index: u32,
+    },
+}
+
+impl Iterator for Values<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        self.left = self.left.checked_sub(1)?;
+        match &mut self.state {
+            Reading::Run { value, count, next, len } => {
+                while *count == 0 {
+                    let run = next.next()?;
+                    *value = run.value;
+                    *count = next.as_slice().first().map_or(*len, |run| run.start) - run.start;
+                }
+                *count -= 1;
+                Some(*value)
+            }
+            Reading::Blocks { blocks, stream, directory, index } => {
+                if *index % STRIDE == 0 {
+                    // Blocks are coded relative to the one before only up to here.
+                    let entry = directory.get((*index / STRIDE) as usize)?;
+                    *blocks = BlockReader::new(stream, entry.byte as usize);
+                }
+                *index += 1;
+                Some(blocks.next_value())
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for Values<'_> {}
+
+/// Builds a [`Column`] value by value, holding little more than the result.
+#[derive(Debug, Default)]
+pub struct ColumnBuilder {
+    len: u32,
+    total: u64,
+    /// Runs so far; given up (empty) once packing is much smaller.
+    runs: Vec<Run>,
+    packer: Option<Packer>,
+}
+
+#[derive(Debug, Default)]
+struct Packer {
+    runs_given_up: bool,
+    block: Vec<u32>,
+    count: u32,
+    total: u64,
+    state: State,
+    directory: Vec<Entry>,
+    stream: BitWriter,
+}
+
+impl ColumnBuilder {
+    /// Below this many runs nothing is packed: runs are smaller, and cheaper to build and read.
+    const FEW_RUNS: usize = 8;
+
+    /// Appends a value. A column holds at most `u32::MAX` of them; more are ignored.
+    pub fn push(&mut self, value: u32) {
+        self.push_run(value, 1);
+    }
+
+    /// Appends `count` equal values. Costs no more than one while there are few runs.
+    pub fn push_run(&mut self, value: u32, count: u32) {
+        let count = count.min(u32::MAX - self.len);
+        if count == 0 {
+            return;
+        }
+        let run = Run { start: self.len, value, before: self.total };
+        self.len += count;
+        self.total = self.total.saturating_add(u64::from(value) * u64::from(count));
+        if let Some(packer) = &mut self.packer {
+            packer.push_run(value, count);
+            if packer.runs_given_up {
+                return;
+            }
+        }
+        if self.runs.last().is_none_or(|last| last.value != value) {
+            self.runs.push(run);
+        }
+        match &mut self.packer {
+            None if self.runs.len() > Self::FEW_RUNS => {
+                let mut packer = Packer::default();
+                let ends = self.runs.iter().skip(1).map(|run| run.start).chain([self.len]);
+                for (run, end) in self.runs.iter().zip(ends) {
+                    packer.push_run(run.value, end - run.start);
+                }
+                self.packer = Some(packer);
+            }
+            Some(packer) if size_of_val::<[Run]>(&self.runs) > 4096 + 4 * packer.bytes() => {
+                packer.runs_given_up = true;
+                self.runs = Vec::new();
+            }
+            _ => {}
+        }
+    }
+
+    /// Number of values so far.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Sum of the values so far.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The column, in its smallest form.
+    #[must_use]
+    pub fn finish(self) -> Column {
+        let Self { len, total, runs, packer } = self;
+        let form = match packer {
+            Some(packer) if packer.runs_given_up || packer.bytes() < size_of_val::<[Run]>(&runs) => {
+                packer.finish(total)
+            }
+            _ => match runs.as_slice() {
+                [] => Form::Constant(0),
+                [only] => Form::Constant(only.value),
+                _ => Form::Runs(runs.into_boxed_slice()),
+            },
+        };
+        Column { len, form }
+    }
+}
+
+impl Packer {
+    fn push_run(&mut self, value: u32, count: u32) {
+        for _ in 0..count {
+            if self.count.is_multiple_of(STRIDE) {
+                let byte = u32::try_from(self.stream.align()).unwrap_or(u32::MAX);
+                let halves = [self.total >> 32, self.total & 0xffff_ffff];
+                let before = halves.map(|half| u32::try_from(half).unwrap_or(u32::MAX));
+                self.directory.push(Entry { before, byte });
+                self.state = State::default();
+            }
+            self.count += 1;
+            self.total = self.total.saturating_add(value.into());
+            self.block.push(value);
+            if self.block.len() == BLOCK {
+                self.flush();
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.stream.put_block(&self.block, &mut self.state);
+        self.block.clear();
+    }
+
+    /// Bytes it would take, near enough.
+    fn bytes(&self) -> usize {
+        size_of_val::<[Entry]>(&self.directory) + self.stream.len() + size_of_val::<[u32]>(&self.block) / 2
+    }
+
+    fn finish(mut self, total: u64) -> Form {
+        self.flush();
+        Form::Packed { directory: self.directory.into_boxed_slice(), stream: self.stream.finish(), total }
+    }
+}
+
+#[cfg(test)]
+#[path = "column_tests.rs"]
+mod tests;

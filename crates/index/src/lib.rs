@@ -19,7 +19,9 @@ pub mod fragments;
 pub mod grid;
 pub mod locate;
 pub mod media;
+mod positions;
 pub mod presentation;
+mod rice;
 pub mod samples;
 pub mod title;
 

@@ -1,5 +1,11 @@
 //! The sample table of a track.
 
+use crate::{
+    column::{Column, ColumnBuilder, Values},
+    positions::{Positions, PositionsBuilder, PositionsFrom},
+    presentation::Presentation,
+    rice::{unzigzag, zigzag},
+};
 use std::ops::Range;
 
 /// One sample.
@@ -11,7 +17,7 @@ pub struct Sample {
     pub size: u32,
     /// Decode time in track ticks on the *output* media timeline, see [`crate::presentation::Presentation`].
     pub decode_time: i64,
-    /// Duration in track ticks.
+    /// Duration in track ticks: up to the next sample's decode time where that is known.
     pub duration: u32,
     /// Composition time minus decode time, in track ticks.
     pub composition_offset: i32,
@@ -22,37 +28,352 @@ pub struct Sample {
 /// All samples of a track that play, packed.
 #[derive(Debug, Clone)]
 pub struct SampleTable {
-    len: u32,
+    /// Those that play, as numbers (0-based) of samples in the columns.
+    window: Range<u32>,
+    /// Decode time of the columns' first sample on the output timeline.
+    first_decode_time: i64,
+    durations: Column,
+    /// Zigzag-coded composition offsets; `None` where all are 0.
+    compositions: Option<Column>,
+    /// Smallest and largest composition offset.
+    composition_bounds: (i32, i32),
+    sizes: Column,
+    /// Samples in each chunk: samples that lie one behind the other.
+    chunk_samples: Column,
+    chunks: Positions,
+    /// Number of the first sync sample, then the distances from one to the next; `None` where all are.
+    sync: Option<Column>,
 }
 
 impl SampleTable {
     /// Number of samples that play.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.len
+        self.window.end - self.window.start
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Samples of a range of indexes (0-based, decode order), clamped to the table. Seeking costs O(log n).
     pub fn range(&self, range: Range<u32>) -> impl Iterator<Item = Sample> + '_ {
-        range.map(|_| todo!())
+        let range = self.in_columns(&range);
+        let first = range.start;
+        let chunk = self.chunk_samples.find(first.into());
+        // `find` steps over empty chunks to the one that holds the sample.
+        let chunk_start = u32::try_from(self.chunk_samples.sum_before(chunk)).unwrap_or(u32::MAX);
+        let bytes_before_chunk = self.sizes.sum_before(chunk_start);
+        let into_chunk = first.saturating_sub(chunk_start);
+        let mut positions = self.chunks.iter_from(chunk, bytes_before_chunk);
+        let mut chunk_samples = self.chunk_samples.iter_from(chunk);
+        let size_before = self.sizes.sum_before(first) - bytes_before_chunk;
+        let offset = positions.next(0).unwrap_or(0).saturating_add(size_before);
+        Samples {
+            number: first,
+            end: range.end,
+            decode_time: self.decode_time_in_columns(first),
+            durations: self.durations.iter_from(first),
+            compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
+            sizes: self.sizes.iter_from(first),
+            offset,
+            chunk_bytes: size_before,
+            chunk_left: chunk_samples.next().unwrap_or(0).saturating_sub(into_chunk),
+            chunk_samples,
+            positions,
+            sync: self.sync.as_ref().map(|gaps| {
+                let passed = gaps.find(first.into());
+                let last = gaps.sum_before(passed);
+                // The one at `first` itself counts as passed.
+                let at_first = passed > 0 && last == u64::from(first);
+                let mut gaps = gaps.iter_from(passed);
+                let next = if at_first { Some(last) } else { gaps.next().map(|gap| last + u64::from(gap)) };
+                (next, gaps)
+            }),
+        }
+    }
+
+    /// One sample by its index. O(log n).
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Sample> {
+        self.range(index..index.saturating_add(1)).next()
     }
 
     /// Media bytes in a range of samples. O(log n).
     #[must_use]
     pub fn bytes_in(&self, range: Range<u32>) -> u64 {
-        let _ = range;
-        todo!()
+        let range = self.in_columns(&range);
+        self.sizes.sum_before(range.end) - self.sizes.sum_before(range.start)
+    }
+
+    /// Decode time of a sample on the output timeline, in track ticks; beyond the end: the last one's end.
+    #[must_use]
+    pub fn decode_time(&self, index: u32) -> i64 {
+        self.decode_time_in_columns(self.in_columns(&(index..index)).start)
+    }
+
+    /// Composition time on the output timeline, in track ticks.
+    #[must_use]
+    pub fn composition_time(&self, index: u32) -> Option<i64> {
+        let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
+        Some(self.decode_time_in_columns(number).saturating_add(self.composition_in_columns(number).into()))
+    }
+
+    /// The first sync sample at or after `index`.
+    #[must_use]
+    pub fn sync_from(&self, index: u32) -> Option<u32> {
+        let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
+        let found = match &self.sync {
+            None => number,
+            // Those before `number`, then the one after.
+            Some(gaps) => {
+                let passed = number.checked_sub(1).map_or(0, |before| gaps.find(before.into()));
+                if passed >= gaps.len() {
+                    return None;
+                }
+                u32::try_from(gaps.sum_before(passed + 1)).ok()?
+            }
+        };
+        (found < self.window.end).then(|| found - self.window.start)
+    }
+
+    /// The last sync sample at or before `index`.
+    #[must_use]
+    pub fn sync_until(&self, index: u32) -> Option<u32> {
+        let number = self.in_columns(&(index..index)).start.min(self.window.end.checked_sub(1)?);
+        let found = match &self.sync {
+            None => number,
+            Some(gaps) => {
+                let passed = gaps.find(number.into());
+                if passed == 0 {
+                    return None;
+                }
+                u32::try_from(gaps.sum_before(passed)).ok()?
+            }
+        };
+        found.checked_sub(self.window.start)
+    }
+
+    /// Number of samples whose decode time is at or before `time`, output timeline.
+    #[must_use]
+    pub fn decoded_until(&self, time: i64) -> u32 {
+        let Ok(into) = u64::try_from(time.saturating_sub(self.first_decode_time)) else { return 0 };
+        // `find` gives the last sample that starts there; the table's end counts as no sample.
+        let number = self.durations.find(into).saturating_add(1).min(self.durations.len());
+        number.clamp(self.window.start, self.window.end) - self.window.start
+    }
+
+    /// Smallest and largest composition offset, in track ticks.
+    #[must_use]
+    pub fn composition_bounds(&self) -> (i32, i32) {
+        self.composition_bounds
+    }
+
+    /// Whether every sample is a sync sample.
+    #[must_use]
+    pub fn all_sync(&self) -> bool {
+        self.sync.is_none()
     }
 
     /// Bytes of memory this table holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        todo!()
+        [Some(&self.durations), self.compositions.as_ref(), Some(&self.sizes), Some(&self.chunk_samples)]
+            .into_iter()
+            .flatten()
+            .chain(&self.sync)
+            .map(Column::heap_bytes)
+            .sum::<usize>()
+            + self.chunks.heap_bytes()
+    }
+
+    /// Leaves only a range of samples playing. The columns stay: what an edit hides is seldom much.
+    pub(crate) fn keep(&mut self, range: Range<u32>) {
+        self.window = self.in_columns(&range);
+    }
+
+    /// Moves all decode times, in track ticks.
+    pub(crate) fn shift(&mut self, by: i64) {
+        self.first_decode_time = self.first_decode_time.saturating_add(by);
+    }
+
+    /// First and last presentation: the earliest start and the latest end of any sample that plays, in track ticks.
+    pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
+        let mut decode_time = self.decode_time(0);
+        let number = self.window.start;
+        let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(number));
+        let mut bounds: Option<(i64, i64)> = None;
+        for duration in self.durations.iter_from(number).take(self.len() as usize) {
+            let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
+            let start = presentation.time(decode_time, offset);
+            let end = start.saturating_add(duration.into());
+            bounds = Some(bounds.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+            decode_time = decode_time.saturating_add(duration.into());
+        }
+        bounds
+    }
+
+    fn in_columns(&self, range: &Range<u32>) -> Range<u32> {
+        let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
+        let start = clamp(range.start);
+        start..clamp(range.end).max(start)
+    }
+
+    fn decode_time_in_columns(&self, number: u32) -> i64 {
+        let since = i64::try_from(self.durations.sum_before(number)).unwrap_or(i64::MAX);
+        self.first_decode_time.saturating_add(since)
+    }
+
+    fn composition_in_columns(&self, number: u32) -> i32 {
+        self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition)
     }
 }
+
+/// A composition offset as the column holds it, and back.
+fn composition(packed: u32) -> i32 {
+    i32::try_from(unzigzag(packed.into())).unwrap_or(0)
+}
+
+/// Reads a table in order.
+struct Samples<'a> {
+    number: u32,
+    end: u32,
+    decode_time: i64,
+    durations: Values<'a>,
+    compositions: Option<Values<'a>>,
+    sizes: Values<'a>,
+    offset: u64,
+    /// Bytes of the chunk before `offset`.
+    chunk_bytes: u64,
+    chunk_left: u32,
+    chunk_samples: Values<'a>,
+    positions: PositionsFrom<'a>,
+    /// Number of the next sync sample, and the distances behind it.
+    sync: Option<(Option<u64>, Values<'a>)>,
+}
+
+impl Iterator for Samples<'_> {
+    type Item = Sample;
+
+    fn next(&mut self) -> Option<Sample> {
+        if self.number >= self.end {
+            return None;
+        }
+        while self.chunk_left == 0 {
+            self.chunk_left = self.chunk_samples.next()?;
+            self.offset = self.positions.next(self.chunk_bytes)?;
+            self.chunk_bytes = 0;
+        }
+        let size = self.sizes.next()?;
+        let duration = self.durations.next()?;
+        let sync = match &mut self.sync {
+            None => true,
+            Some((next, gaps)) if *next == Some(self.number.into()) => {
+                *next = gaps.next().map(|gap| u64::from(self.number) + u64::from(gap));
+                true
+            }
+            Some(_) => false,
+        };
+        let sample = Sample {
+            offset: self.offset,
+            size,
+            decode_time: self.decode_time,
+            duration,
+            composition_offset: self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition),
+            sync,
+        };
+        self.number += 1;
+        self.chunk_left -= 1;
+        self.chunk_bytes += u64::from(size);
+        self.offset = self.offset.saturating_add(size.into());
+        self.decode_time = self.decode_time.saturating_add(duration.into());
+        Some(sample)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.end - self.number) as usize;
+        (left, Some(left))
+    }
+}
+
+/// Builds a [`SampleTable`] column by column; all samples play until [`SampleTable::keep`] says otherwise.
+#[derive(Debug)]
+pub(crate) struct SampleTableBuilder {
+    pub(crate) durations: ColumnBuilder,
+    pub(crate) sizes: ColumnBuilder,
+    compositions: ColumnBuilder,
+    composition_bounds: Option<(i32, i32)>,
+    chunk_samples: ColumnBuilder,
+    chunks: PositionsBuilder,
+    sync: ColumnBuilder,
+    last_sync: u32,
+}
+
+impl SampleTableBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            durations: ColumnBuilder::default(),
+            sizes: ColumnBuilder::default(),
+            compositions: ColumnBuilder::default(),
+            composition_bounds: None,
+            chunk_samples: ColumnBuilder::default(),
+            chunks: PositionsBuilder::new(),
+            sync: ColumnBuilder::default(),
+            last_sync: 0,
+        }
+    }
+
+    /// Number of composition offsets so far.
+    pub(crate) fn compositions(&self) -> u32 {
+        self.compositions.len()
+    }
+
+    pub(crate) fn push_compositions(&mut self, offset: i32, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let (min, max) = self.composition_bounds.unwrap_or((offset, offset));
+        self.composition_bounds = Some((min.min(offset), max.max(offset)));
+        self.compositions.push_run(u32::try_from(zigzag(offset.into())).unwrap_or(0), count);
+    }
+
+    /// A chunk: `samples` samples of `bytes` bytes altogether that lie one behind the other from `offset` on.
+    pub(crate) fn push_chunk(&mut self, offset: u64, samples: u32, bytes: u64) {
+        self.chunk_samples.push(samples);
+        self.chunks.push(offset, bytes);
+    }
+
+    /// The sample of this number (0-based) is a sync sample; numbers ascend.
+    pub(crate) fn push_sync(&mut self, number: u32) {
+        self.sync.push(number - self.last_sync.min(number));
+        self.last_sync = number;
+    }
+
+    /// Number of sync samples so far.
+    pub(crate) fn syncs(&self) -> u32 {
+        self.sync.len()
+    }
+
+    /// The table. The columns must have been given equal lengths; `decode_time` is the first sample's.
+    pub(crate) fn finish(self, decode_time: i64) -> SampleTable {
+        let len = self.sizes.len();
+        let composition_bounds = self.composition_bounds.unwrap_or((0, 0));
+        SampleTable {
+            window: 0..len,
+            first_decode_time: decode_time,
+            durations: self.durations.finish(),
+            compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
+            composition_bounds,
+            sizes: self.sizes.finish(),
+            chunk_samples: self.chunk_samples.finish(),
+            chunks: self.chunks.finish(),
+            sync: (self.sync.len() != len).then(|| self.sync.finish()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "samples_tests.rs"]
+pub(crate) mod tests;

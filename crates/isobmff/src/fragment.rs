@@ -1,6 +1,17 @@
 //! The `moof` box (ISO/IEC 14496-12 §8.8): the samples of one movie fragment.
 
-use crate::{Error, boxes::trun::TrackRun};
+use crate::{
+    Error,
+    boxes::{
+        mfhd::Mfhd,
+        tfdt::Tfdt,
+        tfhd::Tfhd,
+        tfxd::{self, PIFF_SENC, TFXD},
+        trun::TrackRun,
+    },
+    cursor::Cursor,
+    header,
+};
 use bytes::Bytes;
 
 /// A parsed `moof`; its runs are views into the bytes it was parsed from.
@@ -42,12 +53,94 @@ pub struct TrackFragment {
 }
 
 impl Moof {
+    /// The most track fragments that are read.
+    pub const MAX_TRACKS: usize = 1024;
+
     /// Parses a whole `moof` box, header included. `offset` is where it lies in the file, for error messages.
     ///
     /// # Errors
     /// Where any box in it lies, is truncated, or holds more entries than its bytes.
     pub fn parse(moof: &Bytes, offset: u64) -> Result<Self, Error> {
-        let _ = (moof, offset);
-        todo!()
+        let moof = header::expect(moof, offset, b"moof")?.payload;
+        let mut sequence = None;
+        let mut tracks = Vec::new();
+        let mut bare = BareBudget::default();
+        for child in moof.boxes() {
+            let child = child?;
+            match &child.kind().0 {
+                b"mfhd" if sequence.is_none() => sequence = Some(Mfhd::parse(child.payload)?.0),
+                b"traf" => {
+                    if tracks.len() >= Self::MAX_TRACKS {
+                        let limit = Self::MAX_TRACKS as u64;
+                        return Err(moof.too_large("number of traf", limit + 1, limit));
+                    }
+                    tracks.push(TrackFragment::parse(&child.payload, &mut bare)?);
+                }
+                _ => {}
+            }
+        }
+        let sequence = sequence.ok_or_else(|| moof.missing(b"mfhd"))?;
+        Ok(Self { sequence, tracks })
+    }
+}
+
+/// Samples that no bytes stand for, over all runs of a `moof`: many bare runs must not claim more than one may.
+#[derive(Default)]
+struct BareBudget(u32);
+
+impl BareBudget {
+    fn spend(&mut self, run: &TrackRun, payload: &Cursor<'_>) -> Result<(), Error> {
+        if run.is_bare() {
+            self.0 = self.0.saturating_add(run.count);
+        }
+        if self.0 > TrackRun::MAX_BARE {
+            let limit = u64::from(TrackRun::MAX_BARE);
+            return Err(payload.too_large("samples without fields", u64::from(self.0), limit));
+        }
+        Ok(())
+    }
+}
+
+impl TrackFragment {
+    fn parse(traf: &Cursor<'_>, bare: &mut BareBudget) -> Result<Self, Error> {
+        let mut tfhd = None;
+        let mut decode_time = None;
+        let mut tfxd = None;
+        let mut encrypted = false;
+        let mut runs = Vec::new();
+        for child in traf.boxes() {
+            let child = child?;
+            match &child.kind().0 {
+                b"tfhd" if tfhd.is_none() => tfhd = Some(Tfhd::parse(child.payload)?),
+                b"tfdt" if decode_time.is_none() => decode_time = Some(Tfdt::parse(child.payload)?.0),
+                b"trun" => {
+                    let run = TrackRun::parse(child.payload.clone())?;
+                    bare.spend(&run, &child.payload)?;
+                    runs.push(run);
+                }
+                b"senc" | b"saiz" => encrypted = true,
+                b"uuid" => match child.usertype() {
+                    Some(TFXD) => tfxd = Some(tfxd::parse(child.payload)?),
+                    Some(PIFF_SENC) => encrypted = true,
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        let tfhd = tfhd.ok_or_else(|| traf.missing(b"tfhd"))?;
+        Ok(Self {
+            track_id: tfhd.track_id,
+            base_data_offset: tfhd.base_data_offset,
+            default_base_is_moof: tfhd.default_base_is_moof,
+            duration_is_empty: tfhd.duration_is_empty,
+            sample_description_index: tfhd.sample_description_index,
+            default_duration: tfhd.default_duration,
+            default_size: tfhd.default_size,
+            default_flags: tfhd.default_flags,
+            decode_time,
+            tfxd,
+            encrypted,
+            runs,
+        })
     }
 }

@@ -7,6 +7,7 @@
 //! - [`header`], [`cursor`]: walking boxes
 //! - [`boxes`]: one file per box, called by its four-character code
 //! - [`movie`], [`fragment`], [`segment_index`]: the trees the index is built from
+//! - [`sample_flags`]: what a fragment says of a sample's dependencies
 //! - [`codec`]: sample entries and their configuration records, RFC 6381 strings
 //! - [`emit`]: writing boxes with sizes known beforehand
 
@@ -19,6 +20,7 @@ pub mod fourcc;
 pub mod fragment;
 pub mod header;
 pub mod movie;
+pub mod sample_flags;
 pub mod segment_index;
 pub mod time;
 

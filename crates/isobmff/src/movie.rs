@@ -3,10 +3,25 @@
 use crate::{
     Error, Timescale,
     boxes::{
-        ctts::CompositionOffsets, elst::Edit, mdhd::Language, stco::ChunkOffsets, stsc::SamplesToChunks,
-        stsd::SampleEntry, stss::SyncSamples, stsz::SampleSizes, stts::TimeToSamples, trex::Trex,
+        ctts::CompositionOffsets,
+        dref,
+        elst::Edit,
+        hdlr::Hdlr,
+        mdhd::{Language, Mdhd},
+        mehd::Mehd,
+        mvhd::Mvhd,
+        stco::ChunkOffsets,
+        stsc::SamplesToChunks,
+        stsd::SampleEntry,
+        stss::SyncSamples,
+        stsz::SampleSizes,
+        stts::TimeToSamples,
+        tkhd::Tkhd,
+        trex::Trex,
     },
+    cursor::Cursor,
     fourcc::FourCc,
+    header,
 };
 use bytes::Bytes;
 
@@ -80,12 +95,204 @@ pub struct TrackError {
 }
 
 impl Movie {
+    /// The most tracks that are read.
+    pub const MAX_TRACKS: usize = 1024;
+
     /// Parses a whole `moov` box, header included. `offset` is where it lies in the file, for error messages.
     ///
     /// # Errors
     /// Where the box itself or its `mvhd` cannot be read; errors within a `trak` stay with that track.
     pub fn parse(moov: &Bytes, offset: u64) -> Result<Self, Error> {
-        let _ = (moov, offset);
-        todo!()
+        let moov = header::expect(moov, offset, b"moov")?.payload;
+        let mut mvhd = None;
+        let mut traks = Vec::new();
+        let mut fragments = None;
+        for child in moov.boxes() {
+            let child = child?;
+            match &child.kind().0 {
+                b"mvhd" if mvhd.is_none() => mvhd = Some(Mvhd::parse(child.payload)?),
+                b"mvex" if fragments.is_none() => fragments = Some(Fragments::parse(&child.payload)?),
+                b"cmov" => return Err(moov.unsupported("compressed movie header")),
+                b"trak" => {
+                    check_number(&moov, "number of trak", traks.len())?;
+                    traks.push(child.payload);
+                }
+                _ => {}
+            }
+        }
+        let mvhd = mvhd.ok_or_else(|| moov.missing(b"mvhd"))?;
+        let mut tracks: Vec<Result<Track, TrackError>> = Vec::with_capacity(traks.len());
+        for trak in &traks {
+            let track = Track::parse(trak, fragments.is_some());
+            tracks.push(track.and_then(|track| {
+                // §8.3.2: IDs are unique; the second of two is the one that cannot be meant.
+                let taken = tracks.iter().flatten().any(|other| other.id == track.id);
+                let error = || TrackError { id: Some(track.id), error: trak.bad("track_ID is not unique") };
+                if taken { Err(error()) } else { Ok(track) }
+            }));
+        }
+        let stated = fragments.as_ref().and_then(|fragments| fragments.duration).unwrap_or(0);
+        let duration = if mvhd.duration == 0 { stated } else { mvhd.duration };
+        let fragments = fragments.map(|fragments| fragments.defaults);
+        Ok(Self { timescale: mvhd.timescale, duration, tracks, fragments })
+    }
+}
+
+fn check_number(parent: &Cursor<'_>, what: &'static str, so_far: usize) -> Result<(), Error> {
+    if so_far < Movie::MAX_TRACKS {
+        return Ok(());
+    }
+    Err(parent.too_large(what, so_far as u64 + 1, Movie::MAX_TRACKS as u64))
+}
+
+/// What `mvex` says.
+struct Fragments {
+    duration: Option<u64>,
+    defaults: Vec<Trex>,
+}
+
+impl Fragments {
+    fn parse(mvex: &Cursor<'_>) -> Result<Self, Error> {
+        let mut fragments = Self { duration: None, defaults: Vec::new() };
+        for child in mvex.boxes() {
+            let child = child?;
+            match &child.kind().0 {
+                // A hint that some live writers leave out or fill with ones.
+                b"mehd" => fragments.duration = Mehd::parse(child.payload).ok().map(|mehd| mehd.0),
+                b"trex" => {
+                    check_number(mvex, "number of trex", fragments.defaults.len())?;
+                    fragments.defaults.push(Trex::parse(child.payload)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(fragments)
+    }
+}
+
+impl Track {
+    fn parse(trak: &Cursor<'_>, fragmented: bool) -> Result<Self, TrackError> {
+        let mut id = None;
+        Self::parse_with_id(trak, fragmented, &mut id).map_err(|error| TrackError { id, error })
+    }
+
+    /// Leaves the ID where an error still finds it.
+    fn parse_with_id(trak: &Cursor<'_>, fragmented: bool, id: &mut Option<u32>) -> Result<Self, Error> {
+        let tkhd = Tkhd::parse(trak.find(b"tkhd")?.payload)?;
+        *id = Some(tkhd.id);
+        let mut edits = Vec::new();
+        let mut media = None;
+        for child in trak.boxes() {
+            let child = child?;
+            match &child.kind().0 {
+                b"edts" => {
+                    if let Some(elst) = optional(child.payload.find(b"elst"))? {
+                        edits = Edit::parse_list(elst.payload)?;
+                    }
+                }
+                b"mdia" if media.is_none() => media = Some(MediaBoxes::parse(&child.payload, fragmented)?),
+                _ => {}
+            }
+        }
+        let media = media.ok_or_else(|| trak.missing(b"mdia"))?;
+        Ok(Self {
+            id: tkhd.id,
+            enabled: tkhd.enabled,
+            alternate_group: tkhd.alternate_group,
+            handler: media.handler,
+            timescale: media.header.timescale,
+            duration: media.header.duration,
+            language: media.language.unwrap_or(media.header.language),
+            edits,
+            display_size: tkhd.display_size,
+            sample_entries: media.sample_entries,
+            data_in_file: media.data_in_file,
+            tables: media.tables,
+        })
+    }
+}
+
+/// A box that need not be there: an absent one is no error.
+fn optional<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::Missing { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What `mdia` says.
+struct MediaBoxes {
+    header: Mdhd,
+    language: Option<Language>,
+    handler: FourCc,
+    data_in_file: Vec<bool>,
+    sample_entries: Vec<SampleEntry>,
+    tables: SampleTables,
+}
+
+impl MediaBoxes {
+    fn parse(mdia: &Cursor<'_>, fragmented: bool) -> Result<Self, Error> {
+        let header = Mdhd::parse(mdia.find(b"mdhd")?.payload)?;
+        let language = match optional(mdia.find(b"elng"))? {
+            Some(elng) => Language::parse_elng(elng.payload)?,
+            None => None,
+        };
+        let handler = Hdlr::parse(mdia.find(b"hdlr")?.payload)?.0;
+        let minf = mdia.find(b"minf")?.payload;
+        // §8.7.1 wants both, yet some writers leave them out, and then mean this very file.
+        let dref = match optional(minf.find(b"dinf"))? {
+            Some(dinf) => optional(dinf.payload.find(b"dref"))?,
+            None => None,
+        };
+        let data_in_file = dref.map_or_else(|| Ok(vec![true]), |dref| dref::parse(dref.payload))?;
+        let stbl = minf.find(b"stbl")?.payload;
+        let sample_entries = SampleEntry::parse_list(stbl.find(b"stsd")?.payload)?;
+        let tables = SampleTables::parse(&stbl, fragmented)?;
+        Ok(Self { header, language, handler, data_in_file, sample_entries, tables })
+    }
+}
+
+impl SampleTables {
+    /// §8.5: four tables must be there, though empty in a fragmented file, where writers also leave them out.
+    fn parse(stbl: &Cursor<'_>, fragmented: bool) -> Result<Self, Error> {
+        let (mut stts, mut ctts, mut stsz, mut stsc, mut stco, mut stss) =
+            (None, None, None, None, None, None);
+        for child in stbl.boxes() {
+            let child = child?;
+            let payload = child.payload.clone();
+            match &child.kind().0 {
+                b"stts" if stts.is_none() => stts = Some(TimeToSamples::parse(payload)?),
+                b"ctts" if ctts.is_none() => ctts = Some(CompositionOffsets::parse(payload)?),
+                b"stsz" if stsz.is_none() => stsz = Some(SampleSizes::parse_stsz(payload)?),
+                b"stz2" if stsz.is_none() => stsz = Some(SampleSizes::parse_stz2(payload)?),
+                b"stsc" if stsc.is_none() => stsc = Some(SamplesToChunks::parse(payload)?),
+                b"stco" if stco.is_none() => stco = Some(ChunkOffsets::parse(payload, false)?),
+                b"co64" if stco.is_none() => stco = Some(ChunkOffsets::parse(payload, true)?),
+                b"stss" if stss.is_none() => stss = Some(SyncSamples::parse(payload)?),
+                _ => {}
+            }
+        }
+        Ok(Self {
+            stts: or_empty(stts, stbl, b"stts", fragmented)?,
+            ctts,
+            stsz: or_empty(stsz, stbl, b"stsz", fragmented)?,
+            stsc: or_empty(stsc, stbl, b"stsc", fragmented)?,
+            stco: or_empty(stco, stbl, b"stco", fragmented)?,
+            stss,
+        })
+    }
+}
+
+fn or_empty<T: Default>(
+    table: Option<T>,
+    stbl: &Cursor<'_>,
+    kind: &'static [u8; 4],
+    fragmented: bool,
+) -> Result<T, Error> {
+    match table {
+        Some(table) => Ok(table),
+        None if fragmented => Ok(T::default()),
+        None => Err(stbl.missing(kind)),
     }
 }

@@ -1,9 +1,14 @@
 //! `ctts`: Composition offsets, run by run; version 0 and 1 (ISO/IEC 14496-12 §8.6.1.3).
 
-use bytes::Bytes;
+use crate::{
+    Error, FourCc,
+    cursor::{Cursor, u32_at},
+    emit::{WriteBox, put_version_and_flags},
+};
+use bytes::{BufMut, Bytes};
 
 /// Composition offsets, run by run; version 0 and 1; a view of the box's entries.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompositionOffsets {
     entries: Bytes,
 }
@@ -19,8 +24,46 @@ pub struct Run {
 }
 
 impl CompositionOffsets {
+    /// Reads the payload of a `ctts`.
+    ///
+    /// # Errors
+    /// Truncated, or more entries than bytes.
+    pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
+        payload.version_and_flags()?;
+        let count = payload.u32()?;
+        Ok(Self { entries: payload.table("entry_count", count, 8)? })
+    }
+
     /// The runs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Run> + Clone + '_ {
-        self.entries.chunks_exact(8).map(|_| todo!())
+        let entries = self.entries.as_chunks::<8>().0;
+        entries.iter().map(|entry| Run { count: u32_at(entry, 0), offset: u32_at(entry, 4).cast_signed() })
+    }
+}
+
+impl FromIterator<Run> for CompositionOffsets {
+    fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Self {
+        let mut entries = Vec::new();
+        for run in runs {
+            entries.put_u32(run.count);
+            entries.put_i32(run.offset);
+        }
+        Self { entries: entries.into() }
+    }
+}
+
+impl WriteBox for CompositionOffsets {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"ctts")
+    }
+
+    fn payload_size(&self) -> u64 {
+        8 + self.entries.len() as u64
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        put_version_and_flags(out, u8::from(self.iter().any(|run| run.offset < 0)), 0);
+        out.put_u32(u32::try_from(self.entries.len() / 8).unwrap_or(u32::MAX));
+        out.put_slice(&self.entries);
     }
 }

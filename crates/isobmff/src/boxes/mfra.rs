@@ -1,17 +1,17 @@
 //! `mfra`, `tfra`, `mfro`: movie fragment random access (ISO/IEC 14496-12 §8.8.9 to §8.8.11).
 
-use crate::Error;
+use crate::{Error, cursor::Cursor, header};
 use bytes::Bytes;
 
 /// A random access index.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mfra {
     /// One per track.
     pub tracks: Vec<Tfra>,
 }
 
 /// Sync samples of one track.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tfra {
     /// Track this is about.
     pub track_id: u32,
@@ -35,20 +35,138 @@ pub struct TfraEntry {
 }
 
 impl Mfra {
+    /// The most tracks that are read.
+    pub const MAX_TRACKS: usize = 1024;
+
     /// Parses a whole `mfra` box, header included.
     ///
     /// # Errors
     /// Truncated, or more entries than bytes.
     pub fn parse(mfra: &Bytes, offset: u64) -> Result<Self, Error> {
-        let _ = (mfra, offset);
-        todo!()
+        let mfra = header::expect(mfra, offset, b"mfra")?;
+        let mut tracks = Vec::new();
+        for child in mfra.payload.boxes() {
+            let child = child?;
+            if child.kind() == b"tfra" {
+                if tracks.len() >= Self::MAX_TRACKS {
+                    let limit = Self::MAX_TRACKS as u64;
+                    return Err(mfra.payload.too_large("number of tfra", limit + 1, limit));
+                }
+                tracks.push(Tfra::parse(child.payload)?);
+            }
+        }
+        Ok(Self { tracks })
     }
+}
+
+impl Tfra {
+    fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
+        let (version, _) = payload.version_up_to(1)?;
+        let track_id = payload.u32()?;
+        let lengths = payload.u32()?;
+        // Two bits each, of bytes less one.
+        let length = |shift: u32| (lengths >> shift & 3) as usize + 1;
+        let (traf, trun, sample) = (length(4), length(2), length(0));
+        let count = payload.u32()?;
+        let fixed = if version == 0 { 8 } else { 16 };
+        payload.check_count("number_of_entry", u64::from(count), fixed + traf + trun + sample)?;
+        let entry = |payload: &mut Cursor<'_>| {
+            Ok(TfraEntry {
+                time: payload.u32_or_u64(version)?,
+                moof_offset: payload.u32_or_u64(version)?,
+                traf: number(payload, traf)?,
+                trun: number(payload, trun)?,
+                sample: number(payload, sample)?,
+            })
+        };
+        let entries = (0..count).map(|_| entry(&mut payload)).collect::<Result<_, _>>()?;
+        Ok(Self { track_id, entries })
+    }
+}
+
+/// A big-endian number of 1 to 4 bytes.
+fn number(payload: &mut Cursor<'_>, len: usize) -> Result<u32, Error> {
+    (0..len).try_fold(0, |number, _| Ok(number << 8 | u32::from(payload.u8()?)))
 }
 
 /// The size of the whole `mfra` in bytes, from the `mfro` that ends a file (its last 16 bytes); `None` where
 /// `tail` does not end with one.
 #[must_use]
 pub fn mfro_size(tail: &[u8]) -> Option<u32> {
-    let _ = tail;
-    todo!()
+    let &[0, 0, 0, 16, b'm', b'f', b'r', b'o', _, _, _, _, size @ ..] = tail.last_chunk::<16>()? else {
+        return None;
+    };
+    // An `mfra` holds at least its own header and the `mfro`.
+    Some(u32::from_be_bytes(size)).filter(|&size| size >= 24)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BufMut;
+    use proptest::prelude::*;
+
+    /// An `mfra` with one `tfra`, numbers of the given lengths in bytes.
+    fn mfra(version: u8, lengths: [u8; 3], entries: &[TfraEntry]) -> Bytes {
+        let mut tfra = vec![version, 0, 0, 0];
+        tfra.put_u32(7);
+        tfra.put_u32(lengths.iter().fold(0, |bits, len| bits << 2 | u32::from(len - 1)));
+        tfra.put_u32(u32::try_from(entries.len()).unwrap());
+        for entry in entries {
+            for wide in [entry.time, entry.moof_offset] {
+                tfra.extend(&wide.to_be_bytes()[if version == 0 { 4 } else { 0 }..]);
+            }
+            for (number, len) in [entry.traf, entry.trun, entry.sample].into_iter().zip(lengths) {
+                tfra.extend(&number.to_be_bytes()[4 - usize::from(len)..]);
+            }
+        }
+        let tfra_size = u32::try_from(8 + tfra.len()).unwrap();
+        let mut out = Vec::new();
+        out.put_u32(8 + tfra_size + 16);
+        out.put_slice(b"mfra");
+        out.put_u32(tfra_size);
+        out.put_slice(b"tfra");
+        out.extend(tfra);
+        out.put_slice(b"\0\0\0\x10mfro\0\0\0\0");
+        out.put_u32(8 + tfra_size + 16);
+        out.into()
+    }
+
+    proptest! {
+        #[test]
+        fn every_combination_of_lengths(
+            version in 0..2u8,
+            lengths in prop::array::uniform3(1..=4u8),
+            seeds in prop::collection::vec(prop::array::uniform5(any::<u64>()), 0..20),
+        ) {
+            let wide = |n: u64| if version == 0 { n & 0xffff_ffff } else { n };
+            let small = |n: u64, len: u8| u32::try_from(n & ((1 << (8 * u32::from(len))) - 1)).unwrap();
+            let entries: Vec<_> = seeds.iter().map(|s| TfraEntry {
+                time: wide(s[0]), moof_offset: wide(s[1]),
+                traf: small(s[2], lengths[0]), trun: small(s[3], lengths[1]), sample: small(s[4], lengths[2]),
+            }).collect();
+            let bytes = mfra(version, lengths, &entries);
+            let read = Mfra::parse(&bytes, 0).unwrap();
+            prop_assert_eq!(read.tracks, [Tfra { track_id: 7, entries }]);
+            prop_assert_eq!(mfro_size(&bytes), u32::try_from(bytes.len()).ok());
+        }
+    }
+
+    #[test]
+    fn a_tail_without_mfro() {
+        assert_eq!(mfro_size(b""), None);
+        assert_eq!(mfro_size(b"\0\0\0\x10mfro\0\0\0\0\0\0\0"), None);
+        assert_eq!(mfro_size(b"\0\0\0\x10mfrx\0\0\0\0\0\0\0\xff"), None);
+        assert_eq!(mfro_size(b"\0\0\0\x10mfro\0\0\0\0\0\0\0\x17"), None, "too small to hold itself");
+        assert_eq!(mfro_size(b"...\0\0\0\x10mfro\0\0\0\0\0\0\0\xff"), Some(255));
+    }
+
+    #[test]
+    fn a_lying_count_is_an_error() {
+        let entry = TfraEntry { time: 1, moof_offset: 2, traf: 1, trun: 1, sample: 1 };
+        let mut bytes = mfra(0, [1, 1, 1], &[entry]).to_vec();
+        bytes[28..32].fill(0xff);
+        let error = Mfra::parse(&bytes.into(), 0).unwrap_err();
+        assert!(matches!(error, Error::TooLarge { value: 0xffff_ffff, limit: 1, .. }), "{error}");
+    }
 }

@@ -3,9 +3,16 @@
 //! Table boxes are views: `parse` checks the declared count against the payload, `iter` decodes entries as asked.
 
 pub mod ctts;
+pub mod dref;
 pub mod elst;
+pub mod ftyp;
+pub mod hdlr;
 pub mod mdhd;
+pub mod mehd;
+pub mod mfhd;
 pub mod mfra;
+pub mod minf;
+pub mod mvhd;
 pub mod sidx;
 pub mod stco;
 pub mod stsc;
@@ -13,5 +20,9 @@ pub mod stsd;
 pub mod stss;
 pub mod stsz;
 pub mod stts;
+pub mod tfdt;
+pub mod tfhd;
+pub mod tfxd;
+pub mod tkhd;
 pub mod trex;
 pub mod trun;

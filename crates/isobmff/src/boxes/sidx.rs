@@ -1,10 +1,15 @@
 //! `sidx`: segment index (ISO/IEC 14496-12 §8.16.3).
 
-use crate::{Error, Timescale};
-use bytes::Bytes;
+use crate::{
+    Error, FourCc, Timescale,
+    cursor::Cursor,
+    emit::{WriteBox, put_time, put_version_and_flags, version_for},
+    header,
+};
+use bytes::{BufMut, Bytes};
 
 /// A segment index.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidx {
     /// Track (or stream) the times are of.
     pub reference_id: u32,
@@ -39,7 +44,67 @@ impl Sidx {
     /// # Errors
     /// Truncated, zero timescale, or more references than bytes.
     pub fn parse(sidx: &Bytes, offset: u64) -> Result<Self, Error> {
-        let _ = (sidx, offset);
-        todo!()
+        let mut payload = header::expect(sidx, offset, b"sidx")?.payload;
+        let (version, _) = payload.version_up_to(1)?;
+        let reference_id = payload.u32()?;
+        let zero = payload.bad("timescale is 0");
+        let timescale = Timescale::new(payload.u32()?).ok_or(zero)?;
+        let earliest_presentation_time = payload.u32_or_u64(version)?;
+        let first_offset = payload.u32_or_u64(version)?;
+        payload.skip(2)?;
+        let count = payload.u16()?;
+        payload.check_count("reference_count", u64::from(count), 12)?;
+        let references = (0..count).map(|_| Reference::parse(&mut payload)).collect::<Result<_, _>>()?;
+        Ok(Self { reference_id, timescale, earliest_presentation_time, first_offset, references })
+    }
+
+    fn version(&self) -> u8 {
+        version_for(&[self.earliest_presentation_time, self.first_offset])
+    }
+}
+
+impl Reference {
+    /// The largest [`Self::size`] there is room for.
+    pub const MAX_SIZE: u32 = u32::MAX >> 1;
+
+    fn parse(payload: &mut Cursor<'_>) -> Result<Self, Error> {
+        let target = payload.u32()?;
+        let duration = payload.u32()?;
+        let [sap, _, _, _] = payload.array()?; // SAP_delta_time is of no use here
+        Ok(Self {
+            is_index: target >> 31 != 0,
+            size: target & Self::MAX_SIZE,
+            duration,
+            starts_with_sap: sap >> 7 != 0,
+            sap_type: sap >> 4 & 7,
+        })
+    }
+}
+
+impl WriteBox for Sidx {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"sidx")
+    }
+
+    fn payload_size(&self) -> u64 {
+        let times = if self.version() == 0 { 8 } else { 16 };
+        4 + 8 + times + 4 + 12 * self.references.len() as u64
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        let version = self.version();
+        put_version_and_flags(out, version, 0);
+        out.put_u32(self.reference_id);
+        out.put_u32(self.timescale.get());
+        put_time(out, version, self.earliest_presentation_time);
+        put_time(out, version, self.first_offset);
+        out.put_u16(0);
+        out.put_u16(u16::try_from(self.references.len()).unwrap_or(u16::MAX));
+        for reference in &self.references {
+            out.put_u32(u32::from(reference.is_index) << 31 | reference.size & Reference::MAX_SIZE);
+            out.put_u32(reference.duration);
+            out.put_u8(u8::from(reference.starts_with_sap) << 7 | (reference.sap_type & 7) << 4);
+            out.put_bytes(0, 3);
+        }
     }
 }

@@ -1,7 +1,12 @@
 //! `stsd`: sample entries (ISO/IEC 14496-12 §8.5.2). What is in one is read by [`crate::codec`].
 
-use crate::FourCc;
-use bytes::Bytes;
+use crate::{
+    Error, FourCc,
+    cursor::Cursor,
+    emit::{WriteBox, header_size, put_header, put_version_and_flags},
+    header::BoxHeader,
+};
+use bytes::{BufMut, Bytes};
 
 /// One sample entry, unread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,4 +17,67 @@ pub struct SampleEntry {
     pub data_reference_index: u16,
     /// The whole box, header included, as it stands in the file: an init segment repeats it untouched.
     pub raw: Bytes,
+}
+
+impl SampleEntry {
+    /// The most sample entries of a track that are read.
+    pub const MAX: u32 = 64;
+
+    /// Reads the payload of a `stsd`.
+    ///
+    /// # Errors
+    /// Truncated, or more entries than bytes or than [`Self::MAX`].
+    pub fn parse_list(mut payload: Cursor<'_>) -> Result<Vec<Self>, Error> {
+        payload.version_and_flags()?;
+        let count = payload.u32()?;
+        payload.check_count("entry_count", u64::from(count), 16)?;
+        if count > Self::MAX {
+            return Err(payload.too_large("entry_count", u64::from(count), u64::from(Self::MAX)));
+        }
+        let mut entries = Vec::new();
+        let mut boxes = payload.boxes();
+        for _ in 0..count {
+            let mut entry = boxes.next().transpose()?.ok_or_else(|| payload.truncated())?;
+            entry.payload.skip(6)?;
+            let data_reference_index = entry.payload.u16()?;
+            entries.push(Self { format: entry.kind(), data_reference_index, raw: entry.raw() });
+        }
+        Ok(entries)
+    }
+
+    /// Header and payload of [`Self::raw`], the payload after the data reference index.
+    fn parts(&self) -> (u64, &[u8]) {
+        let header = BoxHeader::read(&self.raw, 0).ok().flatten();
+        let header_len = header.map_or(8, |header| usize::from(header.header_len));
+        let rest = self.raw.get(header_len + 8..).unwrap_or_default();
+        (8 + rest.len() as u64, rest)
+    }
+}
+
+/// A `stsd` to write. Each entry is repeated byte for byte but for two things that are true of the source only:
+/// the data reference index becomes 1, and a size of 0 ("to the end") or in 64 bits is written plainly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stsd<'a>(pub &'a [SampleEntry]);
+
+impl WriteBox for Stsd<'_> {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"stsd")
+    }
+
+    fn payload_size(&self) -> u64 {
+        let size = |entry: &SampleEntry| entry.parts().0 + header_size(entry.parts().0);
+        8 + self.0.iter().map(size).sum::<u64>()
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        put_version_and_flags(out, 0, 0);
+        out.put_u32(u32::try_from(self.0.len()).unwrap_or(u32::MAX));
+        for entry in self.0 {
+            let (payload, rest) = entry.parts();
+            put_header(out, entry.format, payload);
+            out.put_bytes(0, 6);
+            out.put_u16(1);
+            out.put_slice(rest);
+        }
+    }
 }

@@ -1,11 +1,17 @@
 //! `stsz` and `stz2`: sample sizes (ISO/IEC 14496-12 §8.7.3).
 
-use bytes::Bytes;
+use crate::{
+    Error, FourCc,
+    cursor::{Cursor, u32_at},
+    emit::{WriteBox, put_version_and_flags},
+};
+use bytes::{BufMut, Bytes};
 
 /// The size of every sample, in bytes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleSizes {
-    /// All samples have one size.
+    /// All samples have one size. The count is what the file says: there are no bytes to check it against but
+    /// the media's.
     Constant {
         /// Bytes of each sample.
         size: u32,
@@ -23,7 +29,47 @@ pub enum SampleSizes {
     },
 }
 
+impl Default for SampleSizes {
+    /// No samples.
+    fn default() -> Self {
+        Self::Table { bits: 32, count: 0, entries: Bytes::new() }
+    }
+}
+
 impl SampleSizes {
+    /// Reads the payload of a `stsz`.
+    ///
+    /// # Errors
+    /// Truncated, or more entries than bytes.
+    pub fn parse_stsz(mut payload: Cursor<'_>) -> Result<Self, Error> {
+        payload.version_and_flags()?;
+        let size = payload.u32()?;
+        let count = payload.u32()?;
+        if size != 0 {
+            return Ok(Self::Constant { size, count });
+        }
+        Ok(Self::Table { bits: 32, count, entries: payload.table("sample_count", count, 4)? })
+    }
+
+    /// Reads the payload of a `stz2`.
+    ///
+    /// # Errors
+    /// Truncated, more entries than bytes, or a field size other than 4, 8 and 16.
+    pub fn parse_stz2(mut payload: Cursor<'_>) -> Result<Self, Error> {
+        payload.version_and_flags()?;
+        payload.skip(3)?;
+        let odd = payload.bad("field_size is not 4, 8 or 16");
+        let bits = payload.u8()?;
+        let count = payload.u32()?;
+        let entries = match bits {
+            4 => payload.table("sample_count", count.div_ceil(2), 1)?,
+            8 => payload.table("sample_count", count, 1)?,
+            16 => payload.table("sample_count", count, 2)?,
+            _ => return Err(odd),
+        };
+        Ok(Self::Table { bits, count, entries })
+    }
+
     /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u32 {
@@ -32,8 +78,106 @@ impl SampleSizes {
         }
     }
 
+    /// Size of the sample `index` (from 0); `None` beyond the last.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<u32> {
+        if index >= self.count() {
+            return None;
+        }
+        let index = index as usize;
+        match self {
+            Self::Constant { size, .. } => Some(*size),
+            Self::Table { bits: 32, entries, .. } => {
+                entries.get(index * 4..index * 4 + 4).map(|entry| u32_at(entry, 0))
+            }
+            Self::Table { bits: 16, entries, .. } => {
+                entries.get(index * 2..)?.first_chunk().map(|&entry| u32::from(u16::from_be_bytes(entry)))
+            }
+            Self::Table { bits: 4, entries, .. } => {
+                // The first of a pair is in the high nibble.
+                entries
+                    .get(index / 2)
+                    .map(|&pair| u32::from(if index.is_multiple_of(2) { pair >> 4 } else { pair & 15 }))
+            }
+            Self::Table { entries, .. } => entries.get(index).map(|&size| u32::from(size)),
+        }
+    }
+
     /// Sizes in sample order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.count()).map(|_| todo!())
+        (0..self.count()).map(|index| self.get(index).unwrap_or(0))
+    }
+}
+
+impl FromIterator<u32> for SampleSizes {
+    fn from_iter<I: IntoIterator<Item = u32>>(sizes: I) -> Self {
+        let mut entries = Vec::new();
+        for size in sizes {
+            entries.put_u32(size);
+        }
+        Self::Table {
+            bits: 32,
+            count: u32::try_from(entries.len() / 4).unwrap_or(u32::MAX),
+            entries: entries.into(),
+        }
+    }
+}
+
+impl WriteBox for SampleSizes {
+    fn kind(&self) -> FourCc {
+        FourCc(match self {
+            Self::Constant { .. } | Self::Table { bits: 32, .. } => *b"stsz",
+            Self::Table { .. } => *b"stz2",
+        })
+    }
+
+    fn payload_size(&self) -> u64 {
+        match self {
+            Self::Constant { .. } => 12,
+            Self::Table { entries, .. } => 12 + entries.len() as u64,
+        }
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        put_version_and_flags(out, 0, 0);
+        match self {
+            Self::Constant { size, count } => {
+                out.put_u32(*size);
+                out.put_u32(*count);
+            }
+            Self::Table { bits, count, entries } => {
+                // In `stsz` this is sample_size, 0 for "a table"; in `stz2` reserved and field_size.
+                out.put_u32(if *bits == 32 { 0 } else { u32::from(*bits) });
+                out.put_u32(*count);
+                out.put_slice(entries);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nibbles_high_first_and_an_odd_last_one() {
+        let bytes = Bytes::from_static(b"\0\0\0\0\0\0\0\x04\0\0\0\x03\x1f\x70");
+        let sizes = SampleSizes::parse_stz2(Cursor::new(&bytes, 0)).unwrap();
+        assert_eq!(sizes.iter().collect::<Vec<_>>(), [1, 15, 7]);
+        assert_eq!(sizes.get(3), None);
+        let short = bytes.slice(..13);
+        assert!(SampleSizes::parse_stz2(Cursor::new(&short, 0)).is_err());
+    }
+
+    #[test]
+    fn bytes_and_words() {
+        let bytes = Bytes::from_static(b"\0\0\0\0\0\0\0\x08\0\0\0\x02\xff\x01");
+        let sizes = SampleSizes::parse_stz2(Cursor::new(&bytes, 0)).unwrap();
+        assert_eq!(sizes.iter().collect::<Vec<_>>(), [255, 1]);
+        let bytes = Bytes::from_static(b"\0\0\0\0\0\0\0\x10\0\0\0\x02\xff\x01\0\x02");
+        let sizes = SampleSizes::parse_stz2(Cursor::new(&bytes, 0)).unwrap();
+        assert_eq!(sizes.iter().collect::<Vec<_>>(), [0xff01, 2]);
+        let bytes = Bytes::from_static(b"\0\0\0\0\0\0\0\x09\0\0\0\x02\xff\x01\0\x02");
+        assert!(SampleSizes::parse_stz2(Cursor::new(&bytes, 0)).is_err());
     }
 }

@@ -1,5 +1,12 @@
 //! `trex`: defaults of a track's fragments (ISO/IEC 14496-12 §8.8.3).
 
+use crate::{
+    Error, FourCc,
+    cursor::Cursor,
+    emit::{WriteBox, put_version_and_flags},
+};
+use bytes::BufMut;
+
 /// Defaults that `tfhd` and `trun` may override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trex {
@@ -13,4 +20,43 @@ pub struct Trex {
     pub size: u32,
     /// Sample flags (§8.8.3.1).
     pub flags: u32,
+}
+
+impl Trex {
+    /// No defaults but the first sample entry: fragments say everything themselves.
+    #[must_use]
+    pub const fn plain(track_id: u32) -> Self {
+        Self { track_id, sample_description_index: 1, duration: 0, size: 0, flags: 0 }
+    }
+
+    /// Reads the payload of a `trex`.
+    ///
+    /// # Errors
+    /// Truncated.
+    pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
+        payload.version_and_flags()?;
+        Ok(Self {
+            track_id: payload.u32()?,
+            sample_description_index: payload.u32()?,
+            duration: payload.u32()?,
+            size: payload.u32()?,
+            flags: payload.u32()?,
+        })
+    }
+}
+
+impl WriteBox for Trex {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"trex")
+    }
+
+    fn payload_size(&self) -> u64 {
+        24
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        put_version_and_flags(out, 0, 0);
+        let fields = [self.track_id, self.sample_description_index, self.duration, self.size, self.flags];
+        fields.into_iter().for_each(|field| out.put_u32(field));
+    }
 }

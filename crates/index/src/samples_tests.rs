@@ -1,0 +1,100 @@
+use super::*;
+use proptest::prelude::*;
+
+/// A table and the samples it was built from.
+pub(crate) fn build(samples: &[Sample]) -> SampleTable {
+    let mut builder = SampleTableBuilder::new();
+    for (number, sample) in (0..).zip(samples) {
+        builder.durations.push(sample.duration);
+        builder.sizes.push(sample.size);
+        builder.push_compositions(sample.composition_offset, 1);
+        if sample.sync {
+            builder.push_sync(number);
+        }
+    }
+    let mut rest = samples;
+    while let Some(first) = rest.first() {
+        let mut end = first.offset;
+        let joined = rest
+            .iter()
+            .take_while(|s| {
+                let follows = s.offset == end;
+                end = s.offset + u64::from(s.size);
+                follows
+            })
+            .count();
+        let (chunk, after) = rest.split_at(joined.min(7));
+        let bytes = chunk.iter().map(|s| u64::from(s.size)).sum();
+        builder.push_chunk(first.offset, u32::try_from(chunk.len()).unwrap(), bytes);
+        rest = after;
+    }
+    builder.finish(samples.first().map_or(0, |s| s.decode_time))
+}
+
+fn samples() -> impl Strategy<Value = Vec<Sample>> {
+    let one = (0..4000_u32, 0..3000_u32, -2..3_i32, any::<bool>(), prop_oneof![Just(0_u64), 0..9999_u64]);
+    (prop::collection::vec(one, 0..1500), -5000..5000_i64, 0..900_usize).prop_map(
+        |(rows, mut time, steady)| {
+            let mut offset = 40;
+            rows.into_iter()
+                .enumerate()
+                .map(|(i, (size, duration, composition, sync, gap))| {
+                    let duration = if i < steady { 512 } else { duration };
+                    offset += gap;
+                    let sample = Sample {
+                        offset,
+                        size,
+                        decode_time: time,
+                        duration,
+                        composition_offset: composition * 512,
+                        sync,
+                    };
+                    offset += u64::from(size);
+                    time += i64::from(duration);
+                    sample
+                })
+                .collect()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn gives_back_what_it_was_built_from(
+        samples in samples(),
+        window in any::<[prop::sample::Index; 2]>(),
+        range in any::<[prop::sample::Index; 2]>(),
+    ) {
+        let mut table = build(&samples);
+        let [a, b] = window.map(|i| i.index(samples.len() + 1));
+        let (a, b) = (a.min(b), a.max(b));
+        let number = |i: usize| u32::try_from(i).unwrap();
+        table.keep(number(a)..number(b));
+        let model = &samples[a..b];
+        prop_assert_eq!(table.len() as usize, model.len());
+        prop_assert_eq!(table.range(0..u32::MAX).collect::<Vec<_>>(), model.to_vec());
+
+        let [a, b] = range.map(|i| i.index(model.len() + 1));
+        let (a, b) = (a.min(b), a.max(b));
+        let range = number(a)..number(b);
+        prop_assert_eq!(table.range(range.clone()).collect::<Vec<_>>(), model[a..b].to_vec());
+        prop_assert_eq!(table.bytes_in(range), model[a..b].iter().map(|s| u64::from(s.size)).sum::<u64>());
+        prop_assert_eq!(table.get(number(a)), model.get(a).copied());
+        let composed = |s: &Sample| s.decode_time + i64::from(s.composition_offset);
+        prop_assert_eq!(table.composition_time(number(a)), model.get(a).map(composed));
+        let next = model.iter().skip(a).position(|s| s.sync).map(|i| number(i + a));
+        prop_assert_eq!(table.sync_from(number(a)), next);
+        let before = model.iter().take(a + 1).rposition(|s| s.sync).map(number);
+        prop_assert_eq!(table.sync_until(number(a)), before);
+        if let Some(at) = model.get(a) {
+            let time = at.decode_time + i64::from(at.duration / 2);
+            let until = model.partition_point(|s| s.decode_time <= time);
+            prop_assert_eq!(table.decoded_until(time) as usize, until);
+        }
+        let presentation = Presentation { media_time: 300, shift: 0 };
+        let start = model.iter().map(|s| composed(s) - 300).min();
+        let end = model.iter().map(|s| composed(s) - 300 + i64::from(s.duration)).max();
+        prop_assert_eq!(table.presented(&presentation), start.zip(end));
+    }
+}

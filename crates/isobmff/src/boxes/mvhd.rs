@@ -1,0 +1,65 @@
+//! `mvhd`: timescale and duration of the movie (ISO/IEC 14496-12 §8.2.2).
+
+use crate::{
+    Error, FourCc, Timescale,
+    cursor::Cursor,
+    emit::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for},
+};
+use bytes::BufMut;
+
+/// A movie header; creation times are neither kept nor written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mvhd {
+    /// Scale of movie times: the duration and edit durations.
+    pub timescale: Timescale,
+    /// Duration of the longest track in [`Self::timescale`] ticks; 0 where unknown.
+    pub duration: u64,
+    /// A `track_ID` not yet in use.
+    pub next_track_id: u32,
+}
+
+impl Mvhd {
+    /// Reads the payload of a `mvhd`.
+    ///
+    /// # Errors
+    /// Truncated, zero timescale, or a version nobody knows yet.
+    pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
+        let (version, _) = payload.version_up_to(1)?;
+        payload.skip(if version == 0 { 8 } else { 16 })?;
+        let zero = payload.bad("timescale is 0");
+        let timescale = Timescale::new(payload.u32()?).ok_or(zero)?;
+        let duration = payload.u32_or_u64(version)?;
+        let unknown = if version == 0 { u64::from(u32::MAX) } else { u64::MAX };
+        // Rate, volume, reserved, matrix, pre_defined; QuickTime puts other things there, of the same length.
+        payload.skip(4 + 2 + 10 + 36 + 24)?;
+        let next_track_id = payload.u32()?;
+        Ok(Self { timescale, duration: if duration == unknown { 0 } else { duration }, next_track_id })
+    }
+}
+
+impl WriteBox for Mvhd {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"mvhd")
+    }
+
+    fn payload_size(&self) -> u64 {
+        if version_for(&[self.duration]) == 0 { 100 } else { 112 }
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        let version = version_for(&[self.duration]);
+        put_version_and_flags(out, version, 0);
+        put_time(out, version, 0);
+        put_time(out, version, 0);
+        out.put_u32(self.timescale.get());
+        put_time(out, version, self.duration);
+        out.put_u32(0x1_0000); // rate 1.0
+        out.put_u16(0x100); // volume 1.0
+        out.put_bytes(0, 10);
+        for number in UNITY_MATRIX {
+            out.put_u32(number);
+        }
+        out.put_bytes(0, 24);
+        out.put_u32(self.next_track_id);
+    }
+}

@@ -1,1 +1,0 @@
-//! Writing boxes with sizes known beforehand.

@@ -1,0 +1,180 @@
+//! An init segment: `ftyp` and a `moov` with empty sample tables, as a CMAF header has them
+//! (ISO/IEC 23000-19 §7.3.2.1).
+
+use super::{Container, WriteBox};
+use crate::{
+    FourCc, Timescale,
+    boxes::{
+        dref::SelfContained,
+        elst::{Edit, EditList},
+        ftyp::FileType,
+        hdlr::Hdlr,
+        mdhd::{Elng, Language, Mdhd},
+        mehd::Mehd,
+        minf::MediaHeader,
+        mvhd::Mvhd,
+        stco::ChunkOffsets,
+        stsc::SamplesToChunks,
+        stsd::{SampleEntry, Stsd},
+        stsz::SampleSizes,
+        stts::TimeToSamples,
+        tkhd::Tkhd,
+        trex::Trex,
+    },
+};
+use bytes::Bytes;
+
+/// An init segment to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InitSegment {
+    /// Brands of the `ftyp`, see [`cmaf_brands`].
+    pub brands: FileType,
+    /// Scale of [`Self::duration`].
+    pub timescale: Timescale,
+    /// Duration of the presentation in [`Self::timescale`] ticks, for `mehd`; `None` leaves the box out.
+    pub duration: Option<u64>,
+    /// Tracks; one in CMAF.
+    pub tracks: Vec<InitTrack>,
+}
+
+/// A track of an init segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InitTrack {
+    /// `track_ID`, not 0; the same in the fragments.
+    pub track_id: u32,
+    /// Handler type: `vide`, `soun`, `text`, `subt`, …
+    pub handler: FourCc,
+    /// Scale of all times in the fragments.
+    pub timescale: Timescale,
+    /// Language; in `elng` where `mdhd` cannot say it.
+    pub language: Language,
+    /// `alternate_group` of `tkhd`, 0 for none.
+    pub alternate_group: i16,
+    /// Width and height as shown, 16.16 fixed point; 0 for anything not seen.
+    pub display_size: (u32, u32),
+    /// Sample entries, repeated from the source.
+    pub sample_entries: Vec<SampleEntry>,
+    /// Composition time in track ticks at which the presentation starts, for an offset edit list
+    /// (ISO/IEC 23000-19 §7.5.13); 0 for none.
+    pub edit_media_time: u64,
+    /// Fragment defaults; [`Trex::plain`] goes with what [`super::fragment`] writes.
+    pub trex: Trex,
+}
+
+impl InitSegment {
+    /// A CMAF header: one track, its timescale also that of the movie.
+    #[must_use]
+    pub fn cmaf(track: InitTrack, duration: Option<u64>) -> Self {
+        let brands = cmaf_brands(track.handler);
+        Self { brands, timescale: track.timescale, duration, tracks: vec![track] }
+    }
+
+    /// Bytes of the whole segment.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.with_moov(|moov| moov.size()).saturating_add(self.brands.size())
+    }
+
+    /// The whole segment.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = Vec::with_capacity(usize::try_from(self.size()).unwrap_or(0));
+        self.brands.write(&mut out);
+        self.with_moov(|moov| moov.write(&mut out));
+        out.into()
+    }
+
+    fn with_moov<T>(&self, use_it: impl FnOnce(&Container<'_>) -> T) -> T {
+        let highest = self.tracks.iter().map(|track| track.track_id).max().unwrap_or(0);
+        let mvhd = Mvhd { timescale: self.timescale, duration: 0, next_track_id: highest.saturating_add(1) };
+        let mehd = self.duration.map(Mehd);
+        let traks: Vec<Trak<'_>> = self.tracks.iter().map(Trak).collect();
+
+        let mehd = mehd.iter().map(|mehd| mehd as &dyn WriteBox);
+        let trexes = self.tracks.iter().map(|track| &track.trex as &dyn WriteBox);
+        let defaults: Vec<&dyn WriteBox> = mehd.chain(trexes).collect();
+        let mvex = Container(b"mvex", &defaults);
+
+        let mut children: Vec<&dyn WriteBox> = vec![&mvhd];
+        children.extend(traks.iter().map(|trak| trak as &dyn WriteBox));
+        children.push(&mvex);
+        use_it(&Container(b"moov", &children))
+    }
+}
+
+/// Brands of a CMAF header (ISO/IEC 23000-19 §7.2): `cmfc`, and `cmf2` where its stricter rules (§7.7.2) hold
+/// whatever the samples are. They do not for video, which here keeps the source's edit list and writes composition
+/// offsets in whichever `trun` version they need.
+#[must_use]
+pub fn cmaf_brands(handler: FourCc) -> FileType {
+    let mut compatible = vec![FourCc(*b"iso6"), FourCc(*b"cmfc")];
+    if handler != b"vide" {
+        compatible.push(FourCc(*b"cmf2"));
+    }
+    FileType { major: FourCc(*b"cmfc"), minor_version: 0, compatible, of_segment: false }
+}
+
+/// A `trak` to write.
+struct Trak<'a>(&'a InitTrack);
+
+impl Trak<'_> {
+    fn with_boxes<T>(&self, use_it: impl FnOnce(&Container<'_>) -> T) -> T {
+        let track = self.0;
+        let tkhd = Tkhd {
+            id: track.track_id,
+            enabled: true,
+            duration: 0,
+            alternate_group: track.alternate_group,
+            volume: if track.handler == b"soun" { 0x100 } else { 0 },
+            display_size: track.display_size,
+        };
+        let edit = Edit { duration: 0, media_time: Some(track.edit_media_time), rate: Edit::NORMAL_RATE };
+        let edits = [edit];
+        let elst = EditList(&edits);
+        let edts: [&dyn WriteBox; 1] = [&elst];
+        let edts = Container(b"edts", &edts);
+
+        let mdhd = Mdhd { timescale: track.timescale, duration: 0, language: track.language.clone() };
+        let elng = Elng(&track.language);
+        let hdlr = Hdlr(track.handler);
+        let header = MediaHeader { handler: track.handler };
+        let stsd = Stsd(&track.sample_entries);
+        let stts = TimeToSamples::default();
+        let stsc = SamplesToChunks::default();
+        let stsz = SampleSizes::default();
+        let stco = ChunkOffsets::default();
+        let stbl: [&dyn WriteBox; 5] = [&stsd, &stts, &stsc, &stsz, &stco];
+        let stbl = Container(b"stbl", &stbl);
+        let dinf: [&dyn WriteBox; 1] = [&SelfContained];
+        let dinf = Container(b"dinf", &dinf);
+        let minf: [&dyn WriteBox; 3] = [&header, &dinf, &stbl];
+        let minf = Container(b"minf", &minf);
+        let mut mdia: Vec<&dyn WriteBox> = vec![&mdhd, &hdlr];
+        if track.language.packed().is_none() {
+            mdia.push(&elng);
+        }
+        mdia.push(&minf);
+        let mdia = Container(b"mdia", &mdia);
+
+        let mut trak: Vec<&dyn WriteBox> = vec![&tkhd];
+        if track.edit_media_time != 0 {
+            trak.push(&edts);
+        }
+        trak.push(&mdia);
+        use_it(&Container(b"trak", &trak))
+    }
+}
+
+impl WriteBox for Trak<'_> {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"trak")
+    }
+
+    fn payload_size(&self) -> u64 {
+        self.with_boxes(|trak| trak.payload_size())
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        self.with_boxes(|trak| trak.write_payload(out));
+    }
+}
