@@ -1,5 +1,38 @@
 //! Sample entries and codec configuration: what a track is coded in, and its RFC 6381 name.
 
+mod aac;
+mod ac3;
+mod ac4;
+mod audio;
+mod av1;
+mod av1_sequence;
+mod avc;
+mod bits;
+mod children;
+mod colour;
+mod dolby_vision;
+mod dts;
+mod esds;
+mod flac;
+mod hevc;
+mod hevc_sps;
+mod mp3;
+mod opus;
+mod other;
+mod sample_entry;
+mod sinf;
+mod text;
+mod usac;
+mod video;
+mod vp9;
+
+#[cfg(test)]
+mod aac_tests;
+#[cfg(test)]
+mod describe_tests;
+#[cfg(test)]
+mod testing;
+
 use crate::{Error, FourCc, boxes::stsd::SampleEntry};
 use bytes::Bytes;
 
@@ -36,18 +69,18 @@ pub enum Media {
     Video(Video),
     /// Audio.
     Audio(Audio),
-    /// Timed text (`wvtt`, `stpp`).
+    /// Timed text (`wvtt`, `stpp`), or captions in a form that is [`Config::Other`].
     Text,
 }
 
 /// What manifests say of video.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Video {
-    /// Coded width in pixels, after cropping, as the sample entry states it.
+    /// Coded width in pixels, after cropping, as the sample entry states it; the codec's configuration where it says 0.
     pub width: u16,
     /// Coded height in pixels.
     pub height: u16,
-    /// Pixel aspect ratio, horizontal : vertical (`pasp`), reduced; (1, 1) where not stated.
+    /// Pixel aspect ratio, horizontal : vertical, reduced: of `pasp`, else of the codec's configuration, else (1, 1).
     pub pixel_aspect: (u32, u32),
     /// Dynamic range (`VIDEO-RANGE` of HLS), from `colr nclx`, else the codec's configuration.
     pub range: VideoRange,
@@ -73,7 +106,7 @@ pub struct Colour {
 pub enum VideoRange {
     /// Standard.
     Sdr,
-    /// Hybrid log-gamma (transfer 18; 14 with HLG signalled by SEI counts as SDR).
+    /// Hybrid log-gamma (transfer 18; 14 with HLG signalled by SEI counts as SDR, unless Dolby Vision says it is HLG).
     Hlg,
     /// Perceptual quantiser (transfer 16).
     Pq,
@@ -161,13 +194,13 @@ pub struct Aac {
     pub core_object_type: u8,
     /// Object type signalled: 5 SBR, 29 PS, else the core's.
     pub object_type: u8,
-    /// Sampling frequency of the core in Hz.
+    /// Sampling frequency of the core in Hz; of xHE-AAC that of its output.
     pub core_sample_rate: u32,
     /// channelConfiguration; 0 where a program config element says.
     pub channel_config: u8,
     /// The program config element is in the configuration (needed in band for ADTS with configuration 0).
     pub program_config: bool,
-    /// Samples in a frame at the core's rate: 1024, 960, 2048…
+    /// Samples in a frame at [`core_sample_rate`](Self::core_sample_rate): 1024, 960, 2048…
     pub frame_length: u16,
 }
 
@@ -177,6 +210,17 @@ pub struct Aac {
 /// [`Error::Missing`], [`Error::Truncated`] or [`Error::BadValue`] where the configuration record is not sound;
 /// [`Error::Unsupported`] where the coding name is not known at all.
 pub fn describe(entry: &SampleEntry, handler: FourCc) -> Result<Codec, Error> {
-    let _ = (entry, handler);
-    todo!()
+    let entry = sample_entry::SampleEntry::new(entry)?;
+    let format = entry.format;
+    // QuickTime calls both uncompressed pictures and unsigned 8-bit PCM `raw `: only the handler tells.
+    let raw_sound = format == b"raw " && handler == b"soun";
+    if video::is_video(format) && !raw_sound {
+        video::describe(&entry)
+    } else if audio::is_audio(format) {
+        audio::describe(&entry)
+    } else if text::is_text(format) {
+        text::describe(&entry)
+    } else {
+        Err(entry.at.unsupported("coding name"))
+    }
 }

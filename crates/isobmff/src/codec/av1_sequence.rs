@@ -1,0 +1,142 @@
+//! The AV1 sequence header in configOBUs of `av1C` (AV1 Bitstream & Decoding Process §5.3, §5.5).
+
+use super::Colour;
+use super::bits::Bits;
+use super::colour::Sequence;
+
+/// OBU_SEQUENCE_HEADER (§6.2.2).
+const SEQUENCE_HEADER: u8 = 1;
+
+/// What the first sequence header among these OBUs says.
+pub(super) fn first_header(obus: &[u8]) -> Option<Sequence> {
+    let mut bits = Bits::new(obus);
+    loop {
+        bits.skip(1)?;
+        let kind = bits.u8(4)?;
+        let (extension, has_size) = (bits.flag()?, bits.flag()?);
+        bits.skip(if extension { 9 } else { 1 })?;
+        let size = if has_size { usize::try_from(bits.leb128()?).ok()? } else { bits.remaining() / 8 };
+        let payload = bits.bytes(size)?;
+        if kind == SEQUENCE_HEADER {
+            return sequence_header(&mut Bits::new(payload));
+        }
+    }
+}
+
+/// sequence_header_obu() (§5.5.1).
+fn sequence_header(bits: &mut Bits<'_>) -> Option<Sequence> {
+    let profile = bits.u8(3)?;
+    bits.skip(1)?;
+    let reduced = bits.flag()?;
+    if reduced {
+        bits.skip(5)?;
+    } else {
+        skip_operating_points(bits)?;
+    }
+    let (width_bits, height_bits) = (bits.bits(4)? + 1, bits.bits(4)? + 1);
+    let (width, height) = (bits.bits(width_bits)?, bits.bits(height_bits)?);
+    let size =
+        (|| Some((u16::try_from(width.checked_add(1)?).ok()?, u16::try_from(height.checked_add(1)?).ok()?)))(
+        );
+    if !reduced && bits.flag()? {
+        bits.skip(4 + 3)?;
+    }
+    // 128x128 superblocks, filter intra, intra edge filter.
+    bits.skip(3)?;
+    if !reduced {
+        skip_inter_tools(bits)?;
+    }
+    // Super resolution, CDEF, restoration.
+    bits.skip(3)?;
+    color_config(bits, profile, Sequence { size, ..Sequence::default() })
+}
+
+/// Timing, decoder model and operating points.
+fn skip_operating_points(bits: &mut Bits<'_>) -> Option<()> {
+    let mut delay_bits = None;
+    if bits.flag()? {
+        bits.skip(64)?;
+        if bits.flag()? {
+            bits.skip_uvlc()?;
+        }
+        if bits.flag()? {
+            delay_bits = Some(usize::from(bits.u8(5)?) + 1);
+            bits.skip(32 + 5 + 5)?;
+        }
+    }
+    let display_delay = bits.flag()?;
+    for _ in 0..=bits.u8(5)? {
+        bits.skip(12)?;
+        if bits.u8(5)? > 7 {
+            bits.skip(1)?;
+        }
+        if let Some(delay_bits) = delay_bits
+            && bits.flag()?
+        {
+            bits.skip(2 * delay_bits + 1)?;
+        }
+        if display_delay && bits.flag()? {
+            bits.skip(4)?;
+        }
+    }
+    Some(())
+}
+
+/// From enable_interintra_compound to order_hint_bits_minus_1.
+fn skip_inter_tools(bits: &mut Bits<'_>) -> Option<()> {
+    bits.skip(4)?;
+    let order_hint = bits.flag()?;
+    if order_hint {
+        bits.skip(2)?;
+    }
+    let choose_screen_content = bits.flag()?;
+    let screen_content = choose_screen_content || bits.flag()?;
+    if screen_content && !bits.flag()? {
+        bits.skip(1)?;
+    }
+    if order_hint {
+        bits.skip(3)?;
+    }
+    Some(())
+}
+
+/// color_config() (§5.5.2), as far as color_range.
+fn color_config(bits: &mut Bits<'_>, profile: u8, mut sequence: Sequence) -> Option<Sequence> {
+    let high_bitdepth = bits.flag()?;
+    if profile == 2 && high_bitdepth {
+        bits.skip(1)?;
+    }
+    let monochrome = profile != 1 && bits.flag()?;
+    if bits.flag()? {
+        let (primaries, transfer, matrix) = (bits.u8(8)?, bits.u8(8)?, bits.u8(8)?);
+        sequence.colour = Some(Colour { primaries, transfer, matrix });
+    }
+    // sRGB in 4:4:4 is full range without saying so.
+    let srgb = Some(Colour { primaries: 1, transfer: 13, matrix: 0 });
+    sequence.full_range = Some(if !monochrome && sequence.colour == srgb { true } else { bits.flag()? });
+    Some(sequence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_header;
+    use crate::codec::testing::hex;
+
+    #[test]
+    fn headers_of_libaom() {
+        let sequence = first_header(&hex("0a0b0000002d4c37b3dfff9804")).unwrap();
+        assert_eq!(sequence.size, Some((1080, 720)));
+        assert_eq!((sequence.colour, sequence.full_range), (None, Some(false)));
+    }
+
+    #[test]
+    fn other_obus_are_passed_over_and_cut_ones_end_the_walk() {
+        assert!(
+            first_header(&hex("120000 0a0b0000002d4c37b3dfff9804")).is_none(),
+            "an empty delimiter, then a reserved type"
+        );
+        assert!(first_header(&hex("1200 0a0b0000002d4c37b3dfff9804")).is_some());
+        assert!(first_header(&hex("0a0b0000002d4c37")).is_none());
+        assert!(first_header(&[]).is_none());
+    }
+}

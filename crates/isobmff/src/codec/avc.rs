@@ -1,0 +1,244 @@
+//! AVC: `avcC` (ISO/IEC 14496-15 §5.3.3.1) and what its sequence parameter set says of the picture.
+
+use super::Avc;
+use super::bits::Bits;
+use super::children::{At, Child};
+use super::colour::{Sequence, raw_payload, usability};
+use crate::{Error, FourCc};
+use bytes::Bytes;
+
+/// Reads `avcC` of an entry whose coding name is `format`.
+pub(super) fn configuration(avcc: &Child, format: FourCc) -> Result<Avc, Error> {
+    let mut bits = avcc.bits();
+    let truncated = || avcc.at.truncated();
+    if bits.u8(8).ok_or_else(truncated)? != 1 {
+        return Err(avcc.at.unsupported("configurationVersion of avcC"));
+    }
+    let profile = (|| Some([bits.u8(8)?, bits.u8(8)?, bits.u8(8)?]))().ok_or_else(truncated)?;
+    let nal_length_size = nal_length_size(bits.u8(8).ok_or_else(truncated)?, avcc.at)?;
+    let sps_count = bits.u8(8).ok_or_else(truncated)? & 0x1f;
+    let sps = nal_units(&mut bits, sps_count.into(), &avcc.body).ok_or_else(truncated)?;
+    let pps_count = bits.u8(8).ok_or_else(truncated)?;
+    let pps = nal_units(&mut bits, pps_count.into(), &avcc.body).ok_or_else(truncated)?;
+    let sps_ext = extensions(&mut bits, profile[0], &avcc.body).unwrap_or_default();
+    let in_band_parameters = matches!(&format.0, b"avc3" | b"avc4" | b"dvav");
+    Ok(Avc { in_band_parameters, nal_length_size, profile, sps, pps, sps_ext })
+}
+
+/// lengthSizeMinusOne, the last two bits of a byte of ones or flags. A length of 3 bytes is forbidden.
+pub(super) fn nal_length_size(byte: u8, at: At) -> Result<u8, Error> {
+    match byte & 3 {
+        2 => Err(at.bad("NAL unit lengths of 3 bytes")),
+        minus_one => Ok(minus_one + 1),
+    }
+}
+
+/// `count` NAL units, each behind a 16-bit length, as views into `record`.
+pub(super) fn nal_units(bits: &mut Bits<'_>, count: usize, record: &Bytes) -> Option<Vec<Bytes>> {
+    // Each takes two bytes at least: no list longer than the record could hold is ever begun.
+    if count > bits.remaining() / 16 {
+        return None;
+    }
+    (0..count)
+        .map(|_| {
+            let length = usize::from(bits.u16(16)?);
+            bits.bytes(length).map(|unit| record.slice_ref(unit))
+        })
+        .collect()
+}
+
+/// What stands behind the picture parameter sets for High profiles. Many writers leave it out.
+fn extensions(bits: &mut Bits<'_>, profile: u8, record: &Bytes) -> Option<Vec<Bytes>> {
+    if !matches!(profile, 100 | 110 | 122 | 144 | 244) {
+        return None;
+    }
+    bits.skip(24)?;
+    let count = bits.u8(8)?;
+    nal_units(bits, count.into(), record)
+}
+
+/// `avc1.PPCCLL`, six hexadecimal digits (RFC 6381 §3.3).
+pub(super) fn rfc6381(format: FourCc, avc: &Avc) -> String {
+    let [profile, compatibility, level] = avc.profile;
+    format!("{format}.{profile:02x}{compatibility:02x}{level:02x}")
+}
+
+/// What the first sequence parameter set says; nothing where it cannot be read.
+pub(super) fn sequence(avc: &Avc) -> Sequence {
+    let mut sequence = Sequence::default();
+    if let Some(sps) = avc.sps.first() {
+        let payload = raw_payload(sps);
+        // Whatever was read before the end of a cut parameter set stands.
+        let _ = parameter_set(&mut Bits::new(&payload), &mut sequence);
+    }
+    sequence
+}
+
+/// Profiles whose sequence parameter sets state the chroma format (ISO/IEC 14496-10 §7.3.2.1.1).
+const HIGH_PROFILES: [u8; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
+
+/// seq_parameter_set_data() with its NAL unit header (ISO/IEC 14496-10 §7.3.2.1.1).
+fn parameter_set(bits: &mut Bits<'_>, sequence: &mut Sequence) -> Option<()> {
+    bits.skip(8)?;
+    let profile = bits.u8(8)?;
+    bits.skip(16)?;
+    bits.ue()?;
+    let mut chroma_format = 1;
+    let mut separate_planes = false;
+    if HIGH_PROFILES.contains(&profile) {
+        chroma_format = bits.ue()?;
+        if chroma_format == 3 {
+            separate_planes = bits.flag()?;
+        }
+        bits.ue()?;
+        bits.ue()?;
+        bits.skip(1)?;
+        if bits.flag()? {
+            skip_scaling_matrix(bits, if chroma_format == 3 { 12 } else { 8 })?;
+        }
+    }
+    bits.ue()?;
+    skip_picture_order_count(bits)?;
+    bits.ue()?;
+    bits.skip(1)?;
+    let width_in_macroblocks = u64::from(bits.ue()?) + 1;
+    let height_in_map_units = u64::from(bits.ue()?) + 1;
+    let frames_only = bits.flag()?;
+    if !frames_only {
+        bits.skip(1)?;
+    }
+    bits.skip(1)?;
+    let map_unit = if frames_only { 1 } else { 2 };
+    let (mut width, mut height) = (width_in_macroblocks * 16, height_in_map_units * 16 * map_unit);
+    if bits.flag()? {
+        // §7.4.2.1.1: offsets count in chroma samples, vertically of a frame or a field pair.
+        let (unit_x, unit_y) = match (chroma_format, separate_planes) {
+            (1, _) => (2, 2),
+            (2, _) => (2, 1),
+            _ => (1, 1),
+        };
+        let (left, right, top, bottom) = (bits.ue()?, bits.ue()?, bits.ue()?, bits.ue()?);
+        width = width.saturating_sub((u64::from(left) + u64::from(right)) * unit_x);
+        height = height.saturating_sub((u64::from(top) + u64::from(bottom)) * unit_y * map_unit);
+    }
+    sequence.size = u16::try_from(width).ok().zip(u16::try_from(height).ok());
+    if bits.flag()? {
+        usability(bits, sequence)?;
+    }
+    Some(())
+}
+
+/// Up to twelve scaling_list() (ISO/IEC 14496-10 §7.3.2.1.1.1).
+fn skip_scaling_matrix(bits: &mut Bits<'_>, lists: usize) -> Option<()> {
+    for list in 0..lists {
+        if !bits.flag()? {
+            continue;
+        }
+        let (mut last, mut next) = (8i64, 8i64);
+        for _ in 0..if list < 6 { 16 } else { 64 } {
+            if next != 0 {
+                next = (last + bits.se()?).rem_euclid(256);
+            }
+            if next != 0 {
+                last = next;
+            }
+        }
+    }
+    Some(())
+}
+
+fn skip_picture_order_count(bits: &mut Bits<'_>) -> Option<()> {
+    match bits.ue()? {
+        0 => {
+            bits.ue()?;
+        }
+        1 => {
+            bits.skip(1)?;
+            bits.se()?;
+            bits.se()?;
+            // At most 255 by §7.4.2.1.1; each takes a bit at least, so the end of the bytes bounds it too.
+            for _ in 0..bits.ue()? {
+                bits.se()?;
+            }
+        }
+        _ => {}
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sequence;
+    use crate::codec::testing::{boxed, hex, visual};
+    use crate::codec::{Avc, Codec, Colour, Config, Media, VideoRange, describe};
+    use crate::{Error, FourCc};
+
+    const VIDE: FourCc = FourCc(*b"vide");
+
+    fn avc(codec: &Codec) -> &Avc {
+        let Config::Avc(avc) = &codec.config else { panic!("{codec:?}") };
+        avc
+    }
+
+    #[test]
+    fn high_profile_with_extensions_and_a_pixel_aspect() {
+        let avcc = boxed(
+            b"avcC",
+            &hex(
+                "0164001fffe1001d6764001facd900c8146ffc010000b440000003004000000f23c60c6580 01000568ef9cb22c fdf8f800",
+            ),
+        );
+        let pasp = boxed(b"pasp", &hex("00000040 0000002d"));
+        let btrt = boxed(b"btrt", &hex("000123aa 0015f290 000c30e0"));
+        let codec = describe(&visual(b"avc1", 800, 640, &[avcc, pasp, btrt]), VIDE).unwrap();
+        assert_eq!(codec.rfc6381, "avc1.64001f");
+        assert_eq!(
+            (codec.declared_bitrate.max, codec.declared_bitrate.average),
+            (Some(1_438_352), Some(798_944))
+        );
+        let avc = avc(&codec);
+        assert_eq!((avc.nal_length_size, avc.in_band_parameters), (4, false));
+        assert_eq!((avc.sps.len(), avc.pps.len(), avc.sps_ext.len()), (1, 1, 0));
+        assert_eq!(avc.pps[0], hex("68ef9cb22c"));
+        assert_eq!(sequence(avc).size, Some((800, 640)));
+        let Media::Video(video) = codec.media else { panic!() };
+        assert_eq!((video.width, video.height, video.pixel_aspect), (800, 640, (64, 45)));
+        assert_eq!((video.range, video.colour), (VideoRange::Sdr, None));
+    }
+
+    #[test]
+    fn in_band_two_byte_lengths_and_colour_of_the_parameter_set() {
+        // High 4.0 1920x1080, cropped, with colour primaries, transfer and matrix 1 in its VUI.
+        let avcc = boxed(
+            b"avcC",
+            &hex("0164001ffde1001a 2764001fac52181a1ff93ff000100016a0202036d856bdef8080 01000528f94b098b"),
+        );
+        let codec = describe(&visual(b"avc3", 0, 0, &[avcc]), VIDE).unwrap();
+        assert_eq!(codec.rfc6381, "avc3.64001f");
+        assert!(avc(&codec).in_band_parameters);
+        assert_eq!(avc(&codec).nal_length_size, 2);
+        let Media::Video(video) = codec.media else { panic!() };
+        assert_eq!(video.colour, Some(Colour { primaries: 1, transfer: 1, matrix: 1 }));
+        assert_eq!((video.width, video.height), (416, 234), "the entry says nothing, the parameter set does");
+    }
+
+    #[test]
+    fn records_that_are_not_sound() {
+        let read = |record: &str| describe(&visual(b"avc1", 16, 16, &[boxed(b"avcC", &hex(record))]), VIDE);
+        assert!(matches!(read("0164001ffee0 00"), Err(Error::BadValue { .. })), "3-byte lengths");
+        assert!(matches!(read("0264001fffe0 00"), Err(Error::Unsupported { .. })));
+        for cut in [
+            "",
+            "0164",
+            "0164001fff",
+            "0164001fffe1",
+            "0164001fffe1001d67",
+            "0164001fffe1000167",
+            "0164001fffe0 ff",
+        ] {
+            assert!(matches!(read(cut), Err(Error::Truncated { .. })), "{cut}");
+        }
+        let none = describe(&visual(b"avc1", 16, 16, &[]), VIDE);
+        assert!(matches!(none, Err(Error::Missing { missing: FourCc(avcc), .. }) if &avcc == b"avcC"));
+    }
+}

@@ -1,0 +1,145 @@
+//! `esds`: the elementary stream descriptor (ISO/IEC 14496-14 §6.7.2, ISO/IEC 14496-1 §7.2.6).
+
+use super::DeclaredBitrate;
+use super::bits::Bits;
+use super::children::Child;
+use crate::Error;
+use bytes::Bytes;
+
+/// What the decoder configuration descriptor says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stream {
+    /// objectTypeIndication (ISO/IEC 14496-1 Table 5).
+    pub(super) object_type: u8,
+    pub(super) bitrate: DeclaredBitrate,
+    /// DecoderSpecificInfo, where there is one.
+    pub(super) specific: Option<Bytes>,
+}
+
+/// Descriptor tags (ISO/IEC 14496-1 Table 1).
+const ES_DESCRIPTOR: u8 = 3;
+const DECODER_CONFIG: u8 = 4;
+const DECODER_SPECIFIC: u8 = 5;
+
+/// Reads `esds`.
+pub(super) fn stream(esds: &Child) -> Result<Stream, Error> {
+    let (_, mut bits) = esds.full_box()?;
+    let mut elementary =
+        descriptor(&mut bits, ES_DESCRIPTOR).ok_or_else(|| esds.at.bad("no ES descriptor"))?;
+    skip_es_fields(&mut elementary).ok_or(esds.at.truncated())?;
+    let mut config = descriptor(&mut elementary, DECODER_CONFIG)
+        .ok_or_else(|| esds.at.bad("no decoder configuration descriptor"))?;
+    let fields = (|| {
+        let object_type = config.u8(8)?;
+        // streamType, upStream, reserved; bufferSizeDB.
+        config.skip(8 + 24)?;
+        Some((object_type, DeclaredBitrate::new(config.bits(32)?, config.bits(32)?)))
+    })();
+    let (object_type, bitrate) = fields.ok_or(esds.at.truncated())?;
+    let specific = descriptor(&mut config, DECODER_SPECIFIC).map(|mut info| esds.body.slice_ref(info.rest()));
+    Ok(Stream { object_type, bitrate, specific })
+}
+
+/// ES_ID to OCR_ES_Id, as the flags tell.
+fn skip_es_fields(bits: &mut Bits<'_>) -> Option<()> {
+    bits.skip(16)?;
+    let (depends, url, clock) = (bits.flag()?, bits.flag()?, bits.flag()?);
+    bits.skip(5)?;
+    if depends {
+        bits.skip(16)?;
+    }
+    if url {
+        let length = bits.u8(8)?;
+        bits.skip(usize::from(length) * 8)?;
+    }
+    if clock { bits.skip(16) } else { Some(()) }
+}
+
+/// The next descriptor with this tag, others passed over. A length beyond the end means to the end: writers are
+/// known to count the length bytes of what is inside wrongly.
+fn descriptor<'a>(bits: &mut Bits<'a>, tag: u8) -> Option<Bits<'a>> {
+    loop {
+        let found = bits.u8(8)?;
+        let mut length = 0usize;
+        for _ in 0..4 {
+            let byte = bits.u8(8)?;
+            length = length << 7 | usize::from(byte & 0x7f);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let payload = bits.bytes(length.min(bits.remaining() / 8))?;
+        if found == tag {
+            return Some(Bits::new(payload));
+        }
+    }
+}
+
+/// `mp4v.20.9`: object type in hexadecimal and, for MPEG-4 part 2, profile_and_level_indication in decimal
+/// (RFC 6381 §3.3) where the configuration begins with a visual object sequence.
+pub(super) fn visual_rfc6381(stream: &Stream) -> String {
+    let name = format!("mp4v.{:02X}", stream.object_type);
+    match stream.specific.as_deref() {
+        Some([0, 0, 1, 0xb0, indication, ..]) if stream.object_type == 0x20 => format!("{name}.{indication}"),
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::codec::testing::{boxed, hex, sound, visual};
+    use crate::codec::{Config, Media, describe};
+    use crate::{Error, FourCc};
+
+    const SOUN: FourCc = FourCc(*b"soun");
+
+    fn read(esds: &str) -> Result<crate::codec::Codec, Error> {
+        describe(&sound(b"mp4a", 2, 44100, &[boxed(b"esds", &hex(esds))]), SOUN)
+    }
+
+    #[test]
+    fn every_optional_field_and_short_lengths() {
+        // Depends on another stream, has a URL of three bytes and a clock reference.
+        let codec = read(
+            "00000000 03 20 0001 e0 0002 03 616263 0004 04 11 40 15 000300 00030d40 00020000 05 02 1210 06 01 02",
+        );
+        let codec = codec.unwrap();
+        assert_eq!(codec.rfc6381, "mp4a.40.2");
+        assert_eq!(
+            (codec.declared_bitrate.max, codec.declared_bitrate.average),
+            (Some(200_000), Some(131_072))
+        );
+        // An unknown descriptor first, lengths of four bytes, and one that says more than there is.
+        let codec = read(
+            "00000000 ff 01 00 03 80808022 0000 00 04 808080ff 40 15 000000 00000000 00000000 05 808080 02 1210",
+        );
+        assert_eq!(codec.unwrap().declared_bitrate, crate::codec::DeclaredBitrate::default());
+    }
+
+    #[test]
+    fn what_is_not_sound() {
+        assert!(matches!(read("000000"), Err(Error::Truncated { .. })));
+        assert!(matches!(read("00000000 04 02 4015"), Err(Error::BadValue { .. })));
+        assert!(matches!(read("00000000 03 03 000100"), Err(Error::BadValue { .. })));
+        assert!(matches!(read("00000000 03 07 000100 04 02 4015"), Err(Error::Truncated { .. })));
+        assert!(matches!(
+            read("00000000 03 12 000100 04 0d 4015 000300 00030d40 00020000"),
+            Err(Error::BadValue { .. })
+        ));
+        assert!(matches!(
+            read("00000000 03 14 000100 04 0f 4015 000300 00030d40 00020000 05 00"),
+            Err(Error::Truncated { .. })
+        ));
+    }
+
+    #[test]
+    fn mpeg4_part_2() {
+        let esds = boxed(
+            b"esds",
+            &hex("00000000 03 1a 0001 00 04 15 20 11 000000 00000000 00000000 05 06 000001b009 00"),
+        );
+        let codec = describe(&visual(b"mp4v", 176, 144, &[esds]), FourCc(*b"vide")).unwrap();
+        assert_eq!((codec.rfc6381.as_str(), &codec.config), ("mp4v.20.9", &Config::Other));
+        assert!(matches!(codec.media, Media::Video(_)));
+    }
+}

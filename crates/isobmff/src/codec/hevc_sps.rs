@@ -1,0 +1,150 @@
+//! HEVC's sequence parameter set, as far as its video usability information (ISO/IEC 23008-2 §7.3.2.2).
+
+use super::bits::Bits;
+use super::colour::{Sequence, usability};
+
+/// Most short-term reference picture sets a sequence may have (§7.4.3.2.1).
+const MAX_SHORT_TERM_SETS: u32 = 64;
+/// Most pictures in one such set; the decoded picture buffer holds no more (§7.4.8).
+const MAX_SET_PICTURES: u32 = 16;
+/// Most long-term reference pictures in a sequence parameter set (§7.4.3.2.1).
+const MAX_LONG_TERM: u32 = 32;
+
+/// seq_parameter_set_rbsp() with its NAL unit header.
+pub(super) fn parameter_set(bits: &mut Bits<'_>, sequence: &mut Sequence) -> Option<()> {
+    bits.skip(16 + 4)?;
+    let sub_layers = bits.u8(3)?;
+    bits.skip(1)?;
+    skip_profile_tier_level(bits, sub_layers)?;
+    bits.ue()?;
+    sequence.size = picture_size(bits)?;
+    // Bit depths.
+    bits.ue()?;
+    bits.ue()?;
+    let poc_bits = bits.ue()?.checked_add(4).filter(|&n| n <= 16)?;
+    let sub_layer_ordering = bits.flag()?;
+    for _ in if sub_layer_ordering { 0 } else { sub_layers }..=sub_layers {
+        bits.ue()?;
+        bits.ue()?;
+        bits.ue()?;
+    }
+    // Block sizes and transform depths.
+    for _ in 0..6 {
+        bits.ue()?;
+    }
+    if bits.flag()? && bits.flag()? {
+        skip_scaling_lists(bits)?;
+    }
+    // Asymmetric partitions, sample adaptive offset.
+    bits.skip(2)?;
+    if bits.flag()? {
+        bits.skip(8)?;
+        bits.ue()?;
+        bits.ue()?;
+        bits.skip(1)?;
+    }
+    skip_short_term_sets(bits)?;
+    if bits.flag()? {
+        let count = bits.ue()?;
+        if count > MAX_LONG_TERM {
+            return None;
+        }
+        bits.skip(usize::try_from(count * (poc_bits + 1)).ok()?)?;
+    }
+    // Temporal motion vectors, strong intra smoothing.
+    bits.skip(2)?;
+    if bits.flag()? {
+        usability(bits, sequence)?;
+    }
+    Some(())
+}
+
+/// profile_tier_level(1, …) (§7.3.3).
+fn skip_profile_tier_level(bits: &mut Bits<'_>, sub_layers: u8) -> Option<()> {
+    bits.skip(88 + 8)?;
+    let mut present = 0;
+    for _ in 0..sub_layers {
+        let (profile, level) = (bits.flag()?, bits.flag()?);
+        present += usize::from(profile) * 88 + usize::from(level) * 8;
+    }
+    if sub_layers > 0 {
+        bits.skip(usize::from(8 - sub_layers) * 2)?;
+    }
+    bits.skip(present)
+}
+
+/// Width and height less the conformance window; `Some(None)` where they do not fit a sample entry.
+fn picture_size(bits: &mut Bits<'_>) -> Option<Option<(u16, u16)>> {
+    let chroma_format = bits.ue()?;
+    let separate_planes = chroma_format == 3 && bits.flag()?;
+    let (mut width, mut height) = (u64::from(bits.ue()?), u64::from(bits.ue()?));
+    if bits.flag()? {
+        // SubWidthC and SubHeightC (Table 6-1).
+        let (unit_x, unit_y) = match (chroma_format, separate_planes) {
+            (1, _) => (2, 2),
+            (2, _) => (2, 1),
+            _ => (1, 1),
+        };
+        let (left, right, top, bottom) = (bits.ue()?, bits.ue()?, bits.ue()?, bits.ue()?);
+        width = width.saturating_sub((u64::from(left) + u64::from(right)) * unit_x);
+        height = height.saturating_sub((u64::from(top) + u64::from(bottom)) * unit_y);
+    }
+    Some(u16::try_from(width).ok().zip(u16::try_from(height).ok()))
+}
+
+/// scaling_list_data() (§7.3.4).
+fn skip_scaling_lists(bits: &mut Bits<'_>) -> Option<()> {
+    for size in 0..4u32 {
+        for _ in 0..if size == 3 { 2 } else { 6 } {
+            if !bits.flag()? {
+                bits.ue()?;
+                continue;
+            }
+            if size > 1 {
+                bits.se()?;
+            }
+            for _ in 0..64.min(1u32 << (4 + size * 2)) {
+                bits.se()?;
+            }
+        }
+    }
+    Some(())
+}
+
+/// Every st_ref_pic_set() (§7.3.7). A set may be told as the difference from the one before: its length
+/// is that of the set before and the picture itself, less what is struck out.
+fn skip_short_term_sets(bits: &mut Bits<'_>) -> Option<()> {
+    let sets = bits.ue()?;
+    if sets > MAX_SHORT_TERM_SETS {
+        return None;
+    }
+    let mut pictures = 0;
+    for set in 0..sets {
+        if set > 0 && bits.flag()? {
+            bits.skip(1)?;
+            bits.ue()?;
+            let mut kept = 0;
+            for _ in 0..=pictures {
+                let used = bits.flag()?;
+                if used || bits.flag()? {
+                    kept += 1;
+                }
+            }
+            pictures = kept;
+        } else {
+            let (before, after) = (bits.ue()?, bits.ue()?);
+            if before > MAX_SET_PICTURES || after > MAX_SET_PICTURES {
+                return None;
+            }
+            pictures = before + after;
+            for _ in 0..pictures {
+                bits.ue()?;
+                bits.skip(1)?;
+            }
+        }
+        if pictures > 2 * MAX_SET_PICTURES {
+            return None;
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,62 @@
+//! Sample entries built by hand, for the tests of this module.
+
+use super::{Audio, Codec, Media};
+use crate::{FourCc, boxes::stsd::SampleEntry};
+
+/// Bytes from hexadecimal digits, blanks ignored.
+pub(super) fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u32> =
+        digits.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).unwrap()).collect();
+    assert!(digits.len().is_multiple_of(2), "half a byte");
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()
+}
+
+/// Bytes from binary digits, blanks ignored, filled up with zeros.
+pub(super) fn packed(digits: &str) -> Vec<u8> {
+    let digits: Vec<u8> = digits.bytes().filter(|b| !b.is_ascii_whitespace()).map(|b| b - b'0').collect();
+    digits
+        .chunks(8)
+        .map(|chunk| chunk.iter().fold(0, |byte, bit| byte << 1 | bit) << (8 - chunk.len()))
+        .collect()
+}
+
+/// A box.
+pub(super) fn boxed(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(body.len() + 8).unwrap();
+    [&size.to_be_bytes()[..], kind, body].concat()
+}
+
+/// A sample entry with this body.
+pub(super) fn entry(format: &[u8; 4], body: &[u8]) -> SampleEntry {
+    SampleEntry { format: FourCc(*format), data_reference_index: 1, raw: boxed(format, body).into() }
+}
+
+/// A VisualSampleEntry.
+pub(super) fn visual(format: &[u8; 4], width: u16, height: u16, boxes: &[Vec<u8>]) -> SampleEntry {
+    let mut body = vec![0, 0, 0, 0, 0, 0, 0, 1];
+    body.extend([0; 16]);
+    body.extend(width.to_be_bytes());
+    body.extend(height.to_be_bytes());
+    body.extend(hex("00480000 00480000 00000000 0001"));
+    body.extend([0; 32]);
+    body.extend(hex("0018 ffff"));
+    body.extend(boxes.concat());
+    entry(format, &body)
+}
+
+/// An AudioSampleEntry, version 0.
+pub(super) fn sound(format: &[u8; 4], channels: u16, sample_rate: u16, boxes: &[Vec<u8>]) -> SampleEntry {
+    let mut body = vec![0, 0, 0, 0, 0, 0, 0, 1];
+    body.extend([0; 8]);
+    body.extend(channels.to_be_bytes());
+    body.extend(hex("0010 0000 0000"));
+    body.extend(sample_rate.to_be_bytes());
+    body.extend([0, 0]);
+    body.extend(boxes.concat());
+    entry(format, &body)
+}
+
+pub(super) fn audio(codec: &Codec) -> &Audio {
+    let Media::Audio(audio) = &codec.media else { panic!("{codec:?}") };
+    audio
+}

@@ -1,0 +1,170 @@
+//! Timed text sample entries (ISO/IEC 14496-30; ISO/IEC 14496-12 §12.5, §12.6).
+
+use super::bits::Bits;
+use super::children::Children;
+use super::sample_entry::{ENTRY_FIELDS, SampleEntry};
+use super::{Codec, Config, Media, colour, sinf};
+use crate::{Error, FourCc};
+
+/// Text and captions in forms no protocol here carries: 3GPP text, QuickTime text, simple text, CEA-608 and 708,
+/// MPEG-4 subpictures.
+const OTHER: [&[u8; 4]; 8] = [b"tx3g", b"text", b"sbtt", b"stxt", b"c608", b"c708", b"mp4s", b"sstx"];
+
+/// The entry is text, or was before encryption.
+pub(super) fn is_text(format: FourCc) -> bool {
+    matches!(&format.0, b"wvtt" | b"stpp" | b"enct" | b"encs") || OTHER.contains(&&format.0)
+}
+
+pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
+    let protection = if sinf::is_protected(entry.format) { Some(protection(entry)?) } else { None };
+    let format = protection.map_or(entry.format, |protection| protection.original);
+    let (rfc6381, config, boxes) = match &format.0 {
+        b"wvtt" => ("wvtt".to_owned(), Config::Wvtt, Some(entry.children(ENTRY_FIELDS))),
+        b"stpp" => {
+            let stpp = xml_subtitle(entry).ok_or(entry.at.truncated())?;
+            let boxes = entry.children(stpp.end);
+            (stpp_rfc6381(&stpp, &boxes), Config::Stpp, Some(boxes))
+        }
+        _ if OTHER.contains(&&format.0) => (format.to_string(), Config::Other, None),
+        _ => return Err(entry.at.unsupported("text coding name")),
+    };
+    Ok(Codec {
+        format,
+        rfc6381,
+        protection: protection.map(|protection| protection.scheme),
+        config,
+        media: Media::Text,
+        declared_bitrate: boxes.map(|boxes| colour::bitrate(&boxes)).unwrap_or_default(),
+    })
+}
+
+/// `sinf` of an encrypted entry: where its boxes begin depends on what it was, which only `sinf` tells.
+fn protection(entry: &SampleEntry) -> Result<sinf::Protection, Error> {
+    let plain = sinf::protection(&entry.children(ENTRY_FIELDS));
+    match (plain, xml_subtitle(entry)) {
+        (Err(_), Some(stpp)) => sinf::protection(&entry.children(stpp.end)),
+        (plain, _) => plain,
+    }
+}
+
+/// Fields of an XMLSubtitleSampleEntry.
+struct XmlSubtitle<'a> {
+    namespaces: &'a [u8],
+    schema_locations: &'a [u8],
+    /// Where its boxes begin, in bytes into the body.
+    end: usize,
+}
+
+fn xml_subtitle(entry: &SampleEntry) -> Option<XmlSubtitle<'_>> {
+    let mut end = ENTRY_FIELDS;
+    let mut string = || {
+        let rest = entry.body.get(end..)?;
+        let length = rest.iter().position(|&byte| byte == 0)?;
+        end += length + 1;
+        rest.get(..length)
+    };
+    let (namespaces, schema_locations) = (string()?, string()?);
+    // auxiliary_mime_types. The one before was optional once: a writer may have left this one out at the end.
+    let _ = string();
+    Some(XmlSubtitle { namespaces, schema_locations, end })
+}
+
+/// Processor profiles by the designators that name them (TTML Media Type Definition and Profile Registry §5.1).
+const PROFILES: [(&[u8], &str); 8] = [
+    (b"http://www.w3.org/ns/ttml/profile/imsc1/text", "im1t"),
+    (b"http://www.w3.org/ns/ttml/profile/imsc1/image", "im1i"),
+    (b"http://www.w3.org/ns/ttml/profile/imsc1.1/text", "im2t"),
+    (b"http://www.w3.org/ns/ttml/profile/imsc1.1/image", "im2i"),
+    (b"http://www.w3.org/ns/ttml/profile/imsc1.2/text", "im3t"),
+    (b"http://www.w3.org/ns/ttml/profile/imsc1.2/image", "im3i"),
+    (b"urn:ebu:tt:distribution:2014-01", "etd1"),
+    (b"urn:ebu:tt:distribution:2018-04", "etd1"),
+];
+
+/// `stpp.ttml.im1t` where the entry names a processor profile, else `stpp`.
+fn stpp_rfc6381(stpp: &XmlSubtitle<'_>, boxes: &Children) -> String {
+    if let Some(codecs) = mime_codecs(boxes) {
+        return format!("stpp.ttml.{codecs}");
+    }
+    let mut designators =
+        stpp.schema_locations.split(|&b| b == b' ').chain(stpp.namespaces.split(|&b| b == b' '));
+    let profile = designators.find_map(|said| PROFILES.iter().find(|(designator, _)| *designator == said));
+    profile.map_or_else(|| "stpp".to_owned(), |(_, profile)| format!("stpp.ttml.{profile}"))
+}
+
+/// The `codecs` parameter of the `mime` box's media type (ISO/IEC 14496-30 §6.4, CMAF §11.3.3), e.g.
+/// `application/ttml+xml;codecs=im1t`: short names of profiles, combined with `|` and `+`.
+fn mime_codecs(boxes: &Children) -> Option<String> {
+    /// Longest combination that is repeated, in bytes.
+    const MAX: usize = 40;
+    let mime = boxes.first(b"mime")?;
+    let (_, mut bits): (u8, Bits<'_>) = mime.full_box().ok()?;
+    let media_type = std::str::from_utf8(bits.rest()).ok()?.trim_end_matches('\0');
+    let mut parameters = media_type.split(';').map(str::trim);
+    if !parameters.next()?.eq_ignore_ascii_case("application/ttml+xml") {
+        return None;
+    }
+    let codecs = parameters.find_map(|parameter| parameter.strip_prefix("codecs="))?.trim_matches('"');
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '|' | '+');
+    (!codecs.is_empty() && codecs.len() <= MAX && codecs.chars().all(known)).then(|| codecs.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::codec::testing::{boxed, entry, hex};
+    use crate::codec::{Codec, Config, DeclaredBitrate, Media, describe};
+    use crate::{Error, FourCc};
+
+    fn read(format: &[u8; 4], fields: &[u8], boxes: &[Vec<u8>]) -> Result<Codec, Error> {
+        let body = [&[0; 6][..], &[0, 1], fields, &boxes.concat()].concat();
+        describe(&entry(format, &body), FourCc(*b"subt"))
+    }
+
+    #[test]
+    fn stpp_names_its_profile_where_it_can() {
+        let btrt = boxed(b"btrt", &hex("00000151 00001520 00000000"));
+        let codec = read(b"stpp", b"http://www.w3.org/ns/ttml\0\0\0", &[btrt]).unwrap();
+        assert_eq!(
+            (codec.rfc6381.as_str(), &codec.config, &codec.media),
+            ("stpp", &Config::Stpp, &Media::Text)
+        );
+        assert_eq!(codec.declared_bitrate, DeclaredBitrate { max: Some(5408), average: None });
+        let name = |fields: &[u8], boxes: &[Vec<u8>]| read(b"stpp", fields, boxes).unwrap().rfc6381;
+        let imsc = b"http://www.w3.org/ns/ttml\0http://www.w3.org/ns/ttml/profile/imsc1/text\0\0";
+        assert_eq!(name(imsc, &[]), "stpp.ttml.im1t");
+        assert_eq!(name(b"a http://www.w3.org/ns/ttml/profile/imsc1/image\0\0\0", &[]), "stpp.ttml.im1i");
+        assert_eq!(
+            name(b"http://www.w3.org/ns/ttml\0urn:ebu:tt:distribution:2014-01\0", &[]),
+            "stpp.ttml.etd1"
+        );
+        let mime = |text: &[u8]| vec![boxed(b"mime", &[&[0; 4], text].concat())];
+        let ttml = b"http://www.w3.org/ns/ttml\0\0\0";
+        assert_eq!(name(ttml, &mime(b"application/ttml+xml;codecs=\"im2t|etd1\"\0")), "stpp.ttml.im2t|etd1");
+        assert_eq!(name(ttml, &mime(b"application/ttml+xml; codecs=im1t")), "stpp.ttml.im1t");
+        assert_eq!(name(ttml, &mime(b"application/ttml+xml;codecs=im1t,\"\r\n")), "stpp");
+        assert_eq!(name(ttml, &mime(b"text/plain;codecs=im1t")), "stpp");
+        assert!(matches!(read(b"stpp", b"http://www", &[]), Err(Error::Truncated { .. })));
+    }
+
+    #[test]
+    fn other_text() {
+        let codec = read(b"wvtt", b"", &[boxed(b"vttC", b"WEBVTT")]).unwrap();
+        assert_eq!((codec.rfc6381.as_str(), codec.config), ("wvtt", Config::Wvtt));
+        let codec = read(b"c608", b"", &[]).unwrap();
+        assert_eq!((codec.rfc6381.as_str(), codec.config), ("c608", Config::Other));
+        assert!(matches!(read(b"mett", b"", &[]), Err(Error::Unsupported { .. })));
+    }
+
+    #[test]
+    fn encrypted_text() {
+        let sinf = |original: &[u8; 4]| {
+            let frma = boxed(b"frma", original);
+            boxed(b"sinf", &[frma, boxed(b"schm", &hex("00000000 63656e63 00010000"))].concat())
+        };
+        let codec = read(b"encs", b"http://www.w3.org/ns/ttml\0\0\0", &[sinf(b"stpp")]).unwrap();
+        assert_eq!((codec.rfc6381.as_str(), codec.protection), ("stpp", Some(FourCc(*b"cenc"))));
+        let codec = read(b"enct", b"", &[sinf(b"wvtt")]).unwrap();
+        assert_eq!((codec.format, codec.protection), (FourCc(*b"wvtt"), Some(FourCc(*b"cenc"))));
+        assert!(read(b"enct", b"", &[sinf(b"avc1")]).is_err());
+    }
+}
