@@ -1,23 +1,18 @@
-//! Everything about the origin that can be set, with its defaults. Unknown keys are refused.
-//!
-//! Durations are in seconds (fractions allowed), sizes in bytes.
+//! Everything about the origin that can be set, with its defaults. Sizes are in bytes.
 
-use serde::{Deserialize, Serialize};
+use http::HeaderValue;
+use latemux_packager::plan::Class;
 use std::time::Duration;
 
 /// Settings of an [`crate::Origin`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginConfig {
-    /// Target duration of a segment, in seconds. A part of every segment's identity: nodes that share URLs must agree.
-    #[serde(with = "seconds")]
+    /// Target duration of a segment. A part of every segment's identity: nodes that share URLs must agree.
     pub segment_duration: Duration,
-    /// A manifest made from an index that was last compared with storage longer ago than this (seconds) compares again
-    /// first. Segments need not: their reads name the version.
-    #[serde(with = "seconds")]
+    /// A manifest made from an index that was last compared with storage longer ago than this compares again first.
+    /// Segments need not: their reads name the version.
     pub recheck_after: Duration,
-    /// Longest time to index a title, in seconds.
-    #[serde(with = "seconds")]
+    /// Longest time to index a title.
     pub load_timeout: Duration,
     /// Most objects in one title.
     pub max_objects: usize,
@@ -50,8 +45,7 @@ impl Default for OriginConfig {
 }
 
 /// Reading the index of an object.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexConfig {
     /// Bytes read from the start of an object before anything is known of it.
     pub head: u64,
@@ -69,8 +63,7 @@ impl Default for IndexConfig {
 }
 
 /// What is remembered, in bytes. What does not fit is made anew each time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryConfig {
     /// Packed indexes of objects and titles.
     pub index: u64,
@@ -89,8 +82,7 @@ impl Default for MemoryConfig {
 }
 
 /// Reading media.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadConfig {
     /// Two ranges of one object that lie at most this many bytes apart are read by one request.
     pub gap: u64,
@@ -100,47 +92,56 @@ pub struct ReadConfig {
     pub open: usize,
     /// Most requests to storage for one response; a segment scattered wider is refused.
     pub requests: usize,
+    /// Most bytes of a segment whose length only its media tells, which must be held before the answer starts.
+    pub held: u64,
 }
 
 impl Default for ReadConfig {
     fn default() -> Self {
-        Self { gap: 1 << 20, waste: 8 << 20, open: 16, requests: 256 }
+        Self { gap: 1 << 20, waste: 8 << 20, open: 16, requests: 256, held: 64 << 20 }
     }
 }
 
-/// `max-age` by kind of answer, in seconds; 0 is `no-cache`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// `Cache-Control` by kind of answer; `None` sends none.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheControlConfig {
     /// Manifests and playlists.
-    pub manifest: u32,
+    pub manifest: Option<HeaderValue>,
     /// Init segments.
-    pub init: u32,
+    pub init: Option<HeaderValue>,
     /// Media segments.
-    pub media: u32,
+    pub media: Option<HeaderValue>,
 }
 
 impl Default for CacheControlConfig {
     fn default() -> Self {
-        Self { manifest: 60, init: 86_400, media: 86_400 }
+        let day = Some(HeaderValue::from_static("public, max-age=86400"));
+        let minute = Some(HeaderValue::from_static("public, max-age=60"));
+        Self { manifest: minute, init: day.clone(), media: day }
+    }
+}
+
+impl CacheControlConfig {
+    /// The value for a class.
+    pub(crate) fn of(&self, class: Class) -> Option<HeaderValue> {
+        match class {
+            Class::Manifest => self.manifest.clone(),
+            Class::Init => self.init.clone(),
+            Class::Media => self.media.clone(),
+        }
     }
 }
 
 /// The HTTP server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpConfig {
     /// Most connections open at one time; more wait in the kernel's queue.
     pub max_connections: usize,
-    /// Longest time from connection (or the previous answer) to the end of a request's headers, TLS handshake included
-    /// each time it is one, in seconds.
-    #[serde(with = "seconds")]
+    /// Longest time from connection, or the previous answer, to the end of a request's head; also of a TLS handshake.
     pub header_timeout: Duration,
-    /// Longest time a client may take no bytes of an answer, in seconds.
-    #[serde(with = "seconds")]
+    /// Longest time a client may take no bytes of an answer.
     pub stall_timeout: Duration,
-    /// Longest time open answers may take after shutdown was asked for, in seconds.
-    #[serde(with = "seconds")]
+    /// Longest time open answers may take after shutdown was asked for.
     pub drain_timeout: Duration,
     /// Largest request head, in bytes; at least 8192.
     pub max_header_bytes: u32,
@@ -157,29 +158,6 @@ impl Default for HttpConfig {
             drain_timeout: Duration::from_secs(30),
             max_header_bytes: 16 << 10,
             max_streams: 128,
-        }
-    }
-}
-
-/// Durations as a number of seconds.
-mod seconds {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use std::time::Duration;
-
-    pub(super) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(duration.as_secs_f64())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Number {
-            Whole(u64),
-            Fraction(f64),
-        }
-        match Number::deserialize(from)? {
-            Number::Whole(seconds) => Ok(Duration::from_secs(seconds)),
-            Number::Fraction(seconds) => Duration::try_from_secs_f64(seconds).map_err(D::Error::custom),
         }
     }
 }
