@@ -159,13 +159,13 @@ async fn manifest(
 async fn library_json(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
     let library = library::look(&*app.storage).await?;
     let json = serde_json::to_vec(&library).map_err(|_| Error::Internal("the library is no JSON"))?;
-    json_line(request, json.into())
+    json_line(request, &json.into())
 }
 
 fn health(app: &App, request: &Parts, ready: bool) -> Result<Response<Body>, Error> {
     let draining = ready && app.is_draining();
     let text: &[u8] = if draining { b"{\"status\":\"draining\"}\n" } else { b"{\"status\":\"ok\"}\n" };
-    let mut response = json_line(request, Bytes::from_static(text))?;
+    let mut response = json_line(request, &Bytes::from_static(text))?;
     if draining {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
@@ -173,7 +173,7 @@ fn health(app: &App, request: &Parts, ready: bool) -> Result<Response<Body>, Err
 }
 
 /// What is true of this moment only.
-fn json_line(request: &Parts, json: Bytes) -> Result<Response<Body>, Error> {
+fn json_line(request: &Parts, json: &Bytes) -> Result<Response<Body>, Error> {
     let representation = Representation {
         content_type: "application/json",
         length: u64::try_from(json.len()).unwrap_or(u64::MAX),
@@ -181,5 +181,5 @@ fn json_line(request: &Parts, json: Bytes) -> Result<Response<Body>, Error> {
         cache_control: no_cache(),
         coding: Coding::Fixed,
     };
-    page::small(request, &representation, &json)
+    page::small(request, &representation, json)
 }
