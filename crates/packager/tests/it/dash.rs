@@ -1,0 +1,219 @@
+//! MPDs read back by a parser that is not ours, and followed to their segments.
+
+use crate::{
+    cmaf::{avc_aac, fragmented, hevc, with_mfra, with_sidx},
+    ffmpeg::make,
+    origin::{NAME, Origin},
+};
+use dash_mpd_core::{AdaptationSet, MPD, Representation, SegmentTemplate, check_conformity};
+use latemux_index::media::TrackKind;
+use latemux_packager::{Address, Resource, address::DashTemplate, carry::Protocol, sizes::Bitrate};
+use std::{path::PathBuf, time::Duration};
+
+const TARGET: Duration = Duration::from_secs(2);
+
+fn mpd(origin: &mut Origin, template: DashTemplate) -> MPD {
+    let text = origin.text(&Resource::DashManifest(template));
+    let mpd = dash_mpd_core::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(check_conformity(&mpd), Vec::<String>::new(), "{text}");
+    mpd
+}
+
+/// Three renditions of one video, of different sizes and rates, and two languages in a file of their own.
+fn ladder() -> Vec<PathBuf> {
+    let rendition = |height: u32, kbits: u32| {
+        let width = height * 16 / 9;
+        make(
+            &format!("ladder-{height}-v1.mp4"),
+            &format!(
+                "-f lavfi -i testsrc2=size={width}x{height}:rate=25:duration=9 -c:v libx264 -preset veryfast -bf 2 -g 50 \
+                 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -b:v {kbits}k"
+            ),
+        )
+    };
+    let audio = make(
+        "ladder-audio-v1.mp4",
+        "-f lavfi -i sine=frequency=440:sample_rate=48000:duration=9 -f lavfi -i sine=frequency=880:sample_rate=48000:duration=9 \
+         -map 0 -map 1 -c:a aac -b:a 64k -metadata:s:a:0 language=eng -metadata:s:a:1 language=fra",
+    );
+    vec![rendition(180, 150), rendition(270, 300), rendition(360, 600), audio]
+}
+
+fn sets(mpd: &MPD) -> &[AdaptationSet] {
+    &mpd.periods[0].adaptations
+}
+
+fn template<'a>(set: &'a AdaptationSet, representation: &'a Representation) -> &'a SegmentTemplate {
+    representation.SegmentTemplate.as_ref().or(set.SegmentTemplate.as_ref()).unwrap()
+}
+
+/// Start and duration of every segment, as a player computes them.
+fn timeline(template: &SegmentTemplate) -> Vec<(u64, u64)> {
+    let mut at = 0;
+    let mut segments = Vec::new();
+    for s in &template.SegmentTimeline.as_ref().unwrap().segments {
+        at = s.t.unwrap_or(at);
+        for _ in 0..=s.r.unwrap_or(0) {
+            segments.push((at, s.d));
+            at += s.d;
+        }
+    }
+    segments
+}
+
+/// What a player asks for, from the manifest's text alone; then what that is to us.
+fn follow(relative: &str) -> Resource {
+    let address = Address::parse(&format!("/{NAME}.mp4/{relative}"), None).expect(relative);
+    assert_eq!(address.base, format!("{NAME}.mp4"));
+    address.resource
+}
+
+/// Decode time and presentation times of a segment, read with another's eyes.
+fn real_times(init: &[u8], segment: &[u8]) -> (i64, i64) {
+    use mp4_atom::{DecodeMaybe as _, Moof, Moov, ReadFrom as _};
+    let mut init = std::io::Cursor::new(init);
+    let _ = mp4_atom::Ftyp::read_from(&mut init).unwrap();
+    let moov = Moov::decode_maybe(&mut init).unwrap().unwrap();
+    let edit = moov.trak[0].edts.as_ref().and_then(|e| e.elst.as_ref()).map_or(0, |e| {
+        i64::try_from(e.entries[0].media_time.unwrap()).unwrap()
+    });
+    let mut segment = std::io::Cursor::new(segment);
+    let _ = mp4_atom::Styp::read_from(&mut segment).unwrap();
+    let moof = Moof::decode_maybe(&mut segment).unwrap().unwrap();
+    let traf = &moof.traf[0];
+    let mut at = i64::try_from(traf.tfdt.as_ref().unwrap().base_media_decode_time).unwrap() - edit;
+    let (mut earliest, mut latest) = (i64::MAX, i64::MIN);
+    for entry in &traf.trun[0].entries {
+        let duration = i64::from(entry.duration.or(traf.tfhd.default_sample_duration).unwrap());
+        let start = at + i64::from(entry.cts.unwrap_or(0));
+        earliest = earliest.min(start);
+        latest = latest.max(start + duration);
+        at += duration;
+    }
+    (earliest, latest)
+}
+
+#[test]
+fn the_timeline_is_that_of_the_segments_to_the_tick() {
+    let mut titles: Vec<Vec<PathBuf>> =
+        [avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra()].into_iter().map(|f| vec![f]).collect();
+    titles.push(ladder());
+    for files in titles {
+        for by in [DashTemplate::Time, DashTemplate::Number] {
+            let mut origin = Origin::open(&files, TARGET);
+            let mpd = mpd(&mut origin, by);
+            let mut followed = 0;
+            for set in sets(&mpd) {
+                for representation in &set.representations {
+                    let id = representation.id.clone().unwrap();
+                    let template = template(set, representation);
+                    let fill = |url: &Option<String>| url.clone().unwrap().replace("$RepresentationID$", &id);
+                    let init = origin.get(&follow(&fill(&template.initialization))).unwrap().bytes;
+                    let segments = timeline(template);
+                    let count = u32::try_from(segments.len()).unwrap();
+                    for (n, (start, duration)) in (1_u64..).zip(segments) {
+                        let url = fill(&template.media)
+                            .replace("$Time$", &start.to_string())
+                            .replace("$Number$", &n.to_string());
+                        let answer = origin.get(&follow(&url)).unwrap();
+                        let (earliest, latest) = real_times(&init, &answer.bytes);
+                        let what = format!("{} {url}", files[0].display());
+                        assert_eq!(earliest.max(0), i64::try_from(start).unwrap(), "{what}");
+                        assert_eq!(latest, i64::try_from(start + duration).unwrap(), "{what}");
+                        followed += 1;
+                    }
+                    let name = &origin.title.tracks[origin.title.tracks.iter().position(|t| t.name.to_string() == id).unwrap()].name;
+                    assert_eq!(count, origin.segment_count(name));
+                }
+            }
+            assert!(followed > 3);
+        }
+    }
+}
+
+#[test]
+fn the_manifest_says_what_the_media_is() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    assert_eq!(mpd.mpdtype.as_deref(), Some("static"));
+    assert_eq!(mpd.profiles.as_deref(), Some("urn:mpeg:dash:profile:isoff-live:2011"));
+    // 9 s of video; the audio's last frame may reach beyond.
+    let duration = mpd.mediaPresentationDuration.unwrap();
+    assert!(duration >= Duration::from_secs(9) && duration < Duration::from_millis(9100), "{duration:?}");
+
+    let [video, english, french] = sets(&mpd) else { panic!("{:#?}", sets(&mpd)) };
+    assert_eq!(video.contentType.as_deref(), Some("video"));
+    assert_eq!((video.maxWidth, video.maxHeight), (Some(640), Some(360)));
+    assert_eq!(video.par.as_deref(), Some("16:9"));
+    assert_eq!(video.segmentAlignment, Some(true));
+    assert_eq!(video.startWithSAP, Some(1));
+    assert_eq!(video.representations.len(), 3);
+    assert!(video.SegmentTemplate.is_some(), "one timeline for all three");
+    let heights: Vec<_> = video.representations.iter().map(|r| r.height).collect();
+    assert_eq!(heights, [Some(180), Some(270), Some(360)]);
+    for r in &video.representations {
+        assert_eq!(r.frameRate.as_deref(), Some("25"));
+        assert!(r.codecs.as_deref().unwrap().starts_with("avc1."));
+        assert_eq!(r.sar.as_deref(), Some("1:1"));
+    }
+    for (audio, language, role) in [(english, "eng", "main"), (french, "fra", "alternate")] {
+        assert_eq!(audio.lang.as_deref(), Some(language));
+        assert_eq!(audio.Role[0].value.as_deref(), Some(role));
+        let r = &audio.representations[0];
+        assert_eq!(r.audioSamplingRate.as_deref(), Some("48000"));
+        assert_eq!(r.codecs.as_deref(), Some("mp4a.40.2"));
+        let channels = &r.AudioChannelConfiguration[0];
+        assert_eq!(channels.schemeIdUri, "urn:mpeg:mpegB:cicp:ChannelConfiguration");
+        assert_eq!(channels.value.as_deref(), Some("1"));
+    }
+}
+
+#[test]
+fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let buffer = mpd.minBufferTime.unwrap().as_micros();
+    for set in sets(&mpd) {
+        for r in &set.representations {
+            let index = origin.title.tracks.iter().position(|t| t.name.to_string() == *r.id.as_ref().unwrap()).unwrap();
+            let bandwidth = r.bandwidth.unwrap();
+            assert_eq!(bandwidth, Bitrate::of_tracks(&origin.title, &[index], Protocol::Dash).peak);
+            let name = origin.title.tracks[index].name.clone();
+            let template = template(set, r);
+            let segments: Vec<(u128, u128)> = (1..)
+                .zip(timeline(template))
+                .map(|(n, (start, _))| {
+                    let length = origin.get(&Resource::DashSegment(name.clone(), n)).unwrap().content_length;
+                    let micros = u128::from(start) * 1_000_000 / u128::from(template.timescale.unwrap());
+                    (u128::from(length) * 8, micros)
+                })
+                .collect();
+            for first in 0..segments.len() {
+                let mut bits = 0;
+                for &(more, at) in &segments[first..] {
+                    bits += more;
+                    // A microsecond of grace for the rounding above.
+                    let received = u128::from(bandwidth) * (buffer + at - segments[first].1 + 1) / 1_000_000;
+                    assert!(bits <= received, "{name} from {first}: {bits} > {received}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn manifests_differ_by_name_and_media_does_not() {
+    let origin = Origin::open(&[avc_aac()], TARGET);
+    let video = origin.names(TrackKind::Video).remove(0);
+    let digest = |name: &str, resource: &Resource| {
+        match latemux_packager::plan(&origin.title, name, resource, &latemux_index::fragments::NoFragments).unwrap() {
+            latemux_packager::Planned::Ready(plan) => plan.digest,
+            latemux_packager::Planned::Needs(_) => panic!("sample tables need nothing"),
+        }
+    };
+    let manifest = Resource::DashManifest(DashTemplate::Time);
+    assert_ne!(digest("a", &manifest), digest("b", &manifest));
+    assert_ne!(digest("a", &manifest), digest("a", &Resource::DashManifest(DashTemplate::Number)));
+    let segment = Resource::DashSegment(video, 1);
+    assert_eq!(digest("a", &segment), digest("b", &segment));
+}

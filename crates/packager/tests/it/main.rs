@@ -1,0 +1,7 @@
+//! The packager from outside: files in, manifests and segments out, judged by tools that are not ours.
+
+mod cmaf;
+mod dash;
+mod ffmpeg;
+mod origin;
+mod oracles;
