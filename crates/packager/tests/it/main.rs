@@ -2,6 +2,6 @@
 
 mod cmaf;
 mod dash;
-mod ffmpeg;
-mod origin;
+mod media;
 mod oracles;
+mod origin;
