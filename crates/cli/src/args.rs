@@ -1,6 +1,6 @@
 //! The command line as typed.
 
-use crate::quantity::{Bytes, Span};
+use latemux_origin::config::quantity::{Bytes, Span};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::{net::SocketAddr, path::PathBuf};
 

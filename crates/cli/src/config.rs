@@ -2,11 +2,13 @@
 //!
 //! `latemux serve --print-config` prints the result; what it prints reads back as the same configuration.
 
-use crate::{
-    args,
-    quantity::{Bytes, Span},
-};
+use crate::args;
 use anyhow::{Context, Result, ensure};
+use latemux_origin::{
+    OriginConfig,
+    config::{CacheControlConfig, HttpConfig, IndexConfig, MemoryConfig, ReadConfig, quantity::Span},
+};
+use latemux_storage::open::{Options, S3Options};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -24,10 +26,18 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// Target duration of segments.
     pub(crate) segment_duration: Span,
+    /// How old a remembered title may be before a manifest compares it with storage.
+    pub(crate) recheck_after: Span,
+    /// Longest time to index a title.
+    pub(crate) load_timeout: Span,
+    /// Most objects in one title.
+    pub(crate) max_objects: usize,
     pub(crate) tls: Option<Tls>,
-    pub(crate) index: Index,
-    pub(crate) cache_control: CacheControl,
-    pub(crate) http: Http,
+    pub(crate) index: IndexConfig,
+    pub(crate) memory: MemoryConfig,
+    pub(crate) read: ReadConfig,
+    pub(crate) cache_control: CacheControlConfig,
+    pub(crate) http: HttpConfig,
     pub(crate) storage: Storage,
     pub(crate) log: Log,
 }
@@ -40,43 +50,6 @@ pub(crate) struct Tls {
     pub(crate) cert: PathBuf,
     /// Private key, PEM.
     pub(crate) key: PathBuf,
-}
-
-/// Indexes of titles.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Index {
-    /// Memory for indexes.
-    pub(crate) memory: Bytes,
-    /// Memory for remembered fragments of fragmented sources.
-    pub(crate) fragment_memory: Bytes,
-    /// Bytes read from the start of an object before anything is known of it.
-    pub(crate) head: Bytes,
-    /// Bytes read from the end of a fragmented object, where its index may be.
-    pub(crate) tail: Bytes,
-    /// Largest `moov` (or other index) accepted.
-    pub(crate) max: Bytes,
-}
-
-/// `Cache-Control` of answers; empty sends none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct CacheControl {
-    pub(crate) manifest: String,
-    pub(crate) init: String,
-    pub(crate) media: String,
-}
-
-/// Connections from players.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Http {
-    /// Connections at once; more wait to be accepted.
-    pub(crate) max_connections: usize,
-    /// How long a request's head may take to arrive.
-    pub(crate) header_timeout: Span,
-    /// How long open responses may take after a signal to stop.
-    pub(crate) drain_timeout: Span,
 }
 
 /// How storage is reached.
@@ -92,8 +65,6 @@ pub(crate) struct Storage {
     pub(crate) stall_timeout: Span,
     /// Further tries after a failed one.
     pub(crate) retries: u32,
-    /// Wanted ranges closer than this are read in one request.
-    pub(crate) join_gap: Bytes,
 }
 
 /// The log, on standard error.
@@ -108,48 +79,22 @@ pub(crate) struct Log {
 
 impl Default for Config {
     fn default() -> Self {
+        let origin = OriginConfig::default();
         Self {
             source: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
-            segment_duration: Span(Duration::from_secs(4)),
+            segment_duration: Span(origin.segment_duration),
+            recheck_after: Span(origin.recheck_after),
+            load_timeout: Span(origin.load_timeout),
+            max_objects: origin.max_objects,
             tls: None,
-            index: Index::default(),
-            cache_control: CacheControl::default(),
-            http: Http::default(),
+            index: origin.index,
+            memory: origin.memory,
+            read: origin.read,
+            cache_control: origin.cache_control,
+            http: origin.http,
             storage: Storage::default(),
             log: Log::default(),
-        }
-    }
-}
-
-impl Default for Index {
-    fn default() -> Self {
-        Self {
-            memory: Bytes(256 << 20),
-            fragment_memory: Bytes(32 << 20),
-            head: Bytes(64 << 10),
-            tail: Bytes(64 << 10),
-            max: Bytes(256 << 20),
-        }
-    }
-}
-
-impl Default for CacheControl {
-    fn default() -> Self {
-        Self {
-            manifest: "public, max-age=60".to_owned(),
-            init: "public, max-age=86400".to_owned(),
-            media: "public, max-age=86400".to_owned(),
-        }
-    }
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            max_connections: 20_000,
-            header_timeout: Span(Duration::from_secs(30)),
-            drain_timeout: Span(Duration::from_secs(30)),
         }
     }
 }
@@ -163,7 +108,6 @@ impl Default for Storage {
             first_byte_timeout: Span(Duration::from_secs(10)),
             stall_timeout: Span(Duration::from_secs(10)),
             retries: 2,
-            join_gap: Bytes(1 << 20),
         }
     }
 }
@@ -206,11 +150,26 @@ impl Config {
         }
         set(&mut self.listen, flags.listen.as_ref());
         set(&mut self.segment_duration, flags.segment_duration.as_ref());
-        set(&mut self.index.memory, flags.index_memory.as_ref());
+        set(&mut self.memory.index, flags.index_memory.map(|b| b.0).as_ref());
         if let (Some(cert), Some(key)) = (&flags.tls_cert, &flags.tls_key) {
             self.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
         }
         self.storage.apply(&flags.storage);
+    }
+
+    /// What the origin is told.
+    pub(crate) fn origin(&self) -> OriginConfig {
+        OriginConfig {
+            segment_duration: self.segment_duration.0,
+            recheck_after: self.recheck_after.0,
+            load_timeout: self.load_timeout.0,
+            max_objects: self.max_objects,
+            index: self.index.clone(),
+            memory: self.memory.clone(),
+            read: self.read.clone(),
+            cache_control: self.cache_control.clone(),
+            http: self.http.clone(),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -220,13 +179,30 @@ impl Config {
             "segment_duration must be between 100ms and 10m, not {}",
             self.segment_duration
         );
-        ensure!(self.index.head.0 >= 1024, "index.head must be at least 1KiB");
+        ensure!(self.index.head >= 1024, "index.head must be at least 1KiB");
         ensure!(self.http.max_connections > 0, "http.max_connections must be at least 1");
         Ok(())
     }
 }
 
 impl Storage {
+    /// What the storage client is told.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::default();
+        options.timeouts.connect = self.connect_timeout.0;
+        options.timeouts.first_byte = self.first_byte_timeout.0;
+        options.timeouts.stall = self.stall_timeout.0;
+        options.retries.max = self.retries;
+        options.s3 = S3Options {
+            endpoint: self.s3_endpoint.clone(),
+            region: self.s3_region.clone(),
+            // An endpoint spelled http:// says that plain HTTP is meant.
+            allow_http: self.s3_endpoint.as_deref().is_some_and(|e| e.starts_with("http://")),
+            ..S3Options::default()
+        };
+        options
+    }
+
     /// Flags over what the file says.
     pub(crate) fn apply(&mut self, flags: &args::Storage) {
         if flags.s3_endpoint.is_some() {

@@ -3,9 +3,18 @@
 //! [`Storage`] is the whole interface. A cache, a fault injector or a counter is another `Storage` around one. Every
 //! implementation passes one suite, `conformance`.
 
+pub mod backend;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
+#[cfg(any(test, feature = "testing"))]
+pub mod counting;
 pub mod error;
+#[cfg(any(test, feature = "testing"))]
+pub mod fault;
 pub mod object;
+pub mod open;
 
+pub use backend::{file::Folder, memory::Memory};
 pub use error::StorageError;
 pub use object::{Key, ObjectMeta, Version};
 
@@ -21,6 +30,17 @@ pub enum Want {
     Head(u64),
     /// Exactly these bytes; a range that does not lie in the object is [`StorageError::OutOfRange`].
     Range(Range<u64>),
+}
+
+impl Want {
+    /// Which bytes of an object of `size` bytes this names. `None` where they do not lie in it.
+    #[must_use]
+    pub fn within(&self, size: u64) -> Option<Range<u64>> {
+        match self {
+            Self::Head(bytes) => Some(0..size.min(*bytes)),
+            Self::Range(range) => (range.start <= range.end && range.end <= size).then(|| range.clone()),
+        }
+    }
 }
 
 /// An answer whose head has arrived; its bytes follow.

@@ -1,0 +1,4 @@
+//! The places bytes can lie.
+
+pub mod file;
+pub mod memory;

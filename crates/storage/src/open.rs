@@ -1,0 +1,1 @@
+//! From what a user writes to a storage.
