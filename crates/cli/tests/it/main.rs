@@ -1,0 +1,6 @@
+//! The binary as its users meet it: processes, sockets, files.
+
+mod client;
+mod command_line;
+mod same_bytes;
+mod server;
