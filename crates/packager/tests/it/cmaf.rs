@@ -201,7 +201,11 @@ fn what_is_not_there_is_said() {
         (Resource::HlsTsSegment(vec![video.clone(), video.clone()], 1), "no_such_track"),
         (Resource::HlsTsSegment(vec![video.clone(), audio.clone()], past), "no_such_segment"),
     ] {
-        assert_eq!(origin.plan(&resource).map(drop).map_err(|e: PackError| e.reason()), Err(reason), "{resource:?}");
+        assert_eq!(
+            origin.plan(&resource).map(drop).map_err(|e: PackError| e.reason()),
+            Err(reason),
+            "{resource:?}"
+        );
     }
 }
 
@@ -248,6 +252,11 @@ fn shared_media() {
         })
         .map(|(name, _)| name)
         .collect();
-    eprintln!("{} of {} shared files are here, {} skipped", there.len(), files.len(), files.len() - there.len());
+    eprintln!(
+        "{} of {} shared files are here, {} skipped",
+        there.len(),
+        files.len(),
+        files.len() - there.len()
+    );
     assert!(failed.is_empty(), "{failed:#?}");
 }

@@ -74,9 +74,11 @@ fn real_times(init: &[u8], segment: &[u8]) -> (i64, i64) {
     let mut init = std::io::Cursor::new(init);
     let _ = mp4_atom::Ftyp::read_from(&mut init).unwrap();
     let moov = Moov::decode_maybe(&mut init).unwrap().unwrap();
-    let edit = moov.trak[0].edts.as_ref().and_then(|e| e.elst.as_ref()).map_or(0, |e| {
-        i64::try_from(e.entries[0].media_time.unwrap()).unwrap()
-    });
+    let edit = moov.trak[0]
+        .edts
+        .as_ref()
+        .and_then(|e| e.elst.as_ref())
+        .map_or(0, |e| i64::try_from(e.entries[0].media_time.unwrap()).unwrap());
     let mut segment = std::io::Cursor::new(segment);
     let _ = mp4_atom::Styp::read_from(&mut segment).unwrap();
     let moof = Moof::decode_maybe(&mut segment).unwrap().unwrap();
@@ -122,7 +124,9 @@ fn the_timeline_is_that_of_the_segments_to_the_tick() {
                         assert_eq!(latest, i64::try_from(start + duration).unwrap(), "{what}");
                         followed += 1;
                     }
-                    let name = &origin.title.tracks[origin.title.tracks.iter().position(|t| t.name.to_string() == id).unwrap()].name;
+                    let name = &origin.title.tracks
+                        [origin.title.tracks.iter().position(|t| t.name.to_string() == id).unwrap()]
+                    .name;
                     assert_eq!(count, origin.segment_count(name));
                 }
             }
@@ -175,7 +179,12 @@ fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
     let buffer = mpd.minBufferTime.unwrap().as_micros();
     for set in sets(&mpd) {
         for r in &set.representations {
-            let index = origin.title.tracks.iter().position(|t| t.name.to_string() == *r.id.as_ref().unwrap()).unwrap();
+            let index = origin
+                .title
+                .tracks
+                .iter()
+                .position(|t| t.name.to_string() == *r.id.as_ref().unwrap())
+                .unwrap();
             let bandwidth = r.bandwidth.unwrap();
             assert_eq!(bandwidth, Bitrate::of_tracks(&origin.title, &[index], Protocol::Dash).peak);
             let name = origin.title.tracks[index].name.clone();
@@ -205,11 +214,16 @@ fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
 fn manifests_differ_by_name_and_media_does_not() {
     let origin = Origin::open(&[avc_aac()], TARGET);
     let video = origin.names(TrackKind::Video).remove(0);
-    let digest = |name: &str, resource: &Resource| {
-        match latemux_packager::plan(&origin.title, name, resource, &latemux_index::fragments::NoFragments).unwrap() {
-            latemux_packager::Planned::Ready(plan) => plan.digest,
-            latemux_packager::Planned::Needs(_) => panic!("sample tables need nothing"),
-        }
+    let digest = |name: &str, resource: &Resource| match latemux_packager::plan(
+        &origin.title,
+        name,
+        resource,
+        &latemux_index::fragments::NoFragments,
+    )
+    .unwrap()
+    {
+        latemux_packager::Planned::Ready(plan) => plan.digest,
+        latemux_packager::Planned::Needs(_) => panic!("sample tables need nothing"),
     };
     let manifest = Resource::DashManifest(DashTemplate::Time);
     assert_ne!(digest("a", &manifest), digest("b", &manifest));

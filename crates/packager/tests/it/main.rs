@@ -3,5 +3,5 @@
 mod cmaf;
 mod dash;
 mod ffmpeg;
-mod origin;
 mod oracles;
+mod origin;

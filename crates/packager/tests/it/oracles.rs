@@ -58,22 +58,25 @@ fn mp4_atom_reads_what_was_meant() {
             assert_eq!(media_time, track.presentation.media_time);
 
             for (n, segment) in (1..).zip(&segments) {
-                let [Any::Styp(_), Any::Moof(moof), Any::Mdat(mdat)] = atoms(segment).try_into().unwrap() else {
+                let [Any::Styp(_), Any::Moof(moof), Any::Mdat(mdat)] = atoms(segment).try_into().unwrap()
+                else {
                     panic!("segment is not styp, moof and mdat")
                 };
                 assert_eq!(moof.mfhd.sequence_number, n);
                 let [traf] = moof.traf.as_slice() else { panic!("one track") };
                 let [trun] = traf.trun.as_slice() else { panic!("one run") };
                 let head = segment.len() - mdat.data.len();
-                assert_eq!(usize::try_from(trun.data_offset.unwrap()).unwrap(), head - 24, "from the moof on");
-                let size: u32 = trun
-                    .entries
-                    .iter()
-                    .map(|e| e.size.or(traf.tfhd.default_sample_size).unwrap())
-                    .sum();
+                assert_eq!(
+                    usize::try_from(trun.data_offset.unwrap()).unwrap(),
+                    head - 24,
+                    "from the moof on"
+                );
+                let size: u32 =
+                    trun.entries.iter().map(|e| e.size.or(traf.tfhd.default_sample_size).unwrap()).sum();
                 assert_eq!(usize::try_from(size).unwrap(), mdat.data.len());
                 // The earliest presentation time is the segment's start in manifests.
-                let mut decode_time = i64::try_from(traf.tfdt.as_ref().unwrap().base_media_decode_time).unwrap();
+                let mut decode_time =
+                    i64::try_from(traf.tfdt.as_ref().unwrap().base_media_decode_time).unwrap();
                 let mut earliest = i64::MAX;
                 for entry in &trun.entries {
                     earliest = earliest.min(decode_time + i64::from(entry.cts.unwrap_or(0)) - media_time);

@@ -35,7 +35,9 @@ fn read(object: &Bytes, want: &Want) -> Got {
     let at = |n: u64| usize::try_from(n).unwrap().min(object.len());
     match want {
         Want::Head(len) => Got { offset: 0, bytes: object.slice(..at(*len)) },
-        Want::Range(range) => Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) },
+        Want::Range(range) => {
+            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
+        }
     }
 }
 
