@@ -27,7 +27,7 @@ struct Source {
 
 impl Source {
     /// `audio` says what the audio is coded in.
-    fn open(file: &Path, audio: Coding) -> Self {
+    fn open(file: &Path, audio: &Coding) -> Self {
         let bytes = fs::read(file).unwrap();
         let tracks = probe::probe(file, &[])
             .streams
@@ -47,7 +47,7 @@ impl Source {
                     timescale: Timescale::new(stream.timescale).unwrap(),
                     media_time: 0,
                     sample_rate: if video { 0 } else { stream.timescale },
-                    frame_length: match audio {
+                    frame_length: match *audio {
                         _ if video => 0,
                         Coding::Aac(_) => 1024,
                         Coding::Mp3 => 1152,
@@ -217,7 +217,7 @@ fn check_stream(name: &str, whole: &[u8], segments: &[Vec<u8>]) {
 #[test]
 fn avc_and_aac() {
     let file = recipe::avc_aac("ts-avc-aac", "");
-    check("avc-aac", &Source::open(&file, aac_coding(48_000)));
+    check("avc-aac", &Source::open(&file, &aac_coding(48_000)));
 }
 
 /// NTSC rates and 44.1 kHz do not divide 90 kHz.
@@ -230,7 +230,7 @@ fn odd_rates() {
         recipe::AVC
     );
     let file = recipe::make("ts-odd", "mp4", &args);
-    check("odd", &Source::open(&file, aac_coding(44_100)));
+    check("odd", &Source::open(&file, &aac_coding(44_100)));
 }
 
 /// Sources that bring their own delimiters: ours must not double them.
@@ -241,7 +241,7 @@ fn own_delimiters() {
         recipe::AVC
     );
     let file = recipe::make("ts-own-aud", "mp4", &args);
-    let source = Source::open(&file, aac_coding(48_000));
+    let source = Source::open(&file, &aac_coding(48_000));
     let demuxed = Demuxed::of(&source.segments().concat());
     for (n, pes) in demuxed.pes[&super::VIDEO_PID].iter().enumerate() {
         let (_, samples) = source.track(true);
@@ -264,25 +264,25 @@ fn parameter_bytes(source: &Source) -> usize {
 #[test]
 fn ac3_with_video() {
     let file = recipe::coded("ts-ac3", &format!("{} -c:a ac3 -b:a 192k -ac 2", recipe::AVC));
-    check("ac3", &Source::open(&file, Coding::Ac3));
+    check("ac3", &Source::open(&file, &Coding::Ac3));
 }
 
 #[test]
 fn eac3_with_video() {
     let file = recipe::coded("ts-eac3", &format!("{} -c:a eac3 -b:a 192k -ac 2", recipe::AVC));
-    check("eac3", &Source::open(&file, Coding::Eac3));
+    check("eac3", &Source::open(&file, &Coding::Eac3));
 }
 
 #[test]
 fn mp3_with_video() {
     let file = recipe::coded("ts-mp3", &format!("{} -c:a libmp3lame -b:a 128k -ac 2", recipe::AVC));
-    check("mp3", &Source::open(&file, Coding::Mp3));
+    check("mp3", &Source::open(&file, &Coding::Mp3));
 }
 
 #[test]
 fn audio_alone() {
     let file = recipe::aac("ts-aac", "eng", "");
-    check("aac", &Source::open(&file, aac_coding(48_000)));
+    check("aac", &Source::open(&file, &aac_coding(48_000)));
 }
 
 /// Five pictures a second: PCR-only packets between them.
@@ -291,7 +291,7 @@ fn slow_video() {
     let args = "-f lavfi -i testsrc2=size=192x108:rate=5:duration=12 -c:v libx264 -preset ultrafast -bf 0 -g 10 \
                 -keyint_min 10 -sc_threshold 0 -pix_fmt yuv420p";
     let file = recipe::make("ts-slow", "mp4", args);
-    check("slow", &Source::open(&file, aac_coding(48_000)));
+    check("slow", &Source::open(&file, &aac_coding(48_000)));
 }
 
 /// What the container costs, of a 1 Mbit/s title in segments of 4 s. The counters' share is half a packet row per PID.
