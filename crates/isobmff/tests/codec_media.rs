@@ -244,6 +244,7 @@ const EXCEPTIONS: [(&str, &str); 3] = [
 fn code_point(field: &str, code: u8) -> &'static str {
     match (field, code) {
         (_, 1) => "bt709",
+        (_, 2) => "",
         (_, 6) => "smpte170m",
         ("color_primaries", 9) => "bt2020",
         ("color_space", 9) => "bt2020nc",

@@ -87,3 +87,7 @@ fn emit_sample(sample: &Sample) -> EmitSample {
         composition_offset: sample.composition_offset,
     }
 }
+
+#[cfg(test)]
+#[path = "cmaf_tests.rs"]
+mod tests;

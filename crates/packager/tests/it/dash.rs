@@ -1,13 +1,15 @@
 //! MPDs read back by a parser that is not ours, and followed to their segments.
 
 use crate::{
-    cmaf::{avc_aac, fragmented, hevc, with_mfra, with_sidx},
-    ffmpeg::make,
+    media::{avc_aac, fragmented, hevc, ladder, with_mfra, with_sidx},
+    oracles::{Fragment, moov},
     origin::{NAME, Origin},
 };
 use dash_mpd_core::{AdaptationSet, MPD, Representation, SegmentTemplate, check_conformity};
-use latemux_index::media::TrackKind;
+use latemux_index::{Track, media::TrackKind};
+use latemux_isobmff::codec::{Audio, Colour, Config, Media, Video, VideoRange};
 use latemux_packager::{Address, Resource, address::DashTemplate, carry::Protocol, sizes::Bitrate};
+use latemux_testmedia::recipe::make;
 use std::{path::PathBuf, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
@@ -17,26 +19,6 @@ fn mpd(origin: &mut Origin, template: DashTemplate) -> MPD {
     let mpd = dash_mpd_core::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!(check_conformity(&mpd), Vec::<String>::new(), "{text}");
     mpd
-}
-
-/// Three renditions of one video, of different sizes and rates, and two languages in a file of their own.
-fn ladder() -> Vec<PathBuf> {
-    let rendition = |height: u32, kbits: u32| {
-        let width = height * 16 / 9;
-        make(
-            &format!("ladder-{height}-v1.mp4"),
-            &format!(
-                "-f lavfi -i testsrc2=size={width}x{height}:rate=25:duration=9 -c:v libx264 -preset veryfast -bf 2 -g 50 \
-                 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -b:v {kbits}k"
-            ),
-        )
-    };
-    let audio = make(
-        "ladder-audio-v1.mp4",
-        "-f lavfi -i sine=frequency=440:sample_rate=48000:duration=9 -f lavfi -i sine=frequency=880:sample_rate=48000:duration=9 \
-         -map 0 -map 1 -c:a aac -b:a 64k -metadata:s:a:0 language=eng -metadata:s:a:1 language=fra",
-    );
-    vec![rendition(180, 150), rendition(270, 300), rendition(360, 600), audio]
 }
 
 fn sets(mpd: &MPD) -> &[AdaptationSet] {
@@ -68,33 +50,6 @@ fn follow(relative: &str) -> Resource {
     address.resource
 }
 
-/// Decode time and presentation times of a segment, read with another's eyes.
-fn real_times(init: &[u8], segment: &[u8]) -> (i64, i64) {
-    use mp4_atom::{DecodeMaybe as _, Moof, Moov, ReadFrom as _};
-    let mut init = std::io::Cursor::new(init);
-    let _ = mp4_atom::Ftyp::read_from(&mut init).unwrap();
-    let moov = Moov::decode_maybe(&mut init).unwrap().unwrap();
-    let edit = moov.trak[0]
-        .edts
-        .as_ref()
-        .and_then(|e| e.elst.as_ref())
-        .map_or(0, |e| i64::try_from(e.entries[0].media_time.unwrap()).unwrap());
-    let mut segment = std::io::Cursor::new(segment);
-    let _ = mp4_atom::Styp::read_from(&mut segment).unwrap();
-    let moof = Moof::decode_maybe(&mut segment).unwrap().unwrap();
-    let traf = &moof.traf[0];
-    let mut at = i64::try_from(traf.tfdt.as_ref().unwrap().base_media_decode_time).unwrap() - edit;
-    let (mut earliest, mut latest) = (i64::MAX, i64::MIN);
-    for entry in &traf.trun[0].entries {
-        let duration = i64::from(entry.duration.or(traf.tfhd.default_sample_duration).unwrap());
-        let start = at + i64::from(entry.cts.unwrap_or(0));
-        earliest = earliest.min(start);
-        latest = latest.max(start + duration);
-        at += duration;
-    }
-    (earliest, latest)
-}
-
 #[test]
 fn the_timeline_is_that_of_the_segments_to_the_tick() {
     let mut titles: Vec<Vec<PathBuf>> =
@@ -110,7 +65,7 @@ fn the_timeline_is_that_of_the_segments_to_the_tick() {
                     let id = representation.id.clone().unwrap();
                     let template = template(set, representation);
                     let fill = |url: &Option<String>| url.clone().unwrap().replace("$RepresentationID$", &id);
-                    let init = origin.get(&follow(&fill(&template.initialization))).unwrap().bytes;
+                    let moov = moov(&origin.get(&follow(&fill(&template.initialization))).unwrap().bytes);
                     let segments = timeline(template);
                     let count = u32::try_from(segments.len()).unwrap();
                     for (n, (start, duration)) in (1_u64..).zip(segments) {
@@ -118,10 +73,10 @@ fn the_timeline_is_that_of_the_segments_to_the_tick() {
                             .replace("$Time$", &start.to_string())
                             .replace("$Number$", &n.to_string());
                         let answer = origin.get(&follow(&url)).unwrap();
-                        let (earliest, latest) = real_times(&init, &answer.bytes);
+                        let fragment = Fragment::read(&moov, &answer.bytes);
                         let what = format!("{} {url}", files[0].display());
-                        assert_eq!(earliest.max(0), i64::try_from(start).unwrap(), "{what}");
-                        assert_eq!(latest, i64::try_from(start + duration).unwrap(), "{what}");
+                        assert_eq!(fragment.start().max(0), i64::try_from(start).unwrap(), "{what}");
+                        assert_eq!(fragment.end(), i64::try_from(start + duration).unwrap(), "{what}");
                         followed += 1;
                     }
                     let name = &origin.title.tracks
@@ -154,7 +109,7 @@ fn the_manifest_says_what_the_media_is() {
     assert_eq!(video.representations.len(), 3);
     assert!(video.SegmentTemplate.is_some(), "one timeline for all three");
     let heights: Vec<_> = video.representations.iter().map(|r| r.height).collect();
-    assert_eq!(heights, [Some(180), Some(270), Some(360)]);
+    assert_eq!(heights, [Some(180), Some(288), Some(360)]);
     for r in &video.representations {
         assert_eq!(r.frameRate.as_deref(), Some("25"));
         assert!(r.codecs.as_deref().unwrap().starts_with("avc1."));
@@ -223,11 +178,142 @@ fn manifests_differ_by_name_and_media_does_not() {
     .unwrap()
     {
         latemux_packager::Planned::Ready(plan) => plan.digest,
-        latemux_packager::Planned::Needs(_) => panic!("sample tables need nothing"),
+        _ => panic!("sample tables need nothing"),
     };
     let manifest = Resource::DashManifest(DashTemplate::Time);
     assert_ne!(digest("a", &manifest), digest("b", &manifest));
     assert_ne!(digest("a", &manifest), digest("a", &Resource::DashManifest(DashTemplate::Number)));
     let segment = Resource::DashSegment(video, 1);
     assert_eq!(digest("a", &segment), digest("b", &segment));
+}
+
+/// A title whose media says something ffmpeg cannot be made to write.
+fn altered(alter: impl FnOnce(&mut Vec<Track>)) -> Origin {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let mut tracks: Vec<Track> = origin.title.tracks.iter().map(|t| origin.title.track(t).clone()).collect();
+    alter(&mut tracks);
+    for (title_track, track) in origin.title.tracks.iter().zip(tracks) {
+        let mut object = (*origin.title.objects[title_track.object]).clone();
+        object.tracks[title_track.track] = track;
+        origin.title.objects[title_track.object] = object.into();
+    }
+    origin
+}
+
+fn video_of(track: &mut Track) -> &mut Video {
+    match &mut track.codec.media {
+        Media::Video(video) => video,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn audio_of(track: &mut Track) -> &mut Audio {
+    match &mut track.codec.media {
+        Media::Audio(audio) => audio,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
+    let hdr = |track: &mut Track| {
+        let video = video_of(track);
+        video.range = VideoRange::Pq;
+        video.colour = Some(Colour { primaries: 9, transfer: 16, matrix: 9 });
+        video.supplemental = Some("dvh1.08.07/db4h".to_owned());
+    };
+    let mut origin = altered(|tracks| hdr(&mut tracks[2]));
+    let text = origin.text(&Resource::DashManifest(DashTemplate::Time));
+    assert!(text.contains(r#"scte214:supplementalCodecs="dvh1.08.07" scte214:supplementalProfiles="db4h""#));
+    assert!(text.contains(r#"xmlns:scte214="urn:scte:dash:scte214-extensions""#));
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let [sdr, hdr_set, ..] = sets(&mpd) else { panic!("{text}") };
+    assert_eq!((sdr.representations.len(), hdr_set.representations.len()), (2, 1));
+    assert!(sdr.essential_property.is_empty());
+    let said: Vec<_> = hdr_set
+        .essential_property
+        .iter()
+        .map(|p| (p.schemeIdUri.rsplit(':').next().unwrap(), p.value.as_deref().unwrap()))
+        .collect();
+    assert_eq!(
+        said,
+        [("ColourPrimaries", "9"), ("MatrixCoefficients", "9"), ("TransferCharacteristics", "16")]
+    );
+
+    // With nothing else to play, a player that does not know the scheme should play it all the same.
+    let mut origin = altered(|tracks| tracks[..3].iter_mut().for_each(hdr));
+    let mpd = self::mpd(&mut origin, DashTemplate::Time);
+    assert!(sets(&mpd)[0].essential_property.is_empty());
+    assert_eq!(sets(&mpd)[0].supplemental_property.len(), 3);
+}
+
+#[test]
+fn dolby_audio_is_described_in_its_own_terms() {
+    let mut origin = altered(|tracks| {
+        tracks[3].codec.config = Config::Eac3;
+        *audio_of(&mut tracks[3]) = Audio { channels: 6, sample_rate: 48000, joc: Some(16) };
+        tracks[4].codec.config = Config::Ac4;
+        audio_of(&mut tracks[4]).channels = 2;
+    });
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let [_, eac3, ac4] = sets(&mpd) else { panic!("{:#?}", sets(&mpd)) };
+    let channels = |set: &AdaptationSet| {
+        let said = &set.representations[0].AudioChannelConfiguration[0];
+        (said.schemeIdUri.clone(), said.value.clone().unwrap())
+    };
+    let scheme = |year| format!("tag:dolby.com,{year}:dash:audio_channel_configuration:");
+    assert_eq!(channels(eac3), (scheme(2014) + "2011", "F801".to_owned()));
+    assert_eq!(channels(ac4), (scheme(2015) + "2015", "000001".to_owned()));
+    let joc: Vec<_> =
+        eac3.representations[0].supplemental_property.iter().map(|p| p.value.clone().unwrap()).collect();
+    assert_eq!(joc, ["JOC", "16"]);
+}
+
+#[test]
+fn what_cannot_be_carried_is_left_out_or_refused() {
+    let other = |track: &mut Track| track.codec.config = Config::Other;
+    let mut origin = altered(|tracks| other(&mut tracks[0]));
+    assert_eq!(sets(&mpd(&mut origin, DashTemplate::Time))[0].representations.len(), 2);
+    let name = origin.title.tracks[0].name.clone();
+    let refused = origin.plan(&Resource::DashInit(name)).map(drop).map_err(|e| e.reason());
+    assert_eq!(refused, Err("cannot_carry"));
+    let mut origin = altered(|tracks| tracks.iter_mut().for_each(other));
+    let refused = origin.plan(&Resource::DashManifest(DashTemplate::Time)).map(drop).map_err(|e| e.reason());
+    assert_eq!(refused, Err("cannot_carry"));
+}
+
+#[test]
+fn renditions_that_disagree_are_said_to() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let track = &mut origin.title.tracks[1];
+    // As if the second rendition had no key frame where the others have their second segment.
+    for list in [&mut track.cuts, &mut track.grid_segments] {
+        list.remove(1);
+    }
+    track.times.remove(1);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let video = &sets(&mpd)[0];
+    assert_eq!(video.segmentAlignment, Some(false));
+    assert!(video.SegmentTemplate.is_none());
+    let counts: Vec<_> = video.representations.iter().map(|r| timeline(template(video, r)).len()).collect();
+    assert_eq!(counts[0], counts[2]);
+    assert_eq!(counts[1] + 1, counts[0]);
+}
+
+#[test]
+fn a_title_that_starts_late_starts_its_period_with_it() {
+    let late = make(
+        "pack-late",
+        "mp4",
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=5 -c:v libx264 -preset veryfast -bf 0 -g 25 -output_ts_offset 10 \
+         -movflags frag_keyframe+empty_moov+default_base_moof -use_editlist 0",
+    );
+    let mut origin = Origin::open(&[late], TARGET);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let set = &sets(&mpd)[0];
+    let template = template(set, &set.representations[0]);
+    let first = timeline(template)[0].0;
+    assert_eq!(template.presentationTimeOffset, Some(first));
+    assert_eq!(first, 10 * template.timescale.unwrap());
+    assert_eq!(mpd.mediaPresentationDuration, Some(Duration::from_secs(5)));
 }
