@@ -28,32 +28,7 @@ impl Fragment {
     }
 }
 
-/// A track's fragments in order, packed.
-#[derive(Debug, Clone)]
-pub struct FragmentTable {
-    len: u32,
-}
-
-impl FragmentTable {
-    /// Number of fragments.
-    #[must_use]
-    pub fn len(&self) -> u32 {
-        self.len
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The fragment at an index (0-based).
-    #[must_use]
-    pub fn get(&self, index: u32) -> Option<Fragment> {
-        let _ = index;
-        todo!()
-    }
-}
+pub use crate::fragment_table::FragmentTable;
 
 /// The samples of one fragment, of every track in it. Immutable; remembered by (object version, fragment).
 #[derive(Debug, Clone)]

@@ -14,7 +14,9 @@
 //! - [`title`]: several objects as one presentation
 
 pub mod column;
+mod cut_points;
 pub mod error;
+mod fragment_table;
 pub mod fragments;
 pub mod grid;
 pub mod locate;

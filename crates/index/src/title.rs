@@ -2,12 +2,14 @@
 
 use crate::{
     IndexError,
+    cut_points::CutPoints,
     fragments::KnownFragments,
-    grid::Grid,
-    media::{MediaIndex, Track, TrackKind},
+    grid::{Alignment, Grid},
+    media::{MediaIndex, Samples, Track, TrackKind},
     samples::Sample,
 };
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
+use xxhash_rust::xxh3::Xxh3;
 
 /// One title: its objects, the tracks that play together, and the grid they are cut by. Immutable.
 #[derive(Debug)]
@@ -98,8 +100,51 @@ impl Title {
     /// # Errors
     /// [`IndexError::NoMedia`] or [`IndexError::NoTracks`].
     pub fn new(objects: Vec<Arc<MediaIndex>>, target: Duration) -> Result<Self, IndexError> {
-        let _ = (objects, target);
-        todo!()
+        let mut problems = Vec::new();
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        for (number, object) in objects.iter().enumerate() {
+            places.extend((0..object.tracks.len()).map(|track| (number, track)));
+            problems.extend(object.left_out.iter().map(|problem| Problem {
+                object: Some(number),
+                reason: problem.reason(),
+                detail: problem.to_string(),
+            }));
+            if object.tracks.is_empty() && object.left_out.is_empty() {
+                let error = IndexError::NoMedia;
+                problems.push(Problem {
+                    object: Some(number),
+                    reason: error.reason(),
+                    detail: error.to_string(),
+                });
+            }
+        }
+        let track_at = |&(object, track): &(usize, usize)| &objects[object].tracks[track];
+        // Stable: what is not said here stays in object order.
+        places.sort_by_key(|place| {
+            let track = track_at(place);
+            (track.kind, if track.kind == TrackKind::Video { track.average_bitrate } else { 0 })
+        });
+        let tracks: Vec<&Track> = places.iter().map(track_at).collect();
+        let Some((grid, alignment)) = Grid::lay(&tracks, target) else {
+            let left_out = objects.iter().find_map(|object| object.left_out.first());
+            return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
+        };
+        if alignment == Alignment::Misaligned {
+            problems.push(Problem {
+                object: None,
+                reason: "misaligned_gops",
+                detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
+            });
+        }
+        let names = names(&tracks);
+        let tracks = places
+            .iter()
+            .zip(&tracks)
+            .zip(names)
+            .map(|((&(object, index), track), name)| TitleTrack::cut(object, index, name, track, &grid))
+            .collect();
+        let fingerprint = fingerprint(&objects, &grid, target);
+        Ok(Self { objects, tracks, grid, target, problems, fingerprint })
     }
 
     /// The track behind a title track.
@@ -122,12 +167,102 @@ impl Title {
     /// The samples of a segment of track number `track` (an index into [`Self::tracks`]).
     #[must_use]
     pub fn samples(&self, track: usize, segment: &Segment, known: &dyn KnownFragments) -> SegmentSamples {
-        let _ = (track, segment, known);
-        todo!()
+        let Some(title_track) = self.tracks.get(track) else { return SegmentSamples::Known(Vec::new()) };
+        match &self.track(title_track).samples {
+            Samples::Table(table) => SegmentSamples::Known(table.range(segment.cut.clone()).collect()),
+            Samples::Fragments(table) => {
+                let mut samples = Vec::new();
+                let mut needs = Vec::new();
+                for fragment in segment.cut.clone().map_while(|index| table.get(index)) {
+                    match known.get(title_track.object, fragment.offset) {
+                        Some(known) => {
+                            samples
+                                .extend(known.tracks.get(title_track.track).into_iter().flatten().copied());
+                        }
+                        None => needs.push(fragment.bytes()),
+                    }
+                }
+                if needs.is_empty() { SegmentSamples::Known(samples) } else { SegmentSamples::Needs(needs) }
+            }
+        }
     }
 }
 
+/// Names for tracks in title order.
+fn names(tracks: &[&Track]) -> Vec<TrackName> {
+    let mut taken = BTreeSet::new();
+    tracks
+        .iter()
+        .map(|track| {
+            let word = match track.kind {
+                TrackKind::Video => "video",
+                TrackKind::Audio => "audio",
+                TrackKind::Text => "textstream",
+            };
+            let stem = match &track.language {
+                known if known.is_known() => format!("{word}_{known}"),
+                _ => word.to_owned(),
+            };
+            let bitrate = (track.average_bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000);
+            let numbered = (0_u32..).map(|n| match n {
+                0 => TrackName { stem: stem.clone(), bitrate },
+                n => TrackName { stem: format!("{stem}_{n}"), bitrate },
+            });
+            let name = numbered.into_iter().find(|name| !taken.contains(name));
+            let name = name.unwrap_or(TrackName { stem, bitrate });
+            taken.insert(name.clone());
+            name
+        })
+        .collect()
+}
+
+/// What the bytes of any answer depend on.
+fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u128 {
+    let mut digest = Xxh3::new();
+    for object in objects {
+        digest.update(&object.fingerprint.to_le_bytes());
+    }
+    digest.update(&target.as_nanos().to_le_bytes());
+    for time in grid.starts.iter().chain([&grid.end]) {
+        digest.update(&time.ticks.to_le_bytes());
+        digest.update(&time.scale.get().to_le_bytes());
+    }
+    digest.digest128()
+}
+
 impl TitleTrack {
+    /// Cuts a track by the grid.
+    fn cut(object: usize, index: usize, name: TrackName, track: &Track, grid: &Grid) -> Self {
+        let len = match &track.samples {
+            Samples::Table(table) => table.len(),
+            Samples::Fragments(table) => table.len(),
+        };
+        let mut cuts = vec![0];
+        let mut times = vec![track.start];
+        let mut grid_segments = vec![0];
+        let mut points = CutPoints::new(track);
+        // The first cut takes everything that comes before the second boundary, priming too.
+        for (number, &boundary) in (0_u32..).zip(&grid.starts).skip(1) {
+            let Some(point) = points.boundary(boundary) else { break };
+            let (Some(&cut), Some(&time)) = (cuts.last(), times.last()) else { break };
+            let earliest = points.earliest(point);
+            if point.index > cut && earliest > time {
+                cuts.push(point.index);
+                times.push(earliest);
+                grid_segments.push(number);
+            } else if point.index == cut
+                && matches!(track.samples, Samples::Table(_))
+                && let Some(last) = grid_segments.last_mut()
+            {
+                // What was cut before starts after this boundary too: the grid segment before holds nothing of it.
+                *last = number;
+            }
+        }
+        cuts.push(len);
+        times.push(track.end.max(times.last().map_or(0, |&last| last.saturating_add(1))));
+        Self { object, track: index, name, cuts, times, grid_segments }
+    }
+
     /// Number of segments.
     #[must_use]
     pub fn segment_count(&self) -> u32 {

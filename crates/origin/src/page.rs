@@ -3,7 +3,7 @@
 use crate::{
     Error,
     body::Body,
-    respond::{Coding, Representation, decide, etag, max_age},
+    respond::{Coding, Representation, decide, etag, no_cache},
 };
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, header, request::Parts};
@@ -44,8 +44,8 @@ pub(crate) fn respond(request: &Parts, path: &str) -> Result<Response<Body>, Err
     let representation = Representation {
         content_type: content_type(path),
         length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-        etag: etag(digest, ""),
-        cache_control: max_age(0),
+        etag: Some(etag(digest, "")),
+        cache_control: no_cache(),
         coding: Coding::Fixed,
     };
     let mut response = small(request, &representation, &bytes)?;

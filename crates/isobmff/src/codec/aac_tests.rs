@@ -93,8 +93,8 @@ fn parametric_stereo() {
 
 #[test]
 fn program_config_element_counts_the_channels() {
-    // One front single, one front pair, one back pair, one LFE, no side; a matrix mixdown; aligned; comment of 1 byte.
-    let asc = "00010 0011 0000 000  0000 01 0011  0010 0000 0001 01 000 0000  0 0 1 000  0 0000 1 0000  1 0001  0000";
+    // One front single, one front pair, one back pair, one LFE, no side, one data stream, four couplings; a mixdown; aligned; comment of 1 byte.
+    let asc = "00010 0011 0000 000  0000 01 0011  0010 0000 0001 01 001 0100  0 0 1 000  0 0000 1 0000  1 0001  0000 1111 10000100001000010000";
     let padding = "0".repeat((8 - asc.bytes().filter(|b| !b.is_ascii_whitespace()).count() % 8) % 8);
     let whole = format!("{asc}{padding} 00000001 01111000");
     assert_eq!(read(&whole), ("mp4a.40.2".into(), 6, 48000, (2, 2, 48000, 0, true, 1024)));

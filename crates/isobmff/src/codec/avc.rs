@@ -78,7 +78,7 @@ pub(super) fn sequence(avc: &Avc) -> Sequence {
 const HIGH_PROFILES: [u8; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
 
 /// seq_parameter_set_data() with its NAL unit header (ISO/IEC 14496-10 §7.3.2.1.1).
-fn parameter_set(bits: &mut Bits<'_>, sequence: &mut Sequence) -> Option<()> {
+pub(super) fn parameter_set(bits: &mut Bits<'_>, sequence: &mut Sequence) -> Option<()> {
     bits.skip(8)?;
     let profile = bits.u8(8)?;
     bits.skip(16)?;

@@ -93,7 +93,7 @@ pub(super) fn reduced((horizontal, vertical): (u32, u32)) -> (u32, u32) {
     while b != 0 {
         (a, b) = (b, a % b);
     }
-    if a == 0 { (1, 1) } else { (horizontal / a, vertical / a) }
+    horizontal.checked_div(a).zip(vertical.checked_div(a)).unwrap_or((1, 1))
 }
 
 /// `btrt`; zeros are left out.

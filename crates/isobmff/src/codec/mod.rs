@@ -31,6 +31,8 @@ mod aac_tests;
 #[cfg(test)]
 mod describe_tests;
 #[cfg(test)]
+mod parameter_sets_tests;
+#[cfg(test)]
 mod testing;
 
 use crate::{Error, FourCc, boxes::stsd::SampleEntry};

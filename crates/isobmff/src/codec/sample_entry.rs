@@ -81,8 +81,9 @@ impl SampleEntry {
             bits.skip(48)?;
             let channels = bits.u16(16)?;
             bits.skip(48)?;
-            // 16.16 fixed point.
-            let sample_rate = bits.bits(32)? >> 16;
+            // 16.16 fixed point, but for Dolby TrueHD (Dolby TrueHD in ISOBMFF §3.2), where it is a whole number.
+            let rate = bits.bits(32)?;
+            let sample_rate = if self.format == b"mlpa" { rate } else { rate >> 16 };
             Some((version, Sound { channels, sample_rate }))
         })();
         let (version, sound) = fields.ok_or(self.at.truncated())?;

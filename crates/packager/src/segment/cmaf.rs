@@ -11,7 +11,8 @@ use latemux_isobmff::{
     FourCc,
     boxes::trex::Trex,
     emit::{
-        EmitSample, FragmentSpec, InitSegment, InitTrack, WriteBox as _, fragment, fragment_size, segment_type,
+        EmitSample, FragmentSpec, InitSegment, InitTrack, WriteBox as _, fragment, fragment_size,
+        segment_type,
     },
     sample_flags,
 };
@@ -86,3 +87,7 @@ fn emit_sample(sample: &Sample) -> EmitSample {
         composition_offset: sample.composition_offset,
     }
 }
+
+#[cfg(test)]
+#[path = "cmaf_tests.rs"]
+mod tests;

@@ -1,8 +1,8 @@
 //! MPDs read back by a parser that is not ours, and followed to their segments.
 
 use crate::{
-    cmaf::{avc_aac, fragmented, hevc, with_mfra, with_sidx},
-    ffmpeg::make,
+    media::{avc_aac, fragmented, hevc, ladder, with_mfra, with_sidx},
+    oracles::{Fragment, moov},
     origin::{NAME, Origin},
 };
 use dash_mpd_core::{AdaptationSet, MPD, Representation, SegmentTemplate, check_conformity};
@@ -17,26 +17,6 @@ fn mpd(origin: &mut Origin, template: DashTemplate) -> MPD {
     let mpd = dash_mpd_core::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!(check_conformity(&mpd), Vec::<String>::new(), "{text}");
     mpd
-}
-
-/// Three renditions of one video, of different sizes and rates, and two languages in a file of their own.
-fn ladder() -> Vec<PathBuf> {
-    let rendition = |height: u32, kbits: u32| {
-        let width = height * 16 / 9;
-        make(
-            &format!("ladder-{height}-v1.mp4"),
-            &format!(
-                "-f lavfi -i testsrc2=size={width}x{height}:rate=25:duration=9 -c:v libx264 -preset veryfast -bf 2 -g 50 \
-                 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -b:v {kbits}k"
-            ),
-        )
-    };
-    let audio = make(
-        "ladder-audio-v1.mp4",
-        "-f lavfi -i sine=frequency=440:sample_rate=48000:duration=9 -f lavfi -i sine=frequency=880:sample_rate=48000:duration=9 \
-         -map 0 -map 1 -c:a aac -b:a 64k -metadata:s:a:0 language=eng -metadata:s:a:1 language=fra",
-    );
-    vec![rendition(180, 150), rendition(270, 300), rendition(360, 600), audio]
 }
 
 fn sets(mpd: &MPD) -> &[AdaptationSet] {
@@ -68,31 +48,6 @@ fn follow(relative: &str) -> Resource {
     address.resource
 }
 
-/// Decode time and presentation times of a segment, read with another's eyes.
-fn real_times(init: &[u8], segment: &[u8]) -> (i64, i64) {
-    use mp4_atom::{DecodeMaybe as _, Moof, Moov, ReadFrom as _};
-    let mut init = std::io::Cursor::new(init);
-    let _ = mp4_atom::Ftyp::read_from(&mut init).unwrap();
-    let moov = Moov::decode_maybe(&mut init).unwrap().unwrap();
-    let edit = moov.trak[0].edts.as_ref().and_then(|e| e.elst.as_ref()).map_or(0, |e| {
-        i64::try_from(e.entries[0].media_time.unwrap()).unwrap()
-    });
-    let mut segment = std::io::Cursor::new(segment);
-    let _ = mp4_atom::Styp::read_from(&mut segment).unwrap();
-    let moof = Moof::decode_maybe(&mut segment).unwrap().unwrap();
-    let traf = &moof.traf[0];
-    let mut at = i64::try_from(traf.tfdt.as_ref().unwrap().base_media_decode_time).unwrap() - edit;
-    let (mut earliest, mut latest) = (i64::MAX, i64::MIN);
-    for entry in &traf.trun[0].entries {
-        let duration = i64::from(entry.duration.or(traf.tfhd.default_sample_duration).unwrap());
-        let start = at + i64::from(entry.cts.unwrap_or(0));
-        earliest = earliest.min(start);
-        latest = latest.max(start + duration);
-        at += duration;
-    }
-    (earliest, latest)
-}
-
 #[test]
 fn the_timeline_is_that_of_the_segments_to_the_tick() {
     let mut titles: Vec<Vec<PathBuf>> =
@@ -108,7 +63,7 @@ fn the_timeline_is_that_of_the_segments_to_the_tick() {
                     let id = representation.id.clone().unwrap();
                     let template = template(set, representation);
                     let fill = |url: &Option<String>| url.clone().unwrap().replace("$RepresentationID$", &id);
-                    let init = origin.get(&follow(&fill(&template.initialization))).unwrap().bytes;
+                    let moov = moov(&origin.get(&follow(&fill(&template.initialization))).unwrap().bytes);
                     let segments = timeline(template);
                     let count = u32::try_from(segments.len()).unwrap();
                     for (n, (start, duration)) in (1_u64..).zip(segments) {
@@ -116,13 +71,15 @@ fn the_timeline_is_that_of_the_segments_to_the_tick() {
                             .replace("$Time$", &start.to_string())
                             .replace("$Number$", &n.to_string());
                         let answer = origin.get(&follow(&url)).unwrap();
-                        let (earliest, latest) = real_times(&init, &answer.bytes);
+                        let fragment = Fragment::read(&moov, &answer.bytes);
                         let what = format!("{} {url}", files[0].display());
-                        assert_eq!(earliest.max(0), i64::try_from(start).unwrap(), "{what}");
-                        assert_eq!(latest, i64::try_from(start + duration).unwrap(), "{what}");
+                        assert_eq!(fragment.start().max(0), i64::try_from(start).unwrap(), "{what}");
+                        assert_eq!(fragment.end(), i64::try_from(start + duration).unwrap(), "{what}");
                         followed += 1;
                     }
-                    let name = &origin.title.tracks[origin.title.tracks.iter().position(|t| t.name.to_string() == id).unwrap()].name;
+                    let name = &origin.title.tracks
+                        [origin.title.tracks.iter().position(|t| t.name.to_string() == id).unwrap()]
+                    .name;
                     assert_eq!(count, origin.segment_count(name));
                 }
             }
@@ -150,7 +107,7 @@ fn the_manifest_says_what_the_media_is() {
     assert_eq!(video.representations.len(), 3);
     assert!(video.SegmentTemplate.is_some(), "one timeline for all three");
     let heights: Vec<_> = video.representations.iter().map(|r| r.height).collect();
-    assert_eq!(heights, [Some(180), Some(270), Some(360)]);
+    assert_eq!(heights, [Some(180), Some(288), Some(360)]);
     for r in &video.representations {
         assert_eq!(r.frameRate.as_deref(), Some("25"));
         assert!(r.codecs.as_deref().unwrap().starts_with("avc1."));
@@ -175,7 +132,12 @@ fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
     let buffer = mpd.minBufferTime.unwrap().as_micros();
     for set in sets(&mpd) {
         for r in &set.representations {
-            let index = origin.title.tracks.iter().position(|t| t.name.to_string() == *r.id.as_ref().unwrap()).unwrap();
+            let index = origin
+                .title
+                .tracks
+                .iter()
+                .position(|t| t.name.to_string() == *r.id.as_ref().unwrap())
+                .unwrap();
             let bandwidth = r.bandwidth.unwrap();
             assert_eq!(bandwidth, Bitrate::of_tracks(&origin.title, &[index], Protocol::Dash).peak);
             let name = origin.title.tracks[index].name.clone();
@@ -205,11 +167,16 @@ fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
 fn manifests_differ_by_name_and_media_does_not() {
     let origin = Origin::open(&[avc_aac()], TARGET);
     let video = origin.names(TrackKind::Video).remove(0);
-    let digest = |name: &str, resource: &Resource| {
-        match latemux_packager::plan(&origin.title, name, resource, &latemux_index::fragments::NoFragments).unwrap() {
-            latemux_packager::Planned::Ready(plan) => plan.digest,
-            latemux_packager::Planned::Needs(_) => panic!("sample tables need nothing"),
-        }
+    let digest = |name: &str, resource: &Resource| match latemux_packager::plan(
+        &origin.title,
+        name,
+        resource,
+        &latemux_index::fragments::NoFragments,
+    )
+    .unwrap()
+    {
+        latemux_packager::Planned::Ready(plan) => plan.digest,
+        _ => panic!("sample tables need nothing"),
     };
     let manifest = Resource::DashManifest(DashTemplate::Time);
     assert_ne!(digest("a", &manifest), digest("b", &manifest));

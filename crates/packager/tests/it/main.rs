@@ -1,7 +1,9 @@
 //! The packager from outside: files in, manifests and segments out, judged by tools that are not ours.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod cmaf;
 mod dash;
-mod ffmpeg;
-mod origin;
+mod media;
 mod oracles;
+mod origin;

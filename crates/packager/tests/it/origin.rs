@@ -35,7 +35,9 @@ fn read(object: &Bytes, want: &Want) -> Got {
     let at = |n: u64| usize::try_from(n).unwrap().min(object.len());
     match want {
         Want::Head(len) => Got { offset: 0, bytes: object.slice(..at(*len)) },
-        Want::Range(range) => Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) },
+        Want::Range(range) => {
+            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
+        }
     }
 }
 
@@ -94,6 +96,10 @@ impl Origin {
             match plan(&self.title, NAME, resource, &self.known)? {
                 Planned::Ready(plan) => return Ok(plan),
                 Planned::Needs(ranges) => ranges.iter().for_each(|range| self.learn(range)),
+                Planned::NeedsMedia(first) => {
+                    let media: Vec<u8> = first.parts().iter().flat_map(|part| self.part(part)).collect();
+                    return Ok(first.plan(&media));
+                }
             }
         }
         panic!("the plan of {resource:?} asks again for what it was given");
