@@ -2,5 +2,7 @@
 
 mod client;
 mod command_line;
+mod crawl;
 mod same_bytes;
 mod server;
+mod store;
