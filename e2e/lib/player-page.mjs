@@ -34,14 +34,25 @@ export class PlayerPage {
     return this.#context.close();
   }
 
-  /** Waits for the page to say that the player has read the manifest; fails at once with what the player reports. */
+  /** Waits until the player has read the manifest and the title's length is known; fails with what the player reports. */
   async ready() {
     await this.#until("the player to be ready", () => {
       const { state } = document.querySelector("#player").dataset;
-      return state === "ready" || state === "error";
+      return (state === "ready" && document.querySelector("video").readyState > 0) || state === "error";
     });
     const errors = await this.errors();
     assert.deepEqual(errors, [], "the player reports errors");
+  }
+
+  /** Waits until `player` has opened the title anew, by `protocol`, as the page's address says. */
+  async opened(protocol, player) {
+    await this.#page.waitForURL((url) => {
+      const query = url.searchParams;
+      return query.get("protocol") === protocol && query.get("player") === player;
+    });
+    // The page says "loading" as soon as the player before has been closed.
+    await this.#until("the player before to be closed", () => document.querySelector("video").currentTime === 0);
+    await this.ready();
   }
 
   /** What the player has complained about so far, fatal or not. */

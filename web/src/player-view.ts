@@ -59,6 +59,7 @@ export class PlayerView {
     this.#root.dataset.errors = String(Number(this.#root.dataset.errors ?? "0") + 1);
     if (fatal) this.state = "error";
     const line = document.createElement("p");
+    line.className = fatal ? "fatal" : "notice";
     line.textContent = fatal ? message : `${message} (the player goes on)`;
     this.#alert.append(line);
     this.#alert.hidden = false;

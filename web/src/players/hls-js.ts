@@ -11,9 +11,9 @@ export const open: OpenSession = async (video, manifest, listener) => {
   for (const change of [Events.LEVEL_SWITCHED, Events.AUDIO_TRACKS_UPDATED, Events.AUDIO_TRACK_SWITCHED] as const) {
     hls.on(change, () => listener.changed());
   }
-  hls.on(Events.ERROR, (_, { type, details, fatal, error, url, response }) => {
+  hls.on(Events.ERROR, (_, { type, details, fatal, error, url, frag, response }) => {
     const status = response?.code ? `, HTTP ${response.code}` : "";
-    listener.failed({ message: `hls.js: ${type}, ${details}${status}: ${error.message} ${url ?? ""}`.trim(), fatal });
+    listener.failed({ message: `hls.js: ${type}, ${details}${status}: ${error.message} ${url ?? frag?.relurl ?? ""}`.trim(), fatal });
   });
   hls.loadSource(manifest);
   hls.attachMedia(video);

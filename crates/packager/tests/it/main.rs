@@ -1,5 +1,7 @@
 //! The packager from outside: files in, manifests and segments out, judged by tools that are not ours.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod cmaf;
 mod dash;
 mod media;
