@@ -64,6 +64,22 @@ impl FragmentTable {
         u64::try_from(before).map_or(0, |into| self.steps.find(into).saturating_add(1).min(self.len()))
     }
 
+    /// The fragment whose first byte is at `offset` of the object. O(log n) where fragments lie in order, as they do.
+    #[must_use]
+    pub fn at(&self, offset: u64) -> Option<u32> {
+        let position = |index: u32| self.positions.get(index, self.sizes.sum_before(index));
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if position(middle) < offset {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        (low < self.len() && position(low) == offset).then_some(low)
+    }
+
     /// The first fragment at or after `index` that starts with a sync sample.
     #[must_use]
     pub fn sync_from(&self, index: u32) -> Option<u32> {
@@ -197,6 +213,7 @@ mod tests {
             }
             let next = fragments[i..].iter().position(|f| f.sync).map(|n| n + i);
             prop_assert_eq!(table.sync_from(index).map(|n| n as usize), next);
+            prop_assert_eq!(table.at(fragments[i].offset), Some(index));
             fragments.truncate(i);
             let before = fragments.iter().rposition(|f| f.sync);
             prop_assert_eq!(table.sync_before(index).map(|n| n as usize), before);

@@ -5,7 +5,7 @@ use crate::{
 };
 use latemux_isobmff::{
     FourCc, Timescale,
-    boxes::{mdhd::Language, stsd::SampleEntry},
+    boxes::{mdhd::Language, stsd::SampleEntry, trex::Trex},
     codec::Codec,
 };
 
@@ -25,6 +25,8 @@ pub struct MediaIndex {
     pub source: IndexSource,
     /// Bytes of `moov` (and `sidx`, `mfra`) the index was made from.
     pub source_bytes: u64,
+    /// Fragment defaults of all tracks, also those left out: their sizes tell where others' samples lie.
+    pub(crate) fragment_defaults: Box<[Trex]>,
 }
 
 /// How an object's index was found.
@@ -72,6 +74,8 @@ pub struct Track {
     /// Bits per second, media bytes over duration; of a fragment table: what the file declares (`btrt`, ES
     /// descriptor) where fragments are shared with other tracks, else from the fragments' sizes.
     pub average_bitrate: u64,
+    /// 1-based index of [`Self::sample_entry`] in `stsd`: what the track's fragments must name.
+    pub(crate) sample_description: u32,
 }
 
 /// Video, audio or text.
@@ -98,6 +102,22 @@ impl MediaIndex {
     /// Bytes of memory the index holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        todo!()
+        let tracks: usize = self
+            .tracks
+            .iter()
+            .map(|track| {
+                // The codec's views lie in the sample entry's bytes.
+                let entry = track.sample_entry.raw.len() + track.codec.rfc6381.len();
+                let samples = match &track.samples {
+                    Samples::Table(table) => table.heap_bytes(),
+                    Samples::Fragments(table) => table.heap_bytes(),
+                };
+                entry + samples
+            })
+            .sum();
+        tracks
+            + size_of_val::<[Track]>(&self.tracks)
+            + size_of_val::<[TrackProblem]>(&self.left_out)
+            + size_of_val::<[Trex]>(&self.fragment_defaults)
     }
 }

@@ -309,6 +309,7 @@ pub(crate) struct SampleTableBuilder {
     chunks: PositionsBuilder,
     sync: ColumnBuilder,
     last_sync: u32,
+    all_sync: bool,
 }
 
 impl SampleTableBuilder {
@@ -322,6 +323,7 @@ impl SampleTableBuilder {
             chunks: PositionsBuilder::new(),
             sync: ColumnBuilder::default(),
             last_sync: 0,
+            all_sync: false,
         }
     }
 
@@ -351,9 +353,9 @@ impl SampleTableBuilder {
         self.last_sync = number;
     }
 
-    /// Number of sync samples so far.
-    pub(crate) fn syncs(&self) -> u32 {
-        self.sync.len()
+    /// Every sample is a sync sample.
+    pub(crate) fn all_sync(&mut self) {
+        self.all_sync = true;
     }
 
     /// The table. The columns must have been given equal lengths; `decode_time` is the first sample's.
@@ -369,7 +371,7 @@ impl SampleTableBuilder {
             sizes: self.sizes.finish(),
             chunk_samples: self.chunk_samples.finish(),
             chunks: self.chunks.finish(),
-            sync: (self.sync.len() != len).then(|| self.sync.finish()),
+            sync: (!self.all_sync && self.sync.len() != len).then(|| self.sync.finish()),
         }
     }
 }

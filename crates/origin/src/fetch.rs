@@ -353,4 +353,4 @@ fn gather(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
 
 #[cfg(test)]
 #[path = "fetch_tests.rs"]
-mod tests;
+pub(crate) mod tests;

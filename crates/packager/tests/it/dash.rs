@@ -6,8 +6,10 @@ use crate::{
     origin::{NAME, Origin},
 };
 use dash_mpd_core::{AdaptationSet, MPD, Representation, SegmentTemplate, check_conformity};
-use latemux_index::media::TrackKind;
+use latemux_index::{Track, media::TrackKind};
+use latemux_isobmff::codec::{Audio, Colour, Config, Media, Video, VideoRange};
 use latemux_packager::{Address, Resource, address::DashTemplate, carry::Protocol, sizes::Bitrate};
+use latemux_testmedia::recipe::make;
 use std::{path::PathBuf, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
@@ -183,4 +185,135 @@ fn manifests_differ_by_name_and_media_does_not() {
     assert_ne!(digest("a", &manifest), digest("a", &Resource::DashManifest(DashTemplate::Number)));
     let segment = Resource::DashSegment(video, 1);
     assert_eq!(digest("a", &segment), digest("b", &segment));
+}
+
+/// A title whose media says something ffmpeg cannot be made to write.
+fn altered(alter: impl FnOnce(&mut Vec<Track>)) -> Origin {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let mut tracks: Vec<Track> = origin.title.tracks.iter().map(|t| origin.title.track(t).clone()).collect();
+    alter(&mut tracks);
+    for (title_track, track) in origin.title.tracks.iter().zip(tracks) {
+        let mut object = (*origin.title.objects[title_track.object]).clone();
+        object.tracks[title_track.track] = track;
+        origin.title.objects[title_track.object] = object.into();
+    }
+    origin
+}
+
+fn video_of(track: &mut Track) -> &mut Video {
+    match &mut track.codec.media {
+        Media::Video(video) => video,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn audio_of(track: &mut Track) -> &mut Audio {
+    match &mut track.codec.media {
+        Media::Audio(audio) => audio,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
+    let hdr = |track: &mut Track| {
+        let video = video_of(track);
+        video.range = VideoRange::Pq;
+        video.colour = Some(Colour { primaries: 9, transfer: 16, matrix: 9 });
+        video.supplemental = Some("dvh1.08.07/db4h".to_owned());
+    };
+    let mut origin = altered(|tracks| hdr(&mut tracks[2]));
+    let text = origin.text(&Resource::DashManifest(DashTemplate::Time));
+    assert!(text.contains(r#"scte214:supplementalCodecs="dvh1.08.07" scte214:supplementalProfiles="db4h""#));
+    assert!(text.contains(r#"xmlns:scte214="urn:scte:dash:scte214-extensions""#));
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let [sdr, hdr_set, ..] = sets(&mpd) else { panic!("{text}") };
+    assert_eq!((sdr.representations.len(), hdr_set.representations.len()), (2, 1));
+    assert!(sdr.essential_property.is_empty());
+    let said: Vec<_> = hdr_set
+        .essential_property
+        .iter()
+        .map(|p| (p.schemeIdUri.rsplit(':').next().unwrap(), p.value.as_deref().unwrap()))
+        .collect();
+    assert_eq!(
+        said,
+        [("ColourPrimaries", "9"), ("MatrixCoefficients", "9"), ("TransferCharacteristics", "16")]
+    );
+
+    // With nothing else to play, a player that does not know the scheme should play it all the same.
+    let mut origin = altered(|tracks| tracks[..3].iter_mut().for_each(hdr));
+    let mpd = self::mpd(&mut origin, DashTemplate::Time);
+    assert!(sets(&mpd)[0].essential_property.is_empty());
+    assert_eq!(sets(&mpd)[0].supplemental_property.len(), 3);
+}
+
+#[test]
+fn dolby_audio_is_described_in_its_own_terms() {
+    let mut origin = altered(|tracks| {
+        tracks[3].codec.config = Config::Eac3;
+        *audio_of(&mut tracks[3]) = Audio { channels: 6, sample_rate: 48000, joc: Some(16) };
+        tracks[4].codec.config = Config::Ac4;
+        audio_of(&mut tracks[4]).channels = 2;
+    });
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let [_, eac3, ac4] = sets(&mpd) else { panic!("{:#?}", sets(&mpd)) };
+    let channels = |set: &AdaptationSet| {
+        let said = &set.representations[0].AudioChannelConfiguration[0];
+        (said.schemeIdUri.clone(), said.value.clone().unwrap())
+    };
+    let scheme = |year| format!("tag:dolby.com,{year}:dash:audio_channel_configuration:");
+    assert_eq!(channels(eac3), (scheme(2014) + "2011", "F801".to_owned()));
+    assert_eq!(channels(ac4), (scheme(2015) + "2015", "000001".to_owned()));
+    let joc: Vec<_> =
+        eac3.representations[0].supplemental_property.iter().map(|p| p.value.clone().unwrap()).collect();
+    assert_eq!(joc, ["JOC", "16"]);
+}
+
+#[test]
+fn what_cannot_be_carried_is_left_out_or_refused() {
+    let other = |track: &mut Track| track.codec.config = Config::Other;
+    let mut origin = altered(|tracks| other(&mut tracks[0]));
+    assert_eq!(sets(&mpd(&mut origin, DashTemplate::Time))[0].representations.len(), 2);
+    let name = origin.title.tracks[0].name.clone();
+    let refused = origin.plan(&Resource::DashInit(name)).map(drop).map_err(|e| e.reason());
+    assert_eq!(refused, Err("cannot_carry"));
+    let mut origin = altered(|tracks| tracks.iter_mut().for_each(other));
+    let refused = origin.plan(&Resource::DashManifest(DashTemplate::Time)).map(drop).map_err(|e| e.reason());
+    assert_eq!(refused, Err("cannot_carry"));
+}
+
+#[test]
+fn renditions_that_disagree_are_said_to() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let track = &mut origin.title.tracks[1];
+    // As if the second rendition had no key frame where the others have their second segment.
+    for list in [&mut track.cuts, &mut track.grid_segments] {
+        list.remove(1);
+    }
+    track.times.remove(1);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let video = &sets(&mpd)[0];
+    assert_eq!(video.segmentAlignment, Some(false));
+    assert!(video.SegmentTemplate.is_none());
+    let counts: Vec<_> = video.representations.iter().map(|r| timeline(template(video, r)).len()).collect();
+    assert_eq!(counts[0], counts[2]);
+    assert_eq!(counts[1] + 1, counts[0]);
+}
+
+#[test]
+fn a_title_that_starts_late_starts_its_period_with_it() {
+    let late = make(
+        "pack-late",
+        "mp4",
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=5 -c:v libx264 -preset veryfast -bf 0 -g 25 -output_ts_offset 10 \
+         -movflags frag_keyframe+empty_moov+default_base_moof -use_editlist 0",
+    );
+    let mut origin = Origin::open(&[late], TARGET);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let set = &sets(&mpd)[0];
+    let template = template(set, &set.representations[0]);
+    let first = timeline(template)[0].0;
+    assert_eq!(template.presentationTimeOffset, Some(first));
+    assert_eq!(first, 10 * template.timescale.unwrap());
+    assert_eq!(mpd.mediaPresentationDuration, Some(Duration::from_secs(5)));
 }

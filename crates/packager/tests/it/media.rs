@@ -12,7 +12,7 @@ use std::{
 const X264: &str = "-c:v libx264 -preset veryfast -g 25 -keyint_min 25 -sc_threshold 0 -pix_fmt yuv420p";
 
 /// AVC with B-frames and AAC: 9 s, key frames every second, audio a little longer.
-pub fn avc_aac() -> PathBuf {
+pub(crate) fn avc_aac() -> PathBuf {
     make(
         "pack-avc-aac",
         "mp4",
@@ -24,7 +24,7 @@ pub fn avc_aac() -> PathBuf {
 }
 
 /// HEVC with B-frames, 30000/1001 frames per second, moov first.
-pub fn hevc() -> PathBuf {
+pub(crate) fn hevc() -> PathBuf {
     make(
         "pack-hevc",
         "mp4",
@@ -35,12 +35,12 @@ pub fn hevc() -> PathBuf {
 }
 
 /// AVC and AAC in the same fragments, with neither `sidx` nor `mfra`.
-pub fn fragmented() -> PathBuf {
+pub(crate) fn fragmented() -> PathBuf {
     in_fragments("pack-fragmented", 48000, "frag_keyframe+empty_moov+default_base_moof+skip_trailer")
 }
 
 /// AVC and AAC in fragments of their own, with an `mfra` at the end; offsets from the start of the file.
-pub fn with_mfra() -> PathBuf {
+pub(crate) fn with_mfra() -> PathBuf {
     in_fragments("pack-mfra", 44100, "frag_keyframe+empty_moov+separate_moof")
 }
 
@@ -56,7 +56,7 @@ fn in_fragments(name: &str, rate: u32, flags: &str) -> PathBuf {
 }
 
 /// One track in fragments with a `sidx`.
-pub fn with_sidx() -> PathBuf {
+pub(crate) fn with_sidx() -> PathBuf {
     make(
         "pack-sidx",
         "mp4",
@@ -68,7 +68,7 @@ pub fn with_sidx() -> PathBuf {
 }
 
 /// Three renditions of one video, of different sizes and rates, and two languages in a file of their own.
-pub fn ladder() -> Vec<PathBuf> {
+pub(crate) fn ladder() -> Vec<PathBuf> {
     let rendition = |height: u32, kbits: u32| {
         let width = height * 16 / 9;
         make(
@@ -90,15 +90,22 @@ pub fn ladder() -> Vec<PathBuf> {
 }
 
 /// Shared media made by others, where it is at hand: `LATEMUX_MEDIA`, or the folder beside the repository.
-pub fn shared(name: &str) -> Option<PathBuf> {
+pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/media");
     let folder = std::env::var_os("LATEMUX_MEDIA").map_or_else(beside, PathBuf::from);
     Some(folder.join(name)).filter(|file| file.exists())
 }
 
+/// Writes bytes for a tool to read; whoever asks removes them.
+pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
+    let file = folder().join(format!("packed-{}-{name}", std::process::id()));
+    fs::write(&file, bytes).unwrap();
+    file
+}
+
 /// The streams of bytes we made, of which ffprobe must have nothing to say.
 #[track_caller]
-pub fn probe_ours(what: &str, bytes: &[u8]) -> Vec<Stream> {
+pub(crate) fn probe_ours(what: &str, bytes: &[u8]) -> Vec<Stream> {
     let file = folder().join(format!("packed-{}-{what}.mp4", std::process::id()));
     fs::write(&file, bytes).unwrap();
     let probe = probe::probe(&file, &[]);
@@ -109,7 +116,7 @@ pub fn probe_ours(what: &str, bytes: &[u8]) -> Vec<Stream> {
 
 /// Two streams hold the same packets; says which differ first.
 #[track_caller]
-pub fn assert_same_packets(what: &str, got: &Stream, want: &Stream) {
+pub(crate) fn assert_same_packets(what: &str, got: &Stream, want: &Stream) {
     assert_eq!((&got.kind, &got.codec, got.timescale), (&want.kind, &want.codec, want.timescale), "{what}");
     for (n, (got, want)) in got.packets.iter().zip(&want.packets).enumerate() {
         let mut got = got.clone();

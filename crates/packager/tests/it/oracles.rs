@@ -39,7 +39,7 @@ fn boxes(bytes: &[u8]) -> Vec<Any> {
 }
 
 /// The `moov` of an init segment that is `ftyp` and `moov`.
-pub fn moov(init: &[u8]) -> Moov {
+pub(crate) fn moov(init: &[u8]) -> Moov {
     match boxes(init).as_slice() {
         [Any::Ftyp(ftyp), Any::Moov(moov)] => {
             assert_eq!(ftyp.major_brand.to_string(), "cmfc");
@@ -51,16 +51,16 @@ pub fn moov(init: &[u8]) -> Moov {
 
 /// What is in a media segment that is `styp`, `moof` and `mdat`.
 #[derive(Debug)]
-pub struct Fragment {
-    pub sequence: u32,
-    pub media: Vec<u8>,
+pub(crate) struct Fragment {
+    pub(crate) sequence: u32,
+    pub(crate) media: Vec<u8>,
     /// Size, and presentation time and duration in track ticks with the edit list applied.
-    pub samples: Vec<(u32, i64, i64)>,
+    pub(crate) samples: Vec<(u32, i64, i64)>,
 }
 
 impl Fragment {
     /// Reads a media segment with the init segment's edit list.
-    pub fn read(moov: &Moov, segment: &[u8]) -> Self {
+    pub(crate) fn read(moov: &Moov, segment: &[u8]) -> Self {
         let found = boxes(segment);
         let [Any::Styp(_), Any::Moof(moof), Any::Mdat(mdat)] = found.as_slice() else {
             panic!("a media segment of {found:?}")
@@ -78,7 +78,7 @@ impl Fragment {
             .iter()
             .map(|sample| {
                 let duration = i64::from(sample.duration.or(traf.tfhd.default_sample_duration).unwrap());
-                let presented = at + i64::from(sample.cts.unwrap_or(0));
+                let presented = at + sample.cts.unwrap_or(0);
                 at += duration;
                 (sample.size.or(traf.tfhd.default_sample_size).unwrap(), presented, duration)
             })
@@ -87,12 +87,12 @@ impl Fragment {
     }
 
     /// Presentation time of the sample that is presented first.
-    pub fn start(&self) -> i64 {
+    pub(crate) fn start(&self) -> i64 {
         self.samples.iter().map(|&(_, at, _)| at).min().unwrap()
     }
 
     /// End of the sample that is presented last.
-    pub fn end(&self) -> i64 {
+    pub(crate) fn end(&self) -> i64 {
         self.samples.iter().map(|&(_, at, duration)| at + duration).max().unwrap()
     }
 }

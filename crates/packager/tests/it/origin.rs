@@ -15,10 +15,10 @@ use latemux_packager::{
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 /// The NAME the URLs of test titles carry.
-pub const NAME: &str = "x";
+pub(crate) const NAME: &str = "x";
 
 /// Finds the index of an object in memory.
-pub fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
+pub(crate) fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
     let mut wants = vec![locator.first()];
@@ -42,9 +42,9 @@ fn read(object: &Bytes, want: &Want) -> Got {
 }
 
 /// A title and the bytes of its objects.
-pub struct Origin {
-    pub objects: Vec<Bytes>,
-    pub title: Title,
+pub(crate) struct Origin {
+    pub(crate) objects: Vec<Bytes>,
+    pub(crate) title: Title,
     known: Known,
 }
 
@@ -59,39 +59,39 @@ impl KnownFragments for Known {
 
 /// An answer in full.
 #[derive(Debug)]
-pub struct Answer {
-    pub bytes: Vec<u8>,
-    pub content_length: u64,
-    pub content_type: &'static str,
-    pub digest: u128,
-    pub class: Class,
+pub(crate) struct Answer {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) content_length: u64,
+    pub(crate) content_type: &'static str,
+    pub(crate) digest: u128,
+    pub(crate) class: Class,
 }
 
 impl Origin {
     /// One title of several files.
-    pub fn open(files: &[impl AsRef<Path>], target: Duration) -> Self {
+    pub(crate) fn open(files: &[impl AsRef<Path>], target: Duration) -> Self {
         let read = |file: &dyn AsRef<Path>| Bytes::from(std::fs::read(file).unwrap());
         Self::of(files.iter().map(|file| read(file)).collect(), target).unwrap()
     }
 
     /// One title of several objects.
-    pub fn of(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
+    pub(crate) fn of(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
         let indexes = objects.iter().map(|o| index(o).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { title: Title::new(indexes, target)?, objects, known: Known::default() })
     }
 
     /// Names of tracks of a kind.
-    pub fn names(&self, kind: TrackKind) -> Vec<TrackName> {
+    pub(crate) fn names(&self, kind: TrackKind) -> Vec<TrackName> {
         self.title.of_kind(kind).map(|i| self.title.tracks[i].name.clone()).collect()
     }
 
     /// Segments of a track.
-    pub fn segment_count(&self, name: &TrackName) -> u32 {
+    pub(crate) fn segment_count(&self, name: &TrackName) -> u32 {
         self.title.tracks[self.title.find(name).unwrap()].segment_count()
     }
 
     /// Plans a request, reading `moof`s as it asks.
-    pub fn plan(&mut self, resource: &Resource) -> Result<Plan, PackError> {
+    pub(crate) fn plan(&mut self, resource: &Resource) -> Result<Plan, PackError> {
         for _ in 0..2 {
             match plan(&self.title, NAME, resource, &self.known)? {
                 Planned::Ready(plan) => return Ok(plan),
@@ -127,7 +127,7 @@ impl Origin {
     }
 
     /// Answers a request.
-    pub fn get(&mut self, resource: &Resource) -> Result<Answer, PackError> {
+    pub(crate) fn get(&mut self, resource: &Resource) -> Result<Answer, PackError> {
         let mut plan = self.plan(resource)?;
         let mut bytes = BytesMut::new();
         for part in &plan.parts {
@@ -151,7 +151,7 @@ impl Origin {
     }
 
     /// The bytes of a part.
-    pub fn part(&self, part: &Part) -> Bytes {
+    pub(crate) fn part(&self, part: &Part) -> Bytes {
         match part {
             Part::Inline(bytes) => bytes.clone(),
             Part::Source(source) => {
@@ -162,12 +162,12 @@ impl Origin {
     }
 
     /// A manifest as text.
-    pub fn text(&mut self, resource: &Resource) -> String {
+    pub(crate) fn text(&mut self, resource: &Resource) -> String {
         String::from_utf8(self.get(resource).unwrap().bytes).unwrap()
     }
 
     /// The CMAF track in full: the init segment, and every media segment.
-    pub fn cmaf(&mut self, name: &TrackName) -> (Vec<u8>, Vec<Vec<u8>>) {
+    pub(crate) fn cmaf(&mut self, name: &TrackName) -> (Vec<u8>, Vec<Vec<u8>>) {
         let init = self.get(&Resource::DashInit(name.clone())).unwrap().bytes;
         let segments = (1..=self.segment_count(name))
             .map(|n| self.get(&Resource::DashSegment(name.clone(), n)).unwrap().bytes)

@@ -9,6 +9,5 @@ mod memory;
 mod misbehaving;
 mod nginx;
 mod opening;
-mod process;
 mod s3;
 mod server;

@@ -1,11 +1,11 @@
 //! The suite against nginx, over plain HTTP and TLS.
 
 use crate::folder::OnDisk;
-use crate::process::{Process, tool};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use latemux_storage::conformance::{self, Fixture};
 use latemux_storage::{Key, Options, Storage, open};
+use latemux_testmedia::process::{Process, tool};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,12 +1,12 @@
 //! The suite against an S3 server of another make (versitygw), and where credentials come from.
 
-use crate::process::{Process, tool};
 use crate::server::{Reply, Server};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_storage::conformance::{self, Fixture, collect};
 use latemux_storage::open::{AccessKeys, S3Options, open_bucket};
 use latemux_storage::{Bucket, Key, Options, Storage, StorageError, Want, open};
+use latemux_testmedia::process::{Process, tool};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::Arc;

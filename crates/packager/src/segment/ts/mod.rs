@@ -37,6 +37,8 @@ mod demux_tests;
 #[cfg(test)]
 mod oracle_tests;
 #[cfg(test)]
+mod reader_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::{

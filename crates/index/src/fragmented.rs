@@ -1,0 +1,299 @@
+//! Fragmented files: which of `sidx`, `mfra` and a scan tells where all fragments lie.
+
+use crate::{
+    error::TrackProblem,
+    fragment_table::{FragmentTable, FragmentTableBuilder},
+    locate::FoundMovie,
+    media::{IndexSource, TrackKind},
+    moof_samples::{self, FragmentedTrack},
+    object_reader::{ObjectReader, Pause, TopBox},
+    random_access,
+    samples::SampleTable,
+    scan::Scan,
+    segment_index,
+    track::{TrackHead, rate},
+};
+use bytes::Bytes;
+use latemux_isobmff::fragment::Moof;
+use std::{collections::BTreeSet, ops::Range};
+
+/// How the samples of a file are found.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// In `moov`.
+    Tables,
+    /// By fragment: for each head a table and, where fragments are shared, its bit rate.
+    Fragments {
+        source: IndexSource,
+        /// Boxes the tables were made from, with their places.
+        boxes: Vec<(u64, Bytes)>,
+        tables: Vec<(FragmentTable, Option<u64>)>,
+    },
+    /// Every `moof` must be read.
+    Scan(Box<Scan>),
+    /// Every `moof` has been read: a table for each head.
+    Scanned(Vec<Result<SampleTable, TrackProblem>>),
+}
+
+/// What an index box says of one track's fragments.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Listed {
+    /// Ascending.
+    pub(crate) entries: Vec<Entry>,
+    /// End of the last one's presentation where the index says so, in the entries' ticks.
+    pub(crate) end: Option<i64>,
+}
+
+/// One fragment as an index box lists it.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) bytes: Range<u64>,
+    /// Composition time before the edit list, in track ticks, as the index says.
+    pub(crate) time: i64,
+    pub(crate) sync: bool,
+}
+
+/// Fragments of all heads by one kind of index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) source: IndexSource,
+    pub(crate) boxes: Vec<(u64, Bytes)>,
+    /// Parallel to the heads.
+    pub(crate) tracks: Vec<Listed>,
+    /// Where the last fragment ends.
+    pub(crate) end: u64,
+}
+
+/// What an index box turned out to be.
+#[derive(Debug)]
+pub(crate) enum Attempt {
+    /// Complete.
+    Complete(Index),
+    /// Of no use but for these places where fragments start.
+    Incomplete(Vec<u64>),
+}
+
+/// Finds all fragments of a file whose `moov` announces them.
+pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Found, Pause> {
+    let (sidx, first_moof) = behind_moov(reader, found)?;
+    let Some(first_moof) = first_moof else { return Ok(Found::Tables) };
+    let in_moov = found.heads.iter().any(|(number, _)| {
+        let track = found.movie.tracks.get(*number);
+        track.is_some_and(|track| track.as_ref().is_ok_and(|track| track.tables.stsz.count() > 0))
+    });
+    let mut known = BTreeSet::new();
+    if !in_moov && !found.heads.is_empty() {
+        if !sidx.is_empty() {
+            match segment_index::read(reader, found, &sidx)? {
+                Attempt::Complete(index) => match tables(reader, found, index)? {
+                    Ok(found) => return Ok(found),
+                    Err(starts) => known.extend(starts),
+                },
+                Attempt::Incomplete(starts) => known.extend(starts),
+            }
+        }
+        match random_access::read(reader, found, first_moof)? {
+            Attempt::Complete(index) => match tables(reader, found, index)? {
+                Ok(found) => return Ok(found),
+                Err(starts) => known.extend(starts),
+            },
+            Attempt::Incomplete(starts) => known.extend(starts),
+        }
+    }
+    scan(reader, found, known.into_iter().collect())
+}
+
+/// The boxes behind `moov` up to the first `moof`: all `sidx`, and where that `moof` is.
+fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<TopBox>, Option<u64>), Pause> {
+    let mut sidx = Vec::new();
+    let mut at = found.range.end;
+    // Not more boxes than a head may hold: what else stands here is metadata.
+    for _ in 0..1 << 12 {
+        let Some(next) = reader.top_box(at, reader.window(at))? else { break };
+        match &next.kind.0 {
+            b"moof" => return Ok((sidx, Some(at))),
+            b"sidx" => sidx.push(next.clone()),
+            _ => {}
+        }
+        at = next.range.end;
+        if at >= reader.object_size {
+            break;
+        }
+    }
+    Ok((sidx, None))
+}
+
+fn fragmented_track(head: &TrackHead) -> FragmentedTrack {
+    let shift = head.edits.presentation.shift;
+    FragmentedTrack::new(head.id, head.sample_description, head.every_sample_is_sync(), shift)
+}
+
+fn scan(reader: &ObjectReader<'_>, found: &FoundMovie, known: Vec<u64>) -> Result<Found, Pause> {
+    let mut tracks = Vec::new();
+    for (number, head) in &found.heads {
+        let in_moov = match found.movie.tracks.get(*number) {
+            Some(Ok(track)) if track.tables.stsz.count() > 0 => {
+                head.read_tables(track, reader.object_size).ok()
+            }
+            _ => None,
+        };
+        // The edit list is applied when all samples are known.
+        tracks.push((FragmentedTrack { shift: 0, ..fragmented_track(head) }, in_moov));
+    }
+    let defaults = found.movie.fragments.clone().unwrap_or_default();
+    Ok(Found::Scan(Box::new(Scan::new(found.range.end, known, defaults, tracks))))
+}
+
+/// What one fragment's samples say of a track.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    /// Earliest presentation time and latest end, in track ticks.
+    first: i64,
+    end: i64,
+    /// The first sample is a sync sample.
+    sync: bool,
+    bytes: u64,
+    /// Sum of sample durations in track ticks.
+    duration: u64,
+    /// Its times are its own: from `tfdt` or `tfxd`.
+    timed: bool,
+}
+
+/// Reads the `moof`s in a range until one has samples of head number `number`; with `all`, every one in the range.
+/// `expected` is the composition time the index gives for the start, source timeline.
+fn measure(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    number: usize,
+    range: &Range<u64>,
+    expected: i64,
+    all: bool,
+) -> Result<Option<Measured>, Pause> {
+    let Some((_, head)) = found.heads.get(number) else { return Ok(None) };
+    let defaults = found.movie.fragments.as_deref().unwrap_or_default();
+    let presentation = head.edits.presentation;
+    let mut track = fragmented_track(head);
+    track.expected_composition = Some(expected.saturating_add(presentation.shift));
+    let mut tracks = [track];
+    let mut measured: Option<Measured> = None;
+    let mut at = range.start;
+    while at < range.end && (all || measured.is_none()) {
+        let Some(next) = reader.top_box(at, reader.window(at))? else { break };
+        if next.kind == b"moof" {
+            let bytes = reader.whole(&next, "moof")?;
+            let moof = Moof::parse(&bytes, at)?;
+            let timed = moof
+                .tracks
+                .iter()
+                .any(|traf| traf.track_id == head.id && (traf.decode_time.is_some() || traf.tfxd.is_some()));
+            let resolved =
+                moof_samples::resolve(&moof, at, reader.object_size, defaults, &mut tracks, |_, s| {
+                    let first = presentation.time(s.decode_time, s.composition_offset);
+                    let end = first.saturating_add(s.duration.into());
+                    let (bytes, duration) = (u64::from(s.size), u64::from(s.duration));
+                    let m = measured.get_or_insert(Measured {
+                        first,
+                        end,
+                        sync: s.sync,
+                        bytes: 0,
+                        duration: 0,
+                        timed,
+                    });
+                    m.first = m.first.min(first);
+                    m.end = m.end.max(end);
+                    m.bytes += bytes;
+                    m.duration += duration;
+                    Ok(())
+                });
+            resolved.map_err(crate::IndexError::from)?;
+        }
+        at = next.range.end;
+    }
+    Ok(measured)
+}
+
+/// Makes tables of a complete index, checked against each track's first and last fragment. The places of fragments where it does
+/// not hold.
+fn tables(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    index: Index,
+) -> Result<Result<Found, Vec<u64>>, Pause> {
+    let starts = |index: &Index| -> Vec<u64> {
+        index.tracks.iter().flat_map(|listed| listed.entries.iter().map(|e| e.bytes.start)).collect()
+    };
+    let shared_bounds = same_ends(&index.tracks);
+    if !shared_bounds {
+        return Ok(Err(starts(&index)));
+    }
+    // All first fragments, and all last ones whose end is not said, in one round trip.
+    let wanted = index.tracks.iter().flat_map(|listed| {
+        let last = listed.entries.last().filter(|_| listed.end.is_none());
+        listed.entries.first().into_iter().chain(last).map(|entry| reader.window(entry.bytes.start))
+    });
+    reader.need_all(wanted.collect())?;
+
+    let several = found.heads.len() > 1;
+    let mut tables = Vec::new();
+    for (number, (listed, (_, head))) in index.tracks.iter().zip(&found.heads).enumerate() {
+        let (Some(first), Some(last)) = (listed.entries.first(), listed.entries.last()) else {
+            return Ok(Err(starts(&index)));
+        };
+        let Some(measured) = measure(reader, found, number, &first.bytes, first.time, false)? else {
+            return Ok(Err(starts(&index)));
+        };
+        // Writers differ in what the times of an index count from: the start of the media, or of its presentation. The
+        // samples themselves decide.
+        let presentation = head.edits.presentation;
+        let offset = if measured.timed {
+            measured.first.saturating_sub(first.time)
+        } else {
+            presentation.shift - presentation.media_time
+        };
+        let end = match listed.end {
+            Some(end) => end.saturating_add(offset),
+            None => {
+                let to_end = last.bytes.start..index.end;
+                let Some(at_end) = measure(reader, found, number, &to_end, last.time, true)? else {
+                    return Ok(Err(starts(&index)));
+                };
+                // Decode times in place of presentation times would show here.
+                if at_end.timed && at_end.first.saturating_sub(last.time) != offset {
+                    return Ok(Err(starts(&index)));
+                }
+                at_end.end
+            }
+        };
+        // An index that calls no fragment a random access point does not say anything of them.
+        let says_sync = listed.entries.iter().any(|entry| entry.sync);
+        let all_sync =
+            head.kind != TrackKind::Video || head.every_sample_is_sync() || (!says_sync && measured.sync);
+        let mut builder = FragmentTableBuilder::new();
+        for entry in &listed.entries {
+            let time = entry.time.saturating_add(offset);
+            if !builder.push(
+                entry.bytes.start,
+                entry.bytes.end - entry.bytes.start,
+                time,
+                entry.sync || all_sync,
+            ) {
+                return Ok(Err(starts(&index)));
+            }
+        }
+        let bitrate = several.then(|| {
+            let seconds = (measured.duration, head.timescale.get());
+            head.declared_bitrate().unwrap_or_else(|| rate(measured.bytes, seconds))
+        });
+        tables.push((builder.finish(end), bitrate));
+    }
+    Ok(Ok(Found::Fragments { source: index.source, boxes: index.boxes, tables }))
+}
+
+/// Whether fragments of different tracks that start at one place also end at one: what is read of it is remembered by its start.
+fn same_ends(tracks: &[Listed]) -> bool {
+    let mut ends = std::collections::BTreeMap::new();
+    tracks
+        .iter()
+        .flat_map(|listed| &listed.entries)
+        .all(|entry| *ends.entry(entry.bytes.start).or_insert(entry.bytes.end) == entry.bytes.end)
+}
