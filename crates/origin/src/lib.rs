@@ -1,1 +1,87 @@
-//! placeholder
+//! The HTTP origin: the only crate that knows storage, index and packager.
+//!
+//! ```text
+//! client ──HTTP──► route ──► resolve ──► index ──► plan ──► read ranges ──► package ──► response body
+//! ```
+//!
+//! [`serve`] reads like that line. What outlives a request is in [`app`]: remembered indexes ([`index`]), titles
+//! ([`titles`]), samples of fragments ([`fragments`]) and manifests ([`manifests`]), each bounded in bytes.
+//!
+//! - [`route`]: every URL in one function
+//! - [`resolve`]: which objects a base names
+//! - [`fetch`], [`reader`]: the byte ranges of a response, by few requests to storage that start at once
+//! - [`body`]: the response's bytes, polled by the connection
+//! - [`respond`]: conditions, ranges, caching, CORS
+//! - [`error`]: the one table from errors to status codes
+//! - [`server`], [`stall`], [`tls`]: connections and their limits
+//! - [`page`], [`library`]: the player page and what it lists
+
+mod access;
+mod app;
+mod body;
+pub mod config;
+pub mod error;
+mod fetch;
+mod flight;
+mod fragments;
+mod index;
+mod library;
+mod manifests;
+mod memo;
+mod page;
+mod reader;
+mod resolve;
+mod respond;
+mod route;
+mod serve;
+mod server;
+mod stall;
+mod titles;
+mod tls;
+
+pub use config::OriginConfig;
+pub use error::Error;
+pub use index::Object;
+pub use titles::LoadedTitle;
+pub use tls::{Tls, TlsError};
+
+use app::App;
+use latemux_storage::Storage;
+use std::{future::Future, io, sync::Arc};
+use titles::Fresh;
+use tokio::net::TcpListener;
+
+/// An origin over one storage. Cheap to clone: clones share all that is remembered.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    app: Arc<App>,
+}
+
+impl Origin {
+    /// An origin that has read nothing yet.
+    #[must_use]
+    pub fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
+        Self { app: Arc::new(App::new(storage, config)) }
+    }
+
+    /// Serves a listener until `shutdown` resolves, then lets open answers end within the configured time.
+    ///
+    /// # Errors
+    /// None today; a listener that can no longer accept may become one.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Option<Tls>,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        server::serve(self.app.clone(), listener, tls, shutdown).await
+    }
+
+    /// The title of a base (decoded, as it stands in URLs), read from storage where it is not remembered.
+    ///
+    /// # Errors
+    /// What a client would be told.
+    pub async fn title(&self, base: &str) -> Result<Arc<LoadedTitle>, Error> {
+        self.app.titles.load(base, Fresh::Recent).await
+    }
+}

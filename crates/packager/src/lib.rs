@@ -1,1 +1,26 @@
-//! placeholder
+//! From a request and an index to a plan: the exact bytes of a manifest or segment, said before a media byte is read.
+//!
+//! Pure: no I/O, no clock, no randomness. The same title, grid and request give the same bytes on every node.
+//!
+//! ```text
+//! URL ──address──► Resource ──plan──► Plan { length, ETag, parts } ──(origin reads)──► bytes
+//! ```
+//!
+//! - [`address`]: the one grammar that both prints and parses URLs
+//! - [`carry`]: which protocol carries which codec, and why not
+//! - [`mod@plan`]: request + title → [`Plan`]
+//! - [`segment`]: CMAF and TS segments: inline bytes and source ranges
+//! - [`sizes`]: exact segment sizes and bit rates for manifests
+//! - [`manifest`]: DASH and HLS manifests as text
+
+pub mod address;
+pub mod carry;
+pub mod error;
+pub mod manifest;
+pub mod plan;
+pub mod segment;
+pub mod sizes;
+
+pub use address::{Address, Resource};
+pub use error::PackError;
+pub use plan::{Part, Plan, Planned, plan};

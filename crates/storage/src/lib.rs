@@ -1,1 +1,93 @@
-//! placeholder
+//! Ranged reads of immutable object versions: from a folder, an HTTP server, S3 and its kin, or memory.
+//!
+//! [`Storage`] is the whole interface. A cache, a fault injector or a counter is another `Storage` around one. Every
+//! implementation passes one suite, `conformance`.
+
+pub mod backend;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
+#[cfg(any(test, feature = "testing"))]
+pub mod counting;
+pub mod error;
+#[cfg(any(test, feature = "testing"))]
+pub mod fault;
+pub mod object;
+pub mod open;
+
+pub use backend::http::{HttpServer, Retries, Timeouts};
+pub use backend::{file::Folder, memory::Memory, object::Bucket};
+pub use error::StorageError;
+pub use object::{Key, ObjectMeta, Version};
+pub use open::{OpenError, Options, open, open_object};
+
+use bytes::Bytes;
+use futures_util::{future::BoxFuture, stream::BoxStream};
+use std::ops::Range;
+
+/// Which bytes of an object to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// The first bytes, fewer where the object is shorter: how an object is opened, for its size and version come
+    /// with the answer.
+    Head(u64),
+    /// Exactly these bytes; a range that does not lie in the object is [`StorageError::OutOfRange`].
+    Range(Range<u64>),
+}
+
+impl Want {
+    /// Which bytes of an object of `size` bytes this names. `None` where they do not lie in it.
+    #[must_use]
+    pub fn within(&self, size: u64) -> Option<Range<u64>> {
+        match self {
+            Self::Head(bytes) => Some(0..size.min(*bytes)),
+            Self::Range(range) => (range.start <= range.end && range.end <= size).then(|| range.clone()),
+        }
+    }
+}
+
+/// An answer whose head has arrived; its bytes follow.
+pub struct Read {
+    /// Size and version of the object the bytes are of.
+    pub object: ObjectMeta,
+    /// Where the bytes lie in the object.
+    pub range: Range<u64>,
+    /// Exactly `range.end - range.start` bytes in frames of any size as they arrive, or an error; a stream that ends early
+    /// ends with an error, never silently. Dropping it ends the transfer.
+    pub body: BoxStream<'static, Result<Bytes, StorageError>>,
+}
+
+impl std::fmt::Debug for Read {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Read")
+            .field("object", &self.object)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a folder holds, one level deep, each list sorted by name (byte order).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Names of objects directly in it, with their sizes in bytes.
+    pub objects: Vec<(String, u64)>,
+    /// Names of folders directly in it.
+    pub folders: Vec<String>,
+}
+
+/// A place where objects are read by byte range.
+pub trait Storage: Send + Sync + std::fmt::Debug {
+    /// Reads bytes of one object. With `pin`, only of that version: else [`StorageError::Changed`].
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>>;
+
+    /// What lies directly in a folder (`""` is the root). An empty or missing folder is [`StorageError::NotFound`];
+    /// a place that cannot list is [`StorageError::CannotList`].
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>>;
+
+    /// For people: where this is, without secrets.
+    fn describe(&self) -> String;
+}

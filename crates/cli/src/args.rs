@@ -1,0 +1,75 @@
+//! The command line as typed.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use latemux_origin::config::quantity::{Bytes, Span};
+use std::{net::SocketAddr, path::PathBuf};
+
+/// Video-on-demand origin: titles stored once, served in every player's protocol.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a folder, an HTTP server or a bucket
+    Serve(Box<Serve>),
+    /// Show what is in a file: tracks, codecs, segment grid, and what is wrong with it
+    Inspect(Inspect),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Serve {
+    /// Where the media is: ./folder, https://host/path/, s3://bucket/prefix, gs://…, az://…
+    pub(crate) source: Option<String>,
+    /// Configuration file (TOML); flags win over it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the resulting configuration and exit
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// Address to listen on [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Target duration of segments [default: 4s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) segment_duration: Option<Span>,
+    /// Certificate chain (PEM): serves HTTPS with HTTP/2
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Memory for indexes of titles [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) index_memory: Option<Bytes>,
+    #[command(flatten)]
+    pub(crate) storage: Storage,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Inspect {
+    /// A file, or the URL of one: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    pub(crate) target: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Target duration of segments
+    #[arg(long, value_name = "DURATION", default_value = "4s")]
+    pub(crate) segment_duration: Span,
+    #[command(flatten)]
+    pub(crate) storage: Storage,
+}
+
+/// How to reach object storage. Credentials come from the environment, web identity, container or instance metadata.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Storage {
+    /// S3-compatible endpoint, e.g. https://minio.example:9000
+    #[arg(long, value_name = "URL")]
+    pub(crate) s3_endpoint: Option<String>,
+    /// S3 region
+    #[arg(long, value_name = "REGION")]
+    pub(crate) s3_region: Option<String>,
+}

@@ -1,0 +1,274 @@
+//! The configuration file, and the flags over it. Unknown keys are refused.
+//!
+//! `latemux serve --print-config` prints the result; what it prints reads back as the same configuration.
+
+use crate::args;
+use anyhow::{Context, Result, ensure};
+use latemux_origin::{
+    OriginConfig,
+    config::{CacheControlConfig, HttpConfig, IndexConfig, MemoryConfig, ReadConfig, quantity::Span},
+};
+use latemux_storage::open::{Options, S3Options};
+use serde::{Deserialize, Serialize};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+/// Everything `latemux serve` can be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    /// Where the media is.
+    pub(crate) source: Option<String>,
+    /// Address to listen on.
+    pub(crate) listen: SocketAddr,
+    /// Target duration of segments.
+    pub(crate) segment_duration: Span,
+    /// How old a remembered title may be before a manifest compares it with storage.
+    pub(crate) recheck_after: Span,
+    /// Longest time to index a title.
+    pub(crate) load_timeout: Span,
+    /// Most objects in one title.
+    pub(crate) max_objects: usize,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) index: IndexConfig,
+    pub(crate) memory: MemoryConfig,
+    pub(crate) read: ReadConfig,
+    pub(crate) cache_control: CacheControlConfig,
+    pub(crate) http: HttpConfig,
+    pub(crate) storage: Storage,
+    pub(crate) log: Log,
+}
+
+/// HTTPS with HTTP/2.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tls {
+    /// Certificate chain, PEM.
+    pub(crate) cert: PathBuf,
+    /// Private key, PEM.
+    pub(crate) key: PathBuf,
+}
+
+/// How storage is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Storage {
+    /// S3-compatible endpoint.
+    pub(crate) s3_endpoint: Option<String>,
+    pub(crate) s3_region: Option<String>,
+    pub(crate) connect_timeout: Span,
+    pub(crate) first_byte_timeout: Span,
+    /// Longest pause between two pieces of an answer.
+    pub(crate) stall_timeout: Span,
+    /// Further tries after a failed one.
+    pub(crate) retries: u32,
+}
+
+/// The log, on standard error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Log {
+    /// `error`, `warn`, `info`, `debug`, or a filter such as `info,access=off`; the variable `LATEMUX_LOG` wins.
+    pub(crate) filter: String,
+    /// One JSON object a line.
+    pub(crate) json: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let origin = OriginConfig::default();
+        Self {
+            source: None,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            segment_duration: Span(origin.segment_duration),
+            recheck_after: Span(origin.recheck_after),
+            load_timeout: Span(origin.load_timeout),
+            max_objects: origin.max_objects,
+            tls: None,
+            index: origin.index,
+            memory: origin.memory,
+            read: origin.read,
+            cache_control: origin.cache_control,
+            http: origin.http,
+            storage: Storage::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+impl Default for Storage {
+    fn default() -> Self {
+        Self {
+            s3_endpoint: None,
+            s3_region: None,
+            connect_timeout: Span(Duration::from_secs(5)),
+            first_byte_timeout: Span(Duration::from_secs(10)),
+            stall_timeout: Span(Duration::from_secs(10)),
+            retries: 2,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { filter: "info".to_owned(), json: false }
+    }
+}
+
+impl Config {
+    /// The file, then the flags over it.
+    pub(crate) fn load(flags: &args::Serve) -> Result<Self> {
+        let mut config = match &flags.config {
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                Self::parse(&text).with_context(|| format!("in {}", path.display()))?
+            }
+            None => Self::default(),
+        };
+        config.apply(flags);
+        config.check()?;
+        Ok(config)
+    }
+
+    /// A configuration file's text.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        Ok(toml::from_str(text)?)
+    }
+
+    fn apply(&mut self, flags: &args::Serve) {
+        fn set<T: Clone>(field: &mut T, flag: Option<&T>) {
+            if let Some(value) = flag {
+                field.clone_from(value);
+            }
+        }
+        if flags.source.is_some() {
+            self.source.clone_from(&flags.source);
+        }
+        set(&mut self.listen, flags.listen.as_ref());
+        set(&mut self.segment_duration, flags.segment_duration.as_ref());
+        set(&mut self.memory.index, flags.index_memory.map(|b| b.0).as_ref());
+        if let (Some(cert), Some(key)) = (&flags.tls_cert, &flags.tls_key) {
+            self.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
+        }
+        self.storage.apply(&flags.storage);
+    }
+
+    /// What the origin is told.
+    pub(crate) fn origin(&self) -> OriginConfig {
+        OriginConfig {
+            segment_duration: self.segment_duration.0,
+            recheck_after: self.recheck_after.0,
+            load_timeout: self.load_timeout.0,
+            max_objects: self.max_objects,
+            index: self.index.clone(),
+            memory: self.memory.clone(),
+            read: self.read.clone(),
+            cache_control: self.cache_control.clone(),
+            http: self.http.clone(),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let seconds = self.segment_duration.0;
+        ensure!(
+            seconds >= Duration::from_millis(100) && seconds <= Duration::from_secs(600),
+            "segment_duration must be between 100ms and 10m, not {}",
+            self.segment_duration
+        );
+        ensure!(self.index.head >= 1024, "index.head must be at least 1KiB");
+        ensure!(self.http.max_connections > 0, "http.max_connections must be at least 1");
+        Ok(())
+    }
+}
+
+impl Storage {
+    /// What the storage client is told.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::default();
+        options.timeouts.connect = self.connect_timeout.0;
+        options.timeouts.first_byte = self.first_byte_timeout.0;
+        options.timeouts.stall = self.stall_timeout.0;
+        options.retries.max = self.retries;
+        options.s3 = S3Options {
+            endpoint: self.s3_endpoint.clone(),
+            region: self.s3_region.clone(),
+            // An endpoint spelled http:// says that plain HTTP is meant.
+            allow_http: self.s3_endpoint.as_deref().is_some_and(|e| e.starts_with("http://")),
+            ..S3Options::default()
+        };
+        options
+    }
+
+    /// Flags over what the file says.
+    pub(crate) fn apply(&mut self, flags: &args::Storage) {
+        if flags.s3_endpoint.is_some() {
+            self.s3_endpoint.clone_from(&flags.s3_endpoint);
+        }
+        if flags.s3_region.is_some() {
+            self.s3_region.clone_from(&flags.s3_region);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser;
+
+    fn flags(line: &str) -> args::Serve {
+        let args = Args::try_parse_from(line.split_whitespace()).unwrap();
+        match args.command {
+            Command::Serve(serve) => *serve,
+            Command::Inspect(_) => panic!("not serve"),
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_at_every_level() {
+        for text in
+            ["sauce = 'x'", "[storage]\nendpoint = 'x'", "[tls]\ncert='a'\nkey='b'\nca='c'", "[cache]"]
+        {
+            let error = format!("{:#}", Config::parse(text).unwrap_err());
+            assert!(error.contains("unknown field"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_reads_back_the_same() {
+        let mut config = Config::default();
+        config.apply(&flags(
+            "latemux serve s3://b/p --listen [::1]:9 --segment-duration 1.5s --tls-cert c --tls-key k \
+             --s3-endpoint http://127.0.0.1:1 --s3-region eu --index-memory 3MiB",
+        ));
+        let printed = toml::to_string(&config).unwrap();
+        assert_eq!(Config::parse(&printed).unwrap(), config, "{printed}");
+        assert!(printed.contains("segment_duration = \"1500ms\""), "{printed}");
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_defaults() {
+        let mut config =
+            Config::parse("source = 'a'\nsegment_duration = '6s'\n[memory]\nindex = '1MiB'").unwrap();
+        config.apply(&flags("latemux serve b"));
+        assert_eq!(config.source.as_deref(), Some("b"));
+        assert_eq!(config.segment_duration, Span(Duration::from_secs(6)));
+        assert_eq!((config.memory.index, config.index.head), (1 << 20, 64 << 10));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_name_of_the_key() {
+        for (text, key) in [
+            ("segment_duration = '0s'", "segment_duration"),
+            ("[index]\nhead = '1'", "index.head"),
+            ("[http]\nmax_connections = 0", "max_connections"),
+        ] {
+            let error = Config::parse(text).unwrap().check().unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+}

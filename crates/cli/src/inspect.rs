@@ -1,0 +1,241 @@
+//! `latemux inspect`: what is in a file or title, what the manifests would say, and what is wrong with it.
+
+use crate::{args, config::Config, serve::say};
+use anyhow::{Context, Result};
+use latemux_index::{
+    Title,
+    media::{IndexSource, MediaIndex, Samples, TrackKind},
+    title::TitleTrack,
+};
+use latemux_isobmff::{Time, codec::Media};
+use latemux_origin::{LoadedTitle, Origin};
+use latemux_packager::{
+    carry::{Protocol, carries},
+    sizes::Bitrate,
+};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+const PROTOCOLS: [(&str, Protocol); 3] =
+    [("dash", Protocol::Dash), ("hls_cmaf", Protocol::HlsCmaf), ("hls_ts", Protocol::HlsTs)];
+
+/// Runs until the report is printed.
+pub(crate) fn run(flags: args::Inspect) -> Result<()> {
+    let mut config = Config::default();
+    config.segment_duration = flags.segment_duration;
+    config.storage.apply(&flags.storage);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let title = runtime.block_on(async {
+        let (storage, key) = latemux_storage::open::open_object(&flags.target, &config.storage.options())?;
+        let origin = Origin::new(storage, config.origin());
+        origin.title(key.as_str()).await.with_context(|| flags.target.clone())
+    })?;
+    let report = report(&title);
+    say(&if flags.json { format!("{}\n", serde_json::to_string_pretty(&report)?) } else { text(&report) })
+}
+
+/// The whole report; the text for people is made from it, so that both say the same.
+fn report(loaded: &LoadedTitle) -> Value {
+    let title = &loaded.title;
+    let objects: Vec<Value> = loaded.objects.iter().map(|o| object(o.key.as_str(), &o.index)).collect();
+    let tracks: Vec<Value> = title.tracks.iter().enumerate().map(|(i, t)| track(loaded, i, t)).collect();
+    let problems: Vec<Value> = title
+        .problems
+        .iter()
+        .map(|p| {
+            let object = p.object.and_then(|o| loaded.objects.get(o)).map(|o| o.key.to_string());
+            json!({"reason": p.reason, "detail": p.detail, "object": object})
+        })
+        .collect();
+    json!({
+        "objects": objects,
+        "tracks": tracks,
+        "grid": grid(title),
+        "problems": problems,
+    })
+}
+
+fn object(key: &str, index: &MediaIndex) -> Value {
+    let source = match index.source {
+        IndexSource::SampleTables => "sample tables",
+        IndexSource::SegmentIndex => "sidx",
+        IndexSource::RandomAccess => "mfra",
+        IndexSource::Scan => "scan of all fragments",
+    };
+    let left_out: Vec<Value> =
+        index.left_out.iter().map(|p| json!({"reason": p.reason(), "detail": p.to_string()})).collect();
+    json!({
+        "name": key,
+        "bytes": index.object_size,
+        "index": source,
+        "index_bytes": index.source_bytes,
+        "index_bytes_in_memory": index.heap_bytes(),
+        "left_out": left_out,
+    })
+}
+
+fn grid(title: &Title) -> Value {
+    let starts = &title.grid.starts;
+    let ends = starts.iter().skip(1).chain([&title.grid.end]);
+    let lengths: Vec<f64> = starts.iter().zip(ends).map(|(s, e)| e.seconds() - s.seconds()).collect();
+    json!({
+        "target_seconds": title.target.as_secs_f64(),
+        "segments": lengths.len(),
+        "shortest_seconds": lengths.iter().copied().reduce(f64::min),
+        "longest_seconds": lengths.iter().copied().reduce(f64::max),
+        "start_seconds": starts.first().map(|t| t.seconds()),
+        "end_seconds": title.grid.end.seconds(),
+    })
+}
+
+fn track(loaded: &LoadedTitle, number: usize, named: &TitleTrack) -> Value {
+    let title = &loaded.title;
+    let track = title.track(named);
+    let mut value = json!({
+        "name": named.name.to_string(),
+        "object": loaded.objects.get(named.object).map(|o| o.key.to_string()),
+        "id": track.id,
+        "kind": kind(track.kind),
+        "codecs": track.codec.rfc6381,
+        "language": track.language.as_str(),
+        "enabled": track.enabled,
+        "timescale": track.timescale.get(),
+        "start_seconds": Time::new(track.start, track.timescale).seconds(),
+        "end_seconds": Time::new(track.end, track.timescale).seconds(),
+        "edit_media_time": track.presentation.media_time,
+        "edit_shift": track.presentation.shift,
+        "average_bitrate": track.average_bitrate,
+        "segments": named.segment_count(),
+    });
+    let more = match &track.codec.media {
+        Media::Video(v) => json!({
+            "width": v.width, "height": v.height, "pixel_aspect": [v.pixel_aspect.0, v.pixel_aspect.1],
+            "video_range": format!("{:?}", v.range).to_uppercase(), "supplemental_codecs": v.supplemental,
+        }),
+        Media::Audio(a) => json!({"channels": a.channels, "sample_rate": a.sample_rate, "joc": a.joc}),
+        Media::Text => json!({}),
+    };
+    let count = match &track.samples {
+        Samples::Table(table) => json!({"samples": table.len()}),
+        Samples::Fragments(table) => json!({"fragments": table.len()}),
+    };
+    let carried: Value = PROTOCOLS
+        .iter()
+        .map(|(name, protocol)| {
+            let says = match carries(*protocol, track) {
+                Ok(()) => {
+                    let Bitrate { peak, average } = Bitrate::of_tracks(title, &[number], *protocol);
+                    json!({"bandwidth": peak, "average_bandwidth": average})
+                }
+                Err(why) => json!({"left_out": why}),
+            };
+            ((*name).to_owned(), says)
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    for part in [more, count, json!({"protocols": carried})] {
+        if let (Some(value), Value::Object(part)) = (value.as_object_mut(), part) {
+            value.extend(part);
+        }
+    }
+    value
+}
+
+fn kind(kind: TrackKind) -> &'static str {
+    match kind {
+        TrackKind::Video => "video",
+        TrackKind::Audio => "audio",
+        TrackKind::Text => "text",
+    }
+}
+
+/// The report for people.
+fn text(report: &Value) -> String {
+    let mut out = String::new();
+    let list = |key: &str| report[key].as_array().map_or(&[][..], Vec::as_slice);
+    for o in list("objects") {
+        line(
+            &mut out,
+            format_args!(
+                "{}  {} bytes, indexed by {} ({} bytes, {} in memory)",
+                plain(&o["name"]),
+                o["bytes"],
+                plain(&o["index"]),
+                o["index_bytes"],
+                o["index_bytes_in_memory"]
+            ),
+        );
+        for p in o["left_out"].as_array().into_iter().flatten() {
+            line(&mut out, format_args!("  left out: {} ({})", plain(&p["detail"]), plain(&p["reason"])));
+        }
+    }
+    let g = &report["grid"];
+    line(
+        &mut out,
+        format_args!(
+            "\ngrid: {} segments of {:.3} to {:.3} s (target {} s), {:.3} s in all",
+            g["segments"],
+            float(&g["shortest_seconds"]),
+            float(&g["longest_seconds"]),
+            g["target_seconds"],
+            float(&g["end_seconds"]) - float(&g["start_seconds"])
+        ),
+    );
+    for t in list("tracks") {
+        let shape = match plain(&t["kind"]) {
+            "video" => format!("{}x{} {}", t["width"], t["height"], plain(&t["video_range"])),
+            "audio" => format!("{} channels {} Hz", t["channels"], t["sample_rate"]),
+            _ => String::new(),
+        };
+        let count =
+            if t["samples"].is_null() { ("fragments", &t["fragments"]) } else { ("samples", &t["samples"]) };
+        line(
+            &mut out,
+            format_args!(
+                "\n{}  (track {} of {})\n  {} {shape}, language {}, {} {}, {:.3} to {:.3} s",
+                plain(&t["name"]),
+                t["id"],
+                plain(&t["object"]),
+                plain(&t["codecs"]),
+                plain(&t["language"]),
+                count.1,
+                count.0,
+                float(&t["start_seconds"]),
+                float(&t["end_seconds"])
+            ),
+        );
+        for (name, says) in t["protocols"].as_object().into_iter().flatten() {
+            match says["left_out"].as_str() {
+                Some(why) => line(&mut out, format_args!("  {name}: left out: {why}")),
+                None => line(
+                    &mut out,
+                    format_args!(
+                        "  {name}: BANDWIDTH {} AVERAGE-BANDWIDTH {}",
+                        says["bandwidth"], says["average_bandwidth"]
+                    ),
+                ),
+            }
+        }
+    }
+    let problems = list("problems");
+    if !problems.is_empty() {
+        line(&mut out, format_args!("\nproblems:"));
+    }
+    for p in problems {
+        line(&mut out, format_args!("  {}: {}", plain(&p["reason"]), plain(&p["detail"])));
+    }
+    out
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{text}");
+}
+
+fn plain(value: &Value) -> &str {
+    value.as_str().unwrap_or("-")
+}
+
+fn float(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}

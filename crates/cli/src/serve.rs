@@ -1,0 +1,62 @@
+//! `latemux serve`: open the source, listen, serve until told to stop.
+
+use crate::{args, config::Config, log};
+use anyhow::{Context, Result};
+use latemux_origin::{Origin, Tls};
+use std::{fs, io::Write};
+use tokio::net::TcpListener;
+
+/// Runs until SIGINT or SIGTERM.
+pub(crate) fn run(flags: args::Serve) -> Result<()> {
+    let config = Config::load(&flags)?;
+    if flags.print_config {
+        return say(&toml::to_string(&config).context("cannot print the configuration")?);
+    }
+    log::start(&config.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(config))
+}
+
+async fn serve(config: Config) -> Result<()> {
+    let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
+    let storage = latemux_storage::open::open(source, &config.storage.options())?;
+    let tls = config.tls.as_ref().map(read_tls).transpose()?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
+    let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
+    let origin = Origin::new(storage.clone(), config.origin());
+    say(&format!(
+        "latemux {} serves {}\nsegments of {}; page and player at {scheme}://{address}/\n",
+        env!("CARGO_PKG_VERSION"),
+        storage.describe(),
+        config.segment_duration,
+    ))?;
+    origin.serve(listener, tls, stop_signal()?).await.context("serving")
+}
+
+fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
+    let read =
+        |path: &std::path::Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).context("TLS certificate and key")
+}
+
+/// Resolves at the first SIGINT or SIGTERM.
+fn stop_signal() -> Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        tracing::info!("stopping: open answers may end, no new connections");
+    })
+}
+
+/// Writes to standard output at once: whoever started us may be waiting for the line.
+pub(crate) fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,356 @@
+//! Reads in flight: the byte ranges a response needs, gathered into few requests to storage that all start at once.
+
+use crate::{Error, config::ReadConfig, index::Object};
+use bytes::{Bytes, BytesMut};
+use futures_util::{
+    StreamExt,
+    future::{BoxFuture, FutureExt, poll_fn},
+    stream::BoxStream,
+};
+use latemux_packager::plan::SourceRange;
+use latemux_storage::{Read, Storage, StorageError, Want};
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+/// Reads of a title's objects, each pinned to the version its index was made from. Bytes that arrive before they are
+/// wanted are kept, at most the spans themselves; dropping this ends all transfers.
+pub(crate) struct Fetch {
+    storage: Arc<dyn Storage>,
+    objects: Arc<[Arc<Object>]>,
+    config: ReadConfig,
+    spans: Vec<Span>,
+}
+
+/// One request to storage.
+struct Span {
+    object: usize,
+    range: Range<u64>,
+    state: State,
+    /// What arrived and is still wanted, in order without gaps; ends at `received`.
+    chunks: VecDeque<Chunk>,
+    /// End of what arrived, from the start of the object.
+    received: u64,
+}
+
+enum State {
+    /// Not asked yet, because enough others are.
+    Waiting,
+    Opening(BoxFuture<'static, Result<Read, StorageError>>),
+    Streaming(BoxStream<'static, Result<Bytes, StorageError>>),
+    Failed(Error),
+    /// Complete, or no longer wanted.
+    Ended,
+}
+
+struct Chunk {
+    offset: u64,
+    bytes: Bytes,
+}
+
+impl std::fmt::Debug for Fetch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let spans = self.spans.iter().map(|s| (s.object, &s.range));
+        f.debug_list().entries(spans).finish()
+    }
+}
+
+impl Fetch {
+    /// No reads yet.
+    pub(crate) fn new(storage: Arc<dyn Storage>, objects: Arc<[Arc<Object>]>, config: ReadConfig) -> Self {
+        Self { storage, objects, config, spans: Vec::new() }
+    }
+
+    /// Starts reading what of `ranges` is not being read yet.
+    ///
+    /// # Errors
+    /// [`Error::BeyondEnd`], [`Error::Scattered`].
+    pub(crate) fn cover(&mut self, ranges: &[SourceRange]) -> Result<(), Error> {
+        let mut missing = Vec::new();
+        for wanted in ranges.iter().filter(|r| !r.range.is_empty()) {
+            let object = self.object(wanted.object)?;
+            if wanted.range.end > object.version.size {
+                let (end, size) = (wanted.range.end, object.version.size);
+                return Err(Error::BeyondEnd { key: object.key.to_string(), end, size });
+            }
+            self.uncovered(wanted, &mut missing);
+        }
+        let spans = gather(missing, self.config.gap, self.config.waste);
+        let requests = self.spans.len() + spans.len();
+        if requests > self.config.requests {
+            return Err(Error::Scattered { requests, limit: self.config.requests });
+        }
+        self.spans.extend(spans.into_iter().map(|SourceRange { object, range }| Span {
+            object,
+            received: range.start,
+            range,
+            state: State::Waiting,
+            chunks: VecDeque::new(),
+        }));
+        self.open_more(None)
+    }
+
+    /// Waits until storage has answered every request that was started, with its first bytes or an error.
+    pub(crate) async fn opened(&mut self) -> Result<(), Error> {
+        poll_fn(|cx| {
+            self.drive(cx);
+            let opening = self.spans.iter().any(|s| matches!(s.state, State::Opening(_)));
+            let failed = self.spans.iter().find_map(|s| match &s.state {
+                State::Failed(error) => Some(error.clone()),
+                _ => None,
+            });
+            match failed {
+                Some(error) => Poll::Ready(Err(error)),
+                None if opening => Poll::Pending,
+                None => Poll::Ready(Ok(())),
+            }
+        })
+        .await
+    }
+
+    /// At least `len` bytes of an object from `from` on, as they arrive. They stay remembered.
+    pub(crate) async fn bytes(&mut self, object: usize, from: u64, len: u64) -> Result<Bytes, Error> {
+        let mut whole = BytesMut::new();
+        loop {
+            let have = u64::try_from(whole.len()).unwrap_or(u64::MAX);
+            let at = from.saturating_add(have);
+            let span = self.span_at(object, at).ok_or(Error::Internal("bytes that are not being read"))?;
+            let next = poll_fn(|cx| self.poll_at(cx, span, at)).await?;
+            let enough = have.saturating_add(u64::try_from(next.len()).unwrap_or(u64::MAX)) >= len;
+            if enough && whole.is_empty() {
+                return Ok(next);
+            }
+            whole.extend_from_slice(&next);
+            if enough {
+                return Ok(whole.freeze());
+            }
+        }
+    }
+
+    /// The span that holds a byte of an object.
+    pub(crate) fn span_at(&self, object: usize, offset: u64) -> Option<usize> {
+        self.spans.iter().position(|s| s.object == object && s.range.contains(&offset))
+    }
+
+    /// Where a span ends, in bytes from the start of its object.
+    pub(crate) fn span_end(&self, span: usize) -> u64 {
+        self.spans.get(span).map_or(0, |s| s.range.end)
+    }
+
+    /// Number of spans: requests to storage.
+    pub(crate) fn span_count(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// The bytes of a span from `offset` on, as many as arrived in one piece. Others are opened meanwhile.
+    pub(crate) fn poll_at(
+        &mut self,
+        cx: &mut Context<'_>,
+        span: usize,
+        offset: u64,
+    ) -> Poll<Result<Bytes, Error>> {
+        if let Some(bytes) = self.spans.get(span).and_then(|s| s.arrived(offset)) {
+            return Poll::Ready(Ok(bytes));
+        }
+        self.open_more(Some(span))?;
+        self.drive(cx);
+        let Some(this) = self.spans.get_mut(span) else {
+            return Poll::Ready(Err(Error::Internal("no such span")));
+        };
+        while !this.range.contains(&offset) || this.received <= offset {
+            if !this.range.contains(&offset) {
+                return Poll::Ready(Err(Error::Internal("bytes outside of their span")));
+            }
+            let key = self.objects.get(this.object).map(|o| o.key.as_str()).unwrap_or_default();
+            ready!(this.poll_more(cx, key))?;
+        }
+        Poll::Ready(this.arrived(offset).ok_or(Error::Internal("bytes that were let go")))
+    }
+
+    /// Forgets the bytes of a span before `offset`; all of it where `None`, and ends the transfer.
+    pub(crate) fn release(&mut self, span: usize, offset: Option<u64>) {
+        let Some(span) = self.spans.get_mut(span) else { return };
+        let Some(offset) = offset else {
+            span.chunks.clear();
+            span.state = State::Ended;
+            return;
+        };
+        while span.chunks.front().is_some_and(|c| c.end() <= offset) {
+            span.chunks.pop_front();
+        }
+    }
+
+    fn object(&self, object: usize) -> Result<&Arc<Object>, Error> {
+        self.objects.get(object).ok_or(Error::Internal("a range of no object"))
+    }
+
+    /// The parts of a range that no span reads.
+    fn uncovered(&self, wanted: &SourceRange, missing: &mut Vec<SourceRange>) {
+        let mut at = wanted.range.start;
+        while at < wanted.range.end {
+            if let Some(span) = self.span_at(wanted.object, at) {
+                at = self.span_end(span);
+                continue;
+            }
+            let starts = self.spans.iter().filter(|s| s.object == wanted.object).map(|s| s.range.start);
+            let end = starts.filter(|&s| s > at).min().unwrap_or(wanted.range.end).min(wanted.range.end);
+            missing.push(SourceRange { object: wanted.object, range: at..end });
+            at = end;
+        }
+    }
+
+    /// Opens requests up to the limit; `needed` in any case.
+    fn open_more(&mut self, needed: Option<usize>) -> Result<(), Error> {
+        let mut open =
+            self.spans.iter().filter(|s| matches!(s.state, State::Opening(_) | State::Streaming(_))).count();
+        for (i, span) in self.spans.iter_mut().enumerate() {
+            let wanted = open < self.config.open.max(1) || needed == Some(i);
+            if !wanted || !matches!(span.state, State::Waiting) {
+                continue;
+            }
+            let object = self.objects.get(span.object).ok_or(Error::Internal("a range of no object"))?;
+            let (storage, object, range) = (self.storage.clone(), object.clone(), span.range.clone());
+            let read =
+                async move { storage.read(&object.key, Want::Range(range), Some(&object.version)).await };
+            span.state = State::Opening(read.boxed());
+            open += 1;
+        }
+        Ok(())
+    }
+
+    /// Lets all requests that are being opened make progress.
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        for span in &mut self.spans {
+            let State::Opening(read) = &mut span.state else { continue };
+            let Poll::Ready(answer) = read.poll_unpin(cx) else { continue };
+            span.state = match answer {
+                Ok(read) if read.range == span.range => State::Streaming(read.body),
+                Ok(read) => {
+                    let key = self.objects.get(span.object).map(|o| o.key.as_str()).unwrap_or_default();
+                    let detail =
+                        format!("bytes {:?} were asked for, {:?} were answered", span.range, read.range);
+                    State::Failed(bad_answer(key, detail))
+                }
+                Err(error) => State::Failed(error.into()),
+            };
+        }
+    }
+}
+
+impl Span {
+    /// The bytes from `offset` on, where they are there.
+    fn arrived(&self, offset: u64) -> Option<Bytes> {
+        let after = self.chunks.partition_point(|c| c.offset <= offset);
+        let chunk = self.chunks.get(after.checked_sub(1)?)?;
+        let skip = usize::try_from(offset.checked_sub(chunk.offset)?).ok()?;
+        (skip < chunk.bytes.len()).then(|| chunk.bytes.slice(skip..))
+    }
+
+    /// Takes the next piece off the stream.
+    fn poll_more(&mut self, cx: &mut Context<'_>, key: &str) -> Poll<Result<(), Error>> {
+        let body = match &mut self.state {
+            State::Streaming(body) => body,
+            State::Opening(_) => return Poll::Pending,
+            State::Failed(error) => return Poll::Ready(Err(error.clone())),
+            State::Waiting | State::Ended => {
+                return Poll::Ready(Err(Error::Internal("a read that was not started")));
+            }
+        };
+        let next = ready!(body.poll_next_unpin(cx));
+        let result = match next {
+            Some(Ok(bytes)) => self.take(bytes, key),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(bad_answer(key, format!("ended at byte {} of {:?}", self.received, self.range))),
+        };
+        match &result {
+            Err(error) => self.state = State::Failed(error.clone()),
+            Ok(()) if self.received == self.range.end => self.state = State::Ended,
+            Ok(()) => {}
+        }
+        Poll::Ready(result)
+    }
+
+    fn take(&mut self, bytes: Bytes, key: &str) -> Result<(), Error> {
+        let offset = self.received;
+        let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        if end > self.range.end {
+            return Err(bad_answer(key, format!("more bytes than {:?}", self.range)));
+        }
+        self.received = end;
+        if !bytes.is_empty() {
+            self.chunks.push_back(Chunk { offset, bytes });
+        }
+        Ok(())
+    }
+}
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX))
+    }
+}
+
+fn bad_answer(key: &str, detail: String) -> Error {
+    StorageError::BadAnswer { key: key.to_owned(), detail }.into()
+}
+
+/// Few ranges that hold all of `ranges`: neighbours at most `gap` bytes apart become one, unless more than `waste` bytes
+/// would be read in vain; then the widest gaps are left out. In the order the ranges are first used.
+fn gather(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
+    let mut sorted: Vec<(usize, SourceRange)> = ranges.into_iter().enumerate().collect();
+    sorted.sort_unstable_by_key(|(_, r)| (r.object, r.range.start, r.range.end));
+    // What touches is one.
+    let mut runs: Vec<(usize, SourceRange)> = Vec::new();
+    for (first_use, next) in sorted {
+        match runs.last_mut() {
+            Some((first, run)) if run.object == next.object && next.range.start <= run.range.end => {
+                run.range.end = run.range.end.max(next.range.end);
+                *first = (*first).min(first_use);
+            }
+            _ => runs.push((first_use, next)),
+        }
+    }
+    // Which gaps to read across: the narrowest first, as far as the budget goes.
+    let mut gaps: Vec<(u64, usize)> = runs
+        .windows(2)
+        .enumerate()
+        .filter_map(|(i, pair)| {
+            let [(_, left), (_, right)] = pair else { return None };
+            let width = right.range.start.saturating_sub(left.range.end);
+            (left.object == right.object && width <= gap).then_some((width, i))
+        })
+        .collect();
+    gaps.sort_unstable();
+    let mut bridged = vec![false; runs.len()];
+    let mut wasted = 0_u64;
+    for (width, i) in gaps {
+        wasted = wasted.saturating_add(width);
+        if wasted > waste {
+            break;
+        }
+        if let Some(bridge) = bridged.get_mut(i) {
+            *bridge = true;
+        }
+    }
+    let mut spans: Vec<(usize, SourceRange)> = Vec::new();
+    let mut join = false;
+    for ((first_use, run), bridge) in runs.into_iter().zip(bridged) {
+        match spans.last_mut() {
+            Some((first, span)) if join => {
+                span.range.end = run.range.end;
+                *first = (*first).min(first_use);
+            }
+            _ => spans.push((first_use, run)),
+        }
+        join = bridge;
+    }
+    spans.sort_unstable_by_key(|(first_use, _)| *first_use);
+    spans.into_iter().map(|(_, span)| span).collect()
+}
+
+#[cfg(test)]
+#[path = "fetch_tests.rs"]
+pub(crate) mod tests;

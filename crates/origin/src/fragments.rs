@@ -1,0 +1,67 @@
+//! Samples of fragments: read along with the media, remembered beside the index.
+
+use crate::{Error, fetch::Fetch, index::Object, memo::Memo, titles::LoadedTitle};
+use bytes::Bytes;
+use latemux_index::fragments::{FragmentReader, FragmentSamples, FragmentStep, KnownFragments};
+use latemux_packager::plan::SourceRange;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Remembered fragments by object and offset in it.
+#[derive(Debug)]
+pub(crate) struct Fragments {
+    memo: Memo<(u64, u64), Arc<FragmentSamples>>,
+}
+
+impl Fragments {
+    pub(crate) fn new(capacity: u64) -> Self {
+        Self { memo: Memo::new(capacity, |_, samples: &Arc<FragmentSamples>| samples.heap_bytes()) }
+    }
+
+    /// The fragments of a title, as planning asks for them.
+    pub(crate) fn of<'a>(&'a self, loaded: &'a LoadedTitle) -> Known<'a> {
+        Known { memo: &self.memo, objects: &loaded.objects, fresh: BTreeMap::new() }
+    }
+}
+
+/// What is known of a title's fragments; what was just read stays known whatever is remembered meanwhile.
+#[derive(Debug)]
+pub(crate) struct Known<'a> {
+    memo: &'a Memo<(u64, u64), Arc<FragmentSamples>>,
+    objects: &'a [Arc<Object>],
+    fresh: BTreeMap<(usize, u64), Arc<FragmentSamples>>,
+}
+
+impl KnownFragments for Known<'_> {
+    fn get(&self, object: usize, offset: u64) -> Option<Arc<FragmentSamples>> {
+        if let Some(samples) = self.fresh.get(&(object, offset)) {
+            return Some(samples.clone());
+        }
+        self.memo.get(&(self.objects.get(object)?.id, offset))
+    }
+}
+
+impl Known<'_> {
+    /// Reads the `moof`s of fragments. Their media is read by the same requests and stays in `fetch`.
+    pub(crate) async fn learn(&mut self, fetch: &mut Fetch, needs: &[SourceRange]) -> Result<(), Error> {
+        fetch.cover(needs)?;
+        fetch.opened().await?;
+        for need in needs {
+            let object = self.objects.get(need.object).ok_or(Error::Internal("a fragment of no object"))?;
+            let malformed = |error| Error::index(object.key.as_str(), error);
+            let mut reader = FragmentReader::new(object.index.clone(), need.range.clone());
+            let mut step = reader.feed(need.range.start, &Bytes::new()).map_err(malformed)?;
+            let samples = loop {
+                match step {
+                    FragmentStep::Done(samples) => break Arc::new(samples),
+                    FragmentStep::Need { from, len } => {
+                        let bytes = fetch.bytes(need.object, from, len).await?;
+                        step = reader.feed(from, &bytes).map_err(malformed)?;
+                    }
+                }
+            };
+            self.memo.insert((object.id, need.range.start), samples.clone());
+            self.fresh.insert((need.object, need.range.start), samples);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! Manifests, remembered as text and compressed: they are made from every sample of a title.
+
+use crate::{Error, flight::Flights, memo::Memo, titles::LoadedTitle};
+use bytes::{Bytes, BytesMut};
+use flate2::{Compression, write::GzEncoder};
+use futures_util::FutureExt;
+use latemux_index::fragments::NoFragments;
+use latemux_packager::{Address, Part, Plan, Planned, Resource, plan};
+use std::{io::Write, sync::Arc};
+
+/// A manifest.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    pub(crate) content_type: &'static str,
+    pub(crate) digest: u128,
+    pub(crate) text: Bytes,
+    /// Where that is shorter.
+    pub(crate) gzip: Option<Bytes>,
+}
+
+/// Remembered manifests by title and what was asked of it.
+#[derive(Debug)]
+pub(crate) struct Manifests {
+    memo: Memo<(u64, Resource), Arc<Manifest>>,
+    flights: Flights<(u64, Resource), Result<Arc<Manifest>, Error>>,
+}
+
+impl Manifests {
+    pub(crate) fn new(capacity: u64) -> Self {
+        let weigh =
+            |_: &(u64, Resource), m: &Arc<Manifest>| m.text.len() + m.gzip.as_ref().map_or(0, Bytes::len);
+        Self { memo: Memo::new(capacity, weigh), flights: Flights::new() }
+    }
+
+    /// The manifest at an address of a title.
+    pub(crate) async fn get(
+        &self,
+        loaded: &Arc<LoadedTitle>,
+        address: &Address,
+    ) -> Result<Arc<Manifest>, Error> {
+        let key = (loaded.id, address.resource.clone());
+        if let Some(manifest) = self.memo.get(&key) {
+            return Ok(manifest);
+        }
+        let (loaded, address) = (loaded.clone(), address.clone());
+        let start = move || {
+            async move {
+                // A long title's manifest takes milliseconds that no other request should wait for.
+                let made = tokio::task::spawn_blocking(move || make(&loaded, &address)).await;
+                made.unwrap_or(Err(Error::Internal("making a manifest broke off"))).map(Arc::new)
+            }
+            .boxed()
+        };
+        let manifest = self.flights.run(key.clone(), start).await?;
+        self.memo.insert(key, manifest.clone());
+        Ok(manifest)
+    }
+}
+
+fn make(loaded: &LoadedTitle, address: &Address) -> Result<Manifest, Error> {
+    match plan(&loaded.title, &address.name(), &address.resource, &NoFragments)? {
+        Planned::Ready(plan) => {
+            let text = text_of(&plan)?;
+            let gzip = compress(&text).filter(|gzip| gzip.len() < text.len());
+            Ok(Manifest { content_type: plan.content_type, digest: plan.digest, text, gzip })
+        }
+        Planned::Needs(_) | Planned::NeedsMedia(_) => Err(Error::Internal("a manifest that needs media")),
+    }
+}
+
+fn text_of(plan: &Plan) -> Result<Bytes, Error> {
+    let mut text = BytesMut::new();
+    for part in &plan.parts {
+        match part {
+            Part::Inline(bytes) if plan.parts.len() == 1 => return Ok(bytes.clone()),
+            Part::Inline(bytes) => text.extend_from_slice(bytes),
+            Part::Source(_) => return Err(Error::Internal("a manifest that needs media")),
+        }
+    }
+    Ok(text.freeze())
+}
+
+/// The same bytes for the same text on every node: no time, no name in the header.
+fn compress(text: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), Compression::default());
+    encoder.write_all(text).ok()?;
+    encoder.finish().ok().map(Bytes::from)
+}

@@ -1,0 +1,124 @@
+//! Every URL in one function.
+
+use crate::Error;
+use http::{Method, Uri};
+use latemux_packager::{
+    Address, Resource,
+    address::{DashTemplate, HlsContainer},
+};
+use percent_encoding::percent_decode_str;
+
+/// What a request is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Something of a title.
+    Title(Address),
+    /// A file of the player page.
+    Page(String),
+    /// The titles there are.
+    Library,
+    /// Whether this process lives, or (`ready`) takes new work.
+    Health { ready: bool },
+    /// A CORS preflight, or any other OPTIONS.
+    Options,
+}
+
+/// Folder of the page's files: no title's base can be in it.
+const PAGE: &str = "/_/";
+
+/// What a method and URL ask for.
+///
+/// # Errors
+/// [`Error::BadPath`], [`Error::MethodNotAllowed`], [`Error::NoSuchUrl`].
+pub(crate) fn route(method: &Method, uri: &Uri) -> Result<Route, Error> {
+    let path = uri.path();
+    if method == Method::OPTIONS {
+        return Ok(Route::Options);
+    }
+    check(path)?;
+    if method != Method::GET && method != Method::HEAD {
+        return Err(Error::MethodNotAllowed);
+    }
+    match path {
+        "/" => Ok(Route::Page("index.html".to_owned())),
+        "/healthz" | "/healthz/live" => Ok(Route::Health { ready: false }),
+        "/healthz/ready" => Ok(Route::Health { ready: true }),
+        "/api/library" => Ok(Route::Library),
+        _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
+        _ => Address::parse(path, uri.query()).map(Route::Title).ok_or(Error::NoSuchUrl),
+    }
+}
+
+/// Refuses what no address has, in any encoding: nothing else may be tried with such a path.
+fn check(path: &str) -> Result<(), Error> {
+    let decoded = percent_decode_str(path).decode_utf8().map_err(|_| Error::BadPath)?;
+    let hidden_slash = path.to_ascii_lowercase().contains("%2f");
+    let dots = decoded.split('/').any(|segment| matches!(segment, "." | ".."));
+    let foreign = decoded.contains(|c: char| c == '\\' || c.is_control());
+    if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }
+}
+
+/// Manifests are made from the index alone and are not immutable as segments are: more titles may have come.
+pub(crate) fn is_manifest(resource: &Resource) -> bool {
+    matches!(
+        resource,
+        Resource::DashManifest(_)
+            | Resource::HlsMultivariant(_)
+            | Resource::HlsPlaylist(..)
+            | Resource::HlsIFramePlaylist(..)
+    )
+}
+
+/// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments.
+pub(crate) fn entry_points(base: &str) -> [String; 3] {
+    let url = |resource| Address { base: base.to_owned(), resource }.to_url();
+    [
+        url(Resource::DashManifest(DashTemplate::Time)),
+        url(Resource::HlsMultivariant(HlsContainer::Auto)),
+        url(Resource::HlsMultivariant(HlsContainer::Cmaf)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(path: &str) -> Result<Route, Error> {
+        route(&Method::GET, &path.parse().unwrap())
+    }
+
+    #[test]
+    fn no_spelling_of_a_parent_passes() {
+        for path in [
+            "/../etc/passwd/.mpd",
+            "/a/../../b.mp4/.mpd",
+            "/%2e%2e/b.mp4/.mpd",
+            "/%2E%2e/b.mp4/.mpd",
+            "/..%2fb.mp4/.mpd",
+            "/..%5cb.mp4/.mpd",
+            "/a%2f..%2fb.mp4/.mpd",
+            "/./b.mp4/.mpd",
+            "/a%00.mp4/.mpd",
+            "/a\\..\\b.mp4/.mpd",
+            "/a%ff.mp4/.mpd",
+            "/a%0a.mp4/.mpd",
+            "/_/../secret",
+            "/_/%2e%2e/secret",
+        ] {
+            let Ok(uri) = path.parse::<Uri>() else { continue };
+            assert!(matches!(route(&Method::GET, &uri), Err(Error::BadPath)), "{path}");
+        }
+    }
+
+    #[test]
+    fn each_url_has_one_meaning() {
+        assert_eq!(get("/").unwrap(), Route::Page("index.html".into()));
+        assert_eq!(get("/_/app.js").unwrap(), Route::Page("_/app.js".into()));
+        assert_eq!(get("/api/library").unwrap(), Route::Library);
+        assert!(matches!(get("/x.mp4/.mpd").unwrap(), Route::Title(a) if a.base == "x.mp4"));
+        assert!(matches!(get("/x.mp4"), Err(Error::NoSuchUrl)));
+        let post = route(&Method::POST, &"/x.mp4/.mpd".parse().unwrap());
+        assert!(matches!(post, Err(Error::MethodNotAllowed)));
+        assert_eq!(entry_points("a b")[2], "/a%20b/.m3u8?hls_fmp4");
+    }
+}

@@ -1,0 +1,185 @@
+//! The main path: route → resolve → index → plan → read ranges → package → respond.
+
+use crate::{
+    Error,
+    access::AccessLog,
+    app::App,
+    body::{Body, PlanBody},
+    fetch::Fetch,
+    library, page,
+    respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
+    route::{Route, is_manifest, route},
+    titles::{Fresh, LoadedTitle},
+};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header, request::Parts};
+use latemux_packager::{
+    Address, Plan, Planned, plan,
+    plan::{Class, MediaFirst},
+};
+use std::sync::Arc;
+
+/// Answers a request: never fails, for an error is an answer too, and logs it once its body has ended.
+pub(crate) async fn handle<B>(app: &App, request: Request<B>) -> Response<Body> {
+    let (request, _) = request.into_parts();
+    let mut log = AccessLog::start(&request.method, request.uri.to_string());
+    let response = answer(app, &request).await.unwrap_or_else(|error| {
+        log.refused(&error);
+        respond::refuse(&error, &request.method)
+    });
+    log.answered(response.status());
+    response.map(|body| body.logged(log))
+}
+
+/// Route, then for a title: resolve and index, plan, read, respond.
+async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
+    let address = match route(&request.method, &request.uri)? {
+        Route::Title(address) => address,
+        Route::Page(file) => return page::respond(request, &file),
+        Route::Library => return library_json(app, request).await,
+        Route::Health { ready } => return health(app, request, ready),
+        Route::Options => return Ok(respond::options()),
+    };
+    let fresh = if is_manifest(&address.resource) { Fresh::Recent } else { Fresh::Remembered };
+    let title = app.titles.load(&address.base, fresh).await?;
+    match package(app, request, &address, &title).await {
+        Err(error) if error.is_changed() => {
+            tracing::warn!(reason = error.reason(), title = title.base, "{error}: indexing it anew");
+            let title = app.titles.load(&address.base, Fresh::Now).await?;
+            package(app, request, &address, &title).await
+        }
+        other => other,
+    }
+}
+
+/// Plan → conditions → read → respond. Nothing of the media is read where no body is asked for.
+async fn package(
+    app: &App,
+    request: &Parts,
+    address: &Address,
+    title: &Arc<LoadedTitle>,
+) -> Result<Response<Body>, Error> {
+    if is_manifest(&address.resource) {
+        return manifest(app, request, address, title).await;
+    }
+    let mut fetch = Fetch::new(app.storage.clone(), title.objects.clone(), app.config.read.clone());
+    let plan = match plan_with_fragments(app, address, title, &mut fetch).await? {
+        Ready::Plan(plan) => plan,
+        Ready::MediaFirst(media) => {
+            if let Some(head) = unchanged(app, request, &media)? {
+                return Ok(head.respond(Body::empty()));
+            }
+            let bytes = PlanBody::hold(media.parts(), &mut fetch, app.config.read.held).await?;
+            media.plan(&bytes)
+        }
+    };
+    let head = decide(request, &representation(app, &plan))?;
+    let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
+    let body = PlanBody::start(plan, window, fetch).await?;
+    Ok(head.respond(Body::plan(body)))
+}
+
+/// A plan whose samples are known.
+enum Ready {
+    Plan(Plan),
+    MediaFirst(MediaFirst),
+}
+
+/// A plan; samples of fragments that are not known yet are read first, by the requests that read their media.
+async fn plan_with_fragments(
+    app: &App,
+    address: &Address,
+    title: &LoadedTitle,
+    fetch: &mut Fetch,
+) -> Result<Ready, Error> {
+    let (mut known, name) = (app.fragments.of(title), address.name());
+    // Once every fragment of the segment was read, all is known: there is no third time.
+    for _ in 0..3 {
+        match plan(&title.title, &name, &address.resource, &known)? {
+            Planned::Ready(plan) => return Ok(Ready::Plan(plan)),
+            Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
+            Planned::Needs(fragments) => known.learn(fetch, &fragments).await?,
+        }
+    }
+    Err(Error::Internal("a plan that is never complete"))
+}
+
+/// Whether the client's conditions are settled by the digest alone, before the length is known.
+fn unchanged(app: &App, request: &Parts, media: &MediaFirst) -> Result<Option<Head>, Error> {
+    let representation = Representation {
+        content_type: "",
+        length: 0,
+        etag: Some(etag(media.digest(), "")),
+        cache_control: app.config.cache_control.of(Class::Media),
+        coding: Coding::Fixed,
+    };
+    match decide(request, &representation) {
+        Ok(head) => Ok(head.is_not_modified().then_some(head)),
+        Err(Error::RangeNotSatisfiable { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn representation(app: &App, plan: &Plan) -> Representation {
+    Representation {
+        content_type: plan.content_type,
+        length: plan.content_length,
+        etag: Some(etag(plan.digest, "")),
+        cache_control: app.config.cache_control.of(plan.class),
+        coding: Coding::Fixed,
+    }
+}
+
+/// A manifest, compressed where the client takes it. A range is one of the plain text.
+async fn manifest(
+    app: &App,
+    request: &Parts,
+    address: &Address,
+    title: &Arc<LoadedTitle>,
+) -> Result<Response<Body>, Error> {
+    let manifest = app.manifests.get(title, address).await?;
+    let compressed = manifest
+        .gzip
+        .as_ref()
+        .filter(|_| accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE));
+    let (bytes, coding, variant) = match compressed {
+        Some(gzip) => (gzip, Coding::Gzip, "-gz"),
+        None => (&manifest.text, Coding::Identity, ""),
+    };
+    let representation = Representation {
+        content_type: manifest.content_type,
+        length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        etag: Some(etag(manifest.digest, variant)),
+        cache_control: app.config.cache_control.of(Class::Manifest),
+        coding,
+    };
+    page::small(request, &representation, bytes)
+}
+
+async fn library_json(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
+    let library = library::look(&*app.storage).await?;
+    let json = serde_json::to_vec(&library).map_err(|_| Error::Internal("the library is no JSON"))?;
+    json_line(request, &json.into())
+}
+
+fn health(app: &App, request: &Parts, ready: bool) -> Result<Response<Body>, Error> {
+    let draining = ready && app.is_draining();
+    let text: &[u8] = if draining { b"{\"status\":\"draining\"}\n" } else { b"{\"status\":\"ok\"}\n" };
+    let mut response = json_line(request, &Bytes::from_static(text))?;
+    if draining {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    Ok(response)
+}
+
+/// What is true of this moment only.
+fn json_line(request: &Parts, json: &Bytes) -> Result<Response<Body>, Error> {
+    let representation = Representation {
+        content_type: "application/json",
+        length: u64::try_from(json.len()).unwrap_or(u64::MAX),
+        etag: None,
+        cache_control: no_cache(),
+        coding: Coding::Fixed,
+    };
+    page::small(request, &representation, json)
+}

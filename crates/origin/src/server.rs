@@ -1,0 +1,148 @@
+//! Connections: accepting, HTTP/1.1 or by TLS and ALPN HTTP/2, limits, draining.
+
+use crate::{app::App, config::HttpConfig, serve::handle, stall::Stall, tls::Tls};
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::graceful::{GracefulShutdown, Watcher},
+};
+use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+
+/// Serves until `shutdown` resolves, then lets open answers end, at most [`HttpConfig::drain_timeout`].
+///
+/// # Errors
+/// None after the listener works: what fails then fails one connection.
+pub(crate) async fn serve(
+    app: Arc<App>,
+    listener: TcpListener,
+    tls: Option<Tls>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let slots = Arc::new(Semaphore::new(app.config.http.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let graceful = GracefulShutdown::new();
+    // Dropped when draining has taken too long: every connection ends then.
+    let (kill, killed) = watch::channel(());
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            accepted = accept(&listener, &slots) => accepted,
+        };
+        let Some((stream, slot)) = accepted else { continue };
+        let connection = Connection { app: app.clone(), tls: tls.clone(), watcher: graceful.watcher() };
+        let mut killed = killed.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = connection.run(stream) => {}
+                _ = killed.changed() => {}
+            }
+            drop(slot);
+        });
+    }
+    app.drain();
+    drop(listener);
+    if timeout(app.config.http.drain_timeout, graceful.shutdown()).await.is_err() {
+        tracing::warn!(reason = "drain_timeout", "answers that took too long are broken off");
+    }
+    drop(kill);
+    Ok(())
+}
+
+/// The next connection, when there is room for one.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let slot = slots.clone().acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => {
+            // Heads and last frames are small: they should not wait for an acknowledgement.
+            let _ = stream.set_nodelay(true);
+            Some((stream, slot))
+        }
+        Err(error) => {
+            tracing::warn!(reason = "accept", "{error}");
+            // Out of descriptors, most likely: others must be closed first.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }
+    }
+}
+
+/// What one connection needs.
+struct Connection {
+    app: Arc<App>,
+    tls: Option<Tls>,
+    watcher: Watcher,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream) {
+        let HttpConfig { header_timeout, stall_timeout, .. } = self.app.config.http;
+        let stream = Stall::new(stream, header_timeout, stall_timeout);
+        let Some(tls) = &self.tls else { return self.http1(stream).await };
+        match timeout(header_timeout, tls.acceptor.accept(stream)).await {
+            Err(_) => tracing::debug!(reason = "tls_timeout", "no TLS handshake in time"),
+            Ok(Err(error)) => tracing::debug!(reason = "tls", "{error}"),
+            Ok(Ok(stream)) => {
+                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                // The handshake's bytes are not the request's: its first is waited for anew.
+                let stream = Stall::new(stream, header_timeout, stall_timeout);
+                if http2 { self.http2(stream).await } else { self.http1(stream).await }
+            }
+        }
+    }
+
+    async fn http1(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let Self { app, watcher, .. } = self;
+        let config = &app.config.http;
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(config.header_timeout)
+            .max_header_size(usize::try_from(config.max_header_bytes.max(8192)).unwrap_or(usize::MAX));
+        let handler = app.clone();
+        let service = service_fn(move |request| {
+            let app = handler.clone();
+            async move { Ok::<_, Infallible>(handle(&app, request).await) }
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        ended(watcher.watch(connection).await);
+    }
+
+    async fn http2(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let Self { app, watcher, .. } = self;
+        let config = &app.config.http;
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .keep_alive_interval(config.header_timeout)
+            .keep_alive_timeout(config.header_timeout)
+            .max_header_list_size(config.max_header_bytes.max(8192))
+            .max_concurrent_streams(config.max_streams);
+        let handler = app.clone();
+        let service = service_fn(move |request| {
+            let app = handler.clone();
+            async move { Ok::<_, Infallible>(handle(&app, request).await) }
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        ended(watcher.watch(connection).await);
+    }
+}
+
+/// Clients come and go: how a connection ended is of interest to who looks closely only.
+fn ended(result: hyper::Result<()>) {
+    if let Err(error) = result {
+        tracing::debug!(reason = "connection", "{error}");
+    }
+}

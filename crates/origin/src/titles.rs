@@ -1,0 +1,194 @@
+//! Titles, remembered by their base.
+
+use crate::{
+    Error, OriginConfig,
+    flight::Flights,
+    index::{Object, Objects},
+    memo::Memo,
+    resolve::resolve,
+};
+use futures_util::{FutureExt, future::join_all};
+use latemux_index::{Title, title::Problem};
+use latemux_packager::carry::{Protocol, carries};
+use latemux_storage::Storage;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// A title with the objects it was made of.
+#[derive(Debug)]
+pub struct LoadedTitle {
+    /// Its base in URLs.
+    pub base: String,
+    /// The title.
+    pub title: Arc<Title>,
+    /// Its objects, as [`Title::objects`] counts them.
+    pub objects: Arc<[Arc<Object>]>,
+    /// Unlike that of any other title, or version of it, in this process.
+    pub(crate) id: u64,
+    /// When its objects were last compared with storage, in ms since [`Titles::started`].
+    checked: AtomicU64,
+}
+
+/// Remembered titles.
+#[derive(Debug)]
+pub(crate) struct Titles {
+    storage: Arc<dyn Storage>,
+    objects: Arc<Objects>,
+    memo: Memo<String, Arc<LoadedTitle>>,
+    flights: Flights<String, Result<Arc<LoadedTitle>, Error>>,
+    target: Duration,
+    max_objects: usize,
+    recheck_after: Duration,
+    load_timeout: Duration,
+    started: Instant,
+    next_id: AtomicU64,
+}
+
+/// How sure a caller must be that a remembered title is what storage holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    /// As remembered: the reads that follow name the version.
+    Remembered,
+    /// Compared not long ago.
+    Recent,
+    /// Compared now.
+    Now,
+}
+
+impl Titles {
+    pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig) -> Self {
+        Self {
+            objects: Arc::new(Objects::new(storage.clone(), config)),
+            storage,
+            memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
+                base.len() + title.heap_bytes()
+            }),
+            flights: Flights::new(),
+            target: config.segment_duration,
+            max_objects: config.max_objects,
+            recheck_after: config.recheck_after,
+            load_timeout: config.load_timeout,
+            started: Instant::now(),
+            next_id: AtomicU64::new(0),
+        }
+    }
+
+    /// The title of a base.
+    pub(crate) async fn load(self: &Arc<Self>, base: &str, fresh: Fresh) -> Result<Arc<LoadedTitle>, Error> {
+        if let Some(title) = self.memo.get(&base.to_owned()) {
+            let age = self.now().saturating_sub(title.checked.load(Relaxed));
+            let good = match fresh {
+                Fresh::Remembered => true,
+                Fresh::Recent => Duration::from_millis(age) < self.recheck_after,
+                Fresh::Now => false,
+            };
+            if good {
+                return Ok(title);
+            }
+        }
+        let (this, owned) = (self.clone(), base.to_owned());
+        let load = move || {
+            async move {
+                let after = this.load_timeout;
+                let loaded = tokio::time::timeout(after, this.load_now(&owned)).await;
+                loaded.unwrap_or_else(|_| Err(Error::LoadTimedOut { base: owned, after }))
+            }
+            .boxed()
+        };
+        self.flights.run(base.to_owned(), load).await
+    }
+
+    async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
+        let checked = self.now();
+        let keys = resolve(&*self.storage, base, self.max_objects).await?;
+        let objects = join_all(keys.iter().map(|key| self.objects.current(key))).await;
+        let (objects, broken) = sound(objects)?;
+        if let Some(known) = self.memo.get(&base.to_owned())
+            && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
+        {
+            known.checked.store(checked, Relaxed);
+            return Ok(known);
+        }
+        let indexes = objects.iter().map(|o| o.index.clone()).collect();
+        let target = self.target;
+        let made = tokio::task::spawn_blocking(move || Title::new(indexes, target));
+        let made = made.await.map_err(|_| Error::Internal("making a title broke off"))?;
+        let mut title = made.map_err(|error| Error::index(base, error))?;
+        title.problems.extend(broken);
+        log_problems(base, &title);
+        let loaded = Arc::new(LoadedTitle {
+            base: base.to_owned(),
+            title: Arc::new(title),
+            objects: objects.into(),
+            id: self.next_id.fetch_add(1, Relaxed),
+            checked: AtomicU64::new(checked),
+        });
+        self.memo.insert(base.to_owned(), loaded.clone());
+        Ok(loaded)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl LoadedTitle {
+    /// Bytes of memory this holds, objects included.
+    fn heap_bytes(&self) -> usize {
+        let tracks = self.title.tracks.iter().map(|t| {
+            size_of_val(t)
+                + t.name.stem.len()
+                + size_of_val::<[u32]>(&t.cuts)
+                + size_of_val::<[i64]>(&t.times)
+                + size_of_val::<[u32]>(&t.grid_segments)
+        });
+        let objects = self.objects.iter().map(|o| o.heap_bytes());
+        let grid = size_of_val(self.title.grid.starts.as_slice());
+        size_of::<Self>() + grid + tracks.sum::<usize>() + objects.sum::<usize>()
+    }
+}
+
+/// Objects that can be served. One that cannot is left out, as the same bytes are on every node; what storage does
+/// wrong fails the title, for that may be otherwise a moment later or elsewhere.
+fn sound(objects: Vec<Result<Arc<Object>, Error>>) -> Result<(Vec<Arc<Object>>, Vec<Problem>), Error> {
+    let (mut sound, mut broken, mut first) = (Vec::new(), Vec::new(), None);
+    for object in objects {
+        match object {
+            Ok(object) => sound.push(object),
+            Err(Error::Index { key, error }) => {
+                let detail = format!("{key} is left out: {error}");
+                broken.push(Problem { object: None, reason: error.reason(), detail });
+                first.get_or_insert(Error::Index { key, error });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match first {
+        Some(error) if sound.is_empty() => Err(error),
+        _ => Ok((sound, broken)),
+    }
+}
+
+/// Says once per load what is wrong with a title and what each protocol leaves out of it.
+fn log_problems(base: &str, title: &Title) {
+    for problem in &title.problems {
+        tracing::warn!(title = base, reason = problem.reason, "{}", problem.detail);
+    }
+    for track in &title.tracks {
+        for protocol in [Protocol::Dash, Protocol::HlsCmaf, Protocol::HlsTs] {
+            if let Err(why) = carries(protocol, title.track(track)) {
+                tracing::warn!(
+                    title = base,
+                    track = %track.name,
+                    reason = "cannot_carry",
+                    "left out of {protocol:?}: {why}"
+                );
+            }
+        }
+    }
+}

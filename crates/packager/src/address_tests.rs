@@ -1,0 +1,182 @@
+use super::*;
+use proptest::prelude::*;
+
+fn track(stem: &str, bitrate: u64) -> TrackName {
+    TrackName { stem: stem.to_owned(), bitrate }
+}
+
+fn parsed(url: &str) -> Option<(String, Resource)> {
+    let (path, query) = url.split_once('?').map_or((url, None), |(p, q)| (p, Some(q)));
+    Address::parse(path, query).map(|a| (a.base, a.resource))
+}
+
+#[test]
+fn reads_every_form_of_the_table() {
+    use DashTemplate::{Number, Time};
+    use HlsContainer::{Auto, Cmaf};
+    let video = || track("video", 400_000);
+    let audio = || track("audio_eng", 128_000);
+    for (url, base, resource) in [
+        ("/x.mp4/.mpd", "x.mp4", Resource::DashManifest(Time)),
+        ("/a/b/x/any-thing.mpd", "a/b/x", Resource::DashManifest(Time)),
+        ("/x/.mpd?mpd_segment_template=number", "x", Resource::DashManifest(Number)),
+        ("/x/dash/x-video=400000.dash", "x", Resource::DashInit(video())),
+        ("/x/dash/x-video=400000-0.dash", "x", Resource::DashSegmentAt(video(), 0)),
+        ("/x/dash/a-b-audio_eng=128000-96256.dash", "x", Resource::DashSegmentAt(audio(), 96256)),
+        ("/x/dash/x-video=400000-7.m4s", "x", Resource::DashSegment(video(), 7)),
+        ("/x/.m3u8", "x", Resource::HlsMultivariant(Auto)),
+        ("/x/y.m3u8?hls_fmp4", "x", Resource::HlsMultivariant(Cmaf)),
+        ("/x/y.m3u8?foo=1&hls_fmp4=true", "x", Resource::HlsMultivariant(Cmaf)),
+        ("/x/y.m3u8?hls_fmp4=1&bar", "x", Resource::HlsMultivariant(Cmaf)),
+        ("/x/y.m3u8?hls_fmp4=false", "x", Resource::HlsMultivariant(Auto)),
+        ("/x/x-audio_eng=128000-video=400000.m3u8", "x", Resource::HlsPlaylist(vec![audio(), video()], Auto)),
+        ("/x/x-audio_eng=128000-video=400000-12.ts", "x", Resource::HlsTsSegment(vec![audio(), video()], 12)),
+        ("/x/-video=400000.m3u8", "x", Resource::HlsPlaylist(vec![video()], Auto)),
+        ("/x/hls/x-video=400000.m4s", "x", Resource::HlsInit(video())),
+        ("/x/hls/x-video=400000-3.m4s", "x", Resource::HlsSegment(video(), 3)),
+        ("/x/keyframes/x-video=400000.m3u8", "x", Resource::HlsIFramePlaylist(video(), Auto)),
+        ("/x/keyframes/x-video=400000.m3u8?hls_fmp4", "x", Resource::HlsIFramePlaylist(video(), Cmaf)),
+        ("/x/keyframes/x-video=400000-1.ts", "x", Resource::HlsIFrameTs(video(), 1)),
+        ("/x/keyframes/x-video=400000-1.m4s", "x", Resource::HlsIFrameCmaf(video(), 1)),
+        ("/x/dash/x-audio_pt-BR=1.dash", "x", Resource::DashInit(track("audio_pt-BR", 1))),
+        ("/x/dash/x-other=1.dash", "x", Resource::DashInit(track("other", 1))),
+        ("/x/dash/x=2-video=1.dash", "x", Resource::DashInit(track("video", 1))),
+        ("/x_,360,720,.mp4.urlset/.mpd", "x_,360,720,.mp4.urlset", Resource::DashManifest(Time)),
+        ("/a%20b/%C3%A9.mp4/.mpd", "a b/é.mp4", Resource::DashManifest(Time)),
+        ("/x%2525/.mpd", "x%25", Resource::DashManifest(Time)),
+        ("/.mpd", "", Resource::DashManifest(Time)),
+        // Folders of these names are titles like any other.
+        ("/x/dash/.mpd", "x/dash", Resource::DashManifest(Time)),
+        ("/x/keyframes/.mpd", "x/keyframes", Resource::DashManifest(Time)),
+        ("/x/keyframes/.m3u8", "x/keyframes", Resource::HlsMultivariant(Auto)),
+        ("/x/dash/x-video=400000-1.ts", "x/dash", Resource::HlsTsSegment(vec![video()], 1)),
+        ("/x/hls/x-video=400000.m3u8", "x/hls", Resource::HlsPlaylist(vec![video()], Auto)),
+    ] {
+        assert_eq!(parsed(url), Some((base.to_owned(), resource)), "{url}");
+    }
+}
+
+#[test]
+fn refuses_what_is_no_address() {
+    for url in [
+        "/",
+        "",
+        "/x",
+        "/x/",
+        "/x/Manifest",
+        "/x/dash/x-video=0400000.dash",
+        "/x/dash/x-video=+4.dash",
+        "/x/dash/x-video=400000-.dash",
+        "/x/dash/x-video=400000-00.dash",
+        "/x/dash/x-video=400000-18446744073709551616.dash",
+        "/x/dash/x-video=18446744073709551616.dash",
+        "/x/dash/x-video=400000-0.m4s",
+        "/x/dash/x-video=400000-4294967296.m4s",
+        "/x/dash/x-=1.dash",
+        "/x/dash/video=1.dash",
+        "/x/dash/x-video=1.mp4",
+        "/x/x-video=04.m3u8",
+        "/x/x-video=4-01.ts",
+        "/x/x-a=1-a=1-a=1-a=1-a=1-a=1-a=1-a=1-a=1-a=1.m3u8",
+        "/../x/.mpd",
+        "/x/%2e%2e/.mpd",
+        "/x/./.mpd",
+        "/x//.mpd",
+        "/x%2Fy/.mpd",
+        "/x%5cy/.mpd",
+        "/x%00/.mpd",
+        "/x%/.mpd",
+        "/x%4/.mpd",
+        "/x%zz/.mpd",
+        "/x%ff/.mpd",
+    ] {
+        assert_eq!(parsed(url), None, "{url}");
+    }
+}
+
+#[test]
+fn names_are_printed_the_same_however_they_were_asked() {
+    for (base, name) in [
+        ("x.mp4", "x"),
+        ("a/b/x.y.mp4", "x.y"),
+        ("folder", "folder"),
+        (".hidden", ".hidden"),
+        ("x_,360,720,.mp4.urlset", "x_%2C360%2C720%2C"),
+        ("video=400.mp4", "video_400"),
+        ("50$ off", "50%24%20off"),
+        ("", "title"),
+    ] {
+        assert_eq!(name_of(base), name, "{base}");
+    }
+    let a = Address::parse("/x.mp4/some-name.mpd", None).unwrap();
+    assert_eq!(a.name(), "x");
+    assert_eq!(a.to_url(), "/x.mp4/.mpd");
+}
+
+#[test]
+fn keyframe_playlists_point_one_folder_up() {
+    let video = || track("video", 400_000);
+    let playlist = Resource::HlsIFramePlaylist(video(), HlsContainer::Cmaf);
+    assert_eq!(Resource::HlsInit(video()).relative_to(&playlist, "x"), "../hls/x-video=400000.m4s");
+    assert_eq!(Resource::HlsIFrameCmaf(video(), 2).relative_to(&playlist, "x"), "x-video=400000-2.m4s");
+    let multivariant = Resource::HlsMultivariant(HlsContainer::Cmaf);
+    assert_eq!(playlist.relative_to(&multivariant, "x"), "keyframes/x-video=400000.m3u8?hls_fmp4");
+}
+
+fn any_track() -> impl Strategy<Value = TrackName> {
+    let stem = prop_oneof![
+        "(video|audio|textstream)(_[a-z]{2,3}(-[A-Z]{2,4})?)?(_[1-9])?",
+        // Names a server manifest may give: any characters but the two that separate.
+        "[^-=/\\\\\\p{Cc}]{1,12}",
+    ];
+    (stem, any::<u64>()).prop_map(|(stem, bitrate)| TrackName { stem, bitrate })
+}
+
+fn any_resource() -> impl Strategy<Value = Resource> {
+    let container = || prop_oneof![Just(HlsContainer::Auto), Just(HlsContainer::Cmaf)];
+    let number = || 1..=u32::MAX;
+    let tracks = || prop::collection::vec(any_track(), 1..=MAX_TRACKS);
+    prop_oneof![
+        prop_oneof![Just(DashTemplate::Time), Just(DashTemplate::Number)].prop_map(Resource::DashManifest),
+        any_track().prop_map(Resource::DashInit),
+        (any_track(), any::<u64>()).prop_map(|(t, time)| Resource::DashSegmentAt(t, time)),
+        (any_track(), number()).prop_map(|(t, n)| Resource::DashSegment(t, n)),
+        container().prop_map(Resource::HlsMultivariant),
+        (tracks(), container()).prop_map(|(t, c)| Resource::HlsPlaylist(t, c)),
+        (tracks(), number()).prop_map(|(t, n)| Resource::HlsTsSegment(t, n)),
+        any_track().prop_map(Resource::HlsInit),
+        (any_track(), number()).prop_map(|(t, n)| Resource::HlsSegment(t, n)),
+        (any_track(), container()).prop_map(|(t, c)| Resource::HlsIFramePlaylist(t, c)),
+        (any_track(), number()).prop_map(|(t, n)| Resource::HlsIFrameTs(t, n)),
+        (any_track(), number()).prop_map(|(t, n)| Resource::HlsIFrameCmaf(t, n)),
+    ]
+}
+
+fn any_base() -> impl Strategy<Value = String> {
+    let component = "[^/\\\\\\p{Cc}]{1,12}".prop_filter("no dots alone", |c| c != "." && c != "..");
+    prop::collection::vec(component, 0..4).prop_map(|c| c.join("/"))
+}
+
+proptest! {
+    #[test]
+    fn parse_of_print_is_the_identity(base in any_base(), resource in any_resource()) {
+        let address = Address { base, resource };
+        let url = address.to_url();
+        let (path, query) = url.split_once('?').map_or((url.as_str(), None), |(p, q)| (p, Some(q)));
+        prop_assert_eq!(Address::parse(path, query), Some(address), "{}", url);
+    }
+
+    #[test]
+    fn whatever_parses_prints_to_itself(path in "/?([a-z.%]{0,4}/)?(dash/|hls/|keyframes/)?[-=a-z0-9_]{0,24}(\\.mpd|\\.m3u8|\\.dash|\\.m4s|\\.ts)") {
+        if let Some(address) = Address::parse(&path, None) {
+            let url = address.to_url();
+            let (path, query) = url.split_once('?').map_or((url.as_str(), None), |(p, q)| (p, Some(q)));
+            prop_assert_eq!(Address::parse(path, query), Some(address));
+        }
+    }
+
+    #[test]
+    fn no_input_panics(path in "\\PC*", query in "\\PC*") {
+        let _ = Address::parse(&path, Some(&query));
+    }
+}

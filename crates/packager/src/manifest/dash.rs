@@ -1,0 +1,247 @@
+//! MPEG-DASH: the MPD (ISO/IEC 23009-1).
+//!
+//! One period, static, with the profile isoff-live. Times in the MPD are the presentation times of the media (edit lists applied)
+//! to the tick. Where no track starts at 0, `@presentationTimeOffset` lets the period start with the first of them. The CMAF profile
+//! is not claimed: it makes promises about the media inside that an index cannot check.
+
+mod adaptation;
+mod describe;
+mod timeline;
+
+use super::{
+    longest,
+    xml::{Tag, Xml},
+};
+use crate::{
+    PackError,
+    address::DashTemplate,
+    carry::{Protocol, carries},
+    sizes::min_buffer_millis,
+};
+use adaptation::{AdaptationSet, Representation};
+use latemux_index::{Title, media::TrackKind};
+use latemux_isobmff::{
+    FourCc, Time, Timescale,
+    codec::{Media, VideoRange},
+    time::Round,
+};
+use timeline::Timeline;
+
+/// Microseconds: finer than any display's frame, and exact for most timescales' ticks in decimal.
+const MICROS: Timescale = match Timescale::new(1_000_000) {
+    Some(scale) => scale,
+    None => Timescale::MILLIS,
+};
+
+/// The MPD of a title. `name` is the basename its segment URLs carry, already encoded ([`crate::address::name_of`]). O(samples).
+///
+/// # Errors
+/// [`PackError::CannotCarry`] where DASH carries none of its tracks.
+pub fn mpd(title: &Title, name: &str, template: DashTemplate) -> Result<String, PackError> {
+    let carried = (0..title.tracks.len())
+        .filter(|&i| {
+            let track = &title.tracks[i];
+            track.segment_count() > 0 && carries(Protocol::Dash, title.track(track)).is_ok()
+        })
+        .map(|i| Representation::new(title, i));
+    let sets = adaptation::group(carried);
+    if sets.is_empty() {
+        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        return Err(PackError::CannotCarry { protocol: Protocol::Dash.name(), format });
+    }
+    let representations = || sets.iter().flat_map(|s| &s.representations);
+    let zero = Time::new(0, MICROS);
+    let start = representations().map(Representation::start).min().unwrap_or(zero);
+    let end = representations().map(Representation::end).max().unwrap_or(zero);
+    let duration = end.in_scale(MICROS, Round::Up).saturating_sub(start.in_scale(MICROS, Round::Down));
+    let buffer = representations()
+        .map(|r| min_buffer_millis(&r.segments, r.timescale.get(), r.bitrate.peak))
+        .max()
+        .unwrap_or(0);
+    let longest = representations()
+        .map(|r| Time::new(i64::try_from(longest(&r.segments)).unwrap_or(i64::MAX), r.timescale))
+        .max()
+        .unwrap_or(zero);
+
+    let scte214 = representations()
+        .any(|r| matches!(&r.track.codec.media, Media::Video(v) if v.supplemental.is_some()));
+    let mut xml = Xml::new();
+    xml.tag("MPD")
+        .attr("xmlns", "urn:mpeg:dash:schema:mpd:2011")
+        .attr_if("xmlns:scte214", scte214.then_some("urn:scte:dash:scte214-extensions"))
+        .attr("profiles", "urn:mpeg:dash:profile:isoff-live:2011")
+        .attr("type", "static")
+        .attr("mediaPresentationDuration", iso8601(duration))
+        .attr("maxSegmentDuration", iso8601(longest.in_scale(MICROS, Round::Up)))
+        .attr("minBufferTime", iso8601(i64::try_from(buffer).unwrap_or(i64::MAX).saturating_mul(1000)))
+        .children();
+    xml.tag("Period").attr("id", 1).attr("start", "PT0S").children();
+    let scene = Scene::new(&sets, name, template, start);
+    for (number, set) in (1..).zip(&sets) {
+        scene.adaptation_set(&mut xml, number, set);
+    }
+    Ok(xml.finish())
+}
+
+/// What every adaptation set needs to know of the others.
+struct Scene<'a> {
+    name: &'a str,
+    template: DashTemplate,
+    /// Presentation time at which the period starts.
+    start: Time,
+    /// Language of the audio that plays by default.
+    main_language: Option<&'a str>,
+    /// There is video every display can show.
+    has_sdr: bool,
+}
+
+impl<'a> Scene<'a> {
+    fn new(sets: &'a [AdaptationSet<'a>], name: &'a str, template: DashTemplate, start: Time) -> Self {
+        let all = || sets.iter().flat_map(|s| &s.representations);
+        let audio = || all().filter(|r| r.track.kind == TrackKind::Audio);
+        let main = audio().find(|r| r.track.enabled).or_else(|| audio().next());
+        let is_sdr = |r: &Representation<'_>| matches!(&r.track.codec.media, Media::Video(v) if v.range == VideoRange::Sdr);
+        Self {
+            name,
+            template,
+            start,
+            main_language: main.map(|r| r.track.language.as_str()),
+            has_sdr: all().any(is_sdr),
+        }
+    }
+
+    fn adaptation_set(&self, xml: &mut Xml, number: u32, set: &AdaptationSet<'_>) {
+        let Some(first) = set.representations.first() else { return };
+        let kind = first.track.kind;
+        let language = &first.track.language;
+        let (content_type, mime_type) = match kind {
+            TrackKind::Video => ("video", "video/mp4"),
+            TrackKind::Audio => ("audio", "audio/mp4"),
+            TrackKind::Text => ("text", "application/mp4"),
+        };
+        let mut tag = xml
+            .tag("AdaptationSet")
+            .attr("id", number)
+            .attr("contentType", content_type)
+            .attr("mimeType", mime_type)
+            .attr_if("lang", language.is_known().then_some(language))
+            .attr("segmentAlignment", set.aligned())
+            .attr_if("startWithSAP", set.starts_with_sap());
+        if kind == TrackKind::Video {
+            tag = tag
+                .attr_if("par", set.picture_aspect().map(|(x, y)| format!("{x}:{y}")))
+                .attr_if("maxWidth", set.max_width())
+                .attr_if("maxHeight", set.max_height());
+        }
+        tag.children();
+        let role = match kind {
+            TrackKind::Text => "subtitle",
+            TrackKind::Audio if self.main_language != Some(language.as_str()) => "alternate",
+            TrackKind::Audio | TrackKind::Video => "main",
+        };
+        descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
+        if let Media::Video(video) = &first.track.codec.media {
+            describe::colour(xml, video, self.has_sdr);
+        }
+        let shared = set.shared_timeline();
+        if let Some(timeline) = shared {
+            self.segment_template(xml, timeline, first.timescale);
+        }
+        for representation in &set.representations {
+            self.representation(xml, representation, shared.is_none());
+        }
+        xml.close();
+    }
+
+    fn representation(&self, xml: &mut Xml, r: &Representation<'_>, own_timeline: bool) {
+        let codec = &r.track.codec;
+        let mut tag = xml
+            .tag("Representation")
+            .attr("id", &r.id)
+            .attr("bandwidth", r.bitrate.peak.clamp(1, u64::from(u32::MAX)))
+            .attr("codecs", &codec.rfc6381);
+        tag = match &codec.media {
+            Media::Video(video) => video_attributes(tag, video, r.frame_rate),
+            Media::Audio(audio) => {
+                tag.attr_if("audioSamplingRate", (audio.sample_rate > 0).then_some(audio.sample_rate))
+            }
+            Media::Text => tag,
+        };
+        let has_children = own_timeline || matches!(&codec.media, Media::Audio(_));
+        if !has_children {
+            tag.empty();
+            return;
+        }
+        tag.children();
+        if let Media::Audio(audio) = &codec.media {
+            describe::audio(xml, audio, &codec.config);
+        }
+        if own_timeline {
+            self.segment_template(xml, &r.timeline, r.timescale);
+        }
+        xml.close();
+    }
+
+    fn segment_template(&self, xml: &mut Xml, timeline: &Timeline, timescale: Timescale) {
+        let offset = self.start.in_scale(timescale, Round::Down);
+        xml.tag("SegmentTemplate")
+            .attr("timescale", timescale.get())
+            .attr_if("presentationTimeOffset", (offset > 0).then_some(offset))
+            .attr_if("startNumber", (self.template == DashTemplate::Number).then_some(1))
+            .attr("initialization", self.template.initialization(self.name))
+            .attr("media", self.template.media(self.name))
+            .children();
+        xml.tag("SegmentTimeline").children();
+        for run in &timeline.0 {
+            xml.tag("S")
+                .attr_if("t", run.time)
+                .attr("d", run.duration)
+                .attr_if("r", (run.repeat > 0).then_some(run.repeat))
+                .empty();
+        }
+        xml.close();
+        xml.close();
+    }
+}
+
+fn video_attributes<'a>(
+    tag: Tag<'a>,
+    video: &latemux_isobmff::codec::Video,
+    frame_rate: Option<(u32, u32)>,
+) -> Tag<'a> {
+    let frame_rate = frame_rate.map(|(n, d)| if d == 1 { n.to_string() } else { format!("{n}/{d}") });
+    // Dolby Vision on a base layer: `codec/brand` (ANSI/SCTE 214-1 §6.2.1.1, §6.2.1.2).
+    let supplemental = video.supplemental.as_deref().map(|s| s.split_once('/').unwrap_or((s, "")));
+    tag.attr("width", video.width)
+        .attr("height", video.height)
+        .attr_if("frameRate", frame_rate)
+        .attr("sar", format_args!("{}:{}", video.pixel_aspect.0, video.pixel_aspect.1))
+        .attr_if("scte214:supplementalCodecs", supplemental.map(|(codec, _)| codec))
+        .attr_if("scte214:supplementalProfiles", supplemental.map(|(_, p)| p).filter(|p| !p.is_empty()))
+}
+
+/// A descriptor (ISO/IEC 23009-1 §5.8.2).
+fn descriptor(xml: &mut Xml, element: &'static str, scheme: &str, value: impl std::fmt::Display) {
+    xml.tag(element).attr("schemeIdUri", scheme).attr("value", value).empty();
+}
+
+/// Microseconds as xs:duration, without trailing zeros.
+fn iso8601(micros: i64) -> String {
+    let micros = micros.max(0);
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    let text = format!("PT{seconds}.{fraction:06}");
+    format!("{}S", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::iso8601;
+
+    #[test]
+    fn durations_keep_their_microseconds() {
+        assert_eq!(iso8601(0), "PT0S");
+        assert_eq!(iso8601(10_000_000), "PT10S");
+        assert_eq!(iso8601(7_200_033_334), "PT7200.033334S");
+        assert_eq!(iso8601(100_000), "PT0.1S");
+    }
+}

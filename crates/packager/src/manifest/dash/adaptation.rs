@@ -1,0 +1,190 @@
+//! Adaptation sets: representations a player may switch between.
+
+use super::timeline::Timeline;
+use crate::{
+    address::rep_id,
+    carry::Protocol,
+    manifest::{constant_frame_rate, reduced},
+    sizes::{Bitrate, SegmentSize, sized_segments},
+};
+use latemux_index::{
+    Title, Track,
+    media::{Samples, TrackKind},
+    title::TitleTrack,
+};
+use latemux_isobmff::{
+    Time, Timescale,
+    codec::{Config, Media, Video, VideoRange},
+};
+use std::mem::{Discriminant, discriminant};
+
+/// One track of the title.
+#[derive(Debug)]
+pub(super) struct Representation<'a> {
+    pub(super) track: &'a Track,
+    /// `@id`: what `$RepresentationID$` stands for in URLs.
+    pub(super) id: String,
+    pub(super) timescale: Timescale,
+    pub(super) segments: Vec<SegmentSize>,
+    pub(super) bitrate: Bitrate,
+    pub(super) timeline: Timeline,
+    pub(super) frame_rate: Option<(u32, u32)>,
+    /// Highest type of stream access point its segments start with; `None` where it cannot be said.
+    sap: Option<u8>,
+    /// Boundaries of its segments in track ticks.
+    times: &'a [i64],
+}
+
+impl<'a> Representation<'a> {
+    /// Of a track of the title; `index` is in range.
+    pub(super) fn new(title: &'a Title, index: usize) -> Self {
+        let title_track = &title.tracks[index];
+        let track = title.track(title_track);
+        let (segments, timescale) = sized_segments(title, &[index], Protocol::Dash);
+        let is_video = track.kind == TrackKind::Video;
+        Self {
+            track,
+            id: rep_id(&title_track.name),
+            timescale: track.timescale,
+            bitrate: Bitrate::of(&segments, timescale),
+            segments,
+            timeline: Timeline::new(&title_track.times),
+            frame_rate: is_video.then(|| constant_frame_rate(title, index)).flatten(),
+            sap: access_point_type(track, title_track),
+            times: &title_track.times,
+        }
+    }
+
+    pub(super) fn start(&self) -> Time {
+        Time::new(self.times.first().copied().unwrap_or(0), self.timescale)
+    }
+
+    pub(super) fn end(&self) -> Time {
+        Time::new(self.times.last().copied().unwrap_or(0), self.timescale)
+    }
+
+    fn video(&self) -> Option<&'a Video> {
+        match &self.track.codec.media {
+            Media::Video(video) => Some(video),
+            _ => None,
+        }
+    }
+}
+
+/// Type 1 where no segment has a sample presented before the sync sample it starts with (ISO/IEC 14496-12 Annex I). Where one has, its
+/// leading samples may or may not be decodable: type 3 at most. Samples of fragments are not known.
+fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
+    let Samples::Table(table) = &track.samples else { return None };
+    let mut highest = 1;
+    for cut in title_track.cuts.windows(2) {
+        let &[from, to] = cut else { return None };
+        let mut samples =
+            table.range(from..to).map(|s| (s.decode_time + i64::from(s.composition_offset), s.sync));
+        let (start, sync) = samples.next()?;
+        if !sync {
+            return None;
+        }
+        if samples.any(|(time, _)| time < start) {
+            highest = 3;
+        }
+    }
+    Some(highest)
+}
+
+/// Representations of the same content that decoders take in turn.
+#[derive(Debug)]
+pub(super) struct AdaptationSet<'a> {
+    key: Key<'a>,
+    pub(super) representations: Vec<Representation<'a>>,
+}
+
+/// What representations of a set have in common.
+#[derive(Debug, PartialEq, Eq)]
+struct Key<'a> {
+    kind: TrackKind,
+    family: Discriminant<Config>,
+    dolby_vision: bool,
+    language: &'a str,
+    range: Option<VideoRange>,
+    /// Channels, samples per second and codec: audio decoders are not changed within a set.
+    audio: Option<(u16, u32, &'a str)>,
+}
+
+impl<'a> Key<'a> {
+    fn of(track: &'a Track) -> Self {
+        let codec = &track.codec;
+        let (range, supplemental, audio) = match &codec.media {
+            Media::Video(v) => (Some(v.range), v.supplemental.is_some(), None),
+            Media::Audio(a) => (None, false, Some((a.channels, a.sample_rate, codec.rfc6381.as_str()))),
+            Media::Text => (None, false, None),
+        };
+        Self {
+            kind: track.kind,
+            family: discriminant(&codec.config),
+            dolby_vision: supplemental || codec.format.0.starts_with(b"dv"),
+            language: track.language.as_str(),
+            range,
+            audio,
+        }
+    }
+}
+
+/// Groups representations into sets, both in the order they come.
+pub(super) fn group<'a>(representations: impl Iterator<Item = Representation<'a>>) -> Vec<AdaptationSet<'a>> {
+    let mut sets: Vec<AdaptationSet<'a>> = Vec::new();
+    for representation in representations {
+        let key = Key::of(representation.track);
+        match sets.iter_mut().find(|set| set.key == key) {
+            Some(set) => set.representations.push(representation),
+            None => sets.push(AdaptationSet { key, representations: vec![representation] }),
+        }
+    }
+    sets
+}
+
+impl AdaptationSet<'_> {
+    /// All representations begin their segments at the same times (§5.3.3.2).
+    pub(super) fn aligned(&self) -> bool {
+        let Some((first, rest)) = self.representations.split_first() else { return true };
+        rest.iter().all(|r| {
+            let at = |r: &Representation<'_>, ticks: i64| Time::new(ticks, r.timescale);
+            r.times.len() == first.times.len()
+                && r.times.iter().zip(first.times).all(|(&a, &b)| at(r, a) == at(first, b))
+        })
+    }
+
+    /// The highest of their access point types, where all are known.
+    pub(super) fn starts_with_sap(&self) -> Option<u8> {
+        self.representations.iter().map(|r| r.sap).try_fold(1, |highest, sap| Some(highest.max(sap?)))
+    }
+
+    /// The timeline, where all have the same in the same timescale.
+    pub(super) fn shared_timeline(&self) -> Option<&Timeline> {
+        let (first, rest) = self.representations.split_first()?;
+        rest.iter()
+            .all(|r| r.timescale == first.timescale && r.timeline == first.timeline)
+            .then_some(&first.timeline)
+    }
+
+    /// Width : height of the picture, where all agree.
+    pub(super) fn picture_aspect(&self) -> Option<(u32, u32)> {
+        let mut aspects = self.videos().map(|v| {
+            let (x, y) = v.pixel_aspect;
+            Some(reduced(u32::from(v.width).checked_mul(x)?, u32::from(v.height).checked_mul(y)?))
+        });
+        let first = aspects.next()??;
+        aspects.all(|a| a == Some(first)).then_some(first)
+    }
+
+    pub(super) fn max_width(&self) -> Option<u16> {
+        self.videos().map(|v| v.width).max()
+    }
+
+    pub(super) fn max_height(&self) -> Option<u16> {
+        self.videos().map(|v| v.height).max()
+    }
+
+    fn videos(&self) -> impl Iterator<Item = &Video> {
+        self.representations.iter().filter_map(Representation::video)
+    }
+}

@@ -1,0 +1,86 @@
+//! Descriptors of colour and of audio channels.
+
+use super::descriptor;
+use crate::manifest::xml::Xml;
+use latemux_isobmff::codec::{Audio, Config, Video, VideoRange};
+
+/// Colour of HDR video (DASH-IF IOP §6.2.5.1). Essential, i.e. a player that does not know it leaves the set alone, only where
+/// there is SDR to play instead.
+pub(super) fn colour(xml: &mut Xml, video: &Video, has_sdr: bool) {
+    let transfer = match video.range {
+        VideoRange::Sdr => return,
+        VideoRange::Hlg => 18,
+        VideoRange::Pq => 16,
+    };
+    let element = if has_sdr { "EssentialProperty" } else { "SupplementalProperty" };
+    if let Some(colour) = video.colour {
+        descriptor(xml, element, "urn:mpeg:mpegB:cicp:ColourPrimaries", colour.primaries);
+        descriptor(xml, element, "urn:mpeg:mpegB:cicp:MatrixCoefficients", colour.matrix);
+    }
+    let transfer = video.colour.map_or(transfer, |c| c.transfer);
+    descriptor(xml, element, "urn:mpeg:mpegB:cicp:TransferCharacteristics", transfer);
+}
+
+/// `AudioChannelConfiguration`, and Joint Object Coding where it is. Nothing where the number of channels is not known.
+pub(super) fn audio(xml: &mut Xml, audio: &Audio, config: &Config) {
+    if let Some((scheme, value)) = channels(audio, config) {
+        descriptor(xml, "AudioChannelConfiguration", scheme, value);
+    }
+    // ETSI TS 103 420 Annex D.
+    if let Some(complexity) = audio.joc {
+        let property = "SupplementalProperty";
+        descriptor(xml, property, "tag:dolby.com,2018:dash:EC3_ExtensionType:2018", "JOC");
+        descriptor(xml, property, "tag:dolby.com,2018:dash:EC3_ExtensionComplexityIndex:2018", complexity);
+    }
+}
+
+/// Scheme and value of `AudioChannelConfiguration`. The index knows how many channels there are, not where they stand: the
+/// usual layout of that many is stated.
+fn channels(audio: &Audio, config: &Config) -> Option<(&'static str, String)> {
+    let count = audio.channels;
+    match config {
+        // ETSI TS 102 366 Annex I.1.2.1: speakers as bits, from L (most significant) to LFE (least).
+        Config::Ac3 | Config::Eac3 => {
+            let speakers: u16 = match count {
+                1 => 0x4000,
+                2 => 0xa000,
+                // 3 and 4 have no usual layout.
+                5 => 0xf800,
+                6 => 0xf801,
+                8 => 0xfa01,
+                _ => return None,
+            };
+            let scheme = "tag:dolby.com,2014:dash:audio_channel_configuration:2011";
+            Some((scheme, format!("{speakers:04X}")))
+        }
+        // ETSI TS 103 190-2 Annex G.3: groups of speakers as bits of 24.
+        Config::Ac4 => {
+            let groups: u32 = match count {
+                1 => 0x2,
+                2 => 0x1,
+                3 => 0x3,
+                5 => 0x7,
+                6 => 0x47,
+                8 => 0x4f,
+                _ => return None,
+            };
+            let scheme = "tag:dolby.com,2015:dash:audio_channel_configuration:2015";
+            Some((scheme, format!("{groups:06X}")))
+        }
+        Config::Dts => {
+            (count > 0).then(|| ("tag:dts.com,2014:dash:audio_channel_configuration:2012", count.to_string()))
+        }
+        _ => {
+            // ChannelConfiguration of ISO/IEC 23091-3. MPEG-4 audio's own numbers up to 7 are the same.
+            let layout = match (count, config) {
+                (8, Config::Aac(aac)) if aac.channel_config == 7 => 7,
+                (1..=6, _) => count,
+                (7, _) => 11,
+                (8, _) => 12,
+                (24, _) => 13,
+                _ => return None,
+            };
+            Some(("urn:mpeg:mpegB:cicp:ChannelConfiguration", layout.to_string()))
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `SegmentTimeline` (ISO/IEC 23009-1 §5.3.9.6): runs of segments of one duration.
+
+/// A track's segments as runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Timeline(pub(super) Vec<Run>);
+
+/// One `S`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// `@t` in track ticks: on the first run only, all others follow without a gap.
+    pub(super) time: Option<i64>,
+    /// `@d` in track ticks.
+    pub(super) duration: i64,
+    /// `@r`: how many more of the same follow.
+    pub(super) repeat: u32,
+}
+
+impl Timeline {
+    /// From the segments' boundaries, in track ticks: one more than there are segments.
+    pub(super) fn new(boundaries: &[i64]) -> Self {
+        let mut runs: Vec<Run> = Vec::new();
+        for (&start, &end) in boundaries.iter().zip(boundaries.iter().skip(1)) {
+            let duration = end.saturating_sub(start);
+            match runs.last_mut() {
+                Some(last) if last.duration == duration => last.repeat += 1,
+                last => {
+                    let time = last.is_none().then_some(start);
+                    runs.push(Run { time, duration, repeat: 0 });
+                }
+            }
+        }
+        Self(runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_say_every_boundary(start in 0_i64..1000, durations in prop::collection::vec(1_i64..4, 0..40)) {
+            let mut boundaries = vec![start];
+            for d in &durations {
+                boundaries.push(boundaries[boundaries.len() - 1] + d);
+            }
+            let timeline = Timeline::new(&boundaries);
+            let mut said = Vec::new();
+            let mut at = 0;
+            for run in &timeline.0 {
+                at = run.time.unwrap_or(at);
+                for _ in 0..=run.repeat {
+                    said.push((at, run.duration));
+                    at += run.duration;
+                }
+            }
+            let meant: Vec<_> = boundaries.iter().copied().zip(durations).collect();
+            prop_assert_eq!(said, meant);
+            // Nothing that could be one run is two.
+            prop_assert!(timeline.0.windows(2).all(|w| w[0].duration != w[1].duration));
+        }
+    }
+}

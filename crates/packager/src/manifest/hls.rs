@@ -1,0 +1,72 @@
+//! HLS playlists (RFC 8216, and its successor draft-pantos-hls-rfc8216bis where it says more).
+//!
+//! In TS, video is muxed with the audio that plays by default; other audio has playlists of its own. In CMAF every track has its own.
+//! A title goes out in TS where TS carries all of its video and some of its audio, else in CMAF.
+
+mod attributes;
+mod media;
+mod multivariant;
+mod renditions;
+
+pub use media::{iframes, media};
+pub use multivariant::multivariant;
+
+use crate::{
+    PackError,
+    address::HlsContainer,
+    carry::{Protocol, carries},
+};
+use latemux_index::{Title, media::TrackKind, title::TrackName};
+use latemux_isobmff::FourCc;
+
+/// Tracks of a kind that a protocol carries: their indexes in [`Title::tracks`].
+fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
+    let serves = |&i: &usize| {
+        let track = &title.tracks[i];
+        track.segment_count() > 0 && carries(protocol, title.track(track)).is_ok()
+    };
+    title.of_kind(kind).filter(serves).collect()
+}
+
+/// How a title goes out as a whole.
+fn protocol_of(title: &Title, container: HlsContainer) -> Protocol {
+    if container == HlsContainer::Cmaf {
+        return Protocol::HlsCmaf;
+    }
+    let count = |kind, protocol| carried(title, kind, protocol).len();
+    let lost = |kind| count(kind, Protocol::HlsTs) < count(kind, Protocol::HlsCmaf);
+    let silent = count(TrackKind::Audio, Protocol::HlsTs) == 0 && lost(TrackKind::Audio);
+    if lost(TrackKind::Video) || silent { Protocol::HlsCmaf } else { Protocol::HlsTs }
+}
+
+/// The query that children of a playlist in a protocol carry.
+fn container_of(protocol: Protocol) -> HlsContainer {
+    if protocol == Protocol::HlsTs { HlsContainer::Auto } else { HlsContainer::Cmaf }
+}
+
+/// How named tracks go out: all in one TS, or one in CMAF.
+fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Result<Protocol, PackError> {
+    let first = tracks.first().map(|&i| title.track(&title.tracks[i]));
+    let format = first.map_or(FourCc(*b"none"), |track| track.codec.format);
+    let all = |protocol| tracks.iter().all(|&i| carries(protocol, title.track(&title.tracks[i])).is_ok());
+    if container == HlsContainer::Auto && all(Protocol::HlsTs) {
+        Ok(Protocol::HlsTs)
+    } else if all(Protocol::HlsCmaf) && tracks.len() == 1 {
+        Ok(Protocol::HlsCmaf)
+    } else {
+        let protocol = if tracks.len() == 1 { Protocol::HlsCmaf } else { Protocol::HlsTs };
+        Err(PackError::CannotCarry { protocol: protocol.name(), format })
+    }
+}
+
+/// Looks tracks up by name.
+fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {
+    names
+        .iter()
+        .map(|name| title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string())))
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "hls/tests.rs"]
+mod tests;

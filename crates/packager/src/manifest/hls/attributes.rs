@@ -1,0 +1,71 @@
+//! Tags with attribute lists (RFC 8216 §4.2).
+
+use std::fmt::{Display, Write as _};
+
+/// One tag being written: `#NAME:A=1,B="2"`.
+#[derive(Debug)]
+pub(super) struct Tag {
+    text: String,
+    separator: char,
+}
+
+impl Tag {
+    /// A tag, with `#` and without `:`.
+    pub(super) fn new(name: &str) -> Self {
+        Self { text: format!("#{name}"), separator: ':' }
+    }
+
+    /// A number, resolution or enumerated string.
+    pub(super) fn plain(mut self, name: &str, value: impl Display) -> Self {
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{}{name}={value}", self.separator);
+        self.separator = ',';
+        self
+    }
+
+    /// A quoted string; what may not be in one (quotes and control characters) is left out.
+    pub(super) fn quoted(self, name: &str, value: &str) -> Self {
+        let value: String = value.chars().filter(|c| *c != '"' && !c.is_control()).collect();
+        self.plain(name, format_args!("\"{value}\""))
+    }
+
+    /// [`Self::plain`] where there is a value.
+    pub(super) fn plain_if(self, name: &str, value: Option<impl Display>) -> Self {
+        match value {
+            Some(value) => self.plain(name, value),
+            None => self,
+        }
+    }
+
+    /// [`Self::quoted`] where there is a value.
+    pub(super) fn quoted_if(self, name: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.quoted(name, value),
+            None => self,
+        }
+    }
+
+    /// Ends the line.
+    pub(super) fn write(self, playlist: &mut String) {
+        playlist.push_str(&self.text);
+        playlist.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tag;
+
+    #[test]
+    fn quotes_stay_within() {
+        let mut text = String::new();
+        let none: Option<u8> = None;
+        Tag::new("EXT-X-MEDIA")
+            .plain("TYPE", "AUDIO")
+            .plain_if("N", none)
+            .quoted("NAME", "a\"b\nc, d")
+            .quoted_if("LANGUAGE", None)
+            .write(&mut text);
+        assert_eq!(text, "#EXT-X-MEDIA:TYPE=AUDIO,NAME=\"abc, d\"\n");
+    }
+}

@@ -1,0 +1,254 @@
+//! The multivariant playlist.
+
+use super::{
+    attributes::Tag,
+    carried, container_of, protocol_of,
+    renditions::{Group, Renditions, groups},
+};
+use crate::{
+    PackError, Resource,
+    address::HlsContainer,
+    carry::Protocol,
+    manifest::constant_frame_rate,
+    segment::ts::PSI_BYTES,
+    sizes::{Bitrate, SegmentSize, iframe_sizes, sized_segments},
+};
+use latemux_index::{Title, Track, media::TrackKind};
+use latemux_isobmff::{
+    FourCc,
+    codec::{Media, Video, VideoRange},
+};
+
+/// The multivariant playlist of a title: a variant for every video with every group of audio, or for every audio where there is no
+/// video. `name` is the NAME its URLs carry ([`crate::address::name_of`]). O(samples).
+///
+/// # Errors
+/// [`PackError::CannotCarry`] where HLS carries none of its tracks.
+pub fn multivariant(title: &Title, name: &str, container: HlsContainer) -> Result<String, PackError> {
+    let protocol = protocol_of(title, container);
+    let list = Multivariant { title, name, protocol };
+    let video = carried(title, TrackKind::Video, protocol);
+    let audio = carried(title, TrackKind::Audio, protocol);
+    if video.is_empty() && audio.is_empty() {
+        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        return Err(PackError::CannotCarry { protocol: protocol.name(), format });
+    }
+    // EXT-X-MEDIA came with version 4, EXT-X-MAP of the media playlists with version 6.
+    let version = if protocol == Protocol::HlsTs { 4 } else { 6 };
+    let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n#EXT-X-INDEPENDENT-SEGMENTS\n");
+    if video.is_empty() {
+        list.audio_only(&audio, &mut text);
+    } else {
+        list.with_video(&video, &audio, &mut text);
+    }
+    Ok(text)
+}
+
+struct Multivariant<'a> {
+    title: &'a Title,
+    name: &'a str,
+    protocol: Protocol,
+}
+
+/// One `EXT-X-STREAM-INF`.
+struct Variant<'a> {
+    /// Tracks in the playlist.
+    tracks: Vec<usize>,
+    bitrate: Bitrate,
+    codecs: Vec<&'a str>,
+    audio: Option<&'a str>,
+    subtitles: Option<&'a str>,
+}
+
+impl<'a> Multivariant<'a> {
+    fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) {
+        let in_ts = self.protocol == Protocol::HlsTs;
+        let audio = groups(self.title, audio, "audio");
+        self.write_groups("AUDIO", &audio, in_ts, text);
+        let subtitles = carried(self.title, TrackKind::Text, self.protocol);
+        let subtitles = groups(self.title, &subtitles, "subtitles");
+        self.write_groups("SUBTITLES", &subtitles, false, text);
+
+        // No group of a kind is a choice too.
+        fn or_none(groups: &[Group]) -> Vec<Option<&Group>> {
+            if groups.is_empty() { vec![None] } else { groups.iter().map(Some).collect() }
+        }
+        for audio in or_none(&audio) {
+            for subtitles in or_none(&subtitles) {
+                for &video in video {
+                    let mut tracks = vec![video];
+                    // Audio comes first in a name.
+                    tracks.splice(..0, audio.filter(|_| in_ts).map(|group| group.default));
+                    let codecs = [
+                        Some(self.track(video).codec.rfc6381.as_str()),
+                        audio.map(|group| group.codecs(self.title)),
+                        subtitles.map(|group| group.codecs(self.title)),
+                    ];
+                    self.write_variant(
+                        &Variant {
+                            tracks,
+                            bitrate: self.bitrate(video, audio),
+                            codecs: codecs.into_iter().flatten().collect(),
+                            audio: audio.map(|group| group.id.as_str()),
+                            subtitles: subtitles.map(|group| group.id.as_str()),
+                        },
+                        text,
+                    );
+                }
+            }
+        }
+        for &video in video {
+            self.write_iframes(video, text);
+        }
+    }
+
+    /// Every track of the default's language is a variant; other languages are renditions beside it.
+    fn audio_only(&self, audio: &[usize], text: &mut String) {
+        let groups = groups(self.title, audio, "audio");
+        let language = |i: usize| &self.track(i).language;
+        let several = |group: &Group| group.members.iter().any(|&i| language(i) != language(group.default));
+        for group in groups.iter().filter(|group| several(group)) {
+            // Other tracks of the default's language are variants.
+            let mut members = group.members.clone();
+            members.retain(|&i| i == group.default || language(i) != language(group.default));
+            let listed = Group { id: group.id.clone(), members, default: group.default };
+            self.write_groups("AUDIO", std::slice::from_ref(&listed), true, text);
+        }
+        for group in &groups {
+            let same = |&&i: &&usize| language(i) == language(group.default);
+            for &i in group.members.iter().filter(same) {
+                let variant = Variant {
+                    tracks: vec![i],
+                    bitrate: Bitrate::of_tracks(self.title, &[i], self.protocol),
+                    codecs: vec![self.track(i).codec.rfc6381.as_str()],
+                    audio: several(group).then_some(group.id.as_str()),
+                    subtitles: None,
+                };
+                self.write_variant(&variant, text);
+            }
+        }
+    }
+
+    fn write_groups(
+        &self,
+        kind: &'static str,
+        groups: &[Group],
+        default_in_variant: bool,
+        text: &mut String,
+    ) {
+        let (title, name, protocol) = (self.title, self.name, self.protocol);
+        let renditions = Renditions { title, name, kind, protocol, default_in_variant };
+        for group in groups {
+            renditions.write(group, text);
+        }
+    }
+
+    fn write_variant(&self, variant: &Variant<'_>, text: &mut String) {
+        let video = variant.tracks.iter().find_map(|&i| Some((i, self.video(i)?)));
+        let frame_rate = video.and_then(|(i, _)| constant_frame_rate(self.title, i)).map(decimal);
+        let names = variant.tracks.iter().map(|&i| self.title.tracks[i].name.clone()).collect();
+        let uri = Resource::HlsPlaylist(names, container_of(self.protocol));
+        Tag::new("EXT-X-STREAM-INF")
+            .plain("BANDWIDTH", variant.bitrate.peak.max(1))
+            .plain("AVERAGE-BANDWIDTH", variant.bitrate.average.max(1))
+            .quoted("CODECS", &variant.codecs.join(","))
+            .quoted_if("SUPPLEMENTAL-CODECS", video.and_then(|(_, video)| video.supplemental.as_deref()))
+            .plain_if("RESOLUTION", video.map(|(_, video)| resolution(video)))
+            .plain_if("FRAME-RATE", frame_rate)
+            .plain_if("VIDEO-RANGE", video.map(|(_, video)| range(video)))
+            .quoted_if("AUDIO", variant.audio)
+            .quoted_if("SUBTITLES", variant.subtitles)
+            .write(text);
+        text.push_str(&self.url(&uri));
+        text.push('\n');
+    }
+
+    fn write_iframes(&self, track: usize, text: &mut String) {
+        let Some(video) = self.video(track) else { return };
+        let (mut segments, timescale) = sized_segments(self.title, &[track], self.protocol);
+        for (segment, bytes) in segments.iter_mut().zip(iframe_sizes(self.title, track, self.protocol)) {
+            segment.bytes = bytes;
+        }
+        let bitrate = Bitrate::of(&segments, timescale);
+        let name = self.title.tracks[track].name.clone();
+        let uri = Resource::HlsIFramePlaylist(name, container_of(self.protocol));
+        Tag::new("EXT-X-I-FRAME-STREAM-INF")
+            .plain("BANDWIDTH", bitrate.peak.max(1))
+            .plain("AVERAGE-BANDWIDTH", bitrate.average.max(1))
+            .quoted("CODECS", &self.track(track).codec.rfc6381)
+            .quoted_if("SUPPLEMENTAL-CODECS", video.supplemental.as_deref())
+            .plain("RESOLUTION", resolution(video))
+            .plain("VIDEO-RANGE", range(video))
+            .quoted("URI", &self.url(&uri))
+            .write(text);
+    }
+
+    /// The most that video with one rendition of a group takes (RFC 8216 §4.3.4.2: "any playable combination").
+    fn bitrate(&self, video: usize, audio: Option<&Group>) -> Bitrate {
+        let Some(group) = audio else { return Bitrate::of_tracks(self.title, &[video], self.protocol) };
+        let rate = |&member: &usize| {
+            if self.protocol != Protocol::HlsTs || member == group.default {
+                return Bitrate::of_tracks(self.title, &[video, member], self.protocol);
+            }
+            // The default is in the variant, whatever else plays; the other has PAT and PMT of its own.
+            let tracks = [video, group.default, member];
+            let (mut segments, timescale) = sized_segments(self.title, &tracks, self.protocol);
+            segments.iter_mut().for_each(|SegmentSize { bytes, .. }| *bytes += PSI_BYTES);
+            Bitrate::of(&segments, timescale)
+        };
+        let none = Bitrate { peak: 0, average: 0 };
+        group.members.iter().map(rate).fold(none, |most, rate| Bitrate {
+            peak: most.peak.max(rate.peak),
+            average: most.average.max(rate.average),
+        })
+    }
+
+    fn url(&self, resource: &Resource) -> String {
+        resource.relative_to(&Resource::HlsMultivariant(HlsContainer::Auto), self.name)
+    }
+
+    fn track(&self, index: usize) -> &'a Track {
+        self.title.track(&self.title.tracks[index])
+    }
+
+    fn video(&self, index: usize) -> Option<&'a Video> {
+        match &self.track(index).codec.media {
+            Media::Video(video) => Some(video),
+            _ => None,
+        }
+    }
+}
+
+/// `RESOLUTION`: the picture as shown, i.e. with square pixels.
+fn resolution(video: &Video) -> String {
+    let (x, y) = (u64::from(video.pixel_aspect.0), u64::from(video.pixel_aspect.1).max(1));
+    let width = (u64::from(video.width) * x + y / 2) / y;
+    format!("{width}x{}", video.height)
+}
+
+fn range(video: &Video) -> &'static str {
+    match video.range {
+        VideoRange::Sdr => "SDR",
+        VideoRange::Hlg => "HLG",
+        VideoRange::Pq => "PQ",
+    }
+}
+
+/// A fraction with three decimals, to the nearest.
+fn decimal((numerator, denominator): (u32, u32)) -> String {
+    let (numerator, denominator) = (u64::from(numerator), u64::from(denominator).max(1));
+    let thousandths = (numerator * 2000 + denominator) / (denominator * 2);
+    format!("{}.{:03}", thousandths / 1000, thousandths % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decimal;
+
+    #[test]
+    fn frame_rates_have_three_decimals() {
+        assert_eq!(decimal((30_000, 1001)), "29.970");
+        assert_eq!(decimal((24_000, 1001)), "23.976");
+        assert_eq!(decimal((25, 1)), "25.000");
+    }
+}

@@ -1,0 +1,1 @@
+//! Playlists read back.

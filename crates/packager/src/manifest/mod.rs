@@ -1,0 +1,36 @@
+//! Manifests as text, from the index alone.
+
+pub mod dash;
+pub mod hls;
+mod xml;
+
+use crate::sizes::SegmentSize;
+use latemux_index::{Title, media::Samples};
+
+/// Frames per second of a video track (index into [`Title::tracks`]) as a reduced fraction, where all its samples last equally long;
+/// the last one may differ, because writers must guess it. `None` for any other, and where samples are not known. O(samples).
+#[must_use]
+pub fn constant_frame_rate(title: &Title, track: usize) -> Option<(u32, u32)> {
+    let track = title.track(title.tracks.get(track)?);
+    let Samples::Table(table) = &track.samples else { return None };
+    let mut durations = table.range(0..table.len().saturating_sub(1).max(1)).map(|s| s.duration);
+    let duration = durations.next().filter(|&d| d > 0)?;
+    durations.all(|d| d == duration).then(|| reduced(track.timescale.get(), duration))
+}
+
+/// A fraction in lowest terms; both as they are where one is 0.
+#[must_use]
+pub fn reduced(numerator: u32, denominator: u32) -> (u32, u32) {
+    let (mut a, mut b) = (numerator, denominator);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    let divisor = a.max(1);
+    (numerator / divisor, denominator / divisor)
+}
+
+/// The longest duration among segments, in their ticks.
+#[must_use]
+pub fn longest(segments: &[SegmentSize]) -> u64 {
+    segments.iter().map(|s| s.duration).max().unwrap_or(0)
+}

@@ -1,0 +1,117 @@
+//! A writer of XML text: elements, attributes, indentation. It knows no schema.
+
+use std::fmt::{Display, Write as _};
+
+/// XML as it grows. Elements are closed in the reverse order they were opened.
+#[derive(Debug)]
+pub(super) struct Xml {
+    text: String,
+    open: Vec<&'static str>,
+}
+
+impl Xml {
+    /// The declaration.
+    pub(super) fn new() -> Self {
+        Self { text: String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"), open: Vec::new() }
+    }
+
+    /// An element with children to come: write attributes, then [`Tag::children`].
+    pub(super) fn tag(&mut self, name: &'static str) -> Tag<'_> {
+        for _ in &self.open {
+            self.text.push_str("  ");
+        }
+        self.text.push('<');
+        self.text.push_str(name);
+        Tag { xml: self, name }
+    }
+
+    /// Closes the innermost open element.
+    pub(super) fn close(&mut self) {
+        if let Some(name) = self.open.pop() {
+            for _ in &self.open {
+                self.text.push_str("  ");
+            }
+            // Writing to a string cannot fail.
+            let _ = writeln!(self.text, "</{name}>");
+        }
+    }
+
+    /// The text; whatever is still open is closed.
+    pub(super) fn finish(mut self) -> String {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        self.text
+    }
+}
+
+/// A start tag being written.
+#[derive(Debug)]
+#[must_use = "end it with `children` or `empty`"]
+pub(super) struct Tag<'a> {
+    xml: &'a mut Xml,
+    name: &'static str,
+}
+
+impl Tag<'_> {
+    /// An attribute; its value is escaped.
+    pub(super) fn attr(self, name: &str, value: impl Display) -> Self {
+        let value = value.to_string();
+        let text = &mut self.xml.text;
+        let _ = write!(text, " {name}=\"");
+        for c in value.chars() {
+            match c {
+                '&' => text.push_str("&amp;"),
+                '<' => text.push_str("&lt;"),
+                '>' => text.push_str("&gt;"),
+                '"' => text.push_str("&quot;"),
+                // Attribute values are normalised: white space other than blanks must be a reference (XML 1.0 §3.3.3).
+                '\t' | '\n' | '\r' => {
+                    let _ = write!(text, "&#{};", u32::from(c));
+                }
+                // Not a character of XML 1.0 (§2.2), not even as a reference.
+                c if c.is_control() && u32::from(c) < 0x20 || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+                    text.push('\u{fffd}');
+                }
+                c => text.push(c),
+            }
+        }
+        text.push('"');
+        self
+    }
+
+    /// An attribute where there is a value.
+    pub(super) fn attr_if(self, name: &str, value: Option<impl Display>) -> Self {
+        match value {
+            Some(value) => self.attr(name, value),
+            None => self,
+        }
+    }
+
+    /// Ends the start tag: children follow until [`Xml::close`].
+    pub(super) fn children(self) {
+        self.xml.text.push_str(">\n");
+        self.xml.open.push(self.name);
+    }
+
+    /// Ends an element without children.
+    pub(super) fn empty(self) {
+        self.xml.text.push_str("/>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Xml;
+
+    #[test]
+    fn nests_and_escapes() {
+        let mut xml = Xml::new();
+        xml.tag("a").attr("x", "<&>\"'\n\u{1}").children();
+        xml.tag("b").attr_if("n", Some(1)).attr_if("m", None::<u32>).empty();
+        assert_eq!(
+            xml.finish(),
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<a x=\"&lt;&amp;&gt;&quot;'&#10;\u{fffd}\">\n  <b n=\"1\"/>\n</a>\n"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! CMAF segments (ISO/IEC 23000-19): `moof` from the index, `mdat` from untouched slices of the source.
+//!
+//! A segment is one fragment: `styp`, `moof`, `mdat`. Decode times are those of the output timeline
+//! ([`latemux_index::presentation`]), and the init segment's offset edit list brings presentation times to those of the source with its
+//! edits applied. Nothing depends on the segments before.
+
+use crate::{PackError, plan::Part};
+use bytes::Bytes;
+use latemux_index::{Sample, Track};
+use latemux_isobmff::{
+    FourCc,
+    boxes::trex::Trex,
+    emit::{
+        EmitSample, FragmentSpec, InitSegment, InitTrack, WriteBox as _, fragment, fragment_size,
+        segment_type,
+    },
+    sample_flags,
+};
+
+/// `track_ID` of every track: each is alone in its segments, and what number it had in its source is nobody's concern.
+const TRACK_ID: u32 = 1;
+
+/// Bytes of the smallest head of a media segment: `styp`, a `moof` that says everything once, and the header of an `mdat`.
+pub const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
+
+/// The init segment of a track: `ftyp` and `moov`, the sample entry repeated from the source.
+///
+/// # Errors
+/// None at present.
+pub fn init(track: &Track) -> Result<Bytes, PackError> {
+    let header = InitTrack {
+        track_id: TRACK_ID,
+        handler: track.handler,
+        timescale: track.timescale,
+        language: track.language.clone(),
+        alternate_group: 0,
+        display_size: track.display_size,
+        sample_entries: vec![track.sample_entry.clone()],
+        edit_media_time: u64::try_from(track.presentation.media_time).unwrap_or(0),
+        trex: Trex::plain(TRACK_ID),
+    };
+    Ok(InitSegment::cmaf(header, u64::try_from(track.end).ok()).to_bytes())
+}
+
+/// The media segment of samples of object number `object`; `number` is the segment's, from 1, and its fragment's sequence
+/// number.
+///
+/// # Errors
+/// [`PackError::TooLarge`] for more samples than one fragment takes.
+pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
+    let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
+    let mut head = Vec::new();
+    segment_type(&BRANDS).write(&mut head);
+    // The output timeline starts at 0 or later; a source that lies about that is not worth an error here.
+    let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
+    fragment(&spec(number, decode_time, &emitted), &mut head)
+        .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
+    let mut parts = vec![Part::Inline(head.into())];
+    for sample in samples {
+        let end = sample.offset.saturating_add(u64::from(sample.size));
+        Part::push_source(&mut parts, object, sample.offset..end);
+    }
+    Ok(parts)
+}
+
+/// Bytes of the media segment these samples become; the same arithmetic as [`media`].
+#[must_use]
+pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
+    let emitted: Vec<EmitSample> = samples.map(|s| emit_sample(&s)).collect();
+    let fragment = fragment_size(&spec(1, 0, &emitted)).map_or(u64::MAX, |size| size.total());
+    segment_type(&BRANDS).size().saturating_add(fragment)
+}
+
+/// A DASH media segment, and a CMAF segment of one fragment.
+const BRANDS: [FourCc; 2] = [FourCc(*b"msdh"), FourCc(*b"cmfs")];
+
+fn spec(sequence: u32, decode_time: u64, samples: &[EmitSample]) -> FragmentSpec<'_> {
+    FragmentSpec { sequence, track_id: TRACK_ID, sample_description_index: None, decode_time, samples }
+}
+
+fn emit_sample(sample: &Sample) -> EmitSample {
+    EmitSample {
+        size: sample.size,
+        duration: sample.duration,
+        flags: if sample.sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
+        composition_offset: sample.composition_offset,
+    }
+}
+
+#[cfg(test)]
+#[path = "cmaf_tests.rs"]
+mod tests;

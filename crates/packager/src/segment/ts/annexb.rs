@@ -1,0 +1,179 @@
+//! AVC access units as a byte stream (ITU-T H.264 Annex B): each four-byte NAL unit length becomes a four-byte start code, so a
+//! sample keeps its size whatever is in it.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use latemux_isobmff::codec::Avc;
+
+/// What stands before each NAL unit (Annex B with `zero_byte`).
+pub(super) const START_CODE: [u8; 4] = [0, 0, 0, 1];
+/// An access unit delimiter that allows every slice type (H.264 §7.3.2.4), with its start code.
+pub(super) const DELIMITER: [u8; 6] = [0, 0, 0, 1, 0x09, 0xF0];
+/// Bytes of [`DELIMITER`]: also how many bytes of a sample tell whether it brings its own.
+pub(super) const DELIMITER_LEN: usize = DELIMITER.len();
+
+/// Whether a sample that starts so brings its own delimiter, of the one length the standard gives it.
+pub(super) fn is_delimiter(start: &[u8]) -> bool {
+    matches!(start, [0, 0, 0, 2, header, _] if header & 0x1F == 9)
+}
+
+/// The parameter sets of the configuration as a byte stream: sequence, their extensions, picture.
+pub(super) fn parameter_sets(avc: &Avc) -> Bytes {
+    let mut out = BytesMut::new();
+    for nal in avc.sps.iter().chain(&avc.sps_ext).chain(&avc.pps) {
+        out.put_slice(&START_CODE);
+        out.put_slice(nal);
+    }
+    out.freeze()
+}
+
+/// A piece of the byte stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    /// Bytes of a NAL unit.
+    Bytes(&'a [u8]),
+    /// [`START_CODE`].
+    StartCode,
+    /// As many `trailing_zero_8bits`.
+    Zeros(usize),
+}
+
+/// Turns one sample with four-byte lengths into a byte stream of the same size, given in pieces of any size.
+///
+/// What is wrong in a sample changes no size: a NAL unit that says it is longer than the sample ends with the sample; a length of
+/// zero, and the one to three bytes that may be left at the end, become zeros, which a byte stream may have between NAL units.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rewriter {
+    sample_left: u32,
+    nal_left: u32,
+    prefix: u32,
+    prefix_len: u8,
+}
+
+impl Rewriter {
+    /// For a sample of `size` bytes.
+    pub(super) fn new(size: u32) -> Self {
+        Self { sample_left: size, ..Self::default() }
+    }
+
+    /// All of the sample was taken.
+    pub(super) fn is_done(&self) -> bool {
+        self.sample_left == 0
+    }
+
+    /// Takes from the front of `input`; `None` when the sample or the input is used up.
+    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Piece<'a>> {
+        while self.sample_left > 0 && !input.is_empty() {
+            if self.nal_left > 0 {
+                let bytes = take(input, self.nal_left);
+                let len = u32::try_from(bytes.len()).unwrap_or(self.nal_left);
+                self.nal_left -= len;
+                self.sample_left -= len;
+                return Some(Piece::Bytes(bytes));
+            }
+            if self.prefix_len == 0 && self.sample_left < 4 {
+                let stray = take(input, self.sample_left).len();
+                self.sample_left -= u32::try_from(stray).unwrap_or(self.sample_left);
+                // The prefix stays empty, so what is left of the sample comes here again.
+                return Some(Piece::Zeros(stray));
+            }
+            let (&byte, rest) = input.split_first()?;
+            *input = rest;
+            self.sample_left -= 1;
+            self.prefix = (self.prefix << 8) | u32::from(byte);
+            self.prefix_len += 1;
+            if self.prefix_len == 4 {
+                self.nal_left = self.prefix.min(self.sample_left);
+                self.prefix = 0;
+                self.prefix_len = 0;
+                return Some(if self.nal_left == 0 { Piece::Zeros(4) } else { Piece::StartCode });
+            }
+        }
+        None
+    }
+}
+
+fn take<'a>(input: &mut &'a [u8], most: u32) -> &'a [u8] {
+    let n = input.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+    let (taken, rest) = input.split_at(n);
+    *input = rest;
+    taken
+}
+
+/// Appends a sample whose NAL lengths take `length_size` bytes (1, 2 or 3) with lengths of four. A NAL unit longer than the sample
+/// ends with it; empty ones and stray bytes at the end are left out.
+pub(super) fn widen(sample: &[u8], length_size: u8, out: &mut BytesMut) {
+    let mut rest = sample;
+    while let Some((prefix, body)) = rest.split_at_checked(usize::from(length_size.max(1))) {
+        let said = prefix.iter().fold(0_usize, |n, &byte| (n << 8) | usize::from(byte));
+        let (nal, after) = body.split_at(said.min(body.len()));
+        if let (false, Ok(len)) = (nal.is_empty(), u32::try_from(nal.len())) {
+            out.put_u32(len);
+            out.put_slice(nal);
+        }
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewrite(sample: &[u8], piece: usize) -> Vec<u8> {
+        let mut rewriter = Rewriter::new(u32::try_from(sample.len()).unwrap());
+        let mut out = Vec::new();
+        for mut input in sample.chunks(piece) {
+            while let Some(piece) = rewriter.next(&mut input) {
+                match piece {
+                    Piece::Bytes(bytes) => out.extend_from_slice(bytes),
+                    Piece::StartCode => out.extend_from_slice(&START_CODE),
+                    Piece::Zeros(n) => out.resize(out.len() + n, 0),
+                }
+            }
+        }
+        assert!(rewriter.is_done());
+        out
+    }
+
+    #[test]
+    fn lengths_become_start_codes() {
+        let sample = [0, 0, 0, 2, 0x67, 1, 0, 0, 0, 1, 0x65];
+        for piece in 1..=sample.len() {
+            assert_eq!(rewrite(&sample, piece), [0, 0, 0, 1, 0x67, 1, 0, 0, 0, 1, 0x65], "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn broken_lengths_keep_the_size() {
+        let cases: [(&[u8], &[u8]); 5] = [
+            (&[0, 0, 0, 9, 0x65, 7], &[0, 0, 0, 1, 0x65, 7]),
+            (&[0, 0, 0, 0, 0, 0, 0, 1, 0x65], &[0, 0, 0, 0, 0, 0, 0, 1, 0x65]),
+            (&[0, 0, 0, 1, 0x65, 9, 9, 9], &[0, 0, 0, 1, 0x65, 0, 0, 0]),
+            (&[0, 0, 0, 1, 0x65, 0xFF, 0xFF, 0xFF, 0xFF], &[0, 0, 0, 1, 0x65, 0, 0, 0, 0]),
+            (&[7], &[0]),
+        ];
+        for (sample, expected) in cases {
+            for piece in 1..=sample.len() {
+                assert_eq!(rewrite(sample, piece), expected, "{sample:?} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn widens_short_lengths() {
+        let mut out = BytesMut::new();
+        widen(&[0, 2, 0x67, 1, 0, 0, 0, 9, 0x65], 2, &mut out);
+        assert_eq!(out[..], [0, 0, 0, 2, 0x67, 1, 0, 0, 0, 1, 0x65]);
+        out.clear();
+        widen(&[2, 0x67, 1, 1, 0x65], 1, &mut out);
+        assert_eq!(out[..], [0, 0, 0, 2, 0x67, 1, 0, 0, 0, 1, 0x65]);
+    }
+
+    #[test]
+    fn knows_a_delimiter() {
+        assert!(is_delimiter(&[0, 0, 0, 2, 0x09, 0x10]));
+        assert!(is_delimiter(&[0, 0, 0, 2, 0x29, 0x10]));
+        assert!(!is_delimiter(&[0, 0, 0, 3, 0x09, 0x10]));
+        assert!(!is_delimiter(&[0, 0, 0, 2, 0x65, 0x10]));
+        assert!(!is_delimiter(&[0, 0, 0, 2, 0x09]));
+    }
+}

@@ -1,0 +1,265 @@
+//! How many packets a track's samples take, and when each is due: all of it from the index. Each track is laid out by itself,
+//! so its bytes are the same whether it is alone in a segment or muxed, and sizes add up.
+
+use super::{
+    adts,
+    annexb::DELIMITER_LEN,
+    packet::{PAYLOAD, PCR_FIELD},
+    pes,
+    stream::{Coding, Stream},
+};
+use latemux_index::Sample;
+use latemux_isobmff::{Time, Timescale, time::Round};
+use std::iter::Peekable;
+
+/// The longest time between two PCR (ISO/IEC 13818-1 §2.7.2), in 90 kHz: also the longest time of audio in one PES packet, as each
+/// brings one.
+pub(super) const PCR_INTERVAL: i64 = 9_000;
+/// How much later than its decode time audio is placed, in 90 kHz: a segment starts with video, and a PCR.
+pub(super) const AUDIO_LAG: i64 = 9_000;
+/// PCR-only packets one track may have in a segment: ten minutes' worth. Who shows one picture for longer goes without.
+const MAX_FILLS: u32 = 6_000;
+/// Audio frames in one PES packet: frames without duration would make it endless.
+const MAX_FRAMES: u32 = 64;
+/// Audio bytes in one PES packet, which must say its length in 16 bits; longer frames are left out.
+const MAX_AUDIO: u64 = 65_000;
+
+/// Payload of a unit's first packet: all of them leave room for a PCR.
+const FIRST: u64 = (PAYLOAD - PCR_FIELD) as u64;
+
+/// One PES packet, or one packet that has nothing but a PCR.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// Index of its first sample.
+    pub(super) first: u32,
+    /// Number of samples; 0 for a packet that has nothing but a PCR.
+    pub(super) count: u32,
+    /// When it is sent, on the clock the PCR shows, in 90 kHz of presentation time.
+    pub(super) place: i64,
+    /// 90 kHz of presentation time.
+    pub(super) pts: i64,
+    /// 90 kHz of presentation time; `None` where it equals the PTS.
+    pub(super) dts: Option<i64>,
+    /// Starts with a sync sample.
+    pub(super) sync: bool,
+    /// Bytes of the PES packet.
+    pub(super) payload: u64,
+    /// Transport stream packets it takes.
+    pub(super) packets: u64,
+}
+
+impl Unit {
+    /// The first packet should hold all of the header, with room for its stuffing.
+    fn header_room(&self) -> u64 {
+        (pes::header_len(self.dts.is_some()) + DELIMITER_LEN) as u64
+    }
+
+    /// How many more packets it could be spread over.
+    fn spare(&self) -> u64 {
+        self.payload.saturating_sub(self.header_room()).saturating_sub(self.packets - 1)
+    }
+}
+
+/// Packets that `payload` bytes take.
+fn packets_for(payload: u64) -> u64 {
+    1 + payload.saturating_sub(FIRST).div_ceil(PAYLOAD as u64)
+}
+
+/// How many more packets make `packets` a multiple of 16: then the continuity counter of every segment runs from 0 to 15 and the
+/// next one goes on where this one ended, though nothing is known of it. Where the samples are too few bytes to be spread so
+/// far (`spare`), the counter jumps.
+fn padding(packets: u64, spare: u64) -> u64 {
+    let missing = packets.wrapping_neg() % 16;
+    if missing <= spare { missing } else { 0 }
+}
+
+/// A track's units in order.
+pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Units::new(stream, samples.iter().copied()).collect();
+    let tally = units.iter().fold(Tally::default(), Tally::with);
+    let mut extra = padding(tally.counted, tally.spare);
+    for unit in units.iter_mut().rev().filter(|unit| unit.count > 0) {
+        let more = extra.min(unit.spare());
+        unit.packets += more;
+        extra -= more;
+    }
+    units
+}
+
+/// Packets that [`units`] takes in all.
+pub(super) fn packets(stream: &Stream, samples: impl Iterator<Item = Sample>) -> u64 {
+    let tally = Units::new(stream, samples).fold(Tally::default(), |tally, unit| tally.with(&unit));
+    tally.counted + tally.fills + padding(tally.counted, tally.spare)
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    /// Packets with payload: those the continuity counter counts.
+    counted: u64,
+    fills: u64,
+    spare: u64,
+}
+
+impl Tally {
+    fn with(mut self, unit: &Unit) -> Self {
+        if unit.count == 0 {
+            self.fills += 1;
+        } else {
+            self.counted += unit.packets;
+            self.spare = self.spare.saturating_add(unit.spare());
+        }
+        self
+    }
+}
+
+/// Groups samples into units.
+struct Units<'s, I: Iterator<Item = Sample>> {
+    stream: &'s Stream,
+    samples: Peekable<I>,
+    /// Index of the next sample.
+    index: u32,
+    /// Where the next PCR-only packet would be, and where the next unit is.
+    fill: (i64, i64),
+    fills_left: u32,
+}
+
+impl<'s, I: Iterator<Item = Sample>> Units<'s, I> {
+    fn new(stream: &'s Stream, samples: I) -> Self {
+        Self { stream, samples: samples.peekable(), index: 0, fill: (0, 0), fills_left: MAX_FILLS }
+    }
+
+    fn take(&mut self) -> Option<Sample> {
+        let sample = self.samples.next()?;
+        self.index = self.index.saturating_add(1);
+        Some(sample)
+    }
+
+    /// The unit that starts with `first`, and the decode time it ends at.
+    fn unit(&mut self, first: Sample) -> (Unit, i64) {
+        let index = self.index.saturating_sub(1);
+        let mut end = first.decode_time.saturating_add(i64::from(first.duration));
+        let mut count = 1;
+        let bytes = match &self.stream.coding {
+            Coding::Avc { parameter_sets, .. } => {
+                let parameters = if first.sync { parameter_sets.len() } else { 0 };
+                u64::from(first.size) + (DELIMITER_LEN + parameters) as u64
+            }
+            _ => {
+                let mut bytes = audio_bytes(self.stream, first);
+                while let Some(&next) = self.samples.peek() {
+                    let size = audio_bytes(self.stream, next);
+                    let fits = count < MAX_FRAMES && bytes + size <= MAX_AUDIO;
+                    if !fits || is_left_out(self.stream, next) || !follows(self.stream, first, count, next) {
+                        break;
+                    }
+                    let _ = self.take();
+                    bytes += size;
+                    count += 1;
+                    end = next.decode_time.saturating_add(i64::from(next.duration));
+                }
+                bytes
+            }
+        };
+        let (pts, dts) = stamps(self.stream, first);
+        let payload = pes::header_len(dts.is_some()) as u64 + bytes;
+        let unit = Unit {
+            first: index,
+            count,
+            place: place(self.stream, dts.unwrap_or(pts)),
+            pts,
+            dts,
+            sync: first.sync,
+            payload,
+            packets: packets_for(payload),
+        };
+        (unit, end)
+    }
+}
+
+impl<I: Iterator<Item = Sample>> Iterator for Units<'_, I> {
+    type Item = Unit;
+
+    fn next(&mut self) -> Option<Unit> {
+        if self.fill.0 < self.fill.1 && self.fills_left > 0 {
+            let place = self.fill.0;
+            self.fill.0 = place.saturating_add(PCR_INTERVAL);
+            self.fills_left -= 1;
+            let first = self.index;
+            let unit =
+                Unit { first, count: 0, place, pts: 0, dts: None, sync: false, payload: 0, packets: 1 };
+            return Some(unit);
+        }
+        let first = loop {
+            let sample = self.take()?;
+            if !is_left_out(self.stream, sample) {
+                break sample;
+            }
+        };
+        let (unit, end) = self.unit(first);
+        let until = match self.samples.peek() {
+            Some(&next) => {
+                let (pts, dts) = stamps(self.stream, next);
+                dts.unwrap_or(pts)
+            }
+            None => clock(self.stream, end),
+        };
+        self.fill = (unit.place.saturating_add(PCR_INTERVAL), place(self.stream, until));
+        Some(unit)
+    }
+}
+
+/// Bytes an audio sample takes in its PES packet.
+fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
+    let header = if matches!(stream.coding, Coding::Aac(_)) { adts::HEADER } else { 0 };
+    u64::from(sample.size) + header as u64
+}
+
+/// Frames that the framing has no words for: no sound stream has such, and without them the rest still plays.
+fn is_left_out(stream: &Stream, sample: Sample) -> bool {
+    match stream.coding {
+        Coding::Avc { .. } => false,
+        Coding::Aac(_) => sample.size > adts::MAX_FRAME,
+        _ => u64::from(sample.size) > MAX_AUDIO,
+    }
+}
+
+/// Whether `next` may be in one PES packet with the `count` frames from `first` on: not for longer than the PCR interval,
+/// and only while receivers, who count frames from the one PTS, arrive within 1 ms of its time.
+fn follows(stream: &Stream, first: Sample, count: u32, next: Sample) -> bool {
+    let scale = i128::from(stream.timescale.get());
+    let passed = i128::from(next.decode_time) - i128::from(first.decode_time);
+    let length = passed + i128::from(next.duration);
+    if length * i128::from(Timescale::MPEG.get()) > i128::from(PCR_INTERVAL) * scale {
+        return false;
+    }
+    let (frame, rate) = if stream.frame_length > 0 && stream.sample_rate > 0 {
+        (i128::from(stream.frame_length), i128::from(stream.sample_rate))
+    } else {
+        (i128::from(first.duration), scale)
+    };
+    let counted = i128::from(count) * frame * scale;
+    (passed * rate - counted).abs() * 1000 <= rate * scale
+}
+
+/// PTS and DTS in 90 kHz of presentation time, rounded down from the exact time, so nothing drifts. `None`: no DTS is
+/// stated, because it equals the PTS.
+fn stamps(stream: &Stream, sample: Sample) -> (i64, Option<i64>) {
+    let pts = clock(stream, sample.decode_time.saturating_add(i64::from(sample.composition_offset)));
+    // Negative offsets (`ctts` version 1) would present before decoding, which a PES packet may not.
+    let dts = (sample.composition_offset > 0).then(|| clock(stream, sample.decode_time));
+    (pts, dts)
+}
+
+/// A time on the track's output media timeline, in 90 kHz of presentation time.
+pub(super) fn clock(stream: &Stream, media: i64) -> i64 {
+    let time = media.saturating_sub(stream.media_time);
+    let scale = i64::from(stream.timescale.get());
+    match time.checked_mul(i64::from(Timescale::MPEG.get())) {
+        Some(product) => product.div_euclid(scale),
+        None => Time::new(time, stream.timescale).in_scale(Timescale::MPEG, Round::Down),
+    }
+}
+
+fn place(stream: &Stream, dts: i64) -> i64 {
+    if stream.is_video() { dts } else { dts.saturating_add(AUDIO_LAG) }
+}

@@ -1,0 +1,279 @@
+//! The muxer: takes samples in the order of the plan, writes packets. One pass, no buffer but the first bytes of a sample.
+
+use super::{
+    annexb::{self, DELIMITER, DELIMITER_LEN, Piece, Rewriter, START_CODE},
+    layout::Unit,
+    packet::{Head, PACKET, PAYLOAD, PCR_FIELD},
+    pes,
+    stream::{Coding, Stream},
+};
+use crate::plan::Transform;
+use bytes::{BufMut, BytesMut};
+
+/// One PID.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) stream: Stream,
+    pub(super) pid: u16,
+    /// `continuity_counter` of the next packet with payload.
+    pub(super) counter: u8,
+}
+
+/// A unit in its place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    pub(super) lane: usize,
+    pub(super) unit: Unit,
+    /// Where this is a packet with a PCR: 33 bits of 90 kHz.
+    pub(super) pcr: Option<u64>,
+}
+
+/// 33 bits: where clocks begin again.
+const WRAP: i64 = 1 << 33;
+/// What is added to presentation times, in 90 kHz: ten seconds, so that decode times and clocks before time 0 need no wrap.
+pub(super) const TIME_OFFSET: i64 = 900_000;
+
+/// A presentation time (90 kHz) as it stands in a stream.
+pub(super) fn stamp(time: i64) -> u64 {
+    time.wrapping_add(TIME_OFFSET).rem_euclid(WRAP).unsigned_abs()
+}
+
+/// The state between two pieces of input.
+#[derive(Debug)]
+enum Step {
+    /// Between samples.
+    Next,
+    /// Gathering the first bytes of a video sample: they tell whether it brings a delimiter.
+    Head { bytes: [u8; DELIMITER_LEN], have: usize, need: usize, size: u32 },
+    /// Within a video sample.
+    Video(Rewriter),
+    /// Within an audio frame, with so many bytes to come.
+    Audio(u32),
+}
+
+/// The PES packet being written.
+#[derive(Debug)]
+struct Open {
+    due: Due,
+    samples_left: u32,
+    /// Packets not yet begun, and the payload for them.
+    packets_left: u64,
+    payload_left: u64,
+    /// Bytes the packet that is begun still takes.
+    room: usize,
+}
+
+/// Writes a segment.
+#[derive(Debug)]
+pub(super) struct Muxer {
+    psi: BytesMut,
+    lanes: Vec<Lane>,
+    units: std::vec::IntoIter<Due>,
+    /// Sizes of all samples in the order they come.
+    sizes: std::vec::IntoIter<u32>,
+    input_left: u64,
+    open: Option<Open>,
+    step: Step,
+}
+
+impl Muxer {
+    /// `psi` goes first; `sizes` are those of the units' samples, in their order.
+    pub(super) fn new(psi: BytesMut, lanes: Vec<Lane>, units: Vec<Due>, sizes: Vec<u32>) -> Self {
+        let input_left = sizes.iter().map(|&size| u64::from(size)).sum();
+        let (units, sizes) = (units.into_iter(), sizes.into_iter());
+        Self { psi, lanes, units, sizes, input_left, open: None, step: Step::Next }
+    }
+
+    /// Goes to the next sample; false at the end of the segment.
+    fn next_sample(&mut self, out: &mut BytesMut) -> bool {
+        while self.open.as_ref().is_none_or(|open| open.samples_left == 0) {
+            let Some(due) = self.units.next() else { return false };
+            if due.unit.count == 0 {
+                self.write_clock(due, out);
+                continue;
+            }
+            self.open = Some(Open {
+                due,
+                samples_left: due.unit.count,
+                packets_left: due.unit.packets,
+                payload_left: due.unit.payload,
+                room: 0,
+            });
+            if !self.lanes[due.lane].stream.is_video() {
+                self.put_pes_header(0, out);
+            }
+        }
+        let (Some(open), Some(size)) = (self.open.as_mut(), self.sizes.next()) else { return false };
+        open.samples_left -= 1;
+        let lane = open.due.lane;
+        self.step = match &self.lanes[lane].stream.coding {
+            Coding::Avc { .. } => {
+                let need = DELIMITER_LEN.min(usize::try_from(size).unwrap_or(DELIMITER_LEN));
+                Step::Head { bytes: [0; DELIMITER_LEN], have: 0, need, size }
+            }
+            Coding::Aac(adts) => {
+                let header = adts.header(size);
+                self.put(&header, out);
+                Step::Audio(size)
+            }
+            Coding::Mp3 | Coding::Ac3 | Coding::Eac3 => Step::Audio(size),
+        };
+        true
+    }
+
+    /// All that stands before a video sample's bytes, and those of them that are in `start`.
+    fn start_video(&mut self, start: &[u8], size: u32, out: &mut BytesMut) {
+        let Some(due) = self.open.as_ref().map(|open| open.due) else { return };
+        let parameters = match &self.lanes[due.lane].stream.coding {
+            Coding::Avc { parameter_sets, .. } if due.unit.sync => parameter_sets.clone(),
+            _ => bytes::Bytes::new(),
+        };
+        let own = annexb::is_delimiter(start);
+        // Room was left for a delimiter. Where the sample has its own, the header is as much longer.
+        self.put_pes_header(if own { DELIMITER_LEN } else { 0 }, out);
+        if own {
+            self.put(&START_CODE, out);
+            self.put(start.get(START_CODE.len()..).unwrap_or_default(), out);
+        } else {
+            self.put(&DELIMITER, out);
+        }
+        self.put(&parameters, out);
+        let taken = if own { start.len() } else { 0 };
+        self.step = Step::Video(Rewriter::new(size - u32::try_from(taken).unwrap_or(size)));
+        self.put_video(&mut start.get(taken..).unwrap_or_default(), out);
+    }
+
+    /// As much of the sample as `input` has.
+    fn put_video(&mut self, input: &mut &[u8], out: &mut BytesMut) {
+        let Step::Video(mut rewriter) = self.step else { return };
+        while let Some(piece) = rewriter.next(input) {
+            match piece {
+                Piece::Bytes(bytes) => self.put(bytes, out),
+                Piece::StartCode => self.put(&START_CODE, out),
+                Piece::Zeros(n) => self.put([0; 4].get(..n).unwrap_or_default(), out),
+            }
+        }
+        self.step = if rewriter.is_done() { Step::Next } else { Step::Video(rewriter) };
+    }
+
+    fn put_pes_header(&mut self, stuffing: usize, out: &mut BytesMut) {
+        let Some(due) = self.open.as_ref().map(|open| open.due) else { return };
+        let mut header = BytesMut::with_capacity(32);
+        pes::Header {
+            stream_id: self.lanes[due.lane].stream.stream_id(),
+            pts: stamp(due.unit.pts),
+            dts: due.unit.dts.map(stamp),
+            size: due.unit.payload,
+            stuffing: u8::try_from(stuffing).unwrap_or(0),
+        }
+        .write(&mut header);
+        self.put(&header, out);
+    }
+
+    /// Payload of the open PES packet, over as many packets as it takes.
+    fn put(&mut self, mut bytes: &[u8], out: &mut BytesMut) {
+        let Some(open) = self.open.as_mut() else { return };
+        while !bytes.is_empty() {
+            if open.room == 0 {
+                let Some(lane) = self.lanes.get_mut(open.due.lane) else { return };
+                if !begin_packet(open, lane, out) {
+                    return;
+                }
+            }
+            let (now, later) = bytes.split_at(open.room.min(bytes.len()));
+            out.extend_from_slice(now);
+            open.room -= now.len();
+            bytes = later;
+        }
+    }
+
+    /// A packet without payload: it has the counter of the packet before it (§2.4.3.3).
+    fn write_clock(&self, due: Due, out: &mut BytesMut) {
+        let lane = &self.lanes[due.lane];
+        let counter = lane.counter.wrapping_sub(1);
+        Head { pid: lane.pid, unit_start: false, counter, random_access: false, pcr: due.pcr, payload: 0 }
+            .write(out);
+    }
+}
+
+/// The header of the next packet of a unit: it takes as much as it can while a byte is left for each one after it.
+fn begin_packet(open: &mut Open, lane: &mut Lane, out: &mut BytesMut) -> bool {
+    let Some(after) = open.packets_left.checked_sub(1) else { return false };
+    let first = open.packets_left == open.due.unit.packets;
+    let most = if first { PAYLOAD - PCR_FIELD } else { PAYLOAD };
+    let take = open.payload_left.saturating_sub(after);
+    let payload = usize::try_from(take).unwrap_or(most).min(most);
+    let head = Head {
+        pid: lane.pid,
+        unit_start: first,
+        counter: lane.counter,
+        random_access: first && open.due.unit.sync,
+        pcr: open.due.pcr.filter(|_| first),
+        payload,
+    };
+    head.write(out);
+    lane.counter = lane.counter.wrapping_add(1);
+    open.packets_left = after;
+    open.payload_left -= payload as u64;
+    open.room = payload;
+    payload > 0
+}
+
+impl Transform for Muxer {
+    fn write(&mut self, mut input: &[u8], out: &mut BytesMut) {
+        out.reserve(self.psi.len() + input.len() + input.len() / 16 + 2 * PACKET);
+        out.put_slice(&self.psi);
+        self.psi.clear();
+        self.input_left = self.input_left.saturating_sub(input.len() as u64);
+        loop {
+            match &mut self.step {
+                Step::Next => {
+                    if !self.next_sample(out) {
+                        return;
+                    }
+                }
+                Step::Head { bytes, have, need, size } => {
+                    let (now, later) = input.split_at(input.len().min(*need - *have));
+                    if let Some(to) = bytes.get_mut(*have..*have + now.len()) {
+                        to.copy_from_slice(now);
+                    }
+                    *have += now.len();
+                    input = later;
+                    if have < need {
+                        return;
+                    }
+                    let (bytes, have, size) = (*bytes, *have, *size);
+                    self.start_video(bytes.get(..have).unwrap_or_default(), size, out);
+                }
+                Step::Video(_) => {
+                    self.put_video(&mut input, out);
+                    if matches!(self.step, Step::Video(_)) {
+                        return;
+                    }
+                }
+                Step::Audio(left) => {
+                    let most = usize::try_from(*left).unwrap_or(usize::MAX);
+                    let (now, later) = input.split_at(input.len().min(most));
+                    *left -= u32::try_from(now.len()).unwrap_or(*left);
+                    let done = *left == 0;
+                    self.put(now, out);
+                    input = later;
+                    if !done {
+                        return;
+                    }
+                    self.step = Step::Next;
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut BytesMut) {
+        self.write(&[], out);
+        // A source that ended early: the length was promised, so zeros take its place.
+        while self.input_left > 0 {
+            let zeros = [0; 4096];
+            let n = usize::try_from(self.input_left).unwrap_or(zeros.len()).min(zeros.len());
+            self.write(zeros.get(..n).unwrap_or_default(), out);
+        }
+    }
+}

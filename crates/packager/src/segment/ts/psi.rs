@@ -1,0 +1,133 @@
+//! Program specific information (ISO/IEC 13818-1 §2.4.4): one PAT and one PMT packet at the start of each segment.
+
+use super::{
+    packet::{Head, PACKET, PAYLOAD},
+    stream::{Coding, Stream},
+};
+use bytes::{BufMut, BytesMut};
+
+const PAT_PID: u16 = 0;
+/// The one program's number.
+const PROGRAM: u16 = 1;
+/// Where its map is.
+pub(super) const PMT_PID: u16 = 0x1000;
+
+/// What the map says of the program.
+#[derive(Debug)]
+pub(super) struct Program<'a> {
+    pub(super) streams: &'a [(u16, &'a Stream)],
+    pub(super) pcr_pid: u16,
+    /// `continuity_counter` of both packets: the segment's number, as each segment has one of either.
+    pub(super) counter: u8,
+}
+
+impl Program<'_> {
+    /// PAT and PMT, a packet each.
+    pub(super) fn packets(&self) -> BytesMut {
+        let mut out = BytesMut::with_capacity(2 * PACKET);
+        let mut pat = BytesMut::new();
+        pat.put_u16(PROGRAM);
+        pat.put_u16(0xE000 | PMT_PID);
+        self.put_section(PAT_PID, &section(0, 1, 0, &pat), &mut out);
+
+        let mut pmt = BytesMut::new();
+        pmt.put_u16(0xE000 | self.pcr_pid);
+        pmt.put_u16(0xF000); // no descriptors of the program
+        for &(pid, stream) in self.streams {
+            let descriptors = descriptors(stream);
+            pmt.put_u8(stream_type(stream));
+            pmt.put_u16(0xE000 | pid);
+            pmt.put_u16(0xF000 | u16::try_from(descriptors.len()).unwrap_or(0));
+            pmt.put_slice(&descriptors);
+        }
+        // A map whose PCR is elsewhere than usual has another version: receivers skip a version they know.
+        let usual = self.streams.first().is_none_or(|&(pid, _)| pid == self.pcr_pid);
+        self.put_section(PMT_PID, &section(2, PROGRAM, u8::from(!usual), &pmt), &mut out);
+        out
+    }
+
+    fn put_section(&self, pid: u16, section: &[u8], out: &mut BytesMut) {
+        let end = out.len() + PACKET;
+        let head = Head {
+            pid,
+            unit_start: true,
+            counter: self.counter,
+            random_access: false,
+            pcr: None,
+            payload: PAYLOAD,
+        };
+        head.write(out);
+        out.put_u8(0); // pointer_field: the section begins at once
+        out.put_slice(section);
+        out.resize(end, 0xFF); // bytes behind a section are stuffing (§2.4.4.1)
+    }
+}
+
+/// A section of one (§2.4.4.3, §2.4.4.8) with its CRC.
+fn section(table_id: u8, extension: u16, version: u8, body: &[u8]) -> BytesMut {
+    let mut out = BytesMut::new();
+    out.put_u8(table_id);
+    out.put_u16(0xB000 | u16::try_from(body.len() + 9).unwrap_or(0));
+    out.put_u16(extension);
+    out.put_u8(0xC1 | (version << 1)); // current
+    out.put_slice(&[0, 0]); // the first of one
+    out.put_slice(body);
+    let crc = crc32(&out);
+    out.put_u32(crc);
+    out
+}
+
+/// `stream_type` (§2.4.4.9, and ATSC A/53 Part 3 for the Dolby ones).
+fn stream_type(stream: &Stream) -> u8 {
+    match stream.coding {
+        Coding::Avc { .. } => 0x1B,
+        Coding::Aac(_) => 0x0F,
+        Coding::Mp3 if stream.sample_rate >= 32_000 => 0x03,
+        Coding::Mp3 => 0x04,
+        Coding::Ac3 => 0x81,
+        Coding::Eac3 => 0x87,
+    }
+}
+
+fn descriptors(stream: &Stream) -> BytesMut {
+    let mut out = BytesMut::new();
+    let registration: &[u8] = match stream.coding {
+        Coding::Ac3 => b"AC-3",
+        Coding::Eac3 => b"EAC3",
+        _ => b"",
+    };
+    if !registration.is_empty() {
+        out.put_slice(&[0x05, 4]);
+        out.put_slice(registration);
+    }
+    if let Some(language) = stream.language {
+        out.put_slice(&[0x0A, 4]); // ISO_639_language_descriptor, audio_type 0: undefined
+        out.put_slice(&language);
+        out.put_u8(0);
+    }
+    out
+}
+
+/// The CRC of Annex A: polynomial 0x04C11DB7, all ones first, nothing reflected.
+fn crc32(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ (u32::from(byte) << 24), |crc, _| {
+            if crc & 0x8000_0000 == 0 { crc << 1 } else { (crc << 1) ^ 0x04C1_1DB7 }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crc_of_the_usual_check_string() {
+        assert_eq!(crc32(b"123456789"), 0x0376_E6E7);
+    }
+
+    #[test]
+    fn crc_over_a_section_and_its_crc_is_zero() {
+        assert_eq!(crc32(&section(0, 1, 0, &[0, 1, 0xF0, 0])), 0);
+    }
+}

@@ -1,0 +1,121 @@
+//! What the muxer needs to know of a track.
+
+use super::{adts::Adts, annexb};
+use crate::PackError;
+use bytes::Bytes;
+use latemux_index::Track;
+use latemux_isobmff::{
+    Timescale,
+    codec::{Config, Media},
+};
+
+/// How a track's samples become an elementary stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// A delimiter before each sample, `parameter_sets` before sync samples, start codes for lengths.
+    Avc { parameter_sets: Bytes, length_size: u8 },
+    /// A header before each frame.
+    Aac(Adts),
+    /// As it is.
+    Mp3,
+    /// As it is.
+    Ac3,
+    /// As it is.
+    Eac3,
+}
+
+/// A track, as far as a transport stream needs it.
+#[derive(Debug, Clone)]
+pub(super) struct Stream {
+    pub(super) coding: Coding,
+    /// Of all sample times.
+    pub(super) timescale: Timescale,
+    /// Output media time of presentation time 0, in track ticks.
+    pub(super) media_time: i64,
+    /// Audio samples per second, 0 for video.
+    pub(super) sample_rate: u32,
+    /// Audio samples in a frame where the coding fixes them, else 0.
+    pub(super) frame_length: u32,
+    /// ISO 639-2 code, where known.
+    pub(super) language: Option<[u8; 3]>,
+}
+
+impl Stream {
+    /// # Errors
+    /// [`PackError::CannotCarry`].
+    pub(super) fn of(track: &Track) -> Result<Self, PackError> {
+        let format = track.codec.format;
+        let cannot = || PackError::CannotCarry { protocol: "HLS TS", format };
+        let mut sample_rate = match &track.codec.media {
+            Media::Audio(audio) => audio.sample_rate,
+            _ => 0,
+        };
+        let (coding, frame_length) = match &track.codec.config {
+            Config::Avc(avc) => {
+                let coding = Coding::Avc {
+                    parameter_sets: annexb::parameter_sets(avc),
+                    length_size: avc.nal_length_size,
+                };
+                (coding, 0)
+            }
+            Config::Aac(aac) => {
+                sample_rate = aac.core_sample_rate;
+                (Coding::Aac(Adts::of(aac).ok_or_else(cannot)?), u32::from(aac.frame_length))
+            }
+            // ISO/IEC 11172-3 has 1152 samples in a frame, the low rates of 13818-3 576.
+            Config::Mp3 => (Coding::Mp3, if sample_rate >= 32_000 { 1152 } else { 576 }),
+            Config::Ac3 => (Coding::Ac3, 1536),
+            Config::Eac3 => (Coding::Eac3, 0),
+            _ => return Err(cannot()),
+        };
+        let video = matches!(coding, Coding::Avc { .. });
+        Ok(Self {
+            coding,
+            timescale: track.timescale,
+            media_time: track.presentation.media_time,
+            sample_rate,
+            frame_length,
+            language: if video { None } else { three_letters(track.language.as_str()) },
+        })
+    }
+
+    pub(super) fn is_video(&self) -> bool {
+        matches!(self.coding, Coding::Avc { .. })
+    }
+
+    /// The sample's bytes tell how long it will be: NAL lengths of other than four bytes.
+    pub(super) fn needs_media(&self) -> bool {
+        matches!(self.coding, Coding::Avc { length_size, .. } if length_size != 4)
+    }
+
+    /// `stream_id` of its PES packets (ISO/IEC 13818-1 Table 2-22; Dolby audio is private data).
+    pub(super) fn stream_id(&self) -> u8 {
+        match self.coding {
+            Coding::Avc { .. } => 0xE0,
+            Coding::Aac(_) | Coding::Mp3 => 0xC0,
+            Coding::Ac3 | Coding::Eac3 => 0xBD,
+        }
+    }
+}
+
+/// The code of the descriptor, which has room for three letters: tags of other lengths are left out.
+fn three_letters(tag: &str) -> Option<[u8; 3]> {
+    let primary = tag.split('-').next()?;
+    let code: [u8; 3] = primary.as_bytes().try_into().ok()?;
+    (code.iter().all(u8::is_ascii_alphabetic) && &code != b"und")
+        .then(|| code.map(|c| c.to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::three_letters;
+
+    #[test]
+    fn languages() {
+        assert_eq!(three_letters("eng"), Some(*b"eng"));
+        assert_eq!(three_letters("Por-BR"), Some(*b"por"));
+        assert_eq!(three_letters("und"), None);
+        assert_eq!(three_letters("en"), None);
+        assert_eq!(three_letters(""), None);
+    }
+}

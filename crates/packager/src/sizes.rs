@@ -1,0 +1,236 @@
+//! Exact sizes of a track's segments, and the bit rates manifests state. O(samples): the origin remembers the manifests made
+//! from them.
+
+use crate::{
+    carry::Protocol,
+    segment::{Mux, cmaf, ts},
+};
+use latemux_index::{
+    Title, Track,
+    media::{Samples, TrackKind},
+    title::Segment,
+};
+use latemux_isobmff::{Time, codec::Config, time::Round};
+
+/// Bytes of every segment of a track (index into [`Title::tracks`]) in a protocol, as served alone: in TS with its PAT and PMT. Empty where
+/// there is no such track. For tracks known by fragment only, an upper estimate: the fragments' source bytes (of all tracks in
+/// them) plus what the container adds.
+#[must_use]
+pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
+    muxed_sizes(title, &[track], protocol)
+}
+
+/// Bytes of every segment of several tracks packed together ([`Mux`]), as served. For CMAF, where every track has segments of its own,
+/// what a player fetches of all of them for one segment of the lead.
+#[must_use]
+pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u64> {
+    let Some(mux) = Mux::new(title, tracks) else { return Vec::new() };
+    let psi = if protocol == Protocol::HlsTs { ts::PSI_BYTES } else { 0 };
+    (0..mux.segment_count())
+        .map(|number| {
+            mux.parts(number)
+                .filter_map(|(i, part)| Some(part_size(title, i, &part?, protocol)))
+                .fold(psi, u64::saturating_add)
+        })
+        .collect()
+}
+
+/// Bytes of the I-frame every segment of a track starts with, as served alone. For tracks known by fragment only, the size of the
+/// whole segment: where the I-frame ends is not known.
+#[must_use]
+pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
+    let Some(title_track) = title.tracks.get(track) else { return Vec::new() };
+    let psi = if protocol == Protocol::HlsTs { ts::PSI_BYTES } else { 0 };
+    (0..title_track.segment_count())
+        .filter_map(|number| title_track.segment(number))
+        .map(|mut segment| {
+            if matches!(title.track(title_track).samples, Samples::Table(_)) {
+                segment.cut.end = segment.cut.start.saturating_add(1);
+            }
+            part_size(title, track, &segment, protocol).saturating_add(psi)
+        })
+        .collect()
+}
+
+/// Bytes that the samples of `segment.cut` take, without PAT and PMT.
+fn part_size(title: &Title, track: usize, segment: &Segment, protocol: Protocol) -> u64 {
+    let title_track = &title.tracks[track];
+    let track = title.track(title_track);
+    match (&track.samples, protocol) {
+        (Samples::Table(table), Protocol::Dash | Protocol::HlsCmaf) => {
+            cmaf::segment_bytes(table.range(segment.cut.clone()))
+        }
+        (Samples::Table(table), Protocol::HlsTs) => ts::ts_bytes(track, table.range(segment.cut.clone())),
+        (Samples::Fragments(fragments), _) => {
+            let media = segment.cut.clone().filter_map(|i| fragments.get(i)).map(|f| f.size).sum();
+            let duration = Time::new(segment.end.saturating_sub(segment.start), track.timescale)
+                .in_scale(latemux_isobmff::Timescale::MILLIS, Round::Up);
+            fragment_estimate(track, media, u64::try_from(duration).unwrap_or(0), protocol)
+        }
+    }
+}
+
+/// What fragments of `media` bytes and `millis` milliseconds may become. Their `moof`s, which are in `media`, pay for ours; TS adds to every
+/// sample.
+fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol) -> u64 {
+    /// Samples per second, more than which video rarely has.
+    const FRAMES_PER_SECOND: u64 = 60;
+    if protocol != Protocol::HlsTs {
+        return media.saturating_add(cmaf::MIN_SEGMENT_HEADER);
+    }
+    let rate = match (&track.codec.config, track.kind) {
+        (Config::Aac(aac), _) => u64::from(aac.core_sample_rate / u32::from(aac.frame_length.max(1))) + 1,
+        (_, TrackKind::Video) => FRAMES_PER_SECOND,
+        // AC-3 and MP3 frames last 24 ms and more.
+        _ => 42,
+    };
+    // A PES header, access unit delimiter and PCR, and on average half a packet of stuffing.
+    let samples = rate.saturating_mul(millis).div_ceil(1000).saturating_add(1);
+    media.saturating_add(samples.saturating_mul(40 + 92)).div_ceil(184).saturating_add(1).saturating_mul(188)
+}
+
+/// Bit rates in bits per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bitrate {
+    /// Highest rate of any run of segments that lasts between half and one and a half times the longest segment's duration in whole
+    /// seconds, rounded up: `BANDWIDTH` (RFC 8216 §4.3.4.2 and §1, "peak segment bit rate" of RFC 8216bis §4.4.6.2) and `@bandwidth`. A last
+    /// segment of a few frames does not make it.
+    pub peak: u64,
+    /// All bytes over the whole duration, rounded up: `AVERAGE-BANDWIDTH`.
+    pub average: u64,
+}
+
+/// One segment for the arithmetic of bit rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentSize {
+    /// Bytes.
+    pub bytes: u64,
+    /// Ticks, at least 1 is reckoned with.
+    pub duration: u64,
+}
+
+impl Bitrate {
+    /// Bit rates of segments that follow one another; durations are in ticks of `timescale` per second. Zeros for no segments.
+    #[must_use]
+    pub fn of(segments: &[SegmentSize], timescale: u32) -> Self {
+        let timescale = u128::from(timescale);
+        let rate = |bytes: u128, ticks: u128| {
+            let bits_per_second = (bytes * 8 * timescale).div_ceil(ticks.max(1));
+            u64::try_from(bits_per_second).unwrap_or(u64::MAX)
+        };
+        let longest = segments.iter().map(|s| u128::from(s.duration)).max().unwrap_or(0);
+        // EXT-X-TARGETDURATION: rounded to whole seconds (RFC 8216bis §4.4.3.1), doubled here to stay in whole ticks.
+        let target = ((2 * longest + timescale) / (2 * timescale)).max(1) * timescale;
+        let (bytes, ticks) = total(segments);
+        let mut peak = 0;
+        let mut any = false;
+        for start in 0..segments.len() {
+            let (mut run_bytes, mut run_ticks) = (0, 0);
+            for segment in segments.iter().skip(start) {
+                run_bytes += u128::from(segment.bytes);
+                run_ticks += u128::from(segment.duration.max(1));
+                if 2 * run_ticks > 3 * target {
+                    break;
+                }
+                if 2 * run_ticks >= target {
+                    peak = peak.max(rate(run_bytes, run_ticks));
+                    any = true;
+                }
+            }
+        }
+        let average = rate(bytes, ticks);
+        // A title shorter than half a target has no such run.
+        Self { peak: if any { peak.max(average) } else { average }, average }
+    }
+
+    /// Bit rates of tracks packed together, or fetched together ([`muxed_sizes`]).
+    #[must_use]
+    pub fn of_tracks(title: &Title, tracks: &[usize], protocol: Protocol) -> Self {
+        let (segments, timescale) = sized_segments(title, tracks, protocol);
+        Self::of(&segments, timescale)
+    }
+}
+
+/// The segments of tracks packed together with their sizes, and the ticks per second of their durations.
+#[must_use]
+pub fn sized_segments(title: &Title, tracks: &[usize], protocol: Protocol) -> (Vec<SegmentSize>, u32) {
+    let Some(mux) = Mux::new(title, tracks) else { return (Vec::new(), 1) };
+    let duration = |number| {
+        let (start, end) = mux.times(number)?;
+        u64::try_from(end.ticks.saturating_sub(start.ticks)).ok()
+    };
+    let segments = (0..)
+        .zip(muxed_sizes(title, tracks, protocol))
+        .map(|(number, bytes)| SegmentSize { bytes, duration: duration(number).unwrap_or(0).max(1) })
+        .collect();
+    (segments, title.track(mux.lead()).timescale.get())
+}
+
+/// The least time in milliseconds, rounded up, that a client must buffer at `bandwidth` bits per second so that, whichever segment it
+/// starts with, every segment has arrived whole when its playing begins: `@minBufferTime` (ISO/IEC 23009-1 §5.3.1.2, §5.3.5.4).
+#[must_use]
+pub fn min_buffer_millis(segments: &[SegmentSize], timescale: u32, bandwidth: u64) -> u64 {
+    // In units of bits × ticks per second. A client that starts with segment j at time s_j has at time s_k received
+    // bandwidth × (buffer + s_k − s_j) bits and needs those of segments j to k.
+    let (scale, rate) = (i128::from(timescale), i128::from(bandwidth.max(1)));
+    let (mut bits, mut start, mut least, mut buffer) = (0_i128, 0_i128, i128::MAX, 0_i128);
+    for segment in segments {
+        // Saturates only for rates and durations no file has; the answer is then no worse than too long.
+        let ahead = |bits: i128| (bits * scale).saturating_sub(start.saturating_mul(rate));
+        least = least.min(ahead(bits));
+        let next = bits + i128::from(segment.bytes) * 8;
+        buffer = buffer.max(ahead(next).saturating_sub(least));
+        bits = next;
+        start += i128::from(segment.duration.max(1));
+    }
+    let unit = rate * scale;
+    u64::try_from(buffer.saturating_mul(1000).saturating_add(unit - 1) / unit).unwrap_or(u64::MAX)
+}
+
+fn total(segments: &[SegmentSize]) -> (u128, u128) {
+    segments.iter().fold((0, 0), |(bytes, ticks), s| {
+        (bytes + u128::from(s.bytes), ticks + u128::from(s.duration.max(1)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments(of: &[(u64, u64)]) -> Vec<SegmentSize> {
+        of.iter().map(|&(bytes, duration)| SegmentSize { bytes, duration }).collect()
+    }
+
+    #[test]
+    fn rates_are_rounded_up() {
+        let s = segments(&[(1000, 4000), (2000, 4000), (1501, 4000)]);
+        assert_eq!(Bitrate::of(&s, 1000), Bitrate { peak: 4000, average: 3001 });
+        assert_eq!(Bitrate::of(&[], 1000), Bitrate { peak: 0, average: 0 });
+    }
+
+    #[test]
+    fn a_short_last_segment_makes_no_peak() {
+        let s = segments(&[(1000, 4000), (1000, 4000), (500, 40)]);
+        // 8 kbit over 4 s, or with the tail 12 kbit over 4.04 s; alone it would be 100 kbit/s.
+        assert_eq!(Bitrate::of(&s, 1000).peak, (1500_u64 * 8 * 1000).div_ceil(4040));
+        // Where nothing is long enough, the whole.
+        assert_eq!(Bitrate::of(&segments(&[(500, 40)]), 1000).peak, 100_000);
+    }
+
+    #[test]
+    fn buffer_is_enough_and_not_more() {
+        let s = segments(&[(1000, 4000), (2000, 4000), (1500, 4000), (900, 100)]);
+        let rate = Bitrate::of(&s, 1000).peak;
+        let enough = |millis: u64| {
+            (0..s.len()).all(|j| {
+                (j..s.len()).all(|k| {
+                    let bits: u64 = s[j..=k].iter().map(|s| s.bytes * 8).sum();
+                    let since: u64 = s[j..k].iter().map(|s| s.duration).sum();
+                    u128::from(bits) * 1000 <= u128::from(rate) * u128::from(millis + since)
+                })
+            })
+        };
+        let buffer = min_buffer_millis(&s, 1000, rate);
+        assert!(enough(buffer) && !enough(buffer - 1), "{buffer}");
+    }
+}

@@ -1,0 +1,214 @@
+//! CMAF segments of files ffmpeg made, demuxed by ffprobe again: every packet is the source's, and every length is what was promised.
+
+use crate::{
+    media::{assert_same_packets, avc_aac, fragmented, hevc, probe_ours, shared, with_mfra, with_sidx},
+    origin::Origin,
+};
+use latemux_index::media::{Samples, TrackKind};
+use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
+use latemux_testmedia::probe::probe;
+use std::{path::Path, time::Duration};
+
+const TARGET: Duration = Duration::from_secs(2);
+
+/// Every track of a file, packed whole, holds the packets the file holds.
+fn packs_what_is_there(what: &str, file: &Path) {
+    let source = probe(file, &[]).streams;
+    let mut origin = Origin::open(&[file], TARGET);
+    let mut packed = 0;
+    for kind in [TrackKind::Video, TrackKind::Audio, TrackKind::Text] {
+        for (n, name) in origin.names(kind).into_iter().enumerate() {
+            let (mut bytes, segments) = origin.cmaf(&name);
+            segments.iter().for_each(|s| bytes.extend_from_slice(s));
+            let streams = probe_ours(&format!("{what}-{name}"), &bytes);
+            let kind = match kind {
+                TrackKind::Video => "video",
+                TrackKind::Audio => "audio",
+                TrackKind::Text => "subtitle",
+            };
+            let want = source.iter().filter(|s| s.kind == kind).nth(n).unwrap();
+            assert_eq!(streams.len(), 1);
+            assert_same_packets(&format!("{what} {name}"), &streams[0], want);
+            packed += 1;
+        }
+    }
+    assert!(packed > 0, "{what}: nothing packed");
+}
+
+#[test]
+fn avc_and_aac_with_edits_and_b_frames() {
+    packs_what_is_there("avc-aac", &avc_aac());
+}
+
+#[test]
+fn hevc_with_b_frames() {
+    packs_what_is_there("hevc", &hevc());
+}
+
+#[test]
+fn fragments_without_an_index() {
+    packs_what_is_there("fragmented", &fragmented());
+}
+
+#[test]
+fn fragments_with_sidx() {
+    packs_what_is_there("sidx", &with_sidx());
+}
+
+#[test]
+fn fragments_with_mfra() {
+    packs_what_is_there("mfra", &with_mfra());
+}
+
+#[test]
+fn sizes_are_those_of_the_plans() {
+    for file in [avc_aac(), hevc()] {
+        let mut origin = Origin::open(&[&file], TARGET);
+        for index in 0..origin.title.tracks.len() {
+            let name = origin.title.tracks[index].name.clone();
+            assert!(matches!(origin.title.track(&origin.title.tracks[index]).samples, Samples::Table(_)));
+            let sizes = sizes::segment_sizes(&origin.title, index, Protocol::Dash);
+            assert_eq!(sizes.len(), usize::try_from(origin.segment_count(&name)).unwrap());
+            assert!(sizes.len() > 3);
+            for (n, size) in (1..).zip(sizes) {
+                let answer = origin.get(&Resource::DashSegment(name.clone(), n)).unwrap();
+                assert_eq!(answer.content_length, size, "{name} {n}");
+                let content_type = if name.stem == "video" { "video/mp4" } else { "audio/mp4" };
+                assert_eq!((answer.class, answer.content_type), (Class::Media, content_type));
+            }
+        }
+    }
+}
+
+#[test]
+fn iframes_are_the_first_sample_alone() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let name = origin.names(TrackKind::Video).remove(0);
+    let index = origin.title.find(&name).unwrap();
+    let sizes = sizes::iframe_sizes(&origin.title, index, Protocol::HlsCmaf);
+    let init = origin.get(&Resource::HlsInit(name.clone())).unwrap().bytes;
+    for (n, size) in (1..).zip(sizes) {
+        let frame = origin.get(&Resource::HlsIFrameCmaf(name.clone(), n)).unwrap();
+        assert_eq!(frame.content_length, size);
+        let segment = origin.get(&Resource::HlsSegment(name.clone(), n)).unwrap();
+        assert_ne!(frame.digest, segment.digest);
+        let packets = |bytes: &[u8], what: &str| {
+            probe_ours(&format!("iframe-{n}-{what}"), &[&init, bytes].concat()).remove(0).packets
+        };
+        let (alone, all) = (packets(&frame.bytes, "alone"), packets(&segment.bytes, "all"));
+        assert_eq!(alone.len(), 1);
+        assert_eq!((&alone[0].hash, alone[0].pts, alone[0].dts), (&all[0].hash, all[0].pts, all[0].dts));
+        assert!(alone[0].key);
+    }
+}
+
+#[test]
+fn one_segment_has_one_body_whatever_asks_for_it() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    for name in [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat() {
+        let track = origin.title.find(&name).unwrap();
+        for n in 1..=origin.segment_count(&name) {
+            let start = origin.title.tracks[track].segment(n - 1).unwrap().start;
+            let answers = [
+                Resource::DashSegmentAt(name.clone(), u64::try_from(start).unwrap()),
+                Resource::DashSegment(name.clone(), n),
+                Resource::HlsSegment(name.clone(), n),
+            ]
+            .map(|resource| origin.get(&resource).unwrap());
+            assert!(answers.iter().all(|a| a.bytes == answers[0].bytes && a.digest == answers[0].digest));
+        }
+    }
+}
+
+#[test]
+fn a_slice_of_a_plan_is_that_part_of_its_body() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let name = origin.names(TrackKind::Audio).remove(0);
+    let resource = Resource::DashSegment(name, 2);
+    let body = origin.get(&resource).unwrap().bytes;
+    let plan = origin.plan(&resource).unwrap();
+    assert!(plan.source_ranges().count() > 1, "interleaved audio lies in several places");
+    for (from, to) in [(0, 1), (0, 700), (100, 101), (500, 9000), (body.len() - 1, body.len() + 5)] {
+        let slice = plan.slice(from as u64..to as u64).unwrap();
+        let bytes: Vec<u8> = slice.iter().flat_map(|part| origin.part(part)).collect();
+        assert_eq!(bytes, body[from..to.min(body.len())], "{from}..{to}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let video = origin.names(TrackKind::Video).remove(0);
+    let audio = origin.names(TrackKind::Audio).remove(0);
+    let mut nobody = video.clone();
+    nobody.bitrate += 1;
+    let past = origin.segment_count(&video) + 1;
+    for (resource, reason) in [
+        (Resource::DashInit(nobody.clone()), "no_such_track"),
+        (Resource::DashSegment(nobody, 1), "no_such_track"),
+        (Resource::DashSegment(video.clone(), past), "no_such_segment"),
+        (Resource::DashSegmentAt(video.clone(), 1), "no_such_segment"),
+        (Resource::DashSegmentAt(video.clone(), u64::MAX), "no_such_segment"),
+        (Resource::HlsIFrameCmaf(audio.clone(), 1), "no_such_track"),
+        (Resource::HlsTsSegment(vec![video.clone(), video.clone()], 1), "no_such_track"),
+        (Resource::HlsTsSegment(vec![video.clone(), audio.clone()], past), "no_such_segment"),
+    ] {
+        assert_eq!(
+            origin.plan(&resource).map(drop).map_err(|e: PackError| e.reason()),
+            Err(reason),
+            "{resource:?}"
+        );
+    }
+}
+
+/// Real files nobody here made. What ffprobe says of the source itself is not held against us.
+#[test]
+fn shared_media() {
+    let files = [
+        "androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4",
+        "androidx/bbb_800x640_768kbps_30fps_vp9.mp4",
+        "androidx/bt601.mp4",
+        "androidx/edit_list_positive_shift.mp4",
+        "androidx/emsg1.mp4",
+        "androidx/fragmented_captions_h265.mp4",
+        "androidx/h265_bframes.mp4",
+        "androidx/hdr10-av1.mp4",
+        "androidx/long_edit_list_audioonly.mp4",
+        "androidx/sample.mp4",
+        "androidx/sample_2_byte_NAL_length.mp4",
+        "androidx/sample_ac3.mp4",
+        "androidx/sample_ac3_aac.mp4",
+        "androidx/sample_av1.mp4",
+        "androidx/sample_eac3_fragmented.mp4",
+        "androidx/sample_eac3joc.mp4",
+        "androidx/sample_fragmented.mp4",
+        "androidx/sample_fragmented_seekable.mp4",
+        "androidx/sample_fragmented_seekable_multiple_sidx.mp4",
+        "androidx/sample_mdat_too_long.mp4",
+        "androidx/sample_opus.mp4",
+        "androidx/sample_opus_fragmented.mp4",
+        "androidx/sample_portrait.mp4",
+        "androidx/sample_with_btrt.mp4",
+        "mp4ff/bbb5s_aac.isma",
+        "mp4ff/bbb_prog_10s.mp4",
+        "mp4ff/ed_hevc.mp4",
+        "mp4ff/prog_8s.mp4",
+        "mp4ff/v300_multiple_segments.mp4",
+    ];
+    let there: Vec<_> = files.iter().filter_map(|name| Some((*name, shared(name)?))).collect();
+    let failed: Vec<_> = there
+        .iter()
+        .filter(|(name, file)| {
+            let what = name.replace('/', "-");
+            std::panic::catch_unwind(|| packs_what_is_there(&what, file)).is_err()
+        })
+        .map(|(name, _)| name)
+        .collect();
+    eprintln!(
+        "{} of {} shared files are here, {} skipped",
+        there.len(),
+        files.len(),
+        files.len() - there.len()
+    );
+    assert!(failed.is_empty(), "{failed:#?}");
+}

@@ -1,0 +1,319 @@
+//! MPDs read back by a parser that is not ours, and followed to their segments.
+
+use crate::{
+    media::{avc_aac, fragmented, hevc, ladder, with_mfra, with_sidx},
+    oracles::{Fragment, moov},
+    origin::{NAME, Origin},
+};
+use dash_mpd_core::{AdaptationSet, MPD, Representation, SegmentTemplate, check_conformity};
+use latemux_index::{Track, media::TrackKind};
+use latemux_isobmff::codec::{Audio, Colour, Config, Media, Video, VideoRange};
+use latemux_packager::{Address, Resource, address::DashTemplate, carry::Protocol, sizes::Bitrate};
+use latemux_testmedia::recipe::make;
+use std::{path::PathBuf, time::Duration};
+
+const TARGET: Duration = Duration::from_secs(2);
+
+fn mpd(origin: &mut Origin, template: DashTemplate) -> MPD {
+    let text = origin.text(&Resource::DashManifest(template));
+    let mpd = dash_mpd_core::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(check_conformity(&mpd), Vec::<String>::new(), "{text}");
+    mpd
+}
+
+fn sets(mpd: &MPD) -> &[AdaptationSet] {
+    &mpd.periods[0].adaptations
+}
+
+fn template<'a>(set: &'a AdaptationSet, representation: &'a Representation) -> &'a SegmentTemplate {
+    representation.SegmentTemplate.as_ref().or(set.SegmentTemplate.as_ref()).unwrap()
+}
+
+/// Start and duration of every segment, as a player computes them.
+fn timeline(template: &SegmentTemplate) -> Vec<(u64, u64)> {
+    let mut at = 0;
+    let mut segments = Vec::new();
+    for s in &template.SegmentTimeline.as_ref().unwrap().segments {
+        at = s.t.unwrap_or(at);
+        for _ in 0..=s.r.unwrap_or(0) {
+            segments.push((at, s.d));
+            at += s.d;
+        }
+    }
+    segments
+}
+
+/// What a player asks for, from the manifest's text alone; then what that is to us.
+fn follow(relative: &str) -> Resource {
+    let address = Address::parse(&format!("/{NAME}.mp4/{relative}"), None).expect(relative);
+    assert_eq!(address.base, format!("{NAME}.mp4"));
+    address.resource
+}
+
+#[test]
+fn the_timeline_is_that_of_the_segments_to_the_tick() {
+    let mut titles: Vec<Vec<PathBuf>> =
+        [avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra()].into_iter().map(|f| vec![f]).collect();
+    titles.push(ladder());
+    for files in titles {
+        for by in [DashTemplate::Time, DashTemplate::Number] {
+            let mut origin = Origin::open(&files, TARGET);
+            let mpd = mpd(&mut origin, by);
+            let mut followed = 0;
+            for set in sets(&mpd) {
+                for representation in &set.representations {
+                    let id = representation.id.clone().unwrap();
+                    let template = template(set, representation);
+                    let fill = |url: &Option<String>| url.clone().unwrap().replace("$RepresentationID$", &id);
+                    let moov = moov(&origin.get(&follow(&fill(&template.initialization))).unwrap().bytes);
+                    let segments = timeline(template);
+                    let count = u32::try_from(segments.len()).unwrap();
+                    for (n, (start, duration)) in (1_u64..).zip(segments) {
+                        let url = fill(&template.media)
+                            .replace("$Time$", &start.to_string())
+                            .replace("$Number$", &n.to_string());
+                        let answer = origin.get(&follow(&url)).unwrap();
+                        let fragment = Fragment::read(&moov, &answer.bytes);
+                        let what = format!("{} {url}", files[0].display());
+                        assert_eq!(fragment.start().max(0), i64::try_from(start).unwrap(), "{what}");
+                        assert_eq!(fragment.end(), i64::try_from(start + duration).unwrap(), "{what}");
+                        followed += 1;
+                    }
+                    let name = &origin.title.tracks
+                        [origin.title.tracks.iter().position(|t| t.name.to_string() == id).unwrap()]
+                    .name;
+                    assert_eq!(count, origin.segment_count(name));
+                }
+            }
+            assert!(followed > 3);
+        }
+    }
+}
+
+#[test]
+fn the_manifest_says_what_the_media_is() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    assert_eq!(mpd.mpdtype.as_deref(), Some("static"));
+    assert_eq!(mpd.profiles.as_deref(), Some("urn:mpeg:dash:profile:isoff-live:2011"));
+    // 9 s of video; the audio's last frame may reach beyond.
+    let duration = mpd.mediaPresentationDuration.unwrap();
+    assert!(duration >= Duration::from_secs(9) && duration < Duration::from_millis(9100), "{duration:?}");
+
+    let [video, english, french] = sets(&mpd) else { panic!("{:#?}", sets(&mpd)) };
+    assert_eq!(video.contentType.as_deref(), Some("video"));
+    assert_eq!((video.maxWidth, video.maxHeight), (Some(640), Some(360)));
+    assert_eq!(video.par.as_deref(), Some("16:9"));
+    assert_eq!(video.segmentAlignment, Some(true));
+    assert_eq!(video.startWithSAP, Some(1));
+    assert_eq!(video.representations.len(), 3);
+    assert!(video.SegmentTemplate.is_some(), "one timeline for all three");
+    let heights: Vec<_> = video.representations.iter().map(|r| r.height).collect();
+    assert_eq!(heights, [Some(180), Some(288), Some(360)]);
+    for r in &video.representations {
+        assert_eq!(r.frameRate.as_deref(), Some("25"));
+        assert!(r.codecs.as_deref().unwrap().starts_with("avc1."));
+        assert_eq!(r.sar.as_deref(), Some("1:1"));
+    }
+    for (audio, language, role) in [(english, "eng", "main"), (french, "fra", "alternate")] {
+        assert_eq!(audio.lang.as_deref(), Some(language));
+        assert_eq!(audio.Role[0].value.as_deref(), Some(role));
+        let r = &audio.representations[0];
+        assert_eq!(r.audioSamplingRate.as_deref(), Some("48000"));
+        assert_eq!(r.codecs.as_deref(), Some("mp4a.40.2"));
+        let channels = &r.AudioChannelConfiguration[0];
+        assert_eq!(channels.schemeIdUri, "urn:mpeg:mpegB:cicp:ChannelConfiguration");
+        assert_eq!(channels.value.as_deref(), Some("1"));
+    }
+}
+
+#[test]
+fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let buffer = mpd.minBufferTime.unwrap().as_micros();
+    for set in sets(&mpd) {
+        for r in &set.representations {
+            let index = origin
+                .title
+                .tracks
+                .iter()
+                .position(|t| t.name.to_string() == *r.id.as_ref().unwrap())
+                .unwrap();
+            let bandwidth = r.bandwidth.unwrap();
+            assert_eq!(bandwidth, Bitrate::of_tracks(&origin.title, &[index], Protocol::Dash).peak);
+            let name = origin.title.tracks[index].name.clone();
+            let template = template(set, r);
+            let segments: Vec<(u128, u128)> = (1..)
+                .zip(timeline(template))
+                .map(|(n, (start, _))| {
+                    let length = origin.get(&Resource::DashSegment(name.clone(), n)).unwrap().content_length;
+                    let micros = u128::from(start) * 1_000_000 / u128::from(template.timescale.unwrap());
+                    (u128::from(length) * 8, micros)
+                })
+                .collect();
+            for first in 0..segments.len() {
+                let mut bits = 0;
+                for &(more, at) in &segments[first..] {
+                    bits += more;
+                    // A microsecond of grace for the rounding above.
+                    let received = u128::from(bandwidth) * (buffer + at - segments[first].1 + 1) / 1_000_000;
+                    assert!(bits <= received, "{name} from {first}: {bits} > {received}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn manifests_differ_by_name_and_media_does_not() {
+    let origin = Origin::open(&[avc_aac()], TARGET);
+    let video = origin.names(TrackKind::Video).remove(0);
+    let digest = |name: &str, resource: &Resource| match latemux_packager::plan(
+        &origin.title,
+        name,
+        resource,
+        &latemux_index::fragments::NoFragments,
+    )
+    .unwrap()
+    {
+        latemux_packager::Planned::Ready(plan) => plan.digest,
+        _ => panic!("sample tables need nothing"),
+    };
+    let manifest = Resource::DashManifest(DashTemplate::Time);
+    assert_ne!(digest("a", &manifest), digest("b", &manifest));
+    assert_ne!(digest("a", &manifest), digest("a", &Resource::DashManifest(DashTemplate::Number)));
+    let segment = Resource::DashSegment(video, 1);
+    assert_eq!(digest("a", &segment), digest("b", &segment));
+}
+
+/// A title whose media says something ffmpeg cannot be made to write.
+fn altered(alter: impl FnOnce(&mut Vec<Track>)) -> Origin {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let mut tracks: Vec<Track> = origin.title.tracks.iter().map(|t| origin.title.track(t).clone()).collect();
+    alter(&mut tracks);
+    for (title_track, track) in origin.title.tracks.iter().zip(tracks) {
+        let mut object = (*origin.title.objects[title_track.object]).clone();
+        object.tracks[title_track.track] = track;
+        origin.title.objects[title_track.object] = object.into();
+    }
+    origin
+}
+
+fn video_of(track: &mut Track) -> &mut Video {
+    match &mut track.codec.media {
+        Media::Video(video) => video,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn audio_of(track: &mut Track) -> &mut Audio {
+    match &mut track.codec.media {
+        Media::Audio(audio) => audio,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
+    let hdr = |track: &mut Track| {
+        let video = video_of(track);
+        video.range = VideoRange::Pq;
+        video.colour = Some(Colour { primaries: 9, transfer: 16, matrix: 9 });
+        video.supplemental = Some("dvh1.08.07/db4h".to_owned());
+    };
+    let mut origin = altered(|tracks| hdr(&mut tracks[2]));
+    let text = origin.text(&Resource::DashManifest(DashTemplate::Time));
+    assert!(text.contains(r#"scte214:supplementalCodecs="dvh1.08.07" scte214:supplementalProfiles="db4h""#));
+    assert!(text.contains(r#"xmlns:scte214="urn:scte:dash:scte214-extensions""#));
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let [sdr, hdr_set, ..] = sets(&mpd) else { panic!("{text}") };
+    assert_eq!((sdr.representations.len(), hdr_set.representations.len()), (2, 1));
+    assert!(sdr.essential_property.is_empty());
+    let said: Vec<_> = hdr_set
+        .essential_property
+        .iter()
+        .map(|p| (p.schemeIdUri.rsplit(':').next().unwrap(), p.value.as_deref().unwrap()))
+        .collect();
+    assert_eq!(
+        said,
+        [("ColourPrimaries", "9"), ("MatrixCoefficients", "9"), ("TransferCharacteristics", "16")]
+    );
+
+    // With nothing else to play, a player that does not know the scheme should play it all the same.
+    let mut origin = altered(|tracks| tracks[..3].iter_mut().for_each(hdr));
+    let mpd = self::mpd(&mut origin, DashTemplate::Time);
+    assert!(sets(&mpd)[0].essential_property.is_empty());
+    assert_eq!(sets(&mpd)[0].supplemental_property.len(), 3);
+}
+
+#[test]
+fn dolby_audio_is_described_in_its_own_terms() {
+    let mut origin = altered(|tracks| {
+        tracks[3].codec.config = Config::Eac3;
+        *audio_of(&mut tracks[3]) = Audio { channels: 6, sample_rate: 48000, joc: Some(16) };
+        tracks[4].codec.config = Config::Ac4;
+        audio_of(&mut tracks[4]).channels = 2;
+    });
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let [_, eac3, ac4] = sets(&mpd) else { panic!("{:#?}", sets(&mpd)) };
+    let channels = |set: &AdaptationSet| {
+        let said = &set.representations[0].AudioChannelConfiguration[0];
+        (said.schemeIdUri.clone(), said.value.clone().unwrap())
+    };
+    let scheme = |year| format!("tag:dolby.com,{year}:dash:audio_channel_configuration:");
+    assert_eq!(channels(eac3), (scheme(2014) + "2011", "F801".to_owned()));
+    assert_eq!(channels(ac4), (scheme(2015) + "2015", "000001".to_owned()));
+    let joc: Vec<_> =
+        eac3.representations[0].supplemental_property.iter().map(|p| p.value.clone().unwrap()).collect();
+    assert_eq!(joc, ["JOC", "16"]);
+}
+
+#[test]
+fn what_cannot_be_carried_is_left_out_or_refused() {
+    let other = |track: &mut Track| track.codec.config = Config::Other;
+    let mut origin = altered(|tracks| other(&mut tracks[0]));
+    assert_eq!(sets(&mpd(&mut origin, DashTemplate::Time))[0].representations.len(), 2);
+    let name = origin.title.tracks[0].name.clone();
+    let refused = origin.plan(&Resource::DashInit(name)).map(drop).map_err(|e| e.reason());
+    assert_eq!(refused, Err("cannot_carry"));
+    let mut origin = altered(|tracks| tracks.iter_mut().for_each(other));
+    let refused = origin.plan(&Resource::DashManifest(DashTemplate::Time)).map(drop).map_err(|e| e.reason());
+    assert_eq!(refused, Err("cannot_carry"));
+}
+
+#[test]
+fn renditions_that_disagree_are_said_to() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let track = &mut origin.title.tracks[1];
+    // As if the second rendition had no key frame where the others have their second segment.
+    for list in [&mut track.cuts, &mut track.grid_segments] {
+        list.remove(1);
+    }
+    track.times.remove(1);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let video = &sets(&mpd)[0];
+    assert_eq!(video.segmentAlignment, Some(false));
+    assert!(video.SegmentTemplate.is_none());
+    let counts: Vec<_> = video.representations.iter().map(|r| timeline(template(video, r)).len()).collect();
+    assert_eq!(counts[0], counts[2]);
+    assert_eq!(counts[1] + 1, counts[0]);
+}
+
+#[test]
+fn a_title_that_starts_late_starts_its_period_with_it() {
+    let late = make(
+        "pack-late",
+        "mp4",
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=5 -c:v libx264 -preset veryfast -bf 0 -g 25 -output_ts_offset 10 \
+         -movflags frag_keyframe+empty_moov+default_base_moof -use_editlist 0",
+    );
+    let mut origin = Origin::open(&[late], TARGET);
+    let mpd = mpd(&mut origin, DashTemplate::Time);
+    let set = &sets(&mpd)[0];
+    let template = template(set, &set.representations[0]);
+    let first = timeline(template)[0].0;
+    assert_eq!(template.presentationTimeOffset, Some(first));
+    assert_eq!(first, 10 * template.timescale.unwrap());
+    assert_eq!(mpd.mediaPresentationDuration, Some(Duration::from_secs(5)));
+}

@@ -1,0 +1,12 @@
+//! The packager from outside: files in, manifests and segments out, judged by tools that are not ours.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod cmaf;
+mod dash;
+mod hls;
+mod media;
+mod oracles;
+mod origin;
+mod player;
+mod ts;

@@ -1,0 +1,126 @@
+//! Readers of fragmented MP4 that others wrote.
+
+use crate::{
+    media::{avc_aac, fragmented, hevc, with_mfra, with_sidx},
+    origin::Origin,
+};
+use latemux_index::media::TrackKind;
+use mp4_atom::{Any, DecodeMaybe as _, Moov};
+use std::{io::Cursor, path::PathBuf, time::Duration};
+
+const TARGET: Duration = Duration::from_secs(2);
+
+fn sources() -> Vec<PathBuf> {
+    vec![avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra()]
+}
+
+#[test]
+fn transmux_finds_nothing_wrong_with_a_track() {
+    for file in sources() {
+        let mut origin = Origin::open(&[&file], TARGET);
+        for name in [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat() {
+            let (init, segments) = origin.cmaf(&name);
+            let segments: Vec<&[u8]> = segments.iter().map(Vec::as_slice).collect();
+            let issues = transmux::validate::validate_cmaf_track(&init, &segments);
+            assert!(issues.is_empty(), "{} {name}: {issues:#?}", file.display());
+        }
+    }
+}
+
+/// Every box, read to its end.
+fn boxes(bytes: &[u8]) -> Vec<Any> {
+    let mut cursor = Cursor::new(bytes);
+    let mut found = Vec::new();
+    while let Some(any) = Any::decode_maybe(&mut cursor).unwrap() {
+        found.push(any);
+    }
+    assert_eq!(cursor.position(), bytes.len() as u64);
+    found
+}
+
+/// The `moov` of an init segment that is `ftyp` and `moov`.
+pub(crate) fn moov(init: &[u8]) -> Moov {
+    match boxes(init).as_slice() {
+        [Any::Ftyp(ftyp), Any::Moov(moov)] => {
+            assert_eq!(ftyp.major_brand.to_string(), "cmfc");
+            moov.clone()
+        }
+        other => panic!("an init segment of {other:?}"),
+    }
+}
+
+/// What is in a media segment that is `styp`, `moof` and `mdat`.
+#[derive(Debug)]
+pub(crate) struct Fragment {
+    pub(crate) sequence: u32,
+    pub(crate) media: Vec<u8>,
+    /// Size, and presentation time and duration in track ticks with the edit list applied.
+    pub(crate) samples: Vec<(u32, i64, i64)>,
+}
+
+impl Fragment {
+    /// Reads a media segment with the init segment's edit list.
+    pub(crate) fn read(moov: &Moov, segment: &[u8]) -> Self {
+        let found = boxes(segment);
+        let [Any::Styp(_), Any::Moof(moof), Any::Mdat(mdat)] = found.as_slice() else {
+            panic!("a media segment of {found:?}")
+        };
+        let [traf] = moof.traf.as_slice() else { panic!("one track") };
+        let [trun] = traf.trun.as_slice() else { panic!("one run") };
+        // Offsets are from the moof on, which follows the styp.
+        let styp = usize::try_from(u32::from_be_bytes(segment[..4].try_into().unwrap())).unwrap();
+        let head = segment.len() - mdat.data.len();
+        assert_eq!(usize::try_from(trun.data_offset.unwrap()).unwrap(), head - styp);
+        let mut at =
+            i64::try_from(traf.tfdt.as_ref().unwrap().base_media_decode_time).unwrap() - media_time(moov);
+        let samples = trun
+            .samples
+            .iter()
+            .map(|sample| {
+                let duration = i64::from(sample.duration.or(traf.tfhd.default_sample_duration).unwrap());
+                let presented = at + sample.cts.unwrap_or(0);
+                at += duration;
+                (sample.size.or(traf.tfhd.default_sample_size).unwrap(), presented, duration)
+            })
+            .collect();
+        Self { sequence: moof.mfhd.sequence_number, media: mdat.data.clone(), samples }
+    }
+
+    /// Presentation time of the sample that is presented first.
+    pub(crate) fn start(&self) -> i64 {
+        self.samples.iter().map(|&(_, at, _)| at).min().unwrap()
+    }
+
+    /// End of the sample that is presented last.
+    pub(crate) fn end(&self) -> i64 {
+        self.samples.iter().map(|&(_, at, duration)| at + duration).max().unwrap()
+    }
+}
+
+/// What the edit list takes off.
+fn media_time(moov: &Moov) -> i64 {
+    let edits = moov.trak[0].edts.as_ref().and_then(|edts| edts.elst.as_ref());
+    edits.map_or(0, |elst| i64::try_from(elst.entries[0].media_time.unwrap()).unwrap())
+}
+
+#[test]
+fn mp4_atom_reads_what_was_meant() {
+    for file in sources() {
+        let mut origin = Origin::open(&[&file], TARGET);
+        for name in [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat() {
+            let (init, segments) = origin.cmaf(&name);
+            let moov = moov(&init);
+            let index = origin.title.find(&name).unwrap();
+            let track = origin.title.track(&origin.title.tracks[index]);
+            let [trak] = moov.trak.as_slice() else { panic!("one track") };
+            assert_eq!(trak.mdia.mdhd.timescale, track.timescale.get());
+            assert_eq!(media_time(&moov), track.presentation.media_time);
+            for (n, segment) in (1..).zip(&segments) {
+                let fragment = Fragment::read(&moov, segment);
+                assert_eq!(fragment.sequence, n);
+                let size: u32 = fragment.samples.iter().map(|&(size, _, _)| size).sum();
+                assert_eq!(usize::try_from(size).unwrap(), fragment.media.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A title over files in memory: index, plan and read, as an origin does, without I/O.
+
+use bytes::{Bytes, BytesMut};
+use latemux_index::{
+    IndexError, Title,
+    fragments::{FragmentReader, FragmentSamples, FragmentStep, KnownFragments},
+    locate::{Got, Limits, Locator, Step, Want},
+    media::{MediaIndex, TrackKind},
+    title::TrackName,
+};
+use latemux_packager::{
+    PackError, Part, Plan, Planned, Resource, plan,
+    plan::{Class, SourceRange},
+};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
+
+/// The NAME the URLs of test titles carry.
+pub(crate) const NAME: &str = "x";
+
+/// Finds the index of an object in memory.
+pub(crate) fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
+    let size = object.len() as u64;
+    let mut locator = Locator::new(Limits::default());
+    let mut wants = vec![locator.first()];
+    loop {
+        let got = wants.iter().map(|want| read(object, want)).collect();
+        match locator.step(size, got)? {
+            Step::Read(more) | Step::Scan(more) => wants = more,
+            Step::Done(index) => return Ok(*index),
+        }
+    }
+}
+
+fn read(object: &Bytes, want: &Want) -> Got {
+    let at = |n: u64| usize::try_from(n).unwrap().min(object.len());
+    match want {
+        Want::Head(len) => Got { offset: 0, bytes: object.slice(..at(*len)) },
+        Want::Range(range) => {
+            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
+        }
+    }
+}
+
+/// A title and the bytes of its objects.
+pub(crate) struct Origin {
+    pub(crate) objects: Vec<Bytes>,
+    pub(crate) title: Title,
+    known: Known,
+}
+
+#[derive(Default)]
+struct Known(HashMap<(usize, u64), Arc<FragmentSamples>>);
+
+impl KnownFragments for Known {
+    fn get(&self, object: usize, offset: u64) -> Option<Arc<FragmentSamples>> {
+        self.0.get(&(object, offset)).cloned()
+    }
+}
+
+/// An answer in full.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) content_length: u64,
+    pub(crate) content_type: &'static str,
+    pub(crate) digest: u128,
+    pub(crate) class: Class,
+}
+
+impl Origin {
+    /// One title of several files.
+    pub(crate) fn open(files: &[impl AsRef<Path>], target: Duration) -> Self {
+        let read = |file: &dyn AsRef<Path>| Bytes::from(std::fs::read(file).unwrap());
+        Self::of(files.iter().map(|file| read(file)).collect(), target).unwrap()
+    }
+
+    /// One title of several objects.
+    pub(crate) fn of(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
+        let indexes = objects.iter().map(|o| index(o).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { title: Title::new(indexes, target)?, objects, known: Known::default() })
+    }
+
+    /// Names of tracks of a kind.
+    pub(crate) fn names(&self, kind: TrackKind) -> Vec<TrackName> {
+        self.title.of_kind(kind).map(|i| self.title.tracks[i].name.clone()).collect()
+    }
+
+    /// Segments of a track.
+    pub(crate) fn segment_count(&self, name: &TrackName) -> u32 {
+        self.title.tracks[self.title.find(name).unwrap()].segment_count()
+    }
+
+    /// Plans a request, reading `moof`s as it asks.
+    pub(crate) fn plan(&mut self, resource: &Resource) -> Result<Plan, PackError> {
+        for _ in 0..2 {
+            match plan(&self.title, NAME, resource, &self.known)? {
+                Planned::Ready(plan) => return Ok(plan),
+                Planned::Needs(ranges) => ranges.iter().for_each(|range| self.learn(range)),
+                Planned::NeedsMedia(first) => {
+                    let media: Vec<u8> = first.parts().iter().flat_map(|part| self.part(part)).collect();
+                    return Ok(first.plan(&media));
+                }
+            }
+        }
+        panic!("the plan of {resource:?} asks again for what it was given");
+    }
+
+    /// Reads the samples of a fragment.
+    fn learn(&mut self, source: &SourceRange) {
+        let index = self.title.objects[source.object].clone();
+        let object = &self.objects[source.object];
+        let mut reader = FragmentReader::new(index, source.range.clone());
+        let (mut offset, mut bytes) = (source.range.start, Bytes::new());
+        loop {
+            match reader.feed(offset, &bytes).unwrap() {
+                FragmentStep::Done(samples) => {
+                    self.known.0.insert((source.object, source.range.start), Arc::new(samples));
+                    return;
+                }
+                FragmentStep::Need { from, len } => {
+                    let at = |n: u64| usize::try_from(n).unwrap().min(object.len());
+                    offset = from;
+                    bytes = object.slice(at(from)..at(from + len));
+                }
+            }
+        }
+    }
+
+    /// Answers a request.
+    pub(crate) fn get(&mut self, resource: &Resource) -> Result<Answer, PackError> {
+        let mut plan = self.plan(resource)?;
+        let mut bytes = BytesMut::new();
+        for part in &plan.parts {
+            let input = self.part(part);
+            match &mut plan.transform {
+                Some(transform) => transform.write(&input, &mut bytes),
+                None => bytes.extend_from_slice(&input),
+            }
+        }
+        if let Some(transform) = &mut plan.transform {
+            transform.finish(&mut bytes);
+        }
+        assert_eq!(bytes.len() as u64, plan.content_length, "length of {resource:?}");
+        Ok(Answer {
+            bytes: bytes.to_vec(),
+            content_length: plan.content_length,
+            content_type: plan.content_type,
+            digest: plan.digest,
+            class: plan.class,
+        })
+    }
+
+    /// The bytes of a part.
+    pub(crate) fn part(&self, part: &Part) -> Bytes {
+        match part {
+            Part::Inline(bytes) => bytes.clone(),
+            Part::Source(source) => {
+                let at = |n: u64| usize::try_from(n).unwrap();
+                self.objects[source.object].slice(at(source.range.start)..at(source.range.end))
+            }
+        }
+    }
+
+    /// A manifest as text.
+    pub(crate) fn text(&mut self, resource: &Resource) -> String {
+        String::from_utf8(self.get(resource).unwrap().bytes).unwrap()
+    }
+
+    /// The CMAF track in full: the init segment, and every media segment.
+    pub(crate) fn cmaf(&mut self, name: &TrackName) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let init = self.get(&Resource::DashInit(name.clone())).unwrap().bytes;
+        let segments = (1..=self.segment_count(name))
+            .map(|n| self.get(&Resource::DashSegment(name.clone(), n)).unwrap().bytes)
+            .collect();
+        (init, segments)
+    }
+}

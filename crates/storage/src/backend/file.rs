@@ -1,0 +1,309 @@
+//! Objects in a folder of this machine.
+//!
+//! All file calls run on the runtime's blocking pool, at most `JOBS` at a time, so a hung disk stalls neither the
+//! runtime nor its other blocking work. A body is read [`FRAME`] bytes at a time as its reader asks for it.
+//!
+//! A version is size and modification time. The inode stays out of it so that two machines with copies of one library
+//! (`rsync --times`) state the same versions; within one read the open descriptor keeps to one inode anyhow. A file
+//! replaced by renaming another over it is read to its end as it was. One rewritten in place is noticed by its
+//! modification time after each frame; a rewrite of equal size within one tick of the kernel's clock (some
+//! milliseconds) cannot be noticed by this or any other reader.
+//!
+//! **Nothing outside the folder is read.** Symbolic links are followed as long as they stay in the folder; one that
+//! leads out of it is as if it were not there. Whoever may write to the folder is trusted not to swap a directory for
+//! a link in the instant between check and use. Only regular files are read: a FIFO or a device is not found.
+
+use crate::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use std::collections::HashMap;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Bytes read at a time, and held in memory for each body being read.
+pub const FRAME: usize = 256 * 1024;
+/// File calls at the same time. The pool is also where host names are resolved: it must not fill up.
+const JOBS: usize = 64;
+/// Descriptors kept open between reads.
+const OPEN_FILES: usize = 64;
+/// Names in one folder.
+const LISTED: usize = 100_000;
+/// What [`Inner::resolve`] says of a link that leaves the root. No call used here gives it itself.
+const LEADS_OUT: ErrorKind = ErrorKind::CrossesDevices;
+/// A file call (a job's wait for its turn included) that takes longer is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Objects in a folder of this machine.
+#[derive(Clone)]
+pub struct Folder(Arc<Inner>);
+
+struct Inner {
+    /// Canonical: absolute, without links.
+    root: PathBuf,
+    /// As the user wrote it.
+    name: String,
+    open: Mutex<OpenFiles>,
+    jobs: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for Folder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Folder").field(&self.0.root).finish()
+    }
+}
+
+impl Folder {
+    /// The folder at `path`. Touches the disk: call it at start, not while serving.
+    ///
+    /// # Errors
+    /// Where there is no such folder, or it may not be read.
+    pub fn new(path: impl AsRef<Path>) -> io::Result<Self> {
+        let root = path.as_ref().canonicalize()?;
+        if !root.metadata()?.is_dir() {
+            return Err(ErrorKind::NotADirectory.into());
+        }
+        let name = path.as_ref().display().to_string();
+        let (open, jobs) = (Mutex::default(), Arc::new(Semaphore::new(JOBS)));
+        Ok(Self(Arc::new(Inner { root, name, open, jobs })))
+    }
+
+    /// Runs `job` on the blocking pool. The permit stays with the job when its caller gives up on it.
+    async fn run<T: Send + 'static>(
+        &self,
+        key: &Key,
+        job: impl FnOnce(&Inner) -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, StorageError> {
+        let inner = Arc::clone(&self.0);
+        let work = async move {
+            let permit = Arc::clone(&inner.jobs).acquire_owned().await.map_err(|e| e.to_string())?;
+            let done = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                job(&inner)
+            });
+            done.await.map_err(|e| e.to_string())
+        };
+        match tokio::time::timeout(PATIENCE, work).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(detail)) => Err(StorageError::Unavailable { key: key.to_string(), detail }),
+            Err(_) => Err(StorageError::TimedOut { key: key.to_string(), after: PATIENCE }),
+        }
+    }
+}
+
+impl Inner {
+    fn path(&self, key: &Key) -> PathBuf {
+        self.root.join(key.as_str())
+    }
+
+    /// The canonical path of a key.
+    fn resolve(&self, key: &Key) -> io::Result<PathBuf> {
+        let path = self.path(key).canonicalize()?;
+        if path.starts_with(&self.root) { Ok(path) } else { Err(LEADS_OUT.into()) }
+    }
+
+    /// The open file of a key and what the disk says of it now.
+    fn open(&self, key: &Key) -> io::Result<(Arc<File>, Metadata)> {
+        let now = std::fs::metadata(self.path(key)).and_then(regular);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // The same device and inode as when it was opened, and an open inode's number is not given away: the same file.
+        match now {
+            Ok(now) => {
+                if let Some(file) = open.get(key, (now.dev(), now.ino())) {
+                    return Ok((file, now));
+                }
+            }
+            Err(e) => {
+                open.files.remove(key);
+                return Err(e);
+            }
+        }
+        drop(open);
+        // Opening a FIFO would wait for a writer, were it not for O_NONBLOCK; it changes nothing for regular files.
+        let path = self.resolve(key)?;
+        let file =
+            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
+        let now = file.metadata().and_then(regular)?;
+        let file = Arc::new(file);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.put(key, (now.dev(), now.ino()), Arc::clone(&file));
+        Ok((file, now))
+    }
+
+    fn list(&self, folder: &Key) -> Result<Listing, StorageError> {
+        let failed = |e: io::Error| failed(folder, &e);
+        let mut listing = Listing::default();
+        for entry in std::fs::read_dir(self.resolve(folder).map_err(failed)?).map_err(failed)? {
+            let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
+            let Some(key) = folder.join(&name) else { continue };
+            // Gone since, a dangling link or one that leads out: not listed.
+            let Ok(meta) = self.resolve(&key).and_then(std::fs::metadata) else { continue };
+            if meta.is_dir() {
+                listing.folders.push(name);
+            } else if meta.is_file() {
+                listing.objects.push((name, meta.len()));
+            }
+            if listing.folders.len() + listing.objects.len() > LISTED {
+                let detail = format!("the folder holds more than {LISTED} names");
+                return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
+            }
+        }
+        if listing == Listing::default() {
+            return Err(StorageError::NotFound(folder.to_string()));
+        }
+        listing.objects.sort();
+        listing.folders.sort();
+        Ok(listing)
+    }
+}
+
+/// Files opened lately, so that most reads need no open and no walk of the path.
+#[derive(Default)]
+struct OpenFiles {
+    files: HashMap<Key, OpenFile>,
+    clock: u64,
+}
+
+struct OpenFile {
+    inode: (u64, u64),
+    file: Arc<File>,
+    used: u64,
+}
+
+impl OpenFiles {
+    fn get(&mut self, key: &Key, inode: (u64, u64)) -> Option<Arc<File>> {
+        self.clock += 1;
+        let open = self.files.get_mut(key).filter(|open| open.inode == inode)?;
+        open.used = self.clock;
+        Some(Arc::clone(&open.file))
+    }
+
+    fn put(&mut self, key: &Key, inode: (u64, u64), file: Arc<File>) {
+        if self.files.len() >= OPEN_FILES && !self.files.contains_key(key) {
+            let oldest = self.files.iter().min_by_key(|(_, open)| open.used).map(|(key, _)| key.clone());
+            oldest.map(|key| self.files.remove(&key));
+        }
+        self.files.insert(key.clone(), OpenFile { inode, file, used: self.clock });
+    }
+}
+
+fn regular(meta: Metadata) -> io::Result<Metadata> {
+    if meta.is_file() { Ok(meta) } else { Err(ErrorKind::NotFound.into()) }
+}
+
+fn version(meta: &Metadata) -> Version {
+    let modified = meta.mtime().checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(meta.mtime_nsec()));
+    Version { etag: None, size: meta.len(), modified }
+}
+
+fn failed(key: &Key, e: &io::Error) -> StorageError {
+    let key = key.to_string();
+    match e.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+            StorageError::NotFound(key)
+        }
+        LEADS_OUT => {
+            tracing::warn!(key, "symbolic link leads out of the folder: not followed");
+            StorageError::NotFound(key)
+        }
+        ErrorKind::PermissionDenied => StorageError::Denied(key),
+        // Links in a circle, or (O_NOFOLLOW) a file that became one between check and use.
+        _ if e.raw_os_error() == Some(libc::ELOOP) => StorageError::NotFound(key),
+        _ => StorageError::Unavailable { key, detail: e.to_string() },
+    }
+}
+
+/// What is left to read of a file.
+struct Rest {
+    folder: Folder,
+    key: Key,
+    file: Arc<File>,
+    version: Version,
+    at: u64,
+    end: u64,
+}
+
+impl Rest {
+    /// The next frame, read and checked; its bytes are of the version unless an error says otherwise.
+    fn frame(file: &File, key: &Key, pinned: &Version, at: u64, end: u64) -> Result<Bytes, StorageError> {
+        let len = usize::try_from(end - at).map_or(FRAME, |left| left.min(FRAME));
+        let mut frame = vec![0; len];
+        match file.read_exact_at(&mut frame, at) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
+                return Err(StorageError::Changed(key.to_string()));
+            }
+            Err(e) => return Err(failed(key, &e)),
+        }
+        // After the read: what was written before it shows in the modification time by now.
+        let now = file.metadata().map_err(|e| failed(key, &e))?;
+        if version(&now) != *pinned {
+            return Err(StorageError::Changed(key.to_string()));
+        }
+        Ok(frame.into())
+    }
+
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let (file, key, version) = (Arc::clone(&self.file), self.key.clone(), self.version.clone());
+        let (at, end) = (self.at, self.end);
+        let job = move |_: &Inner| Self::frame(&file, &key, &version, at, end);
+        let frame = self.folder.run(&self.key, job).await?;
+        self.at += frame.len() as u64;
+        Ok(Some((frame, self)))
+    }
+}
+
+impl Storage for Folder {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move {
+            let (name, pin) = (key.clone(), pin.cloned());
+            // The first frame comes with the opening: one hop to the pool for most reads.
+            let job = move |inner: &Inner| {
+                let (file, now) = inner.open(&name).map_err(|e| failed(&name, &e))?;
+                let version = version(&now);
+                if pin.is_some_and(|pin| pin != version) {
+                    return Err(StorageError::Changed(name.to_string()));
+                }
+                let range =
+                    want.within(version.size).ok_or_else(|| StorageError::OutOfRange(name.to_string()))?;
+                let first = if range.is_empty() {
+                    Bytes::new()
+                } else {
+                    Rest::frame(&file, &name, &version, range.start, range.end)?
+                };
+                Ok((file, version, range, first))
+            };
+            let (file, version, range, first) = self.run(key, job).await?;
+            let at = range.start + first.len() as u64;
+            let first = stream::iter((!first.is_empty()).then_some(Ok(first)));
+            let object = ObjectMeta { size: version.size, version: version.clone() };
+            let rest = Rest { folder: self.clone(), key: key.clone(), file, version, at, end: range.end };
+            Ok(Read { object, range, body: first.chain(stream::try_unfold(rest, Rest::next)).boxed() })
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        async move {
+            let name = folder.clone();
+            self.run(folder, move |inner| inner.list(&name)).await
+        }
+        .boxed()
+    }
+
+    fn describe(&self) -> String {
+        self.0.name.clone()
+    }
+}

@@ -1,0 +1,103 @@
+//! Objects in memory: tests, and the built-in sample library.
+
+use crate::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
+
+/// Objects in memory. A read is one frame: a slice of the stored bytes, not a copy.
+#[derive(Default)]
+pub struct Memory {
+    objects: RwLock<BTreeMap<Key, (Bytes, Version)>>,
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Memory")
+    }
+}
+
+impl Memory {
+    /// No objects yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stores or replaces an object. Its version is a function of its bytes, so that two processes that hold the same
+    /// library state the same versions.
+    pub fn put(&self, key: Key, bytes: impl Into<Bytes>) -> Version {
+        let bytes = bytes.into();
+        let etag = format!("\"{:032x}\"", xxhash_rust::xxh3::xxh3_128(&bytes));
+        let version = Version { etag: Some(etag.into()), size: bytes.len() as u64, modified: None };
+        let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
+        objects.insert(key, (bytes, version.clone()));
+        version
+    }
+
+    /// Removes an object; says whether there was one.
+    pub fn remove(&self, key: &Key) -> bool {
+        self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(key).is_some()
+    }
+
+    fn get(&self, key: &Key, want: &Want, pin: Option<&Version>) -> Result<Read, StorageError> {
+        let not_found = || StorageError::NotFound(key.to_string());
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        let (bytes, version) = objects.get(key).ok_or_else(not_found)?;
+        if pin.is_some_and(|pin| pin != version) {
+            return Err(StorageError::Changed(key.to_string()));
+        }
+        let out = || StorageError::OutOfRange(key.to_string());
+        let range = want.within(version.size).ok_or_else(out)?;
+        let frame = bytes.slice(in_memory(&range).ok_or_else(out)?);
+        let body = stream::iter((!frame.is_empty()).then_some(Ok(frame))).boxed();
+        Ok(Read { object: ObjectMeta { size: version.size, version: version.clone() }, range, body })
+    }
+
+    fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
+        let prefix = if folder.as_str().is_empty() { String::new() } else { format!("{folder}/") };
+        let mut listing = Listing::default();
+        let mut folders = BTreeSet::new();
+        for (key, (bytes, _)) in self.objects.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let Some(rest) = key.as_str().strip_prefix(&prefix).filter(|rest| !rest.is_empty()) else {
+                continue;
+            };
+            match rest.split_once('/') {
+                Some((name, _)) => {
+                    folders.insert(name.to_owned());
+                }
+                None => listing.objects.push((rest.to_owned(), bytes.len() as u64)),
+            }
+        }
+        listing.folders = folders.into_iter().collect();
+        if listing == Listing::default() {
+            return Err(StorageError::NotFound(folder.to_string()));
+        }
+        Ok(listing)
+    }
+}
+
+fn in_memory(range: &Range<u64>) -> Option<Range<usize>> {
+    Some(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+}
+
+impl Storage for Memory {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move { self.get(key, &want, pin) }.boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        async move { self.list_now(folder) }.boxed()
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+}

@@ -1,0 +1,113 @@
+use futures_util::{StreamExt, future};
+use latemux_storage::conformance::{collect, pattern};
+use latemux_storage::counting::Counting;
+use latemux_storage::fault::{Fault, Faulty, Gate};
+use latemux_storage::{Key, Memory, Storage, StorageError, Want};
+use std::sync::Arc;
+use std::time::Duration;
+
+const RTT: Duration = Duration::from_secs(1);
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn memory() -> Arc<dyn Storage> {
+    let memory = Memory::new();
+    for name in ["a", "b", "c"] {
+        memory.put(key(name), pattern(1, 1000));
+    }
+    Arc::new(memory)
+}
+
+async fn take(storage: &dyn Storage, name: &str) -> Result<usize, StorageError> {
+    Ok(collect(storage.read(&key(name), Want::Head(1000), None).await?).await?.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn counting_tells_parallel_from_sequential() {
+    let counting = Counting::new(memory(), RTT);
+    future::join_all(["a", "b", "c"].map(|name| take(&counting, name))).await;
+    assert_eq!(counting.depth(), 1);
+    take(&counting, "a").await.unwrap();
+    assert!(counting.list(&Key::root()).await.is_ok());
+    assert_eq!(counting.depth(), 3);
+    let requests = counting.take();
+    assert_eq!(
+        requests.iter().map(|r| (r.key.as_str(), r.depth)).collect::<Vec<_>>(),
+        [("a", 1), ("b", 1), ("c", 1), ("a", 2), ("", 3)]
+    );
+    assert_eq!(requests.iter().map(|r| r.bytes).sum::<u64>(), 4000);
+    assert_eq!((counting.depth(), counting.take().len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn counting_counts_only_bytes_taken() {
+    let counting = Counting::new(memory(), Duration::ZERO);
+    let before = counting.read(&key("a"), Want::Head(500), None).await.unwrap();
+    assert_eq!(counting.take()[0].bytes, 0);
+    take(&counting, "b").await.unwrap();
+    collect(before).await.unwrap();
+    assert_eq!(counting.take()[0].bytes, 1000, "a body of an earlier count is not counted into a later one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_befall_requests_in_turn() {
+    let denied = StorageError::Denied("a".into());
+    let script = [
+        Fault::None,
+        Fault::Error(denied.clone()),
+        Fault::BreakAfter(300, denied),
+        Fault::ShortAfter(400),
+        Fault::StallAfter(500),
+        Fault::Silence,
+    ];
+    let faulty = Faulty::scripted(memory(), script);
+    assert_eq!(take(&faulty, "a").await.unwrap(), 1000);
+    assert!(matches!(take(&faulty, "a").await, Err(StorageError::Denied(_))));
+    let broken = faulty.read(&key("a"), Want::Head(1000), None).await.unwrap();
+    let frames: Vec<_> = broken.body.collect().await;
+    assert_eq!(frames[0].as_ref().unwrap().len(), 300);
+    assert!(frames[1].is_err() && frames.len() == 2);
+    assert_eq!(take(&faulty, "a").await.unwrap(), 400);
+    let mut stalled = faulty.read(&key("a"), Want::Head(1000), None).await.unwrap();
+    assert_eq!(stalled.body.next().await.unwrap().unwrap().len(), 500);
+    assert!(tokio::time::timeout(RTT, stalled.body.next()).await.is_err());
+    assert!(tokio::time::timeout(RTT, take(&faulty, "a")).await.is_err());
+    assert_eq!(take(&faulty, "a").await.unwrap(), 1000);
+}
+
+#[tokio::test]
+async fn gates_wait_for_the_test() {
+    let (head, body) = (Gate::new(), Gate::new());
+    let faulty = Faulty::scripted(memory(), [Fault::Wait(head.clone()), Fault::WaitAfter(300, body.clone())]);
+    let reading = tokio::spawn(async move {
+        take(&faulty, "a").await.unwrap();
+        let mut read = faulty.read(&key("a"), Want::Head(1000), None).await.unwrap();
+        let first = read.body.next().await.unwrap().unwrap().len();
+        (first, collect(read).await.unwrap())
+    });
+    head.reached(1).await;
+    assert!(!reading.is_finished());
+    head.let_one_pass();
+    body.reached(1).await;
+    assert!(!reading.is_finished());
+    body.open();
+    let (first, rest) = reading.await.unwrap();
+    assert_eq!((first, rest), (300, pattern(1, 1000).slice(300..)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_one_history() {
+    let outcomes = |seed: u64| async move {
+        let faulty = Faulty::seeded(memory(), seed, 2);
+        let mut outcomes = Vec::new();
+        for _ in 0..50 {
+            outcomes.push(take(&faulty, "a").await.map_err(|e| e.to_string()));
+        }
+        outcomes
+    };
+    assert_eq!(outcomes(7).await, outcomes(7).await);
+    assert_ne!(outcomes(7).await, outcomes(8).await);
+    assert!(outcomes(7).await.iter().any(Result::is_err));
+}

@@ -1,0 +1,193 @@
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future::BoxFuture};
+use latemux_storage::conformance::{self, Fixture, collect, pattern};
+use latemux_storage::{Folder, Key, Storage, StorageError, Want};
+use std::fs;
+use std::io::{Seek, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// Writes below a folder as a deployment does: a new file, renamed over the old one.
+pub(crate) struct OnDisk(pub(crate) PathBuf);
+
+impl OnDisk {
+    pub(crate) fn write(&self, key: &Key, bytes: &[u8]) {
+        let path = self.0.join(key.as_str());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let new = self.0.with_extension("new");
+        fs::write(&new, bytes).unwrap();
+        fs::rename(&new, &path).unwrap();
+    }
+}
+
+impl Fixture for OnDisk {
+    fn put<'a>(&'a mut self, key: &'a Key, bytes: Bytes) -> BoxFuture<'a, ()> {
+        async move { self.write(key, &bytes) }.boxed()
+    }
+
+    fn remove<'a>(&'a mut self, key: &'a Key) -> BoxFuture<'a, ()> {
+        async move { fs::remove_file(self.0.join(key.as_str())).unwrap() }.boxed()
+    }
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+/// A folder `root` with a file of 1 MB in it, and a file beside it that must never be read.
+fn library() -> (tempfile::TempDir, Folder, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir_all(root.join("in")).unwrap();
+    fs::write(root.join("in/a.mp4"), pattern(1, 1_000_000)).unwrap();
+    fs::create_dir(dir.path().join("outside")).unwrap();
+    fs::write(dir.path().join("outside/secret"), "secret").unwrap();
+    (dir, Folder::new(&root).unwrap(), root)
+}
+
+async fn error(folder: &Folder, name: &str) -> StorageError {
+    folder.read(&key(name), Want::Head(10), None).await.expect_err("must fail")
+}
+
+fn not_found(e: &StorageError) -> bool {
+    matches!(e, StorageError::NotFound(_))
+}
+
+/// Under a paused clock: time given to the disk must not run out while it works.
+#[tokio::test(start_paused = true)]
+async fn conforms() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    conformance::run(&Folder::new(&root).unwrap(), &mut OnDisk(root)).await;
+}
+
+#[tokio::test]
+async fn links_stay_in_the_folder() {
+    let (dir, folder, root) = library();
+    let outside = dir.path().join("outside");
+    symlink("in/a.mp4", root.join("relative.mp4")).unwrap();
+    symlink(root.join("in/a.mp4"), root.join("absolute.mp4")).unwrap();
+    symlink("in", root.join("linked")).unwrap();
+    symlink("../outside/secret", root.join("out-relative")).unwrap();
+    symlink(outside.join("secret"), root.join("out-absolute")).unwrap();
+    symlink(&outside, root.join("out-folder")).unwrap();
+    symlink("out-relative", root.join("out-twice")).unwrap();
+    symlink("nowhere", root.join("dangling")).unwrap();
+    symlink("circle", root.join("circle")).unwrap();
+    symlink(&root, root.join("in/up")).unwrap();
+
+    for name in ["relative.mp4", "absolute.mp4", "linked/a.mp4", "in/up/in/a.mp4"] {
+        let read = folder.read(&key(name), Want::Head(50), None).await.expect(name);
+        assert_eq!(collect(read).await.unwrap(), pattern(1, 50), "{name}");
+    }
+    for name in
+        ["out-relative", "out-absolute", "out-folder/secret", "out-folder", "out-twice", "dangling", "circle"]
+    {
+        assert!(not_found(&error(&folder, name).await), "{name}");
+    }
+    let listing = folder.list(&Key::root()).await.unwrap();
+    let names: Vec<_> = listing.objects.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        (names, listing.folders),
+        (vec!["absolute.mp4", "relative.mp4"], vec!["in".into(), "linked".into()])
+    );
+    assert!(not_found(&folder.list(&key("out-folder")).await.unwrap_err()));
+}
+
+#[tokio::test]
+async fn a_link_turned_outwards_is_not_followed() {
+    let (dir, folder, root) = library();
+    symlink("in/a.mp4", root.join("link")).unwrap();
+    folder.read(&key("link"), Want::Head(10), None).await.expect("inside");
+    fs::remove_file(root.join("link")).unwrap();
+    symlink(dir.path().join("outside/secret"), root.join("link")).unwrap();
+    assert!(not_found(&error(&folder, "link").await));
+}
+
+#[test]
+fn no_text_of_a_key_leads_up() {
+    for text in ["..", "../x", "a/../b", "a/..", "/a", "a/", "a//b", ".", "./a", "a\\..\\b", "a\0b"] {
+        assert_eq!(Key::new(text), None, "{text:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_regular_files() {
+    let (_dir, folder, root) = library();
+    let made = std::process::Command::new("mkfifo").arg(root.join("fifo")).status().unwrap();
+    assert!(made.success());
+    let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+    for name in ["fifo", "socket", "in"] {
+        assert!(not_found(&error(&folder, name).await), "{name}");
+    }
+    assert!(not_found(&error(&folder, &"n".repeat(300)).await), "a name longer than the file system allows");
+    let devices = Folder::new("/dev").unwrap();
+    assert!(not_found(&error(&devices, "null").await));
+}
+
+/// Takes one frame of a read, does something to the file, and says what the rest of the body brings.
+async fn meddled(path: &Path, folder: &Folder, meddle: impl FnOnce(&Path)) -> Result<(), StorageError> {
+    let mut read = folder.read(&key("in/a.mp4"), Want::Range(0..1_000_000), None).await.unwrap();
+    read.body.next().await.unwrap().unwrap();
+    meddle(path);
+    while let Some(frame) = read.body.next().await {
+        frame?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_changed_under_way() {
+    let (_dir, folder, root) = library();
+    let path = root.join("in/a.mp4");
+    let rewrite = |path: &Path| {
+        let mut file = fs::File::options().write(true).open(path).unwrap();
+        file.seek(std::io::SeekFrom::Start(900_000)).unwrap();
+        file.write_all(b"other").unwrap();
+        // What a clock that has moved on would leave; the test does not wait for it.
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    };
+    let e = meddled(&path, &folder, rewrite).await.expect_err("written to");
+    assert!(matches!(e, StorageError::Changed(_)), "{e:?}");
+
+    let truncate =
+        |path: &Path| fs::File::options().write(true).open(path).unwrap().set_len(300_000).unwrap();
+    let e = meddled(&path, &folder, truncate).await.expect_err("truncated");
+    assert!(matches!(e, StorageError::Changed(_)), "{e:?}");
+
+    fs::write(&path, pattern(1, 1_000_000)).unwrap();
+    let replace = |path: &Path| {
+        let new = path.with_extension("new");
+        fs::write(&new, pattern(2, 1_000_000)).unwrap();
+        fs::rename(new, path).unwrap();
+    };
+    meddled(&path, &folder, replace).await.expect("the old file stays whole for who reads it");
+    let read = folder.read(&key("in/a.mp4"), Want::Head(10), None).await.unwrap();
+    assert_eq!(collect(read).await.unwrap(), pattern(2, 10), "and the next reader gets the new one");
+}
+
+#[tokio::test]
+async fn more_files_than_stay_open() {
+    let (_dir, folder, root) = library();
+    for round in 0..2 {
+        for i in 0..200u8 {
+            let name = key(&format!("{i}.mp4"));
+            if round == 0 {
+                fs::write(root.join(name.as_str()), pattern(i, 100)).unwrap();
+            }
+            let read = folder.read(&name, Want::Range(10..20), None).await.unwrap();
+            assert_eq!(collect(read).await.unwrap(), pattern(i, 100)[10..20]);
+        }
+    }
+    let open =
+        fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|fd| fs::read_link(fd.path()).ok());
+    assert_eq!(open.filter(|path| path.starts_with(&root)).count(), 64);
+}
+
+#[test]
+fn a_folder_that_is_none() {
+    let (_dir, _, root) = library();
+    assert!(Folder::new(root.join("absent")).is_err());
+    assert!(Folder::new(root.join("in/a.mp4")).is_err());
+}

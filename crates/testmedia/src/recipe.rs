@@ -1,0 +1,90 @@
+//! Files made with ffmpeg's test sources.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Where made files are kept: below the target folder, so `cargo clean` removes them.
+#[must_use]
+pub fn folder() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
+    let folder = target.join("testmedia");
+    fs::create_dir_all(&folder).expect("target folder is writable");
+    folder.canonicalize().expect("it was just made")
+}
+
+/// Runs ffmpeg with `args`, split at white space, output file last and added here. The file is made once and kept under a
+/// name that depends on the arguments; concurrent callers each make their own and the last rename wins.
+///
+/// # Panics
+/// Where ffmpeg is not installed or fails.
+#[must_use]
+pub fn make(name: &str, extension: &str, args: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let folder = folder();
+    let path = folder.join(format!("{name}-{:016x}.{extension}", xxh3_64(args.as_bytes())));
+    if !path.exists() {
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let part = folder.join(format!("part-{}-{n}.{extension}", std::process::id()));
+        let out = Command::new("ffmpeg")
+            .args(["-hide_banner", "-loglevel", "error", "-nostdin", "-y", "-threads", "1"])
+            .args(args.split_whitespace())
+            .args(["-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact"])
+            .arg(&part)
+            .stdin(Stdio::null())
+            .output()
+            .expect("ffmpeg is installed (make tools)");
+        assert!(out.status.success(), "ffmpeg {args}: {}", String::from_utf8_lossy(&out.stderr));
+        fs::rename(&part, &path).expect("same folder");
+    }
+    path
+}
+
+/// One video and one audio source of `seconds`.
+fn inputs(seconds: u32, size: &str, rate: &str) -> String {
+    format!(
+        "-f lavfi -i testsrc2=size={size}:rate={rate}:duration={seconds} \
+         -f lavfi -i sine=frequency=440:sample_rate=48000:duration={seconds} "
+    )
+}
+
+/// AVC options: 2 s closed GOPs at 25 fps, B-frames with pyramid.
+pub const AVC: &str = "-c:v libx264 -preset ultrafast -bf 2 -b_strategy 0 -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -crf 30";
+
+/// AAC-LC options.
+pub const AAC: &str = "-c:a aac -b:a 96k -ac 2";
+
+/// AVC with B-frames and AAC, interleaved, 12 s, with extra muxer options such as `-movflags +faststart`.
+#[must_use]
+pub fn avc_aac(name: &str, muxer: &str) -> PathBuf {
+    make(name, "mp4", &format!("{} {AVC} {AAC} {muxer}", inputs(12, "320x180", "25")))
+}
+
+/// AVC alone, 12 s, at a size; GOPs as in [`avc_aac`].
+#[must_use]
+pub fn avc(name: &str, size: &str, muxer: &str) -> PathBuf {
+    make(name, "mp4", &format!("-f lavfi -i testsrc2=size={size}:rate=25:duration=12 {AVC} {muxer}"))
+}
+
+/// AAC alone, 12 s, in a language.
+#[must_use]
+pub fn aac(name: &str, language: &str, muxer: &str) -> PathBuf {
+    make(
+        name,
+        "mp4",
+        &format!(
+            "-f lavfi -i sine=frequency=330:sample_rate=48000:duration=12 {AAC} -metadata:s:a:0 language={language} {muxer}"
+        ),
+    )
+}
+
+/// Any video and audio encoder options, 6 s.
+#[must_use]
+pub fn coded(name: &str, codecs: &str) -> PathBuf {
+    make(name, "mp4", &format!("{} {codecs} -strict -2", inputs(6, "192x108", "25")))
+}

@@ -1,0 +1,174 @@
+//! The same media in box variants that ffmpeg does not write, by rewriting its files box by box.
+
+/// How to write a progressive file anew. Each field is one variant; all false gives moov first, otherwise as it was.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Variant {
+    /// `moov` behind the media.
+    pub moov_last: bool,
+    /// Chunk offsets as `co64`.
+    pub co64: bool,
+    /// Sample sizes as `stz2` with 16-bit entries (for tracks whose samples fit).
+    pub stz2: bool,
+    /// `mdat` with a 64-bit size.
+    pub wide_mdat: bool,
+    /// `moov` and what holds boxes below it with 64-bit sizes.
+    pub wide_boxes: bool,
+}
+
+type Code = [u8; 4];
+
+const CONTAINERS: [&Code; 5] = [b"moov", b"trak", b"mdia", b"minf", b"stbl"];
+
+/// Children of a run of boxes: type, header length, whole range.
+fn boxes(bytes: &[u8]) -> Vec<(Code, &[u8])> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at + 8 <= bytes.len() {
+        let size32 = u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let kind: Code = bytes[at + 4..at + 8].try_into().expect("4 bytes");
+        let (header, size) = match size32 {
+            0 => (8, bytes.len() - at),
+            1 => {
+                let wide = u64::from_be_bytes(bytes[at + 8..at + 16].try_into().expect("8 bytes"));
+                (16, usize::try_from(wide).expect("fits"))
+            }
+            n => (8, n as usize),
+        };
+        found.push((kind, &bytes[at + header..at + size]));
+        at += size;
+    }
+    found
+}
+
+fn put(out: &mut Vec<u8>, kind: Code, payload: &[u8], wide: bool) {
+    let len = payload.len() as u64;
+    if wide {
+        out.extend(1u32.to_be_bytes());
+        out.extend(kind);
+        out.extend((len + 16).to_be_bytes());
+    } else {
+        out.extend(u32::try_from(len + 8).expect("small test files").to_be_bytes());
+        out.extend(kind);
+    }
+    out.extend(payload);
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
+
+/// Rewrites the boxes of `moov`; `shift` is added to every chunk offset.
+fn rewrite_moov(bytes: &[u8], variant: Variant, shift: i64) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (kind, payload) in boxes(bytes) {
+        match &kind {
+            k if CONTAINERS.contains(&k) => {
+                put(&mut out, kind, &rewrite_moov(payload, variant, shift), variant.wide_boxes);
+            }
+            b"stco" | b"co64" => {
+                let entry = if &kind == b"co64" { 8 } else { 4 };
+                let offsets = payload[8..].chunks_exact(entry).map(|e| {
+                    let offset = e.iter().fold(0i64, |n, b| n << 8 | i64::from(*b)) + shift;
+                    u64::try_from(offset).expect("offsets stay positive")
+                });
+                let mut table = payload[..8].to_vec();
+                for offset in offsets {
+                    if variant.co64 {
+                        table.extend(offset.to_be_bytes());
+                    } else {
+                        table.extend(u32::try_from(offset).expect("small test files").to_be_bytes());
+                    }
+                }
+                put(&mut out, if variant.co64 { *b"co64" } else { *b"stco" }, &table, false);
+            }
+            b"stsz" if variant.stz2 && u32_at(payload, 4) == 0 => {
+                let sizes: Vec<u32> = payload[12..].chunks_exact(4).map(|e| u32_at(e, 0)).collect();
+                if sizes.iter().any(|s| *s > 0xffff) {
+                    put(&mut out, kind, payload, false);
+                    continue;
+                }
+                let mut table = vec![0, 0, 0, 0, 0, 0, 0, 16];
+                table.extend(u32::try_from(sizes.len()).expect("a count").to_be_bytes());
+                for size in sizes {
+                    table.extend(u16::try_from(size).expect("checked above").to_be_bytes());
+                }
+                put(&mut out, *b"stz2", &table, false);
+            }
+            _ => put(&mut out, kind, payload, false),
+        }
+    }
+    out
+}
+
+/// Rewrites a progressive MP4 with one `mdat`. Sample bytes are untouched, only moved.
+///
+/// # Panics
+/// Where the file is not of that shape.
+#[must_use]
+pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
+    let top = boxes(file);
+    let find = |code: &Code| top.iter().find(|(k, _)| k == code).expect("ftyp, moov and mdat").1;
+    let (ftyp, moov, mdat) = (find(b"ftyp"), find(b"moov"), find(b"mdat"));
+    let old_start = mdat.as_ptr() as usize - file.as_ptr() as usize;
+    let header = if variant.wide_mdat { 16 } else { 8 };
+    let build = |shift: i64| {
+        let mut boxed = Vec::new();
+        put(&mut boxed, *b"moov", &rewrite_moov(moov, variant, shift), variant.wide_boxes);
+        boxed
+    };
+    let new_start = ftyp.len() + 8 + header + if variant.moov_last { 0 } else { build(0).len() };
+    let shift = i64::try_from(new_start).expect("small") - i64::try_from(old_start).expect("small");
+    let moov = build(shift);
+    let mut out = Vec::with_capacity(file.len() + 64);
+    put(&mut out, *b"ftyp", ftyp, false);
+    if !variant.moov_last {
+        out.extend(&moov);
+    }
+    put(&mut out, *b"mdat", mdat, variant.wide_mdat);
+    if variant.moov_last {
+        out.extend(&moov);
+    }
+    out
+}
+
+/// Removes top-level boxes of the given types from a fragmented file whose offsets are relative (`default-base-is-moof`).
+#[must_use]
+pub fn without(file: &[u8], codes: &[&Code]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (kind, payload) in boxes(file) {
+        if !codes.contains(&&kind) {
+            put(&mut out, kind, payload, false);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{probe::probe, recipe};
+    use std::fs;
+
+    #[test]
+    fn every_variant_holds_the_same_packets() {
+        let source = recipe::avc_aac("rewrite", "");
+        let file = fs::read(&source).unwrap();
+        let want = probe(&source, &[]);
+        let all = Variant { moov_last: true, co64: true, stz2: true, wide_mdat: true, wide_boxes: true };
+        for (i, variant) in
+            [Variant::default(), all, Variant { moov_last: false, ..all }].into_iter().enumerate()
+        {
+            let path = recipe::folder().join(format!("variant-{}-{i}.mp4", std::process::id()));
+            fs::write(&path, progressive(&file, variant)).unwrap();
+            let got = probe(&path, &[]);
+            for (want, got) in want.streams.iter().zip(&got.streams) {
+                let strip = |s: &crate::probe::Stream| -> Vec<_> {
+                    s.packets.iter().map(|p| (p.dts, p.pts, p.size, p.hash.clone())).collect()
+                };
+                assert_eq!(strip(want), strip(got), "{variant:?}");
+            }
+            assert_eq!(got.warnings, "", "{variant:?}");
+            fs::remove_file(path).unwrap();
+        }
+    }
+}

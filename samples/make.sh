@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Makes the sample library from ffmpeg's own test sources: no camera, no recording, nobody's rights.
+# The files are committed; run this (`make samples`) only to change them. Made with ffmpeg 5.1 as Debian 12 ships it:
+# one encoder thread and the bitexact flags keep a second run on the same build identical to the first.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+out=${1:-library}
+font=${FONT:-/usr/share/fonts/truetype/dejavu/DejaVuSansMono-Bold.ttf}
+ff=(ffmpeg -nostdin -hide_banner -loglevel error -y)
+exact=(-map_metadata -1 -fflags +bitexact -flags:v +bitexact -flags:a +bitexact -threads 1)
+
+[ -r "$font" ] || { echo "make.sh: no font at $font (apt-get install fonts-dejavu-core, or set FONT)" >&2; exit 1; }
+
+# picture SOURCE NAME WIDTH HEIGHT SECONDS: a filter graph with the name of the rendition and a running timecode
+# burnt in, so that a switch of rendition and a seek can be seen.
+picture() {
+  local source=$1 name=$2 width=$3 height=$4 seconds=$5
+  printf '%s=size=%sx%s:rate=25:duration=%s,format=yuv420p,' "$source" "$width" "$height" "$seconds"
+  printf 'drawtext=fontfile=%s:fontsize=h/11:fontcolor=white:box=1:boxcolor=black@0.75:boxborderw=6:x=(w-tw)/2:y=h*0.70:' "$font"
+  printf "text='%s %sp':" "$name" "$height"
+  printf 'expansion=none,drawtext=fontfile=%s:fontsize=h/9:fontcolor=yellow:box=1:boxcolor=black@0.75:boxborderw=6:' "$font"
+  printf "x=(w-tw)/2:y=h*0.82:timecode='00\\:00\\:00\\:00':rate=25"
+}
+
+# tone HZ SECONDS: a steady tone with a short blip on each second.
+tone() { printf 'sine=frequency=%s:beep_factor=3:sample_rate=48000:duration=%s,aformat=channel_layouts=stereo' "$1" "$2"; }
+
+# Closed GOPs of exactly two seconds, cut nowhere else: the grid of all renditions agrees.
+avc() { printf '%s\n' -c:v libx264 -preset veryslow -profile:v "$1" -b:v "$2" -maxrate "$2" -bufsize "$3" -g 50 -bf 2 \
+  -x264-params keyint=50:min-keyint=50:scenecut=0:open-gop=0:b-adapt=0:b-pyramid=none:cpu-independent=1:threads=1; }
+aac() { printf '%s\n' -c:a aac -b:a "$1" -ac 2; }
+
+rm -rf "$out"
+mkdir -p "$out/harbour"
+
+# harbour/: one title in a folder, three renditions and two languages, each in its own progressive file.
+seconds=48
+video() { # HEIGHT WIDTH PROFILE BITRATE BUFFER
+  mapfile -t codec < <(avc "$3" "$4" "$5")
+  "${ff[@]}" -f lavfi -i "$(picture testsrc2 harbour "$2" "$1" "$seconds")" "${codec[@]}" "${exact[@]}" \
+    -movflags +faststart "$out/harbour/video-$1p.mp4"
+}
+audio() { # LANGUAGE HZ
+  mapfile -t codec < <(aac 48k)
+  "${ff[@]}" -f lavfi -i "$(tone "$2" "$seconds")" "${codec[@]}" "${exact[@]}" -metadata:s:a:0 "language=$1" \
+    -movflags +faststart "$out/harbour/audio-$1.mp4"
+}
+video 360 640 high 150k 300k
+video 234 416 main 80k 160k
+video 180 320 baseline 44k 88k
+audio eng 440
+audio fra 660
+
+# lighthouse.mp4: audio and video interleaved in one file, the moov at its end.
+mapfile -t v < <(avc high 80k 160k); mapfile -t a < <(aac 40k)
+"${ff[@]}" -f lavfi -i "$(picture smptehdbars lighthouse 416 234 24)" -f lavfi -i "$(tone 520 24)" \
+  -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng "$out/lighthouse.mp4"
+
+# ferry.mp4: one fragmented file (CMAF-like), a fragment at each sync sample, found by one sidx per track.
+mapfile -t v < <(avc main 90k 180k)
+"${ff[@]}" -f lavfi -i "$(picture testsrc2 ferry 416 234 24)" -f lavfi -i "$(tone 350 24)" \
+  -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng \
+  -movflags +frag_keyframe+empty_moov+default_base_moof+global_sidx "$out/ferry.mp4"
+
+# buoy.mp4: HEVC, which only players with a decoder for it show; TS and CMAF both carry it.
+"${ff[@]}" -f lavfi -i "$(picture testsrc2 buoy 320 180 12)" -f lavfi -i "$(tone 300 12)" -map 0:v -map 1:a \
+  -c:v libx265 -preset slow -b:v 60k -tag:v hvc1 \
+  -x265-params keyint=50:min-keyint=50:scenecut=0:open-gop=0:bframes=2:frame-threads=1:pools=none:log-level=error \
+  "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng -movflags +faststart "$out/buoy.mp4"
+
+du -ab "$out" | sort -k2
