@@ -96,6 +96,13 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     Some(folder.join(name)).filter(|file| file.exists())
 }
 
+/// Writes bytes for a tool to read; whoever asks removes them.
+pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
+    let file = folder().join(format!("packed-{}-{name}", std::process::id()));
+    fs::write(&file, bytes).unwrap();
+    file
+}
+
 /// The streams of bytes we made, of which ffprobe must have nothing to say.
 #[track_caller]
 pub(crate) fn probe_ours(what: &str, bytes: &[u8]) -> Vec<Stream> {
