@@ -195,7 +195,7 @@ impl Locator {
         let Some(found) = self.movie.take() else {
             return Err(IndexError::Malformed("no moov".to_owned()).into());
         };
-        Ok(finish(object_size, &self.head, found, outcome, self.scan.take()))
+        Ok(finish(object_size, &self.head, found, outcome, self.scan.as_ref()))
     }
 }
 
@@ -266,7 +266,7 @@ fn finish(
     head: &Bytes,
     found: FoundMovie,
     outcome: fragmented::Found,
-    scan: Option<Scan>,
+    scan: Option<&Scan>,
 ) -> MediaIndex {
     let FoundMovie { range, bytes, movie, heads, mut left_out } = found;
     let mut index_boxes = vec![(range.start, bytes)];
@@ -288,7 +288,7 @@ fn finish(
             (source, tracks.map(|((_, head), (table, rate))| head.with_fragments(table, rate)).collect())
         }
         fragmented::Found::Scanned(tables) => {
-            if let Some(scan) = &scan {
+            if let Some(scan) = scan {
                 scanned = (scan.moof_bytes(), Some(scan.digest()));
             }
             let tracks = heads.into_iter().zip(tables);

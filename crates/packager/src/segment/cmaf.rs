@@ -28,7 +28,6 @@ pub const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
 /// # Errors
 /// None at present.
 pub fn init(track: &Track) -> Result<Bytes, PackError> {
-    let duration = track.end.saturating_sub(track.start);
     let header = InitTrack {
         track_id: TRACK_ID,
         handler: track.handler,
@@ -40,7 +39,7 @@ pub fn init(track: &Track) -> Result<Bytes, PackError> {
         edit_media_time: u64::try_from(track.presentation.media_time).unwrap_or(0),
         trex: Trex::plain(TRACK_ID),
     };
-    Ok(InitSegment::cmaf(header, u64::try_from(duration).ok()).to_bytes())
+    Ok(InitSegment::cmaf(header, u64::try_from(track.end).ok()).to_bytes())
 }
 
 /// The media segment of samples of object number `object`; `number` is the segment's, from 1, and its fragment's sequence

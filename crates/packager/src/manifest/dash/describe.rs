@@ -44,8 +44,7 @@ fn channels(audio: &Audio, config: &Config) -> Option<(&'static str, String)> {
             let speakers: u16 = match count {
                 1 => 0x4000,
                 2 => 0xa000,
-                3 => 0xe000,
-                4 => 0xb800,
+                // 3 and 4 have no usual layout.
                 5 => 0xf800,
                 6 => 0xf801,
                 8 => 0xfa01,
