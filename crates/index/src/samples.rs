@@ -37,6 +37,8 @@ pub struct SampleTable {
     compositions: Option<Column>,
     /// Smallest and largest composition offset.
     composition_bounds: (i32, i32),
+    /// Added to every composition offset of the column, see [`SampleTable::lift_compositions`].
+    composition_lift: i32,
     sizes: Column,
     /// Samples in each chunk: samples that lie one behind the other.
     chunk_samples: Column,
@@ -77,6 +79,7 @@ impl SampleTable {
             decode_time: self.decode_time_in_columns(first),
             durations: self.durations.iter_from(first),
             compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
+            composition_lift: self.composition_lift,
             sizes: self.sizes.iter_from(first),
             offset,
             chunk_bytes: size_before,
@@ -199,6 +202,18 @@ impl SampleTable {
         self.first_decode_time = self.first_decode_time.saturating_add(by);
     }
 
+    /// Raises all composition offsets by the least that leaves none negative, and says by how much, in track ticks. The same
+    /// samples, each decoded no later than it is presented, as every container wants it but MP4 itself.
+    pub(crate) fn lift_compositions(&mut self) -> i32 {
+        let (least, largest) = self.composition_bounds;
+        let lift = 0_i32.saturating_sub(least).max(0);
+        // Offsets further apart than a 31-bit number can say stay as they are.
+        let Some(highest) = largest.checked_add(lift) else { return 0 };
+        self.composition_bounds = (least.saturating_add(lift), highest);
+        self.composition_lift = lift;
+        lift
+    }
+
     /// First and last presentation: the earliest start and the latest end of any sample that plays, in track ticks.
     pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
         let mut decode_time = self.decode_time(0);
@@ -207,6 +222,7 @@ impl SampleTable {
         let mut bounds: Option<(i64, i64)> = None;
         for duration in self.durations.iter_from(number).take(self.len() as usize) {
             let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
+            let offset = offset.saturating_add(self.composition_lift);
             let start = presentation.time(decode_time, offset);
             let end = start.saturating_add(duration.into());
             bounds = Some(bounds.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
@@ -227,7 +243,8 @@ impl SampleTable {
     }
 
     fn composition_in_columns(&self, number: u32) -> i32 {
-        self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition)
+        let offset = self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition);
+        offset.saturating_add(self.composition_lift)
     }
 }
 
@@ -243,6 +260,7 @@ struct Samples<'a> {
     decode_time: i64,
     durations: Values<'a>,
     compositions: Option<Values<'a>>,
+    composition_lift: i32,
     sizes: Values<'a>,
     offset: u64,
     /// Bytes of the chunk before `offset`.
@@ -276,12 +294,13 @@ impl Iterator for Samples<'_> {
             }
             Some(_) => false,
         };
+        let composition = self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
         let sample = Sample {
             offset: self.offset,
             size,
             decode_time: self.decode_time,
             duration,
-            composition_offset: self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition),
+            composition_offset: composition.saturating_add(self.composition_lift),
             sync,
         };
         self.number += 1;
@@ -368,6 +387,7 @@ impl SampleTableBuilder {
             durations: self.durations.finish(),
             compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
             composition_bounds,
+            composition_lift: 0,
             sizes: self.sizes.finish(),
             chunk_samples: self.chunk_samples.finish(),
             chunks: self.chunks.finish(),

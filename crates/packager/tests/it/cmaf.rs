@@ -2,9 +2,10 @@
 
 use crate::{
     media::{assert_same_packets, avc_aac, fragmented, hevc, probe_ours, shared, with_mfra, with_sidx},
+    oracles::{Fragment, moov},
     origin::Origin,
 };
-use latemux_index::media::{Samples, TrackKind};
+use latemux_index::media::{IndexSource, Samples, TrackKind};
 use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
 use latemux_testmedia::probe::probe;
 use std::{path::Path, time::Duration};
@@ -19,6 +20,12 @@ fn packs_what_is_there(what: &str, file: &Path) {
     for kind in [TrackKind::Video, TrackKind::Audio, TrackKind::Text] {
         for (n, name) in origin.names(kind).into_iter().enumerate() {
             let (mut bytes, segments) = origin.cmaf(&name);
+            let moov = moov(&bytes);
+            let durations: Vec<i64> = segments
+                .iter()
+                .flat_map(|segment| Fragment::read(&moov, segment).samples)
+                .map(|(_, _, duration)| duration)
+                .collect();
             segments.iter().for_each(|s| bytes.extend_from_slice(s));
             let streams = probe_ours(&format!("{what}-{name}"), &bytes);
             let kind = match kind {
@@ -28,7 +35,12 @@ fn packs_what_is_there(what: &str, file: &Path) {
             };
             let want = source.iter().filter(|s| s.kind == kind).nth(n).unwrap();
             assert_eq!(streams.len(), 1);
-            assert_same_packets(&format!("{what} {name}"), &streams[0], want);
+            let hidden = assert_same_packets(&format!("{what} {name}"), &streams[0], want);
+            // In a progressive file ffprobe has the durations from the sample table, but for the last one's.
+            if matches!(origin.title.objects[0].source, IndexSource::SampleTables) {
+                let said: Vec<i64> = want.packets[hidden..].iter().map(|p| p.duration).collect();
+                assert_eq!(durations[..durations.len() - 1], said[..said.len() - 1], "{what} {name}");
+            }
             packed += 1;
         }
     }

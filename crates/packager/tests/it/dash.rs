@@ -302,13 +302,22 @@ fn renditions_that_disagree_are_said_to() {
 
 #[test]
 fn a_title_that_starts_late_starts_its_period_with_it() {
-    let late = make(
+    let file = make(
         "pack-late",
         "mp4",
-        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=5 -c:v libx264 -preset veryfast -bf 0 -g 25 -output_ts_offset 10 \
-         -movflags frag_keyframe+empty_moov+default_base_moof -use_editlist 0",
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=5 -c:v libx264 -preset veryfast -bf 0 -g 25 \
+         -movflags frag_keyframe+empty_moov+default_base_moof+skip_trailer",
     );
-    let mut origin = Origin::open(&[late], TARGET);
+    // As if it had been cut from the middle of something: every decode time is 10 s later.
+    let mut file = std::fs::read(file).unwrap();
+    let places: Vec<_> =
+        (8..file.len()).filter(|&at| file[at - 8..].starts_with(b"tfdt\x01\0\0\0")).collect();
+    assert_eq!(places.len(), 5);
+    for at in places {
+        let field: &mut [u8; 8] = (&mut file[at..at + 8]).try_into().unwrap();
+        *field = (u64::from_be_bytes(*field) + 10 * 12800).to_be_bytes();
+    }
+    let mut origin = Origin::of(vec![file.into()], TARGET).unwrap();
     let mpd = mpd(&mut origin, DashTemplate::Time);
     let set = &sets(&mpd)[0];
     let template = template(set, &set.representations[0]);
