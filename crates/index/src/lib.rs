@@ -24,6 +24,7 @@ mod fragmented;
 pub mod fragments;
 pub mod grid;
 pub mod index_file;
+mod layout;
 pub mod locate;
 pub mod media;
 mod moof_samples;
