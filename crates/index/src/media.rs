@@ -106,6 +106,15 @@ pub enum Samples {
 }
 
 impl MediaIndex {
+    /// The same, but for the language of one track (an index into [`Self::tracks`]), where its own is not known.
+    #[must_use]
+    pub fn with_language(mut self, track: usize, language: Language) -> Self {
+        if let Some(track) = self.tracks.get_mut(track).filter(|track| !track.language.is_known()) {
+            track.language = language;
+        }
+        self
+    }
+
     /// Bytes of memory the index holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {

@@ -2,6 +2,7 @@
 
 pub mod dash;
 pub mod hls;
+pub mod server;
 mod xml;
 
 use crate::sizes::SegmentSize;
