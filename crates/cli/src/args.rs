@@ -1,7 +1,7 @@
 //! The command line as typed.
 
-use latemux_origin::config::quantity::{Bytes, Span};
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use latemux_origin::config::quantity::{Bytes, Span};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Video-on-demand origin: titles stored once, served in every player's protocol.

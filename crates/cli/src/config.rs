@@ -123,8 +123,8 @@ impl Config {
     pub(crate) fn load(flags: &args::Serve) -> Result<Self> {
         let mut config = match &flags.config {
             Some(path) => {
-                let text =
-                    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
                 Self::parse(&text).with_context(|| format!("in {}", path.display()))?
             }
             None => Self::default(),
@@ -230,7 +230,9 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_refused_at_every_level() {
-        for text in ["sauce = 'x'", "[storage]\nendpoint = 'x'", "[tls]\ncert='a'\nkey='b'\nca='c'", "[cache]"] {
+        for text in
+            ["sauce = 'x'", "[storage]\nendpoint = 'x'", "[tls]\ncert='a'\nkey='b'\nca='c'", "[cache]"]
+        {
             let error = format!("{:#}", Config::parse(text).unwrap_err());
             assert!(error.contains("unknown field"), "{text}: {error}");
         }
@@ -250,11 +252,12 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
-        let mut config = Config::parse("source = 'a'\nsegment_duration = '6s'\n[index]\nmemory = '1MiB'").unwrap();
+        let mut config =
+            Config::parse("source = 'a'\nsegment_duration = '6s'\n[memory]\nindex = '1MiB'").unwrap();
         config.apply(&flags("latemux serve b"));
         assert_eq!(config.source.as_deref(), Some("b"));
         assert_eq!(config.segment_duration, Span(Duration::from_secs(6)));
-        assert_eq!((config.index.memory, config.index.head), (Bytes(1 << 20), Bytes(64 << 10)));
+        assert_eq!((config.memory.index, config.index.head), (1 << 20, 64 << 10));
     }
 
     #[test]

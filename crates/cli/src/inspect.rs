@@ -4,14 +4,14 @@ use crate::{args, config::Config, serve::say};
 use anyhow::{Context, Result};
 use latemux_index::{
     Title,
-    media::{IndexSource, MediaIndex, Samples, Track, TrackKind},
+    media::{IndexSource, MediaIndex, Samples, TrackKind},
     title::TitleTrack,
 };
 use latemux_isobmff::{Time, codec::Media};
 use latemux_origin::{LoadedTitle, Origin};
 use latemux_packager::{
     carry::{Protocol, carries},
-    sizes::{Bitrate, track_bitrate},
+    sizes::Bitrate,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -37,8 +37,7 @@ pub(crate) fn run(flags: args::Inspect) -> Result<()> {
 /// The whole report; the text for people is made from it, so that both say the same.
 fn report(loaded: &LoadedTitle) -> Value {
     let title = &loaded.title;
-    let objects: Vec<Value> =
-        loaded.objects.iter().map(|o| object(o.key.as_str(), &o.index)).collect();
+    let objects: Vec<Value> = loaded.objects.iter().map(|o| object(o.key.as_str(), &o.index)).collect();
     let tracks: Vec<Value> = title.tracks.iter().enumerate().map(|(i, t)| track(loaded, i, t)).collect();
     let problems: Vec<Value> = title
         .problems
@@ -63,11 +62,8 @@ fn object(key: &str, index: &MediaIndex) -> Value {
         IndexSource::RandomAccess => "mfra",
         IndexSource::Scan => "scan of all fragments",
     };
-    let left_out: Vec<Value> = index
-        .left_out
-        .iter()
-        .map(|p| json!({"reason": p.reason(), "detail": p.to_string()}))
-        .collect();
+    let left_out: Vec<Value> =
+        index.left_out.iter().map(|p| json!({"reason": p.reason(), "detail": p.to_string()})).collect();
     json!({
         "name": key,
         "bytes": index.object_size,
@@ -128,7 +124,7 @@ fn track(loaded: &LoadedTitle, number: usize, named: &TitleTrack) -> Value {
         .map(|(name, protocol)| {
             let says = match carries(*protocol, track) {
                 Ok(()) => {
-                    let Bitrate { peak, average } = track_bitrate(title, number, *protocol);
+                    let Bitrate { peak, average } = Bitrate::of_tracks(title, &[number], *protocol);
                     json!({"bandwidth": peak, "average_bandwidth": average})
                 }
                 Err(why) => json!({"left_out": why}),
@@ -158,38 +154,66 @@ fn text(report: &Value) -> String {
     let mut out = String::new();
     let list = |key: &str| report[key].as_array().map_or(&[][..], Vec::as_slice);
     for o in list("objects") {
-        line(&mut out, format_args!(
-            "{}  {} bytes, indexed by {} ({} bytes, {} in memory)",
-            plain(&o["name"]), o["bytes"], plain(&o["index"]), o["index_bytes"], o["index_bytes_in_memory"]
-        ));
+        line(
+            &mut out,
+            format_args!(
+                "{}  {} bytes, indexed by {} ({} bytes, {} in memory)",
+                plain(&o["name"]),
+                o["bytes"],
+                plain(&o["index"]),
+                o["index_bytes"],
+                o["index_bytes_in_memory"]
+            ),
+        );
         for p in o["left_out"].as_array().into_iter().flatten() {
             line(&mut out, format_args!("  left out: {} ({})", plain(&p["detail"]), plain(&p["reason"])));
         }
     }
     let g = &report["grid"];
-    line(&mut out, format_args!(
-        "\ngrid: {} segments of {:.3} to {:.3} s (target {} s), {:.3} s in all",
-        g["segments"], float(&g["shortest_seconds"]), float(&g["longest_seconds"]), g["target_seconds"],
-        float(&g["end_seconds"]) - float(&g["start_seconds"])
-    ));
+    line(
+        &mut out,
+        format_args!(
+            "\ngrid: {} segments of {:.3} to {:.3} s (target {} s), {:.3} s in all",
+            g["segments"],
+            float(&g["shortest_seconds"]),
+            float(&g["longest_seconds"]),
+            g["target_seconds"],
+            float(&g["end_seconds"]) - float(&g["start_seconds"])
+        ),
+    );
     for t in list("tracks") {
         let shape = match plain(&t["kind"]) {
             "video" => format!("{}x{} {}", t["width"], t["height"], plain(&t["video_range"])),
             "audio" => format!("{} channels {} Hz", t["channels"], t["sample_rate"]),
             _ => String::new(),
         };
-        let count = if t["samples"].is_null() { ("fragments", &t["fragments"]) } else { ("samples", &t["samples"]) };
-        line(&mut out, format_args!(
-            "\n{}  (track {} of {})\n  {} {shape}, language {}, {} {}, {:.3} to {:.3} s",
-            plain(&t["name"]), t["id"], plain(&t["object"]), plain(&t["codecs"]), plain(&t["language"]),
-            count.1, count.0, float(&t["start_seconds"]), float(&t["end_seconds"])
-        ));
+        let count =
+            if t["samples"].is_null() { ("fragments", &t["fragments"]) } else { ("samples", &t["samples"]) };
+        line(
+            &mut out,
+            format_args!(
+                "\n{}  (track {} of {})\n  {} {shape}, language {}, {} {}, {:.3} to {:.3} s",
+                plain(&t["name"]),
+                t["id"],
+                plain(&t["object"]),
+                plain(&t["codecs"]),
+                plain(&t["language"]),
+                count.1,
+                count.0,
+                float(&t["start_seconds"]),
+                float(&t["end_seconds"])
+            ),
+        );
         for (name, says) in t["protocols"].as_object().into_iter().flatten() {
             match says["left_out"].as_str() {
                 Some(why) => line(&mut out, format_args!("  {name}: left out: {why}")),
-                None => line(&mut out, format_args!(
-                    "  {name}: BANDWIDTH {} AVERAGE-BANDWIDTH {}", says["bandwidth"], says["average_bandwidth"]
-                )),
+                None => line(
+                    &mut out,
+                    format_args!(
+                        "  {name}: BANDWIDTH {} AVERAGE-BANDWIDTH {}",
+                        says["bandwidth"], says["average_bandwidth"]
+                    ),
+                ),
             }
         }
     }

@@ -21,8 +21,9 @@ async fn serve(config: Config) -> Result<()> {
     let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
     let storage = latemux_storage::open::open(source, &config.storage.options())?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
-    let listener =
-        TcpListener::bind(config.listen).await.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
     let origin = Origin::new(storage.clone(), config.origin());
     say(&format!(
@@ -35,7 +36,8 @@ async fn serve(config: Config) -> Result<()> {
 }
 
 fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
-    let read = |path: &std::path::Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let read =
+        |path: &std::path::Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).context("TLS certificate and key")
 }
 

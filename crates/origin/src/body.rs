@@ -2,9 +2,11 @@
 
 use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader};
 use bytes::{Buf, Bytes, BytesMut};
-use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
-use latemux_packager::plan::{Part, Plan, SourceRange, Transform};
+use latemux_packager::{
+    PackError,
+    plan::{Part, Plan, SourceRange, Transform},
+};
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -51,12 +53,6 @@ impl Body {
         }
         self.log = Some(log);
         self
-    }
-
-    /// All of a body at once, for tests.
-    #[cfg(test)]
-    pub(crate) async fn collect_all(self) -> Result<Bytes, Error> {
-        Ok(self.collect().await?.to_bytes())
     }
 }
 
@@ -149,12 +145,9 @@ impl PlanBody {
     pub(crate) async fn start(plan: Plan, window: Range<u64>, fetch: Fetch) -> Result<Self, Error> {
         let left = window.end.saturating_sub(window.start);
         // A transform's output says nothing of where in its input it came from: it is given all.
-        let parts = match plan.transform {
-            None => clip(plan.parts, &window),
-            Some(_) => plan.parts,
-        };
+        let parts = plan.slice(window.clone()).unwrap_or(plan.parts);
         let mut steps = VecDeque::with_capacity(parts.len());
-        let mut ranges: Vec<SourceRange> = Vec::with_capacity(parts.len());
+        let mut ranges = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
                 Part::Inline(bytes) if bytes.is_empty() => {}
@@ -176,6 +169,40 @@ impl PlanBody {
             finished: false,
         });
         Ok(Self { steps, reader, transform, left })
+    }
+
+    /// All bytes of parts, where the length of an answer depends on them. What is read stays in `fetch`.
+    ///
+    /// # Errors
+    /// As [`PlanBody::start`]; more than `limit` bytes.
+    pub(crate) async fn hold(parts: &[Part], fetch: &mut Fetch, limit: u64) -> Result<BytesMut, Error> {
+        let total = parts.iter().map(Part::len).fold(0, u64::saturating_add);
+        if total > limit {
+            return Err(
+                PackError::TooLarge("its length is known only from more media than may be held").into()
+            );
+        }
+        let ranges = parts.iter().filter_map(|part| match part {
+            Part::Source(range) => Some(range.clone()),
+            Part::Inline(_) => None,
+        });
+        let ranges: Vec<_> = ranges.collect();
+        fetch.cover(&ranges)?;
+        fetch.opened().await?;
+        let mut held = BytesMut::new();
+        for part in parts {
+            match part {
+                Part::Inline(bytes) => held.extend_from_slice(bytes),
+                Part::Source(source) if source.range.is_empty() => {}
+                Part::Source(SourceRange { object, range }) => {
+                    let len = range.end.saturating_sub(range.start);
+                    let bytes = fetch.bytes(*object, range.start, len).await?;
+                    let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
+                    held.extend_from_slice(bytes.get(..wanted).unwrap_or_default());
+                }
+            }
+        }
+        Ok(held)
     }
 
     /// The next bytes of the window; not called after its last.
@@ -246,7 +273,8 @@ impl PlanBody {
             }
         }
         let have = u64::try_from(this.out.len()).unwrap_or(u64::MAX);
-        if this.finished && (have != self.left || this.skip > 0) {
+        let short = have < self.left || this.skip > 0;
+        if this.finished && (short || (this.to_end && have > self.left)) {
             return Poll::Ready(Err(Error::Internal("a transform's output is not as long as planned")));
         }
         let len = usize::try_from(self.left.min(have)).unwrap_or(usize::MAX);
@@ -260,34 +288,6 @@ impl Transforming {
         self.out.advance(len);
         self.skip -= u64::try_from(len).unwrap_or(u64::MAX).min(self.skip);
     }
-}
-
-/// The parts of a body that lie within a window of it.
-fn clip(parts: Vec<Part>, window: &Range<u64>) -> Vec<Part> {
-    let mut at = 0_u64;
-    let mut clipped = Vec::with_capacity(parts.len());
-    for part in parts {
-        let len = match &part {
-            Part::Inline(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-            Part::Source(source) => source.range.end.saturating_sub(source.range.start),
-        };
-        let begin = window.start.saturating_sub(at).min(len);
-        let end = window.end.saturating_sub(at).min(len);
-        at = at.saturating_add(len);
-        if begin >= end {
-            continue;
-        }
-        clipped.push(match part {
-            Part::Inline(bytes) => {
-                let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-                Part::Inline(bytes.slice(index(begin)..index(end)))
-            }
-            Part::Source(SourceRange { object, range }) => {
-                Part::Source(SourceRange { object, range: range.start + begin..range.start + end })
-            }
-        });
-    }
-    clipped
 }
 
 #[cfg(test)]

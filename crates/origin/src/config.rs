@@ -1,23 +1,26 @@
-//! Everything about the origin that can be set, with its defaults. Unknown keys are refused.
-//!
-//! Durations are in seconds (fractions allowed), sizes in bytes.
+//! Everything about the origin that can be set, with its defaults. In text, durations are written `4s` and sizes `64KiB`;
+//! unknown keys are refused.
 
+pub mod quantity;
+
+use http::HeaderValue;
+use latemux_packager::plan::Class;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Settings of an [`crate::Origin`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OriginConfig {
-    /// Target duration of a segment, in seconds. A part of every segment's identity: nodes that share URLs must agree.
-    #[serde(with = "seconds")]
+    /// Target duration of a segment. A part of every segment's identity: nodes that share URLs must agree.
+    #[serde(with = "quantity::span")]
     pub segment_duration: Duration,
-    /// A manifest made from an index that was last compared with storage longer ago than this (seconds) compares again
-    /// first. Segments need not: their reads name the version.
-    #[serde(with = "seconds")]
+    /// A manifest made from an index that was last compared with storage longer ago than this compares again first.
+    /// Segments need not: their reads name the version.
+    #[serde(with = "quantity::span")]
     pub recheck_after: Duration,
-    /// Longest time to index a title, in seconds.
-    #[serde(with = "seconds")]
+    /// Longest time to index a title.
+    #[serde(with = "quantity::span")]
     pub load_timeout: Duration,
     /// Most objects in one title.
     pub max_objects: usize,
@@ -50,14 +53,17 @@ impl Default for OriginConfig {
 }
 
 /// Reading the index of an object.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IndexConfig {
     /// Bytes read from the start of an object before anything is known of it.
+    #[serde(with = "quantity::size")]
     pub head: u64,
     /// Bytes read from its end where its head shows that the index may be there.
+    #[serde(with = "quantity::size")]
     pub tail: u64,
     /// Largest `moov`, `sidx` chain or `mfra` accepted, in bytes.
+    #[serde(with = "quantity::size")]
     pub max_index: u64,
 }
 
@@ -69,16 +75,20 @@ impl Default for IndexConfig {
 }
 
 /// What is remembered, in bytes. What does not fit is made anew each time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
     /// Packed indexes of objects and titles.
+    #[serde(with = "quantity::size")]
     pub index: u64,
     /// Samples of fragments that were read along with their media.
+    #[serde(with = "quantity::size")]
     pub fragments: u64,
     /// Manifests, plain and compressed.
+    #[serde(with = "quantity::size")]
     pub manifests: u64,
     /// Index bytes being read or parsed at one time, over all objects.
+    #[serde(with = "quantity::size")]
     pub loading: u64,
 }
 
@@ -89,58 +99,78 @@ impl Default for MemoryConfig {
 }
 
 /// Reading media.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadConfig {
     /// Two ranges of one object that lie at most this many bytes apart are read by one request.
+    #[serde(with = "quantity::size")]
     pub gap: u64,
     /// Most bytes read for one response only to be thrown away; the widest gaps are then not read across.
+    #[serde(with = "quantity::size")]
     pub waste: u64,
     /// Most requests to storage open at one time for one response.
     pub open: usize,
     /// Most requests to storage for one response; a segment scattered wider is refused.
     pub requests: usize,
+    /// Most bytes of a segment whose length only its media tells, which must be held before the answer starts.
+    #[serde(with = "quantity::size")]
+    pub held: u64,
 }
 
 impl Default for ReadConfig {
     fn default() -> Self {
-        Self { gap: 1 << 20, waste: 8 << 20, open: 16, requests: 256 }
+        Self { gap: 1 << 20, waste: 8 << 20, open: 16, requests: 256, held: 64 << 20 }
     }
 }
 
-/// `max-age` by kind of answer, in seconds; 0 is `no-cache`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// `Cache-Control` by kind of answer; empty text sends none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheControlConfig {
     /// Manifests and playlists.
-    pub manifest: u32,
+    #[serde(with = "quantity::header")]
+    pub manifest: Option<HeaderValue>,
     /// Init segments.
-    pub init: u32,
+    #[serde(with = "quantity::header")]
+    pub init: Option<HeaderValue>,
     /// Media segments.
-    pub media: u32,
+    #[serde(with = "quantity::header")]
+    pub media: Option<HeaderValue>,
 }
 
 impl Default for CacheControlConfig {
     fn default() -> Self {
-        Self { manifest: 60, init: 86_400, media: 86_400 }
+        let day = Some(HeaderValue::from_static("public, max-age=86400"));
+        let minute = Some(HeaderValue::from_static("public, max-age=60"));
+        Self { manifest: minute, init: day.clone(), media: day }
+    }
+}
+
+impl CacheControlConfig {
+    /// The value for a class.
+    pub(crate) fn of(&self, class: Class) -> Option<HeaderValue> {
+        match class {
+            Class::Manifest => self.manifest.clone(),
+            Class::Init => self.init.clone(),
+            Class::Media => self.media.clone(),
+        }
     }
 }
 
 /// The HTTP server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
     /// Most connections open at one time; more wait in the kernel's queue.
     pub max_connections: usize,
-    /// Longest time from connection (or the previous answer) to the end of a request's headers, TLS handshake included
-    /// each time it is one, in seconds.
-    #[serde(with = "seconds")]
+    /// Longest time from connection, or the previous answer, to the end of a request's head; also of a TLS handshake.
+    #[serde(with = "quantity::span")]
     pub header_timeout: Duration,
-    /// Longest time a client may take no bytes of an answer, in seconds.
-    #[serde(with = "seconds")]
+    /// Longest time a client may take no bytes of an answer.
+    #[serde(with = "quantity::span")]
     pub stall_timeout: Duration,
-    /// Longest time open answers may take after shutdown was asked for, in seconds.
-    #[serde(with = "seconds")]
+    /// Longest time open answers may take after shutdown was asked for.
+    #[serde(with = "quantity::span")]
     pub drain_timeout: Duration,
     /// Largest request head, in bytes; at least 8192.
     pub max_header_bytes: u32,
@@ -157,29 +187,6 @@ impl Default for HttpConfig {
             drain_timeout: Duration::from_secs(30),
             max_header_bytes: 16 << 10,
             max_streams: 128,
-        }
-    }
-}
-
-/// Durations as a number of seconds.
-mod seconds {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use std::time::Duration;
-
-    pub(super) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(duration.as_secs_f64())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Number {
-            Whole(u64),
-            Fraction(f64),
-        }
-        match Number::deserialize(from)? {
-            Number::Whole(seconds) => Ok(Duration::from_secs(seconds)),
-            Number::Fraction(seconds) => Duration::try_from_secs_f64(seconds).map_err(D::Error::custom),
         }
     }
 }

@@ -196,8 +196,7 @@ impl Fetch {
                 continue;
             }
             let starts = self.spans.iter().filter(|s| s.object == wanted.object).map(|s| s.range.start);
-            let end =
-                starts.filter(|&s| s > at).min().unwrap_or(wanted.range.end).min(wanted.range.end);
+            let end = starts.filter(|&s| s > at).min().unwrap_or(wanted.range.end).min(wanted.range.end);
             missing.push(SourceRange { object: wanted.object, range: at..end });
             at = end;
         }
@@ -214,9 +213,8 @@ impl Fetch {
             }
             let object = self.objects.get(span.object).ok_or(Error::Internal("a range of no object"))?;
             let (storage, object, range) = (self.storage.clone(), object.clone(), span.range.clone());
-            let read = async move {
-                storage.read(&object.key, Want::Range(range), Some(&object.version)).await
-            };
+            let read =
+                async move { storage.read(&object.key, Want::Range(range), Some(&object.version)).await };
             span.state = State::Opening(read.boxed());
             open += 1;
         }
@@ -265,9 +263,7 @@ impl Span {
         let result = match next {
             Some(Ok(bytes)) => self.take(bytes, key),
             Some(Err(error)) => Err(error.into()),
-            None => {
-                Err(bad_answer(key, format!("ended at byte {} of {:?}", self.received, self.range)))
-            }
+            None => Err(bad_answer(key, format!("ended at byte {} of {:?}", self.received, self.range))),
         };
         match &result {
             Err(error) => self.state = State::Failed(error.clone()),
@@ -357,4 +353,4 @@ fn gather(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
 
 #[cfg(test)]
 #[path = "fetch_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -124,7 +124,7 @@ mod tests {
                 .boxed()
             })
         };
-        let (a, b, ()) = futures_util::join!(run(), run(), async {
+        let (a, b, ()) = tokio::join!(run(), run(), async {
             tokio::task::yield_now().await;
             gate.notify_one();
         });

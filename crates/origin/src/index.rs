@@ -46,11 +46,8 @@ const LOADING_UNIT: u64 = 4096;
 impl Objects {
     pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
-        let limits = Limits {
-            head: config.index.head,
-            tail: config.index.tail,
-            max_index: config.index.max_index,
-        };
+        let limits =
+            Limits { head: config.index.head, tail: config.index.tail, max_index: config.index.max_index };
         Self {
             storage,
             limits,

@@ -48,8 +48,8 @@ pub use tls::{Tls, TlsError};
 use app::App;
 use latemux_storage::Storage;
 use std::{future::Future, io, sync::Arc};
-use tokio::net::TcpListener;
 use titles::Fresh;
+use tokio::net::TcpListener;
 
 /// An origin over one storage. Cheap to clone: clones share all that is remembered.
 #[derive(Debug, Clone)]

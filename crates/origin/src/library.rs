@@ -26,6 +26,8 @@ pub(crate) struct Library {
 struct Entry {
     /// Base, decoded.
     base: String,
+    /// For people: the last part of the base, without extension.
+    name: String,
     /// `file` or `folder`.
     kind: &'static str,
     /// Number of media files.
@@ -103,5 +105,10 @@ fn children(folder: &Key, listing: &Listing) -> Vec<Key> {
 
 fn entry(base: &str, kind: &'static str, files: usize) -> Entry {
     let [dash, hls, hls_cmaf] = entry_points(base);
-    Entry { base: base.to_owned(), kind, files, dash, hls, hls_cmaf }
+    let last = base.rsplit('/').next().unwrap_or(base);
+    let name = match last.rsplit_once('.') {
+        Some((stem, _)) if kind == "file" => stem,
+        _ => last,
+    };
+    Entry { base: base.to_owned(), name: name.to_owned(), kind, files, dash, hls, hls_cmaf }
 }

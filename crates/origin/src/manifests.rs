@@ -27,7 +27,8 @@ pub(crate) struct Manifests {
 
 impl Manifests {
     pub(crate) fn new(capacity: u64) -> Self {
-        let weigh = |_: &(u64, Resource), m: &Arc<Manifest>| m.text.len() + m.gzip.as_ref().map_or(0, Bytes::len);
+        let weigh =
+            |_: &(u64, Resource), m: &Arc<Manifest>| m.text.len() + m.gzip.as_ref().map_or(0, Bytes::len);
         Self { memo: Memo::new(capacity, weigh), flights: Flights::new() }
     }
 
@@ -57,13 +58,13 @@ impl Manifests {
 }
 
 fn make(loaded: &LoadedTitle, address: &Address) -> Result<Manifest, Error> {
-    match plan(&loaded.title, &address.resource, &NoFragments)? {
+    match plan(&loaded.title, &address.name(), &address.resource, &NoFragments)? {
         Planned::Ready(plan) => {
             let text = text_of(&plan)?;
             let gzip = compress(&text).filter(|gzip| gzip.len() < text.len());
             Ok(Manifest { content_type: plan.content_type, digest: plan.digest, text, gzip })
         }
-        Planned::Needs(_) => Err(Error::Internal("a manifest that needs media")),
+        Planned::Needs(_) | Planned::NeedsMedia(_) => Err(Error::Internal("a manifest that needs media")),
     }
 }
 

@@ -4,9 +4,8 @@ use crate::Error;
 use latemux_storage::{Key, Listing, Storage};
 
 /// Extensions of files that are media.
-const MEDIA: [&str; 14] = [
-    "mp4", "m4v", "m4a", "mov", "3gp", "3g2", "f4v", "cmfv", "cmfa", "cmft", "ismv", "isma", "ismt", "mp4a",
-];
+const MEDIA: [&str; 14] =
+    ["mp4", "m4v", "m4a", "mov", "3gp", "3g2", "f4v", "cmfv", "cmfa", "cmft", "ismv", "isma", "ismt", "mp4a"];
 
 /// The objects of a title, in order: the media file itself, the files of a comma list, or the media files of a folder by
 /// name.

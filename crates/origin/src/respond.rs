@@ -6,7 +6,6 @@ use http::{
     header::{self, AsHeaderName},
     request::Parts,
 };
-use latemux_packager::plan::Class;
 use std::ops::Range;
 
 /// What can be answered, before the request's conditions.
@@ -15,10 +14,10 @@ pub(crate) struct Representation {
     pub(crate) content_type: &'static str,
     /// Exact length in bytes, as encoded.
     pub(crate) length: u64,
-    /// Strong ETag, quotes included.
-    pub(crate) etag: String,
-    /// `Cache-Control`.
-    pub(crate) cache_control: HeaderValue,
+    /// Strong ETag, quotes included, where there is one.
+    pub(crate) etag: Option<String>,
+    /// `Cache-Control`, where one is sent.
+    pub(crate) cache_control: Option<HeaderValue>,
     /// Content coding, and whether it was chosen by `Accept-Encoding`.
     pub(crate) coding: Coding,
 }
@@ -48,22 +47,10 @@ pub(crate) fn etag(digest: u128, variant: &str) -> String {
     format!("\"{digest:032x}{variant}\"")
 }
 
-/// `Cache-Control` of so many seconds.
-pub(crate) fn max_age(seconds: u32) -> HeaderValue {
-    match seconds {
-        0 => HeaderValue::from_static("no-cache"),
-        _ => HeaderValue::try_from(format!("public, max-age={seconds}"))
-            .unwrap_or(HeaderValue::from_static("no-cache")),
-    }
-}
-
-/// Seconds of a class.
-pub(crate) fn class_age(config: &crate::config::CacheControlConfig, class: Class) -> u32 {
-    match class {
-        Class::Manifest => config.manifest,
-        Class::Init => config.init,
-        Class::Media => config.media,
-    }
+/// `Cache-Control` of what may change at any time.
+#[expect(clippy::unnecessary_wraps, reason = "as a representation holds it")]
+pub(crate) fn no_cache() -> Option<HeaderValue> {
+    Some(HeaderValue::from_static("no-cache"))
 }
 
 /// Evaluates the request's conditions in the order of RFC 9110 §13.2.2.
@@ -72,17 +59,21 @@ pub(crate) fn class_age(config: &crate::config::CacheControlConfig, class: Class
 /// [`Error::PreconditionFailed`], [`Error::RangeNotSatisfiable`].
 pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<Head, Error> {
     let headers = &request.headers;
-    if headers.contains_key(header::IF_MATCH) && !names(headers, header::IF_MATCH, &this.etag, Compare::Strong) {
+    if headers.contains_key(header::IF_MATCH) && !names(headers, header::IF_MATCH, this, Compare::Strong) {
         return Err(Error::PreconditionFailed);
     }
     let mut head = HeaderMap::with_capacity(12);
     allow_any_origin(&mut head);
-    put(&mut head, header::ETAG, &this.etag);
-    head.insert(header::CACHE_CONTROL, this.cache_control.clone());
+    if let Some(etag) = &this.etag {
+        put(&mut head, header::ETAG, etag);
+    }
+    if let Some(value) = &this.cache_control {
+        head.insert(header::CACHE_CONTROL, value.clone());
+    }
     if this.coding != Coding::Fixed {
         head.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     }
-    if names(headers, header::IF_NONE_MATCH, &this.etag, Compare::Weak) {
+    if names(headers, header::IF_NONE_MATCH, this, Compare::Weak) {
         return Ok(Head { status: StatusCode::NOT_MODIFIED, headers: head, window: None });
     }
     head.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -105,6 +96,11 @@ pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<Head, Err
 }
 
 impl Head {
+    /// Nothing is sent but that the client has it.
+    pub(crate) fn is_not_modified(&self) -> bool {
+        self.status == StatusCode::NOT_MODIFIED
+    }
+
     /// The answer.
     pub(crate) fn respond(self, body: Body) -> Response<Body> {
         let mut response = Response::new(body);
@@ -147,7 +143,9 @@ pub(crate) fn options() -> Response<Body> {
     head.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
     head.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static("Range, If-Match, If-None-Match, If-Range, Accept, Cache-Control, Origin, *"),
+        HeaderValue::from_static(
+            "Range, If-Match, If-None-Match, If-Range, Accept, Cache-Control, Origin, *",
+        ),
     );
     head.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     Head { status: StatusCode::NO_CONTENT, headers: head, window: None }.respond(Body::empty())
@@ -176,11 +174,12 @@ enum Compare {
 }
 
 /// Whether a list of ETags names one of ours, or all (`*`).
-fn names(headers: &HeaderMap, name: impl AsHeaderName, etag: &str, compare: Compare) -> bool {
+fn names(headers: &HeaderMap, name: impl AsHeaderName, this: &Representation, compare: Compare) -> bool {
+    let etag = this.etag.as_deref();
     let values = headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok());
     values.flat_map(|v| v.split(',')).map(str::trim).any(|tag| match tag.strip_prefix("W/") {
-        Some(weak) => compare == Compare::Weak && weak == etag,
-        None => tag == "*" || tag == etag,
+        Some(weak) => compare == Compare::Weak && Some(weak) == etag,
+        None => tag == "*" || Some(tag) == etag,
     })
 }
 
@@ -194,7 +193,7 @@ fn wanted_range(request: &Parts, this: &Representation) -> Result<Option<Range<u
     };
     // A date never equals: nothing here has a Last-Modified.
     if let Some(condition) = request.headers.get(header::IF_RANGE)
-        && condition.as_bytes() != this.etag.as_bytes()
+        && Some(condition.as_bytes()) != this.etag.as_deref().map(str::as_bytes)
     {
         return Ok(None);
     }
@@ -223,7 +222,9 @@ fn parse_range(value: &str) -> Option<(Option<u64>, Option<u64>)> {
     let number = |text: &str| match text {
         "" => Some(None),
         // More digits than fit are beyond any end.
-        digits if digits.bytes().all(|b| b.is_ascii_digit()) => Some(Some(digits.parse().unwrap_or(u64::MAX))),
+        digits if digits.bytes().all(|b| b.is_ascii_digit()) => {
+            Some(Some(digits.parse().unwrap_or(u64::MAX)))
+        }
         _ => None,
     };
     match (number(first)?, number(last)?) {
@@ -239,7 +240,8 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut any = false;
     for item in values.flat_map(|v| v.split(',')) {
         let (coding, parameters) = item.split_once(';').unwrap_or((item, ""));
-        let quality = parameters.trim().strip_prefix("q=").map_or(Some(1.0), |q| q.trim().parse::<f32>().ok());
+        let quality =
+            parameters.trim().strip_prefix("q=").map_or(Some(1.0), |q| q.trim().parse::<f32>().ok());
         let wanted = quality.is_some_and(|q| q > 0.0);
         match coding.trim().to_ascii_lowercase().as_str() {
             "gzip" | "x-gzip" => return wanted,
@@ -266,8 +268,8 @@ mod tests {
         Representation {
             content_type: "video/mp4",
             length: 100,
-            etag: "\"a\"".into(),
-            cache_control: max_age(5),
+            etag: Some("\"a\"".into()),
+            cache_control: None,
             coding: Coding::Fixed,
         }
     }
@@ -347,7 +349,11 @@ mod tests {
             ("GZIP", true),
             ("gzip;q=x", false),
         ] {
-            assert_eq!(accepts_gzip(&request("GET", &[("accept-encoding", accept)]).headers), wanted, "{accept}");
+            assert_eq!(
+                accepts_gzip(&request("GET", &[("accept-encoding", accept)]).headers),
+                wanted,
+                "{accept}"
+            );
         }
     }
 }

@@ -44,10 +44,8 @@ pub(crate) fn route(method: &Method, uri: &Uri) -> Result<Route, Error> {
         "/healthz" | "/healthz/live" => Ok(Route::Health { ready: false }),
         "/healthz/ready" => Ok(Route::Health { ready: true }),
         "/api/library" => Ok(Route::Library),
-        _ => match path.strip_prefix(PAGE) {
-            Some(file) => Ok(Route::Page(file.to_owned())),
-            None => Address::parse(path, uri.query()).map(Route::Title).ok_or(Error::NoSuchUrl),
-        },
+        _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
+        _ => Address::parse(path, uri.query()).map(Route::Title).ok_or(Error::NoSuchUrl),
     }
 }
 
@@ -115,7 +113,7 @@ mod tests {
     #[test]
     fn each_url_has_one_meaning() {
         assert_eq!(get("/").unwrap(), Route::Page("index.html".into()));
-        assert_eq!(get("/_/app.js").unwrap(), Route::Page("app.js".into()));
+        assert_eq!(get("/_/app.js").unwrap(), Route::Page("_/app.js".into()));
         assert_eq!(get("/api/library").unwrap(), Route::Library);
         assert!(matches!(get("/x.mp4/.mpd").unwrap(), Route::Title(a) if a.base == "x.mp4"));
         assert!(matches!(get("/x.mp4"), Err(Error::NoSuchUrl)));

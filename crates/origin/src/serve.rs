@@ -7,13 +7,16 @@ use crate::{
     body::{Body, PlanBody},
     fetch::Fetch,
     library, page,
-    respond::{self, Coding, Representation, accepts_gzip, class_age, decide, etag, max_age},
+    respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
     route::{Route, is_manifest, route},
     titles::{Fresh, LoadedTitle},
 };
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header, request::Parts};
-use latemux_packager::{Address, Plan, Planned, plan, plan::Class};
+use latemux_packager::{
+    Address, Plan, Planned, plan,
+    plan::{Class, MediaFirst},
+};
 use std::sync::Arc;
 
 /// Answers a request: never fails, for an error is an answer too, and logs it once its body has ended.
@@ -60,11 +63,26 @@ async fn package(
         return manifest(app, request, address, title).await;
     }
     let mut fetch = Fetch::new(app.storage.clone(), title.objects.clone(), app.config.read.clone());
-    let plan = plan_with_fragments(app, address, title, &mut fetch).await?;
+    let plan = match plan_with_fragments(app, address, title, &mut fetch).await? {
+        Ready::Plan(plan) => plan,
+        Ready::MediaFirst(media) => {
+            if let Some(head) = unchanged(app, request, &media)? {
+                return Ok(head.respond(Body::empty()));
+            }
+            let bytes = PlanBody::hold(media.parts(), &mut fetch, app.config.read.held).await?;
+            media.plan(&bytes)
+        }
+    };
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
     let body = PlanBody::start(plan, window, fetch).await?;
     Ok(head.respond(Body::plan(body)))
+}
+
+/// A plan whose samples are known.
+enum Ready {
+    Plan(Plan),
+    MediaFirst(MediaFirst),
 }
 
 /// A plan; samples of fragments that are not known yet are read first, by the requests that read their media.
@@ -73,18 +91,32 @@ async fn plan_with_fragments(
     address: &Address,
     title: &LoadedTitle,
     fetch: &mut Fetch,
-) -> Result<Plan, Error> {
-    let mut known = app.fragments.of(title);
-    // Twice at most: once every fragment of the segment was read, all is known.
-    for _ in 0..2 {
-        match plan(&title.title, &address.resource, &known)? {
-            Planned::Ready(plan) => return Ok(plan),
+) -> Result<Ready, Error> {
+    let (mut known, name) = (app.fragments.of(title), address.name());
+    // Once every fragment of the segment was read, all is known: there is no third time.
+    for _ in 0..3 {
+        match plan(&title.title, &name, &address.resource, &known)? {
+            Planned::Ready(plan) => return Ok(Ready::Plan(plan)),
+            Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
             Planned::Needs(fragments) => known.learn(fetch, &fragments).await?,
         }
     }
-    match plan(&title.title, &address.resource, &known)? {
-        Planned::Ready(plan) => Ok(plan),
-        Planned::Needs(_) => Err(Error::Internal("a plan that is never complete")),
+    Err(Error::Internal("a plan that is never complete"))
+}
+
+/// Whether the client's conditions are settled by the digest alone, before the length is known.
+fn unchanged(app: &App, request: &Parts, media: &MediaFirst) -> Result<Option<Head>, Error> {
+    let representation = Representation {
+        content_type: "",
+        length: 0,
+        etag: Some(etag(media.digest(), "")),
+        cache_control: app.config.cache_control.of(Class::Media),
+        coding: Coding::Fixed,
+    };
+    match decide(request, &representation) {
+        Ok(head) => Ok(head.is_not_modified().then_some(head)),
+        Err(Error::RangeNotSatisfiable { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -92,8 +124,8 @@ fn representation(app: &App, plan: &Plan) -> Representation {
     Representation {
         content_type: plan.content_type,
         length: plan.content_length,
-        etag: etag(plan.digest, ""),
-        cache_control: max_age(class_age(&app.config.cache_control, plan.class)),
+        etag: Some(etag(plan.digest, "")),
+        cache_control: app.config.cache_control.of(plan.class),
         coding: Coding::Fixed,
     }
 }
@@ -106,9 +138,10 @@ async fn manifest(
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
     let manifest = app.manifests.get(title, address).await?;
-    let compressed = manifest.gzip.as_ref().filter(|_| {
-        accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE)
-    });
+    let compressed = manifest
+        .gzip
+        .as_ref()
+        .filter(|_| accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE));
     let (bytes, coding, variant) = match compressed {
         Some(gzip) => (gzip, Coding::Gzip, "-gz"),
         None => (&manifest.text, Coding::Identity, ""),
@@ -116,8 +149,8 @@ async fn manifest(
     let representation = Representation {
         content_type: manifest.content_type,
         length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-        etag: etag(manifest.digest, variant),
-        cache_control: max_age(class_age(&app.config.cache_control, Class::Manifest)),
+        etag: Some(etag(manifest.digest, variant)),
+        cache_control: app.config.cache_control.of(Class::Manifest),
         coding,
     };
     page::small(request, &representation, bytes)
@@ -126,16 +159,13 @@ async fn manifest(
 async fn library_json(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
     let library = library::look(&*app.storage).await?;
     let json = serde_json::to_vec(&library).map_err(|_| Error::Internal("the library is no JSON"))?;
-    let mut response = json_line(request, json.into())?;
-    response.headers_mut().remove(header::ETAG);
-    Ok(response)
+    json_line(request, &json.into())
 }
 
 fn health(app: &App, request: &Parts, ready: bool) -> Result<Response<Body>, Error> {
     let draining = ready && app.is_draining();
     let text: &[u8] = if draining { b"{\"status\":\"draining\"}\n" } else { b"{\"status\":\"ok\"}\n" };
-    let mut response = json_line(request, Bytes::from_static(text))?;
-    response.headers_mut().remove(header::ETAG);
+    let mut response = json_line(request, &Bytes::from_static(text))?;
     if draining {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
@@ -143,13 +173,13 @@ fn health(app: &App, request: &Parts, ready: bool) -> Result<Response<Body>, Err
 }
 
 /// What is true of this moment only.
-fn json_line(request: &Parts, json: Bytes) -> Result<Response<Body>, Error> {
+fn json_line(request: &Parts, json: &Bytes) -> Result<Response<Body>, Error> {
     let representation = Representation {
         content_type: "application/json",
         length: u64::try_from(json.len()).unwrap_or(u64::MAX),
-        etag: String::new(),
-        cache_control: max_age(0),
+        etag: None,
+        cache_control: no_cache(),
         coding: Coding::Fixed,
     };
-    page::small(request, &representation, &json)
+    page::small(request, &representation, json)
 }

@@ -39,11 +39,7 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &slots) => accepted,
         };
         let Some((stream, slot)) = accepted else { continue };
-        let connection = Connection {
-            app: app.clone(),
-            tls: tls.clone(),
-            watcher: graceful.watcher(),
-        };
+        let connection = Connection { app: app.clone(), tls: tls.clone(), watcher: graceful.watcher() };
         let mut killed = killed.clone();
         tokio::spawn(async move {
             tokio::select! {

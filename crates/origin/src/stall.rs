@@ -34,7 +34,8 @@ impl<T> Stall<T> {
             return polled;
         }
         let limit = self.limit;
-        let timer = self.write.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
+        let timer =
+            self.write.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
         match timer.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -53,12 +54,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for Stall<T> {
             self.first_read = None;
             return polled;
         }
-        match &mut self.first_read {
-            Some(timer) if timer.as_mut().poll(cx).is_ready() => {
-                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-            }
-            _ => Poll::Pending,
-        }
+        let Some(timer) = &mut self.first_read else { return Poll::Pending };
+        timer.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -107,7 +107,7 @@ impl Titles {
         let checked = self.now();
         let keys = resolve(&*self.storage, base, self.max_objects).await?;
         let objects = join_all(keys.iter().map(|key| self.objects.current(key))).await;
-        let (objects, broken) = self.sound(objects)?;
+        let (objects, broken) = sound(objects)?;
         if let Some(known) = self.memo.get(&base.to_owned())
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
         {
@@ -132,31 +132,6 @@ impl Titles {
         Ok(loaded)
     }
 
-    /// Objects that can be served. One that cannot is left out, as the same bytes are on every node; what storage does
-    /// wrong fails the title, for that may be otherwise a moment later or elsewhere.
-    #[expect(clippy::unused_self, reason = "reads as a step of loading")]
-    fn sound(
-        &self,
-        objects: Vec<Result<Arc<Object>, Error>>,
-    ) -> Result<(Vec<Arc<Object>>, Vec<Problem>), Error> {
-        let (mut sound, mut broken, mut first) = (Vec::new(), Vec::new(), None);
-        for object in objects {
-            match object {
-                Ok(object) => sound.push(object),
-                Err(Error::Index { key, error }) => {
-                    let detail = format!("{key} is left out: {error}");
-                    broken.push(Problem { object: None, reason: error.reason(), detail });
-                    first.get_or_insert(Error::Index { key, error });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        match first {
-            Some(error) if sound.is_empty() => Err(error),
-            _ => Ok((sound, broken)),
-        }
-    }
-
     fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -175,6 +150,27 @@ impl LoadedTitle {
         let objects = self.objects.iter().map(|o| o.heap_bytes());
         let grid = size_of_val(self.title.grid.starts.as_slice());
         size_of::<Self>() + grid + tracks.sum::<usize>() + objects.sum::<usize>()
+    }
+}
+
+/// Objects that can be served. One that cannot is left out, as the same bytes are on every node; what storage does
+/// wrong fails the title, for that may be otherwise a moment later or elsewhere.
+fn sound(objects: Vec<Result<Arc<Object>, Error>>) -> Result<(Vec<Arc<Object>>, Vec<Problem>), Error> {
+    let (mut sound, mut broken, mut first) = (Vec::new(), Vec::new(), None);
+    for object in objects {
+        match object {
+            Ok(object) => sound.push(object),
+            Err(Error::Index { key, error }) => {
+                let detail = format!("{key} is left out: {error}");
+                broken.push(Problem { object: None, reason: error.reason(), detail });
+                first.get_or_insert(Error::Index { key, error });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match first {
+        Some(error) if sound.is_empty() => Err(error),
+        _ => Ok((sound, broken)),
     }
 }
 

@@ -14,9 +14,11 @@ pub mod fault;
 pub mod object;
 pub mod open;
 
-pub use backend::{file::Folder, memory::Memory};
+pub use backend::http::{HttpServer, Retries, Timeouts};
+pub use backend::{file::Folder, memory::Memory, object::Bucket};
 pub use error::StorageError;
 pub use object::{Key, ObjectMeta, Version};
+pub use open::{OpenError, Options, open, open_object};
 
 use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};

@@ -1,1 +1,253 @@
 //! From what a user writes to a storage.
+
+use crate::backend::http::client::Client;
+use crate::backend::object::{Connector, retry_config};
+use crate::{Bucket, Folder, HttpServer, Key, Retries, Storage, Timeouts};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::{ClientConfigKey, ObjectStore, StaticCredentialProvider, list::PaginatedListStore};
+use percent_encoding::percent_decode_str;
+use std::path::Path;
+use std::sync::Arc;
+use url::Url;
+
+/// What cannot be said in a location.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// How long each step of an HTTP request may take.
+    pub timeouts: Timeouts,
+    /// How often a failed HTTP request is made again.
+    pub retries: Retries,
+    /// Options of `s3://`; what is left out comes from the environment (`AWS_*`).
+    pub s3: S3Options,
+}
+
+/// Options of `s3://`.
+#[derive(Debug, Clone, Default)]
+pub struct S3Options {
+    /// Where an S3-compatible service is, if not at Amazon: `https://host:port`.
+    pub endpoint: Option<String>,
+    /// Region; `us-east-1` where neither this nor the environment says.
+    pub region: Option<String>,
+    /// Allows an endpoint without TLS.
+    pub allow_http: bool,
+    /// The bucket is in the host name, not in the path.
+    pub virtual_hosted: bool,
+    /// Access keys. `None`: from the environment, a web identity, the container or the instance, in this order, renewed
+    /// as they expire.
+    pub keys: Option<AccessKeys>,
+    /// Where the instance's credentials are asked for, if not at the usual link-local address.
+    pub metadata_endpoint: Option<String>,
+}
+
+/// An access key and its secret.
+#[derive(Clone)]
+pub struct AccessKeys {
+    /// Access key ID.
+    pub id: String,
+    /// Secret access key. Never shown.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for AccessKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessKeys").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A location that cannot be opened. The messages hold no secrets.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No folder, or one that cannot be read.
+    #[error("{path}: {source}")]
+    Folder {
+        /// As written.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Not written as a location is.
+    #[error("{0}")]
+    Location(String),
+    /// The service's settings do not fit together.
+    #[error("{name}: {detail}")]
+    Settings {
+        /// The bucket.
+        name: String,
+        /// Why.
+        detail: String,
+    },
+    /// TLS cannot be set up.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Opens a place to read from: a folder, `file:///folder`, `http(s)://host/path/`, `s3://bucket/prefix`,
+/// `gs://bucket/prefix` or `az://container/prefix`. Touches the disk, not the network: call it at start.
+///
+/// # Errors
+/// Where the location cannot be one. That a server is there and lets us in shows with the first read.
+pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenError> {
+    let Some(url) = address(location)? else { return folder(Path::new(location)) };
+    let opened: Arc<dyn Storage> = match url.scheme() {
+        "file" => return folder(&local(&url)?),
+        "http" | "https" => {
+            Arc::new(HttpServer::new(&url, options.timeouts.clone(), options.retries.clone())?)
+        }
+        "s3" => Arc::new(s3(&url, options)?),
+        "gs" => Arc::new(bucket(&url, options, |connector, name| {
+            GoogleCloudStorageBuilder::from_env()
+                .with_bucket_name(name)
+                .with_http_connector(connector)
+                .with_retry(retry_config(&options.retries))
+                .build()
+        })?),
+        "az" => Arc::new(bucket(&url, options, |connector, name| {
+            MicrosoftAzureBuilder::from_env()
+                .with_container_name(name)
+                .with_http_connector(connector)
+                .with_retry(retry_config(&options.retries))
+                .build()
+        })?),
+        scheme => {
+            let detail = "not one of file, http, https, s3, gs, az";
+            return Err(OpenError::Location(format!("{scheme}: {detail}")));
+        }
+    };
+    Ok(opened)
+}
+
+/// Opens an `s3://` location as what it is: tests fill it.
+///
+/// # Errors
+/// As [`open`].
+#[cfg(any(test, feature = "testing"))]
+pub fn open_bucket(location: &str, options: &Options) -> Result<Bucket, OpenError> {
+    s3(&address(location)?.ok_or_else(|| OpenError::Location("no address".to_owned()))?, options)
+}
+
+/// Opens the place an object lies in, and its key there: what `./film.mp4`, `https://host/vod/film.mp4` and
+/// `s3://bucket/film.mp4` name. A local folder is named likewise.
+///
+/// # Errors
+/// As [`open`], and where the location names no object.
+pub fn open_object(location: &str, options: &Options) -> Result<(Arc<dyn Storage>, Key), OpenError> {
+    let nameless = || OpenError::Location(format!("{}: names no object", shown(location)));
+    let path = match address(location)? {
+        None => Path::new(location).to_owned(),
+        Some(url) if url.scheme() == "file" => local(&url)?,
+        Some(mut url) => {
+            let last = url.path().rsplit('/').next().unwrap_or_default().to_owned();
+            let name = percent_decode_str(&last).decode_utf8().map_err(|_| nameless())?;
+            let key = Key::root().join(&name).ok_or_else(nameless)?;
+            let folder = url.path().strip_suffix(&last).ok_or_else(nameless)?.to_owned();
+            url.set_path(&folder);
+            return Ok((open(url.as_str(), options)?, key));
+        }
+    };
+    // Where a link leads is what the user means; the folder around it is not.
+    let failed = |source| OpenError::Folder { path: location.to_owned(), source };
+    let path = path.canonicalize().map_err(failed)?;
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
+    let key = Key::root().join(name).ok_or_else(nameless)?;
+    Ok((folder(path.parent().ok_or_else(nameless)?)?, key))
+}
+
+/// `None` where the location is a path.
+fn address(location: &str) -> Result<Option<Url>, OpenError> {
+    if !location.contains("://") {
+        return Ok(None);
+    }
+    let url = Url::parse(location).map_err(|e| OpenError::Location(format!("{}: {e}", shown(location))))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        let detail = "credentials do not belong in an address";
+        return Err(OpenError::Location(format!("{}: {detail}", shown(location))));
+    }
+    Ok(Some(url))
+}
+
+/// A location without what may be secret in it: user, password and query.
+fn shown(location: &str) -> String {
+    let location = location.split(['?', '#']).next().unwrap_or_default();
+    match location.split_once("://") {
+        None => location.to_owned(),
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{host}{path}")
+        }
+    }
+}
+
+fn folder(path: &Path) -> Result<Arc<dyn Storage>, OpenError> {
+    let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
+    Ok(Arc::new(Folder::new(path).map_err(failed)?))
+}
+
+fn local(url: &Url) -> Result<std::path::PathBuf, OpenError> {
+    url.to_file_path().map_err(|()| OpenError::Location(format!("{url}: not the address of a local folder")))
+}
+
+/// Opens `scheme://bucket/prefix`.
+fn bucket<S: ObjectStore + PaginatedListStore>(
+    url: &Url,
+    options: &Options,
+    build: impl FnOnce(Connector, &str) -> object_store::Result<S>,
+) -> Result<Bucket, OpenError> {
+    let name = shown(url.as_str());
+    let settings = |detail: String| OpenError::Settings { name: name.clone(), detail };
+    let container = url.host_str().ok_or_else(|| settings("no bucket".to_owned()))?;
+    let prefix = percent_decode_str(url.path()).decode_utf8().map_err(|e| settings(e.to_string()))?;
+    let prefix =
+        Key::new(prefix.trim_matches('/')).ok_or_else(|| settings("no prefix of keys".to_owned()))?;
+    let client = Client::new(options.timeouts.clone())?;
+    let service = build(Connector(client.clone()), container).map_err(|e| settings(e.to_string()))?;
+    Ok(Bucket::new(service, prefix, name, client, options.retries.clone()))
+}
+
+fn s3(url: &Url, options: &Options) -> Result<Bucket, OpenError> {
+    let S3Options { endpoint, region, allow_http, virtual_hosted, keys, metadata_endpoint } = &options.s3;
+    let settings =
+        |detail: &str| OpenError::Settings { name: shown(url.as_str()), detail: detail.to_owned() };
+    let mut builder = AmazonS3Builder::from_env();
+    let setting = |builder: &AmazonS3Builder, key| builder.get_config_value(&key);
+    let endpoint = endpoint
+        .clone()
+        .or_else(|| setting(&builder, AmazonS3ConfigKey::S3Endpoint))
+        .or_else(|| setting(&builder, AmazonS3ConfigKey::Endpoint));
+    let allowed = setting(&builder, AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
+    if let Some(mut endpoint) = endpoint {
+        if endpoint.starts_with("http://") && !allow_http && allowed.as_deref() != Some("true") {
+            return Err(settings("the endpoint has no TLS, and that is not allowed (allow_http)"));
+        }
+        if *virtual_hosted {
+            let (scheme, host) =
+                endpoint.split_once("://").ok_or_else(|| settings("the endpoint is no URL"))?;
+            endpoint = format!("{scheme}://{}.{host}", url.host_str().unwrap_or_default());
+        }
+        // This one wins over the other.
+        builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
+    }
+    if let Some(region) = region {
+        builder = builder.with_region(region);
+    }
+    if let Some(AccessKeys { id, secret }) = keys {
+        let keys = AwsCredential { key_id: id.clone(), secret_key: secret.clone(), token: None };
+        builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(keys)));
+    }
+    if let Some(metadata_endpoint) = metadata_endpoint {
+        builder = builder.with_metadata_endpoint(metadata_endpoint);
+    }
+    if *virtual_hosted {
+        builder = builder.with_virtual_hosted_style_request(true);
+    }
+    bucket(url, options, |connector, name| {
+        builder
+            .with_bucket_name(name)
+            .with_http_connector(connector)
+            .with_retry(retry_config(&options.retries))
+            .build()
+    })
+}

@@ -1,9 +1,11 @@
-//! Media for tests. Nothing here is part of the server.
+//! Media for tests, and other people's servers to test against. Nothing here is part of latemux as served.
 //!
 //! - [`recipe`]: files made with ffmpeg's test sources, once, and kept in the target folder
 //! - [`rewrite`]: the same media in the box variants ffmpeg does not write
 //! - [`probe`]: what ffprobe, who knows nothing of us, says is in a file
+//! - [`process`]: nginx, versitygw and their like, each on a port of its own
 
 pub mod probe;
+pub mod process;
 pub mod recipe;
 pub mod rewrite;

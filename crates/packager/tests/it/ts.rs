@@ -167,6 +167,17 @@ fn dolby_and_mp3() {
     }
 }
 
+/// Six channels that no number names: each frame brings its program config element.
+#[test]
+fn channels_in_a_hexagon() {
+    let file = make(
+        "ts-hexagon",
+        "mp4",
+        "-f lavfi -i sine=duration=6:sample_rate=48000,aformat=channel_layouts=hexagonal -c:a aac -b:a 192k",
+    );
+    comes_out("ts-hexagon", &file, &Expect { header: 7 + 9, ..AAC });
+}
+
 /// Files nobody here made.
 #[test]
 fn shared_media() {

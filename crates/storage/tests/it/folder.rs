@@ -53,7 +53,8 @@ fn not_found(e: &StorageError) -> bool {
     matches!(e, StorageError::NotFound(_))
 }
 
-#[tokio::test]
+/// Under a paused clock: time given to the disk must not run out while it works.
+#[tokio::test(start_paused = true)]
 async fn conforms() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");

@@ -2,7 +2,6 @@
 //! so its bytes are the same whether it is alone in a segment or muxed, and sizes add up.
 
 use super::{
-    adts,
     annexb::DELIMITER_LEN,
     packet::{PAYLOAD, PCR_FIELD},
     pes,
@@ -210,15 +209,15 @@ impl<I: Iterator<Item = Sample>> Iterator for Units<'_, I> {
 
 /// Bytes an audio sample takes in its PES packet.
 fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
-    let header = if matches!(stream.coding, Coding::Aac(_)) { adts::HEADER } else { 0 };
+    let header = if let Coding::Aac(adts) = &stream.coding { adts.len() } else { 0 };
     u64::from(sample.size) + header as u64
 }
 
 /// Frames that the framing has no words for: no sound stream has such, and without them the rest still plays.
 fn is_left_out(stream: &Stream, sample: Sample) -> bool {
-    match stream.coding {
+    match &stream.coding {
         Coding::Avc { .. } => false,
-        Coding::Aac(_) => sample.size > adts::MAX_FRAME,
+        Coding::Aac(adts) => adts.is_too_long(sample.size),
         _ => u64::from(sample.size) > MAX_AUDIO,
     }
 }

@@ -30,6 +30,7 @@ mod layout;
 mod mux;
 mod packet;
 mod pes;
+mod program_config;
 mod psi;
 mod stream;
 

@@ -5,14 +5,13 @@ use std::{fmt, str::FromStr, time::Duration};
 
 /// A duration written as a number and `ms`, `s`, `m`, `h` or `d`; fractions of a second as `1.5s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub struct Span(pub Duration);
 
 /// A number of bytes, written bare or with `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bytes(pub(crate) u64);
+pub struct Bytes(pub u64);
 
-const SPANS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const SPANS: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 const SIZES: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
 impl FromStr for Span {
@@ -38,7 +37,8 @@ impl FromStr for Span {
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.as_millis();
-        let (unit, worth) = SPANS.iter().rev().find(|(_, w)| millis % u128::from(*w) == 0).unwrap_or(&SPANS[0]);
+        let (unit, worth) =
+            SPANS.iter().rev().find(|(_, w)| millis.is_multiple_of(u128::from(*w))).unwrap_or(&SPANS[0]);
         write!(f, "{}{unit}", millis / u128::from(*worth))
     }
 }
@@ -84,6 +84,67 @@ macro_rules! as_text {
 as_text!(Span);
 as_text!(Bytes);
 
+/// Serde of a [`Duration`] as a [`Span`]'s text.
+pub mod span {
+    use super::{Deserialize, Deserializer, Duration, Serialize, Serializer, Span};
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// What the format says.
+    pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        Span(*duration).serialize(to)
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Where it is no duration.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        Span::deserialize(from).map(|span| span.0)
+    }
+}
+
+/// Serde of a number of bytes as [`Bytes`]' text.
+pub mod size {
+    use super::{Bytes, Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// What the format says.
+    pub fn serialize<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
+        Bytes(*bytes).serialize(to)
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Where it is no size.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        Bytes::deserialize(from).map(|bytes| bytes.0)
+    }
+}
+
+/// Serde of a header's value as text, empty where there is none.
+pub(crate) mod header {
+    use super::{Deserialize, Deserializer, Serializer, de::Error};
+    use http::HeaderValue;
+
+    #[expect(clippy::ref_option, reason = "what serde hands over")]
+    pub(crate) fn serialize<S: Serializer>(value: &Option<HeaderValue>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(value.as_ref().and_then(|v| v.to_str().ok()).unwrap_or_default())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<HeaderValue>, D::Error> {
+        let text = String::deserialize(from)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        HeaderValue::try_from(text).map(Some).map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,7 +160,11 @@ mod tests {
             ("24h", 86_400_000, "1d"),
         ] {
             let span: Span = text.parse().unwrap();
-            assert_eq!((span.0, span.to_string().as_str()), (Duration::from_millis(millis), printed), "{text}");
+            assert_eq!(
+                (span.0, span.to_string().as_str()),
+                (Duration::from_millis(millis), printed),
+                "{text}"
+            );
         }
         for text in ["", "4", "s", "-1s", "1.s.s", "4 parsecs", "1.1234567s", "99999999999999999999s"] {
             text.parse::<Span>().unwrap_err();
@@ -108,9 +173,13 @@ mod tests {
 
     #[test]
     fn sizes_read_and_print() {
-        for (text, bytes, printed) in
-            [("4096", 4096, "4KiB"), ("64KiB", 65536, "64KiB"), ("3GiB", 3 << 30, "3GiB"), ("7", 7, "7"), ("0", 0, "0")]
-        {
+        for (text, bytes, printed) in [
+            ("4096", 4096, "4KiB"),
+            ("64KiB", 65536, "64KiB"),
+            ("3GiB", 3 << 30, "3GiB"),
+            ("7", 7, "7"),
+            ("0", 0, "0"),
+        ] {
             let size: Bytes = text.parse().unwrap();
             assert_eq!((size.0, size.to_string().as_str()), (bytes, printed), "{text}");
         }

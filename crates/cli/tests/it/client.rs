@@ -1,0 +1,47 @@
+//! An HTTP/1.1 client in a few lines: nothing of ours, nothing clever.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+/// An answer in full.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("text")
+    }
+}
+
+/// GETs a path; a body that is not as long as its `Content-Length` is an error of the server, and panics.
+pub fn get(server: SocketAddr, path: &str) -> Answer {
+    let mut stream = TcpStream::connect(server).expect("server accepts");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n")
+        .expect("request is sent");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("answer arrives");
+    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a head");
+    let head = std::str::from_utf8(&bytes[..end]).expect("ASCII head");
+    let mut lines = head.split("\r\n");
+    let status =
+        lines.next().and_then(|l| l.split(' ').nth(1)).and_then(|s| s.parse().ok()).expect("a status");
+    let headers: BTreeMap<String, String> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let body = bytes.split_off(end + 4);
+    let length: usize = headers["content-length"].parse().expect("a length");
+    assert_eq!(body.len(), length, "{path}: body and Content-Length");
+    Answer { status, headers, body }
+}

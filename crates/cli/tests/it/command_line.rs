@@ -1,0 +1,90 @@
+//! `serve --print-config`, refusals, and `inspect`.
+
+use crate::server::samples;
+use serde_json::Value;
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+fn latemux(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_latemux")).args(args).output().expect("latemux runs")
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("text")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("text")
+}
+
+#[test]
+fn printed_configuration_is_read_back_and_flags_win() {
+    let printed = latemux(&["serve", "./films", "--segment-duration", "6s", "--print-config"]);
+    assert!(printed.status.success(), "{}", stderr(&printed));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), stdout(&printed)).unwrap();
+    let path = file.path().to_str().unwrap();
+    let again = latemux(&["serve", "--config", path, "--listen", "127.0.0.1:1", "--print-config"]);
+    assert_eq!(
+        stdout(&again),
+        stdout(&printed).replace("listen = \"127.0.0.1:8080\"", "listen = \"127.0.0.1:1\"")
+    );
+    assert!(stdout(&again).contains("segment_duration = \"6s\""), "{}", stdout(&again));
+}
+
+#[test]
+fn an_unknown_key_is_refused_by_name() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "source = '.'\n[http]\nmax_conections = 5\n").unwrap();
+    let refused = latemux(&["serve", "--config", file.path().to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("max_conections"), "{}", stderr(&refused));
+}
+
+#[test]
+fn what_cannot_be_served_is_said_in_one_line() {
+    for (args, word) in [
+        (&["serve"][..], "nothing to serve"),
+        (&["serve", "/nonexistent/latemux"], "/nonexistent/latemux"),
+        (&["serve", ".", "--listen", "192.0.2.1:1"], "192.0.2.1:1"),
+        (&["serve", ".", "--tls-cert", "/nonexistent", "--tls-key", "/nonexistent"], "/nonexistent"),
+        (&["inspect", "/nonexistent.mp4"], "/nonexistent.mp4"),
+    ] {
+        let refused = latemux(args);
+        assert_eq!(refused.status.code(), Some(1), "{args:?}");
+        let text = stderr(&refused);
+        assert!(text.contains(word) && text.lines().count() == 1, "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn inspect_says_the_same_in_json_and_in_words() {
+    let file = format!("{}/ferry.mp4", samples());
+    let json = latemux(&["inspect", &file, "--json"]);
+    assert!(json.status.success(), "{}", stderr(&json));
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let words = latemux(&["inspect", &file]);
+    let tracks = report["tracks"].as_array().unwrap();
+    assert_eq!(tracks.len(), 2, "{report:#}");
+    for track in tracks {
+        for key in ["name", "codecs"] {
+            assert!(stdout(&words).contains(track[key].as_str().unwrap()), "{}", stdout(&words));
+        }
+        assert!(track["protocols"]["dash"]["bandwidth"].as_u64().unwrap() > 10_000, "{track:#}");
+    }
+    assert_eq!(report["problems"].as_array().unwrap().len(), 0, "{report:#}");
+    let segments = report["grid"]["segments"].as_u64().unwrap();
+    assert!(segments > 1 && stdout(&words).contains(&format!("{segments} segments")), "{}", stdout(&words));
+}
+
+#[test]
+fn inspect_takes_a_folder_as_one_title() {
+    let json = latemux(&["inspect", &format!("{}/harbour", samples()), "--json"]);
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap_or_else(|_| panic!("{}", stderr(&json)));
+    let names: Vec<_> =
+        report["tracks"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    assert!(names.iter().any(|n| n.starts_with("audio_fra=")), "{names:?}");
+}

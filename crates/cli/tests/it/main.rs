@@ -1,0 +1,8 @@
+//! The binary as its users meet it: processes, sockets, files.
+
+mod client;
+mod command_line;
+mod crawl;
+mod same_bytes;
+mod server;
+mod store;

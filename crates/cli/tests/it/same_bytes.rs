@@ -1,0 +1,49 @@
+//! Two processes on different back ends give identical bytes and ETags for every URL of the sample library.
+
+use crate::{
+    crawl::crawl,
+    server::{Server, samples},
+    store::{Nginx, S3},
+};
+
+/// Titles that every back end can name without listing, then those that need a listing.
+const FILES: [&str; 3] = ["/ferry.mp4", "/lighthouse.mp4", "/buoy.mp4"];
+const LISTED: [&str; 1] = ["/harbour"];
+
+fn same(one: &Server, other: &Server, titles: &[&str]) {
+    for title in titles {
+        let (left, right) = (crawl(one.address, title), crawl(other.address, title));
+        assert!(left.len() > 20, "{title}: only {} URLs", left.len());
+        assert!(left.keys().eq(right.keys()), "{title}: other URLs");
+        for (path, left) in &left {
+            let right = &right[path];
+            assert!(left.body == right.body, "{path}: other bytes");
+            assert!(left.headers["etag"].starts_with('"'), "{path}: a strong ETag");
+            assert_eq!(left.headers["etag"], right.headers["etag"], "{path}");
+            assert_eq!(left.headers["content-type"], right.headers["content-type"], "{path}");
+        }
+    }
+}
+
+#[test]
+fn from_a_folder_and_from_s3() {
+    let Some(s3) = S3::start(&samples()) else { return };
+    let folder = Server::start(&samples(), &[], &[]);
+    let bucket = Server::start(
+        "s3://library",
+        &["--s3-endpoint", &s3.endpoint(), "--s3-region", "us-east-1"],
+        &[("AWS_ACCESS_KEY_ID", S3::ACCESS), ("AWS_SECRET_ACCESS_KEY", S3::SECRET)],
+    );
+    same(&folder, &bucket, &[&FILES[..], &LISTED[..]].concat());
+    for log in [folder.stop(), bucket.stop()] {
+        assert!(!log.contains("panicked"), "{log}");
+    }
+}
+
+#[test]
+fn from_a_folder_and_from_nginx() {
+    let Some(nginx) = Nginx::start(&samples()) else { return };
+    let folder = Server::start(&samples(), &[], &[]);
+    let http = Server::start(&nginx.url(), &[], &[]);
+    same(&folder, &http, &FILES);
+}

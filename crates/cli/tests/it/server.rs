@@ -1,0 +1,61 @@
+//! A `latemux serve` of its own for each test, on a port the system chose.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+    thread::JoinHandle,
+};
+
+/// A running server; killed when dropped.
+pub struct Server {
+    child: Child,
+    pub address: SocketAddr,
+    log: Option<JoinHandle<String>>,
+}
+
+impl Server {
+    /// Starts and waits for the line that says where the page is.
+    pub fn start(source: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_latemux"))
+            .args(["serve", source, "--listen", "127.0.0.1:0"])
+            .args(more)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("latemux starts");
+        let mut stderr = child.stderr.take().expect("piped");
+        let log = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = stderr.read_to_string(&mut text);
+            text
+        });
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let address = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.split_once("http://")?.1.trim_end_matches('/').parse().ok())
+            .expect("latemux says where it listens");
+        Self { child, address, log: Some(log) }
+    }
+
+    /// Ends it and gives its log.
+    pub fn stop(mut self) -> String {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.log.take().expect("stopped once").join().expect("log is read")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The committed sample library.
+pub fn samples() -> String {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library").to_owned()
+}

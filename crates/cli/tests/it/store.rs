@@ -1,0 +1,91 @@
+//! Places of other makes to serve from: versitygw (S3) and nginx (HTTP).
+
+use latemux_testmedia::process::{Process, tool};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// An S3 server with one bucket, `library`.
+pub struct S3 {
+    process: Process,
+    _dir: TempDir,
+}
+
+impl S3 {
+    pub const ACCESS: &str = "tester";
+    pub const SECRET: &str = "secret";
+
+    /// With copies of a folder's files. `None` where versitygw is not installed.
+    pub fn start(folder: &str) -> Option<Self> {
+        let versitygw = tool("versitygw")?;
+        let dir = tempfile::tempdir().expect("a folder");
+        copy(Path::new(folder), &dir.path().join("library"));
+        let process = Process::start(|port| {
+            let mut command = Command::new(&versitygw);
+            command.env("ROOT_ACCESS_KEY", Self::ACCESS).env("ROOT_SECRET_KEY", Self::SECRET);
+            command.arg("--port").arg(format!("127.0.0.1:{port}")).arg("posix").arg(dir.path());
+            command.stderr(Stdio::null());
+            command
+        });
+        Some(Self { process, _dir: dir })
+    }
+
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.process.port)
+    }
+}
+
+/// nginx over a folder, without a listing.
+pub struct Nginx {
+    process: Process,
+    _dir: TempDir,
+}
+
+impl Nginx {
+    /// `None` where nginx is not installed.
+    pub fn start(folder: &str) -> Option<Self> {
+        let nginx = tool("nginx")?;
+        let dir = tempfile::tempdir().expect("a folder");
+        let at = dir.path().display();
+        symlink(fs::canonicalize(folder).expect("the library"), dir.path().join("vod")).expect("a link");
+        let process = Process::start(|port| {
+            let config = format!(
+                "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log; events {{ }}
+                 http {{ access_log off; client_body_temp_path {at}/t1; proxy_temp_path {at}/t2;
+                         fastcgi_temp_path {at}/t3; uwsgi_temp_path {at}/t4; scgi_temp_path {at}/t5;
+                         server {{ listen 127.0.0.1:{port}; root {at}; }} }}"
+            );
+            fs::write(dir.path().join("nginx.conf"), config).expect("a file");
+            let mut command = Command::new(&nginx);
+            command
+                .arg("-p")
+                .arg(dir.path())
+                .arg("-c")
+                .arg(dir.path().join("nginx.conf"))
+                .stderr(Stdio::null());
+            command
+        });
+        Some(Self { process, _dir: dir })
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/vod/", self.process.port)
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What the head of an answer says, and whether it is an answer to what was asked. RFC 9110.
+
+use crate::{ObjectMeta, StorageError, Version, Want};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER};
+use http::{StatusCode, response};
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A good answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) object: ObjectMeta,
+    /// The bytes that were asked for. The body begins with them; a server that ignores ranges sends more.
+    pub(crate) range: Range<u64>,
+}
+
+/// An answer that is none, and whether asking again may help.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) error: StorageError,
+    pub(crate) again: bool,
+    /// `Retry-After`.
+    pub(crate) wait: Option<Duration>,
+}
+
+impl From<StorageError> for Refusal {
+    fn from(error: StorageError) -> Self {
+        Self { error, again: false, wait: None }
+    }
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+fn bad(key: &str, detail: impl Into<String>) -> StorageError {
+    StorageError::BadAnswer { key: key.to_owned(), detail: detail.into() }
+}
+
+/// The version an answer is of. A weak ETag does not promise equal bytes (RFC 9110, 8.8.1) and cannot be used with
+/// `If-Match` (13.1.1): it counts as none.
+fn version(headers: &HeaderMap, size: u64) -> Version {
+    let etag = text(headers, ETAG).filter(|etag| !etag.is_empty() && !etag.starts_with("W/"));
+    if let Some(etag) = etag {
+        return Version { etag: Some(etag.into()), size, modified: None };
+    }
+    let modified = text(headers, LAST_MODIFIED)
+        .and_then(|date| httpdate::parse_http_date(date).ok())
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .and_then(|since| i64::try_from(since.as_secs()).ok());
+    Version { etag: None, size, modified }
+}
+
+/// `bytes 0-99/1234` (RFC 9110, 14.4): the range and the complete size, `None` where it is `*`.
+fn content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
+    let (range, size) = text.strip_prefix("bytes")?.trim_start().split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let range = digits(first)?..digits(last)?.checked_add(1)?;
+    let size = if size.trim() == "*" { None } else { Some(digits(size)?) };
+    (range.start < range.end && size.is_none_or(|size| range.end <= size)).then_some((range, size))
+}
+
+/// `str::parse` would take a sign.
+fn digits(text: &str) -> Option<u64> {
+    let text = text.trim();
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// `Retry-After`: seconds or a date (RFC 9110, 10.2.3).
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = text(headers, RETRY_AFTER)?;
+    if let Some(seconds) = digits(text) {
+        return Some(Duration::from_secs(seconds));
+    }
+    Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
+}
+
+/// Judges the head of an answer to `want`. `Head(0)` and empty ranges are asked with the HEAD method; everything else
+/// with GET and a range.
+pub(crate) fn judge(
+    key: &str,
+    want: &Want,
+    pin: Option<&Version>,
+    head: &response::Parts,
+) -> Result<Answer, Refusal> {
+    let range = match head.status {
+        StatusCode::OK => None,
+        StatusCode::PARTIAL_CONTENT => {
+            let stated =
+                text(&head.headers, CONTENT_RANGE).ok_or_else(|| bad(key, "206 without Content-Range"))?;
+            let (range, size) = content_range(stated)
+                .ok_or_else(|| bad(key, format!("Content-Range {stated:?} makes no sense")))?;
+            let size = size.ok_or_else(|| bad(key, "Content-Range does not tell the size of the object"))?;
+            Some((range, size))
+        }
+        _ => return Err(refusal(key, want, pin, head)),
+    };
+    let size = match &range {
+        Some((_, size)) => *size,
+        None => text(&head.headers, CONTENT_LENGTH)
+            .and_then(digits)
+            .ok_or_else(|| bad(key, "200 does not tell the size of the object"))?,
+    };
+    let version = version(&head.headers, size);
+    if pin.is_some_and(|pin| *pin != version) {
+        return Err(StorageError::Changed(key.to_owned()).into());
+    }
+    let wanted = want.within(size).ok_or_else(|| StorageError::OutOfRange(key.to_owned()))?;
+    match range {
+        Some((range, _)) if range != wanted => {
+            let detail = format!("asked for bytes {wanted:?}, answered bytes {range:?}");
+            return Err(bad(key, detail).into());
+        }
+        // Skipping to the range would mean to read all that lies before it.
+        None if wanted.start > 0 && !wanted.is_empty() => {
+            return Err(bad(key, "the server ignores byte ranges").into());
+        }
+        _ => {}
+    }
+    Ok(Answer { object: ObjectMeta { size, version }, range: wanted })
+}
+
+fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts) -> Refusal {
+    let status = head.status;
+    let name = key.to_owned();
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => StorageError::NotFound(name).into(),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StorageError::Denied(name).into(),
+        StatusCode::PRECONDITION_FAILED => StorageError::Changed(name).into(),
+        // Without If-Match a server can only say that the range is not there: it was, in the pinned version.
+        StatusCode::RANGE_NOT_SATISFIABLE => match pin {
+            Some(pin) if want.within(pin.size).is_some_and(|range| !range.is_empty()) => {
+                StorageError::Changed(name)
+            }
+            _ => StorageError::OutOfRange(name),
+        }
+        .into(),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            let wait = retry_after(&head.headers, SystemTime::now());
+            let error = StorageError::Throttled { key: name, retry_after: wait };
+            Refusal { error, again: true, wait }
+        }
+        _ if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
+            let detail = format!("answered {status}");
+            Refusal { error: StorageError::Unavailable { key: name, detail }, again: true, wait: None }
+        }
+        _ => bad(key, format!("answered {status}")).into(),
+    }
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

@@ -1,0 +1,213 @@
+//! Sends one request and waits no longer than agreed for each step of the answer.
+//!
+//! A `hyper-util` client rather than `reqwest`: it lets us set the read buffer, and keeps one TLS library in the tree.
+//! Certificate authorities are those of the system (or of `SSL_CERT_FILE`, `SSL_CERT_DIR`).
+
+use crate::StorageError;
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{self, connect::HttpConnector, connect::capture_connection};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use object_store::client::{HttpRequest, HttpRequestBody};
+use rustls::{ClientConfig, RootCertStore};
+use std::error::Error;
+use std::fmt::Write;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Largest read from a socket, in bytes. hyper starts at 8 KiB and doubles while reads come back full, so a small
+/// answer does not hold a large buffer in memory and a large one arrives in few frames.
+const READ_BUFFER: usize = 512 * 1024;
+/// Idle connections kept for each host.
+const IDLE_CONNECTIONS: usize = 64;
+/// An idle connection is closed after this long; common servers close theirs after 60 s or more.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// How long each step may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Name resolution, TCP and TLS handshake together.
+    pub connect: Duration,
+    /// From the connected request to the head of the answer.
+    pub first_byte: Duration,
+    /// Between two frames of a body.
+    pub stall: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            first_byte: Duration::from_secs(10),
+            stall: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why no (whole) answer came.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum Failure {
+    /// No connection: the request was not sent.
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    #[error("no connection within {0:?}")]
+    ConnectTimedOut(Duration),
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// The connection broke before or within the answer.
+    #[error("connection broken: {0}")]
+    Broken(String),
+    /// Larger than what is asked for can be.
+    #[error("answer of more than {0} bytes")]
+    TooLong(usize),
+    /// A status that is no success, where it is not [`super::answer`] that judges.
+    #[error("answered {0}")]
+    Status(StatusCode),
+}
+
+impl Failure {
+    pub(crate) fn into_error(self, key: &str) -> StorageError {
+        let key = key.to_owned();
+        match self {
+            Self::ConnectTimedOut(after) | Self::TimedOut(after) => StorageError::TimedOut { key, after },
+            Self::Status(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => StorageError::Denied(key),
+            Self::Status(StatusCode::NOT_FOUND | StatusCode::GONE) => StorageError::NotFound(key),
+            Self::Status(StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => {
+                StorageError::Throttled { key, retry_after: None }
+            }
+            Self::Status(status) if !status.is_server_error() => {
+                StorageError::BadAnswer { key, detail: self.to_string() }
+            }
+            Self::TooLong(_) => StorageError::BadAnswer { key, detail: self.to_string() },
+            Self::Connect(_) | Self::Broken(_) | Self::Status(_) => {
+                StorageError::Unavailable { key, detail: self.to_string() }
+            }
+        }
+    }
+}
+
+/// An error and what caused it, in one line. hyper's errors name no URL, so nothing secret is in it.
+fn chain(e: &dyn Error) -> String {
+    let mut text = e.to_string();
+    let mut source = e.source();
+    while let Some(e) = source {
+        // Writing to a string does not fail.
+        let _ = write!(text, ": {e}");
+        source = e.source();
+    }
+    text
+}
+
+/// The next data of a body. `None` is its end.
+pub(crate) async fn frame(body: &mut Incoming, stall: Duration) -> Result<Option<Bytes>, Failure> {
+    loop {
+        match timeout(stall, body.frame()).await {
+            Err(_) => return Err(Failure::TimedOut(stall)),
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(e))) => return Err(Failure::Broken(chain(&e))),
+            Ok(Some(Ok(frame))) => {
+                // Trailers mean nothing here.
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+/// A pool of connections.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pool: legacy::Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
+    pub(crate) timeouts: Timeouts,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("timeouts", &self.timeouts).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Reads the system's certificates the first time.
+    pub(crate) fn new(timeouts: Timeouts) -> Result<Self, rustls::Error> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(Duration::from_secs(60)));
+        tcp.set_connect_timeout(Some(timeouts.connect));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls()?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let pool = legacy::Client::builder(TokioExecutor::new())
+            .http1_max_buf_size(READ_BUFFER)
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .build(connector);
+        Ok(Self { pool, timeouts })
+    }
+
+    /// Sends a request; returns when the head of the answer is there. The pool sends again by itself only what a
+    /// kept connection, closed meanwhile, never took.
+    pub(crate) async fn send(&self, mut request: HttpRequest) -> Result<http::Response<Incoming>, Failure> {
+        let mut connection = capture_connection(&mut request);
+        let mut answer = pin!(self.pool.request(request));
+        let answer = tokio::select! {
+            answer = &mut answer => answer,
+            () = async { drop(connection.wait_for_connection_metadata().await) } => {
+                let first_byte = self.timeouts.first_byte;
+                timeout(first_byte, answer).await.map_err(|_| Failure::TimedOut(first_byte))?
+            }
+            () = tokio::time::sleep(self.timeouts.connect) => {
+                return Err(Failure::ConnectTimedOut(self.timeouts.connect));
+            }
+        };
+        answer.map_err(|e| match e.is_connect() {
+            true => Failure::Connect(e.source().map_or_else(|| chain(&e), chain)),
+            false => Failure::Broken(e.source().map_or_else(|| chain(&e), chain)),
+        })
+    }
+
+    /// The rest of a small answer.
+    pub(crate) async fn whole(&self, mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
+        let mut whole = BytesMut::new();
+        if body.size_hint().lower() > limit as u64 {
+            return Err(Failure::TooLong(limit));
+        }
+        while let Some(data) = frame(&mut body, self.timeouts.stall).await? {
+            if whole.len() + data.len() > limit {
+                return Err(Failure::TooLong(limit));
+            }
+            whole.extend_from_slice(&data);
+        }
+        Ok(whole.freeze())
+    }
+}
+
+/// One configuration for all clients: reading some hundred certificates takes milliseconds.
+fn tls() -> Result<ClientConfig, rustls::Error> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    let roots = ROOTS.get_or_init(|| {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        let (good, bad) = roots.add_parsable_certificates(found.certs);
+        if good == 0 {
+            tracing::warn!(bad, errors = ?found.errors, "no certificate authorities found: https will fail");
+        }
+        Arc::new(roots)
+    });
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(Arc::clone(roots))
+        .with_no_client_auth();
+    Ok(config)
+}

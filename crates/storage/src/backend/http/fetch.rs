@@ -1,0 +1,249 @@
+//! One read over HTTP: request, retries, and a body that is picked up where it broke off.
+
+use super::answer::{self, Answer, Refusal};
+use super::client::{Client, Failure, frame};
+use super::retry::{Budget, Retries};
+use crate::{Key, Read, StorageError, Version, Want};
+use bytes::Bytes;
+use futures_util::{StreamExt, future::BoxFuture, stream};
+use http::StatusCode;
+use http::header::LOCATION;
+use hyper::body::Incoming;
+use object_store::client::HttpRequest;
+use percent_encoding::percent_decode_str;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What one request asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    /// First byte and, where not to the end of the object, one past the last byte. `None`: the HEAD method.
+    pub(crate) range: Option<(u64, Option<u64>)>,
+    /// `If-Match`.
+    pub(crate) if_match: Option<String>,
+}
+
+impl Ask {
+    fn new(want: &Want, pin: Option<&Version>) -> Self {
+        // Servers count in i64; more than that is "all".
+        let bounded = |end: u64| (end <= i64::MAX.unsigned_abs()).then_some(end);
+        let range = match want {
+            Want::Head(0) => None,
+            Want::Head(bytes) => Some((0, bounded(*bytes))),
+            Want::Range(range) if range.is_empty() => None,
+            Want::Range(range) => Some((range.start, bounded(range.end))),
+        };
+        Self { range, if_match: pin.and_then(|pin| pin.etag.as_deref()).map(str::to_owned) }
+    }
+}
+
+/// Makes requests for objects: with the address and, where there are credentials, a signature. A request that is sent
+/// again is made again, so it never carries expired credentials.
+pub(crate) trait Requests: Send + Sync + std::fmt::Debug {
+    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>>;
+}
+
+/// Reads objects over HTTP.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    pub(crate) client: Client,
+    pub(crate) requests: Box<dyn Requests>,
+    pub(crate) retries: Retries,
+}
+
+/// Bytes of an error document that are read.
+const ERROR_DOCUMENT: usize = 16 * 1024;
+
+impl Fetch {
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        key: &Key,
+        want: Want,
+        pin: Option<&Version>,
+    ) -> Result<Read, StorageError> {
+        // The root is no object, though many servers answer with a page.
+        if key.as_str().is_empty() {
+            return Err(StorageError::NotFound(String::new()));
+        }
+        let mut budget = Budget::new(&self.retries);
+        let answer = self.ask(key, &want, pin, &mut budget).await;
+        let (answer, body) = match (answer, &want) {
+            // An empty object has no first byte: its size and version come with a HEAD.
+            (Err(StorageError::OutOfRange(_)), Want::Head(1..)) => {
+                let (answer, body) = self.ask(key, &Want::Head(0), pin, &mut budget).await?;
+                if answer.object.size > 0 {
+                    let detail = "answered 416 to a range that lies in the object".to_owned();
+                    return Err(StorageError::BadAnswer { key: key.to_string(), detail });
+                }
+                (answer, body)
+            }
+            (answer, _) => answer?,
+        };
+        let Answer { object, range } = answer;
+        let transfer = Transfer {
+            fetch: Arc::clone(self),
+            key: key.clone(),
+            version: object.version.clone(),
+            body,
+            at: range.start,
+            end: range.end,
+            budget,
+        };
+        Ok(Read { object, range, body: stream::try_unfold(transfer, Transfer::next).boxed() })
+    }
+
+    /// Asks until there is an answer or the budget is used up.
+    async fn ask(
+        &self,
+        key: &Key,
+        want: &Want,
+        pin: Option<&Version>,
+        budget: &mut Budget,
+    ) -> Result<(Answer, Incoming), StorageError> {
+        if matches!(want, Want::Range(range) if range.start > range.end) {
+            return Err(StorageError::OutOfRange(key.to_string()));
+        }
+        loop {
+            let begun = Instant::now();
+            let Refusal { error, again, wait } = match self.once(key, want, pin).await {
+                Ok(answer) => return Ok(answer),
+                Err(refusal) => refusal,
+            };
+            if !again {
+                return Err(error);
+            }
+            let Some(wait) = budget.spend(begun.elapsed(), wait) else { return Err(error) };
+            tracing::debug!(%key, %error, ?wait, "trying again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn once(
+        &self,
+        key: &Key,
+        want: &Want,
+        pin: Option<&Version>,
+    ) -> Result<(Answer, Incoming), Refusal> {
+        let request = self.requests.request(key, Ask::new(want, pin)).await?;
+        let address = request.uri().clone();
+        let (head, body) = match self.client.send(request).await {
+            Ok(answer) => answer.into_parts(),
+            Err(failure) => {
+                let again =
+                    matches!(failure, Failure::Connect(_) | Failure::ConnectTimedOut(_) | Failure::Broken(_));
+                return Err(Refusal { error: failure.into_error(key.as_str()), again, wait: None });
+            }
+        };
+        match answer::judge(key.as_str(), want, pin, &head) {
+            Ok(answer) => Ok((answer, body)),
+            Err(refusal) if head.status.is_redirection() => {
+                let to = head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
+                // How web servers say that the name is a folder's.
+                if leads_to_folder(to, address.path()) {
+                    return Err(StorageError::NotFound(key.to_string()).into());
+                }
+                // A query may hold a signature.
+                let to = to.split('?').next().unwrap_or_default();
+                tracing::warn!(%key, status = %head.status, to, "redirects are not followed: name the place itself");
+                Err(refusal)
+            }
+            Err(refusal) => Err(self.explained(key, head.status, body, refusal).await),
+        }
+    }
+
+    /// Adds what the error document says. Reading it also frees the connection for the next request.
+    async fn explained(
+        &self,
+        key: &Key,
+        status: StatusCode,
+        body: Incoming,
+        mut refusal: Refusal,
+    ) -> Refusal {
+        if status.is_success() {
+            return refusal;
+        }
+        let patience = Duration::from_secs(1);
+        let document = tokio::time::timeout(patience, self.client.whole(body, ERROR_DOCUMENT)).await;
+        let document = document.ok().and_then(Result::ok).unwrap_or_default();
+        let Some(code) = error_code(&document) else { return refusal };
+        // S3 answers 400 to credentials that were good once.
+        if status == StatusCode::BAD_REQUEST
+            && matches!(code, "ExpiredToken" | "InvalidToken" | "AuthorizationHeaderMalformed")
+        {
+            refusal.error = StorageError::Denied(key.to_string());
+        }
+        match &mut refusal.error {
+            StorageError::Denied(_) => tracing::warn!(%key, code, "storage refuses us"),
+            StorageError::Unavailable { detail, .. } | StorageError::BadAnswer { detail, .. } => {
+                *detail = format!("{detail} ({code})");
+            }
+            _ => {}
+        }
+        refusal
+    }
+}
+
+/// Whether a redirect only adds a `/` to the path that was asked for. Servers encode paths each in their own way.
+fn leads_to_folder(to: &str, path: &str) -> bool {
+    let to = to.split(['?', '#']).next().unwrap_or_default();
+    let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
+    to.strip_suffix('/').is_some_and(|to| decoded(to).ends_with(&*decoded(path)))
+}
+
+/// The code in an error document of S3, GCS or Azure: `<Error><Code>SlowDown</Code>…`.
+fn error_code(document: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(document).ok()?;
+    let (_, rest) = text.split_once("<Code>")?;
+    let (code, _) = rest.split_once("</Code>")?;
+    (code.len() <= 64 && code.bytes().all(|b| b.is_ascii_alphanumeric())).then_some(code)
+}
+
+/// A body on its way.
+struct Transfer {
+    fetch: Arc<Fetch>,
+    key: Key,
+    version: Version,
+    body: Incoming,
+    /// Next byte, and one past the last, in the object.
+    at: u64,
+    end: u64,
+    budget: Budget,
+}
+
+impl Transfer {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
+        loop {
+            let left = self.end.saturating_sub(self.at);
+            if left == 0 {
+                return Ok(None);
+            }
+            match frame(&mut self.body, self.fetch.client.timeouts.stall).await {
+                Ok(Some(data)) if data.is_empty() => {}
+                Ok(Some(mut data)) => {
+                    // More than was asked for: cut, and the connection with it.
+                    data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                    self.at += data.len() as u64;
+                    return Ok(Some((data, self)));
+                }
+                Ok(None) => self.resume(Failure::Broken("the body ended early".to_owned())).await?,
+                Err(failure @ Failure::Broken(_)) => self.resume(failure).await?,
+                Err(failure) => return Err(failure.into_error(self.key.as_str())),
+            }
+        }
+    }
+
+    /// Asks for the rest of the same version. A size alone is no version: then the break is the answer.
+    async fn resume(&mut self, failure: Failure) -> Result<(), StorageError> {
+        let known = self.version.etag.is_some() || self.version.modified.is_some();
+        let error = failure.into_error(self.key.as_str());
+        let wait = self.budget.spend(Duration::ZERO, None).filter(|_| known);
+        let Some(wait) = wait else { return Err(error) };
+        tracing::debug!(key = %self.key, %error, at = self.at, ?wait, "asking for the rest");
+        tokio::time::sleep(wait).await;
+        let rest = Want::Range(self.at..self.end);
+        let (_, body) = self.fetch.ask(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
+        self.body = body;
+        Ok(())
+    }
+}

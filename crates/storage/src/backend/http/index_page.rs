@@ -1,0 +1,139 @@
+//! Directory listings that web servers write: nginx's `autoindex` in HTML and JSON, and pages like it.
+
+use crate::{Key, Listing};
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// One line of nginx's JSON listing.
+#[derive(Deserialize)]
+struct Entry {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    size: u64,
+}
+
+/// Reads a listing. `None` where the page is none.
+pub(crate) fn parse(content_type: &str, page: &[u8]) -> Option<Listing> {
+    let found = match content_type.split(';').next().unwrap_or_default().trim() {
+        "application/json" => json(page)?,
+        "text/html" => html(&String::from_utf8_lossy(page))?,
+        _ => return None,
+    };
+    let mut listing = Listing::default();
+    // In the order of their names, each once.
+    for (name, what) in found {
+        // A single segment that is a key: no `..`, no path, no empty name.
+        if Key::root().join(&name).is_none() {
+            continue;
+        }
+        match what {
+            Some(size) => listing.objects.push((name, size)),
+            None => listing.folders.push(name),
+        }
+    }
+    Some(listing)
+}
+
+/// Names with sizes; `None` is a folder.
+type Found = BTreeMap<String, Option<u64>>;
+
+fn json(page: &[u8]) -> Option<Found> {
+    let entries: Vec<Entry> = serde_json::from_slice(page).ok()?;
+    let known = entries.into_iter().filter(|entry| matches!(entry.kind.as_str(), "file" | "directory"));
+    Some(known.map(|entry| (entry.name, (entry.kind == "file").then_some(entry.size))).collect())
+}
+
+/// Any page may hold links; only one that says so is a listing.
+fn html(page: &str) -> Option<Found> {
+    if !["Index of", "Directory listing"].iter().any(|title| page.contains(title)) {
+        return None;
+    }
+    let mut found = Found::new();
+    let mut rest = page;
+    while let Some((_, after)) = rest.split_once("<a href=\"").or_else(|| rest.split_once("<A HREF=\"")) {
+        let Some((link, after)) = after.split_once('"') else { break };
+        rest = after;
+        if let Some((name, folder)) = name(link) {
+            found.insert(name, (!folder).then(|| size_after(after)));
+        }
+    }
+    Some(found)
+}
+
+/// The name a link leads to, one level down, and whether it is a folder.
+fn name(link: &str) -> Option<(String, bool)> {
+    let link = link.strip_prefix("./").unwrap_or(link).replace("&amp;", "&");
+    let (link, folder) = link.strip_suffix('/').map_or((link.as_str(), false), |link| (link, true));
+    // Absolute links, links to elsewhere, and the column heads that sort the page.
+    if link.contains(['/', '?', '#', ':']) {
+        return None;
+    }
+    Some((percent_decode_str(link).decode_utf8().ok()?.into_owned(), folder))
+}
+
+/// The size that stands at the end of an entry's line: `…</a>  21-Nov-2026 02:47  1234`. 0 where there is none, or
+/// one that is rounded (`1.2M`).
+fn size_after(after: &str) -> u64 {
+    let line = after.split_once("</a>").map_or("", |(_, line)| line);
+    let line = line.split(['\n', '\r', '<']).next().unwrap_or_default();
+    let last = line.split_whitespace().next_back().unwrap_or_default();
+    last.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use crate::Listing;
+
+    fn listing(objects: &[(&str, u64)], folders: &[&str]) -> Listing {
+        Listing {
+            objects: objects.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect(),
+            folders: folders.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn nginx_html() {
+        let page = r#"<html>
+<head><title>Index of /vod/</title></head>
+<body>
+<h1>Index of /vod/</h1><hr><pre><a href="../">../</a>
+<a href="sub/">sub/</a>                              21-Nov-2026 02:47                   -
+<a href="a%20b%2520.mp4">a b%20.mp4</a>              21-Nov-2026 02:47             1234567
+<a href="colon%3A.mp4">colon:.mp4</a>                21-Nov-2026 02:47                   0
+</pre><hr></body>
+</html>"#;
+        let expected = listing(&[("a b%20.mp4", 1_234_567), ("colon:.mp4", 0)], &["sub"]);
+        assert_eq!(parse("text/html; charset=utf-8", page.as_bytes()), Some(expected));
+    }
+
+    #[test]
+    fn nginx_json() {
+        let page = r#"[
+{ "name":"sub", "type":"directory", "mtime":"Sat, 21 Nov 2026 02:47:00 GMT" },
+{ "name":"b.mp4", "type":"file", "mtime":"Sat, 21 Nov 2026 02:47:00 GMT", "size":7 },
+{ "name":"odd", "type":"other", "mtime":"Sat, 21 Nov 2026 02:47:00 GMT" },
+{ "name":"../up", "type":"file", "mtime":"Sat, 21 Nov 2026 02:47:00 GMT", "size":7 }
+]"#;
+        assert_eq!(parse("application/json", page.as_bytes()), Some(listing(&[("b.mp4", 7)], &["sub"])));
+    }
+
+    #[test]
+    fn links_that_lead_elsewhere() {
+        let page = r#"<title>Index of /</title><a href="?C=N;O=D">Name</a><a href="/x">x</a>
+<a href="https://other.example/y">y</a><a href="..%2fz">z</a><a href="%2e%2e">up</a><a href="">none</a>
+<td><a href="ok.mp4">ok.mp4</a></td><td align="right">1.2M</td>"#;
+        assert_eq!(parse("text/html", page.as_bytes()), Some(listing(&[("ok.mp4", 0)], &[])));
+    }
+
+    #[test]
+    fn pages_that_are_no_listing() {
+        assert_eq!(parse("text/html", b"<title>Films</title><a href=\"a.mp4\">a</a>"), None);
+        assert_eq!(parse("video/mp4", b"Index of"), None);
+        assert_eq!(parse("application/json", b"{\"name\":1}"), None);
+        assert_eq!(parse("text/html", b"Index of <a href=\"broken"), Some(Listing::default()));
+    }
+}

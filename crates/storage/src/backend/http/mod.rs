@@ -1,0 +1,163 @@
+//! Objects on any HTTP server that answers byte ranges.
+
+mod answer;
+pub(crate) mod client;
+pub(crate) mod fetch;
+mod index_page;
+mod retry;
+
+pub use client::Timeouts;
+pub use retry::Retries;
+
+use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use client::Client;
+use fetch::{Ask, Fetch, Requests};
+use futures_util::{FutureExt, future::BoxFuture};
+use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, RANGE, USER_AGENT};
+use http::{Method, StatusCode};
+use object_store::client::{HttpRequest, HttpRequestBody};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::sync::Arc;
+use url::Url;
+
+/// Everything but the unreserved characters of RFC 3986, 2.3: a server that decodes once gets the name back.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// Largest page that is read as a listing, in bytes.
+const INDEX_PAGE: usize = 8 * 1024 * 1024;
+const AGENT: &str = concat!("latemux/", env!("CARGO_PKG_VERSION"));
+
+/// Objects below an `http` or `https` address.
+///
+/// Redirects are not followed: where bytes come from is what the configuration says, not what a server answers.
+/// A query in the address (a token, say) is sent with every request and never shown.
+#[derive(Debug)]
+pub struct HttpServer {
+    fetch: Arc<Fetch>,
+    base: Base,
+}
+
+#[derive(Clone)]
+struct Base {
+    /// Up to and with the last `/` of the folder.
+    folder: String,
+    query: String,
+}
+
+impl std::fmt::Debug for Base {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.folder)
+    }
+}
+
+impl Base {
+    fn address(&self, key: &Key, folder: bool) -> String {
+        let mut address = self.folder.clone();
+        for (i, segment) in key.as_str().split('/').enumerate() {
+            if i > 0 {
+                address.push('/');
+            }
+            address.extend(utf8_percent_encode(segment, ENCODED));
+        }
+        if folder && !key.as_str().is_empty() {
+            address.push('/');
+        }
+        address + &self.query
+    }
+
+    fn build(
+        &self,
+        key: &Key,
+        request: http::request::Builder,
+        folder: bool,
+    ) -> Result<HttpRequest, StorageError> {
+        let request = request.uri(self.address(key, folder)).header(USER_AGENT, AGENT);
+        // An address too long for a request line names nothing.
+        request.body(HttpRequestBody::empty()).map_err(|_| StorageError::NotFound(key.to_string()))
+    }
+}
+
+impl Requests for Base {
+    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+        async move {
+            let mut request = http::Request::builder().method(Method::HEAD);
+            if let Some((start, end)) = ask.range {
+                // The last byte is included; `bytes=0-` is up to the end (RFC 9110, 14.1.2).
+                let last = end.map(|end| (end - 1).to_string()).unwrap_or_default();
+                request = request.method(Method::GET).header(RANGE, format!("bytes={start}-{last}"));
+            }
+            if let Some(etag) = ask.if_match {
+                request = request.header(IF_MATCH, etag);
+            }
+            self.build(key, request, false)
+        }
+        .boxed()
+    }
+}
+
+impl HttpServer {
+    /// The folder at `address`.
+    ///
+    /// # Errors
+    /// Where TLS cannot be set up.
+    pub fn new(address: &Url, timeouts: Timeouts, retries: Retries) -> Result<Self, rustls::Error> {
+        let mut folder = address.clone();
+        folder.set_query(None);
+        folder.set_fragment(None);
+        let mut folder = folder.to_string();
+        if !folder.ends_with('/') {
+            folder.push('/');
+        }
+        let query = address.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let base = Base { folder, query };
+        let fetch = Fetch { client: Client::new(timeouts)?, requests: Box::new(base.clone()), retries };
+        Ok(Self { fetch: Arc::new(fetch), base })
+    }
+
+    /// A listing is one request, made once: whoever lists can ask again.
+    async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
+        let request = http::Request::builder().header(ACCEPT, "application/json, text/html");
+        let request = self.base.build(folder, request, true)?;
+        let failed = |failure: client::Failure| failure.into_error(folder.as_str());
+        let (head, body) = self.fetch.client.send(request).await.map_err(failed)?.into_parts();
+        match head.status {
+            StatusCode::OK => {}
+            // A folder that may not be listed, as servers say it.
+            StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => {
+                return Err(StorageError::CannotList(folder.to_string()));
+            }
+            StatusCode::NOT_FOUND | StatusCode::GONE => {
+                return Err(StorageError::NotFound(folder.to_string()));
+            }
+            StatusCode::UNAUTHORIZED => return Err(StorageError::Denied(folder.to_string())),
+            status if status.is_redirection() => return Err(StorageError::CannotList(folder.to_string())),
+            status => return Err(failed(client::Failure::Status(status))),
+        }
+        let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let page = self.fetch.client.whole(body, INDEX_PAGE).await.map_err(failed)?;
+        let listing =
+            index_page::parse(kind, &page).ok_or_else(|| StorageError::CannotList(folder.to_string()))?;
+        if listing == Listing::default() {
+            return Err(StorageError::NotFound(folder.to_string()));
+        }
+        Ok(listing)
+    }
+}
+
+impl Storage for HttpServer {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.fetch.read(key, want, pin).boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.list_now(folder).boxed()
+    }
+
+    fn describe(&self) -> String {
+        self.base.folder.clone()
+    }
+}

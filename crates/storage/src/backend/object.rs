@@ -1,0 +1,284 @@
+//! Objects in S3 and its kin, Google Cloud Storage and Azure Blob Storage.
+//!
+//! `object_store` knows how each service is addressed, signed and listed, and where credentials come from and when they
+//! expire. Reads go another way: its client hands us the signed request instead of sending it, and what plain HTTP uses
+//! sends it and reads the answer. So there is one data path for every service, with one set of timeouts, retries,
+//! checks and errors, and no byte is copied on it. Listings and credentials are fetched by `object_store` over the same
+//! connections.
+
+use super::http::Retries;
+use super::http::client::{Client, Failure};
+use super::http::fetch::{Ask, Fetch, Requests};
+use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use futures_util::{FutureExt, future::BoxFuture};
+use http::StatusCode;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+    HttpService,
+};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ClientOptions, Extensions, GetOptions, GetRange, ObjectStore, RetryConfig,
+};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Largest answer to a listing or to a request for credentials, in bytes: a page of 1000 keys of 1024 bytes, and more.
+const DOCUMENT: usize = 16 * 1024 * 1024;
+/// Names in one folder.
+const LISTED: usize = 100_000;
+
+/// Objects in a bucket, below a prefix.
+#[derive(Debug)]
+pub struct Bucket {
+    fetch: Arc<Fetch>,
+    service: Service,
+    /// `s3://bucket/prefix`.
+    name: String,
+}
+
+/// A service and where in it our keys begin.
+#[derive(Debug, Clone)]
+struct Service {
+    objects: Arc<dyn ObjectStore>,
+    lists: Arc<dyn Lists>,
+    prefix: Key,
+}
+
+trait Lists: PaginatedListStore + std::fmt::Debug {}
+impl<T: PaginatedListStore + std::fmt::Debug> Lists for T {}
+
+/// Into which a signed request is put instead of being sent.
+#[derive(Debug, Clone, Default)]
+struct Capture(Arc<Mutex<Option<HttpRequest>>>);
+
+/// How a captured request ends for `object_store`. Of kind "unknown", which it does not retry.
+#[derive(Debug, thiserror::Error)]
+#[error("the request was signed, not sent")]
+struct Captured;
+
+/// Marks a listing, whose errors we want to see as they came. Other requests are for credentials: there `object_store`
+/// reads statuses itself, to try the next way of getting some.
+#[derive(Debug, Clone)]
+struct IsListing;
+
+/// Connects `object_store` to our client.
+#[derive(Debug, Clone)]
+pub(crate) struct Connector(pub(crate) Client);
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+impl HttpService for Connector {
+    fn call<'life, 'future>(&'life self, request: HttpRequest) -> Call<'future>
+    where
+        'life: 'future,
+        Self: 'future,
+    {
+        async move {
+            if let Some(Capture(slot)) = request.extensions().get().cloned() {
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+                return Err(HttpError::new(HttpErrorKind::Unknown, Captured));
+            }
+            let failed = |failure: Failure| {
+                let kind = match &failure {
+                    Failure::Connect(_) | Failure::ConnectTimedOut(_) => HttpErrorKind::Connect,
+                    Failure::TimedOut(_) => HttpErrorKind::Timeout,
+                    Failure::Broken(_) => HttpErrorKind::Interrupted,
+                    Failure::Status(status) if tried_again(*status) => HttpErrorKind::Interrupted,
+                    Failure::Status(_) | Failure::TooLong(_) => HttpErrorKind::Unknown,
+                };
+                HttpError::new(kind, failure)
+            };
+            let is_listing = request.extensions().get::<IsListing>().is_some();
+            let (head, body) = self.0.send(request).await.map_err(failed)?.into_parts();
+            if tried_again(head.status) || is_listing && !head.status.is_success() {
+                return Err(failed(Failure::Status(head.status)));
+            }
+            let body = self.0.whole(body, DOCUMENT).await.map_err(failed)?;
+            Ok(HttpResponse::from_parts(head, HttpResponseBody::from(body)))
+        }
+        .boxed()
+    }
+}
+
+fn tried_again(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}
+
+/// What `#[async_trait]` makes of `HttpService::call`.
+type Call<'a> = BoxFuture<'a, Result<HttpResponse, HttpError>>;
+
+/// For listings and credentials, which `object_store` asks for itself.
+pub(crate) fn retry_config(retries: &Retries) -> RetryConfig {
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(100),
+        max_backoff: Duration::from_secs(1),
+        base: 2.,
+    };
+    RetryConfig {
+        backoff,
+        max_retries: usize::try_from(retries.max).unwrap_or(usize::MAX),
+        retry_timeout: retries.within,
+    }
+}
+
+/// Finds our own error in what `object_store` made of it.
+fn error(key: &Key, e: &object_store::Error) -> StorageError {
+    let mut source: Option<&(dyn Error + 'static)> = Some(e);
+    while let Some(inner) = source {
+        if let Some(failure) = inner.downcast_ref::<Failure>() {
+            return failure.clone().into_error(key.as_str());
+        }
+        source = inner.source();
+    }
+    StorageError::BadAnswer { key: key.to_string(), detail: e.to_string() }
+}
+
+impl Service {
+    /// The full name of a key. `None` where the services allow no such name.
+    fn path(&self, key: &Key) -> Option<Path> {
+        let (prefix, key) = (self.prefix.as_str(), key.as_str());
+        let full = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}/{key}") };
+        Path::parse(full).ok()
+    }
+}
+
+impl Requests for Service {
+    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+        async move {
+            let path = self.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+            let capture = Capture::default();
+            let mut extensions = Extensions::new();
+            extensions.insert(capture.clone());
+            let range =
+                ask.range.map(|(start, end)| end.map_or(GetRange::Offset(start), |end| (start..end).into()));
+            let options = GetOptions {
+                head: range.is_none(),
+                range,
+                if_match: ask.if_match,
+                extensions,
+                ..GetOptions::default()
+            };
+            let answer = self.objects.get_opts(&path, options).await;
+            let signed = capture.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+            signed.ok_or_else(|| match answer {
+                // Before a request is signed only the credentials can fail.
+                Err(e) => {
+                    tracing::warn!(%key, error = %e, "no credentials");
+                    match error(key, &e) {
+                        StorageError::BadAnswer { .. } => StorageError::Denied(key.to_string()),
+                        unanswered => unanswered,
+                    }
+                }
+                Ok(_) => {
+                    let detail = "the request was not handed over".to_owned();
+                    StorageError::BadAnswer { key: key.to_string(), detail }
+                }
+            })
+        }
+        .boxed()
+    }
+}
+
+impl Bucket {
+    /// `name` is shown to people; `prefix` is where our keys begin.
+    pub(crate) fn new<S>(service: S, prefix: Key, name: String, client: Client, retries: Retries) -> Self
+    where
+        S: ObjectStore + PaginatedListStore,
+    {
+        let both = Arc::new(service);
+        let service = Service { objects: Arc::clone(&both) as _, lists: both, prefix };
+        let fetch = Arc::new(Fetch { client, requests: Box::new(service.clone()), retries });
+        Self { fetch, service, name }
+    }
+
+    async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
+        let path = self.service.path(folder).ok_or_else(|| StorageError::NotFound(folder.to_string()))?;
+        let prefix = if path.as_ref().is_empty() { String::new() } else { format!("{path}/") };
+        // Sorted by name; a folder and an object may share one.
+        let mut objects = BTreeMap::new();
+        let mut folders = BTreeMap::new();
+        let below = |path: &Path| {
+            let name = path.as_ref().strip_prefix(&prefix)?;
+            Key::root().join(name).map(|_| name.to_owned())
+        };
+        let mut page_token = None;
+        loop {
+            let mut extensions = Extensions::new();
+            extensions.insert(IsListing);
+            let delimiter = Some("/".into());
+            let options =
+                PaginatedListOptions { delimiter, page_token, extensions, ..PaginatedListOptions::default() };
+            let page =
+                self.service.lists.list_paginated((!prefix.is_empty()).then_some(&prefix), options).await;
+            let page = page.map_err(|e| error(folder, &e))?;
+            objects.extend(page.result.objects.iter().filter_map(|o| Some((below(&o.location)?, o.size))));
+            folders.extend(page.result.common_prefixes.iter().filter_map(|path| Some((below(path)?, ()))));
+            if objects.len() + folders.len() > LISTED {
+                let detail = format!("the folder holds more than {LISTED} names");
+                return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
+            }
+            page_token = page.page_token;
+            if page_token.is_none() {
+                break;
+            }
+        }
+        if objects.is_empty() && folders.is_empty() {
+            return Err(StorageError::NotFound(folder.to_string()));
+        }
+        Ok(Listing { objects: objects.into_iter().collect(), folders: folders.into_keys().collect() })
+    }
+
+    /// Stores an object: for tests, which must fill a bucket somehow. The product never writes.
+    ///
+    /// # Errors
+    /// As the service answers.
+    #[cfg(any(test, feature = "testing"))]
+    pub async fn put(&self, key: &Key, bytes: bytes::Bytes) -> Result<(), StorageError> {
+        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let options = object_store::PutOptions::default();
+        self.service.objects.put_opts(&path, bytes.into(), options).await.map_err(|e| error(key, &e))?;
+        Ok(())
+    }
+
+    /// Removes an object: for tests.
+    ///
+    /// # Errors
+    /// As the service answers.
+    #[cfg(any(test, feature = "testing"))]
+    pub async fn remove(&self, key: &Key) -> Result<(), StorageError> {
+        use object_store::ObjectStoreExt;
+        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        self.service.objects.delete(&path).await.map_err(|e| error(key, &e))
+    }
+}
+
+impl Storage for Bucket {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.fetch.read(key, want, pin).boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.list_now(folder).boxed()
+    }
+
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+}
+
+#[cfg(test)]
+#[path = "object_tests.rs"]
+mod tests;

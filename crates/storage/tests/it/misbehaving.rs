@@ -1,0 +1,510 @@
+//! Servers that do what they should not. Each case is run against plain HTTP and against S3: one data path.
+
+use crate::server::{Reply, Request, Server, Then};
+use bytes::Bytes;
+use futures_util::future::{join, join_all};
+use latemux_storage::conformance::{collect, pattern};
+use latemux_storage::open::{AccessKeys, S3Options};
+use latemux_storage::{Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, open};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ETAG: (&str, &str) = ("ETag", "\"one\"");
+const MODIFIED: (&str, &str) = ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT");
+
+fn options(server: &Server) -> Options {
+    Options {
+        timeouts: Timeouts {
+            first_byte: Duration::from_millis(200),
+            stall: Duration::from_millis(200),
+            ..Timeouts::default()
+        },
+        retries: Retries::default(),
+        s3: S3Options {
+            endpoint: Some(server.address.clone()),
+            allow_http: true,
+            keys: Some(AccessKeys { id: "AKID".into(), secret: "hidden".into() }),
+            ..S3Options::default()
+        },
+    }
+}
+
+fn film() -> Key {
+    Key::new("film.mp4").unwrap()
+}
+
+/// `bytes 5-9/100` for a request's `Range: bytes=5-9`, and those bytes.
+fn asked<'a>(request: &Request, content: &'a [u8]) -> (String, &'a [u8]) {
+    let (first, last) =
+        request.header("range").unwrap().strip_prefix("bytes=").unwrap().split_once('-').unwrap();
+    let first: usize = first.parse().unwrap();
+    let last = last.parse().unwrap_or(usize::MAX).min(content.len() - 1);
+    (format!("bytes {first}-{last}/{}", content.len()), &content[first..=last])
+}
+
+/// A good answer to a range request.
+fn good(request: &Request, content: &[u8], headers: &[(&str, &str)]) -> Reply {
+    let (range, bytes) = asked(request, content);
+    Reply::new(206, &[headers, &[("Content-Range", &range)]].concat(), bytes)
+}
+
+/// The same, broken off after `cut` bytes.
+fn broken(request: &Request, content: &[u8], headers: &[(&str, &str)], cut: usize, then: Then) -> Reply {
+    let (range, bytes) = asked(request, content);
+    Reply::cut(206, &[headers, &[("Content-Range", &range)]].concat(), bytes, cut, then)
+}
+
+/// What a read brought: its version and bytes, or the error of its head or body.
+type Outcome = Result<(Version, Bytes), StorageError>;
+
+async fn get(storage: &dyn Storage, want: Want, pin: Option<&Version>) -> Outcome {
+    let read = storage.read(&film(), want, pin).await?;
+    let version = read.object.version.clone();
+    Ok((version, collect(read).await?))
+}
+
+/// Runs one read against a server that answers so, over plain HTTP and over S3; both fare the same, but for what is
+/// compared by `check`.
+async fn case(
+    want: Want,
+    pin: Option<Version>,
+    handler: impl Fn(usize, &Request) -> Reply + Clone + Send + Sync + 'static,
+    check: impl Fn(Outcome, &[Request]),
+) {
+    for scheme in ["http", "s3"] {
+        let server = Server::start(handler.clone()).await;
+        let location =
+            if scheme == "s3" { "s3://bucket/vod".to_owned() } else { format!("{}/vod/", server.address) };
+        let storage: Arc<dyn Storage> = open(&location, &options(&server)).unwrap();
+        let outcome = get(&*storage, want.clone(), pin.as_ref()).await;
+        let requests = server.requests();
+        let target = if scheme == "s3" { "/bucket/vod/film.mp4" } else { "/vod/film.mp4" };
+        assert!(requests.iter().all(|request| request.target == target), "{requests:?}");
+        assert!(requests.iter().all(|request| request.header("authorization").is_some() == (scheme == "s3")));
+        check(outcome, &requests);
+    }
+}
+
+fn reason(outcome: &Outcome) -> &'static str {
+    outcome.as_ref().map_or_else(StorageError::reason, |_| "ok")
+}
+
+fn methods(requests: &[Request]) -> Vec<&str> {
+    requests.iter().map(|request| request.method.as_str()).collect()
+}
+
+fn range(request: &Request) -> &str {
+    request.header("range").unwrap_or_default()
+}
+
+#[tokio::test]
+async fn statuses_that_are_final() {
+    for (status, expected) in [
+        (400, "storage_bad_answer"),
+        (401, "storage_denied"),
+        (403, "storage_denied"),
+        (404, "source_not_found"),
+        (412, "source_changed"),
+        (416, "source_range"),
+        (302, "storage_bad_answer"),
+        (304, "storage_bad_answer"),
+    ] {
+        case(
+            Want::Range(0..10),
+            None,
+            move |_, _| Reply::new(status, &[], b""),
+            |outcome, requests| {
+                assert_eq!((reason(&outcome), requests.len()), (expected, 1), "{status}");
+            },
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn failures_are_tried_again_within_the_budget() {
+    let content = pattern(1, 100);
+    // Side by side, for the waits between the requests are real.
+    let cases = [500, 502, 503, 504, 429, 408].map(|status| {
+        let (body, content) = (content.clone(), content.clone());
+        let recovering = move |n, request: &Request| match n {
+            0 | 1 => Reply::new(status, &[], b"sorry"),
+            _ => good(request, &body, &[ETAG]),
+        };
+        let failing = move |_, _: &Request| Reply::new(status, &[], b"sorry");
+        let recovers = case(Want::Range(5..10), None, recovering, move |outcome, requests| {
+            assert_eq!(outcome.unwrap().1, content[5..10]);
+            assert_eq!(requests.len(), 3, "{status}");
+        });
+        let fails = case(Want::Range(5..10), None, failing, move |outcome, requests| {
+            let expected =
+                if matches!(status, 503 | 429) { "storage_throttled" } else { "storage_unavailable" };
+            assert_eq!((reason(&outcome), requests.len()), (expected, 3), "{status}");
+        });
+        join(recovers, fails)
+    });
+    join_all(cases).await;
+}
+
+#[tokio::test]
+async fn throttling_says_how_long() {
+    let patient = |n, request: &Request| match n {
+        0 => Reply::new(503, &[("Retry-After", "0")], b""),
+        _ => good(request, &pattern(1, 100), &[ETAG]),
+    };
+    case(Want::Head(10), None, patient, |outcome, requests| {
+        assert_eq!((reason(&outcome), requests.len()), ("ok", 2));
+    })
+    .await;
+    // Longer than the budget: not waited for.
+    let slow_down = b"<?xml version=\"1.0\"?><Error><Code>SlowDown</Code></Error>";
+    case(
+        Want::Head(10),
+        None,
+        |_, _| Reply::new(503, &[("Retry-After", "60")], slow_down),
+        |outcome, requests| {
+            let expected = Some(Duration::from_secs(60));
+            assert!(
+                matches!(outcome, Err(StorageError::Throttled { retry_after, .. }) if retry_after == expected)
+            );
+            assert_eq!(requests.len(), 1);
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn no_answer() {
+    case(
+        Want::Head(10),
+        None,
+        |_, _| Reply::nothing(Then::Hang),
+        |outcome, requests| {
+            let after = Duration::from_millis(200);
+            assert!(matches!(outcome, Err(StorageError::TimedOut { after: a, .. }) if a == after));
+            assert_eq!(requests.len(), 1, "a server that hangs is not asked again");
+        },
+    )
+    .await;
+    let stalling = |_, request: &Request| broken(request, &pattern(1, 100), &[ETAG], 5, Then::Hang);
+    case(Want::Head(10), None, stalling, |outcome, requests| {
+        assert_eq!((reason(&outcome), requests.len()), ("storage_timeout", 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_server() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/vod/", free.local_addr().unwrap());
+    drop(free);
+    let storage = open(&address, &Options::default()).unwrap();
+    assert_eq!(reason(&get(&*storage, Want::Head(10), None).await), "storage_unavailable");
+}
+
+#[tokio::test]
+async fn a_handshake_that_never_ends() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connect = Duration::from_millis(200);
+    let options = Options {
+        timeouts: Timeouts { connect, ..Timeouts::default() },
+        retries: Retries { max: 0, ..Retries::default() },
+        ..Options::default()
+    };
+    let storage = open(&format!("https://{}/", silent.local_addr().unwrap()), &options).unwrap();
+    let outcome = tokio::time::timeout(connect * 40, get(&*storage, Want::Head(10), None)).await.unwrap();
+    assert!(matches!(outcome, Err(StorageError::TimedOut { after, .. }) if after == connect), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn connections_that_break_before_the_answer() {
+    let content = pattern(1, 100);
+    let body = content.clone();
+    let recovering = move |n, request: &Request| match n {
+        0 => Reply::nothing(Then::Close),
+        _ => good(request, &body, &[ETAG]),
+    };
+    case(Want::Head(10), None, recovering, |outcome, requests| {
+        assert_eq!(outcome.unwrap().1, content[..10]);
+        assert_eq!(requests.len(), 2);
+    })
+    .await;
+    case(
+        Want::Head(10),
+        None,
+        |_, _| Reply::nothing(Then::Close),
+        |outcome, requests| {
+            assert_eq!((reason(&outcome), requests.len()), ("storage_unavailable", 3));
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn half_a_body_is_continued_from_where_it_broke() {
+    let content = pattern(1, 1000);
+    for (headers, if_match) in
+        [([ETAG, ("X", "x")], Some("\"one\"")), ([MODIFIED, ("ETag", "W/\"one\"")], None)]
+    {
+        let body = content.clone();
+        let halves = move |_, request: &Request| {
+            let (_, bytes) = asked(request, &body);
+            // 900, then 400, then the last 200.
+            let cut = if bytes.len() > 200 { bytes.len() * 4 / 9 } else { bytes.len() };
+            broken(request, &body, &headers, cut, Then::Close)
+        };
+        case(Want::Range(50..500), None, halves, |outcome, requests| {
+            let (version, bytes) = outcome.unwrap();
+            assert_eq!(bytes, content[50..500]);
+            assert_eq!(version.etag.as_deref(), if_match);
+            let ranges: Vec<_> = requests.iter().map(range).collect();
+            assert_eq!(ranges, ["bytes=50-499", "bytes=250-499", "bytes=361-499"]);
+            let pins: Vec<_> = requests.iter().map(|request| request.header("if-match")).collect();
+            assert_eq!(pins, [None, if_match, if_match]);
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn half_a_body_that_cannot_be_continued() {
+    let content = pattern(1, 1000);
+    // Without ETag and date nothing says that the rest would be of the same object.
+    let body = content.clone();
+    let nameless = move |_, request: &Request| broken(request, &body, &[], 10, Then::Close);
+    case(Want::Head(100), None, nameless, |outcome, requests| {
+        assert_eq!((reason(&outcome), requests.len()), ("storage_unavailable", 1));
+    })
+    .await;
+    let body = content.clone();
+    let always = move |_, request: &Request| broken(request, &body, &[ETAG], 10, Then::Close);
+    case(Want::Head(100), None, always, |outcome, requests| {
+        assert_eq!((reason(&outcome), requests.len()), ("storage_unavailable", 3));
+    })
+    .await;
+    let after: [(Reply, &str); 4] = [
+        (Reply::new(412, &[], b""), "source_changed"),
+        (Reply::new(404, &[], b""), "source_not_found"),
+        (
+            Reply::new(206, &[("ETag", "\"two\""), ("Content-Range", "bytes 10-99/1000")], &[0; 90]),
+            "source_changed",
+        ),
+        (Reply::new(200, &[ETAG], &content), "storage_bad_answer"),
+    ];
+    for (second, expected) in after {
+        let body = content.clone();
+        let then = move |n, request: &Request| match n {
+            0 => broken(request, &body, &[ETAG], 10, Then::Close),
+            _ => second.clone(),
+        };
+        case(Want::Head(100), None, then, |outcome, requests| {
+            assert_eq!((reason(&outcome), requests.len()), (expected, 2));
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn servers_that_ignore_ranges() {
+    let content = pattern(1, 1000);
+    for (want, expected) in [
+        (Want::Head(100), Ok(0..100)),
+        (Want::Head(5000), Ok(0..1000)),
+        (Want::Range(0..100), Ok(0..100)),
+        (Want::Range(1..100), Err("storage_bad_answer")),
+        (Want::Range(0..1001), Err("source_range")),
+    ] {
+        let body = content.clone();
+        case(
+            want,
+            None,
+            move |_, _| Reply::new(200, &[ETAG], &body),
+            |outcome, requests| {
+                assert_eq!(requests.len(), 1);
+                match &expected {
+                    Ok(range) => assert_eq!(outcome.unwrap().1, content[range.clone()]),
+                    Err(expected) => assert_eq!(reason(&outcome), *expected),
+                }
+            },
+        )
+        .await;
+    }
+    let endless = |_, _: &Request| Reply::raw(200, &[], b"no length", Then::Close);
+    case(Want::Head(5), None, endless, |outcome, _| assert_eq!(reason(&outcome), "storage_bad_answer")).await;
+}
+
+#[tokio::test]
+async fn ranges_that_were_not_asked_for() {
+    for stated in
+        [None, Some("bytes 6-10/100"), Some("bytes 5-8/100"), Some("bytes 5-9/*"), Some("pages 5-9/100")]
+    {
+        let wrong = move |_, _: &Request| match stated {
+            Some(stated) => Reply::new(206, &[ETAG, ("Content-Range", stated)], &[0; 5]),
+            None => Reply::new(206, &[ETAG], &[0; 5]),
+        };
+        case(Want::Range(5..10), None, wrong, |outcome, requests| {
+            assert_eq!((reason(&outcome), requests.len()), ("storage_bad_answer", 1), "{stated:?}");
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn bodies_longer_and_shorter_than_stated() {
+    let content = pattern(1, 100);
+    let chunked = |bytes: &[u8], range: &str| {
+        let body = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n0\r\n\r\n"].concat();
+        let headers = [ETAG, ("Content-Range", range), ("Transfer-Encoding", "chunked")];
+        Reply::raw(206, &headers, &body, Then::NextRequest)
+    };
+    let body = content.clone();
+    case(
+        Want::Range(5..10),
+        None,
+        move |_, _| chunked(&body[5..20], "bytes 5-9/100"),
+        |outcome, _| {
+            assert_eq!(outcome.unwrap().1, content[5..10], "what is too much is cut");
+        },
+    )
+    .await;
+    let body = content.clone();
+    let short = move |n, request: &Request| match n {
+        0 => chunked(&body[5..8], "bytes 5-9/100"),
+        _ => good(request, &body, &[ETAG]),
+    };
+    case(Want::Range(5..10), None, short, |outcome, requests| {
+        assert_eq!(outcome.unwrap().1, content[5..10]);
+        assert_eq!(range(&requests[1]), "bytes=8-9", "what is missing is asked for");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pins() {
+    let content = pattern(1, 100);
+    let pin = |etag: Option<&str>, modified| Version { etag: etag.map(Into::into), size: 100, modified };
+    // Obeyed or not, `If-Match` is sent, and the answer is compared.
+    for (headers, right, wrong) in [
+        ([ETAG].as_slice(), pin(Some("\"one\""), None), pin(Some("\"two\""), None)),
+        (&[MODIFIED], pin(None, Some(784_111_777)), pin(None, Some(784_111_778))),
+        (&[("ETag", "W/\"one\""), MODIFIED], pin(None, Some(784_111_777)), pin(Some("W/\"one\""), None)),
+        (&[], pin(None, None), pin(Some("\"one\""), None)),
+    ] {
+        for (pin, expected) in [(right, "ok"), (wrong, "source_changed")] {
+            let body = content.clone();
+            let if_match = pin.etag.clone();
+            case(
+                Want::Range(5..10),
+                Some(pin),
+                move |_, request| good(request, &body, headers),
+                |outcome, requests| {
+                    assert_eq!((reason(&outcome), requests.len()), (expected, 1));
+                    assert_eq!(requests[0].header("if-match"), if_match.as_deref());
+                },
+            )
+            .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_object() {
+    let empty = |_, request: &Request| match request.method.as_str() {
+        "HEAD" => Reply::raw(200, &[ETAG, ("Content-Length", "0")], b"", Then::NextRequest),
+        _ => Reply::new(416, &[("Content-Range", "bytes */0")], b""),
+    };
+    case(Want::Head(10), None, empty, |outcome, requests| {
+        let (version, bytes) = outcome.unwrap();
+        assert_eq!((version.size, version.etag.as_deref(), bytes.len()), (0, Some("\"one\""), 0));
+        assert_eq!(methods(requests), ["GET", "HEAD"]);
+    })
+    .await;
+    let lying = |_, request: &Request| match request.method.as_str() {
+        "HEAD" => Reply::raw(200, &[ETAG, ("Content-Length", "50")], b"", Then::NextRequest),
+        _ => Reply::new(416, &[], b""),
+    };
+    case(Want::Head(10), None, lying, |outcome, _| assert_eq!(reason(&outcome), "storage_bad_answer")).await;
+}
+
+#[tokio::test]
+async fn error_documents() {
+    let expired =
+        b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>";
+    case(
+        Want::Head(10),
+        None,
+        |_, _| Reply::new(400, &[], expired),
+        |outcome, _| {
+            assert_eq!(reason(&outcome), "storage_denied");
+        },
+    )
+    .await;
+    let failing = b"<Error><Code>InternalError</Code></Error>";
+    case(
+        Want::Head(10),
+        None,
+        |_, _| Reply::new(500, &[], failing),
+        |outcome, _| {
+            assert!(
+                outcome
+                    .unwrap_err()
+                    .to_string()
+                    .ends_with("answered 500 Internal Server Error (InternalError)")
+            );
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let to_folder =
+        |_, request: &Request| Reply::new(301, &[("Location", &format!("{}/", request.target))], b"");
+    case(Want::Head(10), None, to_folder, |outcome, requests| {
+        assert_eq!((reason(&outcome), requests.len()), ("source_not_found", 1), "a folder is no object");
+    })
+    .await;
+    let elsewhere = |_, _: &Request| Reply::new(302, &[("Location", "http://127.0.0.1:1/film.mp4")], b"");
+    case(Want::Head(10), None, elsewhere, |outcome, requests| {
+        assert_eq!((reason(&outcome), requests.len()), ("storage_bad_answer", 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn listings_over_plain_http() {
+    for (reply, expected) in [
+        (Reply::new(200, &[("Content-Type", "text/html")], b"<title>Films</title>"), "cannot_list"),
+        (Reply::new(403, &[], b""), "cannot_list"),
+        (Reply::new(301, &[("Location", "/elsewhere/")], b""), "cannot_list"),
+        (Reply::new(404, &[], b""), "source_not_found"),
+        (Reply::new(200, &[("Content-Type", "application/json")], b"[]"), "source_not_found"),
+        (Reply::new(401, &[], b""), "storage_denied"),
+        (Reply::new(500, &[], b""), "storage_unavailable"),
+        (Reply::new(503, &[], b""), "storage_throttled"),
+        (Reply::nothing(Then::Hang), "storage_timeout"),
+    ] {
+        let server = Server::start(move |_, _| reply.clone()).await;
+        let storage = open(&format!("{}/vod?token=t", server.address), &options(&server)).unwrap();
+        let e = storage.list(&Key::new("a b").unwrap()).await.unwrap_err();
+        assert_eq!(e.reason(), expected);
+        assert_eq!(server.requests()[0].target, "/vod/a%20b/?token=t");
+    }
+}
+
+#[tokio::test]
+async fn listings_over_s3() {
+    let no_such = b"<Error><Code>NoSuchBucket</Code></Error>".as_slice();
+    for (status, body, expected, asked) in [
+        (403, b"".as_slice(), "storage_denied", 1),
+        (404, no_such, "source_not_found", 1),
+        (500, b"", "storage_unavailable", 3),
+        (503, b"", "storage_throttled", 3),
+        (200, b"nonsense", "storage_bad_answer", 1),
+    ] {
+        let server = Server::start(move |_, _| Reply::new(status, &[], body)).await;
+        let storage = open("s3://bucket/vod", &options(&server)).unwrap();
+        let e = storage.list(&Key::root()).await.unwrap_err();
+        assert_eq!((e.reason(), server.requests().len()), (expected, asked), "{status}: {e}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Servers started as processes, each on a port of its own, in a folder that goes away with the test.
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A tool's path, or `None` after saying that the test is skipped. With `LATEMUX_REQUIRE_TOOLS=1` its absence fails.
+///
+/// # Panics
+/// Where it is absent and required.
+#[must_use]
+pub fn tool(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let go = std::env::var_os("HOME").map(|home| Path::new(&home).join("go/bin"));
+    let system = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let mut places = std::env::split_paths(&folders).chain(go).chain(system);
+    let found = places.find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file()));
+    if found.is_none() {
+        assert!(
+            std::env::var("LATEMUX_REQUIRE_TOOLS").as_deref() != Ok("1"),
+            "{name} is required and not installed"
+        );
+        #[expect(clippy::print_stdout, reason = "a skipped test says so")]
+        {
+            println!("SKIPPED: {name} is not installed");
+        }
+    }
+    found
+}
+
+/// A running server; killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Its children, if it has any, notice that it is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    /// Starts what `command` makes for a port. A port that someone else takes meanwhile makes the server exit: then
+    /// another is tried.
+    ///
+    /// # Panics
+    /// Where it does not start on any of ten ports.
+    #[must_use]
+    pub fn start(mut command: impl FnMut(u16) -> Command) -> Self {
+        for _ in 0..10 {
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+            let port = free.local_addr().expect("bound").port();
+            drop(free);
+            let child =
+                command(port).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the tool runs");
+            let mut process = Self { child, port };
+            if process.answers() {
+                return process;
+            }
+        }
+        panic!("the server does not start");
+    }
+
+    /// Waits until the port takes connections. False where the process exits before.
+    fn answers(&mut self) -> bool {
+        let patience = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < patience {
+            if self.child.try_wait().expect("our child").is_some() {
+                return false;
+            }
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
+                // Ours, not that of whoever took the port: ours would have exited.
+                return self.child.try_wait().expect("our child").is_none();
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+}

@@ -1,0 +1,56 @@
+// A latemux process of the test's own, on a port the system picks, serving the sample library.
+
+import { spawn } from "node:child_process";
+import { existsSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const repository = fileURLToPath(new URL("../..", import.meta.url));
+const START_MS = 20_000;
+
+/** LATEMUX_BIN, or else the binary built last. */
+function binary() {
+  if (process.env.LATEMUX_BIN) return process.env.LATEMUX_BIN;
+  const target = process.env.CARGO_TARGET_DIR ?? join(repository, "target");
+  const built = ["debug", "release"].map((profile) => join(target, profile, "latemux")).filter(existsSync);
+  if (built.length === 0) throw new Error("no latemux binary: `make build`, or name one in LATEMUX_BIN");
+  return built.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0];
+}
+
+/** Starts the origin; resolves once it has printed the address of its page. */
+export async function startOrigin({ library = join(repository, "samples/library") } = {}) {
+  const child = spawn(binary(), ["serve", library, "--listen", "127.0.0.1:0"], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let log = "";
+  child.stderr.on("data", (text) => (log += text));
+
+  const address = await new Promise((resolve, reject) => {
+    const give = (error) => reject(new Error(`latemux did not start: ${error}\n${log}`));
+    const timer = setTimeout(() => give(`no address after ${START_MS} ms`), START_MS);
+    child.once("error", give);
+    child.once("exit", (code, signal) => give(`ended with ${code ?? signal}`));
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const found = line.match(/http:\/\/127\.0\.0\.1:\d+\//);
+      if (!found) return;
+      clearTimeout(timer);
+      resolve(found[0]);
+    });
+  });
+
+  return {
+    /** Of the page, with its last slash. */
+    address,
+    /** What the process has written to its standard error. */
+    log: () => log,
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGTERM");
+      const timer = setTimeout(() => child.kill("SIGKILL"), 5_000);
+      await ended;
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,169 @@
+// Drives the page as a viewer does: through its menus, and the video element's own controls.
+
+import assert from "node:assert/strict";
+import { Record } from "./browser.mjs";
+
+const WAIT = { timeout: 20_000, polling: 50 };
+
+export class PlayerPage {
+  #page;
+  #context;
+  #origin;
+
+  static async open(browser, origin, query) {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    const page = await context.newPage();
+    const driver = new PlayerPage(context, page, origin);
+    await page.goto(`${origin}?${new URLSearchParams(query)}`);
+    return driver;
+  }
+
+  constructor(context, page, origin) {
+    this.#context = context;
+    this.#page = page;
+    this.#origin = origin;
+    this.record = new Record(page, origin);
+  }
+
+  get page() {
+    return this.#page;
+  }
+
+  close() {
+    this.record.action();
+    return this.#context.close();
+  }
+
+  /** Waits until the player has read the manifest and the title's length is known; fails with what the player reports. */
+  async ready() {
+    await this.#until("the player to be ready", () => {
+      const { state } = document.querySelector("#player").dataset;
+      return (state === "ready" && document.querySelector("video").readyState > 0) || state === "error";
+    });
+    const errors = await this.errors();
+    assert.deepEqual(errors, [], "the player reports errors");
+  }
+
+  /** Waits until `player` has opened the title anew, by `protocol`, as the page's address says. */
+  async opened(protocol, player) {
+    await this.#page.waitForURL((url) => {
+      const query = url.searchParams;
+      return query.get("protocol") === protocol && query.get("player") === player;
+    });
+    // The page says "loading" as soon as the player before has been closed.
+    await this.#until("the player before to be closed", () => document.querySelector("video").currentTime === 0);
+    await this.ready();
+  }
+
+  /** What the player has complained about so far, fatal or not. */
+  errors() {
+    return this.#page.locator("#player [role=alert] p").allTextContents();
+  }
+
+  /** What the video element says of itself. Times in seconds, counts in bytes and frames since the load. */
+  state() {
+    return this.#page.evaluate(() => {
+      const video = document.querySelector("video");
+      return {
+        time: video.currentTime,
+        duration: video.duration,
+        height: video.videoHeight,
+        ended: video.ended,
+        audioBytes: video.webkitAudioDecodedByteCount,
+        videoBytes: video.webkitVideoDecodedByteCount,
+        frames: video.getVideoPlaybackQuality().totalVideoFrames,
+      };
+    });
+  }
+
+  /** Plays `seconds` on from here, and checks that sound and picture were decoded meanwhile. */
+  async plays(seconds) {
+    const before = await this.state();
+    await this.#until(
+      `${seconds} s to be played on from ${before.time}`,
+      (end) => document.querySelector("video").currentTime >= end,
+      Math.min(before.time + seconds, before.duration - 0.05),
+    );
+    const after = await this.state();
+    assert.ok(after.audioBytes > before.audioBytes, `no audio decoded after ${before.time} s`);
+    assert.ok(after.videoBytes > before.videoBytes, `no video decoded after ${before.time} s`);
+    assert.ok(after.frames > before.frames, `no picture shown after ${before.time} s`);
+  }
+
+  /** Seeks to `seconds` and waits until playback goes on from there. */
+  async seek(seconds) {
+    this.record.action();
+    await this.#page.evaluate((to) => (document.querySelector("video").currentTime = to), seconds);
+    await this.#until(
+      `playback to go on at ${seconds} s`,
+      (to) => {
+        const video = document.querySelector("video");
+        return !video.seeking && video.currentTime > to + 0.2 && video.currentTime < to + 10;
+      },
+      seconds,
+    );
+  }
+
+  /** Plays to the end of the title. */
+  async playsOut() {
+    await this.#until("the title to end", () => document.querySelector("video").ended);
+    const { time, duration } = await this.state();
+    assert.ok(Math.abs(time - duration) < 0.3, `ended at ${time} s of ${duration} s`);
+  }
+
+  /** Chooses the rendition with `height` lines and waits until its pictures are on screen. */
+  async chooseHeight(height) {
+    const value = await this.#page.locator(`#rendition option[data-height="${height}"]`).first().getAttribute("value");
+    this.record.action();
+    await this.#page.locator("#rendition").selectOption(value);
+    await this.#until(`${height} lines on screen`, (h) => document.querySelector("video").videoHeight === h, height);
+  }
+
+  /** Heights offered, highest first. */
+  heights() {
+    return this.#page
+      .locator("#rendition option[data-height]")
+      .evaluateAll((options) => options.map((option) => Number(option.dataset.height)));
+  }
+
+  /** BCP 47 tags offered. */
+  async languages() {
+    return this.#page.locator("#language option").evaluateAll((options) => options.map(({ dataset }) => dataset.tag));
+  }
+
+  async chooseLanguage(tag) {
+    const value = await this.#page.locator(`#language option[data-tag="${tag}"]`).getAttribute("value");
+    this.record.action();
+    await this.#page.locator("#language").selectOption(value);
+  }
+
+  /** Waits until the loudest tone in what the video element plays is `hertz`. */
+  async hears(hertz) {
+    await this.#page.evaluate(async () => {
+      if (window.loudestTone) return;
+      const context = new AudioContext();
+      const analyser = new AnalyserNode(context, { fftSize: 8192, smoothingTimeConstant: 0 });
+      context.createMediaElementSource(document.querySelector("video")).connect(analyser).connect(context.destination);
+      await context.resume();
+      const levels = new Float32Array(analyser.frequencyBinCount);
+      window.loudestTone = () => {
+        analyser.getFloatFrequencyData(levels);
+        const peak = levels.indexOf(Math.max(...levels));
+        // Digital silence has no loudest tone.
+        return levels[peak] > -80 ? (peak * context.sampleRate) / analyser.fftSize : 0;
+      };
+    });
+    // Two bins of the transform to either side.
+    await this.#until(`a tone of ${hertz} Hz`, (hz) => Math.abs(window.loudestTone() - hz) < 12, hertz);
+  }
+
+  /** A wait whose failure says what was waited for and what the video element was doing instead. */
+  async #until(what, condition, argument) {
+    try {
+      await this.#page.waitForFunction(condition, argument, WAIT);
+    } catch (error) {
+      const told = { ...(await this.state()), errors: await this.errors(), faults: this.record.faults };
+      throw new Error(`waited in vain for ${what}: ${JSON.stringify(told)}`, { cause: error });
+    }
+  }
+}

@@ -1,0 +1,40 @@
+// Pictures of the page, for people to look at: `make screenshot` writes them to e2e/screenshots/.
+
+import { mkdir } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { launchBrowser } from "./lib/browser.mjs";
+import { startOrigin } from "./lib/origin.mjs";
+import { PlayerPage } from "./lib/player-page.mjs";
+
+const folder = fileURLToPath(new URL("screenshots", import.meta.url));
+const wide = { width: 1280, height: 900 };
+const shots = [
+  { name: "library", query: {}, size: wide },
+  { name: "playing", query: { title: "harbour", protocol: "dash" }, size: wide, plays: true },
+  { name: "playing-dark", query: { title: "harbour", protocol: "hls-cmaf" }, size: wide, plays: true, dark: true },
+  { name: "playing-narrow", query: { title: "harbour", protocol: "hls-ts" }, size: { width: 390, height: 844 }, plays: true },
+  { name: "missing", query: { title: "no/such/title.mp4", protocol: "dash" }, size: wide },
+];
+
+await mkdir(folder, { recursive: true });
+const [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
+try {
+  for (const { name, query, size, plays = false, dark = false } of shots) {
+    const viewer = await PlayerPage.open(browser, origin.address, query);
+    await viewer.page.setViewportSize(size);
+    await viewer.page.emulateMedia({ colorScheme: dark ? "dark" : "light" });
+    if (plays) {
+      await viewer.ready();
+      await viewer.plays(3);
+    } else {
+      await viewer.page.locator("#titles li, #player[data-state=error]").first().waitFor();
+      await viewer.page.waitForTimeout(500);
+    }
+    await viewer.page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
+    await viewer.close();
+    console.log(`${folder}/${name}.png`);
+  }
+} finally {
+  await browser.close();
+  await origin.stop();
+}

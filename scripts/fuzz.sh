@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs each fuzz target for SECONDS (30 where none are given): `fuzz.sh [SECONDS]`. Without the tools for it, says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/install-tools.sh fuzz
+if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
+  echo "fuzz: not run, for the nightly toolchain or cargo-fuzz is not here"
+  exit 0
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if fuzz/run.sh "${1:-30}" >"$log" 2>&1; then
+  grep -E '^== |^stat::(number_of_executed_units|peak_rss_mb)' "$log"
+else
+  tail -n 60 "$log"
+  exit 1
+fi

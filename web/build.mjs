@@ -1,0 +1,59 @@
+// Bundles the page into dist/: index.html, and everything else under _/ with its content's hash in its name.
+
+import { build } from "esbuild";
+import { mkdir, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const dist = join(here, "dist");
+const assets = join(dist, "_");
+
+await rm(dist, { recursive: true, force: true });
+await mkdir(assets, { recursive: true });
+
+const { metafile } = await build({
+  absWorkingDir: here,
+  entryPoints: ["src/main.ts", "src/page.css"],
+  outdir: assets,
+  entryNames: "[name]-[hash]",
+  chunkNames: "[name]-[hash]",
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  legalComments: "none", // gathered whole in licences.txt
+  metafile: true,
+  logLevel: "warning",
+});
+
+let page = await readFile(join(here, "src/index.html"), "utf8");
+for (const [output, { entryPoint }] of Object.entries(metafile.outputs)) {
+  if (!entryPoint) continue;
+  const name = basename(entryPoint).replace(/\.ts$/, ".js");
+  page = page.replace(`{{${name}}}`, `_/${basename(output)}`);
+}
+if (page.includes("{{")) throw new Error("index.html names an asset that was not built");
+await writeFile(join(dist, "index.html"), page);
+
+await writeFile(join(assets, "licences.txt"), await licences());
+
+let total = 0;
+for (const name of await readdir(assets)) total += (await stat(join(assets, name))).size;
+console.log(`web/dist: ${(await readdir(assets)).length + 1} files, ${(total / 1e6).toFixed(2)} MB`);
+
+/** The licence of every package whose code may be in the bundle: all that is installed but the build's own tools. */
+async function licences() {
+  const lock = JSON.parse(await readFile(join(here, "package-lock.json"), "utf8"));
+  const tools = /node_modules\/(@?esbuild|@?typescript)(\/|$)/;
+  const texts = [];
+  for (const [path, { version, license }] of Object.entries(lock.packages)) {
+    if (path === "" || tools.test(path)) continue;
+    const files = await readdir(join(here, path)).catch(() => []);
+    const file = files.find((one) => /^licen[cs]e(\.(md|txt))?$/i.test(one));
+    const text = file ? await readFile(join(here, path, file), "utf8") : `Licence: ${license}\n`;
+    texts.push(`${path.replace(/^.*node_modules\//, "")} ${version} (${license})\n\n${text}`);
+  }
+  return texts.join(`\n${"-".repeat(100)}\n\n`);
+}

@@ -1,0 +1,166 @@
+// The page: a selection (title, protocol, player) lives in the address bar; opening one closes the one before.
+
+import { basePath, fromQuery, manifestAddress, selection, titleFromText, toQuery, type Selection } from "./address";
+import { loadLibrary, markCurrent, showTitles } from "./library";
+import { PlayerView } from "./player-view";
+import { isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
+import type { Failure, Session } from "./session";
+import { watchTraffic } from "./traffic";
+import { TrafficView } from "./traffic-view";
+
+const element = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E;
+
+const titles = element("titles");
+const other = element<HTMLFormElement>("other");
+const protocolForm = element<HTMLFormElement>("protocol");
+const playerMenu = element<HTMLSelectElement>("player-choice");
+const manifest = element<HTMLInputElement>("manifest");
+const view = new PlayerView(element("player"));
+const traffic = new TrafficView(element("downloads"));
+
+let current: Selection | null = null;
+/** Ends what is open; each opening waits for the one before to have ended. */
+let close: () => Promise<void> = async () => {};
+
+function protocolChosen(): ProtocolId {
+  const value = String(new FormData(protocolForm).get("protocol"));
+  return isProtocol(value) ? value : "dash";
+}
+
+/** Shows the selection in every control, the title bar and the list. */
+function show(chosen: Selection): void {
+  element("welcome").hidden = true;
+  element("player").hidden = false;
+  element("downloads").hidden = false;
+  element("title").textContent = chosen.title;
+  document.title = `${chosen.title} – latemux`;
+  manifest.value = manifestAddress(chosen);
+  protocolForm.querySelector<HTMLInputElement>(`input[value="${chosen.protocol}"]`)!.checked = true;
+  playerMenu.replaceChildren(
+    ...protocols[chosen.protocol].players.map((id) => {
+      const option = new Option(players[id].label, id, false, id === chosen.player);
+      option.disabled = !supported(id);
+      return option;
+    }),
+  );
+  markCurrent(titles, chosen.title);
+}
+
+/** What the origin itself says is wrong: its answer to the manifest's address. */
+async function originsReason(address: string): Promise<string | null> {
+  try {
+    const answer = await fetch(address);
+    if (answer.ok) return null;
+    const body = await answer.text();
+    const reason = answer.headers.get("content-type")?.includes("json") ? JSON.parse(body).reason : body.slice(0, 200);
+    return `The origin answered ${answer.status}: ${reason}`;
+  } catch (error) {
+    return `The origin cannot be reached: ${String(error)}`;
+  }
+}
+
+async function open(chosen: Selection): Promise<void> {
+  const closeBefore = close;
+  let wanted = true;
+  let stopTraffic = () => {};
+  let session: Promise<Session | null> = Promise.resolve(null);
+  close = async () => {
+    wanted = false;
+    await (await session)?.close();
+    stopTraffic();
+  };
+  current = chosen;
+  show(chosen);
+  session = closeBefore().then(() => (wanted ? start() : null));
+  await session;
+
+  async function start(): Promise<Session | null> {
+    view.attach(null);
+    view.clearErrors();
+    view.state = "loading";
+    const base = basePath(chosen.title);
+    traffic.reset(base);
+    stopTraffic = watchTraffic(base, (download) => traffic.add(download));
+
+    const address = manifestAddress(chosen);
+    const failed = async (failure: Failure) => {
+      if (!wanted) return;
+      view.showFailure(failure);
+      const reason = failure.fatal ? await originsReason(address) : null;
+      if (wanted && reason) view.showFailure({ message: reason, fatal: true });
+    };
+    const ready = () => {
+      if (!wanted) return;
+      view.state = "ready";
+      view.refresh();
+      // A browser that wants a click first leaves the player paused, with its controls.
+      view.video.play().catch(() => {});
+    };
+    try {
+      const openSession = await players[chosen.player].load();
+      const changed = () => wanted && view.refresh();
+      const session = await openSession(view.video, address, { ready, changed, failed: (one) => void failed(one) });
+      if (wanted) view.attach(session);
+      return session;
+    } catch (error) {
+      await failed({ message: `The player could not be started: ${String(error)}`, fatal: true });
+      return null;
+    }
+  }
+}
+
+/** Opens a selection as a step in the browser's history. */
+function go(chosen: Selection): void {
+  history.pushState(null, "", toQuery(chosen));
+  void open(chosen);
+}
+
+async function listTitles(): Promise<void> {
+  const storage = element("storage");
+  try {
+    const library = await loadLibrary();
+    storage.textContent = library.storage;
+    showTitles(titles, library.titles, ({ base }) => toQuery(selection(base, protocolChosen(), null)));
+    markCurrent(titles, current?.title ?? null);
+    if (library.titles.length === 0) storage.textContent += ": no title found. Give its path below.";
+  } catch (error) {
+    storage.textContent = `The list of titles cannot be read: ${(error as Error).message}`;
+  }
+}
+
+titles.addEventListener("click", (event) => {
+  const link = (event.target as Element).closest("a");
+  if (!link?.dataset.title || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  go(selection(link.dataset.title, protocolChosen(), current?.player ?? null));
+});
+other.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const title = titleFromText(String(new FormData(other).get("path")));
+  if (title !== "") go(selection(title, protocolChosen(), current?.player ?? null));
+});
+protocolForm.addEventListener("change", () => {
+  if (current) go(selection(current.title, protocolChosen(), current.player));
+});
+playerMenu.addEventListener("change", () => {
+  if (current && isPlayer(playerMenu.value)) go(selection(current.title, current.protocol, playerMenu.value));
+});
+element("copy").addEventListener("click", async () => {
+  const said = element("copied");
+  manifest.select();
+  try {
+    await navigator.clipboard.writeText(manifest.value);
+    said.textContent = "Copied";
+  } catch {
+    said.textContent = "Selected: copy it with your keyboard";
+  }
+});
+window.addEventListener("popstate", () => {
+  const chosen = fromQuery(location.search);
+  if (chosen) void open(chosen);
+  else location.reload();
+});
+
+void listTitles();
+const linked = fromQuery(location.search);
+if (linked) void open(linked);

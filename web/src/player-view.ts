@@ -1,0 +1,120 @@
+// The player's part of the page: menus, state, errors and what is on screen now.
+
+import type { Choice, Failure, Session } from "./session";
+
+export type State = "idle" | "loading" | "ready" | "error";
+
+const AUTOMATIC = "auto";
+
+export class PlayerView {
+  readonly video: HTMLVideoElement;
+  readonly #root: HTMLElement;
+  readonly #rendition: HTMLSelectElement;
+  readonly #language: HTMLSelectElement;
+  readonly #alert: HTMLElement;
+  readonly #status: HTMLElement;
+  #session: Session | null = null;
+
+  constructor(root: HTMLElement) {
+    this.#root = root;
+    this.video = root.querySelector("video")!;
+    this.#rendition = root.querySelector("#rendition")!;
+    this.#language = root.querySelector("#language")!;
+    this.#alert = root.querySelector("[role=alert]")!;
+    this.#status = root.querySelector("[data-now]")!;
+
+    this.#rendition.addEventListener("change", () => {
+      const id = this.#rendition.value;
+      this.#session?.chooseRendition(id === AUTOMATIC ? null : id);
+      this.refresh();
+    });
+    this.#language.addEventListener("change", () => {
+      this.#session?.chooseLanguage(this.#language.value);
+      this.refresh();
+    });
+    for (const event of ["timeupdate", "resize", "progress", "seeked", "emptied"]) {
+      this.video.addEventListener(event, () => this.#showStatus());
+    }
+  }
+
+  set state(state: State) {
+    this.#root.dataset.state = state;
+  }
+
+  /** Makes `session` the one the menus act on; null empties them. */
+  attach(session: Session | null): void {
+    this.#session = session;
+    this.refresh();
+  }
+
+  /** Forgets the errors of what was played before. */
+  clearErrors(): void {
+    this.#root.dataset.errors = "0";
+    this.#alert.replaceChildren();
+    this.#alert.hidden = true;
+  }
+
+  /** Adds to the errors shown; one that is fatal ends the session's playing. */
+  showFailure({ message, fatal }: Failure): void {
+    this.#root.dataset.errors = String(Number(this.#root.dataset.errors ?? "0") + 1);
+    if (fatal) this.state = "error";
+    const line = document.createElement("p");
+    line.className = fatal ? "fatal" : "notice";
+    line.textContent = fatal ? message : `${message} (the player goes on)`;
+    this.#alert.append(line);
+    this.#alert.hidden = false;
+  }
+
+  /** Fills the menus with what the session offers now. */
+  refresh(): void {
+    const renditions = this.#session?.renditions() ?? [];
+    const active = renditions.find((one) => one.active);
+    const automatic = this.#session?.automatic() ?? true;
+    const first = active ? `Automatic (${active.label})` : "Automatic";
+    const heights = renditions.map((one) => one.height);
+    fill(this.#rendition, [{ id: AUTOMATIC, label: first, active: automatic }, ...renditions], automatic);
+    for (const [place, height] of heights.entries()) {
+      const option = this.#rendition.options[place + 1];
+      if (option && height !== null) option.dataset.height = String(height);
+    }
+    this.#rendition.disabled = renditions.length < 2;
+
+    const languages = this.#session?.languages() ?? [];
+    fill(this.#language, languages, false);
+    for (const [place, { tag }] of languages.entries()) this.#language.options[place]!.dataset.tag = tag;
+    this.#language.disabled = languages.length < 2;
+    this.#root.dataset.language = languages.find((one) => one.active)?.tag ?? "";
+    this.#showStatus();
+  }
+
+  #showStatus(): void {
+    const { video } = this;
+    const parts: string[] = [];
+    if (video.videoWidth > 0) parts.push(`${video.videoWidth} × ${video.videoHeight}`);
+    if (video.readyState > 0) parts.push(`${ahead(video).toFixed(1)} s buffered ahead`);
+    const frames = video.getVideoPlaybackQuality();
+    if (frames.totalVideoFrames > 0) {
+      parts.push(`${frames.droppedVideoFrames} of ${frames.totalVideoFrames} frames dropped`);
+    }
+    this.#status.textContent = parts.join(" · ");
+  }
+}
+
+/** Replaces a menu's entries, but only where they differ: an open menu must not close under the pointer. */
+function fill(menu: HTMLSelectElement, choices: readonly Choice[], firstIsActive: boolean): void {
+  const shown = Array.from(menu.options, (option) => `${option.value}\n${option.label}`).join("\n");
+  if (shown !== choices.map((one) => `${one.id}\n${one.label}`).join("\n")) {
+    menu.replaceChildren(...choices.map((one) => new Option(one.label, one.id)));
+  }
+  const active = firstIsActive ? choices[0] : choices.findLast((one) => one.active);
+  if (active) menu.value = active.id;
+}
+
+/** Seconds that can be played on without another download. */
+function ahead(video: HTMLVideoElement): number {
+  for (let range = 0; range < video.buffered.length; range += 1) {
+    const end = video.buffered.end(range);
+    if (video.buffered.start(range) <= video.currentTime && video.currentTime <= end) return end - video.currentTime;
+  }
+  return 0;
+}

@@ -1,0 +1,43 @@
+// HLS by the browser itself, which keeps its renditions and most of its languages to itself.
+
+import { languageLabel, languageTag } from "../labels";
+import type { Language, OpenSession } from "../session";
+
+/** `HTMLMediaElement.audioTracks` (HTML, 4.8.11.10.1), which not every browser has. */
+interface WithAudioTracks {
+  readonly audioTracks?: ArrayLike<{ id: string; language: string; enabled: boolean }> & EventTarget;
+}
+
+export const open: OpenSession = async (video, manifest, listener) => {
+  const stop = new AbortController();
+  const tracks = () => Array.from((video as WithAudioTracks).audioTracks ?? []);
+
+  video.addEventListener("loadedmetadata", () => listener.ready(), { signal: stop.signal });
+  video.addEventListener(
+    "error",
+    () => listener.failed({ message: `The browser: ${video.error?.message || "cannot play this"}`, fatal: true }),
+    { signal: stop.signal },
+  );
+  (video as WithAudioTracks).audioTracks?.addEventListener("change", () => listener.changed(), { signal: stop.signal });
+  video.src = manifest;
+
+  return {
+    renditions: () => [],
+    automatic: () => true,
+    chooseRendition() {},
+    languages(): Language[] {
+      return tracks().map((track) => {
+        const tag = languageTag(track.language);
+        return { id: track.id, tag, label: languageLabel(tag), active: track.enabled };
+      });
+    },
+    chooseLanguage(id) {
+      for (const track of tracks()) track.enabled = track.id === id;
+    },
+    async close() {
+      stop.abort();
+      video.removeAttribute("src");
+      video.load();
+    },
+  };
+};

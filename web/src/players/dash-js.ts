@@ -1,0 +1,72 @@
+// DASH by dash.js.
+
+import { MediaPlayer, type MediaInfo, type Representation } from "dashjs";
+import { languageLabel, languageTag, renditionLabel } from "../labels";
+import type { OpenSession } from "../session";
+
+export const open: OpenSession = async (video, manifest, listener) => {
+  const player = MediaPlayer().create();
+  const events = MediaPlayer.events;
+  let automatic = true;
+
+  player.initialize();
+  player.updateSettings({
+    debug: { logLevel: 0 },
+    streaming: {
+      // Nothing here is live: no clock to ask for.
+      utcSynchronization: { enabled: false },
+      buffer: { fastSwitchEnabled: true },
+      trackSwitchMode: { audio: "alwaysReplace" },
+    },
+  });
+  player.on(events.STREAM_INITIALIZED, () => listener.ready());
+  for (const change of [events.QUALITY_CHANGE_RENDERED, events.TRACK_CHANGE_RENDERED] as const) {
+    player.on(change, () => listener.changed());
+  }
+  player.on(events.ERROR, (event) => {
+    const { error } = event as { error: string | { code?: number; message?: string } };
+    const message = typeof error === "string" ? error : `${error.message ?? "unknown error"} (${error.code ?? "?"})`;
+    // dash.js does not say which errors end playback; it has already retried those it can.
+    listener.failed({ message: `dash.js: ${message}`, fatal: true });
+  });
+  player.attachView(video);
+  player.setAutoPlay(false);
+  player.attachSource(manifest);
+
+  const byBitrate = (a: Representation, b: Representation) => b.bandwidth - a.bandwidth;
+  const track = (index: string): MediaInfo | undefined =>
+    player.getTracksFor("audio").find((one) => String(one.index) === index);
+
+  return {
+    renditions() {
+      const current = player.getCurrentRepresentationForType("video")?.id;
+      return [...player.getRepresentationsByType("video")].sort(byBitrate).map((one) => ({
+        id: one.id,
+        label: renditionLabel(one.height || null, one.bandwidth),
+        height: one.height || null,
+        active: one.id === current,
+      }));
+    },
+    automatic: () => automatic,
+    chooseRendition(id) {
+      automatic = id === null;
+      player.updateSettings({ streaming: { abr: { autoSwitchBitrate: { video: automatic } } } });
+      // Replacing what is buffered shows the choice at once.
+      if (id !== null) player.setRepresentationForTypeById("video", id, true);
+    },
+    languages() {
+      const current = player.getCurrentTrackFor("audio")?.index;
+      return player.getTracksFor("audio").map((one) => {
+        const tag = languageTag(one.lang);
+        return { id: String(one.index), tag, label: languageLabel(tag), active: one.index === current };
+      });
+    },
+    chooseLanguage(id) {
+      const chosen = track(id);
+      if (chosen) player.setCurrentTrack(chosen);
+    },
+    async close() {
+      player.destroy();
+    },
+  };
+};

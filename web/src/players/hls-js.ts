@@ -1,0 +1,52 @@
+// HLS by hls.js, TS and CMAF alike.
+
+import Hls, { Events } from "hls.js";
+import { languageLabel, languageTag, renditionLabel } from "../labels";
+import type { OpenSession } from "../session";
+
+export const open: OpenSession = async (video, manifest, listener) => {
+  const hls = new Hls({ enableWorker: false });
+
+  hls.on(Events.MANIFEST_PARSED, () => listener.ready());
+  for (const change of [Events.LEVEL_SWITCHED, Events.AUDIO_TRACKS_UPDATED, Events.AUDIO_TRACK_SWITCHED] as const) {
+    hls.on(change, () => listener.changed());
+  }
+  hls.on(Events.ERROR, (_, { type, details, fatal, error, url, frag, response }) => {
+    const status = response?.code ? `, HTTP ${response.code}` : "";
+    listener.failed({ message: `hls.js: ${type}, ${details}${status}: ${error.message} ${url ?? frag?.relurl ?? ""}`.trim(), fatal });
+  });
+  hls.loadSource(manifest);
+  hls.attachMedia(video);
+
+  return {
+    renditions() {
+      return hls.levels
+        .map((level, index) => ({
+          id: String(index),
+          label: renditionLabel(level.height || null, level.bitrate),
+          height: level.height || null,
+          bitrate: level.bitrate,
+          active: index === hls.currentLevel,
+        }))
+        .sort((a, b) => b.bitrate - a.bitrate);
+    },
+    automatic: () => hls.autoLevelEnabled,
+    chooseRendition(id) {
+      // `currentLevel` flushes what is buffered, so the choice shows at once; -1 is hls.js's "automatic".
+      if (id === null) hls.nextLevel = -1;
+      else hls.currentLevel = Number(id);
+    },
+    languages() {
+      return hls.audioTracks.map((track, index) => {
+        const tag = languageTag(track.lang);
+        return { id: String(index), tag, label: languageLabel(tag), active: index === hls.audioTrack };
+      });
+    },
+    chooseLanguage(id) {
+      hls.audioTrack = Number(id);
+    },
+    async close() {
+      hls.destroy();
+    },
+  };
+};

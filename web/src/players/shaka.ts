@@ -1,0 +1,65 @@
+// DASH and HLS by Shaka Player.
+
+import shaka from "shaka-player/dist/shaka-player.compiled-es2021.js";
+import { languageLabel, languageTag, renditionLabel } from "../labels";
+import type { OpenSession } from "../session";
+
+shaka.polyfill.installAll();
+
+export const open: OpenSession = async (video, manifest, listener) => {
+  const player = new shaka.Player();
+  let closed = false;
+
+  const failed = (error: unknown) => {
+    if (closed) return;
+    const { code, category, data, severity } = error as shaka.util.Error;
+    const name = Object.entries(shaka.util.Error.Code).find(([, value]) => value === code)?.[0] ?? String(error);
+    listener.failed({
+      message: `Shaka Player: ${name} (${category}.${code}) ${JSON.stringify(data ?? [])}`,
+      fatal: severity !== shaka.util.Error.Severity.RECOVERABLE,
+    });
+  };
+  player.addEventListener("error", (event) => failed((event as unknown as { detail: unknown }).detail));
+  for (const change of ["adaptation", "variantchanged", "trackschanged"]) {
+    player.addEventListener(change, () => listener.changed());
+  }
+  await player.attach(video);
+  // Not awaited: the session exists, and can be closed, while the manifest is on its way.
+  player.load(manifest).then(() => closed || listener.ready(), failed);
+
+  const automatic = (): boolean => player.getConfiguration().abr.enabled;
+  return {
+    renditions() {
+      return player
+        .getVideoTracks()
+        .sort((a, b) => b.bandwidth - a.bandwidth)
+        .map((track) => ({
+          id: `${track.width}x${track.height}@${track.bandwidth}`,
+          label: renditionLabel(track.height, track.bandwidth),
+          height: track.height,
+          active: track.active,
+        }));
+    },
+    automatic,
+    chooseRendition(id) {
+      player.configure({ abr: { enabled: id === null } });
+      const chosen = player.getVideoTracks().find((one) => `${one.width}x${one.height}@${one.bandwidth}` === id);
+      // Clearing what is buffered shows the choice at once.
+      if (chosen) player.selectVideoTrack(chosen, true);
+    },
+    languages() {
+      return player.getAudioTracks().map((track, index) => {
+        const tag = languageTag(track.language);
+        return { id: String(index), tag, label: languageLabel(tag), active: track.active };
+      });
+    },
+    chooseLanguage(id) {
+      const chosen = player.getAudioTracks()[Number(id)];
+      if (chosen) player.selectAudioTrack(chosen);
+    },
+    async close() {
+      closed = true;
+      await player.destroy();
+    },
+  };
+};
