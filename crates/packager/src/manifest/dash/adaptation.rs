@@ -84,8 +84,9 @@ fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
     let mut highest = 1;
     for cut in title_track.cuts.windows(2) {
         let &[from, to] = cut else { return None };
-        let mut samples =
-            table.range(from..to).map(|s| (s.decode_time + i64::from(s.composition_offset), s.sync));
+        let mut samples = table
+            .range(from..to)
+            .map(|s| (s.decode_time.saturating_add(s.composition_offset.into()), s.sync));
         let (start, sync) = samples.next()?;
         if !sync {
             return None;
