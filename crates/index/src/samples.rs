@@ -215,7 +215,8 @@ impl SampleTable {
         let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(range.start));
         self.durations.iter_from(range.start).take(range.len()).map(move |duration| {
             let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
-            let timing = (decode_time, duration, offset.saturating_add(self.composition_lift));
+            let offset = offset.saturating_add(self.composition_lift);
+            let timing = (decode_time, duration, offset);
             decode_time = decode_time.saturating_add(duration.into());
             timing
         })
