@@ -3,7 +3,6 @@ use crate::samples::Sample;
 use bytes::Bytes;
 use latemux_isobmff::boxes::{
     ctts::{self, CompositionOffsets},
-    stco::ChunkOffsets,
     stsc::{self, SamplesToChunks},
     stss::SyncSamples,
     stts::{self, TimeToSamples},
