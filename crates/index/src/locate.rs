@@ -4,9 +4,10 @@ use crate::{
     IndexError,
     error::TrackProblem,
     fragmented,
-    media::{IndexSource, MediaIndex, Track},
+    media::{IndexSource, MediaIndex, Samples, Track},
     object_reader::{ObjectReader, Pause},
     pieces::Pieces,
+    samples::SampleTable,
     scan::Scan,
     track::{TrackHead, malformed},
 };
@@ -302,6 +303,12 @@ fn finish(
             Err(problem) => left_out.push(problem),
         }
     }
+
+    let tables = served.iter_mut().filter_map(|track| match &mut track.samples {
+        Samples::Table(table) => Some(table),
+        Samples::Fragments(_) => None,
+    });
+    SampleTable::interleave(&mut tables.collect::<Vec<_>>());
 
     index_boxes.sort_by_key(|(offset, _)| *offset);
     let mut digest = Xxh3::new();

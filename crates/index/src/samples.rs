@@ -2,11 +2,12 @@
 
 use crate::{
     column::{Column, ColumnBuilder, Values},
-    positions::{Positions, PositionsBuilder, PositionsFrom},
+    layout::{Chunks, LaidOut, Layout, Places},
+    positions::PositionsBuilder,
     presentation::Presentation,
     rice::{unzigzag, zigzag},
 };
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 /// One sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +40,9 @@ pub struct SampleTable {
     composition_bounds: (i32, i32),
     /// Added to every composition offset of the column, see [`SampleTable::lift_compositions`].
     composition_lift: i32,
-    sizes: Column,
-    /// Samples in each chunk: samples that lie one behind the other.
-    chunk_samples: Column,
-    chunks: Positions,
+    /// Where samples lie, together with other tracks', and this track's number there.
+    layout: Arc<Layout>,
+    track: usize,
     /// Number of the first sync sample, then the distances from one to the next; `None` where all are.
     sync: Option<Column>,
 }
@@ -64,15 +64,6 @@ impl SampleTable {
     pub fn range(&self, range: Range<u32>) -> impl Iterator<Item = Sample> + '_ {
         let range = self.in_columns(&range);
         let first = range.start;
-        let chunk = self.chunk_samples.find(first.into());
-        // `find` steps over empty chunks to the one that holds the sample.
-        let chunk_start = u32::try_from(self.chunk_samples.sum_before(chunk)).unwrap_or(u32::MAX);
-        let bytes_before_chunk = self.sizes.sum_before(chunk_start);
-        let into_chunk = first.saturating_sub(chunk_start);
-        let mut positions = self.chunks.iter_from(chunk, bytes_before_chunk);
-        let mut chunk_samples = self.chunk_samples.iter_from(chunk);
-        let size_before = self.sizes.sum_before(first) - bytes_before_chunk;
-        let offset = positions.next(0).unwrap_or(0).saturating_add(size_before);
         Samples {
             number: first,
             end: range.end,
@@ -80,12 +71,7 @@ impl SampleTable {
             durations: self.durations.iter_from(first),
             compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
             composition_lift: self.composition_lift,
-            sizes: self.sizes.iter_from(first),
-            offset,
-            chunk_bytes: size_before,
-            chunk_left: chunk_samples.next().unwrap_or(0).saturating_sub(into_chunk),
-            chunk_samples,
-            positions,
+            places: self.layout.places(self.track, first),
             sync: self.sync.as_ref().map(|gaps| {
                 let passed = gaps.find(first.into());
                 let last = gaps.sum_before(passed);
@@ -108,7 +94,8 @@ impl SampleTable {
     #[must_use]
     pub fn bytes_in(&self, range: Range<u32>) -> u64 {
         let range = self.in_columns(&range);
-        self.sizes.sum_before(range.end) - self.sizes.sum_before(range.start)
+        let sum = |end| self.layout.track(self.track).map_or(0, |laid| laid.sizes.sum_before(end));
+        sum(range.end) - sum(range.start)
     }
 
     /// Decode time of a sample on the output timeline, in track ticks; beyond the end: the last one's end.
@@ -183,13 +170,20 @@ impl SampleTable {
     /// Bytes of memory this table holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        [Some(&self.durations), self.compositions.as_ref(), Some(&self.sizes), Some(&self.chunk_samples)]
-            .into_iter()
-            .flatten()
-            .chain(&self.sync)
-            .map(Column::heap_bytes)
-            .sum::<usize>()
-            + self.chunks.heap_bytes()
+        let columns = [Some(&self.durations), self.compositions.as_ref(), self.sync.as_ref()];
+        let columns: usize = columns.into_iter().flatten().map(Column::heap_bytes).sum();
+        columns + self.layout.heap_bytes(self.track)
+    }
+
+    /// Describes where the samples of several tracks of an object lie by each other, where that is smaller.
+    pub(crate) fn interleave(tables: &mut [&mut Self]) {
+        let alone: Option<Vec<_>> = tables.iter().map(|table| table.layout.track(table.track)).collect();
+        let Some(layout) = alone.and_then(|tracks| Layout::interleaved(&tracks)) else { return };
+        let layout = Arc::new(layout);
+        for (number, table) in tables.iter_mut().enumerate() {
+            table.layout = Arc::clone(&layout);
+            table.track = number;
+        }
     }
 
     /// Leaves only a range of samples playing. The columns stay: what an edit hides is seldom much.
@@ -214,21 +208,27 @@ impl SampleTable {
         lift
     }
 
-    /// First and last presentation: the earliest start and the latest end of any sample that plays, in track ticks.
-    pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
-        let mut decode_time = self.decode_time(0);
-        let number = self.window.start;
-        let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(number));
-        let mut bounds: Option<(i64, i64)> = None;
-        for duration in self.durations.iter_from(number).take(self.len() as usize) {
+    /// Decode time on the output timeline, duration and composition offset of samples from `index` on, in track ticks.
+    pub fn timing(&self, index: u32) -> impl Iterator<Item = (i64, u32, i32)> + '_ {
+        let range = self.in_columns(&(index..u32::MAX));
+        let mut decode_time = self.decode_time_in_columns(range.start);
+        let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(range.start));
+        self.durations.iter_from(range.start).take(range.len()).map(move |duration| {
             let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
             let offset = offset.saturating_add(self.composition_lift);
-            let start = presentation.time(decode_time, offset);
-            let end = start.saturating_add(duration.into());
-            bounds = Some(bounds.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+            let timing = (decode_time, duration, offset);
             decode_time = decode_time.saturating_add(duration.into());
-        }
-        bounds
+            timing
+        })
+    }
+
+    /// First and last presentation: the earliest start and the latest end of any sample that plays, in track ticks.
+    pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
+        let times = self.timing(0).map(|(decode_time, duration, offset)| {
+            let start = presentation.time(decode_time, offset);
+            (start, start.saturating_add(duration.into()))
+        });
+        times.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
     }
 
     fn in_columns(&self, range: &Range<u32>) -> Range<u32> {
@@ -261,13 +261,7 @@ struct Samples<'a> {
     durations: Values<'a>,
     compositions: Option<Values<'a>>,
     composition_lift: i32,
-    sizes: Values<'a>,
-    offset: u64,
-    /// Bytes of the chunk before `offset`.
-    chunk_bytes: u64,
-    chunk_left: u32,
-    chunk_samples: Values<'a>,
-    positions: PositionsFrom<'a>,
+    places: Option<Places<'a>>,
     /// Number of the next sync sample, and the distances behind it.
     sync: Option<(Option<u64>, Values<'a>)>,
 }
@@ -279,12 +273,7 @@ impl Iterator for Samples<'_> {
         if self.number >= self.end {
             return None;
         }
-        while self.chunk_left == 0 {
-            self.chunk_left = self.chunk_samples.next()?;
-            self.offset = self.positions.next(self.chunk_bytes)?;
-            self.chunk_bytes = 0;
-        }
-        let size = self.sizes.next()?;
+        let (offset, size) = self.places.as_mut()?.next()?;
         let duration = self.durations.next()?;
         let sync = match &mut self.sync {
             None => true,
@@ -296,7 +285,7 @@ impl Iterator for Samples<'_> {
         };
         let composition = self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
         let sample = Sample {
-            offset: self.offset,
+            offset,
             size,
             decode_time: self.decode_time,
             duration,
@@ -304,9 +293,6 @@ impl Iterator for Samples<'_> {
             sync,
         };
         self.number += 1;
-        self.chunk_left -= 1;
-        self.chunk_bytes += u64::from(size);
-        self.offset = self.offset.saturating_add(size.into());
         self.decode_time = self.decode_time.saturating_add(duration.into());
         Some(sample)
     }
@@ -388,9 +374,12 @@ impl SampleTableBuilder {
             compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
             composition_bounds,
             composition_lift: 0,
-            sizes: self.sizes.finish(),
-            chunk_samples: self.chunk_samples.finish(),
-            chunks: self.chunks.finish(),
+            layout: Arc::new(Layout::alone(LaidOut {
+                sizes: self.sizes.finish(),
+                chunk_samples: self.chunk_samples.finish(),
+                chunks: Chunks::Alone(self.chunks.finish()),
+            })),
+            track: 0,
             sync: (!self.all_sync && self.sync.len() != len).then(|| self.sync.finish()),
         }
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 /// A folder of this test's own.
-fn folder(test: &str) -> PathBuf {
+pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("index").join(test);
     std::fs::create_dir_all(&folder).unwrap();
     folder
@@ -25,7 +25,7 @@ pub(crate) fn ffmpeg(args: &[&str]) {
 }
 
 /// Encodes 20 s of test pictures and tones with the given codecs, to be stored in various ways.
-fn encode(folder: &Path, name: &str, codecs: &[&str]) -> PathBuf {
+pub(crate) fn encode(folder: &Path, name: &str, codecs: &[&str]) -> PathBuf {
     let path = folder.join(name);
     let video = ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25:duration=20"];
     let audio = ["-f", "lavfi", "-i", "sine=frequency=330:beep_factor=3:duration=20:sample_rate=48000"];

@@ -25,7 +25,15 @@ fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
 
 /// Finds the index of an object.
 pub(crate) fn locate(object: &Bytes, limits: Limits) -> Result<Located, IndexError> {
-    let size = object.len() as u64;
+    locate_by(object.len() as u64, limits, |range| slice(object, range))
+}
+
+/// Finds the index of an object of which only what is asked for need exist.
+pub(crate) fn locate_by(
+    size: u64,
+    limits: Limits,
+    read: impl Fn(&Range<u64>) -> Bytes,
+) -> Result<Located, IndexError> {
     let mut locator = Locator::new(limits);
     let mut wants = vec![locator.first()];
     let (mut round_trips, mut bytes_read, mut scanned) = (0, 0, false);
@@ -41,7 +49,7 @@ pub(crate) fn locate(object: &Bytes, limits: Limits) -> Result<Located, IndexErr
                 };
                 assert!(range.start <= range.end && range.end <= size, "{range:?} of {size}");
                 bytes_read += range.end - range.start;
-                Got { offset: range.start, bytes: slice(object, &range) }
+                Got { offset: range.start, bytes: read(&range) }
             })
             .collect();
         wants = match locator.step(size, got)? {

@@ -226,6 +226,11 @@ fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
     let text = origin.text(&Resource::DashManifest(DashTemplate::Time));
     assert!(text.contains(r#"scte214:supplementalCodecs="dvh1.08.07" scte214:supplementalProfiles="db4h""#));
     assert!(text.contains(r#"xmlns:scte214="urn:scte:dash:scte214-extensions""#));
+    // The schema has an order: properties, role, template, representations.
+    let set = text.split("<AdaptationSet").nth(2).unwrap();
+    let places =
+        ["<EssentialProperty", "<Role", "<SegmentTemplate", "<Representation"].map(|e| set.find(e).unwrap());
+    assert!(places.is_sorted(), "{set}");
     let mpd = mpd(&mut origin, DashTemplate::Time);
     let [sdr, hdr_set, ..] = sets(&mpd) else { panic!("{text}") };
     assert_eq!((sdr.representations.len(), hdr_set.representations.len()), (2, 1));
