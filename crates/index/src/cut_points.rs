@@ -104,16 +104,13 @@ impl<'a> CutPoints<'a> {
     pub(crate) fn earliest(&self, point: CutPoint) -> i64 {
         let Samples::Table(table) = &self.track.samples else { return point.time };
         let (least, _) = table.composition_bounds();
-        if least >= 0 && table.composition_bounds() == (0, 0) {
-            return point.time;
-        }
         let presentation = &self.track.presentation;
         let mut earliest = point.time;
-        for sample in table.range(point.index..u32::MAX) {
-            if presentation.time(sample.decode_time, least) >= earliest {
+        for (decode_time, _, offset) in table.timing(point.index) {
+            if presentation.time(decode_time, least) >= earliest {
                 break;
             }
-            earliest = earliest.min(presentation.time(sample.decode_time, sample.composition_offset));
+            earliest = earliest.min(presentation.time(decode_time, offset));
         }
         earliest
     }

@@ -273,7 +273,8 @@ impl PlanBody {
             }
         }
         let have = u64::try_from(this.out.len()).unwrap_or(u64::MAX);
-        if this.finished && (have != self.left || this.skip > 0) {
+        let short = have < self.left || this.skip > 0;
+        if this.finished && (short || (this.to_end && have > self.left)) {
             return Poll::Ready(Err(Error::Internal("a transform's output is not as long as planned")));
         }
         let len = usize::try_from(self.left.min(have)).unwrap_or(usize::MAX);

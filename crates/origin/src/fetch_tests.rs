@@ -1,7 +1,7 @@
 use super::*;
 use crate::reader::SourceReader;
 use futures_util::stream;
-use latemux_index::{MediaIndex, media::IndexSource};
+use latemux_index::locate::{Got, Limits, Locator, Step};
 use latemux_storage::{Key, Listing, Memory, Version, counting::Counting};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -10,17 +10,15 @@ fn source(object: usize, range: Range<u64>) -> SourceRange {
     SourceRange { object, range }
 }
 
-/// An object known by nothing but its version.
+/// An object whose index is that of another: only its key and version count here.
 pub(crate) fn object(key: &Key, version: Version) -> Arc<Object> {
-    let index = MediaIndex {
-        object_size: version.size,
-        fingerprint: 0,
-        tracks: Vec::new(),
-        left_out: Vec::new(),
-        source: IndexSource::SampleTables,
-        source_bytes: 0,
+    let file: Bytes = std::fs::read("../../samples/library/buoy.mp4").unwrap().into();
+    let size = u64::try_from(file.len()).unwrap();
+    let mut locator = Locator::new(Limits { head: size, ..Limits::default() });
+    let Ok(Step::Done(index)) = locator.step(size, vec![Got { offset: 0, bytes: file }]) else {
+        panic!("one read is enough for the whole file")
     };
-    Arc::new(Object { key: key.clone(), version, index: Arc::new(index), id: 0 })
+    Arc::new(Object { key: key.clone(), version, index: Arc::from(index), id: 0 })
 }
 
 /// Bytes that differ from place to place and object to object.

@@ -1,0 +1,15 @@
+//! The index crate against real files and independent oracles.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail where they cannot go on, and say what they saw"
+)]
+
+mod generated;
+mod locating;
+mod memory;
+mod moov;
+mod oracle;
+mod packets;
+mod shared_media;

@@ -1,0 +1,181 @@
+//! Conditions, ranges, compression and CORS, on everything that can be asked of a title.
+
+use crate::{
+    client::{fetch, get, get_with, send},
+    server::{Server, crawl, library},
+};
+use flate2::read::GzDecoder;
+use http::Method;
+use latemux_storage::counting::Counting;
+use std::{io::Read, sync::Arc, time::Duration};
+
+/// One URL of each kind: DASH manifest, init, segment; HLS multivariant, media and I-frame playlist; TS; CMAF; from
+/// sample tables and from fragments.
+const KINDS: [&str; 12] = [
+    "/harbour/.mpd",
+    "/harbour/dash/x-video=152000.dash",
+    "/harbour/dash/x-video=152000-51200.dash",
+    "/harbour/.m3u8",
+    "/harbour/x-audio_eng=48000-video=81000.m3u8",
+    "/harbour/keyframes/x-video=81000.m3u8",
+    "/harbour/x-audio_eng=48000-video=81000-3.ts",
+    "/harbour/x-audio_fra=48000-2.ts",
+    "/harbour/hls/x-audio_eng=48000-1.m4s",
+    "/harbour/keyframes/x-video=81000-2.ts",
+    "/ferry.mp4/.m3u8",
+    "/ferry.mp4/.mpd",
+];
+
+async fn all_kinds(server: &Server) -> Vec<String> {
+    let mut urls: Vec<String> = KINDS.iter().map(ToString::to_string).collect();
+    // Segments of fragmented sources, whatever their tracks are called.
+    let ferry = crawl(server.address, "/ferry.mp4").await;
+    for extension in [".ts", ".m4s", ".dash"] {
+        urls.extend(ferry.iter().filter(|url| url.ends_with(extension)).take(2).cloned());
+    }
+    urls
+}
+
+#[tokio::test]
+async fn ranges_of_everything_are_ranges_of_the_whole() {
+    let server = Server::start(library()).await;
+    let at = server.address;
+    for url in all_kinds(&server).await {
+        let whole = get(at, &url).await;
+        assert_eq!(whole.status, 200, "{url}");
+        let len = whole.body.len();
+        assert_eq!(whole.header("content-length"), len.to_string(), "{url}");
+        assert_eq!(whole.header("accept-ranges"), "bytes");
+        let middle = len / 2;
+        for (range, from, to) in [
+            ("bytes=0-0".to_owned(), 0, 1),
+            (format!("bytes={middle}-{}", middle + 9), middle, (middle + 10).min(len)),
+            (format!("bytes={middle}-"), middle, len),
+            ("bytes=-7".to_owned(), len - 7, len),
+            (format!("bytes={}-{}", len - 1, len * 2), len - 1, len),
+            ("bytes=1-".to_owned(), 1, len),
+        ] {
+            let part = get_with(at, &url, &[("range", &range)]).await;
+            assert_eq!(part.status, 206, "{url} {range}");
+            assert_eq!(part.body, whole.body.slice(from..to), "{url} {range}");
+            assert_eq!(part.header("content-range"), format!("bytes {from}-{}/{len}", to - 1));
+            assert_eq!(part.header("content-length"), (to - from).to_string());
+            assert_eq!(part.header("etag"), whole.header("etag"));
+        }
+        let beyond = get_with(at, &url, &[("range", &format!("bytes={len}-"))]).await;
+        assert_eq!(
+            (beyond.status.as_u16(), beyond.reason().as_str()),
+            (416, "range_not_satisfiable"),
+            "{url}"
+        );
+        assert_eq!(beyond.header("content-range"), format!("bytes */{len}"));
+        let several = get_with(at, &url, &[("range", "bytes=0-1,4-5")]).await;
+        assert_eq!((several.status.as_u16(), &several.body), (200, &whole.body), "{url}");
+        let stale = get_with(at, &url, &[("range", "bytes=0-1"), ("if-range", "\"other\"")]).await;
+        assert_eq!((stale.status.as_u16(), &stale.body), (200, &whole.body), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn head_says_what_get_says_and_reads_no_media() {
+    let counting = Arc::new(Counting::new(library(), Duration::ZERO));
+    let server = Server::start(counting.clone()).await;
+    for url in all_kinds(&server).await {
+        let get = get(server.address, &url).await;
+        counting.take();
+        let head = send(server.address, Method::HEAD, &url, &[]).await.unwrap();
+        assert_eq!((head.status, head.lasting_headers()), (get.status, get.lasting_headers()), "{url}");
+        assert!(head.body.is_empty());
+        assert_eq!(counting.take(), [], "{url}: HEAD needs no storage");
+        let same = get_with_etag(server.address, &url, get.header("etag")).await;
+        assert_eq!((same.status.as_u16(), same.body.len()), (304, 0), "{url}");
+        assert_eq!(same.header("etag"), get.header("etag"));
+        assert_eq!(same.header("cache-control"), get.header("cache-control"));
+        assert_eq!(counting.take(), [], "{url}: nor does 304");
+        let other = get_with(server.address, &url, &[("if-match", "\"other\"")]).await;
+        assert_eq!((other.status.as_u16(), other.reason().as_str()), (412, "precondition_failed"));
+    }
+}
+
+async fn get_with_etag(server: std::net::SocketAddr, url: &str, etag: &str) -> crate::client::Answer {
+    get_with(server, url, &[("if-none-match", etag)]).await
+}
+
+#[tokio::test]
+async fn head_of_an_unknown_fragment_reads_its_moof_and_little_more() {
+    let storage = library();
+    let urls = {
+        let server = Server::start(storage.clone()).await;
+        crawl(server.address, "/ferry.mp4").await
+    };
+    let counting = Arc::new(Counting::new(storage, Duration::ZERO));
+    let server = Server::start(counting.clone()).await;
+    let url = urls.iter().rfind(|url| url.contains("/dash/") && url.contains("video=90000-")).unwrap();
+    fetch(server.address, "/ferry.mp4/.mpd").await;
+    counting.take();
+    let head = send(server.address, Method::HEAD, url, &[]).await.unwrap();
+    assert_eq!(counting.take().len(), 1);
+    let get = get(server.address, url).await;
+    assert_eq!((head.status, head.lasting_headers()), (get.status, get.lasting_headers()), "{url}");
+}
+
+#[tokio::test]
+async fn manifests_are_compressed_for_who_wants_it() {
+    let server = Server::start(library()).await;
+    let at = server.address;
+    for url in ["/harbour/.mpd", "/harbour/x-audio_eng=48000-video=81000.m3u8"] {
+        let plain = get(at, url).await;
+        let gzip = get_with(at, url, &[("accept-encoding", "br;q=1.0, gzip;q=0.8")]).await;
+        assert_eq!((plain.header("vary"), gzip.header("vary")), ("Accept-Encoding", "Accept-Encoding"));
+        assert_eq!((plain.header("content-encoding"), gzip.header("content-encoding")), ("", "gzip"));
+        assert_ne!(plain.header("etag"), gzip.header("etag"));
+        assert!(gzip.body.len() < plain.body.len());
+        assert_eq!(gzip.header("content-length"), gzip.body.len().to_string());
+        let mut text = Vec::new();
+        GzDecoder::new(&gzip.body[..]).read_to_end(&mut text).unwrap();
+        assert_eq!(text, plain.body);
+        let same =
+            get_with(at, url, &[("accept-encoding", "gzip"), ("if-none-match", gzip.header("etag"))]).await;
+        assert_eq!(same.status, 304);
+        let head = send(at, Method::HEAD, url, &[("accept-encoding", "gzip")]).await.unwrap();
+        assert_eq!(head.lasting_headers(), gzip.lasting_headers());
+        let part = get_with(at, url, &[("accept-encoding", "gzip"), ("range", "bytes=0-9")]).await;
+        assert_eq!((part.header("content-encoding"), &part.body[..]), ("", &plain.body[..10]));
+    }
+    let segment = get_with(at, "/harbour/dash/x-video=152000-0.dash", &[("accept-encoding", "gzip")]).await;
+    assert_eq!((segment.header("content-encoding"), segment.header("vary")), ("", ""));
+}
+
+#[tokio::test]
+async fn any_page_may_read_all_of_it() {
+    let server = Server::start(library()).await;
+    for url in ["/harbour/.mpd", "/harbour/dash/x-video=152000-0.dash", "/no/such.mp4/.mpd", "/api/library"] {
+        let answer = get(server.address, url).await;
+        assert_eq!(answer.header("access-control-allow-origin"), "*", "{url}");
+        for name in ["Content-Length", "Content-Range", "ETag"] {
+            assert!(answer.header("access-control-expose-headers").contains(name), "{url} {name}");
+        }
+        let preflight = [("origin", "http://page"), ("access-control-request-headers", "range")];
+        let options = send(server.address, Method::OPTIONS, url, &preflight).await.unwrap();
+        assert_eq!((options.status.as_u16(), options.body.len()), (204, 0));
+        assert!(options.header("access-control-allow-methods").contains("GET"));
+        assert!(options.header("access-control-allow-headers").contains("Range"));
+    }
+}
+
+#[tokio::test]
+async fn what_may_be_kept_how_long_is_configured() {
+    let mut config = latemux_origin::OriginConfig::default();
+    config.cache_control.manifest = Some("max-age=1".parse().unwrap());
+    config.cache_control.init = Some("max-age=2".parse().unwrap());
+    config.cache_control.media = None;
+    let server = Server::with(library(), config, None).await;
+    for (url, value) in [
+        ("/harbour/.mpd", "max-age=1"),
+        ("/harbour/dash/x-video=152000.dash", "max-age=2"),
+        ("/harbour/dash/x-video=152000-0.dash", ""),
+        ("/harbour/nothing", "no-store"),
+    ] {
+        assert_eq!(get(server.address, url).await.header("cache-control"), value, "{url}");
+    }
+}

@@ -1,0 +1,61 @@
+//! The page, the list of titles, and health.
+
+use crate::{
+    client::{get, get_with, send},
+    server::{Server, key, library},
+};
+use http::Method;
+use latemux_storage::Memory;
+use std::sync::Arc;
+
+#[tokio::test]
+async fn the_library_names_files_and_folders() {
+    let memory = library();
+    memory.put(key("series/one/e 1/v.mp4"), "x");
+    memory.put(key("series/notes.txt"), "x");
+    memory.put(key("empty/notes.txt"), "x");
+    let server = Server::start(memory).await;
+    let answer = get(server.address, "/api/library").await;
+    assert_eq!(answer.header("content-type"), "application/json");
+    let json: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((&json["listable"], &json["truncated"]), (&true.into(), &false.into()));
+    let titles = json["titles"].as_array().unwrap();
+    let bases: Vec<_> = titles.iter().map(|t| t["base"].as_str().unwrap()).collect();
+    assert_eq!(bases, ["buoy.mp4", "ferry.mp4", "lighthouse.mp4", "harbour", "series/one/e 1"]);
+    assert_eq!(titles[4]["dash"], "/series/one/e%201/.mpd");
+    for title in &titles[..4] {
+        for entry in ["dash", "hls", "hls_cmaf"] {
+            assert_eq!(get(server.address, title[entry].as_str().unwrap()).await.status, 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_library_is_one() {
+    let server = Server::start(Arc::new(Memory::new())).await;
+    let answer = get(server.address, "/api/library").await;
+    let json: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((answer.status.as_u16(), json["titles"].as_array().unwrap().len()), (200, 0));
+}
+
+#[tokio::test]
+async fn the_page_may_load_nothing_from_elsewhere() {
+    let server = Server::start(library()).await;
+    let page = get(server.address, "/").await;
+    assert_eq!((page.status.as_u16(), page.header("content-type")), (200, "text/html; charset=utf-8"));
+    assert!(page.header("content-security-policy").starts_with("default-src 'self';"));
+    assert!(!page.header("content-security-policy").contains("http"));
+    let same = get_with(server.address, "/", &[("if-none-match", page.header("etag"))]).await;
+    assert_eq!(same.status, 304);
+    let missing = get(server.address, "/_/no-such-file.js").await;
+    assert_eq!((missing.status.as_u16(), missing.reason().as_str()), (404, "no_such_url"));
+}
+
+#[tokio::test]
+async fn health_is_told() {
+    let server = Server::start(Arc::new(Memory::new())).await;
+    for path in ["/healthz", "/healthz/live", "/healthz/ready"] {
+        assert_eq!(get(server.address, path).await.status, 200, "{path}");
+        assert_eq!(send(server.address, Method::HEAD, path, &[]).await.unwrap().status, 200, "{path}");
+    }
+}

@@ -1,0 +1,16 @@
+//! The whole origin over real sockets, from storage in memory that counts, waits and fails as told.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod answers;
+mod changes;
+mod client;
+mod connections;
+mod early;
+mod library;
+mod log;
+mod refusals;
+mod round_trips;
+mod same_bytes;
+mod server;
+mod storage_faults;

@@ -1,0 +1,50 @@
+//! What is answered depends on the media alone, not on where it is kept.
+
+use crate::{
+    client::{get, get_with},
+    server::{Server, crawl, library, samples},
+};
+use latemux_storage::Folder;
+use std::sync::Arc;
+
+#[tokio::test]
+async fn a_folder_and_memory_give_the_same_bytes_and_etags() {
+    let memory = Server::start(library()).await;
+    let folder = Server::start(Arc::new(Folder::new(samples()).unwrap())).await;
+    let mut seen = 0;
+    for base in ["/harbour", "/lighthouse.mp4", "/ferry.mp4", "/buoy.mp4"] {
+        let urls = crawl(memory.address, base).await;
+        assert_eq!(urls, crawl(folder.address, base).await);
+        for url in urls {
+            for encoding in ["identity", "gzip"] {
+                let headers = [("accept-encoding", encoding)];
+                let (a, b) = (
+                    get_with(memory.address, &url, &headers).await,
+                    get_with(folder.address, &url, &headers).await,
+                );
+                assert_eq!(a.status, 200, "{url}");
+                assert_eq!((a.lasting_headers(), a.body), (b.lasting_headers(), b.body), "{url}");
+                if !url.contains(".m") {
+                    break;
+                }
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 200, "{seen}");
+}
+
+#[tokio::test]
+async fn every_etag_is_of_other_bytes() {
+    let server = Server::start(library()).await;
+    let mut etags = std::collections::BTreeMap::new();
+    for base in ["/harbour", "/ferry.mp4"] {
+        for url in crawl(server.address, base).await {
+            let answer = get(server.address, &url).await;
+            let etag = answer.header("etag").to_owned();
+            if let Some((other, body)) = etags.insert(etag, (url.clone(), answer.body.clone())) {
+                assert_eq!(body, answer.body, "{url} and {other} share an ETag");
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! An origin of its own for each test, on a port the system chose, and the titles it serves.
+
+use bytes::Bytes;
+use latemux_origin::{Origin, OriginConfig, Tls};
+use latemux_storage::{Key, Memory, Storage};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+
+/// A running origin. It stops when this is dropped.
+pub struct Server {
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Over a storage, configured as by default.
+    pub async fn start(storage: Arc<dyn Storage>) -> Self {
+        Self::with(storage, OriginConfig::default(), None).await
+    }
+
+    pub async fn with(storage: Arc<dyn Storage>, config: OriginConfig, tls: Option<Tls>) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let origin = Origin::new(storage, config);
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            origin.serve(listener, tls, stopped).await.unwrap();
+        });
+        Self { address, stop: Some(stop), task }
+    }
+
+    /// Asks it to stop.
+    pub fn shut_down(&mut self) {
+        self.stop.take();
+    }
+
+    /// Waits until it has stopped.
+    pub async fn stopped(mut self) {
+        self.stop.take();
+        self.task.await.unwrap();
+    }
+}
+
+pub fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+/// Where the committed sample library is.
+pub fn samples() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library"))
+}
+
+/// A file of the sample library.
+pub fn sample(name: &str) -> Bytes {
+    std::fs::read(samples().join(name)).unwrap().into()
+}
+
+/// Files of the folder title `harbour`.
+pub const HARBOUR: [&str; 5] =
+    ["audio-eng.mp4", "audio-fra.mp4", "video-180p.mp4", "video-234p.mp4", "video-360p.mp4"];
+
+/// The sample library in memory: `harbour/` (three renditions, two languages), `lighthouse.mp4` (moov last, muxed), `ferry.mp4`
+/// (fragmented, `sidx`), `buoy.mp4` (HEVC).
+pub fn library() -> Arc<Memory> {
+    let memory = Memory::new();
+    for name in ["lighthouse.mp4", "ferry.mp4", "buoy.mp4"] {
+        memory.put(key(name), sample(name));
+    }
+    for name in HARBOUR {
+        let name = format!("harbour/{name}");
+        memory.put(key(&name), sample(&name));
+    }
+    Arc::new(memory)
+}
+
+/// All that a client of a title may ask for, found by reading manifests as any text: every playlist, init and media segment.
+pub async fn crawl(server: SocketAddr, base: &str) -> Vec<String> {
+    let mut urls = Vec::new();
+    let mut todo = Vec::new();
+    for start in ["/.m3u8", "/.m3u8?hls_fmp4"] {
+        let url = format!("{base}{start}");
+        if super::client::get(server, &url).await.status == 200 {
+            todo.push(url);
+        }
+    }
+    while let Some(url) = todo.pop() {
+        if urls.contains(&url) {
+            continue;
+        }
+        let folder = url.split('?').next().unwrap().rsplit_once('/').unwrap().0.to_owned();
+        if url.contains(".m3u8") {
+            let text = super::client::fetch(server, &url).await;
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            let in_tags = text.lines().filter_map(|l| l.split_once("URI=\"")?.1.split('"').next());
+            let lines = text.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
+            todo.extend(in_tags.chain(lines).map(|link| join(&folder, link)));
+        }
+        urls.push(url);
+    }
+    urls.extend(dash_urls(server, base).await);
+    urls.sort();
+    urls
+}
+
+/// The MPD, and the init and media segments of its timelines.
+async fn dash_urls(server: SocketAddr, base: &str) -> Vec<String> {
+    let manifest = format!("{base}/.mpd");
+    let text = super::client::fetch(server, &manifest).await;
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let attribute = |tag: &str, name: &str| -> Option<String> {
+        Some(tag.split_once(&format!(" {name}=\""))?.1.split('"').next()?.to_owned())
+    };
+    let mut urls = vec![manifest];
+    for set in text.split("<AdaptationSet").skip(1) {
+        let template = set.split_once("<SegmentTemplate").unwrap().1;
+        let (init, media) =
+            (attribute(template, "initialization").unwrap(), attribute(template, "media").unwrap());
+        let mut times = Vec::new();
+        let mut at = 0_u64;
+        for s in template.split("<S ").skip(1).map(|s| format!(" {s}")) {
+            at = attribute(&s, "t").map_or(at, |t| t.parse().unwrap());
+            let repeat: u64 = attribute(s.split('>').next().unwrap(), "r").map_or(0, |r| r.parse().unwrap());
+            for _ in 0..=repeat {
+                times.push(at);
+                at += attribute(&s, "d").unwrap().parse::<u64>().unwrap();
+            }
+        }
+        for representation in set.split("<Representation").skip(1) {
+            let id = attribute(representation, "id").unwrap();
+            urls.push(format!("{base}/{}", init.replace("$RepresentationID$", &id)));
+            urls.extend(times.iter().map(|t| {
+                let media = media.replace("$RepresentationID$", &id).replace("$Time$", &t.to_string());
+                format!("{base}/{media}")
+            }));
+        }
+    }
+    urls
+}
+
+fn join(folder: &str, link: &str) -> String {
+    match link.strip_prefix("../") {
+        Some(up) => format!("{}/{up}", folder.rsplit_once('/').unwrap().0),
+        None => format!("{folder}/{link}"),
+    }
+}
