@@ -38,6 +38,8 @@ pub struct SampleTable {
     compositions: Option<Column>,
     /// Smallest and largest composition offset.
     composition_bounds: (i32, i32),
+    /// Added to every composition offset of the column, see [`SampleTable::lift_compositions`].
+    composition_lift: i32,
     /// Where samples lie, together with other tracks', and this track's number there.
     layout: Arc<Layout>,
     track: usize,
@@ -68,6 +70,7 @@ impl SampleTable {
             decode_time: self.decode_time_in_columns(first),
             durations: self.durations.iter_from(first),
             compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
+            composition_lift: self.composition_lift,
             places: self.layout.places(self.track, first),
             sync: self.sync.as_ref().map(|gaps| {
                 let passed = gaps.find(first.into());
@@ -193,6 +196,18 @@ impl SampleTable {
         self.first_decode_time = self.first_decode_time.saturating_add(by);
     }
 
+    /// Raises all composition offsets by the least that leaves none negative, and says by how much, in track ticks. The same
+    /// samples, each decoded no later than it is presented, as every container wants it but MP4 itself.
+    pub(crate) fn lift_compositions(&mut self) -> i32 {
+        let (least, largest) = self.composition_bounds;
+        let lift = 0_i32.saturating_sub(least).max(0);
+        // Offsets further apart than a 31-bit number can say stay as they are.
+        let Some(highest) = largest.checked_add(lift) else { return 0 };
+        self.composition_bounds = (least.saturating_add(lift), highest);
+        self.composition_lift = lift;
+        lift
+    }
+
     /// Decode time on the output timeline, duration and composition offset of samples from `index` on, in track ticks.
     pub fn timing(&self, index: u32) -> impl Iterator<Item = (i64, u32, i32)> + '_ {
         let range = self.in_columns(&(index..u32::MAX));
@@ -200,6 +215,7 @@ impl SampleTable {
         let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(range.start));
         self.durations.iter_from(range.start).take(range.len()).map(move |duration| {
             let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
+            let offset = offset.saturating_add(self.composition_lift);
             let timing = (decode_time, duration, offset);
             decode_time = decode_time.saturating_add(duration.into());
             timing
@@ -227,7 +243,8 @@ impl SampleTable {
     }
 
     fn composition_in_columns(&self, number: u32) -> i32 {
-        self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition)
+        let offset = self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition);
+        offset.saturating_add(self.composition_lift)
     }
 }
 
@@ -243,6 +260,7 @@ struct Samples<'a> {
     decode_time: i64,
     durations: Values<'a>,
     compositions: Option<Values<'a>>,
+    composition_lift: i32,
     places: Option<Places<'a>>,
     /// Number of the next sync sample, and the distances behind it.
     sync: Option<(Option<u64>, Values<'a>)>,
@@ -265,12 +283,13 @@ impl Iterator for Samples<'_> {
             }
             Some(_) => false,
         };
+        let composition = self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
         let sample = Sample {
             offset,
             size,
             decode_time: self.decode_time,
             duration,
-            composition_offset: self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition),
+            composition_offset: composition.saturating_add(self.composition_lift),
             sync,
         };
         self.number += 1;
@@ -354,6 +373,7 @@ impl SampleTableBuilder {
             durations: self.durations.finish(),
             compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
             composition_bounds,
+            composition_lift: 0,
             layout: Arc::new(Layout::alone(LaidOut {
                 sizes: self.sizes.finish(),
                 chunk_samples: self.chunk_samples.finish(),

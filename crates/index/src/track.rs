@@ -116,7 +116,7 @@ impl TrackHead {
     }
 
     /// The track, of all its samples on the source timeline: applies the edit list.
-    pub(crate) fn with_table(self, mut table: SampleTable) -> Result<Track, TrackProblem> {
+    pub(crate) fn with_table(mut self, mut table: SampleTable) -> Result<Track, TrackProblem> {
         let id = self.id;
         if table.is_empty() {
             return Err(TrackProblem::Empty { track: id });
@@ -128,7 +128,10 @@ impl TrackHead {
         table.shift(presentation.shift);
         let range = self.edits.samples(&table, self.kind, self.timescale);
         table.keep(range);
-        let (first, end) = table.presented(&presentation).ok_or(TrackProblem::Empty { track: id })?;
+        // Negative composition offsets: the same times, said with a later start of the presentation.
+        let presentation = &mut self.edits.presentation;
+        presentation.media_time = presentation.media_time.saturating_add(table.lift_compositions().into());
+        let (first, end) = table.presented(presentation).ok_or(TrackProblem::Empty { track: id })?;
         let bytes = table.bytes_in(0..u32::MAX);
         self.finish(first, end, Samples::Table(table), |duration| Some(rate(bytes, duration?)))
     }

@@ -47,9 +47,11 @@ pub(crate) fn compare(path: &Path, object: &Bytes, located: &Located) -> Vec<Str
         // In fragmented files ffmpeg learns of negative offsets too late, and moves everything it has read so far: not by what is
         // written in the file, but always by as much.
         let fragmented = index.source != IndexSource::SampleTables;
-        if fragmented && ours.iter().any(|p| p.pts < p.dts) {
-            let moved = theirs.first().map_or(0, |p| p.pts) - ours.first().map_or(0, |p| p.pts);
-            let moved_decoding = theirs.first().map_or(0, |p| p.dts) - ours.first().map_or(0, |p| p.dts);
+        let moved = theirs.first().map_or(0, |p| p.pts) - ours.first().map_or(0, |p| p.pts);
+        let moved_decoding = theirs.first().map_or(0, |p| p.dts) - ours.first().map_or(0, |p| p.dts);
+        // Sample tables of scanned files have their offsets raised to 0 and above, and the presentation's start with them.
+        let raised = moved > 0 && moved == moved_decoding && moved == track.presentation.media_time;
+        if fragmented && (raised || ours.iter().any(|p| p.pts < p.dts)) {
             theirs.iter_mut().for_each(|p| (p.pts, p.dts) = (p.pts - moved, p.dts - moved_decoding));
         }
         if ours != theirs {
