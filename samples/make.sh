@@ -57,11 +57,12 @@ mapfile -t v < <(avc high 80k 160k); mapfile -t a < <(aac 40k)
 "${ff[@]}" -f lavfi -i "$(picture smptehdbars lighthouse 416 234 24)" -f lavfi -i "$(tone 520 24)" \
   -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng "$out/lighthouse.mp4"
 
-# ferry.mp4: one fragmented file (CMAF-like), a fragment at each sync sample, found by one sidx per track.
+# ferry.mp4: one fragmented file, a fragment at each sync sample, found by one sidx per track; composition offsets are
+# signed, so that no edit list is needed for video to start at zero.
 mapfile -t v < <(avc main 90k 180k)
 "${ff[@]}" -f lavfi -i "$(picture testsrc2 ferry 416 234 24)" -f lavfi -i "$(tone 350 24)" \
   -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng \
-  -movflags +frag_keyframe+empty_moov+default_base_moof+global_sidx "$out/ferry.mp4"
+  -movflags +frag_keyframe+empty_moov+default_base_moof+negative_cts_offsets+global_sidx "$out/ferry.mp4"
 
 # buoy.mp4: HEVC, which only players with a decoder for it show; TS and CMAF both carry it.
 "${ff[@]}" -f lavfi -i "$(picture testsrc2 buoy 320 180 12)" -f lavfi -i "$(tone 300 12)" -map 0:v -map 1:a \

@@ -1,5 +1,4 @@
-// Bundles the page into dist/: index.html, which the origin serves at /, and beside it all that it serves under /_/,
-// with the content's hash in the name.
+// Bundles the page into dist/: index.html, and everything else under _/ with its content's hash in its name.
 
 import { build } from "esbuild";
 import { mkdir, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
@@ -8,14 +7,15 @@ import { fileURLToPath } from "node:url";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const dist = join(here, "dist");
+const assets = join(dist, "_");
 
 await rm(dist, { recursive: true, force: true });
-await mkdir(dist, { recursive: true });
+await mkdir(assets, { recursive: true });
 
 const { metafile } = await build({
   absWorkingDir: here,
   entryPoints: ["src/main.ts", "src/page.css"],
-  outdir: dist,
+  outdir: assets,
   entryNames: "[name]-[hash]",
   chunkNames: "[name]-[hash]",
   bundle: true,
@@ -37,12 +37,11 @@ for (const [output, { entryPoint }] of Object.entries(metafile.outputs)) {
 if (page.includes("{{")) throw new Error("index.html names an asset that was not built");
 await writeFile(join(dist, "index.html"), page);
 
-await writeFile(join(dist, "licences.txt"), await licences());
+await writeFile(join(assets, "licences.txt"), await licences());
 
-const files = await readdir(dist);
 let total = 0;
-for (const name of files) total += (await stat(join(dist, name))).size;
-console.log(`web/dist: ${files.length} files, ${(total / 1e6).toFixed(2)} MB`);
+for (const name of await readdir(assets)) total += (await stat(join(assets, name))).size;
+console.log(`web/dist: ${(await readdir(assets)).length + 1} files, ${(total / 1e6).toFixed(2)} MB`);
 
 /** The licence of every package whose code may be in the bundle: all that is installed but the build's own tools. */
 async function licences() {

@@ -253,11 +253,11 @@ mod tests {
     #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
         let mut config =
-            Config::parse("source = 'a'\nsegment_duration = '6s'\n[index]\nmemory = '1MiB'").unwrap();
+            Config::parse("source = 'a'\nsegment_duration = '6s'\n[memory]\nindex = '1MiB'").unwrap();
         config.apply(&flags("latemux serve b"));
         assert_eq!(config.source.as_deref(), Some("b"));
         assert_eq!(config.segment_duration, Span(Duration::from_secs(6)));
-        assert_eq!((config.index.memory, config.index.head), (Bytes(1 << 20), Bytes(64 << 10)));
+        assert_eq!((config.memory.index, config.index.head), (1 << 20, 64 << 10));
     }
 
     #[test]

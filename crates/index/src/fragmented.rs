@@ -75,6 +75,9 @@ pub(crate) enum Attempt {
 
 /// Finds all fragments of a file whose `moov` announces them.
 pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Found, Pause> {
+    if found.heads.is_empty() {
+        return Ok(Found::Tables);
+    }
     let (sidx, first_moof) = behind_moov(reader, found)?;
     let Some(first_moof) = first_moof else { return Ok(Found::Tables) };
     let in_moov = found.heads.iter().any(|(number, _)| {
@@ -82,7 +85,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Foun
         track.is_some_and(|track| track.as_ref().is_ok_and(|track| track.tables.stsz.count() > 0))
     });
     let mut known = BTreeSet::new();
-    if !in_moov && !found.heads.is_empty() {
+    if !in_moov {
         if !sidx.is_empty() {
             match segment_index::read(reader, found, &sidx)? {
                 Attempt::Complete(index) => match tables(reader, found, index)? {
@@ -125,7 +128,8 @@ fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<Top
 
 fn fragmented_track(head: &TrackHead) -> FragmentedTrack {
     let shift = head.edits.presentation.shift;
-    FragmentedTrack::new(head.id, head.sample_description, head.every_sample_is_sync(), shift)
+    let all_sync = head.every_sample_is_sync();
+    FragmentedTrack::new(head.id, head.timescale, head.sample_description, all_sync, shift)
 }
 
 fn scan(reader: &ObjectReader<'_>, found: &FoundMovie, known: Vec<u64>) -> Result<Found, Pause> {
@@ -152,6 +156,7 @@ pub(crate) struct Measured {
     end: i64,
     /// The first sample is a sync sample.
     sync: bool,
+    count: u64,
     bytes: u64,
     /// Sum of sample durations in track ticks.
     duration: u64,
@@ -195,12 +200,14 @@ fn measure(
                         first,
                         end,
                         sync: s.sync,
+                        count: 0,
                         bytes: 0,
                         duration: 0,
                         timed,
                     });
                     m.first = m.first.min(first);
                     m.end = m.end.max(end);
+                    m.count += 1;
                     m.bytes += bytes;
                     m.duration += duration;
                     Ok(())
@@ -210,6 +217,22 @@ fn measure(
         at = next.range.end;
     }
     Ok(measured)
+}
+
+/// Fragments of video that are looked into beside the first and last, to see whether the index means what it says.
+fn probes<'a>(head: &TrackHead, listed: &'a Listed) -> impl Iterator<Item = &'a Entry> {
+    let middle = listed.entries.len() / 2;
+    let wanted = if head.kind == TrackKind::Video { [1, middle.max(1)] } else { [usize::MAX; 2] };
+    wanted.into_iter().filter_map(|number| listed.entries.get(number))
+}
+
+/// All that [`tables`] looks into: what follows costs no more round trip.
+pub(crate) fn wanted(reader: &ObjectReader<'_>, found: &FoundMovie, tracks: &[Listed]) -> Vec<Range<u64>> {
+    let entries = tracks.iter().zip(&found.heads).flat_map(|(listed, (_, head))| {
+        let last = listed.entries.last().filter(|_| listed.end.is_none());
+        listed.entries.first().into_iter().chain(last).chain(probes(head, listed))
+    });
+    entries.map(|entry| reader.window(entry.bytes.start)).collect()
 }
 
 /// Makes tables of a complete index, checked against each track's first and last fragment. The places of fragments where it does
@@ -226,12 +249,7 @@ fn tables(
     if !shared_bounds {
         return Ok(Err(starts(&index)));
     }
-    // All first fragments, and all last ones whose end is not said, in one round trip.
-    let wanted = index.tracks.iter().flat_map(|listed| {
-        let last = listed.entries.last().filter(|_| listed.end.is_none());
-        listed.entries.first().into_iter().chain(last).map(|entry| reader.window(entry.bytes.start))
-    });
-    reader.need_all(wanted.collect())?;
+    reader.need_all(wanted(reader, found, &index.tracks))?;
 
     let several = found.heads.len() > 1;
     let mut tables = Vec::new();
@@ -250,6 +268,19 @@ fn tables(
         } else {
             presentation.shift - presentation.media_time
         };
+        // Times that count from before the media begins (a negative one, written as 0) would make fragments overlap.
+        let tolerance = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
+        let next = listed.entries.get(1).map_or(i64::MAX, |next| next.time.saturating_add(offset));
+        if measured.end.saturating_sub(next) > tolerance {
+            return Ok(Err(starts(&index)));
+        }
+        for probe in probes(head, listed) {
+            // An open GOP shows here: an index that gives the times of sync samples, not those of the pictures before them.
+            let probed = measure(reader, found, number, &probe.bytes, probe.time, false)?;
+            if probed.is_none_or(|p| p.timed && p.first.saturating_sub(probe.time) != offset) {
+                return Ok(Err(starts(&index)));
+            }
+        }
         let end = match listed.end {
             Some(end) => end.saturating_add(offset),
             None => {

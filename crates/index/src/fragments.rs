@@ -84,7 +84,8 @@ impl FragmentReader {
         let track = |track: &Track| {
             let all_sync = every_sample_is_sync(track.kind, &track.codec);
             let shift = track.presentation.shift;
-            let mut fragmented = FragmentedTrack::new(track.id, track.sample_description, all_sync, shift);
+            let mut fragmented =
+                FragmentedTrack::new(track.id, track.timescale, track.sample_description, all_sync, shift);
             if let Samples::Fragments(table) = &track.samples {
                 let start = table.at(range.start).and_then(|index| table.start(index));
                 fragmented.expected_composition =

@@ -20,6 +20,7 @@ mod fragment_table;
 mod fragmented;
 pub mod fragments;
 pub mod grid;
+mod layout;
 pub mod locate;
 pub mod media;
 mod moof_samples;

@@ -4,9 +4,10 @@ use crate::{
     IndexError,
     error::TrackProblem,
     fragmented,
-    media::{IndexSource, MediaIndex, Track},
+    media::{IndexSource, MediaIndex, Samples, Track},
     object_reader::{ObjectReader, Pause},
     pieces::Pieces,
+    samples::SampleTable,
     scan::Scan,
     track::{TrackHead, malformed},
 };
@@ -195,7 +196,7 @@ impl Locator {
         let Some(found) = self.movie.take() else {
             return Err(IndexError::Malformed("no moov".to_owned()).into());
         };
-        Ok(finish(object_size, &self.head, found, outcome, self.scan.take()))
+        Ok(finish(object_size, &self.head, found, outcome, self.scan.as_ref()))
     }
 }
 
@@ -266,7 +267,7 @@ fn finish(
     head: &Bytes,
     found: FoundMovie,
     outcome: fragmented::Found,
-    scan: Option<Scan>,
+    scan: Option<&Scan>,
 ) -> MediaIndex {
     let FoundMovie { range, bytes, movie, heads, mut left_out } = found;
     let mut index_boxes = vec![(range.start, bytes)];
@@ -288,7 +289,7 @@ fn finish(
             (source, tracks.map(|((_, head), (table, rate))| head.with_fragments(table, rate)).collect())
         }
         fragmented::Found::Scanned(tables) => {
-            if let Some(scan) = &scan {
+            if let Some(scan) = scan {
                 scanned = (scan.moof_bytes(), Some(scan.digest()));
             }
             let tracks = heads.into_iter().zip(tables);
@@ -302,6 +303,12 @@ fn finish(
             Err(problem) => left_out.push(problem),
         }
     }
+
+    let tables = served.iter_mut().filter_map(|track| match &mut track.samples {
+        Samples::Table(table) => Some(table),
+        Samples::Fragments(_) => None,
+    });
+    SampleTable::interleave(&mut tables.collect::<Vec<_>>());
 
     index_boxes.sort_by_key(|(offset, _)| *offset);
     let mut digest = Xxh3::new();

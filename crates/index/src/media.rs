@@ -26,7 +26,7 @@ pub struct MediaIndex {
     /// Bytes of `moov` (and `sidx`, `mfra`) the index was made from.
     pub source_bytes: u64,
     /// Fragment defaults of all tracks, also those left out: their sizes tell where others' samples lie.
-    pub(crate) fragment_defaults: Box<[Trex]>,
+    pub fragment_defaults: Box<[Trex]>,
 }
 
 /// How an object's index was found.

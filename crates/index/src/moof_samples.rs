@@ -2,6 +2,7 @@
 
 use crate::{IndexError, error::TrackProblem, samples::Sample};
 use latemux_isobmff::{
+    Timescale,
     boxes::{trex::Trex, trun::TrunSample},
     fragment::{Moof, TrackFragment},
     sample_flags,
@@ -11,6 +12,7 @@ use latemux_isobmff::{
 #[derive(Debug, Clone)]
 pub(crate) struct FragmentedTrack {
     pub(crate) id: u32,
+    pub(crate) timescale: Timescale,
     /// 1-based index of the sample entry its fragments must name.
     pub(crate) sample_description: u32,
     /// Sample flags say nothing: all are sync samples.
@@ -24,8 +26,14 @@ pub(crate) struct FragmentedTrack {
 }
 
 impl FragmentedTrack {
-    pub(crate) fn new(id: u32, sample_description: u32, all_sync: bool, shift: i64) -> Self {
-        Self { id, sample_description, all_sync, shift, next: None, expected_composition: None }
+    pub(crate) fn new(
+        id: u32,
+        timescale: Timescale,
+        sample_description: u32,
+        all_sync: bool,
+        shift: i64,
+    ) -> Self {
+        Self { id, timescale, sample_description, all_sync, shift, next: None, expected_composition: None }
     }
 }
 
@@ -144,30 +152,34 @@ fn check_description(
     }
 }
 
-/// Decode time of the first sample, output timeline: what `tfdt` says, else `tfxd`, else where the last fragment ended, else what
-/// the index expects.
+/// Decode time of the first sample, output timeline, never negative: what `tfdt` says, else where the last fragment ended (as
+/// ffmpeg has it, unless `tfxd` says there is a gap), else what `tfxd` says, else what the index expects.
 fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, FragmentError> {
-    let stated = |time: u64| {
-        i64::try_from(time)
+    if let Some(time) = traf.decode_time {
+        return i64::try_from(time)
             .ok()
             .and_then(|time| time.checked_add(track.shift))
             // Leaves room for offsets and durations on either side.
             .filter(|time| *time < i64::MAX / 2)
-            .ok_or_else(|| malformed(track.id, "a decode time beyond 2^62"))
-    };
-    if let Some(time) = traf.decode_time {
-        return stated(time);
+            .ok_or_else(|| malformed(track.id, "a decode time beyond 2^62"));
     }
     let first_offset = traf.runs.iter().find_map(|run| run.iter().next());
     let first_offset = i64::from(first_offset.map_or(0, |first| first.composition_offset));
-    if let Some((time, _)) = traf.tfxd {
-        // The presentation time of the first sample; some writers give its decode time, which shows where fragments follow on.
-        let time = stated(time)?;
-        let composed = time.saturating_sub(first_offset);
-        return Ok(if track.next == Some(time) { time } else { composed });
-    }
-    let expected = track.expected_composition.map(|time| time.saturating_sub(first_offset));
-    Ok(track.next.or(expected).unwrap_or(track.shift))
+    // The presentation time of the first sample, or its decode time, as writers have it; and some write negative ones, of priming.
+    let stated = traf
+        .tfxd
+        .map(|(time, _)| time.cast_signed())
+        .filter(|time| (0..i64::MAX / 4).contains(time))
+        .map(|time| time.saturating_sub(first_offset).max(0).saturating_add(track.shift));
+    let expected = track.expected_composition.map(|time| time.saturating_sub(first_offset).max(0));
+    Ok(match (track.next, stated) {
+        (Some(next), Some(stated)) if stated.saturating_sub(next) > i64::from(track.timescale.get()) => {
+            stated
+        }
+        (Some(next), _) => next,
+        (None, Some(stated)) => stated,
+        (None, None) => expected.unwrap_or(track.shift),
+    })
 }
 
 /// Where a sample of a track fragment takes what its run does not say (§8.8.3, §8.8.7).

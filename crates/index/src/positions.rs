@@ -40,6 +40,11 @@ impl Positions {
         }
     }
 
+    /// Whether each piece starts at or after the end of the one before.
+    pub(crate) fn ascend(&self) -> bool {
+        matches!(self.0, Form::Gaps(_))
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {
             Form::Gaps(gaps) => gaps.heap_bytes(),

@@ -12,7 +12,8 @@ use std::ops::Range;
 /// offset edit list (ISO/IEC 23000-19 §7.5.13), so dts and pts are those of the source with its edits applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Presentation {
-    /// Media time of presentation time 0, in track ticks of the output timeline; ≥ 0.
+    /// Media time of presentation time 0, in track ticks of the output timeline; ≥ 0. Where a sample table has negative
+    /// composition offsets, all of them are raised to 0 and above, and this with them.
     pub media_time: i64,
     /// What was added to the source's decode times, in track ticks; ≥ 0.
     pub shift: i64,

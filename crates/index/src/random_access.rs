@@ -1,7 +1,7 @@
 //! Fragments by `mfra` (ISO/IEC 14496-12 §8.8.9), at the end of a file.
 
 use crate::{
-    fragmented::{Attempt, Entry, Index, Listed},
+    fragmented::{self, Attempt, Entry, Index, Listed},
     locate::FoundMovie,
     media::IndexSource,
     object_reader::{ObjectReader, Pause},
@@ -35,9 +35,9 @@ pub(crate) fn read(reader: &ObjectReader<'_>, found: &FoundMovie, first_moof: u6
         complete &= list.as_ref().is_some_and(|list| !list.is_empty());
         lists.push(list.unwrap_or_default());
     }
-    let known = || lists.iter().flatten().map(|(offset, _)| *offset).collect::<BTreeSet<u64>>();
-    let incomplete = || Ok(Attempt::Incomplete(known().into_iter().collect()));
-    if !complete || !begins_with_first(reader, found, first_moof, &lists)? {
+    let known: BTreeSet<u64> = lists.iter().flatten().map(|(offset, _)| *offset).collect();
+    let incomplete = || Ok(Attempt::Incomplete(known.iter().copied().collect()));
+    if !complete {
         return incomplete();
     }
     // Tracks that share a `moof` must share all, or one's fragments would end where the other's do not.
@@ -47,7 +47,7 @@ pub(crate) fn read(reader: &ObjectReader<'_>, found: &FoundMovie, first_moof: u6
         .reduce(|a, b| a.intersection(&b).copied().collect())
         .unwrap_or_default();
     let total: usize = lists.iter().map(Vec::len).sum();
-    let shared = known().len() < total;
+    let shared = known.len() < total;
     if shared {
         let firsts: BTreeSet<_> = lists.iter().filter_map(|list| list.first()).map(|first| first.0).collect();
         if firsts.len() != 1 || !firsts.is_subset(&common) {
@@ -60,9 +60,13 @@ pub(crate) fn read(reader: &ObjectReader<'_>, found: &FoundMovie, first_moof: u6
         let entry = |(&(offset, time), end)| Entry { bytes: offset..end, time, sync: true };
         Listed { entries: list.iter().zip(ends).map(entry).collect(), end: None }
     });
+    let tracks: Vec<Listed> = tracks.collect();
+    if !begins_with_first(reader, found, first_moof, &tracks)? {
+        return incomplete();
+    }
     Ok(Attempt::Complete(Index {
         source: IndexSource::RandomAccess,
-        tracks: tracks.collect(),
+        tracks,
         boxes: vec![(start, bytes)],
         end: start,
     }))
@@ -92,14 +96,14 @@ fn begins_with_first(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
     first_moof: u64,
-    lists: &[Vec<(u64, i64)>],
+    tracks: &[Listed],
 ) -> Result<bool, Pause> {
-    let firsts: Vec<u64> = lists.iter().filter_map(|list| list.first()).map(|first| first.0).collect();
+    let firsts: Vec<u64> = tracks.iter().filter_map(|t| t.entries.first()).map(|e| e.bytes.start).collect();
     let last_first = firsts.iter().copied().max().unwrap_or(first_moof);
-    // These and each track's last fragment, whose end is asked for next, in one round trip.
-    let lasts = lists.iter().filter_map(|list| list.last()).map(|last| last.0);
-    let places = firsts.iter().copied().chain(lasts).chain([first_moof]);
-    reader.need_all(places.map(|offset| reader.window(offset)).collect())?;
+    // What is looked into next too, in one round trip.
+    let mut ranges = fragmented::wanted(reader, found, tracks);
+    ranges.push(reader.window(first_moof));
+    reader.need_all(ranges)?;
     let mut at = first_moof;
     for _ in 0..MAX_UNLISTED {
         if at >= last_first {

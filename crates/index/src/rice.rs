@@ -95,8 +95,8 @@ impl BitWriter {
 
         let skewed = |v: u32| u64::from((v - min) / unit);
         let centred = |v: u32| zigzag((i64::from(v) - i64::from(median)) / i64::from(unit));
-        let (skewed_bits, skewed_k) = best_k(values.iter().map(|&v| skewed(v)));
-        let (centred_bits, centred_k) = best_k(values.iter().map(|&v| centred(v)));
+        let (skewed_bits, skewed_k) = best_k(&values.iter().map(|&v| skewed(v)));
+        let (centred_bits, centred_k) = best_k(&values.iter().map(|&v| centred(v)));
         if centred_bits < skewed_bits {
             self.put_header(1, centred_k.into(), unit, median, state);
             values.iter().for_each(|&v| self.put_rice(centred(v), centred_k));
@@ -136,7 +136,7 @@ impl BitWriter {
 }
 
 /// The Rice parameter that takes the fewest bits, and how many.
-fn best_k(values: impl Iterator<Item = u64> + Clone) -> (u64, u32) {
+fn best_k(values: &(impl Iterator<Item = u64> + Clone)) -> (u64, u32) {
     let (sum, count) = values.clone().fold((0_u64, 0_u64), |(sum, count), v| (sum + v, count + 1));
     let guess = (sum / count.max(1)).checked_ilog2().unwrap_or(0);
     // The best k is close to log2 of the mean; outliers pull it down.

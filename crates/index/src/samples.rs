@@ -2,11 +2,12 @@
 
 use crate::{
     column::{Column, ColumnBuilder, Values},
-    positions::{Positions, PositionsBuilder, PositionsFrom},
+    layout::{Chunks, LaidOut, Layout, Places},
+    positions::PositionsBuilder,
     presentation::Presentation,
     rice::{unzigzag, zigzag},
 };
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 /// One sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +38,11 @@ pub struct SampleTable {
     compositions: Option<Column>,
     /// Smallest and largest composition offset.
     composition_bounds: (i32, i32),
-    sizes: Column,
-    /// Samples in each chunk: samples that lie one behind the other.
-    chunk_samples: Column,
-    chunks: Positions,
+    /// Added to every composition offset of the column, see [`SampleTable::lift_compositions`].
+    composition_lift: i32,
+    /// Where samples lie, together with other tracks', and this track's number there.
+    layout: Arc<Layout>,
+    track: usize,
     /// Number of the first sync sample, then the distances from one to the next; `None` where all are.
     sync: Option<Column>,
 }
@@ -62,27 +64,14 @@ impl SampleTable {
     pub fn range(&self, range: Range<u32>) -> impl Iterator<Item = Sample> + '_ {
         let range = self.in_columns(&range);
         let first = range.start;
-        let chunk = self.chunk_samples.find(first.into());
-        // `find` steps over empty chunks to the one that holds the sample.
-        let chunk_start = u32::try_from(self.chunk_samples.sum_before(chunk)).unwrap_or(u32::MAX);
-        let bytes_before_chunk = self.sizes.sum_before(chunk_start);
-        let into_chunk = first.saturating_sub(chunk_start);
-        let mut positions = self.chunks.iter_from(chunk, bytes_before_chunk);
-        let mut chunk_samples = self.chunk_samples.iter_from(chunk);
-        let size_before = self.sizes.sum_before(first) - bytes_before_chunk;
-        let offset = positions.next(0).unwrap_or(0).saturating_add(size_before);
         Samples {
             number: first,
             end: range.end,
             decode_time: self.decode_time_in_columns(first),
             durations: self.durations.iter_from(first),
             compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
-            sizes: self.sizes.iter_from(first),
-            offset,
-            chunk_bytes: size_before,
-            chunk_left: chunk_samples.next().unwrap_or(0).saturating_sub(into_chunk),
-            chunk_samples,
-            positions,
+            composition_lift: self.composition_lift,
+            places: self.layout.places(self.track, first),
             sync: self.sync.as_ref().map(|gaps| {
                 let passed = gaps.find(first.into());
                 let last = gaps.sum_before(passed);
@@ -105,7 +94,8 @@ impl SampleTable {
     #[must_use]
     pub fn bytes_in(&self, range: Range<u32>) -> u64 {
         let range = self.in_columns(&range);
-        self.sizes.sum_before(range.end) - self.sizes.sum_before(range.start)
+        let sum = |end| self.layout.track(self.track).map_or(0, |laid| laid.sizes.sum_before(end));
+        sum(range.end) - sum(range.start)
     }
 
     /// Decode time of a sample on the output timeline, in track ticks; beyond the end: the last one's end.
@@ -180,13 +170,20 @@ impl SampleTable {
     /// Bytes of memory this table holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        [Some(&self.durations), self.compositions.as_ref(), Some(&self.sizes), Some(&self.chunk_samples)]
-            .into_iter()
-            .flatten()
-            .chain(&self.sync)
-            .map(Column::heap_bytes)
-            .sum::<usize>()
-            + self.chunks.heap_bytes()
+        let columns = [Some(&self.durations), self.compositions.as_ref(), self.sync.as_ref()];
+        let columns: usize = columns.into_iter().flatten().map(Column::heap_bytes).sum();
+        columns + self.layout.heap_bytes(self.track)
+    }
+
+    /// Describes where the samples of several tracks of an object lie by each other, where that is smaller.
+    pub(crate) fn interleave(tables: &mut [&mut Self]) {
+        let alone: Option<Vec<_>> = tables.iter().map(|table| table.layout.track(table.track)).collect();
+        let Some(layout) = alone.and_then(|tracks| Layout::interleaved(&tracks)) else { return };
+        let layout = Arc::new(layout);
+        for (number, table) in tables.iter_mut().enumerate() {
+            table.layout = Arc::clone(&layout);
+            table.track = number;
+        }
     }
 
     /// Leaves only a range of samples playing. The columns stay: what an edit hides is seldom much.
@@ -199,20 +196,39 @@ impl SampleTable {
         self.first_decode_time = self.first_decode_time.saturating_add(by);
     }
 
+    /// Raises all composition offsets by the least that leaves none negative, and says by how much, in track ticks. The same
+    /// samples, each decoded no later than it is presented, as every container wants it but MP4 itself.
+    pub(crate) fn lift_compositions(&mut self) -> i32 {
+        let (least, largest) = self.composition_bounds;
+        let lift = 0_i32.saturating_sub(least).max(0);
+        // Offsets further apart than a 31-bit number can say stay as they are.
+        let Some(highest) = largest.checked_add(lift) else { return 0 };
+        self.composition_bounds = (least.saturating_add(lift), highest);
+        self.composition_lift = lift;
+        lift
+    }
+
+    /// Decode time on the output timeline, duration and composition offset of samples from `index` on, in track ticks.
+    pub fn timing(&self, index: u32) -> impl Iterator<Item = (i64, u32, i32)> + '_ {
+        let range = self.in_columns(&(index..u32::MAX));
+        let mut decode_time = self.decode_time_in_columns(range.start);
+        let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(range.start));
+        self.durations.iter_from(range.start).take(range.len()).map(move |duration| {
+            let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
+            let offset = offset.saturating_add(self.composition_lift);
+            let timing = (decode_time, duration, offset);
+            decode_time = decode_time.saturating_add(duration.into());
+            timing
+        })
+    }
+
     /// First and last presentation: the earliest start and the latest end of any sample that plays, in track ticks.
     pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
-        let mut decode_time = self.decode_time(0);
-        let number = self.window.start;
-        let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(number));
-        let mut bounds: Option<(i64, i64)> = None;
-        for duration in self.durations.iter_from(number).take(self.len() as usize) {
-            let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
+        let times = self.timing(0).map(|(decode_time, duration, offset)| {
             let start = presentation.time(decode_time, offset);
-            let end = start.saturating_add(duration.into());
-            bounds = Some(bounds.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
-            decode_time = decode_time.saturating_add(duration.into());
-        }
-        bounds
+            (start, start.saturating_add(duration.into()))
+        });
+        times.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
     }
 
     fn in_columns(&self, range: &Range<u32>) -> Range<u32> {
@@ -227,7 +243,8 @@ impl SampleTable {
     }
 
     fn composition_in_columns(&self, number: u32) -> i32 {
-        self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition)
+        let offset = self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition);
+        offset.saturating_add(self.composition_lift)
     }
 }
 
@@ -243,13 +260,8 @@ struct Samples<'a> {
     decode_time: i64,
     durations: Values<'a>,
     compositions: Option<Values<'a>>,
-    sizes: Values<'a>,
-    offset: u64,
-    /// Bytes of the chunk before `offset`.
-    chunk_bytes: u64,
-    chunk_left: u32,
-    chunk_samples: Values<'a>,
-    positions: PositionsFrom<'a>,
+    composition_lift: i32,
+    places: Option<Places<'a>>,
     /// Number of the next sync sample, and the distances behind it.
     sync: Option<(Option<u64>, Values<'a>)>,
 }
@@ -261,12 +273,7 @@ impl Iterator for Samples<'_> {
         if self.number >= self.end {
             return None;
         }
-        while self.chunk_left == 0 {
-            self.chunk_left = self.chunk_samples.next()?;
-            self.offset = self.positions.next(self.chunk_bytes)?;
-            self.chunk_bytes = 0;
-        }
-        let size = self.sizes.next()?;
+        let (offset, size) = self.places.as_mut()?.next()?;
         let duration = self.durations.next()?;
         let sync = match &mut self.sync {
             None => true,
@@ -276,18 +283,16 @@ impl Iterator for Samples<'_> {
             }
             Some(_) => false,
         };
+        let composition = self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
         let sample = Sample {
-            offset: self.offset,
+            offset,
             size,
             decode_time: self.decode_time,
             duration,
-            composition_offset: self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition),
+            composition_offset: composition.saturating_add(self.composition_lift),
             sync,
         };
         self.number += 1;
-        self.chunk_left -= 1;
-        self.chunk_bytes += u64::from(size);
-        self.offset = self.offset.saturating_add(size.into());
         self.decode_time = self.decode_time.saturating_add(duration.into());
         Some(sample)
     }
@@ -368,9 +373,13 @@ impl SampleTableBuilder {
             durations: self.durations.finish(),
             compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
             composition_bounds,
-            sizes: self.sizes.finish(),
-            chunk_samples: self.chunk_samples.finish(),
-            chunks: self.chunks.finish(),
+            composition_lift: 0,
+            layout: Arc::new(Layout::alone(LaidOut {
+                sizes: self.sizes.finish(),
+                chunk_samples: self.chunk_samples.finish(),
+                chunks: Chunks::Alone(self.chunks.finish()),
+            })),
+            track: 0,
             sync: (!self.all_sync && self.sync.len() != len).then(|| self.sync.finish()),
         }
     }

@@ -31,6 +31,12 @@ pub(crate) fn build(samples: &[Sample]) -> SampleTable {
     builder.finish(samples.first().map_or(0, |s| s.decode_time))
 }
 
+/// A track's samples dealt out in chunks between those of others: for each chunk its track, samples' sizes and the bytes before it.
+fn interleaved() -> impl Strategy<Value = Vec<(usize, Vec<u32>, u32)>> {
+    let gap = prop_oneof![8 => Just(0_u32), 1 => 1..5000_u32];
+    prop::collection::vec((0..4_usize, prop::collection::vec(200..900_u32, 1..9), gap), 1..900)
+}
+
 fn samples() -> impl Strategy<Value = Vec<Sample>> {
     let one = (0..4000_u32, 0..3000_u32, -2..3_i32, any::<bool>(), prop_oneof![Just(0_u64), 0..9999_u64]);
     (prop::collection::vec(one, 0..1500), -5000..5000_i64, 0..900_usize).prop_map(
@@ -96,5 +102,36 @@ proptest! {
         let start = model.iter().map(|s| composed(s) - 300).min();
         let end = model.iter().map(|s| composed(s) - 300 + i64::from(s.duration)).max();
         prop_assert_eq!(table.presented(&presentation), start.zip(end));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn tracks_described_by_each_other_lie_where_they_did(
+        chunks in interleaved(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let mut tracks: Vec<Vec<Sample>> = vec![Vec::new(); 4];
+        let mut offset = 48;
+        for (track, sizes, gap) in chunks {
+            offset += u64::from(gap);
+            for size in sizes {
+                let decode_time = i64::try_from(tracks[track].len()).unwrap() * 512;
+                tracks[track].push(Sample { offset, size, decode_time, duration: 512, composition_offset: 0, sync: true });
+                offset += u64::from(size);
+            }
+        }
+        let mut tables: Vec<SampleTable> = tracks.iter().map(|samples| build(samples)).collect();
+        let alone: usize = tables.iter().map(SampleTable::heap_bytes).sum();
+        SampleTable::interleave(&mut tables.iter_mut().collect::<Vec<_>>());
+        let among: usize = tables.iter().map(SampleTable::heap_bytes).sum();
+        prop_assert!(among <= alone + 4 * size_of::<LaidOut>());
+        for (table, samples) in tables.iter().zip(&tracks) {
+            prop_assert_eq!(&table.range(0..u32::MAX).collect::<Vec<_>>(), samples);
+            let from = at.index(samples.len() + 1);
+            let range = u32::try_from(from).unwrap()..u32::MAX;
+            prop_assert_eq!(table.range(range).take(30).collect::<Vec<_>>(), samples[from..].iter().copied().take(30).collect::<Vec<_>>());
+        }
     }
 }

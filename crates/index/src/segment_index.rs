@@ -2,7 +2,7 @@
 
 use crate::{
     IndexError,
-    fragmented::{Attempt, Entry, Index, Listed},
+    fragmented::{self, Attempt, Entry, Index, Listed},
     locate::FoundMovie,
     media::IndexSource,
     object_reader::{ObjectReader, Pause, TopBox},
@@ -81,30 +81,36 @@ pub(crate) fn read(
         let what = format!("sidx leads to byte {end} of an object of {}", reader.object_size);
         return Err(IndexError::Truncated(what).into());
     }
-    if end < reader.object_size && goes_on(reader, end, &tracks)? {
+    if end < reader.object_size && goes_on(reader, found, end, &tracks)? {
         return Ok(Attempt::Incomplete(starts()));
     }
     Ok(Attempt::Complete(Index { source: IndexSource::SegmentIndex, boxes, tracks, end }))
 }
 
-/// Whether there is more media behind the last indexed fragment.
-fn goes_on(reader: &ObjectReader<'_>, end: u64, tracks: &[Listed]) -> Result<bool, Pause> {
-    // If so `mfra` is wanted next, and if not each track's first fragment: all in this one round trip.
-    let firsts = tracks.iter().flat_map(|t| t.entries.first()).map(|entry| reader.window(entry.bytes.start));
-    reader.need_all(firsts.chain([reader.window(end), reader.tail()]).collect())?;
+/// Whether there is more behind the last indexed fragment than boxes that hold no media.
+fn goes_on(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    end: u64,
+    tracks: &[Listed],
+) -> Result<bool, Pause> {
+    // If so `mfra` is wanted next, and if not some fragments: all in this one round trip.
+    let mut ranges = fragmented::wanted(reader, found, tracks);
+    ranges.extend([reader.window(end), reader.tail()]);
+    reader.need_all(ranges)?;
     let mut at = end;
     loop {
         let next = match reader.top_box(at, reader.window(at)) {
             Ok(Some(next)) => next,
             Err(pause @ Pause::Read(_)) => return Err(pause),
-            // Nothing, or rubbish.
-            Ok(None) | Err(Pause::Fail(_)) => return Ok(false),
+            Ok(None) => return Ok(false),
+            Err(Pause::Fail(_)) => return Ok(true),
         };
         match &next.kind.0 {
-            b"moof" | b"mdat" | b"sidx" | b"styp" | b"emsg" | b"prft" => return Ok(true),
             b"free" | b"skip" | b"uuid" => at = next.range.end,
-            // `mfra`, `meta`, rubbish.
-            _ => return Ok(false),
+            b"mfra" | b"meta" | b"udta" => return Ok(false),
+            // More media, or the middle of some: sizes that are off by a box written later are seen here.
+            _ => return Ok(true),
         }
     }
 }

@@ -30,7 +30,7 @@ use bytes::Bytes;
 pub struct Movie {
     /// Scale of edit durations (`mvhd`).
     pub timescale: Timescale,
-    /// Movie duration in [`Self::timescale`] ticks; 0 where unknown.
+    /// Movie duration in [`Self::timescale`] ticks, from `mvhd`, else from `mehd`; 0 where unknown.
     pub duration: u64,
     /// Tracks in file order. A track that cannot be read is an error of its own: the others still play.
     pub tracks: Vec<Result<Track, TrackError>>,

@@ -3,7 +3,7 @@
 use crate::{
     Error, FourCc, Timescale,
     cursor::Cursor,
-    emit::{WriteBox, put_time, put_version_and_flags, version_for},
+    emit::{WriteBox, put_time, put_version_and_flags, version_for_duration},
 };
 use bytes::BufMut;
 use std::fmt;
@@ -122,11 +122,11 @@ impl WriteBox for Mdhd {
     }
 
     fn payload_size(&self) -> u64 {
-        if version_for(&[self.duration]) == 0 { 24 } else { 36 }
+        if version_for_duration(self.duration) == 0 { 24 } else { 36 }
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        let version = version_for(&[self.duration]);
+        let version = version_for_duration(self.duration);
         put_version_and_flags(out, version, 0);
         put_time(out, version, 0);
         put_time(out, version, 0);

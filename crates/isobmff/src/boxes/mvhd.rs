@@ -3,7 +3,7 @@
 use crate::{
     Error, FourCc, Timescale,
     cursor::Cursor,
-    emit::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for},
+    emit::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for_duration},
 };
 use bytes::BufMut;
 
@@ -43,11 +43,11 @@ impl WriteBox for Mvhd {
     }
 
     fn payload_size(&self) -> u64 {
-        if version_for(&[self.duration]) == 0 { 100 } else { 112 }
+        if version_for_duration(self.duration) == 0 { 100 } else { 112 }
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        let version = version_for(&[self.duration]);
+        let version = version_for_duration(self.duration);
         put_version_and_flags(out, version, 0);
         put_time(out, version, 0);
         put_time(out, version, 0);

@@ -3,7 +3,7 @@
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for},
+    emit::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for_duration},
 };
 use bytes::BufMut;
 
@@ -56,11 +56,11 @@ impl WriteBox for Tkhd {
     }
 
     fn payload_size(&self) -> u64 {
-        if version_for(&[self.duration]) == 0 { 84 } else { 96 }
+        if version_for_duration(self.duration) == 0 { 84 } else { 96 }
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        let version = version_for(&[self.duration]);
+        let version = version_for_duration(self.duration);
         // In the movie and in the preview, as ISO/IEC 23000-19 §7.5.4 wants of an enabled track.
         put_version_and_flags(out, version, 6 | u32::from(self.enabled));
         put_time(out, version, 0);

@@ -57,7 +57,7 @@ pub struct InitTrack {
     /// Composition time in track ticks at which the presentation starts, for an offset edit list
     /// (ISO/IEC 23000-19 §7.5.13); 0 for none.
     pub edit_media_time: u64,
-    /// Fragment defaults; [`Trex::plain`] goes with what [`super::fragment`] writes.
+    /// Fragment defaults; [`Trex::plain`] goes with what [`super::fragment()`] writes.
     pub trex: Trex,
 }
 

@@ -1,7 +1,7 @@
 //! Writing boxes with sizes known beforehand.
 //!
 //! Every box tells its size before a byte of it is written, so a plan can promise a Content-Length from numbers
-//! alone and nothing is patched afterwards. [`init`] and [`fragment`] put boxes together as CMAF
+//! alone and nothing is patched afterwards. [`init`] and [`mod@fragment`] put boxes together as CMAF
 //! (ISO/IEC 23000-19 §7) has them.
 
 pub mod fragment;
@@ -96,6 +96,12 @@ pub(crate) fn put_time(out: &mut Vec<u8>, version: u8, ticks: u64) {
 /// The version of a full box whose times have 32 bits in version 0: 1 where one of them does not fit.
 pub(crate) fn version_for(times: &[u64]) -> u8 {
     u8::from(times.iter().any(|&ticks| u32::try_from(ticks).is_err()))
+}
+
+/// The version of a header with a duration, where all ones mean "unknown" (ISO/IEC 14496-12 §8.2.2.3): 32 ones that
+/// are meant as a number need 64 bits too.
+pub(crate) fn version_for_duration(duration: u64) -> u8 {
+    u8::from(duration >= u64::from(u32::MAX))
 }
 
 /// The unity matrix of `mvhd` and `tkhd` (ISO/IEC 14496-12 §6.2.2).

@@ -1,9 +1,9 @@
 //! Lying sizes and counts, cut and mangled boxes: an error, never a panic, and nothing allocated for a lie.
 
-use crate::sample::{bytes_of, progressive_moov, scale};
+use crate::sample::{Raw, bytes_of, progressive_moov, scale};
 use bytes::Bytes;
 use latemux_isobmff::{
-    Error, FourCc,
+    Error,
     boxes::{
         elst::Edit, mvhd::Mvhd, sidx::Sidx, stsd::SampleEntry, stsz::SampleSizes, trex::Trex, trun::TrackRun,
     },
@@ -122,21 +122,6 @@ proptest! {
             let _ = Sidx::parse(&boxed, u64::MAX);
             let _ = Mfra::parse(&boxed, u64::MAX);
         }
-    }
-}
-
-/// A box of a type and a payload.
-struct Raw(&'static [u8; 4], Vec<u8>);
-
-impl WriteBox for Raw {
-    fn kind(&self) -> FourCc {
-        FourCc(*self.0)
-    }
-    fn payload_size(&self) -> u64 {
-        self.1.len() as u64
-    }
-    fn write_payload(&self, out: &mut Vec<u8>) {
-        out.extend(&self.1);
     }
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod emit;
+mod fragments;
 mod hostile;
 mod media;
 mod remux;

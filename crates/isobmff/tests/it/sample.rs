@@ -50,6 +50,21 @@ pub(crate) fn sample_entry(format: &[u8; 4], body: &[u8]) -> SampleEntry {
     SampleEntry { format: FourCc(*format), data_reference_index: 1, raw: raw.into() }
 }
 
+/// A box of a type and a payload.
+pub(crate) struct Raw(pub(crate) &'static [u8; 4], pub(crate) Vec<u8>);
+
+impl WriteBox for Raw {
+    fn kind(&self) -> FourCc {
+        FourCc(*self.0)
+    }
+    fn payload_size(&self) -> u64 {
+        self.1.len() as u64
+    }
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        out.extend(&self.1);
+    }
+}
+
 pub(crate) fn scale(ticks: u32) -> Timescale {
     Timescale::new(ticks).unwrap()
 }

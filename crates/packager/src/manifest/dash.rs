@@ -139,10 +139,11 @@ impl<'a> Scene<'a> {
             TrackKind::Audio if self.main_language != Some(language.as_str()) => "alternate",
             TrackKind::Audio | TrackKind::Video => "main",
         };
-        descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
+        // In the order of the schema: what every RepresentationBaseType has comes first.
         if let Media::Video(video) = &first.track.codec.media {
             describe::colour(xml, video, self.has_sdr);
         }
+        descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
         let shared = set.shared_timeline();
         if let Some(timeline) = shared {
             self.segment_template(xml, timeline, first.timescale);

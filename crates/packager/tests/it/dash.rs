@@ -226,6 +226,11 @@ fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
     let text = origin.text(&Resource::DashManifest(DashTemplate::Time));
     assert!(text.contains(r#"scte214:supplementalCodecs="dvh1.08.07" scte214:supplementalProfiles="db4h""#));
     assert!(text.contains(r#"xmlns:scte214="urn:scte:dash:scte214-extensions""#));
+    // The schema has an order: properties, role, template, representations.
+    let set = text.split("<AdaptationSet").nth(2).unwrap();
+    let places =
+        ["<EssentialProperty", "<Role", "<SegmentTemplate", "<Representation"].map(|e| set.find(e).unwrap());
+    assert!(places.is_sorted(), "{set}");
     let mpd = mpd(&mut origin, DashTemplate::Time);
     let [sdr, hdr_set, ..] = sets(&mpd) else { panic!("{text}") };
     assert_eq!((sdr.representations.len(), hdr_set.representations.len()), (2, 1));
@@ -302,13 +307,22 @@ fn renditions_that_disagree_are_said_to() {
 
 #[test]
 fn a_title_that_starts_late_starts_its_period_with_it() {
-    let late = make(
+    let file = make(
         "pack-late",
         "mp4",
-        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=5 -c:v libx264 -preset veryfast -bf 0 -g 25 -output_ts_offset 10 \
-         -movflags frag_keyframe+empty_moov+default_base_moof -use_editlist 0",
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=5 -c:v libx264 -preset veryfast -bf 0 -g 25 \
+         -movflags frag_keyframe+empty_moov+default_base_moof+skip_trailer",
     );
-    let mut origin = Origin::open(&[late], TARGET);
+    // As if it had been cut from the middle of something: every decode time is 10 s later.
+    let mut file = std::fs::read(file).unwrap();
+    let places: Vec<_> =
+        (8..file.len()).filter(|&at| file[at - 8..].starts_with(b"tfdt\x01\0\0\0")).collect();
+    assert_eq!(places.len(), 5);
+    for at in places {
+        let field: &mut [u8; 8] = (&mut file[at..at + 8]).try_into().unwrap();
+        *field = (u64::from_be_bytes(*field) + 10 * 12800).to_be_bytes();
+    }
+    let mut origin = Origin::of(vec![file.into()], TARGET).unwrap();
     let mpd = mpd(&mut origin, DashTemplate::Time);
     let set = &sets(&mpd)[0];
     let template = template(set, &set.representations[0]);

@@ -4,6 +4,9 @@
 
 mod cmaf;
 mod dash;
+mod hls;
 mod media;
 mod oracles;
 mod origin;
+mod player;
+mod ts;

@@ -1,7 +1,7 @@
 //! Files to package, and what ffprobe says of what came out.
 
 use latemux_testmedia::{
-    probe::{self, Stream},
+    probe::{self, Packet, Stream},
     recipe::{folder, make},
 };
 use std::{
@@ -96,6 +96,13 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     Some(folder.join(name)).filter(|file| file.exists())
 }
 
+/// Writes bytes for a tool to read; whoever asks removes them.
+pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
+    let file = folder().join(format!("packed-{}-{name}", std::process::id()));
+    fs::write(&file, bytes).unwrap();
+    file
+}
+
 /// The streams of bytes we made, of which ffprobe must have nothing to say.
 #[track_caller]
 pub(crate) fn probe_ours(what: &str, bytes: &[u8]) -> Vec<Stream> {
@@ -107,14 +114,19 @@ pub(crate) fn probe_ours(what: &str, bytes: &[u8]) -> Vec<Stream> {
     probe.streams
 }
 
-/// Two streams hold the same packets; says which differ first.
+/// Two streams hold the same packets; says which differ first, and how many of the source's are hidden.
+///
+/// Packets of the source that end before presentation begins may be missing: an edit list hides them, and no decoder needs
+/// all of them. Durations are not compared: of fragments, ffprobe guesses them from decode times and the codec.
 #[track_caller]
-pub(crate) fn assert_same_packets(what: &str, got: &Stream, want: &Stream) {
+pub(crate) fn assert_same_packets(what: &str, got: &Stream, want: &Stream) -> usize {
     assert_eq!((&got.kind, &got.codec, got.timescale), (&want.kind, &want.codec, want.timescale), "{what}");
-    for (n, (got, want)) in got.packets.iter().zip(&want.packets).enumerate() {
-        let mut got = got.clone();
-        got.pos = want.pos;
+    let first = got.packets.first().unwrap_or_else(|| panic!("{what}: no packets")).dts;
+    let hidden = want.packets.iter().take_while(|p| p.dts < first && p.pts + p.duration <= 0).count();
+    for (n, (got, want)) in got.packets.iter().zip(&want.packets[hidden..]).enumerate() {
+        let got = Packet { pos: want.pos, duration: want.duration, ..got.clone() };
         assert_eq!(&got, want, "{what}: packet {n}");
     }
-    assert_eq!(got.packets.len(), want.packets.len(), "{what}: number of packets");
+    assert_eq!(got.packets.len(), want.packets.len() - hidden, "{what}: number of packets");
+    hidden
 }

@@ -1,6 +1,6 @@
 //! Objects in a folder of this machine.
 //!
-//! All file calls run on the runtime's blocking pool, at most [`JOBS`] at a time, so a hung disk stalls neither the
+//! All file calls run on the runtime's blocking pool, at most `JOBS` at a time, so a hung disk stalls neither the
 //! runtime nor its other blocking work. A body is read [`FRAME`] bytes at a time as its reader asks for it.
 //!
 //! A version is size and modification time. The inode stays out of it so that two machines with copies of one library

@@ -212,7 +212,7 @@ async fn a_handshake_that_never_ends() {
         ..Options::default()
     };
     let storage = open(&format!("https://{}/", silent.local_addr().unwrap()), &options).unwrap();
-    let outcome = get(&*storage, Want::Head(10), None).await;
+    let outcome = tokio::time::timeout(connect * 40, get(&*storage, Want::Head(10), None)).await.unwrap();
     assert!(matches!(outcome, Err(StorageError::TimedOut { after, .. }) if after == connect), "{outcome:?}");
 }
 

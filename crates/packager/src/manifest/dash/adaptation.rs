@@ -72,9 +72,15 @@ impl<'a> Representation<'a> {
 }
 
 /// Type 1 where no segment has a sample presented before the sync sample it starts with (ISO/IEC 14496-12 Annex I). Where one has, its
-/// leading samples may or may not be decodable: type 3 at most. Samples of fragments are not known.
+/// leading samples may or may not be decodable: type 3 at most. Samples of fragments are not
+/// known: of audio and text, every one will do.
 fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
-    let Samples::Table(table) = &track.samples else { return None };
+    let table = match (&track.samples, &track.codec.config) {
+        (Samples::Table(table), _) => table,
+        // Of xHE-AAC, not every frame is one to start with (ISO/IEC 23003-3 §5.5.5).
+        (Samples::Fragments(_), Config::Aac(aac)) if aac.core_object_type == 42 => return None,
+        (Samples::Fragments(_), _) => return (track.kind != TrackKind::Video).then_some(1),
+    };
     let mut highest = 1;
     for cut in title_track.cuts.windows(2) {
         let &[from, to] = cut else { return None };

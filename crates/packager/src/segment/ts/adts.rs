@@ -1,53 +1,80 @@
-//! ADTS framing of AAC (ISO/IEC 14496-3 §1.A.2.2): the seven bytes that stand before each frame in a transport stream.
+//! ADTS framing of AAC (ISO/IEC 14496-3 §1.A.2.2): what stands before each frame in a transport stream. Seven bytes, and
+//! the program config element where the channels need one.
 
+use super::program_config;
+use bytes::Bytes;
 use latemux_isobmff::codec::Aac;
 
 /// Bytes of a header without CRC.
-pub(super) const HEADER: usize = 7;
-/// The longest frame whose length 13 bits can say, without header. A sound frame has at most 768 bytes per channel.
-pub(super) const MAX_FRAME: u32 = 0x1FFF - 7;
+const HEADER: usize = 7;
+/// The longest frame whose length 13 bits can say, header included. A sound one has at most 768 bytes per channel.
+const MAX_FRAME: u32 = 0x1FFF;
 
 /// `samplingFrequencyIndex` in order (ISO/IEC 14496-3 Table 1.18); ADTS has no escape for other rates.
 const RATES: [u32; 13] =
     [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350];
 
-/// The header of every frame of a track; only the length differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Adts([u8; HEADER]);
+/// What stands before every frame of a track; only the length differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Adts {
+    header: [u8; HEADER],
+    program_config: Bytes,
+}
 
 impl Adts {
     /// `None` where ADTS has no words for the configuration: object types beyond the first four, rates outside the table, frames
-    /// other than 1024 samples, and channels that only a program config element says (it would have to be repeated in band).
+    /// other than 1024 samples, channel configurations of more than three bits.
     ///
     /// SBR and PS are signalled implicitly, as every transport stream does: the header names core and core rate.
     pub(super) fn of(aac: &Aac) -> Option<Self> {
         let profile = aac.core_object_type.checked_sub(1).filter(|&p| p < 4)?;
         let rate = RATES.iter().position(|&rate| rate == aac.core_sample_rate)?;
         let rate = u8::try_from(rate).ok()?;
-        if aac.frame_length != 1024 || !(1..=7).contains(&aac.channel_config) {
+        let channels = aac.channel_config;
+        if aac.frame_length != 1024 || channels > 7 {
             return None;
         }
-        let channels = aac.channel_config;
+        let program_config = if channels == 0 { program_config::in_band(&aac.asc)? } else { Bytes::new() };
         // MPEG-4, layer 0, no CRC; buffer fullness 0x7FF says variable rate; one raw data block.
-        Some(Self([0xFF, 0xF1, (profile << 6) | (rate << 2) | (channels >> 2), channels << 6, 0, 0x1F, 0xFC]))
+        let header =
+            [0xFF, 0xF1, (profile << 6) | (rate << 2) | (channels >> 2), channels << 6, 0, 0x1F, 0xFC];
+        Some(Self { header, program_config })
     }
 
-    /// The header of a frame of at most [`MAX_FRAME`] bytes.
+    /// Bytes before each frame.
+    pub(super) fn len(&self) -> usize {
+        HEADER + self.program_config.len()
+    }
+
+    /// Whether a frame of `size` bytes is too long to be said.
+    pub(super) fn is_too_long(&self, size: u32) -> bool {
+        self.said(size) > u64::from(MAX_FRAME)
+    }
+
+    fn said(&self, size: u32) -> u64 {
+        u64::from(size) + self.len() as u64
+    }
+
+    /// The header of a frame, before [`Self::program_config`].
     #[expect(clippy::cast_possible_truncation, reason = "thirteen bits, taken apart")]
-    pub(super) fn header(&self, frame: u32) -> [u8; HEADER] {
-        let length = frame.min(MAX_FRAME) + 7;
-        let mut header = self.0;
+    pub(super) fn header(&self, size: u32) -> [u8; HEADER] {
+        let length = self.said(size).min(u64::from(MAX_FRAME));
+        let mut header = self.header;
         header[3] |= (length >> 11) as u8 & 0x3;
         header[4] = (length >> 3) as u8;
         header[5] |= (length << 5) as u8;
         header
+    }
+
+    /// What follows the header in each frame.
+    pub(super) fn program_config(&self) -> Bytes {
+        self.program_config.clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
 
     fn aac() -> Aac {
         Aac {
@@ -65,7 +92,23 @@ mod tests {
     fn header_of_a_common_stream() {
         let adts = Adts::of(&aac()).unwrap();
         assert_eq!(adts.header(371 - 7), [0xFF, 0xF1, 0x50, 0x80, 0x2E, 0x7F, 0xFC]);
-        assert_eq!(adts.header(MAX_FRAME), [0xFF, 0xF1, 0x50, 0x83, 0xFF, 0xFF, 0xFC]);
+        assert_eq!(adts.header(8184), [0xFF, 0xF1, 0x50, 0x83, 0xFF, 0xFF, 0xFC]);
+        assert!(adts.is_too_long(8185) && !adts.is_too_long(8184));
+    }
+
+    /// ffmpeg's configuration of six channels in a hexagon, and the first frame its own ADTS writer makes of it (which keeps the
+    /// comment).
+    #[test]
+    fn channels_without_a_number_are_said_in_band() {
+        let asc = b"\x11\x80\x04\xc8\x08\x00\x20\x08\x84\x0dLavc59.37.100\x56\xe5\x00";
+        let hexagon =
+            Aac { asc: Bytes::from_static(asc), channel_config: 0, core_sample_rate: 48_000, ..aac() };
+        let adts = Adts::of(&hexagon).unwrap();
+        let theirs = *b"\xff\xf1\x4c\x00\x38\xbf\xfc\xa0\x99\x01\x00\x04\x01\x10\x80\x0dLavc59.37.100";
+        assert_eq!(adts.program_config()[..], [&theirs[7..15], &[0]].concat());
+        assert_eq!(adts.header(100)[..3], theirs[..3]);
+        // 116 bytes: what follows the header counts as frame.
+        assert_eq!(adts.header(100)[4..6], [0x0E, 0x9F]);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! so its bytes are the same whether it is alone in a segment or muxed, and sizes add up.
 
 use super::{
-    adts,
     annexb::DELIMITER_LEN,
     packet::{PAYLOAD, PCR_FIELD},
     pes,
@@ -201,7 +200,7 @@ impl<I: Iterator<Item = Sample>> Iterator for Units<'_, I> {
                 let (pts, dts) = stamps(self.stream, next);
                 dts.unwrap_or(pts)
             }
-            None => clock(self.stream, end),
+            None => decode_clock(self.stream, end),
         };
         self.fill = (unit.place.saturating_add(PCR_INTERVAL), place(self.stream, until));
         Some(unit)
@@ -210,15 +209,15 @@ impl<I: Iterator<Item = Sample>> Iterator for Units<'_, I> {
 
 /// Bytes an audio sample takes in its PES packet.
 fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
-    let header = if matches!(stream.coding, Coding::Aac(_)) { adts::HEADER } else { 0 };
+    let header = if let Coding::Aac(adts) = &stream.coding { adts.len() } else { 0 };
     u64::from(sample.size) + header as u64
 }
 
 /// Frames that the framing has no words for: no sound stream has such, and without them the rest still plays.
 fn is_left_out(stream: &Stream, sample: Sample) -> bool {
-    match stream.coding {
+    match &stream.coding {
         Coding::Avc { .. } => false,
-        Coding::Aac(_) => sample.size > adts::MAX_FRAME,
+        Coding::Aac(adts) => adts.is_too_long(sample.size),
         _ => u64::from(sample.size) > MAX_AUDIO,
     }
 }
@@ -245,13 +244,17 @@ fn follows(stream: &Stream, first: Sample, count: u32, next: Sample) -> bool {
 /// stated, because it equals the PTS.
 fn stamps(stream: &Stream, sample: Sample) -> (i64, Option<i64>) {
     let pts = clock(stream, sample.decode_time.saturating_add(i64::from(sample.composition_offset)));
-    // Negative offsets (`ctts` version 1) would present before decoding, which a PES packet may not.
-    let dts = (sample.composition_offset > 0).then(|| clock(stream, sample.decode_time));
-    (pts, dts)
+    let later = i64::from(sample.composition_offset) > -stream.decode_lead;
+    (pts, later.then(|| decode_clock(stream, sample.decode_time)))
+}
+
+/// A sample's decode time, or the end of one, as [`clock`].
+pub(super) fn decode_clock(stream: &Stream, media: i64) -> i64 {
+    clock(stream, media.saturating_sub(stream.decode_lead))
 }
 
 /// A time on the track's output media timeline, in 90 kHz of presentation time.
-pub(super) fn clock(stream: &Stream, media: i64) -> i64 {
+fn clock(stream: &Stream, media: i64) -> i64 {
     let time = media.saturating_sub(stream.media_time);
     let scale = i64::from(stream.timescale.get());
     match time.checked_mul(i64::from(Timescale::MPEG.get())) {

@@ -6,7 +6,8 @@
 //! carries it, so a track takes the same bytes muxed or alone.
 //!
 //! # Time
-//! Presentation time in 90 kHz, rounded down from the exact time, plus 10 s. The PCR of a PES packet is its decode
+//! Presentation time in 90 kHz, rounded down from the exact time, plus 10 s. Decode times are the source's; those of a track with
+//! negative composition offsets are all earlier by the largest of them. The PCR of a PES packet is its decode
 //! time less 0.7 s; audio is placed 100 ms later than its decode time says, so that a segment starts with video. Where two PCR would be
 //! more than 100 ms apart, packets with nothing but a PCR are put between them, up to the start of the next segment.
 //! The PCR is on the video PID. Only where audio starts long before video is it on the audio PID, in that segment.
@@ -29,6 +30,7 @@ mod layout;
 mod mux;
 mod packet;
 mod pes;
+mod program_config;
 mod psi;
 mod stream;
 
@@ -106,7 +108,8 @@ const LEAD: i64 = 63_000;
 pub fn plan_ts(tracks: &[TsTrack<'_>], number: u32) -> Result<TsPlan, PackError> {
     let mut owned = Vec::with_capacity(tracks.len());
     for track in tracks {
-        let stream = Stream::of(track.track)?;
+        let mut stream = Stream::of(track.track)?;
+        stream.learn_lead(track.samples);
         owned.push(Owned { stream, object: track.object, samples: track.samples.to_vec() });
     }
     Ok(plan_owned(owned, number))
@@ -191,7 +194,7 @@ fn schedule(tracks: &[Owned]) -> (Vec<Due>, usize) {
     let end = tracks.first().and_then(|track| {
         let last = track.samples.last()?;
         let end = last.decode_time.saturating_add(i64::from(last.duration));
-        Some(layout::clock(&track.stream, end))
+        Some(layout::decode_clock(&track.stream, end))
     });
     let last_pcr = if pcr_lane == 0 { i64::MAX } else { end.unwrap_or(i64::MAX) };
 

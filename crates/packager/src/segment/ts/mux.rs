@@ -112,8 +112,9 @@ impl Muxer {
                 Step::Head { bytes: [0; DELIMITER_LEN], have: 0, need, size }
             }
             Coding::Aac(adts) => {
-                let header = adts.header(size);
+                let (header, program_config) = (adts.header(size), adts.program_config());
                 self.put(&header, out);
+                self.put(&program_config, out);
                 Step::Audio(size)
             }
             Coding::Mp3 | Coding::Ac3 | Coding::Eac3 => Step::Audio(size),

@@ -46,6 +46,7 @@ impl Source {
                     coding: if video { avc(&bytes) } else { audio.clone() },
                     timescale: Timescale::new(stream.timescale).unwrap(),
                     media_time: 0,
+                    decode_lead: 0,
                     sample_rate: if video { 0 } else { stream.timescale },
                     frame_length: match *audio {
                         _ if video => 0,
@@ -312,6 +313,7 @@ fn padding_is_less_than_half_a_percent() {
         coding,
         timescale: Timescale::MPEG,
         media_time: 0,
+        decode_lead: 0,
         sample_rate: 0,
         frame_length: 0,
         language: None,

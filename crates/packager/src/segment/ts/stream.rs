@@ -3,7 +3,7 @@
 use super::{adts::Adts, annexb};
 use crate::PackError;
 use bytes::Bytes;
-use latemux_index::Track;
+use latemux_index::{Sample, Track, media::Samples};
 use latemux_isobmff::{
     Timescale,
     codec::{Config, Media},
@@ -32,6 +32,9 @@ pub(super) struct Stream {
     pub(super) timescale: Timescale,
     /// Output media time of presentation time 0, in track ticks.
     pub(super) media_time: i64,
+    /// How much earlier than they say samples are decoded, in track ticks, ≥ 0. Negative composition offsets (`ctts` and `trun`
+    /// version 1) would present them before decoding, which no PES packet may.
+    pub(super) decode_lead: i64,
     /// Audio samples per second, 0 for video.
     pub(super) sample_rate: u32,
     /// Audio samples in a frame where the coding fixes them, else 0.
@@ -73,10 +76,21 @@ impl Stream {
             coding,
             timescale: track.timescale,
             media_time: track.presentation.media_time,
+            decode_lead: match &track.samples {
+                Samples::Table(table) => lead_of(table.composition_bounds().0),
+                Samples::Fragments(_) => 0,
+            },
             sample_rate,
             frame_length,
             language: if video { None } else { three_letters(track.language.as_str()) },
         })
+    }
+
+    /// Of a track whose samples are known fragment by fragment, a segment's samples say how much earlier they must be decoded: the same
+    /// in all segments where all have the same pattern of frames.
+    pub(super) fn learn_lead(&mut self, samples: &[Sample]) {
+        let least = samples.iter().map(|sample| sample.composition_offset).min().unwrap_or(0);
+        self.decode_lead = self.decode_lead.max(lead_of(least));
     }
 
     pub(super) fn is_video(&self) -> bool {
@@ -96,6 +110,10 @@ impl Stream {
             Coding::Ac3 | Coding::Eac3 => 0xBD,
         }
     }
+}
+
+fn lead_of(least_offset: i32) -> i64 {
+    -i64::from(least_offset.min(0))
 }
 
 /// The code of the descriptor, which has room for three letters: tags of other lengths are left out.

@@ -21,6 +21,7 @@ fn video(timescale: u32, length_size: u8) -> Stream {
         coding: Coding::Avc { parameter_sets: Bytes::from_static(PARAMETERS), length_size },
         timescale: Timescale::new(timescale).unwrap(),
         media_time: 0,
+        decode_lead: 0,
         sample_rate: 0,
         frame_length: 0,
         language: None,
@@ -41,6 +42,7 @@ fn aac(rate: u32) -> Stream {
         coding: Coding::Aac(Adts::of(&config).unwrap()),
         timescale: Timescale::new(rate).unwrap(),
         media_time: 0,
+        decode_lead: 0,
         sample_rate: rate,
         frame_length: 1024,
         language: Some(*b"eng"),
@@ -158,7 +160,7 @@ fn media(list: &[Sample], seed: u64) -> Vec<u8> {
 
 prop_compose! {
     fn video_samples()(
-        list in prop::collection::vec((0u32..2500, 1u32..9000, 0i32..9000, any::<bool>()), 1..40),
+        list in prop::collection::vec((0u32..2500, 1u32..9000, -3000i32..9000, any::<bool>()), 1..40),
         start in -20_000i64..100_000,
     ) -> Vec<Sample> {
         samples(start, 0, &list)
@@ -189,7 +191,8 @@ proptest! {
         seed in any::<u64>(),
         number in any::<u32>(),
     ) {
-        let (vs, au) = (video(scale, 4), aac(44_100));
+        let (mut vs, au) = (video(scale, 4), aac(44_100));
+        vs.learn_lead(&v);
         let (v_media, a_media) = (media(&v, seed), media(&a, !seed));
         let mut tracks = Vec::new();
         let mut expected = PSI_BYTES;
@@ -201,6 +204,7 @@ proptest! {
             tracks.push(Owned { stream: vs.clone(), object: 0, samples: v.clone() });
             expected += layout::packets(&vs, v.iter().copied()) * 188;
         }
+        let lead = i64::from(v.iter().map(|s| -s.composition_offset).max().unwrap().max(0));
         let segment = ready(tracks, number);
         prop_assert_eq!(segment.content_length, expected);
         let out = run(segment, &[&v_media, &a_media], &pieces);
@@ -215,7 +219,7 @@ proptest! {
                 let at = usize::try_from(sample.offset).unwrap();
                 let bytes = &v_media[at..at + sample.size as usize];
                 prop_assert_eq!(&pes.data, &access_unit(bytes, sample.sync));
-                prop_assert_eq!(pes.dts, ticks(sample.decode_time, scale));
+                prop_assert_eq!(pes.dts, ticks(sample.decode_time - lead, scale));
                 prop_assert_eq!(pes.pts, ticks(sample.decode_time + i64::from(sample.composition_offset), scale));
                 prop_assert_eq!(pes.random_access, sample.sync);
                 prop_assert!(pes.stated > 0);
@@ -259,7 +263,8 @@ proptest! {
             sample
         }).collect();
         for stream in [video(scale, 4), aac(48_000)] {
-            let stream = Stream { media_time, timescale: Timescale::new(scale).unwrap(), ..stream };
+            let mut stream = Stream { media_time, timescale: Timescale::new(scale).unwrap(), ..stream };
+            stream.learn_lead(&list);
             let expected = layout::packets(&stream, list.iter().copied()) * 188 + PSI_BYTES;
             let segment = ready(vec![Owned { stream, object: 0, samples: list.clone() }], 0);
             prop_assert_eq!(segment.content_length, expected);

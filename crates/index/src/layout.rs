@@ -1,0 +1,280 @@
+//! Where the samples of tracks lie in the object: sizes, chunks, and how the chunks of several tracks alternate.
+//!
+//! In an interleaved file the bytes between two chunks of one track are chunks of the others, whose sizes are known
+//! already. So what is kept of a chunk is how many of each other track's chunks stand before it, one or two as a rule, and the
+//! bytes between it and the chunk before it, none as a rule.
+
+use crate::{
+    column::{Column, ColumnBuilder, Values},
+    positions::{Positions, PositionsFrom},
+};
+
+/// The most tracks whose chunks are described by each other: for each pair there is a column.
+const MAX_TRACKS: usize = 8;
+
+/// Tracks and where their samples lie.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    tracks: Vec<LaidOut>,
+}
+
+/// One track.
+#[derive(Debug, Clone)]
+pub(crate) struct LaidOut {
+    /// Bytes of each sample.
+    pub(crate) sizes: Column,
+    /// Samples in each chunk: samples that lie one behind the other.
+    pub(crate) chunk_samples: Column,
+    pub(crate) chunks: Chunks,
+}
+
+/// Where the chunks of a track lie.
+#[derive(Debug, Clone)]
+pub(crate) enum Chunks {
+    /// By themselves.
+    Alone(Positions),
+    /// Between those of other tracks.
+    Among {
+        /// Bytes between the end of the chunk before it in the object, whichever track's, and each chunk.
+        gaps: Column,
+        /// For each other track its number, and how many of its chunks lie between each chunk and this track's one before.
+        others: Vec<(usize, Column)>,
+    },
+}
+
+impl LaidOut {
+    fn heap_bytes(&self) -> usize {
+        self.sizes.heap_bytes() + self.chunk_samples.heap_bytes() + self.chunks.heap_bytes()
+    }
+
+    /// Bytes of all chunks before one, and its first sample.
+    fn before(&self, chunk: u32) -> (u64, u32) {
+        let sample = u32::try_from(self.chunk_samples.sum_before(chunk)).unwrap_or(u32::MAX);
+        (self.sizes.sum_before(sample), sample)
+    }
+}
+
+impl Chunks {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Alone(positions) => positions.heap_bytes(),
+            Self::Among { gaps, others } => {
+                let counts: usize = others.iter().map(|(_, counts)| counts.heap_bytes()).sum();
+                gaps.heap_bytes() + counts + size_of_val::<[(usize, Column)]>(others)
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// One track by itself.
+    pub(crate) fn alone(track: LaidOut) -> Self {
+        Self { tracks: vec![track] }
+    }
+
+    /// Several tracks, each by itself so far: describes their chunks by each other where that is smaller. `None`, where not, or where
+    /// chunks overlap or go back.
+    pub(crate) fn interleaved(tracks: &[&LaidOut]) -> Option<Self> {
+        if !(2..=MAX_TRACKS).contains(&tracks.len()) {
+            return None;
+        }
+        let mut readers: Vec<ChunkReader<'_>> =
+            tracks.iter().map(|t| ChunkReader::new(t)).collect::<Option<_>>()?;
+        let mut gaps: Vec<ColumnBuilder> = tracks.iter().map(|_| ColumnBuilder::default()).collect();
+        let mut counts: Vec<Vec<ColumnBuilder>> =
+            tracks.iter().map(|_| tracks.iter().map(|_| ColumnBuilder::default()).collect()).collect();
+        // For each track, chunks of each other one since its own last.
+        let mut since = vec![vec![0_u32; tracks.len()]; tracks.len()];
+        let mut end = 0;
+        loop {
+            let waiting = readers.iter().enumerate().filter_map(|(i, reader)| Some((reader.next?, i)));
+            let Some(((offset, bytes), number)) = waiting.min_by_key(|((offset, _), i)| (*offset, *i)) else {
+                break;
+            };
+            gaps.get_mut(number)?.push(u32::try_from(offset.checked_sub(end)?).ok()?);
+            end = offset.checked_add(bytes)?;
+            for (counts, count) in counts.get_mut(number)?.iter_mut().zip(since.get_mut(number)?) {
+                counts.push(*count);
+                *count = 0;
+            }
+            since.iter_mut().filter_map(|counts| counts.get_mut(number)).for_each(|count| *count += 1);
+            readers.get_mut(number)?.advance();
+        }
+        let columns = gaps.into_iter().zip(counts).enumerate().map(|(number, (gaps, counts))| {
+            let others = counts.into_iter().enumerate().filter(|(other, _)| *other != number);
+            let others = others.map(|(other, counts)| (other, counts.finish())).collect();
+            Chunks::Among { gaps: gaps.finish(), others }
+        });
+        let laid = tracks.iter().zip(columns).map(|(track, chunks)| LaidOut {
+            sizes: track.sizes.clone(),
+            chunk_samples: track.chunk_samples.clone(),
+            chunks,
+        });
+        let layout = Self { tracks: laid.collect() };
+        let bytes =
+            |tracks: &mut dyn Iterator<Item = &LaidOut>| tracks.map(LaidOut::heap_bytes).sum::<usize>();
+        let (now, before) = (bytes(&mut layout.tracks.iter()), bytes(&mut tracks.iter().copied()));
+        (now < before).then_some(layout)
+    }
+
+    /// A track by number.
+    pub(crate) fn track(&self, number: usize) -> Option<&LaidOut> {
+        self.tracks.get(number)
+    }
+
+    /// Bytes of memory one track's share takes.
+    pub(crate) fn heap_bytes(&self, number: usize) -> usize {
+        self.track(number).map_or(0, |track| size_of::<LaidOut>() + track.heap_bytes())
+    }
+
+    /// Places of a track's samples from one on.
+    pub(crate) fn places(&self, number: usize, sample: u32) -> Option<Places<'_>> {
+        let track = self.track(number)?;
+        // `find` steps over empty chunks to the one that holds the sample.
+        let chunk = track.chunk_samples.find(sample.into());
+        let (bytes_before, first) = track.before(chunk);
+        let into_chunk = track.sizes.sum_before(sample).saturating_sub(bytes_before);
+        let mut places = Places {
+            sizes: track.sizes.iter_from(sample),
+            chunk_samples: track.chunk_samples.iter_from(chunk),
+            chunk_left: 0,
+            chunk_bytes: 0,
+            offset: 0,
+            chunks: match &track.chunks {
+                Chunks::Alone(positions) => ChunksFrom::Alone(positions.iter_from(chunk, bytes_before)),
+                Chunks::Among { gaps, others } => {
+                    let mut end = bytes_before.saturating_add(gaps.sum_before(chunk));
+                    let mut readers = Vec::with_capacity(others.len());
+                    for (other, counts) in others {
+                        let track = self.track(*other)?;
+                        let passed = u32::try_from(counts.sum_before(chunk)).unwrap_or(u32::MAX);
+                        let (bytes, sample) = track.before(passed);
+                        let Chunks::Among { gaps, .. } = &track.chunks else { return None };
+                        end = end.saturating_add(bytes).saturating_add(gaps.sum_before(passed));
+                        readers.push(OtherChunks {
+                            counts: counts.iter_from(chunk),
+                            gaps: gaps.iter_from(passed),
+                            chunk_samples: track.chunk_samples.iter_from(passed),
+                            sizes: track.sizes.iter_from(sample),
+                        });
+                    }
+                    ChunksFrom::Among { gaps: gaps.iter_from(chunk), others: readers, end }
+                }
+            },
+        };
+        places.next_chunk()?;
+        places.chunk_left = places.chunk_left.saturating_sub(sample - first);
+        places.chunk_bytes = into_chunk;
+        places.offset = places.offset.saturating_add(into_chunk);
+        Some(places)
+    }
+}
+
+/// Reads offset and size of a track's samples in order.
+#[derive(Debug)]
+pub(crate) struct Places<'a> {
+    sizes: Values<'a>,
+    chunk_samples: Values<'a>,
+    chunk_left: u32,
+    /// Bytes of the chunk before `offset`.
+    chunk_bytes: u64,
+    offset: u64,
+    chunks: ChunksFrom<'a>,
+}
+
+#[derive(Debug)]
+enum ChunksFrom<'a> {
+    Alone(PositionsFrom<'a>),
+    Among {
+        gaps: Values<'a>,
+        others: Vec<OtherChunks<'a>>,
+        /// End of this track's last chunk, or where the object's bytes before all of these start.
+        end: u64,
+    },
+}
+
+/// Another track's chunks, as far as they lie between.
+#[derive(Debug)]
+struct OtherChunks<'a> {
+    counts: Values<'a>,
+    gaps: Values<'a>,
+    chunk_samples: Values<'a>,
+    sizes: Values<'a>,
+}
+
+impl OtherChunks<'_> {
+    /// Bytes from the end of this track's last chunk to its next one that the other track's chunks, and gaps before them, take.
+    fn between(&mut self) -> Option<u64> {
+        let mut bytes: u64 = 0;
+        for _ in 0..self.counts.next()? {
+            let samples = self.chunk_samples.next()?;
+            let chunk: u64 = self.sizes.by_ref().take(samples as usize).map(u64::from).sum();
+            bytes = bytes.saturating_add(self.gaps.next()?.into()).saturating_add(chunk);
+        }
+        Some(bytes)
+    }
+}
+
+impl Places<'_> {
+    fn next_chunk(&mut self) -> Option<()> {
+        self.chunk_left = self.chunk_samples.next()?;
+        self.offset = match &mut self.chunks {
+            ChunksFrom::Alone(positions) => positions.next(self.chunk_bytes)?,
+            ChunksFrom::Among { gaps, others, end } => {
+                *end = end.saturating_add(self.chunk_bytes).saturating_add(gaps.next()?.into());
+                for other in others {
+                    *end = end.saturating_add(other.between()?);
+                }
+                *end
+            }
+        };
+        self.chunk_bytes = 0;
+        Some(())
+    }
+}
+
+impl Iterator for Places<'_> {
+    type Item = (u64, u32);
+
+    fn next(&mut self) -> Option<(u64, u32)> {
+        while self.chunk_left == 0 {
+            self.next_chunk()?;
+        }
+        let size = self.sizes.next()?;
+        let offset = self.offset;
+        self.chunk_left -= 1;
+        self.chunk_bytes += u64::from(size);
+        self.offset = offset.saturating_add(size.into());
+        Some((offset, size))
+    }
+}
+
+/// Reads offset and bytes of the chunks of a track that lies by itself and ascends.
+struct ChunkReader<'a> {
+    positions: PositionsFrom<'a>,
+    chunk_samples: Values<'a>,
+    sizes: Values<'a>,
+    next: Option<(u64, u64)>,
+}
+
+impl<'a> ChunkReader<'a> {
+    fn new(track: &'a LaidOut) -> Option<Self> {
+        let Chunks::Alone(positions) = &track.chunks else { return None };
+        let mut reader = Self {
+            positions: positions.iter_from(0, 0),
+            chunk_samples: track.chunk_samples.iter_from(0),
+            sizes: track.sizes.iter_from(0),
+            next: Some((0, 0)),
+        };
+        reader.advance();
+        positions.ascend().then_some(reader)
+    }
+
+    fn advance(&mut self) {
+        let last = self.next.map_or(0, |(_, bytes)| bytes);
+        self.next = self.chunk_samples.next().and_then(|samples| {
+            let offset = self.positions.next(last)?;
+            Some((offset, self.sizes.by_ref().take(samples as usize).map(u64::from).sum()))
+        });
+    }
+}

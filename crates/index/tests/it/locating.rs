@@ -1,0 +1,121 @@
+//! Running the locator over an object in memory, as storage would, and counting what it asks for.
+
+use bytes::Bytes;
+use latemux_index::{
+    IndexError, MediaIndex, Sample, Track,
+    fragments::{FragmentReader, FragmentSamples, FragmentStep},
+    locate::{Got, Limits, Locator, Step, Want},
+    media::Samples,
+};
+use std::{ops::Range, sync::Arc};
+
+/// What finding an index took.
+#[derive(Debug)]
+pub(crate) struct Located {
+    pub(crate) index: Arc<MediaIndex>,
+    pub(crate) round_trips: u32,
+    pub(crate) bytes_read: u64,
+    /// It was announced that every `moof` is read.
+    pub(crate) scanned: bool,
+}
+
+fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
+    object.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
+}
+
+/// Finds the index of an object.
+pub(crate) fn locate(object: &Bytes, limits: Limits) -> Result<Located, IndexError> {
+    locate_by(object.len() as u64, limits, |range| slice(object, range))
+}
+
+/// Finds the index of an object of which only what is asked for need exist.
+pub(crate) fn locate_by(
+    size: u64,
+    limits: Limits,
+    read: impl Fn(&Range<u64>) -> Bytes,
+) -> Result<Located, IndexError> {
+    let mut locator = Locator::new(limits);
+    let mut wants = vec![locator.first()];
+    let (mut round_trips, mut bytes_read, mut scanned) = (0, 0, false);
+    loop {
+        round_trips += 1;
+        assert!(round_trips < 100_000, "it never ends");
+        let got: Vec<Got> = wants
+            .iter()
+            .map(|want| {
+                let range = match want {
+                    Want::Head(len) => 0..size.min(*len),
+                    Want::Range(range) => range.clone(),
+                };
+                assert!(range.start <= range.end && range.end <= size, "{range:?} of {size}");
+                bytes_read += range.end - range.start;
+                Got { offset: range.start, bytes: read(&range) }
+            })
+            .collect();
+        wants = match locator.step(size, got)? {
+            Step::Read(wants) => wants,
+            Step::Scan(wants) => {
+                scanned = true;
+                wants
+            }
+            Step::Done(index) => {
+                return Ok(Located { index: Arc::new(*index), round_trips, bytes_read, scanned });
+            }
+        };
+        assert!(!wants.is_empty());
+    }
+}
+
+/// Reads a fragment's samples as storage would, `piece` bytes at a time.
+pub(crate) fn read_fragment(
+    index: &Arc<MediaIndex>,
+    object: &Bytes,
+    range: Range<u64>,
+    piece: u64,
+) -> Result<FragmentSamples, IndexError> {
+    let mut reader = FragmentReader::new(Arc::clone(index), range.clone());
+    let mut step = reader.feed(range.start, &Bytes::new())?;
+    let mut have = range.start..range.start;
+    loop {
+        match step {
+            FragmentStep::Done(samples) => return Ok(samples),
+            FragmentStep::Need { from, len } => {
+                assert!(from >= have.start && from + len <= range.end, "{from} + {len} of {range:?}");
+                assert!(from + len > have.end, "{from} + {len} was there: {have:?}");
+                have = from..(from + len.max(piece)).min(range.end);
+                step = reader.feed(have.start, &slice(object, &have))?;
+            }
+        }
+    }
+}
+
+/// All samples of a track, whichever way they are known.
+pub(crate) fn samples_of(index: &Arc<MediaIndex>, object: &Bytes, number: usize) -> Vec<Sample> {
+    let track: &Track = &index.tracks[number];
+    match &track.samples {
+        Samples::Table(table) => table.range(0..u32::MAX).collect(),
+        Samples::Fragments(table) => (0..table.len())
+            .flat_map(|i| {
+                let fragment = table.get(i).unwrap();
+                let samples = read_fragment(index, object, fragment.bytes(), 700).unwrap();
+                let samples = samples.tracks[number].to_vec();
+                let first = samples
+                    .iter()
+                    .map(|s| track.presentation.time(s.decode_time, s.composition_offset))
+                    .min();
+                assert_eq!(
+                    first,
+                    Some(fragment.start),
+                    "fragment {i} of track {} starts elsewhere",
+                    track.id
+                );
+                assert!(
+                    !fragment.sync || samples[0].sync,
+                    "fragment {i} of track {} does not start with a sync sample",
+                    track.id
+                );
+                samples
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,16 @@
+//! The index crate against real files and independent oracles.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail where they cannot go on, and say what they saw"
+)]
+
+mod generated;
+mod hostile;
+mod locating;
+mod memory;
+mod moov;
+mod oracle;
+mod packets;
+mod shared_media;

@@ -1,0 +1,72 @@
+//! Every sample equals the packet ffprobe shows for it.
+
+use crate::{
+    locating::{Located, samples_of},
+    oracle::{self, Packet},
+};
+use bytes::Bytes;
+use latemux_index::media::IndexSource;
+use std::path::Path;
+
+/// Compares all served tracks with ffprobe; what differs, for people.
+pub(crate) fn compare(path: &Path, object: &Bytes, located: &Located) -> Vec<String> {
+    let Some(streams) = oracle::streams(path) else { return vec!["ffprobe cannot read it".to_owned()] };
+    let index = &located.index;
+    let mut differences = Vec::new();
+    for (number, track) in index.tracks.iter().enumerate() {
+        let Some(stream) = streams.iter().find(|stream| stream.id == track.id) else {
+            differences.push(format!("track {}: no stream", track.id));
+            continue;
+        };
+        let ours: Vec<Packet> = samples_of(index, object, number)
+            .iter()
+            .map(|s| Packet {
+                offset: s.offset,
+                size: s.size,
+                dts: s.decode_time - track.presentation.media_time,
+                pts: track.presentation.time(s.decode_time, s.composition_offset),
+                sync: s.sync,
+                discard: false,
+            })
+            .collect();
+        let mut theirs = stream.packets.clone();
+        // Where composition offsets are negative ffmpeg moves all decode times so that none is later than its presentation.
+        let shift = ours.iter().map(|p| p.dts - p.pts).max().unwrap_or(0).max(0);
+        theirs.iter_mut().for_each(|p| p.dts += shift);
+        // Which of the hidden packets are kept is a matter of taste: those both have must be equal, and those only one has hidden.
+        let first = ours.first().map_or(0, |p| p.offset);
+        let skipped = theirs.iter().position(|p| p.offset == first).unwrap_or(0);
+        if theirs.iter().take(skipped).any(|p| !p.discard) {
+            differences.push(format!("track {}: {skipped} packets are missing at the start", track.id));
+        }
+        theirs.drain(..skipped);
+        while theirs.len() > ours.len() && theirs.last().is_some_and(|p| p.discard) {
+            theirs.pop();
+        }
+        theirs.iter_mut().for_each(|p| p.discard = false);
+        // In fragmented files ffmpeg learns of negative offsets too late, and moves everything it has read so far: not by what is
+        // written in the file, but always by as much.
+        let fragmented = index.source != IndexSource::SampleTables;
+        let moved = theirs.first().map_or(0, |p| p.pts) - ours.first().map_or(0, |p| p.pts);
+        let moved_decoding = theirs.first().map_or(0, |p| p.dts) - ours.first().map_or(0, |p| p.dts);
+        // Sample tables of scanned files have their offsets raised to 0 and above, and the presentation's start with them.
+        let raised = moved > 0 && moved == moved_decoding && moved == track.presentation.media_time;
+        if fragmented && (raised || ours.iter().any(|p| p.pts < p.dts)) {
+            theirs.iter_mut().for_each(|p| (p.pts, p.dts) = (p.pts - moved, p.dts - moved_decoding));
+        }
+        if ours != theirs {
+            let at =
+                ours.iter().zip(&theirs).position(|(a, b)| a != b).unwrap_or(ours.len().min(theirs.len()));
+            differences.push(format!(
+                "track {} ({:?}): {} samples, {} packets (after {skipped}); at {at}: {:?}, ffprobe {:?}",
+                track.id,
+                track.presentation,
+                ours.len(),
+                theirs.len(),
+                ours.get(at),
+                theirs.get(at)
+            ));
+        }
+    }
+    differences
+}

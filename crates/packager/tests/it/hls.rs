@@ -1,0 +1,272 @@
+//! HLS playlists, read back and followed as a player does.
+
+use crate::{
+    media::{avc_aac, hevc, ladder, shared, with_sidx},
+    origin::Origin,
+    player::{Played, fetch, multivariant, play},
+};
+use latemux_index::media::TrackKind;
+use latemux_packager::{PackError, Resource, address::HlsContainer};
+use latemux_testmedia::{probe::probe, recipe::make};
+use m3u8_rs::{MasterPlaylist, MediaPlaylistType, VariantStream};
+use std::time::Duration;
+
+const TARGET: Duration = Duration::from_secs(2);
+
+fn variants(playlist: &MasterPlaylist) -> Vec<&VariantStream> {
+    playlist.variants.iter().filter(|variant| !variant.is_i_frame).collect()
+}
+
+/// What every playlist of segments promises.
+fn check_playlist(what: &str, played: &Played, total: f64) {
+    let playlist = &played.playlist;
+    assert!(playlist.end_list && playlist.playlist_type == Some(MediaPlaylistType::Vod), "{what}");
+    assert!(playlist.independent_segments && playlist.unknown_tags.is_empty(), "{what}");
+    let longest = played.durations.iter().map(|micros| (micros + 500_000) / 1_000_000).max().unwrap();
+    assert_eq!(playlist.target_duration, longest.max(1), "{what}");
+    let sum: u64 = played.durations.iter().sum();
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    let seconds = sum as f64 / 1e6;
+    assert!((seconds - total).abs() < 0.001, "{what}: {seconds} of {total}");
+    let version = match (&played.init, playlist.i_frames_only) {
+        (Some(_), _) => 6,
+        (None, true) => 4,
+        (None, false) => 3,
+    };
+    assert_eq!(playlist.version, Some(version), "{what}");
+}
+
+/// Bits per second that segments really take: the peak of any one that lasts at least half the target, and the average.
+fn rates(played: &[&Played]) -> (u64, u64) {
+    let lead = played[0];
+    let bits = |n: usize| -> u64 {
+        played.iter().map(|p| p.segments.get(n).map_or(0, |s| s.len() as u64 * 8)).sum()
+    };
+    let peak = (0..lead.segments.len())
+        .filter(|&n| lead.durations[n] * 2 >= lead.playlist.target_duration * 1_000_000)
+        .map(|n| (bits(n) * 1_000_000).div_ceil(lead.durations[n]))
+        .max()
+        .unwrap();
+    let all: u64 = (0..lead.segments.len()).map(bits).sum();
+    (peak, (all * 1_000_000).div_ceil(lead.durations.iter().sum()))
+}
+
+#[test]
+fn ts_has_audio_muxed_and_other_languages_beside_it() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let (text, playlist) = multivariant(&mut origin, "");
+    assert!(text.starts_with("#EXTM3U\n#EXT-X-VERSION:4\n#EXT-X-INDEPENDENT-SEGMENTS\n"), "{text}");
+    let audio: Vec<_> = playlist
+        .alternatives
+        .iter()
+        .map(|a| {
+            (
+                a.name.as_str(),
+                a.language.as_deref(),
+                a.default,
+                a.autoselect,
+                a.uri.is_some(),
+                a.channels.as_deref(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        audio,
+        [
+            ("eng", Some("eng"), true, true, false, Some("1")),
+            ("fra", Some("fra"), false, true, true, Some("1")),
+        ]
+    );
+    let list = variants(&playlist);
+    assert_eq!(list.len(), 3);
+    let sizes: Vec<_> = list.iter().map(|v| v.resolution.unwrap()).map(|r| (r.width, r.height)).collect();
+    assert_eq!(sizes, [(320, 180), (512, 288), (640, 360)]);
+    let french = play(&mut origin, playlist.alternatives[1].uri.as_ref().unwrap());
+    check_playlist("fra", &french, 9.0);
+    for variant in &list {
+        assert_eq!(variant.frame_rate, Some(25.0));
+        assert!(variant.codecs.as_ref().unwrap().starts_with("avc1."));
+        assert!(variant.codecs.as_ref().unwrap().ends_with(",mp4a.40.2"));
+        assert_eq!(variant.audio.as_deref(), Some("audio"));
+        let range = &variant.other_attributes.as_ref().unwrap()["VIDEO-RANGE"];
+        assert_eq!(range.to_string(), "SDR");
+        let played = play(&mut origin, &variant.uri);
+        check_playlist(&variant.uri, &played, 9.0);
+        let (peak, average) = rates(&[&played, &french]);
+        assert!(variant.bandwidth >= peak, "{} {peak}", variant.bandwidth);
+        assert!(variant.bandwidth <= peak + peak / 8, "{} {peak}", variant.bandwidth);
+        assert_eq!(variant.average_bandwidth, Some(average));
+    }
+    for variant in playlist.variants.iter().filter(|variant| variant.is_i_frame) {
+        let played = play(&mut origin, &variant.uri);
+        check_playlist(&variant.uri, &played, 9.0);
+        assert!(played.playlist.i_frames_only);
+        let (peak, average) = rates(&[&played]);
+        assert!(variant.bandwidth >= peak);
+        assert_eq!(variant.average_bandwidth, Some(average));
+    }
+    assert_eq!(playlist.variants.iter().filter(|variant| variant.is_i_frame).count(), 3);
+}
+
+#[test]
+fn cmaf_has_all_audio_beside_the_video() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let (text, playlist) = multivariant(&mut origin, "?hls_fmp4");
+    assert!(text.starts_with("#EXTM3U\n#EXT-X-VERSION:6\n"), "{text}");
+    assert!(
+        text.lines().filter(|line| line.contains(".m3u8")).all(|line| line.contains(".m3u8?hls_fmp4")),
+        "{text}"
+    );
+    let audio: Vec<Played> =
+        playlist.alternatives.iter().map(|a| play(&mut origin, a.uri.as_ref().unwrap())).collect();
+    assert_eq!(audio.len(), 2);
+    for played in &audio {
+        check_playlist("audio", played, 9.0);
+        assert!(played.text.contains("#EXT-X-MAP:URI=\"hls/x-audio_"), "{}", played.text);
+    }
+    for variant in variants(&playlist) {
+        let played = play(&mut origin, &variant.uri);
+        check_playlist(&variant.uri, &played, 9.0);
+        let with: Vec<(u64, u64)> = audio.iter().map(|audio| rates(&[&played, audio])).collect();
+        assert!(with.iter().all(|&(peak, _)| variant.bandwidth >= peak));
+        assert_eq!(variant.average_bandwidth, with.iter().map(|&(_, average)| average).max());
+    }
+    for variant in playlist.variants.iter().filter(|variant| variant.is_i_frame) {
+        let played = play(&mut origin, &variant.uri);
+        check_playlist(&variant.uri, &played, 9.0);
+        assert!(played.text.contains("#EXT-X-MAP:URI=\"../hls/"), "{}", played.text);
+    }
+}
+
+#[test]
+fn what_ts_cannot_carry_goes_out_in_cmaf() {
+    let mut origin = Origin::open(&[hevc()], TARGET);
+    let (_, playlist) = multivariant(&mut origin, "");
+    let list = variants(&playlist);
+    assert_eq!(list.len(), 1);
+    assert!(list[0].uri.ends_with(".m3u8?hls_fmp4"));
+    assert_eq!(list[0].frame_rate, Some(29.97));
+    assert!(play(&mut origin, &list[0].uri).init.is_some());
+    // The name without the query gets the same.
+    let plain = list[0].uri.trim_end_matches("?hls_fmp4").to_owned();
+    assert!(play(&mut origin, &plain).init.is_some());
+    let name = origin.names(TrackKind::Video).remove(0);
+    let refused = origin.get(&Resource::HlsTsSegment(vec![name], 1));
+    assert!(matches!(refused, Err(PackError::CannotCarry { .. })), "{refused:?}");
+}
+
+#[test]
+fn audio_codecs_are_groups_of_their_own() {
+    let file = make(
+        "hls-codecs",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 \
+         -f lavfi -i sine=frequency=440:sample_rate=48000:duration=6 -map 0 -map 1 -map 1 -map 1 \
+         -c:v libx264 -preset ultrafast -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p \
+         -c:a:0 aac -b:a:0 64k -c:a:1 ac3 -b:a:1 192k -ac:a:1 6 -c:a:2 libopus -b:a:2 64k -strict -2",
+    );
+    let mut origin = Origin::open(&[&file], TARGET);
+    let (text, playlist) = multivariant(&mut origin, "");
+    let groups: Vec<_> =
+        playlist.alternatives.iter().map(|a| (a.group_id.as_str(), a.channels.as_deref())).collect();
+    // TS has no mapping for Opus.
+    assert_eq!(groups, [("audio-1", Some("1")), ("audio-2", Some("6"))], "{text}");
+    let codecs: Vec<_> = variants(&playlist).iter().map(|v| v.codecs.clone().unwrap()).collect();
+    assert!(codecs[0].ends_with(",mp4a.40.2") && codecs[1].ends_with(",ac-3"), "{codecs:?}");
+    let (_, playlist) = multivariant(&mut origin, "?hls_fmp4");
+    assert_eq!(variants(&playlist).len(), 3);
+}
+
+#[test]
+fn audio_alone() {
+    let file = make(
+        "hls-audio",
+        "mp4",
+        "-f lavfi -i sine=frequency=440:sample_rate=44100:duration=9 -map 0 -map 0 -map 0 -c:a aac -b:a:0 32k \
+         -b:a:1 96k -b:a:2 64k -metadata:s:a:0 language=eng -metadata:s:a:1 language=eng -metadata:s:a:2 language=deu",
+    );
+    let mut origin = Origin::open(&[&file], TARGET);
+    for query in ["", "?hls_fmp4"] {
+        let (text, playlist) = multivariant(&mut origin, query);
+        let list = variants(&playlist);
+        assert_eq!(list.len(), 2, "{text}");
+        assert_eq!(playlist.variants.len(), 2, "{text}");
+        for variant in list {
+            assert_eq!(variant.codecs.as_deref(), Some("mp4a.40.2"));
+            assert!(variant.resolution.is_none() && variant.frame_rate.is_none());
+            let played = play(&mut origin, &variant.uri);
+            check_playlist(&variant.uri, &played, 9.0);
+            assert_eq!(variant.average_bandwidth, Some(rates(&[&played]).1));
+        }
+        let other: Vec<_> = playlist.alternatives.iter().filter(|a| a.uri.is_some()).collect();
+        assert_eq!(other.len(), 1, "{text}");
+        assert_eq!(other[0].language.as_deref(), Some("deu"));
+    }
+}
+
+#[test]
+fn fragments_play_in_either_container() {
+    let mut origin = Origin::open(&[with_sidx()], TARGET);
+    for query in ["", "?hls_fmp4"] {
+        let (text, playlist) = multivariant(&mut origin, query);
+        let variant = variants(&playlist)[0];
+        let played = play(&mut origin, &variant.uri);
+        check_playlist("sidx", &played, 9.0);
+        let (peak, average) = rates(&[&played]);
+        assert!(variant.bandwidth >= peak && variant.average_bandwidth.unwrap() >= average, "{text}");
+    }
+}
+
+#[test]
+fn text_is_a_group_in_cmaf() {
+    let Some(file) = shared("androidx/webvtt-in-mp4.mp4") else { return };
+    let mut origin = Origin::open(&[avc_aac(), file], TARGET);
+    let (text, playlist) = multivariant(&mut origin, "?hls_fmp4");
+    let Some(subtitles) = playlist.alternatives.iter().find(|a| a.group_id == "subtitles") else {
+        panic!("{text}")
+    };
+    assert!(!subtitles.default && subtitles.uri.is_some());
+    assert!(variants(&playlist).iter().all(|v| v.subtitles.as_deref() == Some("subtitles")));
+    assert!(variants(&playlist)[0].codecs.as_ref().unwrap().ends_with(",wvtt"));
+    assert!(!play(&mut origin, subtitles.uri.as_ref().unwrap()).segments.is_empty());
+    let (text, _) = multivariant(&mut origin, "");
+    assert!(!text.contains("SUBTITLES"), "{text}");
+}
+
+#[test]
+fn what_is_no_playlist() {
+    let mut origin = Origin::open(&ladder(), TARGET);
+    let (video, audio) = (origin.names(TrackKind::Video), origin.names(TrackKind::Audio));
+    let mut ask = |tracks: Vec<_>, container| origin.get(&Resource::HlsPlaylist(tracks, container));
+    let twice = ask(vec![video[0].clone(), video[1].clone()], HlsContainer::Auto);
+    assert!(matches!(twice, Err(PackError::NoSuchTrack(_))), "{twice:?}");
+    let muxed = ask(vec![audio[0].clone(), video[0].clone()], HlsContainer::Cmaf);
+    assert!(matches!(muxed, Err(PackError::CannotCarry { .. })), "{muxed:?}");
+    let none = ask(vec![], HlsContainer::Auto);
+    assert!(none.is_err(), "{none:?}");
+    let sound = origin.get(&Resource::HlsIFramePlaylist(audio[0].clone(), HlsContainer::Auto));
+    assert!(matches!(sound, Err(PackError::NoSuchTrack(_))), "{sound:?}");
+    // However the tracks are ordered, a segment has one URL.
+    let one =
+        origin.text(&Resource::HlsPlaylist(vec![audio[0].clone(), video[0].clone()], HlsContainer::Auto));
+    let other =
+        origin.text(&Resource::HlsPlaylist(vec![video[0].clone(), audio[0].clone()], HlsContainer::Auto));
+    assert_eq!(one, other);
+}
+
+/// The key frames alone: what an I-frame playlist names is one picture each.
+#[test]
+fn key_frames_stand_alone() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let (_, playlist) = multivariant(&mut origin, "");
+    let variant = playlist.variants.iter().find(|variant| variant.is_i_frame).unwrap().uri.clone();
+    let played = play(&mut origin, &variant);
+    let file = crate::media::write("keyframes.ts", &played.whole());
+    let probed = probe(&file, &[]);
+    assert_eq!(probed.warnings, "");
+    let packets = &probed.streams[0].packets;
+    assert_eq!((probed.streams.len(), packets.len()), (1, played.segments.len()));
+    assert!(packets.iter().all(|packet| packet.key));
+    std::fs::remove_file(file).unwrap();
+    assert!(fetch(&mut origin, "/a/x.mp4/keyframes/x-video=1-1.ts").is_err());
+}

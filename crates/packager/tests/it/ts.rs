@@ -1,0 +1,199 @@
+//! TS playlists from outside: every packet of a file comes out of the segments its playlists name.
+
+use crate::{
+    media::{avc_aac, fragmented, shared, with_mfra, with_sidx, write},
+    origin::Origin,
+    player::{multivariant, play},
+};
+use latemux_testmedia::{
+    probe::{Packet, Stream, data, probe},
+    recipe::make,
+};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+const TARGET: Duration = Duration::from_secs(2);
+
+fn in_90khz(time: i64, scale: u32) -> i64 {
+    (time * 90_000).div_euclid(i64::from(scale)) + 900_000
+}
+
+/// NAL units of a sample whose lengths have `size` bytes, but for delimiters and parameter sets.
+fn nals(sample: &[u8], size: usize) -> Vec<&[u8]> {
+    let mut rest = sample;
+    let mut out = Vec::new();
+    while rest.len() >= size {
+        let len = rest[..size].iter().fold(0, |n, &b| n << 8 | usize::from(b));
+        let (nal, after) = rest[size..].split_at(len.min(rest.len() - size));
+        out.push(nal);
+        rest = after;
+    }
+    out.retain(|nal| nal.first().is_some_and(|header| !matches!(header & 0x1F, 7..=9)));
+    out
+}
+
+/// The same of a byte stream. Zeros at the end of a NAL unit are not its own.
+fn nals_of_stream(stream: &[u8]) -> Vec<&[u8]> {
+    let starts: Vec<usize> =
+        stream.windows(3).enumerate().filter(|(_, w)| *w == [0, 0, 1]).map(|(at, _)| at + 3).collect();
+    let ends = starts.iter().skip(1).map(|next| next - 3).chain([stream.len()]);
+    let trimmed = |nal: &'_ [u8]| nal.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
+    let mut out: Vec<&[u8]> = starts.iter().zip(ends).map(|(&start, end)| &stream[start..end]).collect();
+    out.iter_mut().for_each(|nal| *nal = &nal[..trimmed(nal)]);
+    out.retain(|nal| nal.first().is_some_and(|header| !matches!(header & 0x1F, 7..=9)));
+    out
+}
+
+/// What to expect of a source.
+struct Expect {
+    /// Bytes of its NAL lengths.
+    length_size: usize,
+    /// Ticks of 90 kHz that frames within a PES packet may be off: ffprobe counts them from the first.
+    off: i64,
+    /// ADTS or not.
+    header: usize,
+}
+
+const AAC: Expect = Expect { length_size: 4, off: 0, header: 7 };
+
+fn check_video(what: &str, expect: &Expect, object: &[u8], want: &Stream, got: &Stream, bytes: &[Vec<u8>]) {
+    assert_eq!(got.packets.len(), want.packets.len(), "{what}");
+    for (n, ((got, want_packet), bytes)) in got.packets.iter().zip(&want.packets).zip(bytes).enumerate() {
+        let time = |t| in_90khz(t, want.timescale);
+        assert_eq!((got.dts, got.pts), (time(want_packet.dts), time(want_packet.pts)), "{what}: packet {n}");
+        let sample = slice(object, want_packet);
+        assert_eq!(nals_of_stream(bytes), nals(sample, expect.length_size), "{what}: packet {n}");
+    }
+}
+
+fn slice<'a>(object: &'a [u8], packet: &Packet) -> &'a [u8] {
+    let at = usize::try_from(packet.pos.unwrap()).unwrap();
+    &object[at..at + usize::try_from(packet.size).unwrap()]
+}
+
+/// What ffmpeg says when it decodes a file.
+fn decode(file: &Path) -> String {
+    let decoded = Command::new("ffmpeg")
+        .args(["-v", "warning", "-nostdin", "-i"])
+        .arg(file)
+        .args(["-f", "null", "-"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&decoded.stderr).into_owned()
+}
+
+/// Follows the first variant's playlist and compares what comes out with what is in the file.
+fn comes_out(what: &str, file: &Path, expect: &Expect) {
+    let object = fs::read(file).unwrap();
+    let source = probe(file, &[]).streams;
+    let mut origin = Origin::open(&[file], TARGET);
+    let (_, playlist) = multivariant(&mut origin, "");
+    let uri = playlist.variants[0].uri.clone();
+    let played = play(&mut origin, &uri);
+    assert!(played.init.is_none(), "{what} is not TS");
+    let whole = played.whole();
+    let out = write(&format!("{what}.ts"), &whole);
+    let probed = probe(&out, &[]);
+    assert_eq!(probed.warnings, "", "{what}");
+    for (index, got) in probed.streams.iter().enumerate() {
+        let want = source.iter().find(|s| s.kind == got.kind).unwrap();
+        let what = format!("{what} {}", got.kind);
+        let bytes = data(&out, index, &got.packets);
+        if got.kind == "video" {
+            check_video(&what, expect, &object, want, got, &bytes);
+            continue;
+        }
+        assert_eq!(got.packets.len(), want.packets.len(), "{what}");
+        for (n, ((got, packet), bytes)) in got.packets.iter().zip(&want.packets).zip(&bytes).enumerate() {
+            let pts = in_90khz(packet.pts, want.timescale);
+            assert!((got.pts - pts).abs() <= expect.off, "{what}: packet {n} at {} for {pts}", got.pts);
+            assert_eq!(&bytes[expect.header..], slice(&object, packet), "{what}: packet {n}");
+        }
+    }
+    // Decoders have nothing to say either, where they have not of the source, and no counter is missed.
+    if decode(file).is_empty() {
+        assert_eq!(decode(&out), "", "{what}");
+    }
+    let debug = Command::new("ffprobe").args(["-v", "debug", "-show_packets"]).arg(&out).output().unwrap();
+    let said = String::from_utf8_lossy(&debug.stderr);
+    assert!(!said.contains("Continuity check failed"), "{what}");
+    fs::remove_file(out).unwrap();
+}
+
+#[test]
+fn avc_and_aac() {
+    comes_out("ts-avc-aac", &avc_aac(), &AAC);
+}
+
+#[test]
+fn fragments() {
+    comes_out("ts-fragmented", &fragmented(), &AAC);
+    comes_out("ts-sidx", &with_sidx(), &AAC);
+    comes_out("ts-mfra", &with_mfra(), &Expect { off: 4, ..AAC });
+}
+
+#[test]
+fn rates_that_do_not_divide_90_khz() {
+    let file = make(
+        "ts-odd-rates",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=24000/1001:duration=9 \
+         -f lavfi -i sine=frequency=440:sample_rate=44100:duration=9 -c:v libx264 -preset veryfast -bf 3 -g 24 \
+         -keyint_min 24 -sc_threshold 0 -pix_fmt yuv420p -video_track_timescale 24000 -c:a aac -b:a 64k",
+    );
+    comes_out("ts-odd-rates", &file, &Expect { off: 4, ..AAC });
+}
+
+#[test]
+fn dolby_and_mp3() {
+    for (codec, options) in
+        [("ac3", "ac3 -b:a 192k"), ("eac3", "eac3 -b:a 192k"), ("mp3", "libmp3lame -b:a 96k")]
+    {
+        let file = make(
+            &format!("ts-{codec}"),
+            "mp4",
+            &format!(
+                "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 \
+                 -f lavfi -i sine=frequency=440:sample_rate=48000:duration=6 -c:v libx264 -preset veryfast -g 50 \
+                 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a {options} -ac 2"
+            ),
+        );
+        comes_out(&format!("ts-{codec}"), &file, &Expect { header: 0, ..AAC });
+    }
+}
+
+/// Six channels that no number names: each frame brings its program config element.
+#[test]
+fn channels_in_a_hexagon() {
+    let file = make(
+        "ts-hexagon",
+        "mp4",
+        "-f lavfi -i sine=duration=6:sample_rate=48000,aformat=channel_layouts=hexagonal -c:a aac -b:a 192k",
+    );
+    comes_out("ts-hexagon", &file, &Expect { header: 7 + 9, ..AAC });
+}
+
+/// Files nobody here made.
+#[test]
+fn shared_media() {
+    let off = Expect { off: 4, ..AAC };
+    for (name, expect) in [
+        ("androidx/sample.mp4", &off),
+        ("androidx/sample_2_byte_NAL_length.mp4", &Expect { length_size: 2, ..off }),
+        ("androidx/sample_portrait.mp4", &off),
+        ("androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4", &off),
+        ("androidx/edit_list_positive_shift.mp4", &off),
+        ("androidx/sample_with_invalid_nalu.mp4", &off),
+        ("mp4ff/bbb_prog_10s.mp4", &off),
+        ("mp4ff/prog_8s.mp4", &off),
+    ] {
+        if let Some(file) = shared(name) {
+            comes_out(&name.replace('/', "-"), &file, expect);
+        }
+    }
+}

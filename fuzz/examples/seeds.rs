@@ -1,0 +1,362 @@
+//! Writes the seeds of every target to `corpus/TARGET/`, all of them made here:
+//! `cargo run --example seeds` in this folder.
+
+use bytes::{BufMut, Bytes};
+use latemux_isobmff::{
+    FourCc, Timescale,
+    boxes::{
+        ctts::{self, CompositionOffsets},
+        dref::SelfContained,
+        elst::{Edit, EditList},
+        hdlr::Hdlr,
+        mdhd::{Elng, Language, Mdhd},
+        mehd::Mehd,
+        mfhd::Mfhd,
+        minf::MediaHeader,
+        mvhd::Mvhd,
+        sidx::{Reference, Sidx},
+        stco::ChunkOffsets,
+        stsc::{self, SamplesToChunks},
+        stsd::{SampleEntry, Stsd},
+        stss::SyncSamples,
+        stsz::SampleSizes,
+        stts::{self, TimeToSamples},
+        tfdt::Tfdt,
+        tfhd::Tfhd,
+        tfxd::{PIFF_SENC, TFXD},
+        tkhd::Tkhd,
+        trex::Trex,
+    },
+    emit::{Container, EmitSample, FragmentSpec, InitSegment, InitTrack, WriteBox, fragment, segment_type},
+    fragment::Moof,
+    movie::Movie,
+    sample_flags::{NON_SYNC, SYNC},
+    segment_index::Mfra,
+};
+use std::{fs, path::Path};
+
+fn main() -> std::io::Result<()> {
+    // A seed that does not parse seeds nothing.
+    for moov in [progressive(), wide(), init()] {
+        assert!(Movie::parse(&moov.into(), 0).expect("a movie").tracks.iter().all(Result::is_ok));
+    }
+    for moof in [moof_gop(), moof_bare(), moof_all()] {
+        assert!(!Moof::parse(&moof.into(), 0).expect("a fragment").tracks.is_empty());
+    }
+    assert_eq!(Mfra::parse(&mfra().into(), 0).expect("an index").tracks.len(), 3);
+    seeds("boxes", &[("progressive", progressive()), ("wide", wide()), ("init", init()), ("junk", junk())])?;
+    seeds(
+        "fragment",
+        &[
+            ("sidx", bytes_of(&sidx(7))),
+            ("sidx-64", bytes_of(&sidx(1 << 40))),
+            ("mfra", mfra()),
+            ("moof-gop", moof_gop()),
+            ("moof-bare", moof_bare()),
+            ("moof-all", moof_all()),
+        ],
+    )?;
+    seeds(
+        "locate",
+        &[
+            ("progressive", whole(&[progressive()])),
+            ("wide", whole(&[wide()])),
+            ("scan", whole(&[init(), with_media(moof_gop()), with_media(moof_gop())])),
+            ("sidx", indexed(false)),
+            ("mfra", indexed(true)),
+        ],
+    )
+}
+
+/// A file whose head is longer than 255 bytes, of these parts and enough media for the samples they speak of.
+fn whole(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = vec![255];
+    segment_type(&[FourCc(*b"isom")]).write(&mut out);
+    out.extend(parts.concat());
+    let len = out.len().max(4400);
+    Raw(b"mdat", vec![0; len - out.len()]).write(&mut out);
+    out
+}
+
+/// A `moof` and its media.
+fn with_media(mut moof: Vec<u8>) -> Vec<u8> {
+    Raw(b"mdat", vec![0; 900]).write(&mut moof);
+    moof
+}
+
+/// Two fragments, with a `sidx` before or a `mfra` behind them.
+fn indexed(by_mfra: bool) -> Vec<u8> {
+    let fragment = with_media(moof_gop());
+    let size = u32::try_from(fragment.len()).expect("small");
+    let mut out = vec![255];
+    out.extend(init());
+    if !by_mfra {
+        let reference =
+            Reference { is_index: false, size, duration: 24_000, starts_with_sap: true, sap_type: 1 };
+        Sidx { references: vec![reference; 2], ..sidx(0) }.write(&mut out);
+    }
+    let first = u32::try_from(out.len() - 1).expect("small");
+    out.extend(&fragment);
+    out.extend(&fragment);
+    if by_mfra {
+        let mut tfra = vec![0; 4];
+        [1, 0, 2].into_iter().for_each(|n| tfra.put_u32(n));
+        for (time, offset) in [(0, first), (24_000, first + size)] {
+            tfra.put_u32(time);
+            tfra.put_u32(offset);
+            tfra.put_slice(&[1; 3]);
+        }
+        let mfra = Container(b"mfra", &[&Raw(b"tfra", tfra), &Raw(b"mfro", vec![0; 8])]);
+        mfra.write(&mut out);
+        let (len, end) = (u32::try_from(mfra.size()).expect("small"), out.len() - 4);
+        out[end..].copy_from_slice(&len.to_be_bytes());
+    }
+    out
+}
+
+fn seeds(target: &str, seeds: &[(&str, Vec<u8>)]) -> std::io::Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    fs::create_dir_all(&folder)?;
+    seeds.iter().try_for_each(|(name, bytes)| fs::write(folder.join(name), bytes))
+}
+
+fn bytes_of(written: &dyn WriteBox) -> Vec<u8> {
+    let mut out = Vec::new();
+    written.write(&mut out);
+    out
+}
+
+/// A box of a type and a payload.
+struct Raw(&'static [u8; 4], Vec<u8>);
+
+impl WriteBox for Raw {
+    fn kind(&self) -> FourCc {
+        FourCc(*self.0)
+    }
+    fn payload_size(&self) -> u64 {
+        self.1.len() as u64
+    }
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        out.extend(&self.1);
+    }
+}
+
+fn scale(ticks: u32) -> Timescale {
+    Timescale::new(ticks).expect("not 0")
+}
+
+fn language(tag: &str) -> Language {
+    Language::new(tag).expect("a tag")
+}
+
+/// A sample entry: head, then its configuration box.
+fn sample_entry(format: &[u8; 4], head: usize, kind: &'static [u8; 4], config: &[u8]) -> SampleEntry {
+    let mut payload = vec![0, 0, 0, 0, 0, 0, 0, 1];
+    payload.resize(8 + head, 0);
+    Raw(kind, config.to_vec()).write(&mut payload);
+    let mut raw = Vec::new();
+    raw.put_u32(u32::try_from(8 + payload.len()).expect("small"));
+    raw.put_slice(format);
+    raw.extend(payload);
+    SampleEntry { format: FourCc(*format), data_reference_index: 1, raw: Bytes::from(raw) }
+}
+
+fn avc() -> SampleEntry {
+    let config = b"\x01\x64\0\x1f\xff\xe1\0\x04\x67\x64\0\x1f\x01\0\x02\x68\xee\xfd\xf8\xf8\0";
+    sample_entry(b"avc1", 70, b"avcC", config)
+}
+
+fn progressive() -> Vec<u8> {
+    let mvhd = Mvhd { timescale: scale(1000), duration: 60_000, next_track_id: 2 };
+    let tkhd = Tkhd {
+        id: 1,
+        enabled: true,
+        duration: 60_000,
+        alternate_group: 0,
+        volume: 0,
+        display_size: (1 << 20, 1 << 20),
+    };
+    let edits = [
+        Edit { duration: 100, media_time: None, rate: Edit::NORMAL_RATE },
+        Edit { duration: 59_900, media_time: Some(3000), rate: Edit::NORMAL_RATE },
+    ];
+    let mdhd = Mdhd { timescale: scale(90_000), duration: 60_000, language: language("eng") };
+    let hdlr = Hdlr(FourCc(*b"vide"));
+    let header = MediaHeader { handler: hdlr.0 };
+    let entries = [avc()];
+    let stts: TimeToSamples = [stts::Run { count: 20, delta: 3000 }].into_iter().collect();
+    let ctts: CompositionOffsets =
+        [ctts::Run { count: 10, offset: 6000 }, ctts::Run { count: 10, offset: -1 }].into_iter().collect();
+    let stsz: SampleSizes = (100..120).collect();
+    let run = |first_chunk, samples_per_chunk| stsc::Run {
+        first_chunk,
+        samples_per_chunk,
+        sample_description_index: 1,
+    };
+    let stsc: SamplesToChunks = [run(1, 5), run(3, 10)].into_iter().collect();
+    let stco: ChunkOffsets = [1000, 2000, 3000].into_iter().collect();
+    let stss: SyncSamples = [1, 11].into_iter().collect();
+    let stbl = Container(b"stbl", &[&Stsd(&entries), &stts, &ctts, &stss, &stsc, &stsz, &stco]);
+    let minf = Container(b"minf", &[&header, &Container(b"dinf", &[&SelfContained]), &stbl]);
+    let mdia = Container(b"mdia", &[&mdhd, &hdlr, &Elng(&language("pt-BR")), &minf]);
+    let edts = Container(b"edts", &[&EditList(&edits)]);
+    let first = Container(b"trak", &[&tkhd, &edts, &mdia]);
+    let tkhd = Tkhd { id: 2, ..tkhd };
+
+    let hdlr = Hdlr(FourCc(*b"soun"));
+    let header = MediaHeader { handler: hdlr.0 };
+    let entries = [sample_entry(
+        b"mp4a",
+        20,
+        b"esds",
+        b"\0\0\0\0\x03\x19\0\x01\0\x04\x11\x40\x15\0\0\0\0\0\0\0\0\0\0\0\x05\x02\x11\x90\x06\x01\x02",
+    )];
+    let stsz = SampleSizes::Table { bits: 4, count: 3, entries: Bytes::from_static(b"\x12\x30") };
+    let stbl = Container(b"stbl", &[&Stsd(&entries), &stts, &stsc, &stsz, &stco]);
+    let minf = Container(b"minf", &[&header, &stbl]);
+    let second = Container(b"trak", &[&tkhd, &Container(b"mdia", &[&mdhd, &hdlr, &minf])]);
+    bytes_of(&Container(b"moov", &[&mvhd, &first, &second]))
+}
+
+/// Everything in its 64-bit form.
+fn wide() -> Vec<u8> {
+    let large = 1 << 40;
+    let mvhd = Mvhd { timescale: scale(1), duration: large, next_track_id: 2 };
+    let tkhd =
+        Tkhd { id: 1, enabled: false, duration: large, alternate_group: 1, volume: 0, display_size: (0, 0) };
+    let edits = [Edit { duration: large, media_time: Some(large), rate: 0 }];
+    let mdhd = Mdhd { timescale: scale(1), duration: large, language: language("und") };
+    let hdlr = Hdlr(FourCc(*b"text"));
+    let header = MediaHeader { handler: hdlr.0 };
+    let entries = [sample_entry(b"wvtt", 0, b"vttC", b"WEBVTT")];
+    let stts: TimeToSamples = [stts::Run { count: 1, delta: 1 }].into_iter().collect();
+    let stsz = SampleSizes::Constant { size: 1, count: u32::MAX };
+    let stco: ChunkOffsets = [large].into_iter().collect();
+    let stbl = Container(b"stbl", &[&Stsd(&entries), &stts, &SamplesToChunks::default(), &stsz, &stco]);
+    let minf = Container(b"minf", &[&header, &Container(b"dinf", &[&SelfContained]), &stbl]);
+    let edts = Container(b"edts", &[&EditList(&edits)]);
+    let trak = Container(b"trak", &[&tkhd, &edts, &Container(b"mdia", &[&mdhd, &hdlr, &minf])]);
+    let moov = bytes_of(&Container(b"moov", &[&mvhd, &trak]));
+    let mut out = b"\0\0\0\x01moov".to_vec();
+    out.put_u64(moov.len() as u64 + 8);
+    out.extend(&moov[8..]);
+    out
+}
+
+/// A `moov` with `mvex`, after the `ftyp` it belongs to.
+fn init() -> Vec<u8> {
+    let track = InitTrack {
+        track_id: 1,
+        handler: FourCc(*b"vide"),
+        timescale: scale(90_000),
+        language: language("nb"),
+        alternate_group: 0,
+        display_size: (640 << 16, 360 << 16),
+        sample_entries: vec![avc()],
+        edit_media_time: 6000,
+        trex: Trex::plain(1),
+    };
+    let segment = InitSegment::cmaf(track, Some(5_400_000));
+    let moov = usize::try_from(segment.brands.size()).expect("small");
+    segment.to_bytes()[moov..].to_vec()
+}
+
+/// A file's top level, with what is walked over.
+fn junk() -> Vec<u8> {
+    let raw = |kind, len| Raw(kind, vec![0; len]);
+    let mut out = bytes_of(&segment_type(&[FourCc(*b"msdh")]));
+    for other in [raw(b"emsg", 40), raw(b"prft", 24), raw(b"free", 0), raw(b"uuid", 16)] {
+        other.write(&mut out);
+    }
+    Mehd(9).write(&mut out);
+    out.put_slice(b"\0\0\0\0mdat and so on");
+    out
+}
+
+fn sidx(earliest_presentation_time: u64) -> Sidx {
+    let reference = Reference { is_index: false, size: 9, duration: 9, starts_with_sap: true, sap_type: 1 };
+    let references = vec![reference, Reference { is_index: true, ..reference }];
+    Sidx {
+        reference_id: 1,
+        timescale: scale(90_000),
+        earliest_presentation_time,
+        first_offset: 0,
+        references,
+    }
+}
+
+fn mfra() -> Vec<u8> {
+    let tfra = |version: u8, lengths: u8, entry: usize| {
+        let mut payload = vec![version, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, lengths, 0, 0, 0, 2];
+        payload.resize(16 + 2 * entry, 1);
+        Raw(b"tfra", payload)
+    };
+    let mfro = Raw(b"mfro", vec![0; 8]);
+    let mut out =
+        bytes_of(&Container(b"mfra", &[&tfra(0, 0, 11), &tfra(1, 0x3f, 28), &tfra(1, 0x1b, 25), &mfro]));
+    let (size, end) = (u32::try_from(out.len()).expect("small"), out.len() - 4);
+    out[end..].copy_from_slice(&size.to_be_bytes());
+    out
+}
+
+fn write_fragment(samples: &[EmitSample]) -> Vec<u8> {
+    let spec = FragmentSpec {
+        sequence: 1,
+        track_id: 1,
+        sample_description_index: None,
+        decode_time: 1 << 33,
+        samples,
+    };
+    let mut out = Vec::new();
+    fragment(&spec, &mut out).expect("few samples");
+    out
+}
+
+fn moof_gop() -> Vec<u8> {
+    let samples: Vec<_> = (0..8)
+        .map(|n| EmitSample {
+            size: 100 + n,
+            duration: 3000,
+            flags: if n == 0 { SYNC } else { NON_SYNC },
+            composition_offset: [0, -3000][n as usize % 2],
+        })
+        .collect();
+    write_fragment(&samples)
+}
+
+fn moof_bare() -> Vec<u8> {
+    write_fragment(&[EmitSample { size: 4, duration: 1, flags: SYNC, composition_offset: 0 }; 100])
+}
+
+/// Two track fragments; between them every optional box and flag.
+fn moof_all() -> Vec<u8> {
+    let first = Tfhd {
+        track_id: 1,
+        base_data_offset: Some(1 << 33),
+        sample_description_index: Some(1),
+        default_duration: Some(2),
+        default_size: Some(3),
+        default_flags: Some(4),
+        duration_is_empty: false,
+        default_base_is_moof: true,
+    };
+    let second = Tfhd { track_id: 2, duration_is_empty: true, ..Tfhd::default() };
+    let trun = |flags: u16, words: usize| {
+        let mut payload = vec![1, 0];
+        payload.put_u16(flags);
+        payload.put_u32(2);
+        payload.resize(8 + 4 * words, 1);
+        Raw(b"trun", payload)
+    };
+    let uuid = |usertype: [u8; 16], rest: usize| {
+        let mut payload = usertype.to_vec();
+        payload.push(1);
+        payload.resize(16 + rest, 0);
+        Raw(b"uuid", payload)
+    };
+    let (senc, saiz) = (Raw(b"senc", vec![0; 8]), Raw(b"saiz", vec![0; 9]));
+    let traf =
+        Container(b"traf", &[&first, &Tfdt(5), &trun(0xf05, 10), &trun(0x201, 3), &trun(0, 0), &senc, &saiz]);
+    let other = Container(b"traf", &[&second, &uuid(TFXD, 20), &uuid(PIFF_SENC, 8), &trun(0xa00, 4)]);
+    bytes_of(&Container(b"moof", &[&Mfhd(3), &traf, &other]))
+}
