@@ -9,11 +9,15 @@ use http::Method;
 use http_body_util::BodyExt;
 use latemux_storage::{
     Key, Listing, Read, Storage, StorageError, Version, Want,
+    counting::Counting,
     fault::{Fault, Gate},
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 /// A segment of untouched slices, and one through a transform.
@@ -142,14 +146,30 @@ async fn a_client_that_leaves_ends_its_reads() {
         request.abort();
         until(|| live.load(SeqCst) == 0).await;
     }
-    // While the title is being indexed.
-    faults.set([Fault::Silence]);
+}
+
+/// Else a scan that outlasts a player's patience would begin again with each of its tries, and never end.
+#[tokio::test]
+async fn an_index_that_was_begun_is_finished_whoever_leaves() {
+    let counting = Arc::new(Counting::new(library(), Duration::ZERO));
+    let faults = Faults::default();
+    let server = Server::start(faults.over(counting.clone())).await;
+    let gate = Gate::new();
+    faults.set([Fault::Wait(gate.clone())]);
     let request = tokio::spawn({
         let address = server.address;
         async move { open(address, Method::GET, "/lighthouse.mp4/.mpd", &[]).await }
     });
-    until(|| live.load(SeqCst) == 1).await;
+    gate.reached(1).await;
     request.abort();
-    until(|| live.load(SeqCst) == 0).await;
-    fetch(server.address, "/lighthouse.mp4/.mpd").await;
+    let _ = request.await;
+    // Who comes meanwhile waits for the same.
+    let other = tokio::spawn({
+        let address = server.address;
+        async move { fetch(address, "/lighthouse.mp4/.mpd").await }
+    });
+    gate.open();
+    other.await.unwrap();
+    let heads = counting.take().into_iter().filter(|r| matches!(r.want, Some(Want::Head(_))));
+    assert!(heads.map(|r| r.want).filter(|w| *w != Some(Want::Head(1))).count() <= 1);
 }
