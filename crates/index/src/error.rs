@@ -95,6 +95,18 @@ pub enum TrackProblem {
         /// What is wrong.
         what: String,
     },
+    /// Samples beyond the end of the object: it was cut off.
+    #[error("track {track}: sample {sample} ends at byte {end}, the object at {object_size}")]
+    Truncated {
+        /// Track ID.
+        track: u32,
+        /// Number of the sample, from 1, or of the last one of its chunk.
+        sample: u32,
+        /// Where it would end, in bytes from the start of the object.
+        end: u64,
+        /// Size of the object in bytes.
+        object_size: u64,
+    },
     /// Valid, but not something this origin serves (several sample entries in use, fragments in another file, an
     /// edit list with several parts or speeds).
     #[error("track {track}: {what} is not supported")]
@@ -107,6 +119,20 @@ pub enum TrackProblem {
 }
 
 impl TrackProblem {
+    /// The track's ID, 0 where it could not be read.
+    #[must_use]
+    pub fn track(&self) -> u32 {
+        match self {
+            Self::Encrypted { track, .. }
+            | Self::UnsupportedCodec { track, .. }
+            | Self::Empty { track }
+            | Self::NoSyncSample { track }
+            | Self::Malformed { track, .. }
+            | Self::Truncated { track, .. }
+            | Self::Unsupported { track, .. } => *track,
+        }
+    }
+
     /// A stable word for logs, metrics and answers.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -116,6 +142,7 @@ impl TrackProblem {
             Self::Empty { .. } => "empty_track",
             Self::NoSyncSample { .. } => "no_sync_sample",
             Self::Malformed { .. } => "malformed",
+            Self::Truncated { .. } => "truncated",
             Self::Unsupported { .. } => "unsupported_structure",
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     IndexError,
-    cut_points::CutPoints,
+    cut_points::{CutPoints, CutTrack},
     fragments::KnownFragments,
     grid::{Alignment, Grid},
     media::{MediaIndex, Samples, Track, TrackKind},
@@ -125,7 +125,8 @@ impl Title {
             (track.kind, if track.kind == TrackKind::Video { track.average_bitrate } else { 0 })
         });
         let names = names(&places.iter().map(track_at).collect::<Vec<_>>());
-        let (grid, tracks) = cut(&objects, places.into_iter().zip(names).collect(), target, &mut problems)?;
+        let places: Vec<_> = places.into_iter().zip(names).collect();
+        let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
         let fingerprint = fingerprint(&objects, &grid, target);
         Ok(Self { objects, tracks, grid, target, problems, fingerprint })
     }
@@ -152,7 +153,7 @@ impl Title {
             let kind = objects[*object].tracks[*track].kind;
             (kind, if kind == TrackKind::Video { name.bitrate } else { 0 })
         });
-        let (grid, tracks) = cut(&objects, places, target, &mut problems)?;
+        let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
         // Manifests hold the names, and languages that the objects do not know.
         let mut digest = Xxh3::new();
         digest.update(&fingerprint(&objects, &grid, target).to_le_bytes());
@@ -219,13 +220,13 @@ pub struct Chosen {
 /// Tracks in title order, cut by one grid.
 fn cut(
     objects: &[Arc<MediaIndex>],
-    places: Vec<((usize, usize), TrackName)>,
+    places: &[((usize, usize), TrackName)],
     target: Duration,
     problems: &mut Vec<Problem>,
 ) -> Result<(Grid, Vec<TitleTrack>), IndexError> {
     let track_at = |&((object, track), _): &((usize, usize), TrackName)| &objects[object].tracks[track];
-    let tracks: Vec<&Track> = places.iter().map(track_at).collect();
-    let Some((grid, alignment)) = Grid::lay(&tracks, target) else {
+    let cuts: Vec<CutTrack<'_>> = places.iter().map(|place| CutTrack::new(track_at(place))).collect();
+    let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
         let left_out = objects.iter().find_map(|object| object.left_out.first());
         return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
     };
@@ -236,10 +237,9 @@ fn cut(
             detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
         });
     }
-    let tracks = places.into_iter().map(|((object, index), name)| {
-        let track = &objects[object].tracks[index];
-        TitleTrack::cut(object, index, name, track, &grid)
-    });
+    let places = places.iter().zip(&cuts);
+    let tracks = places
+        .map(|(((object, index), name), cut)| TitleTrack::cut(*object, *index, name.clone(), cut, &grid));
     let tracks = tracks.collect();
     Ok((grid, tracks))
 }
@@ -290,7 +290,8 @@ fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u1
 
 impl TitleTrack {
     /// Cuts a track by the grid.
-    fn cut(object: usize, index: usize, name: TrackName, track: &Track, grid: &Grid) -> Self {
+    fn cut(object: usize, index: usize, name: TrackName, by: &CutTrack<'_>, grid: &Grid) -> Self {
+        let track = by.track;
         let len = match &track.samples {
             Samples::Table(table) => table.len(),
             Samples::Fragments(table) => table.len(),
@@ -298,12 +299,12 @@ impl TitleTrack {
         let mut cuts = vec![0];
         let mut times = vec![track.start];
         let mut grid_segments = vec![0];
-        let mut points = CutPoints::new(track);
+        let mut points = CutPoints::new(by);
         // The first cut takes everything that comes before the second boundary, priming too.
         for (number, &boundary) in (0_u32..).zip(&grid.starts).skip(1) {
             let Some(point) = points.boundary(boundary) else { break };
             let (Some(&cut), Some(&time)) = (cuts.last(), times.last()) else { break };
-            let earliest = points.earliest(point);
+            let earliest = by.earliest(point);
             if point.index > cut && earliest > time {
                 cuts.push(point.index);
                 times.push(earliest);

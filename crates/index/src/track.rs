@@ -54,7 +54,7 @@ impl TrackHead {
                 let index = trex.map_or(1, |trex| trex.sample_description_index);
                 if track.sample_entries.len() > 1 { index } else { 1 }
             }
-            Err(error) => return Err(problem(id, error)),
+            Err(error) => return Err(problem(id, error, 0)),
         };
         let entry = sample_description.checked_sub(1).and_then(|i| usize::try_from(i).ok());
         let Some(entry) = entry.and_then(|i| track.sample_entries.get(i)) else {
@@ -114,7 +114,7 @@ impl TrackHead {
         // How large another object is shows when it is read, see `MediaIndex::of_media`.
         let object_size = if self.location.is_some() { u64::MAX } else { object_size };
         tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
-            .map_err(|error| problem(self.id, error))
+            .map_err(|error| problem(self.id, error, object_size))
     }
 
     /// The track, of all its samples on the source timeline: applies the edit list.
@@ -233,10 +233,11 @@ pub(crate) fn malformed(track: u32, what: impl Into<String>) -> TrackProblem {
     TrackProblem::Malformed { track, what: what.into() }
 }
 
-fn problem(track: u32, error: TableError) -> TrackProblem {
+fn problem(track: u32, error: TableError, object_size: u64) -> TrackProblem {
     match error {
         TableError::Empty => TrackProblem::Empty { track },
         TableError::Unsupported(what) => TrackProblem::Unsupported { track, what },
         TableError::Malformed(what) => TrackProblem::Malformed { track, what },
+        TableError::Truncated { sample, end } => TrackProblem::Truncated { track, sample, end, object_size },
     }
 }

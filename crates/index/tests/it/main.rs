@@ -7,10 +7,12 @@
 )]
 
 mod generated;
+mod hostile;
 mod index_files;
 mod locating;
 mod memory;
 mod moov;
 mod oracle;
 mod packets;
+mod segment_indexes;
 mod shared_media;
