@@ -30,7 +30,7 @@ pub struct LoadedTitle {
     pub objects: Arc<[Arc<Object>]>,
     /// Unlike that of any other title, or version of it, in this process.
     pub(crate) id: u64,
-    /// When its objects were last compared with storage, in ms since [`Titles::started`].
+    /// When its objects were last compared with storage, in ms since `Titles::started`.
     checked: AtomicU64,
 }
 
