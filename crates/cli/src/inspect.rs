@@ -20,9 +20,8 @@ const PROTOCOLS: [(&str, Protocol); 3] =
     [("dash", Protocol::Dash), ("hls_cmaf", Protocol::HlsCmaf), ("hls_ts", Protocol::HlsTs)];
 
 /// Runs until the report is printed.
-pub(crate) fn run(flags: args::Inspect) -> Result<()> {
-    let mut config = Config::default();
-    config.segment_duration = flags.segment_duration;
+pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
+    let mut config = Config { segment_duration: flags.segment_duration, ..Config::default() };
     config.storage.apply(&flags.storage);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let title = runtime.block_on(async {

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 const ENTRIES: [&str; 4] = [".mpd", ".mpd?mpd_segment_template=number", ".m3u8", ".m3u8?hls_fmp4"];
 
 /// All answers of a title, by path and query.
-pub fn crawl(server: SocketAddr, base: &str) -> BTreeMap<String, Answer> {
+pub(crate) fn crawl(server: SocketAddr, base: &str) -> BTreeMap<String, Answer> {
     let mut found = BTreeMap::new();
     let mut open: Vec<String> = ENTRIES.iter().map(|entry| format!("{base}/{entry}")).collect();
     while let Some(path) = open.pop() {
