@@ -33,7 +33,7 @@ pub struct LoadedTitle {
     chosen: Option<Named>,
     /// Unlike that of any other title, or version of it, in this process.
     pub(crate) id: u64,
-    /// When its objects were last compared with storage, in ms since [`Titles::started`].
+    /// When its objects were last compared with storage, in ms since `Titles::started`.
     checked: AtomicU64,
 }
 
