@@ -55,7 +55,63 @@ fn main() -> std::io::Result<()> {
             ("moof-bare", moof_bare()),
             ("moof-all", moof_all()),
         ],
+    )?;
+    seeds(
+        "locate",
+        &[
+            ("progressive", whole(&[progressive()])),
+            ("wide", whole(&[wide()])),
+            ("scan", whole(&[init(), with_media(moof_gop()), with_media(moof_gop())])),
+            ("sidx", indexed(false)),
+            ("mfra", indexed(true)),
+        ],
     )
+}
+
+/// A file whose head is longer than 255 bytes, of these parts and enough media for the samples they speak of.
+fn whole(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = vec![255];
+    segment_type(&[FourCc(*b"isom")]).write(&mut out);
+    out.extend(parts.concat());
+    let len = out.len().max(4400);
+    Raw(b"mdat", vec![0; len - out.len()]).write(&mut out);
+    out
+}
+
+/// A `moof` and its media.
+fn with_media(mut moof: Vec<u8>) -> Vec<u8> {
+    Raw(b"mdat", vec![0; 900]).write(&mut moof);
+    moof
+}
+
+/// Two fragments, with a `sidx` before or a `mfra` behind them.
+fn indexed(by_mfra: bool) -> Vec<u8> {
+    let fragment = with_media(moof_gop());
+    let size = u32::try_from(fragment.len()).expect("small");
+    let mut out = vec![255];
+    out.extend(init());
+    if !by_mfra {
+        let reference =
+            Reference { is_index: false, size, duration: 24_000, starts_with_sap: true, sap_type: 1 };
+        Sidx { references: vec![reference; 2], ..sidx(0) }.write(&mut out);
+    }
+    let first = u32::try_from(out.len() - 1).expect("small");
+    out.extend(&fragment);
+    out.extend(&fragment);
+    if by_mfra {
+        let mut tfra = vec![0; 4];
+        [1, 0, 2].into_iter().for_each(|n| tfra.put_u32(n));
+        for (time, offset) in [(0, first), (24_000, first + size)] {
+            tfra.put_u32(time);
+            tfra.put_u32(offset);
+            tfra.put_slice(&[1; 3]);
+        }
+        let mfra = Container(b"mfra", &[&Raw(b"tfra", tfra), &Raw(b"mfro", vec![0; 8])]);
+        mfra.write(&mut out);
+        let (len, end) = (u32::try_from(mfra.size()).expect("small"), out.len() - 4);
+        out[end..].copy_from_slice(&len.to_be_bytes());
+    }
+    out
 }
 
 fn seeds(target: &str, seeds: &[(&str, Vec<u8>)]) -> std::io::Result<()> {

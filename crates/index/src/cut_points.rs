@@ -15,48 +15,89 @@ pub(crate) struct CutPoint {
     pub(crate) time: i64,
 }
 
+/// A track and, where they take a pass over all its samples to know, its cut points.
+#[derive(Debug)]
+pub(crate) struct CutTrack<'a> {
+    pub(crate) track: &'a Track,
+    /// Every sync sample in decode order; `None` where time and index of any can be looked up at no cost: all are
+    /// sync samples, composed as they are decoded.
+    points: Option<Vec<SyncPoint>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SyncPoint {
+    point: CutPoint,
+    /// Earliest presentation time up to the next one: leading pictures of an open GOP are decoded after the sync
+    /// sample and presented before it.
+    earliest: i64,
+}
+
+impl<'a> CutTrack<'a> {
+    pub(crate) fn new(track: &'a Track) -> Self {
+        let points = match &track.samples {
+            Samples::Table(table) if !table.all_sync() || table.composition_bounds() != (0, 0) => {
+                let mut points: Vec<SyncPoint> = Vec::new();
+                let mut next_sync = table.sync_from(0);
+                for (index, (decode_time, _, offset)) in (0..).zip(table.timing(0)) {
+                    let time = track.presentation.time(decode_time, offset);
+                    if next_sync == Some(index) {
+                        points.push(SyncPoint { point: CutPoint { index, time }, earliest: time });
+                        next_sync = table.sync_from(index + 1);
+                    } else if let Some(last) = points.last_mut() {
+                        last.earliest = last.earliest.min(time);
+                    }
+                }
+                Some(points)
+            }
+            _ => None,
+        };
+        Self { track, points }
+    }
+
+    /// Earliest presentation time of what starts with a cut point, in track ticks.
+    pub(crate) fn earliest(&self, point: CutPoint) -> i64 {
+        let Some(points) = &self.points else { return point.time };
+        let found = points.binary_search_by_key(&point.index, |sync| sync.point.index);
+        found.ok().and_then(|at| points.get(at)).map_or(point.time, |sync| sync.earliest)
+    }
+}
+
 /// A track's cut points, asked for in ascending order of time.
 #[derive(Debug, Clone)]
 pub(crate) struct CutPoints<'a> {
     pub(crate) track: &'a Track,
-    /// No cut point before this index is at or after any time still asked for.
-    from: u32,
+    points: Option<&'a [SyncPoint]>,
 }
 
 impl<'a> CutPoints<'a> {
-    pub(crate) fn new(track: &'a Track) -> Self {
-        Self { track, from: 0 }
+    pub(crate) fn new(track: &'a CutTrack<'a>) -> Self {
+        Self { track: track.track, points: track.points.as_deref() }
     }
 
     /// The first cut point at or after `time` in track ticks. Times asked for ascend.
     pub(crate) fn at_or_after(&mut self, time: i64) -> Option<CutPoint> {
-        let point = match &self.track.samples {
+        if let Some(points) = &mut self.points {
+            // What is before this time is before any other still asked for.
+            while points.first()?.point.time < time {
+                *points = points.get(1..)?;
+            }
+            return points.first().map(|sync| sync.point);
+        }
+        match &self.track.samples {
             Samples::Table(table) => {
-                // Composition time ≤ decode time + the largest offset: what is decoded before this cannot qualify.
-                let presentation = &self.track.presentation;
-                let (_, largest) = table.composition_bounds();
-                let earliest = time.saturating_add(presentation.media_time).saturating_sub(largest.into());
-                let index = table.decoded_until(earliest.saturating_sub(1));
-                let mut index = table.sync_from(index.max(self.from))?;
-                loop {
-                    let time_here = table.composition_time(index)?.saturating_sub(presentation.media_time);
-                    if time_here >= time {
-                        break CutPoint { index, time: time_here };
-                    }
-                    index = table.sync_from(index + 1)?;
-                    self.from = index;
-                }
+                let media_time = self.track.presentation.media_time;
+                let index = table.decoded_until(time.saturating_add(media_time).saturating_sub(1));
+                let time = table.composition_time(index)?.saturating_sub(media_time);
+                Some(CutPoint { index, time })
             }
             Samples::Fragments(table) => {
-                let mut index = table.starting_from(time).max(self.from);
+                let mut index = table.starting_from(time);
                 if self.track.kind == TrackKind::Video {
                     index = table.sync_from(index)?;
                 }
-                CutPoint { index, time: table.start(index)? }
+                Some(CutPoint { index, time: table.start(index)? })
             }
-        };
-        self.from = point.index;
-        Some(point)
+        }
     }
 
     /// The cut point at `time`, give or take the tolerance.
@@ -97,21 +138,5 @@ impl<'a> CutPoints<'a> {
             Time::new(TOLERANCE_MILLIS, latemux_isobmff::Timescale::MILLIS).in_scale(scale, Round::Down);
         let exact = time.in_scale(scale, Round::Nearest);
         (exact.saturating_sub(tolerance), exact.saturating_add(tolerance))
-    }
-
-    /// Earliest presentation time of the samples or fragments from `point` on, in track ticks: leading pictures of an open GOP
-    /// are decoded after the sync sample and presented before it.
-    pub(crate) fn earliest(&self, point: CutPoint) -> i64 {
-        let Samples::Table(table) = &self.track.samples else { return point.time };
-        let (least, _) = table.composition_bounds();
-        let presentation = &self.track.presentation;
-        let mut earliest = point.time;
-        for (decode_time, _, offset) in table.timing(point.index) {
-            if presentation.time(decode_time, least) >= earliest {
-                break;
-            }
-            earliest = earliest.min(presentation.time(decode_time, offset));
-        }
-        earliest
     }
 }

@@ -91,6 +91,18 @@ pub enum TrackProblem {
         /// What is wrong.
         what: String,
     },
+    /// Samples beyond the end of the object: it was cut off.
+    #[error("track {track}: sample {sample} ends at byte {end}, the object at {object_size}")]
+    Truncated {
+        /// Track ID.
+        track: u32,
+        /// Number of the sample, from 1, or of the last one of its chunk.
+        sample: u32,
+        /// Where it would end, in bytes from the start of the object.
+        end: u64,
+        /// Size of the object in bytes.
+        object_size: u64,
+    },
     /// Valid, but not something this origin serves (several sample entries in use, media in another file, an
     /// edit list with several parts or speeds).
     #[error("track {track}: {what} is not supported")]
@@ -112,6 +124,7 @@ impl TrackProblem {
             Self::Empty { .. } => "empty_track",
             Self::NoSyncSample { .. } => "no_sync_sample",
             Self::Malformed { .. } => "malformed",
+            Self::Truncated { .. } => "truncated",
             Self::Unsupported { .. } => "unsupported_structure",
         }
     }

@@ -4,8 +4,8 @@
 //! those all video tracks share. It is a pure function of the index and the target duration.
 
 use crate::{
-    cut_points::{CutPoint, CutPoints},
-    media::{Samples, Track, TrackKind},
+    cut_points::{CutPoint, CutPoints, CutTrack},
+    media::{Samples, TrackKind},
 };
 use latemux_isobmff::{Time, Timescale, time::Round};
 use std::time::Duration;
@@ -30,22 +30,25 @@ pub(crate) enum Alignment {
 
 impl Grid {
     /// Lays the grid for tracks in title order. `None` where there are none.
-    pub(crate) fn lay(tracks: &[&Track], target: Duration) -> Option<(Self, Alignment)> {
-        let start = tracks.iter().map(|t| Time::new(t.start, t.timescale)).min()?;
-        let end = tracks.iter().map(|t| Time::new(t.end, t.timescale)).max()?;
-        let videos: Vec<&Track> = tracks.iter().filter(|t| t.kind == TrackKind::Video).copied().collect();
-        let reference = videos.first().or_else(|| tracks.iter().find(|t| t.kind == TrackKind::Audio));
-        let reference = reference.or(tracks.first())?;
+    pub(crate) fn lay(cuts: &[CutTrack<'_>], target: Duration) -> Option<(Self, Alignment)> {
+        let start_of = |cut: &CutTrack<'_>| Time::new(cut.track.start, cut.track.timescale);
+        let end_of = |cut: &CutTrack<'_>| Time::new(cut.track.end, cut.track.timescale);
+        let start = cuts.iter().map(start_of).min()?;
+        let end = cuts.iter().map(end_of).max()?;
+        let videos: Vec<_> = cuts.iter().filter(|cut| cut.track.kind == TrackKind::Video).collect();
+        let audio = || cuts.iter().find(|cut| cut.track.kind == TrackKind::Audio);
+        let by = videos.first().copied().or_else(audio).or(cuts.first())?;
+        let reference = by.track;
         let others = videos.get(1..).unwrap_or_default();
 
-        let alone = boundaries(reference, &[], start, target, None)?;
+        let alone = boundaries(by, &[], start, target, None)?;
         let longest = longest(start, &alone, reference.end);
         let (mut starts, alignment) = if others.is_empty() {
             (alone, Alignment::Aligned)
         } else {
             // Sharing may cost the length of one more segment, no more.
             let limit = longest.saturating_mul(2);
-            match boundaries(reference, others, start, target, Some(limit)) {
+            match boundaries(by, others, start, target, Some(limit)) {
                 Some(shared) => (shared, Alignment::Aligned),
                 None => (alone, Alignment::Misaligned),
             }
@@ -54,9 +57,9 @@ impl Grid {
 
         // Where another track goes on for long after the reference has ended, it is cut by its own points.
         let reference_end = Time::new(reference.end, reference.timescale);
-        let last = tracks.iter().max_by_key(|t| Time::new(t.end, t.timescale))?;
-        let last_end = Time::new(last.end, last.timescale);
-        let mut points = CutPoints::new(last);
+        let outlasting = cuts.iter().max_by_key(|cut| end_of(cut))?;
+        let (last, last_end) = (outlasting.track, end_of(outlasting));
+        let mut points = CutPoints::new(outlasting);
         let mut steps = Steps::from(reference_end.max(start), target);
         let rest = last.end.saturating_sub(reference_end.in_scale(last.timescale, Round::Up));
         if rest > steps.target_ticks(last.timescale) {
@@ -78,18 +81,19 @@ impl Grid {
     }
 }
 
-/// Boundaries after the first, at cut points of `reference` that all `others` share. With a limit in the reference's
+/// Boundaries after the first, at cut points of one track that all `others` share. With a limit in the reference's
 /// ticks, `None` where a segment would be longer.
 fn boundaries(
-    reference: &Track,
-    others: &[&Track],
+    by: &CutTrack<'_>,
+    others: &[&CutTrack<'_>],
     start: Time,
     target: Duration,
     limit: Option<i64>,
 ) -> Option<Vec<Time>> {
+    let reference = by.track;
     let scale = reference.timescale;
-    let mut points = CutPoints::new(reference);
-    let mut others: Vec<CutPoints<'_>> = others.iter().map(|track| CutPoints::new(track)).collect();
+    let mut points = CutPoints::new(by);
+    let mut others: Vec<CutPoints<'_>> = others.iter().map(|cut| CutPoints::new(cut)).collect();
     let mut starts: Vec<Time> = Vec::new();
     let mut steps = Steps::from(start, target);
     let mut previous = start.in_scale(scale, Round::Down);

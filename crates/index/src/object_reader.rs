@@ -56,7 +56,7 @@ impl ObjectReader<'_> {
     /// The last bytes of the object: enough for the `mfra` of most. That grows with the object, about 20 bytes for
     /// each track and fragment, so the guess does too; a second read costs more than some bytes.
     pub(crate) fn tail(&self) -> Range<u64> {
-        let len = (self.object_size >> 10).clamp(self.limits.tail, self.limits.tail.max(1 << 20));
+        let len = (self.object_size >> 8).clamp(self.limits.tail, self.limits.tail.max(1 << 20));
         self.object_size.saturating_sub(len)..self.object_size
     }
 

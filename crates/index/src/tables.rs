@@ -16,6 +16,8 @@ pub(crate) enum TableError {
     Unsupported(&'static str),
     /// Contradictions and lies.
     Malformed(String),
+    /// A sample (from 1) that would end at this byte, beyond the object.
+    Truncated { sample: u32, end: u64 },
 }
 
 fn malformed<T>(what: impl Into<String>) -> Result<T, TableError> {
@@ -144,8 +146,9 @@ fn read_sizes_and_chunks(
                 })
                 .sum(),
         };
-        if offset.checked_add(bytes).is_none_or(|end| end > object_size) {
-            return malformed(format!("sample {} lies beyond the end of the object", done + samples));
+        let end = offset.saturating_add(bytes);
+        if end > object_size {
+            return Err(TableError::Truncated { sample: done + samples, end });
         }
         builder.push_chunk(offset, samples, bytes);
         done += samples;
@@ -158,3 +161,7 @@ fn read_sizes_and_chunks(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "tables_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::{
     IndexError,
-    cut_points::CutPoints,
+    cut_points::{CutPoints, CutTrack},
     fragments::KnownFragments,
     grid::{Alignment, Grid},
     media::{MediaIndex, Samples, Track, TrackKind},
@@ -125,7 +125,8 @@ impl Title {
             (track.kind, if track.kind == TrackKind::Video { track.average_bitrate } else { 0 })
         });
         let tracks: Vec<&Track> = places.iter().map(track_at).collect();
-        let Some((grid, alignment)) = Grid::lay(&tracks, target) else {
+        let cuts: Vec<CutTrack<'_>> = tracks.iter().map(|track| CutTrack::new(track)).collect();
+        let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
             let left_out = objects.iter().find_map(|object| object.left_out.first());
             return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
         };
@@ -139,9 +140,9 @@ impl Title {
         let names = names(&tracks);
         let tracks = places
             .iter()
-            .zip(&tracks)
+            .zip(&cuts)
             .zip(names)
-            .map(|((&(object, index), track), name)| TitleTrack::cut(object, index, name, track, &grid))
+            .map(|((&(object, index), cut), name)| TitleTrack::cut(object, index, name, cut, &grid))
             .collect();
         let fingerprint = fingerprint(&objects, &grid, target);
         Ok(Self { objects, tracks, grid, target, problems, fingerprint })
@@ -232,7 +233,8 @@ fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u1
 
 impl TitleTrack {
     /// Cuts a track by the grid.
-    fn cut(object: usize, index: usize, name: TrackName, track: &Track, grid: &Grid) -> Self {
+    fn cut(object: usize, index: usize, name: TrackName, by: &CutTrack<'_>, grid: &Grid) -> Self {
+        let track = by.track;
         let len = match &track.samples {
             Samples::Table(table) => table.len(),
             Samples::Fragments(table) => table.len(),
@@ -240,12 +242,12 @@ impl TitleTrack {
         let mut cuts = vec![0];
         let mut times = vec![track.start];
         let mut grid_segments = vec![0];
-        let mut points = CutPoints::new(track);
+        let mut points = CutPoints::new(by);
         // The first cut takes everything that comes before the second boundary, priming too.
         for (number, &boundary) in (0_u32..).zip(&grid.starts).skip(1) {
             let Some(point) = points.boundary(boundary) else { break };
             let (Some(&cut), Some(&time)) = (cuts.last(), times.last()) else { break };
-            let earliest = points.earliest(point);
+            let earliest = by.earliest(point);
             if point.index > cut && earliest > time {
                 cuts.push(point.index);
                 times.push(earliest);

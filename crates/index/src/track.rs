@@ -51,7 +51,7 @@ impl TrackHead {
                 let index = trex.map_or(1, |trex| trex.sample_description_index);
                 if track.sample_entries.len() > 1 { index } else { 1 }
             }
-            Err(error) => return Err(problem(id, error)),
+            Err(error) => return Err(problem(id, error, 0)),
         };
         let entry = sample_description.checked_sub(1).and_then(|i| usize::try_from(i).ok());
         let Some(entry) = entry.and_then(|i| track.sample_entries.get(i)) else {
@@ -112,7 +112,7 @@ impl TrackHead {
         object_size: u64,
     ) -> Result<SampleTable, TrackProblem> {
         tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
-            .map_err(|error| problem(self.id, error))
+            .map_err(|error| problem(self.id, error, object_size))
     }
 
     /// The track, of all its samples on the source timeline: applies the edit list.
@@ -212,10 +212,11 @@ pub(crate) fn malformed(track: u32, what: impl Into<String>) -> TrackProblem {
     TrackProblem::Malformed { track, what: what.into() }
 }
 
-fn problem(track: u32, error: TableError) -> TrackProblem {
+fn problem(track: u32, error: TableError, object_size: u64) -> TrackProblem {
     match error {
         TableError::Empty => TrackProblem::Empty { track },
         TableError::Unsupported(what) => TrackProblem::Unsupported { track, what },
         TableError::Malformed(what) => TrackProblem::Malformed { track, what },
+        TableError::Truncated { sample, end } => TrackProblem::Truncated { track, sample, end, object_size },
     }
 }

@@ -88,3 +88,43 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stall<T> {
         self.inner.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_nothing_is_left_and_a_slow_one_is_not() {
+        let (ours, mut theirs) = tokio::io::duplex(1000);
+        let mut ours = Stall::new(ours, SECOND, 10 * SECOND);
+        let writing = tokio::spawn(async move {
+            let written = ours.write_all(&[7; 5000]).await;
+            (ours, written)
+        });
+        let mut taken = [0; 1000];
+        for _ in 0..4 {
+            tokio::time::sleep(9 * SECOND).await;
+            theirs.read_exact(&mut taken).await.unwrap();
+        }
+        let (mut ours, written) = writing.await.unwrap();
+        written.unwrap();
+        let begun = Instant::now();
+        assert_eq!(ours.write_all(&[7; 2000]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), 10 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_byte_is_waited_for_so_long_and_later_ones_are_not_our_matter() {
+        let (ours, mut theirs) = tokio::io::duplex(1000);
+        let mut ours = Stall::new(ours, SECOND, SECOND);
+        assert_eq!(ours.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let mut ours = Stall::new(ours, SECOND, SECOND);
+        theirs.write_all(b"a").await.unwrap();
+        ours.read_u8().await.unwrap();
+        let later = tokio::time::timeout(100 * SECOND, ours.read_u8()).await;
+        assert!(later.is_err(), "still waiting");
+    }
+}

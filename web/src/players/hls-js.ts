@@ -1,8 +1,12 @@
 // HLS by hls.js, TS and CMAF alike.
 
-import Hls, { Events } from "hls.js";
+import Hls, { ErrorDetails, Events, type ErrorData } from "hls.js";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
+
+/** A stall with seconds of media at hand: the machine is too busy to decode, and nothing was delivered late. */
+const isLateDecoder = ({ details, bufferInfo }: ErrorData): boolean =>
+  details === ErrorDetails.BUFFER_STALLED_ERROR && (bufferInfo?.len ?? 0) > 2;
 
 export const open: OpenSession = async (video, manifest, listener) => {
   const hls = new Hls({ enableWorker: false });
@@ -11,7 +15,9 @@ export const open: OpenSession = async (video, manifest, listener) => {
   for (const change of [Events.LEVEL_SWITCHED, Events.AUDIO_TRACKS_UPDATED, Events.AUDIO_TRACK_SWITCHED] as const) {
     hls.on(change, () => listener.changed());
   }
-  hls.on(Events.ERROR, (_, { type, details, fatal, error, url, frag, response }) => {
+  hls.on(Events.ERROR, (_, data) => {
+    if (isLateDecoder(data)) return;
+    const { type, details, fatal, error, url, frag, response } = data;
     const status = response?.code ? `, HTTP ${response.code}` : "";
     listener.failed({ message: `hls.js: ${type}, ${details}${status}: ${error.message} ${url ?? frag?.relurl ?? ""}`.trim(), fatal });
   });

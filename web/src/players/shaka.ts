@@ -8,6 +8,8 @@ shaka.polyfill.installAll();
 
 export const open: OpenSession = async (video, manifest, listener) => {
   const player = new shaka.Player();
+  // Otherwise a rendition whose frames a busy machine dropped leaves the menu.
+  player.configure({ abr: { droppedFrames: false } });
   let closed = false;
 
   const failed = (error: unknown) => {

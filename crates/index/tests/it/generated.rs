@@ -40,7 +40,7 @@ const AVC_AAC: [&str; 12] =
     ["-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "50", "-c:a", "aac", "-b:a", "96k"];
 
 /// Stores streams another way.
-fn store(source: &Path, name: &str, args: &[&str]) -> PathBuf {
+pub(crate) fn store(source: &Path, name: &str, args: &[&str]) -> PathBuf {
     let path = source.with_file_name(name);
     let mut all = vec!["-i", source.to_str().unwrap(), "-c", "copy"];
     all.extend(args);

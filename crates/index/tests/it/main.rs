@@ -7,6 +7,7 @@
 )]
 
 mod generated;
+mod hostile;
 mod locating;
 mod memory;
 mod moov;

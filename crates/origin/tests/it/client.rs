@@ -10,20 +10,20 @@ use tokio::net::TcpStream;
 
 /// A complete answer.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
     /// A header's value, empty where there is none.
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |v| v.to_str().unwrap())
     }
 
     /// The `reason` of an error's body, which is one line of JSON.
-    pub fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         let text = std::str::from_utf8(&self.body).unwrap();
         assert!(text.ends_with('\n') && text.matches('\n').count() == 1, "one line: {text:?}");
         let json: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -32,20 +32,21 @@ impl Answer {
     }
 
     /// Headers without those that differ from one answer to the next.
-    pub fn lasting_headers(&self) -> HeaderMap {
+    pub(crate) fn lasting_headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.remove("date");
         headers
     }
 }
 
-/// Sends a request and gives the answer's head; the body is still to come.
-pub async fn open(
+/// Sends a request and gives the answer's head; the body is still to come. An error where not even the head comes: what
+/// breaks off at once may never have left the server's buffer.
+pub(crate) async fn open(
     server: SocketAddr,
     method: Method,
     path: &str,
     headers: &[(&str, &str)],
-) -> Response<Incoming> {
+) -> Result<Response<Incoming>, hyper::Error> {
     let stream = TcpStream::connect(server).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
@@ -53,34 +54,34 @@ pub async fn open(
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap()
+    sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await
 }
 
 /// Sends a request and takes the whole answer; an error where it breaks off.
-pub async fn send(
+pub(crate) async fn send(
     server: SocketAddr,
     method: Method,
     path: &str,
     headers: &[(&str, &str)],
 ) -> Result<Answer, hyper::Error> {
-    let response = open(server, method, path, headers).await;
+    let response = open(server, method, path, headers).await?;
     let (head, body) = response.into_parts();
     let body = body.collect().await?.to_bytes();
     Ok(Answer { status: head.status, headers: head.headers, body })
 }
 
 /// A GET that is answered completely.
-pub async fn get(server: SocketAddr, path: &str) -> Answer {
+pub(crate) async fn get(server: SocketAddr, path: &str) -> Answer {
     get_with(server, path, &[]).await
 }
 
 /// The same with headers.
-pub async fn get_with(server: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
+pub(crate) async fn get_with(server: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
     send(server, Method::GET, path, headers).await.unwrap()
 }
 
 /// A GET that must succeed.
-pub async fn fetch(server: SocketAddr, path: &str) -> Bytes {
+pub(crate) async fn fetch(server: SocketAddr, path: &str) -> Bytes {
     let answer = get(server, path).await;
     assert_eq!(answer.status, 200, "{path}: {:?}", answer.body);
     answer.body

@@ -1,1 +1,199 @@
-//! (to come)
+//! Connections: limits, draining, TLS with HTTP/2 and HTTP/1.1.
+
+use crate::{
+    client::{fetch, get, get_with, open, send},
+    server::{Faults, Server, library},
+};
+use bytes::Bytes;
+use http::{Method, Request, Version};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use latemux_origin::{OriginConfig, Tls};
+use latemux_storage::fault::{Fault, Gate};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName},
+};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+const SEGMENT: &str = "/harbour/dash/x-video=152000-51200.dash";
+
+fn with_http(change: impl FnOnce(&mut latemux_origin::config::HttpConfig)) -> OriginConfig {
+    let mut config = OriginConfig::default();
+    change(&mut config.http);
+    config
+}
+
+#[tokio::test]
+async fn a_request_head_may_be_so_large() {
+    let server = Server::start(library()).await;
+    let large = "x".repeat(20_000);
+    let answer = get_with(server.address, "/healthz", &[("x-large", &large)]).await;
+    assert_eq!(answer.status, 431);
+    let small = "x".repeat(4000);
+    assert_eq!(get_with(server.address, "/healthz", &[("x-small", &small)]).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_come_is_not_waited_for() {
+    let config = with_http(|http| http.header_timeout = Duration::from_millis(50));
+    let server = Server::with(library(), config, None).await;
+    for begun in ["", "GET /healthz HTT", "GET /healthz HTTP/1.1\r\nhost: x\r\n"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // The connection ends; whether with a word or without is not our matter.
+        let _ = stream.read_to_end(&mut answer).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    }
+}
+
+#[tokio::test]
+async fn no_more_connections_than_configured() {
+    let config = with_http(|http| http.max_connections = 1);
+    let server = Server::with(library(), config, None).await;
+    let first = TcpStream::connect(server.address).await.unwrap();
+    // Accepted by the kernel only: the answer comes when the first has gone.
+    let second = tokio::spawn({
+        let address = server.address;
+        async move { get(address, "/healthz").await }
+    });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!second.is_finished());
+    drop(first);
+    assert_eq!(second.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn open_answers_end_before_the_server_does() {
+    let faults = Faults::default();
+    let mut server = Server::start(faults.over(library())).await;
+    let whole = fetch(server.address, SEGMENT).await;
+    let gate = Gate::new();
+    faults.set([Fault::WaitAfter(1000, gate.clone())]);
+    let body = open(server.address, Method::GET, SEGMENT, &[]).await.unwrap().into_body();
+    server.shut_down();
+    while TcpStream::connect(server.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    gate.open();
+    assert_eq!(body.collect().await.unwrap().to_bytes(), whole);
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn draining_takes_so_long() {
+    let faults = Faults::default();
+    let config = with_http(|http| http.drain_timeout = Duration::from_millis(50));
+    let server = Server::with(faults.over(library()), config, None).await;
+    fetch(server.address, SEGMENT).await;
+    faults.set([Fault::StallAfter(1000)]);
+    let body = open(server.address, Method::GET, SEGMENT, &[]).await.unwrap().into_body();
+    server.stopped().await;
+    body.collect().await.map(|_| ()).expect_err("broken off");
+}
+
+/// A key and certificate for `localhost`, and who trusts it.
+fn tls() -> (Tls, CertificateDer<'static>) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let tls = Tls::from_pem(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).unwrap();
+    (tls, made.cert.der().clone())
+}
+
+async fn connect(server: SocketAddr, trust: &CertificateDer<'static>, alpn: &[u8]) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trust.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    let stream = TcpStream::connect(server).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+#[tokio::test]
+async fn tls_speaks_http2_and_http1_with_the_same_bytes() {
+    let (tls, trust) = tls();
+    let faults = Faults::default();
+    let server = Server::with(faults.over(library()), OriginConfig::default(), Some(tls)).await;
+    let plain = Server::start(library()).await;
+    let expected = get(plain.address, SEGMENT).await;
+    let request = |method: Method| {
+        let uri = format!("https://localhost{SEGMENT}");
+        Request::builder().method(method).uri(uri).body(Empty::<Bytes>::new()).unwrap()
+    };
+
+    let stream = TokioIo::new(connect(server.address, &trust, b"h2").await);
+    let (mut h2, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let answers = (0..20).map(|_| h2.send_request(request(Method::GET)));
+    for answer in futures_util::future::join_all(answers).await {
+        let answer = answer.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
+        assert_eq!(answer.headers()["etag"], expected.header("etag"));
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), expected.body);
+    }
+    let head = h2.send_request(request(Method::HEAD)).await.unwrap();
+    assert_eq!(head.headers()["content-length"], expected.header("content-length"));
+    assert!(head.into_body().collect().await.unwrap().to_bytes().is_empty());
+    // A stream that breaks off is reset; the connection and its other streams live on.
+    faults.set([Fault::StallAfter(5000)]);
+    let stalled = h2.send_request(request(Method::GET)).await.unwrap();
+    faults.set([Fault::ShortAfter(30_000)]);
+    let broken = async {
+        let answer = h2.send_request(request(Method::GET)).await?;
+        answer.into_body().collect().await.map(|_| ())
+    };
+    broken.await.expect_err("half an answer is no answer");
+    drop(stalled);
+    assert_eq!(h2.send_request(request(Method::GET)).await.unwrap().status(), 200);
+
+    let stream = TokioIo::new(connect(server.address, &trust, b"http/1.1").await);
+    let (mut h1, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let get =
+        Request::builder().uri(SEGMENT).header("host", "localhost").body(Empty::<Bytes>::new()).unwrap();
+    let answer = h1.send_request(get).await.unwrap();
+    assert_eq!(answer.version(), Version::HTTP_11);
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), expected.body);
+}
+
+#[tokio::test]
+async fn a_tls_handshake_is_not_waited_for() {
+    let (tls, _) = tls();
+    let config = with_http(|http| http.header_timeout = Duration::from_millis(50));
+    let server = Server::with(library(), config, Some(tls)).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.is_empty());
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_the_other() {
+    let server = Server::start(library()).await;
+    let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    for (path, status) in [(SEGMENT, 200), ("/nothing", 404), ("/harbour/.mpd", 200), (SEGMENT, 200)] {
+        let request = Request::builder().uri(path).header("host", "x").body(Empty::<Bytes>::new()).unwrap();
+        let answer = sender.send_request(request).await.unwrap();
+        assert_eq!(answer.status(), status);
+        answer.into_body().collect().await.unwrap();
+        sender.ready().await.unwrap();
+    }
+    let head = send(server.address, Method::HEAD, SEGMENT, &[]).await.unwrap();
+    assert_eq!(head.status, 200);
+}

@@ -1,1 +1,155 @@
-//! (to come)
+//! Bytes leave as they arrive, and reads end when nobody waits for them.
+
+use crate::{
+    client::{fetch, open},
+    server::{Faults, Server, library},
+};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture};
+use http::Method;
+use http_body_util::BodyExt;
+use latemux_storage::{
+    Key, Listing, Read, Storage, StorageError, Version, Want,
+    fault::{Fault, Gate},
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+
+/// A segment of untouched slices, and one through a transform.
+const SEGMENTS: [&str; 2] = ["/harbour/dash/x-video=152000-51200.dash", "/harbour/x-video=152000-2.ts"];
+
+async fn third_time(server: &Server) -> String {
+    let urls = crate::server::crawl(server.address, "/ferry.mp4").await;
+    let mut times: Vec<_> =
+        urls.iter().filter(|u| u.contains("/dash/") && u.contains("video=90000-")).collect();
+    times.sort_by_key(|url| (url.len(), (*url).clone()));
+    times[2].clone()
+}
+
+#[tokio::test]
+async fn the_head_of_a_segment_is_sent_before_its_tail_was_read() {
+    let calm = Server::start(library()).await;
+    let cold_fragment = third_time(&calm).await;
+    // Of a segment made of fragments that are not known yet, the head leaves once the last of their `moof`s has come.
+    for (url, read, sent) in [
+        (SEGMENTS[0], 20_000, 20_000),
+        (SEGMENTS[1], 20_000, 18_000),
+        (cold_fragment.as_str(), 45_000, 20_000),
+    ] {
+        let whole = fetch(calm.address, url).await;
+        let faults = Faults::default();
+        let server = Server::start(faults.over(library())).await;
+        let base = url.split('/').nth(1).unwrap();
+        fetch(server.address, &format!("/{base}/.mpd")).await;
+        let gate = Gate::new();
+        faults.set([Fault::WaitAfter(read, gate.clone())]);
+        let response = open(server.address, Method::GET, url, &[]).await.unwrap();
+        assert_eq!(response.headers()["content-length"], whole.len().to_string());
+        let mut body = response.into_body();
+        let mut got = Vec::new();
+        // What storage gave is on its way, though the rest is not there.
+        while got.len() < sent {
+            got.extend_from_slice(&body.frame().await.unwrap().unwrap().into_data().unwrap());
+        }
+        assert!(got.len() < whole.len());
+        gate.open();
+        got.extend_from_slice(&body.collect().await.unwrap().to_bytes());
+        assert_eq!(got, whole, "{url}");
+    }
+}
+
+/// Counts reads that are wanted: asked for, or with a body that somebody holds.
+#[derive(Debug)]
+struct Watched {
+    inner: Arc<dyn Storage>,
+    live: Arc<AtomicUsize>,
+}
+
+struct Live(Arc<AtomicUsize>);
+
+impl Live {
+    fn one(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Storage for Watched {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move {
+            let live = Live::one(&self.live);
+            let mut read = self.inner.read(key, want, pin).await?;
+            // The count is held by the body's closure and goes with it.
+            read.body = read.body.inspect(move |_| _ = &live).boxed();
+            Ok(read)
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.inner.list(folder)
+    }
+
+    fn describe(&self) -> String {
+        String::new()
+    }
+}
+
+async fn until(mut reached: impl FnMut() -> bool) {
+    while !reached() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_reads() {
+    let live = Arc::new(AtomicUsize::new(0));
+    let faults = Faults::default();
+    let storage = Arc::new(Watched { inner: faults.over(library()), live: live.clone() });
+    let server = Server::start(storage).await;
+    for base in ["harbour", "ferry.mp4"] {
+        fetch(server.address, &format!("/{base}/.mpd")).await;
+    }
+    until(|| live.load(SeqCst) == 0).await;
+    let cold_fragment = third_time(&Server::start(library()).await).await;
+    for url in [SEGMENTS[0], SEGMENTS[1], &cold_fragment] {
+        // In the middle of the body.
+        faults.set([Fault::StallAfter(45_000)]);
+        let mut body = open(server.address, Method::GET, url, &[]).await.unwrap().into_body();
+        body.frame().await.unwrap().unwrap();
+        assert_eq!(live.load(SeqCst), 1, "{url}");
+        drop(body);
+        until(|| live.load(SeqCst) == 0).await;
+        // Before storage has answered at all.
+        faults.set([Fault::Silence]);
+        let request = tokio::spawn({
+            let (address, url) = (server.address, url.to_owned());
+            async move { open(address, Method::GET, &url, &[]).await }
+        });
+        until(|| live.load(SeqCst) == 1).await;
+        request.abort();
+        until(|| live.load(SeqCst) == 0).await;
+    }
+    // While the title is being indexed.
+    faults.set([Fault::Silence]);
+    let request = tokio::spawn({
+        let address = server.address;
+        async move { open(address, Method::GET, "/lighthouse.mp4/.mpd", &[]).await }
+    });
+    until(|| live.load(SeqCst) == 1).await;
+    request.abort();
+    until(|| live.load(SeqCst) == 0).await;
+    fetch(server.address, "/lighthouse.mp4/.mpd").await;
+}

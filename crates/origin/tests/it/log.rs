@@ -21,7 +21,7 @@ impl Write for Lines {
 }
 
 /// Begins to keep what is logged. Tests of one process share it: look for lines of a path no other test asks for.
-pub fn keep() {
+pub(crate) fn keep() {
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
         tracing_subscriber::fmt()
@@ -33,14 +33,14 @@ pub fn keep() {
 }
 
 /// Lines that hold all of these words.
-pub fn lines(words: &[&str]) -> Vec<String> {
+pub(crate) fn lines(words: &[&str]) -> Vec<String> {
     let bytes = LINES.lock().unwrap().clone();
     let text = String::from_utf8(bytes).unwrap();
     text.lines().filter(|line| words.iter().all(|w| line.contains(w))).map(str::to_owned).collect()
 }
 
 /// The access line of a path: it is written when the server has let go of the answer, which a client does not see.
-pub async fn access(path: &str) -> String {
+pub(crate) async fn access(path: &str) -> String {
     loop {
         if let Some(line) = lines(&[" access: ", &format!("path={path} ")]).pop() {
             return line;

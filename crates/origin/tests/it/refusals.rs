@@ -1,1 +1,260 @@
-//! (to come)
+//! Bad URLs and bad media: each has its own status, a one-line body with a stable reason, and a log line with the same.
+
+use crate::{
+    client::{get, open, send},
+    log,
+    server::{Server, key, library, sample},
+};
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+use latemux_storage::Memory;
+use latemux_testmedia::recipe;
+use std::{net::SocketAddr, sync::Arc};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+async fn refused(server: SocketAddr, path: &str, status: u16, reason: &str) {
+    let answer = get(server, path).await;
+    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (status, reason), "{path}");
+    assert_eq!(answer.header("content-type"), "application/json");
+    let line = log::access(path).await;
+    assert!(line.contains(&format!("status={status} reason=\"{reason}\"")), "{line}");
+    let head = send(server, Method::HEAD, path, &[]).await.unwrap();
+    assert_eq!((head.lasting_headers(), head.body.len()), (answer.lasting_headers(), 0), "{path}");
+}
+
+#[tokio::test]
+async fn what_is_not_there() {
+    log::keep();
+    let memory = library();
+    memory.put(key("notes/readme.txt"), "no media");
+    memory.put(key("presentation.ism"), "<smil/>");
+    let server = Server::start(memory).await;
+    let at = server.address;
+    for (path, status, reason) in [
+        ("/missing.mp4/.mpd", 404, "source_not_found"),
+        ("/missing/.m3u8", 404, "source_not_found"),
+        ("/harbour/video-,360p,999p,.mp4.urlset/.mpd", 404, "source_not_found"),
+        ("/notes/.mpd", 404, "no_media"),
+        ("/notes/readme.txt/.mpd", 404, "source_not_found"),
+        ("/presentation.ism/.mpd", 404, "no_such_url"),
+        ("/harbour", 404, "no_such_url"),
+        ("/harbour/video-360p.mp4", 404, "no_such_url"),
+        ("/harbour/x.html", 404, "no_such_url"),
+        ("/favicon.ico", 404, "no_such_url"),
+        ("/harbour/dash/x-video=1.dash", 404, "no_such_track"),
+        ("/harbour/dash/x-nothing=152000-0.dash", 404, "no_such_track"),
+        ("/harbour/dash/x-video=152000-51201.dash", 404, "no_such_segment"),
+        ("/harbour/dash/x-video=152000-999999999999999999.dash", 404, "no_such_segment"),
+        ("/harbour/dash/x-video=152000-13.m4s", 404, "no_such_segment"),
+        ("/harbour/dash/x-video=152000-0.m4s", 404, ""),
+        ("/harbour/hls/x-video=152000-4294967295.m4s", 404, "no_such_segment"),
+        ("/harbour/x-video=152000-13.ts", 404, "no_such_segment"),
+        ("/harbour/keyframes/x-video=152000-13.ts", 404, "no_such_segment"),
+        ("/harbour/x-video=1.m3u8", 404, "no_such_track"),
+    ] {
+        if reason.is_empty() {
+            assert_eq!(get(at, path).await.status, status, "{path}");
+        } else {
+            refused(at, path, status, reason).await;
+        }
+    }
+}
+
+/// Sends a request line as it is, which a well-behaved client would not.
+async fn raw(server: SocketAddr, target: &[u8]) -> String {
+    let mut stream = tokio::net::TcpStream::connect(server).await.unwrap();
+    stream
+        .write_all(&[b"GET ", target, b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"].concat())
+        .await
+        .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn no_path_leaves_the_root() {
+    let outside = tempfile::tempdir().unwrap();
+    let root = outside.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(outside.path().join("secret.mp4"), sample("buoy.mp4")).unwrap();
+    std::fs::write(root.join("open.mp4"), sample("buoy.mp4")).unwrap();
+    let server = Server::start(Arc::new(latemux_storage::Folder::new(&root).unwrap())).await;
+    assert!(raw(server.address, b"/open.mp4/.mpd").await.starts_with("HTTP/1.1 200"));
+    let absolute = format!("/{}/.mpd", outside.path().join("secret.mp4").display());
+    for target in [
+        "/../secret.mp4/.mpd",
+        "/open.mp4/../../secret.mp4/.mpd",
+        "/%2e%2e/secret.mp4/.mpd",
+        "/%2E%2E/secret.mp4/.mpd",
+        "/.%2e/secret.mp4/.mpd",
+        "/..%2fsecret.mp4/.mpd",
+        "/..%2Fsecret.mp4/.mpd",
+        "/%2e%2e%2fsecret.mp4/.mpd",
+        "/..%5csecret.mp4/.mpd",
+        "/..\\secret.mp4/.mpd",
+        "/%252e%252e/secret.mp4/.mpd",
+        "/%c0%ae%c0%ae/secret.mp4/.mpd",
+        "/open.mp4%00/.mpd",
+        "/%2e/open.mp4/.mpd",
+        "/./open.mp4/.mpd",
+        "//open.mp4/.mpd",
+        "/x,..,y,/secret.mp4.urlset/.mpd",
+        "/,../secret,x,.mp4.urlset/.mpd",
+        "/,..%2fsecret,x,.mp4.urlset/.mpd",
+        "/_/../../Cargo.toml",
+        "/_/%2e%2e/Cargo.toml",
+        "/%0d%0ainjected: yes/.mpd",
+        &absolute,
+    ] {
+        let answer = raw(server.address, target.as_bytes()).await;
+        let status = answer.split(' ').nth(1).unwrap_or("");
+        assert!(matches!(status, "400" | "404"), "{target}: {answer}");
+        assert!(
+            !answer.contains("mp4a") && !answer.to_lowercase().contains("\ninjected"),
+            "{target}: {answer}"
+        );
+    }
+    for target in [&b"/\xff\xfe.mp4/.mpd"[..], b"/a\0b/.mpd", b"/a b.mp4/.mpd"] {
+        let answer = raw(server.address, target).await;
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn other_methods_are_not_allowed() {
+    let server = Server::start(library()).await;
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
+        let answer = send(server.address, method, "/harbour/.mpd", &[]).await.unwrap();
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (405, "method_not_allowed"));
+        assert_eq!(answer.header("allow"), "GET, HEAD, OPTIONS");
+    }
+}
+
+/// Where a box of this type has its header, and its size there.
+fn find(file: &[u8], code: &[u8; 4]) -> usize {
+    file.windows(4).position(|w| w == code).unwrap() - 4
+}
+
+fn with(file: &Bytes, at: usize, bytes: &[u8]) -> Bytes {
+    let mut changed = file.to_vec();
+    changed[at..at + bytes.len()].copy_from_slice(bytes);
+    changed.into()
+}
+
+#[tokio::test]
+async fn media_that_cannot_be_served() {
+    log::keep();
+    let good = sample("harbour/video-360p.mp4");
+    let ferry = sample("ferry.mp4");
+    let encrypted = recipe::make(
+        "encrypted",
+        "mp4",
+        &format!(
+            "-f lavfi -i testsrc2=size=192x108:rate=25:duration=2 {} -encryption_scheme cenc-aes-ctr \
+             -encryption_key 000102030405060708090a0b0c0d0e0f -encryption_kid a0a1a2a3a4a5a6a7a8a9aaabacadaeaf",
+            recipe::AVC
+        ),
+    );
+    let box_at = |code| find(&good, code);
+    let no_sync = {
+        // A sync sample table that lists none.
+        let at = box_at(b"stss");
+        with(&good, at + 12, &[0; 4])
+    };
+    let cases: Vec<(&str, Bytes, u16, &str)> = vec![
+        ("empty", Bytes::new(), 415, "not_mp4"),
+        ("text", Bytes::from_static(b"This is a text, not a film. It goes on for a while."), 415, "not_mp4"),
+        ("zeros", vec![0; 100_000].into(), 415, "not_mp4"),
+        ("ftyp-only", good.slice(..find(&good, b"moov")), 422, ""),
+        ("cut-in-moov", good.slice(..find(&good, b"moov") + 500), 422, "truncated"),
+        ("cut-in-media", good.slice(..good.len() / 2), 422, ""),
+        ("moov-too-long", with(&good, box_at(b"moov"), &0x7fff_0000_u32.to_be_bytes()), 422, ""),
+        ("moov-too-short", with(&good, box_at(b"moov"), &9_u32.to_be_bytes()), 422, ""),
+        ("trak-too-long", with(&good, box_at(b"trak"), &0x00ff_ffff_u32.to_be_bytes()), 422, ""),
+        ("stts-count", with(&good, box_at(b"stts") + 12, &[0xff; 4]), 422, "malformed"),
+        ("stsz-count", with(&good, box_at(b"stsz") + 16, &[0xff; 4]), 422, "malformed"),
+        ("stsc-count", with(&good, box_at(b"stsc") + 12, &[0xff; 4]), 422, "malformed"),
+        ("stco-count", with(&good, box_at(b"stco") + 12, &[0xff; 4]), 422, "malformed"),
+        ("stco-beyond", with(&good, box_at(b"stco") + 16, &[0xf0; 4]), 422, ""),
+        ("no-stsz", with(&good, box_at(b"stsz") + 4, b"free"), 422, "malformed"),
+        ("no-stts", with(&good, box_at(b"stts") + 4, b"free"), 422, "malformed"),
+        ("zero-timescale", with(&good, box_at(b"mdhd") + 20, &[0; 4]), 422, "malformed"),
+        ("no-sync", no_sync, 422, "no_sync_sample"),
+        ("no-trak", with(&good, box_at(b"trak") + 4, b"free"), 422, ""),
+        ("unknown-codec", with(&good, box_at(b"stsd") + 20, b"zzzz"), 415, "unsupported_codec"),
+        ("encrypted", std::fs::read(encrypted).unwrap().into(), 415, "encrypted_source"),
+        ("fragments-cut", ferry.slice(..ferry.len() / 2), 422, ""),
+        ("sidx-lies", with(&ferry, find(&ferry, b"sidx") + 32, &[0x7f, 0xff, 0xff, 0xff]), 422, ""),
+    ];
+    let memory = Memory::new();
+    for (name, bytes, ..) in &cases {
+        memory.put(key(&format!("bad/{name}.mp4")), bytes.clone());
+    }
+    let server = Server::start(Arc::new(memory)).await;
+    let mut wrong = Vec::new();
+    for (name, _, status, reason) in &cases {
+        let path = format!("/bad/{name}.mp4/.mpd");
+        let answer = get(server.address, &path).await;
+        let got = answer.status.as_u16();
+        if got == 200 {
+            // Then what it names must be all there.
+            wrong.push(format!("{name}: 200"));
+            continue;
+        }
+        let said = answer.reason();
+        let line = log::access(&path).await;
+        assert!(line.contains(&format!("status={got} reason=\"{said}\"")), "{line}");
+        if got != *status || (!reason.is_empty() && said != *reason) {
+            wrong.push(format!("{name}: {got} {said}, not {status} {reason}: {:?}", answer.body));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn a_broken_file_among_others_is_left_out_and_said_so() {
+    log::keep();
+    let memory = library();
+    memory.put(key("harbour/video-left-out.mp4"), sample("harbour/video-360p.mp4").slice(..700));
+    let server = Server::start(memory).await;
+    let whole = get(Server::start(library()).await.address, "/harbour/.mpd").await;
+    let answer = get(server.address, "/harbour/.mpd").await;
+    assert_eq!((answer.status.as_u16(), answer.body), (200, whole.body));
+    assert_eq!(log::lines(&[" WARN ", "reason=\"truncated\"", "video-left-out.mp4"]).len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_protocol_leaves_out_is_said_once() {
+    log::keep();
+    let memory = Memory::new();
+    let file =
+        recipe::coded("vp9-aac", "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 50 -b:v 100k -c:a aac");
+    memory.put(key("left-out-of-ts.mp4"), std::fs::read(file).unwrap());
+    let server = Server::start(Arc::new(memory)).await;
+    for _ in 0..3 {
+        assert_eq!(get(server.address, "/left-out-of-ts.mp4/.m3u8").await.status, 200);
+    }
+    assert_eq!(log::lines(&[" WARN ", "reason=\"cannot_carry\"", "left-out-of-ts.mp4", "vp09"]).len(), 1);
+    let urls = crate::server::crawl(server.address, "/left-out-of-ts.mp4").await;
+    let video =
+        urls.iter().find_map(|u| Some(u.split_once("-video=")?.1.split(['-', '.']).next()?.to_owned()));
+    refused(
+        server.address,
+        &format!("/left-out-of-ts.mp4/x-video={}-1.ts", video.unwrap()),
+        415,
+        "cannot_carry",
+    )
+    .await;
+}
+
+/// A body that nobody asked for changes nothing.
+#[tokio::test]
+async fn a_get_with_range_of_an_error_is_an_error() {
+    let server = Server::start(library()).await;
+    let response =
+        open(server.address, Method::GET, "/missing.mp4/.mpd", &[("range", "bytes=0-0")]).await.unwrap();
+    assert_eq!(response.status(), 404);
+    assert!(!response.into_body().collect().await.unwrap().to_bytes().is_empty());
+}

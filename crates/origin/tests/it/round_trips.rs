@@ -68,7 +68,7 @@ async fn a_cold_segment_takes_one_request_per_object() {
         let server = Server::start(counting.clone()).await;
         let base = url.split('/').nth(1).unwrap();
         fetch(server.address, &format!("/{base}/.mpd")).await;
-        counting.take();
+        drop(counting.take());
         fetch(server.address, url).await;
         let depth = counting.depth();
         let requests = counting.take();

@@ -2,24 +2,32 @@
 
 use bytes::Bytes;
 use latemux_origin::{Origin, OriginConfig, Tls};
-use latemux_storage::{Key, Memory, Storage};
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use latemux_storage::{
+    Key, Memory, Storage,
+    fault::{Fault, Faulty},
+};
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 /// A running origin. It stops when this is dropped.
-pub struct Server {
-    pub address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
 impl Server {
     /// Over a storage, configured as by default.
-    pub async fn start(storage: Arc<dyn Storage>) -> Self {
+    pub(crate) async fn start(storage: Arc<dyn Storage>) -> Self {
         Self::with(storage, OriginConfig::default(), None).await
     }
 
-    pub async fn with(storage: Arc<dyn Storage>, config: OriginConfig, tls: Option<Tls>) -> Self {
+    pub(crate) async fn with(storage: Arc<dyn Storage>, config: OriginConfig, tls: Option<Tls>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -34,38 +42,38 @@ impl Server {
     }
 
     /// Asks it to stop.
-    pub fn shut_down(&mut self) {
+    pub(crate) fn shut_down(&mut self) {
         self.stop.take();
     }
 
     /// Waits until it has stopped.
-    pub async fn stopped(mut self) {
+    pub(crate) async fn stopped(mut self) {
         self.stop.take();
         self.task.await.unwrap();
     }
 }
 
-pub fn key(text: &str) -> Key {
+pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
 /// Where the committed sample library is.
-pub fn samples() -> PathBuf {
+pub(crate) fn samples() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library"))
 }
 
 /// A file of the sample library.
-pub fn sample(name: &str) -> Bytes {
+pub(crate) fn sample(name: &str) -> Bytes {
     std::fs::read(samples().join(name)).unwrap().into()
 }
 
 /// Files of the folder title `harbour`.
-pub const HARBOUR: [&str; 5] =
+pub(crate) const HARBOUR: [&str; 5] =
     ["audio-eng.mp4", "audio-fra.mp4", "video-180p.mp4", "video-234p.mp4", "video-360p.mp4"];
 
 /// The sample library in memory: `harbour/` (three renditions, two languages), `lighthouse.mp4` (moov last, muxed), `ferry.mp4`
 /// (fragmented, `sidx`), `buoy.mp4` (HEVC).
-pub fn library() -> Arc<Memory> {
+pub(crate) fn library() -> Arc<Memory> {
     let memory = Memory::new();
     for name in ["lighthouse.mp4", "ferry.mp4", "buoy.mp4"] {
         memory.put(key(name), sample(name));
@@ -78,7 +86,7 @@ pub fn library() -> Arc<Memory> {
 }
 
 /// All that a client of a title may ask for, found by reading manifests as any text: every playlist, init and media segment.
-pub async fn crawl(server: SocketAddr, base: &str) -> Vec<String> {
+pub(crate) async fn crawl(server: SocketAddr, base: &str) -> Vec<String> {
     let mut urls = Vec::new();
     let mut todo = Vec::new();
     for start in ["/.m3u8", "/.m3u8?hls_fmp4"] {
@@ -145,5 +153,22 @@ fn join(folder: &str, link: &str) -> String {
     match link.strip_prefix("../") {
         Some(up) => format!("{}/{up}", folder.rsplit_once('/').unwrap().0),
         None => format!("{folder}/{link}"),
+    }
+}
+
+/// Faults for the next requests to storage, to be set while a server runs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faults(Arc<Mutex<VecDeque<Fault>>>);
+
+impl Faults {
+    /// A storage whose next requests suffer what is set here, one each.
+    pub(crate) fn over(&self, inner: Arc<dyn Storage>) -> Arc<Faulty> {
+        let faults = self.0.clone();
+        Arc::new(Faulty::new(inner, move |_, _, _| faults.lock().unwrap().pop_front().unwrap_or(Fault::None)))
+    }
+
+    /// What befalls the next requests.
+    pub(crate) fn set(&self, faults: impl IntoIterator<Item = Fault>) {
+        *self.0.lock().unwrap() = faults.into_iter().collect();
     }
 }

@@ -6,6 +6,7 @@
 mod attributes;
 mod media;
 mod multivariant;
+mod rates;
 mod renditions;
 
 pub use media::{iframes, media};
@@ -66,7 +67,3 @@ fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {
         .map(|name| title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string())))
         .collect()
 }
-
-#[cfg(test)]
-#[path = "hls/tests.rs"]
-mod tests;

@@ -3,6 +3,7 @@
 use super::{
     attributes::Tag,
     carried, container_of, protocol_of,
+    rates::Rates,
     renditions::{Group, Renditions, groups},
 };
 use crate::{
@@ -10,8 +11,7 @@ use crate::{
     address::HlsContainer,
     carry::Protocol,
     manifest::constant_frame_rate,
-    segment::ts::PSI_BYTES,
-    sizes::{Bitrate, SegmentSize, iframe_sizes, sized_segments},
+    sizes::{Bitrate, SegmentSize, iframe_sizes},
 };
 use latemux_index::{Title, Track, media::TrackKind};
 use latemux_isobmff::{
@@ -26,7 +26,7 @@ use latemux_isobmff::{
 /// [`PackError::CannotCarry`] where HLS carries none of its tracks.
 pub fn multivariant(title: &Title, name: &str, container: HlsContainer) -> Result<String, PackError> {
     let protocol = protocol_of(title, container);
-    let list = Multivariant { title, name, protocol };
+    let list = Multivariant { title, name, protocol, rates: Rates::new(title, protocol) };
     let video = carried(title, TrackKind::Video, protocol);
     let audio = carried(title, TrackKind::Audio, protocol);
     if video.is_empty() && audio.is_empty() {
@@ -48,6 +48,7 @@ struct Multivariant<'a> {
     title: &'a Title,
     name: &'a str,
     protocol: Protocol,
+    rates: Rates<'a>,
 }
 
 /// One `EXT-X-STREAM-INF`.
@@ -119,7 +120,7 @@ impl<'a> Multivariant<'a> {
             for &i in group.members.iter().filter(same) {
                 let variant = Variant {
                     tracks: vec![i],
-                    bitrate: Bitrate::of_tracks(self.title, &[i], self.protocol),
+                    bitrate: self.rates.of(&[i], &[]),
                     codecs: vec![self.track(i).codec.rfc6381.as_str()],
                     audio: several(group).then_some(group.id.as_str()),
                     subtitles: None,
@@ -165,11 +166,16 @@ impl<'a> Multivariant<'a> {
 
     fn write_iframes(&self, track: usize, text: &mut String) {
         let Some(video) = self.video(track) else { return };
-        let (mut segments, timescale) = sized_segments(self.title, &[track], self.protocol);
-        for (segment, bytes) in segments.iter_mut().zip(iframe_sizes(self.title, track, self.protocol)) {
-            segment.bytes = bytes;
-        }
-        let bitrate = Bitrate::of(&segments, timescale);
+        let title_track = &self.title.tracks[track];
+        let segments: Vec<SegmentSize> = (0..)
+            .zip(iframe_sizes(self.title, track, self.protocol))
+            .filter_map(|(number, bytes)| {
+                let segment = title_track.segment(number)?;
+                let duration = u64::try_from(segment.end.saturating_sub(segment.start)).unwrap_or(0);
+                Some(SegmentSize { bytes, duration: duration.max(1) })
+            })
+            .collect();
+        let bitrate = Bitrate::of(&segments, self.track(track).timescale.get());
         let name = self.title.tracks[track].name.clone();
         let uri = Resource::HlsIFramePlaylist(name, container_of(self.protocol));
         Tag::new("EXT-X-I-FRAME-STREAM-INF")
@@ -185,16 +191,13 @@ impl<'a> Multivariant<'a> {
 
     /// The most that video with one rendition of a group takes (RFC 8216 §4.3.4.2: "any playable combination").
     fn bitrate(&self, video: usize, audio: Option<&Group>) -> Bitrate {
-        let Some(group) = audio else { return Bitrate::of_tracks(self.title, &[video], self.protocol) };
+        let Some(group) = audio else { return self.rates.of(&[video], &[]) };
         let rate = |&member: &usize| {
             if self.protocol != Protocol::HlsTs || member == group.default {
-                return Bitrate::of_tracks(self.title, &[video, member], self.protocol);
+                return self.rates.of(&[video, member], &[]);
             }
-            // The default is in the variant, whatever else plays; the other has PAT and PMT of its own.
-            let tracks = [video, group.default, member];
-            let (mut segments, timescale) = sized_segments(self.title, &tracks, self.protocol);
-            segments.iter_mut().for_each(|SegmentSize { bytes, .. }| *bytes += PSI_BYTES);
-            Bitrate::of(&segments, timescale)
+            // The default is in the variant, whatever else plays.
+            self.rates.of(&[video, group.default], &[member])
         };
         let none = Bitrate { peak: 0, average: 0 };
         group.members.iter().map(rate).fold(none, |most, rate| Bitrate {

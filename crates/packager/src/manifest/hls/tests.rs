@@ -1,1 +1,0 @@
-//! Playlists read back.

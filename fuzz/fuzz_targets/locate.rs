@@ -1,0 +1,83 @@
+//! Takes whatever comes as an object: finds its index, cuts it, reads every fragment. No panic, no read outside of the
+//! object, no sample outside of it, no index much larger than what it was made from. The first byte sets how much is read at a time.
+#![no_main]
+
+use bytes::Bytes;
+use latemux_index::{
+    MediaIndex, Sample, Title,
+    fragments::{FragmentReader, FragmentSamples, FragmentStep, NoFragments},
+    locate::{Got, Limits, Locator, Step, Want},
+    media::Samples,
+    title::SegmentSamples,
+};
+use libfuzzer_sys::fuzz_target;
+use std::{ops::Range, sync::Arc, time::Duration};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&head, object)) = data.split_first() else { return };
+    let object = Bytes::copy_from_slice(object);
+    let Some(index) = locate(&object, u64::from(head) * 16 + 16) else { return };
+    assert!(index.heap_bytes() <= 8 * object.len() + (1 << 16), "{} bytes", index.heap_bytes());
+    let Ok(title) = Title::new(vec![Arc::clone(&index)], Duration::from_millis(500)) else { return };
+    let inside = |samples: &[Sample]| {
+        assert!(samples.iter().all(|s| s.offset + u64::from(s.size) <= object.len() as u64));
+    };
+    for (number, track) in title.tracks.iter().enumerate() {
+        if let Samples::Fragments(table) = &title.track(track).samples {
+            for fragment in (0..table.len()).filter_map(|i| table.get(i)) {
+                if let Some(samples) = read_fragment(&index, &object, fragment.bytes()) {
+                    samples.tracks.iter().for_each(|samples| inside(samples));
+                }
+            }
+            continue;
+        }
+        let mut count = 0;
+        for segment in (0..track.segment_count()).filter_map(|n| track.segment(n)) {
+            if let SegmentSamples::Known(samples) = title.samples(number, &segment, &NoFragments) {
+                assert!(samples.first().is_some_and(|first| first.sync));
+                inside(&samples);
+                count += samples.len();
+            }
+        }
+        assert!(count <= 8 * object.len());
+    }
+});
+
+fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
+    object.slice(usize::try_from(range.start).expect("inside")..usize::try_from(range.end).expect("inside"))
+}
+
+fn locate(object: &Bytes, head: u64) -> Option<Arc<MediaIndex>> {
+    let size = object.len() as u64;
+    let mut locator = Locator::new(Limits { head, tail: head, max_index: 1 << 20 });
+    let mut wants = vec![locator.first()];
+    // Each round trip brings at least a byte that was not there.
+    for _ in 0..=object.len() + 1 {
+        let read = |want: &Want| {
+            let range = match want {
+                Want::Head(len) => 0..size.min(*len),
+                Want::Range(range) => range.clone(),
+            };
+            Got { offset: range.start, bytes: slice(object, &range) }
+        };
+        wants = match locator.step(size, wants.iter().map(read).collect()).ok()? {
+            Step::Read(wants) | Step::Scan(wants) => wants,
+            Step::Done(index) => return Some(Arc::new(*index)),
+        };
+    }
+    panic!("it never ends");
+}
+
+fn read_fragment(index: &Arc<MediaIndex>, object: &Bytes, range: Range<u64>) -> Option<FragmentSamples> {
+    let mut reader = FragmentReader::new(Arc::clone(index), range.clone());
+    let mut step = reader.feed(range.start, &Bytes::new()).ok()?;
+    loop {
+        match step {
+            FragmentStep::Done(samples) => return Some(samples),
+            FragmentStep::Need { from, len } => {
+                assert!(len > 0 && from >= range.start && from + len <= range.end);
+                step = reader.feed(from, &slice(object, &(from..from + len))).ok()?;
+            }
+        }
+    }
+}
