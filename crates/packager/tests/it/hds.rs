@@ -221,6 +221,12 @@ fn comes_out(what: &str, files: &[&Path], constant_rate: bool) {
             let packets = &want.packets[want.packets.len() - got.packets.len()..];
             let hidden = &want.packets[..want.packets.len() - got.packets.len()];
             assert!(hidden.iter().all(|p| p.pts + p.duration <= 0), "{what}: only hidden ones go");
+            if got.kind == "video" {
+                let keys = packets.iter().filter(|p| p.key).count();
+                let said = media.fragments.iter().enumerate();
+                let said = said.flat_map(|(n, f)| walk(tags(n + 1, f))).filter(|t| t.2 == [0x17, 1]).count();
+                assert_eq!(said, keys, "{what}: key frames");
+            }
             let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
             for (n, (got_packet, packet)) in got.packets.iter().zip(packets).enumerate() {
                 assert_eq!(got_packet.key, packet.key, "{what}: packet {n}");
