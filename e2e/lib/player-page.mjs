@@ -11,10 +11,26 @@ export class PlayerPage {
   #origin;
 
   static async open(browser, origin, query) {
+    return PlayerPage.#open(browser, origin, `?${new URLSearchParams(query)}`, {});
+  }
+
+  /**
+   * Opens a page of these tests, as if the origin served it: `files` are the paths on disk of what the browser asks for
+   * under `e2e/`. The page has the elements the origin's own page is driven by.
+   */
+  static async openOwn(browser, origin, page, query, files) {
+    return PlayerPage.#open(browser, origin, `e2e/${page}?${new URLSearchParams(query)}`, files);
+  }
+
+  static async #open(browser, origin, path, files) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
     const page = await context.newPage();
+    await page.route(`${origin}e2e/**`, (route) => {
+      const path = files[new URL(route.request().url()).pathname.slice("/e2e/".length)];
+      return path === undefined ? route.abort() : route.fulfill({ path });
+    });
     const driver = new PlayerPage(context, page, origin);
-    await page.goto(`${origin}?${new URLSearchParams(query)}`);
+    await page.goto(origin + path);
     return driver;
   }
 

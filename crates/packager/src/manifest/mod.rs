@@ -1,7 +1,9 @@
 //! Manifests as text, from the index alone.
 
 pub mod dash;
+pub mod hds;
 pub mod hls;
+pub mod smooth;
 mod xml;
 
 use crate::sizes::SegmentSize;
