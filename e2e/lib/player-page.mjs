@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { Record } from "./browser.mjs";
 
-const WAIT = { timeout: 20_000, polling: 50 };
+const WAIT = { timeout: 60_000, polling: 50 };
 
 export class PlayerPage {
   #page;

@@ -86,5 +86,5 @@ fn entries(track: &Track) -> usize {
         + tables.stss.iter().map(|table| table.iter().count()).sum::<usize>()
         + track.edits.len()
         + track.sample_entries.len()
-        + track.data_in_file.len()
+        + track.data_references.len()
 }

@@ -18,6 +18,10 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     /// Show what is in a file: tracks, codecs, segment grid, and what is wrong with it
     Inspect(Inspect),
+    /// Write an index MP4: where every sample of a file lies, without the media, so that a cold title starts with one small read
+    Index(Index),
+    /// Write a server manifest (.ism) of all tracks of some files
+    Manifest(Manifest),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -59,6 +63,32 @@ pub(crate) struct Inspect {
     /// Target duration of segments
     #[arg(long, value_name = "DURATION", default_value = "4s")]
     pub(crate) segment_duration: Span,
+    #[command(flatten)]
+    pub(crate) storage: Storage,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Index {
+    /// The file, or the URL of one: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    pub(crate) source: String,
+    /// Where the index goes: a path, or s3://, gs://, az:// [default: movie.index.mp4 beside the file]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+    /// Where the index says the media is, if not in the index's folder or below: a path or URL that readers must allow
+    #[arg(long, value_name = "URL")]
+    pub(crate) location: Option<String>,
+    #[command(flatten)]
+    pub(crate) storage: Storage,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Manifest {
+    /// Where the manifest goes: title.ism, or s3://, gs://, az://
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: String,
+    /// Media files or index MP4s, in the manifest's folder or below
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) sources: Vec<String>,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }

@@ -6,7 +6,9 @@ use crate::args;
 use anyhow::{Context, Result, ensure};
 use latemux_origin::{
     OriginConfig,
-    config::{CacheControlConfig, HttpConfig, IndexConfig, MemoryConfig, ReadConfig, quantity::Span},
+    config::{
+        CacheControlConfig, HttpConfig, IndexConfig, MemoryConfig, ReadConfig, SourcesConfig, quantity::Span,
+    },
 };
 use latemux_storage::open::{Options, S3Options};
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,7 @@ pub(crate) struct Config {
     /// Most objects in one title.
     pub(crate) max_objects: usize,
     pub(crate) tls: Option<Tls>,
+    pub(crate) sources: SourcesConfig,
     pub(crate) index: IndexConfig,
     pub(crate) memory: MemoryConfig,
     pub(crate) read: ReadConfig,
@@ -88,6 +91,7 @@ impl Default for Config {
             load_timeout: Span(origin.load_timeout),
             max_objects: origin.max_objects,
             tls: None,
+            sources: origin.sources,
             index: origin.index,
             memory: origin.memory,
             read: origin.read,
@@ -164,6 +168,7 @@ impl Config {
             recheck_after: self.recheck_after.0,
             load_timeout: self.load_timeout.0,
             max_objects: self.max_objects,
+            sources: self.sources.clone(),
             index: self.index.clone(),
             memory: self.memory.clone(),
             read: self.read.clone(),
@@ -179,6 +184,7 @@ impl Config {
             "segment_duration must be between 100ms and 10m, not {}",
             self.segment_duration
         );
+        self.sources.check().map_err(anyhow::Error::msg)?;
         ensure!(self.index.head >= 1024, "index.head must be at least 1KiB");
         ensure!(self.http.max_connections > 0, "http.max_connections must be at least 1");
         Ok(())

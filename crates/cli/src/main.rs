@@ -2,8 +2,12 @@
 
 mod args;
 mod config;
+mod index;
 mod inspect;
+mod location;
 mod log;
+mod manifest;
+mod read_index;
 mod serve;
 
 use clap::Parser;
@@ -14,6 +18,8 @@ fn main() -> ExitCode {
     let result = match args.command {
         args::Command::Serve(serve) => serve::run(&serve),
         args::Command::Inspect(inspect) => inspect::run(&inspect),
+        args::Command::Index(index) => index::run(&index),
+        args::Command::Manifest(manifest) => manifest::run(&manifest),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -31,6 +31,9 @@ pub enum IndexError {
     /// All tracks are left out; the first one's reason.
     #[error("no track can be served: {0}")]
     NoTracks(TrackProblem),
+    /// An index MP4 whose media is another than the one it was made of.
+    #[error("the index is older than its media: {0}")]
+    Stale(String),
     /// Nothing to serve in it: no tracks at all.
     #[error("no media in it")]
     NoMedia,
@@ -46,6 +49,7 @@ impl IndexError {
             Self::Malformed(_) | Self::Box(_) => "malformed",
             Self::TooLarge { .. } => "index_too_large",
             Self::NoTracks(problem) => problem.reason(),
+            Self::Stale(_) => "index_stale",
             Self::NoMedia => "no_media",
         }
     }
@@ -103,7 +107,7 @@ pub enum TrackProblem {
         /// Size of the object in bytes.
         object_size: u64,
     },
-    /// Valid, but not something this origin serves (several sample entries in use, media in another file, an
+    /// Valid, but not something this origin serves (several sample entries in use, fragments in another file, an
     /// edit list with several parts or speeds).
     #[error("track {track}: {what} is not supported")]
     Unsupported {
@@ -115,6 +119,20 @@ pub enum TrackProblem {
 }
 
 impl TrackProblem {
+    /// The track's ID, 0 where it could not be read.
+    #[must_use]
+    pub fn track(&self) -> u32 {
+        match self {
+            Self::Encrypted { track, .. }
+            | Self::UnsupportedCodec { track, .. }
+            | Self::Empty { track }
+            | Self::NoSyncSample { track }
+            | Self::Malformed { track, .. }
+            | Self::Truncated { track, .. }
+            | Self::Unsupported { track, .. } => *track,
+        }
+    }
+
     /// A stable word for logs, metrics and answers.
     #[must_use]
     pub fn reason(&self) -> &'static str {

@@ -106,6 +106,24 @@ pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Foun
     scan(reader, found, known.into_iter().collect())
 }
 
+/// As [`find`], but every `moof` is to be read: an index box only tells where to look for them, many at once.
+pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Found, Pause> {
+    let (sidx, first_moof) = behind_moov(reader, found)?;
+    let Some(first_moof) = first_moof else { return Ok(Found::Tables) };
+    let attempt = if sidx.is_empty() {
+        random_access::read(reader, found, first_moof)?
+    } else {
+        segment_index::read(reader, found, &sidx)?
+    };
+    let known: BTreeSet<u64> = match attempt {
+        Attempt::Complete(index) => {
+            index.tracks.iter().flat_map(|listed| listed.entries.iter().map(|e| e.bytes.start)).collect()
+        }
+        Attempt::Incomplete(starts) => starts.into_iter().collect(),
+    };
+    scan(reader, found, known.into_iter().collect())
+}
+
 /// The boxes behind `moov` up to the first `moof`: all `sidx`, and where that `moof` is.
 fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<TopBox>, Option<u64>), Pause> {
     let mut sidx = Vec::new();

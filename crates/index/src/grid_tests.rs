@@ -46,6 +46,7 @@ fn track_of(kind: TrackKind, timescale: u32, media_time: i64, samples: Samples, 
         samples,
         average_bitrate: 1_000_400,
         sample_description: 1,
+        location: None,
     }
 }
 
@@ -97,6 +98,7 @@ fn title(tracks: Vec<Track>, seconds: u64) -> Title {
             source: IndexSource::SampleTables,
             source_bytes: 0,
             fragment_defaults: Box::default(),
+            stamp: None,
         })
     };
     Title::new(tracks.into_iter().map(object).collect(), Duration::from_secs(seconds)).unwrap()
@@ -304,6 +306,7 @@ proptest! {
         let object = |track| Arc::new(MediaIndex {
             object_size: 1 << 40, fingerprint: 1, tracks: vec![track], left_out: Vec::new(),
             source: IndexSource::SampleTables, source_bytes: 0, fragment_defaults: Box::default(),
+            stamp: None,
         });
         let objects: Vec<_> = tracks.into_iter().map(object).collect();
         let title = Title::new(objects.clone(), Duration::from_millis(target)).unwrap();

@@ -6,6 +6,8 @@
 //!
 //! - [`locate`]: says which bytes to read next until an object's index is complete
 //! - [`media`]: [`MediaIndex`], the packed index of one object, and its tracks
+//! - [`external`]: index MP4s: whose samples lie in another object
+//! - [`index_file`]: writing one
 //! - [`column`]: packed columns of numbers with O(log n) search
 //! - [`samples`]: the sample table of a track: columns for timing, size, position, sync
 //! - [`fragments`]: tracks whose samples are known only fragment by fragment
@@ -16,10 +18,12 @@
 pub mod column;
 mod cut_points;
 pub mod error;
+pub mod external;
 mod fragment_table;
 mod fragmented;
 pub mod fragments;
 pub mod grid;
+pub mod index_file;
 mod layout;
 pub mod locate;
 pub mod media;

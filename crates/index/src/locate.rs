@@ -3,7 +3,9 @@
 use crate::{
     IndexError,
     error::TrackProblem,
+    external::MediaStamp,
     fragmented,
+    index_file::FullTables,
     media::{IndexSource, MediaIndex, Samples, Track},
     object_reader::{ObjectReader, Pause},
     pieces::Pieces,
@@ -75,6 +77,9 @@ pub struct Locator {
     head: Bytes,
     movie: Option<FoundMovie>,
     scan: Option<Scan>,
+    /// Every sample is wanted, also of files whose own index names fragments only.
+    full: bool,
+    tables: Option<FullTables>,
 }
 
 /// A `moov` and what can be served of it.
@@ -109,7 +114,28 @@ impl Locator {
             head: Bytes::new(),
             movie: None,
             scan: None,
+            full: false,
+            tables: None,
         }
+    }
+
+    /// Reads every `moof` of a fragmented file, whatever its own index says, so that all samples are known:
+    /// [`Self::full_tables`] are for writing an index MP4.
+    #[must_use]
+    pub fn for_full_tables(limits: Limits) -> Self {
+        Self { full: true, ..Self::new(limits) }
+    }
+
+    /// All sample tables, once [`Step::Done`] was given, of a locator made by [`Self::for_full_tables`].
+    #[must_use]
+    pub fn full_tables(&self) -> Option<&FullTables> {
+        self.tables.as_ref()
+    }
+
+    /// How far a scan of all fragments has come, in bytes from the start of the object; 0 where there is none.
+    #[must_use]
+    pub fn scanned(&self) -> u64 {
+        self.scan.as_ref().map_or(0, Scan::position)
     }
 
     /// The first read.
@@ -178,6 +204,8 @@ impl Locator {
             scan.run(&reader)
         } else if found.movie.fragments.is_none() {
             Ok(fragmented::Found::Tables)
+        } else if self.full {
+            fragmented::find_all(&reader, found)
         } else {
             fragmented::find(&reader, found)
         };
@@ -196,6 +224,9 @@ impl Locator {
         let Some(found) = self.movie.take() else {
             return Err(IndexError::Malformed("no moov".to_owned()).into());
         };
+        if self.full {
+            self.tables = Some(FullTables::new(object_size, &self.head, &found, &outcome));
+        }
         Ok(finish(object_size, &self.head, found, outcome, self.scan.as_ref()))
     }
 }
@@ -270,6 +301,7 @@ fn finish(
     scan: Option<&Scan>,
 ) -> MediaIndex {
     let FoundMovie { range, bytes, movie, heads, mut left_out } = found;
+    let stamp = MediaStamp::find(&bytes);
     let mut index_boxes = vec![(range.start, bytes)];
     let mut scanned = (0, None);
     let (source, tracks): (_, Vec<Result<Track, TrackProblem>>) = match outcome {
@@ -326,5 +358,6 @@ fn finish(
         source,
         source_bytes: index_boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() + scanned.0,
         fragment_defaults: movie.fragments.unwrap_or_default().into_boxed_slice(),
+        stamp,
     }
 }

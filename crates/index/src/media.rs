@@ -1,13 +1,15 @@
 //! The index of one object.
 
 use crate::{
-    error::TrackProblem, fragments::FragmentTable, presentation::Presentation, samples::SampleTable,
+    error::TrackProblem, external::MediaStamp, fragments::FragmentTable, presentation::Presentation,
+    samples::SampleTable,
 };
 use latemux_isobmff::{
     FourCc, Timescale,
     boxes::{mdhd::Language, stsd::SampleEntry, trex::Trex},
     codec::Codec,
 };
+use std::sync::Arc;
 
 /// Everything about one object but its media bytes.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub struct MediaIndex {
     pub source_bytes: u64,
     /// Fragment defaults of all tracks, also those left out: their sizes tell where others' samples lie.
     pub fragment_defaults: Box<[Trex]>,
+    /// What the media looked like when an index MP4 was made of it.
+    pub stamp: Option<MediaStamp>,
 }
 
 /// How an object's index was found.
@@ -76,6 +80,9 @@ pub struct Track {
     pub average_bitrate: u64,
     /// 1-based index of [`Self::sample_entry`] in `stsd`: what the track's fragments must name.
     pub(crate) sample_description: u32,
+    /// Where its media is, as the file says: relative to the object, or absolute. `None`: in the object itself. Its samples lie
+    /// there, and are served once [`MediaIndex::of_media`] has seen that object.
+    pub location: Option<Arc<str>>,
 }
 
 /// Video, audio or text.
@@ -99,6 +106,15 @@ pub enum Samples {
 }
 
 impl MediaIndex {
+    /// The same, but for the language of one track (an index into [`Self::tracks`]), where its own is not known.
+    #[must_use]
+    pub fn with_language(mut self, track: usize, language: Language) -> Self {
+        if let Some(track) = self.tracks.get_mut(track).filter(|track| !track.language.is_known()) {
+            track.language = language;
+        }
+        self
+    }
+
     /// Bytes of memory the index holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {

@@ -110,6 +110,12 @@ impl Edits {
         })
     }
 
+    /// Where in the media, composition time of the source's timeline in track ticks, the stretch that plays starts; `None`
+    /// where there is no edit list.
+    pub(crate) fn media_start(&self) -> Option<i64> {
+        self.stretch.map(|stretch| stretch.start.saturating_sub(self.presentation.shift))
+    }
+
     /// Which samples play; `table` is on the output timeline and whole. Empty where none do.
     ///
     /// Video starts at a sync sample, so that everything from the edit's start on decodes; players hide what comes before, as the

@@ -124,27 +124,44 @@ impl Title {
             let track = track_at(place);
             (track.kind, if track.kind == TrackKind::Video { track.average_bitrate } else { 0 })
         });
-        let tracks: Vec<&Track> = places.iter().map(track_at).collect();
-        let cuts: Vec<CutTrack<'_>> = tracks.iter().map(|track| CutTrack::new(track)).collect();
-        let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
-            let left_out = objects.iter().find_map(|object| object.left_out.first());
-            return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
-        };
-        if alignment == Alignment::Misaligned {
-            problems.push(Problem {
-                object: None,
-                reason: "misaligned_gops",
-                detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
-            });
-        }
-        let names = names(&tracks);
-        let tracks = places
-            .iter()
-            .zip(&cuts)
-            .zip(names)
-            .map(|((&(object, index), cut), name)| TitleTrack::cut(object, index, name, cut, &grid))
-            .collect();
+        let names = names(&places.iter().map(track_at).collect::<Vec<_>>());
+        let places: Vec<_> = places.into_iter().zip(names).collect();
+        let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
         let fingerprint = fingerprint(&objects, &grid, target);
+        Ok(Self { objects, tracks, grid, target, problems, fingerprint })
+    }
+
+    /// Makes one title of some tracks of several objects, named as told: what a server manifest says. Names that collide get `_1`, `_2` in
+    /// the order given; video is put in order of its named bit rates.
+    ///
+    /// # Errors
+    /// [`IndexError::NoMedia`] where nothing is chosen that exists.
+    pub fn of_tracks(
+        objects: Vec<Arc<MediaIndex>>,
+        chosen: Vec<Chosen>,
+        target: Duration,
+    ) -> Result<Self, IndexError> {
+        let mut problems = Vec::new();
+        let mut taken = BTreeSet::new();
+        let mut places = Vec::new();
+        for Chosen { object, track, name } in chosen {
+            if objects.get(object).is_some_and(|object| track < object.tracks.len()) {
+                places.push(((object, track), unique(name, &mut taken)));
+            }
+        }
+        places.sort_by_key(|((object, track), name)| {
+            let kind = objects[*object].tracks[*track].kind;
+            (kind, if kind == TrackKind::Video { name.bitrate } else { 0 })
+        });
+        let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
+        // Manifests hold the names, and languages that the objects do not know.
+        let mut digest = Xxh3::new();
+        digest.update(&fingerprint(&objects, &grid, target).to_le_bytes());
+        for track in &tracks {
+            let language = &objects[track.object].tracks[track.track].language;
+            digest.update(format!("{}:{}:{} {language};", track.object, track.track, track.name).as_bytes());
+        }
+        let fingerprint = digest.digest128();
         Ok(Self { objects, tracks, grid, target, problems, fingerprint })
     }
 
@@ -189,6 +206,53 @@ impl Title {
     }
 }
 
+/// A track of [`Title::of_tracks`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Index into the objects.
+    pub object: usize,
+    /// Index into [`MediaIndex::tracks`].
+    pub track: usize,
+    /// What it is to be called, if that is free.
+    pub name: TrackName,
+}
+
+/// Tracks in title order, cut by one grid.
+fn cut(
+    objects: &[Arc<MediaIndex>],
+    places: &[((usize, usize), TrackName)],
+    target: Duration,
+    problems: &mut Vec<Problem>,
+) -> Result<(Grid, Vec<TitleTrack>), IndexError> {
+    let track_at = |&((object, track), _): &((usize, usize), TrackName)| &objects[object].tracks[track];
+    let cuts: Vec<CutTrack<'_>> = places.iter().map(|place| CutTrack::new(track_at(place))).collect();
+    let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
+        let left_out = objects.iter().find_map(|object| object.left_out.first());
+        return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
+    };
+    if alignment == Alignment::Misaligned {
+        problems.push(Problem {
+            object: None,
+            reason: "misaligned_gops",
+            detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
+        });
+    }
+    let places = places.iter().zip(&cuts);
+    let tracks = places
+        .map(|(((object, index), name), cut)| TitleTrack::cut(*object, *index, name.clone(), cut, &grid));
+    let tracks = tracks.collect();
+    Ok((grid, tracks))
+}
+
+/// The name, or the first of `_1`, `_2`, … that is free.
+fn unique(name: TrackName, taken: &mut BTreeSet<TrackName>) -> TrackName {
+    let numbered = (1_u32..).map(|n| TrackName { stem: format!("{}_{n}", name.stem), bitrate: name.bitrate });
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
+    let free = free.unwrap_or(name);
+    taken.insert(free.clone());
+    free
+}
+
 /// Names for tracks in title order.
 fn names(tracks: &[&Track]) -> Vec<TrackName> {
     let mut taken = BTreeSet::new();
@@ -205,14 +269,7 @@ fn names(tracks: &[&Track]) -> Vec<TrackName> {
                 _ => word.to_owned(),
             };
             let bitrate = (track.average_bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000);
-            let numbered = (0_u32..).map(|n| match n {
-                0 => TrackName { stem: stem.clone(), bitrate },
-                n => TrackName { stem: format!("{stem}_{n}"), bitrate },
-            });
-            let name = numbered.into_iter().find(|name| !taken.contains(name));
-            let name = name.unwrap_or(TrackName { stem, bitrate });
-            taken.insert(name.clone());
-            name
+            unique(TrackName { stem, bitrate }, &mut taken)
         })
         .collect()
 }

@@ -11,10 +11,11 @@ use crate::{
 use bytes::Bytes;
 use latemux_isobmff::{
     Error as BoxError, FourCc, Timescale,
-    boxes::{mdhd::Language, stsd::SampleEntry},
+    boxes::{dref::DataReference, mdhd::Language, stsd::SampleEntry},
     codec::{self, Codec, Config, Media},
     movie::{self, Movie},
 };
+use std::sync::Arc;
 
 /// A track of `moov` before its samples are known.
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct TrackHead {
     codec: Codec,
     display_size: (u32, u32),
     pub(crate) edits: Edits,
+    /// Where its media is, if not in the object with the `moov`.
+    location: Option<Arc<str>>,
 }
 
 impl TrackHead {
@@ -57,11 +60,7 @@ impl TrackHead {
         let Some(entry) = entry.and_then(|i| track.sample_entries.get(i)) else {
             return Err(malformed(id, "no sample entry for its samples"));
         };
-        let data_reference = usize::from(entry.data_reference_index).checked_sub(1);
-        // An index out of range means this file, as everyone reads it.
-        if data_reference.and_then(|i| track.data_in_file.get(i)) == Some(&false) {
-            return Err(TrackProblem::Unsupported { track: id, what: "media in another file" });
-        }
+        let location = location(track, entry, movie.fragments.is_some())?;
         // A copy: a view would keep the whole `moov` in memory.
         let sample_entry = SampleEntry { raw: Bytes::copy_from_slice(&entry.raw), ..entry.clone() };
         let codec = match codec::describe(&sample_entry, track.handler) {
@@ -97,6 +96,7 @@ impl TrackHead {
             codec,
             display_size: track.display_size,
             edits,
+            location,
         })
     }
 
@@ -111,6 +111,8 @@ impl TrackHead {
         track: &movie::Track,
         object_size: u64,
     ) -> Result<SampleTable, TrackProblem> {
+        // How large another object is shows when it is read, see `MediaIndex::of_media`.
+        let object_size = if self.location.is_some() { u64::MAX } else { object_size };
         tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
             .map_err(|error| problem(self.id, error, object_size))
     }
@@ -189,7 +191,26 @@ impl TrackHead {
             samples,
             average_bitrate,
             sample_description: self.sample_description,
+            location: self.location,
         })
+    }
+}
+
+/// Where the media of a sample entry is (ISO/IEC 14496-12 §8.7.2); `None` for the object with the `moov`.
+fn location(
+    track: &movie::Track,
+    entry: &SampleEntry,
+    fragmented: bool,
+) -> Result<Option<Arc<str>>, TrackProblem> {
+    let unsupported = |what| Err(TrackProblem::Unsupported { track: track.id, what });
+    let number = usize::from(entry.data_reference_index).checked_sub(1);
+    // An index out of range means the first, as everyone reads it.
+    let reference = number.and_then(|i| track.data_references.get(i)).or(track.data_references.first());
+    match reference {
+        None | Some(DataReference::SelfContained) => Ok(None),
+        Some(DataReference::Url(_)) if fragmented => unsupported("fragments with media in another file"),
+        Some(DataReference::Url(location)) => Ok(Some(Arc::from(&**location))),
+        Some(DataReference::Other(_)) => unsupported("media in another file without a location"),
     }
 }
 

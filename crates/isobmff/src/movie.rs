@@ -4,7 +4,7 @@ use crate::{
     Error, Timescale,
     boxes::{
         ctts::CompositionOffsets,
-        dref,
+        dref::{self, DataReference},
         elst::Edit,
         hdlr::Hdlr,
         mdhd::{Language, Mdhd},
@@ -61,8 +61,8 @@ pub struct Track {
     pub display_size: (u32, u32),
     /// Sample entries in `stsd` order.
     pub sample_entries: Vec<SampleEntry>,
-    /// Data reference entries in order: true where the media is in this very file (`dref` flag 1).
-    pub data_in_file: Vec<bool>,
+    /// Data reference entries in order; `data_reference_index` of a sample entry counts them from 1.
+    pub data_references: Vec<DataReference>,
     /// The sample tables; all empty in a fragmented file's `moov`.
     pub tables: SampleTables,
 }
@@ -206,7 +206,7 @@ impl Track {
             edits,
             display_size: tkhd.display_size,
             sample_entries: media.sample_entries,
-            data_in_file: media.data_in_file,
+            data_references: media.data_references,
             tables: media.tables,
         })
     }
@@ -226,7 +226,7 @@ struct MediaBoxes {
     header: Mdhd,
     language: Option<Language>,
     handler: FourCc,
-    data_in_file: Vec<bool>,
+    data_references: Vec<DataReference>,
     sample_entries: Vec<SampleEntry>,
     tables: SampleTables,
 }
@@ -245,11 +245,12 @@ impl MediaBoxes {
             Some(dinf) => optional(dinf.payload.find(b"dref"))?,
             None => None,
         };
-        let data_in_file = dref.map_or_else(|| Ok(vec![true]), |dref| dref::parse(dref.payload))?;
+        let here = || Ok(vec![DataReference::SelfContained]);
+        let data_references = dref.map_or_else(here, |dref| dref::parse(dref.payload))?;
         let stbl = minf.find(b"stbl")?.payload;
         let sample_entries = SampleEntry::parse_list(stbl.find(b"stsd")?.payload)?;
         let tables = SampleTables::parse(&stbl, fragmented)?;
-        Ok(Self { header, language, handler, data_in_file, sample_entries, tables })
+        Ok(Self { header, language, handler, data_references, sample_entries, tables })
     }
 }
 

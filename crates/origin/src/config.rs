@@ -24,6 +24,8 @@ pub struct OriginConfig {
     pub load_timeout: Duration,
     /// Most objects in one title.
     pub max_objects: usize,
+    /// Where index MP4s and server manifests may lead.
+    pub sources: SourcesConfig,
     /// Reading the index of an object.
     pub index: IndexConfig,
     /// What is remembered, and how much of it.
@@ -43,6 +45,7 @@ impl Default for OriginConfig {
             recheck_after: Duration::from_secs(10),
             load_timeout: Duration::from_secs(120),
             max_objects: 64,
+            sources: SourcesConfig::default(),
             index: IndexConfig::default(),
             memory: MemoryConfig::default(),
             read: ReadConfig::default(),
@@ -50,6 +53,15 @@ impl Default for OriginConfig {
             http: HttpConfig::default(),
         }
     }
+}
+
+/// Where index MP4s and server manifests may lead. A name in the file's own folder, or below it, always may.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SourcesConfig {
+    /// `/folder` of this machine and all below it; `host` or `host:port` reached by http or https; `.` for everything in the
+    /// storage that is served.
+    pub allow: Vec<String>,
 }
 
 /// Reading the index of an object.

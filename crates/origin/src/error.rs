@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use latemux_index::IndexError;
-use latemux_packager::PackError;
+use latemux_packager::{PackError, manifest::server::ManifestError};
 use latemux_storage::StorageError;
 use serde::Serialize;
 use std::time::Duration;
@@ -47,6 +47,40 @@ pub enum Error {
         key: String,
         /// Why.
         error: IndexError,
+    },
+    /// A name in an index MP4 or server manifest that leads where it may not.
+    #[error("{file}: '{location}' is refused: {why}")]
+    LocationRefused {
+        /// The file it stands in.
+        file: String,
+        /// As written.
+        location: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// A server manifest that cannot be used.
+    #[error("{key}: {error}")]
+    Manifest {
+        /// The manifest.
+        key: String,
+        /// Why.
+        error: ManifestError,
+    },
+    /// A server manifest names a track its file does not have.
+    #[error("{problem}")]
+    WrongTrackId {
+        /// What is there instead.
+        problem: String,
+    },
+    /// What an element of a server manifest names cannot be used.
+    #[error("{key}: {element}: {error}")]
+    Element {
+        /// The manifest.
+        key: String,
+        /// The element.
+        element: String,
+        /// Why.
+        error: Box<Error>,
     },
     /// A request that cannot be planned.
     #[error(transparent)]
@@ -118,6 +152,10 @@ impl Error {
             Self::NoMedia(_) => "no_media",
             Self::TooManyObjects { .. } => "too_many_objects",
             Self::Index { error, .. } => error.reason(),
+            Self::LocationRefused { .. } => "location_refused",
+            Self::Manifest { error, .. } => error.reason(),
+            Self::WrongTrackId { .. } => "wrong_track_id",
+            Self::Element { error, .. } => error.reason(),
             Self::Pack(error) => error.reason(),
             Self::BeyondEnd { .. } => "truncated",
             Self::Scattered { .. } => "segment_scattered",
@@ -138,9 +176,13 @@ impl Error {
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Client),
             Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Client),
             Self::RangeNotSatisfiable { .. } => (StatusCode::RANGE_NOT_SATISFIABLE, Client),
-            Self::TooManyObjects { .. } | Self::BeyondEnd { .. } | Self::Scattered { .. } => {
-                (StatusCode::UNPROCESSABLE_ENTITY, Source)
-            }
+            Self::TooManyObjects { .. }
+            | Self::BeyondEnd { .. }
+            | Self::Scattered { .. }
+            | Self::LocationRefused { .. }
+            | Self::Manifest { .. }
+            | Self::WrongTrackId { .. } => (StatusCode::UNPROCESSABLE_ENTITY, Source),
+            Self::Element { error, .. } => error.status(),
             Self::Index { error, .. } => (index_status(error.reason()), Source),
             Self::Pack(error) => match error {
                 PackError::CannotCarry { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Source),
@@ -171,6 +213,7 @@ impl Error {
                 Some(retry_after.map_or(1, |d| d.as_secs().max(1)))
             }
             Self::Storage(StorageError::Changed(_)) => Some(1),
+            Self::Element { error, .. } => error.retry_after(),
             _ => None,
         }
     }
@@ -178,7 +221,11 @@ impl Error {
     /// The object is another version by now: index it anew.
     #[must_use]
     pub fn is_changed(&self) -> bool {
-        matches!(self, Self::Storage(StorageError::Changed(_)))
+        match self {
+            Self::Storage(StorageError::Changed(_)) => true,
+            Self::Element { error, .. } => error.is_changed(),
+            _ => false,
+        }
     }
 
     /// One line of JSON.

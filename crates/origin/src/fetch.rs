@@ -212,7 +212,8 @@ impl Fetch {
                 continue;
             }
             let object = self.objects.get(span.object).ok_or(Error::Internal("a range of no object"))?;
-            let (storage, object, range) = (self.storage.clone(), object.clone(), span.range.clone());
+            let storage = object.elsewhere.as_ref().unwrap_or(&self.storage).clone();
+            let (object, range) = (object.clone(), span.range.clone());
             let read =
                 async move { storage.read(&object.key, Want::Range(range), Some(&object.version)).await };
             span.state = State::Opening(read.boxed());

@@ -18,7 +18,14 @@ pub(crate) fn object(key: &Key, version: Version) -> Arc<Object> {
     let Ok(Step::Done(index)) = locator.step(size, vec![Got { offset: 0, bytes: file }]) else {
         panic!("one read is enough for the whole file")
     };
-    Arc::new(Object { key: key.clone(), version, index: Arc::from(index), id: 0 })
+    Arc::new(Object {
+        key: key.clone(),
+        version,
+        index: Arc::from(index),
+        id: 0,
+        elsewhere: None,
+        indexed_by: None,
+    })
 }
 
 /// Bytes that differ from place to place and object to object.

@@ -1,10 +1,16 @@
 //! The indexes of objects, remembered: who asks first reads them, all others wait for that or find them.
 
-use crate::{Error, OriginConfig, flight::Flights, memo::Memo};
+use crate::{
+    Error, OriginConfig,
+    flight::Flights,
+    memo::Memo,
+    places::{Place, Places},
+};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt, future::try_join_all};
 use latemux_index::{
     MediaIndex,
+    external::MEDIA_HEAD,
     locate::{Got, Limits, Locator, Step, Want},
 };
 use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
@@ -27,17 +33,26 @@ pub struct Object {
     pub version: Version,
     /// Its index.
     pub index: Arc<MediaIndex>,
+    /// The storage it is in, if that is not the one that is served.
+    pub(crate) elsewhere: Option<Arc<dyn Storage>>,
+    /// The index MP4 its index was read from, and that one's version, if not from the object itself.
+    pub(crate) indexed_by: Option<(Place, Version)>,
     /// Unlike that of any other object, or version of it, in this process.
     pub(crate) id: u64,
 }
 
+/// What one file gives: itself, or the media objects an index MP4 points to, each with the tracks whose media it has.
+pub(crate) type Parts = Arc<[Arc<Object>]>;
+
 /// Remembered objects.
 #[derive(Debug)]
 pub(crate) struct Objects {
+    /// The one that is served.
     storage: Arc<dyn Storage>,
     limits: Limits,
-    memo: Memo<Key, Arc<Object>>,
-    flights: Flights<Key, Result<Arc<Object>, Error>>,
+    memo: Memo<Place, Parts>,
+    flights: Flights<Place, Result<Parts, Error>>,
+    pub(crate) places: Places,
     /// Index bytes that may be read at one time, in units of [`LOADING_UNIT`].
     loading: Semaphore,
     loading_units: u32,
@@ -57,10 +72,13 @@ impl Objects {
             storage,
             limits,
             // Titles hold their objects too: each memo gets half.
-            memo: Memo::new(config.memory.index / 2, |key: &Key, object: &Arc<Object>| {
-                key.as_str().len() + object.heap_bytes()
+            memo: Memo::new(config.memory.index / 2, |place: &Place, parts: &Parts| {
+                size_of::<Place>()
+                    + place.key.as_str().len()
+                    + parts.iter().map(|o| o.heap_bytes()).sum::<usize>()
             }),
             flights: Flights::new(),
+            places: Places::new(&config.sources),
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
@@ -68,12 +86,16 @@ impl Objects {
         }
     }
 
-    /// An object by its key: remembered and, as one small read confirms, unchanged; or indexed now.
-    pub(crate) async fn current(self: &Arc<Self>, key: &Key) -> Result<Arc<Object>, Error> {
-        if let Some(object) = self.memo.get(key) {
-            let check = self.storage.read(key, latemux_storage::Want::Head(1), Some(&object.version));
-            match check.await {
-                Ok(_) => return Ok(object),
+    /// A file of the storage that is served.
+    pub(crate) fn served(&self, key: Key) -> Place {
+        Place::served(self.storage.clone(), key)
+    }
+
+    /// What a file gives: remembered and, as one small read of each object confirms, unchanged; or indexed now.
+    pub(crate) async fn current(self: &Arc<Self>, key: &Place) -> Result<Parts, Error> {
+        if let Some(parts) = self.memo.get(key) {
+            match self.unchanged(key, &parts).await {
+                Ok(()) => return Ok(parts),
                 Err(StorageError::Changed(_)) => self.memo.remove(key),
                 Err(error) => {
                     self.memo.remove(key);
@@ -89,8 +111,22 @@ impl Objects {
         leader.await.unwrap_or(Err(Error::Internal("indexing broke off")))
     }
 
+    /// Compares the file and the media it points to with what is remembered.
+    async fn unchanged(&self, place: &Place, parts: &Parts) -> Result<(), StorageError> {
+        let index = parts.iter().find_map(|object| object.indexed_by.as_ref());
+        let index = index.map(|(_, version)| (&*place.storage, &place.key, version));
+        let media = parts.iter().map(|object| {
+            (&**object.elsewhere.as_ref().unwrap_or(&self.storage), &object.key, &object.version)
+        });
+        let checks = index
+            .into_iter()
+            .chain(media)
+            .map(|(storage, key, version)| storage.read(key, latemux_storage::Want::Head(1), Some(version)));
+        try_join_all(checks).await.map(drop)
+    }
+
     /// Waits for the indexing of an object that is under way, or begins it.
-    fn fly(self: &Arc<Self>, key: Key) -> impl Future<Output = Result<Arc<Object>, Error>> + Send + use<> {
+    fn fly(self: &Arc<Self>, key: Place) -> impl Future<Output = Result<Parts, Error>> + Send + use<> {
         let this = self.clone();
         async move {
             let (loader, wanted) = (this.clone(), key.clone());
@@ -106,19 +142,64 @@ impl Objects {
         }
     }
 
-    async fn load(&self, key: &Key) -> Result<Arc<Object>, Error> {
-        let object = match self.index(key).await {
+    async fn load(&self, place: &Place) -> Result<Parts, Error> {
+        let parts = match self.parts(place).await {
             // Replaced between two reads of its index: once more, from the start.
-            Err(Error::Storage(StorageError::Changed(_))) => self.index(key).await?,
+            Err(Error::Storage(StorageError::Changed(_))) => self.parts(place).await?,
             other => other?,
         };
-        let object = Arc::new(object);
-        self.memo.insert(key.clone(), object.clone());
-        Ok(object)
+        let parts = Parts::from(parts);
+        self.memo.insert(place.clone(), parts.clone());
+        Ok(parts)
+    }
+
+    async fn parts(&self, place: &Place) -> Result<Vec<Arc<Object>>, Error> {
+        let (version, index) = self.index(place).await?;
+        let parts = index.by_location().into_iter().map(|(location, part)| async {
+            match location {
+                None => Ok(self.object(place, version.clone(), part, None)),
+                Some(location) => self.media(place, &version, &location, part).await,
+            }
+        });
+        try_join_all(parts).await
+    }
+
+    /// The object that the tracks of an index MP4 have their media in.
+    async fn media(
+        &self,
+        place: &Place,
+        version: &Version,
+        location: &str,
+        index: MediaIndex,
+    ) -> Result<Arc<Object>, Error> {
+        let media = self.places.find(place, location)?;
+        // Its size and version come with its first bytes: one round trip for all.
+        let (meta, head) = self.read(&media, &Want::Head(MEDIA_HEAD), None).await?;
+        let paired = tokio::task::spawn_blocking(move || index.of_media(meta.size, &head.bytes));
+        let paired = paired.await.map_err(|_| Error::Internal("pairing broke off"))?;
+        let index = paired.map_err(|error| Error::index(place.to_string(), error))?;
+        Ok(self.object(&media, meta.version, index, Some((place.clone(), version.clone()))))
+    }
+
+    fn object(
+        &self,
+        place: &Place,
+        version: Version,
+        index: MediaIndex,
+        indexed_by: Option<(Place, Version)>,
+    ) -> Arc<Object> {
+        Arc::new(Object {
+            key: place.key.clone(),
+            version,
+            index: Arc::new(index),
+            elsewhere: (!Arc::ptr_eq(&place.storage, &self.storage)).then(|| place.storage.clone()),
+            indexed_by,
+            id: self.next_id.fetch_add(1, Relaxed),
+        })
     }
 
     /// Reads the index of an object: the reads of one step at once, each step a round trip.
-    async fn index(&self, key: &Key) -> Result<Object, Error> {
+    async fn index(&self, key: &Place) -> Result<(Version, MediaIndex), Error> {
         let mut locator = Locator::new(self.limits);
         let mut wants = vec![locator.first()];
         let mut version: Option<Version> = None;
@@ -140,7 +221,7 @@ impl Objects {
             });
             let (next, step) = parsed.await.map_err(|_| Error::Internal("indexing broke off"))?;
             locator = next;
-            match step.map_err(|error| Error::index(key.as_str(), error))? {
+            match step.map_err(|error| Error::index(key.to_string(), error))? {
                 Step::Read(more) => wants = more,
                 Step::Scan(more) => {
                     if !std::mem::replace(&mut scanning, true) {
@@ -152,10 +233,7 @@ impl Objects {
                     }
                     wants = more;
                 }
-                Step::Done(index) => {
-                    let id = self.next_id.fetch_add(1, Relaxed);
-                    return Ok(Object { key: key.clone(), version, index: Arc::from(index), id });
-                }
+                Step::Done(index) => return Ok((version, *index)),
             }
         }
     }
@@ -174,7 +252,7 @@ impl Objects {
 
     async fn read(
         &self,
-        key: &Key,
+        place: &Place,
         want: &Want,
         pin: Option<&Version>,
     ) -> Result<(ObjectMeta, Got), StorageError> {
@@ -182,7 +260,7 @@ impl Objects {
             Want::Head(len) => latemux_storage::Want::Head(*len),
             Want::Range(range) => latemux_storage::Want::Range(range.clone()),
         };
-        let mut read = self.storage.read(key, want, pin).await?;
+        let mut read = place.storage.read(&place.key, want, pin).await?;
         let promised = read.range.end.saturating_sub(read.range.start);
         let mut frames = Vec::new();
         let mut received = 0_u64;
@@ -196,7 +274,7 @@ impl Objects {
         }
         if received != promised {
             let detail = format!("{received} bytes or more where {promised} were promised");
-            return Err(StorageError::BadAnswer { key: key.to_string(), detail });
+            return Err(StorageError::BadAnswer { key: place.to_string(), detail });
         }
         Ok((read.object, Got { offset: read.range.start, bytes: join(frames) }))
     }

@@ -9,6 +9,8 @@
 //!
 //! - `route`: every URL in one function
 //! - `resolve`: which objects a base names
+//! - `manifest_tracks`: which tracks the elements of a server manifest name
+//! - `places`: where names in files lead, and whether they may
 //! - `fetch`, `reader`: the byte ranges of a response, by few requests to storage that start at once
 //! - `body`: the response's bytes, polled by the connection
 //! - `respond`: conditions, ranges, caching, CORS
@@ -26,9 +28,11 @@ mod flight;
 mod fragments;
 mod index;
 mod library;
+mod manifest_tracks;
 mod manifests;
 mod memo;
 mod page;
+mod places;
 mod reader;
 mod resolve;
 mod respond;
@@ -42,6 +46,7 @@ mod tls;
 pub use config::OriginConfig;
 pub use error::Error;
 pub use index::Object;
+pub use places::Place;
 pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    resolve::{is_media, media_files},
+    resolve::{indexed_stem, is_manifest, media_files},
     route::entry_points,
 };
 use futures_util::{StreamExt, stream};
@@ -28,7 +28,7 @@ struct Entry {
     base: String,
     /// For people: the last part of the base, without extension.
     name: String,
-    /// `file` or `folder`.
+    /// `file`, `folder` or `manifest`.
     kind: &'static str,
     /// Number of media files.
     files: usize,
@@ -53,7 +53,13 @@ const MAX_TITLES: usize = 1000;
 /// Folders listed at one time.
 const AT_ONCE: usize = 8;
 
-/// Looks for titles: each media file at the root, each folder below that holds media directly.
+/// Names of the server manifests in a folder.
+fn manifests(listing: &Listing) -> impl Iterator<Item = &str> {
+    listing.objects.iter().map(|(name, _)| name.as_str()).filter(|name| is_manifest(name))
+}
+
+/// Looks for titles: each server manifest, each media file at the root, each folder below that holds media directly and no server
+/// manifest.
 ///
 /// # Errors
 /// What listing the root says.
@@ -70,8 +76,8 @@ pub(crate) async fn look(storage: &dyn Storage) -> Result<Library, Error> {
         Err(StorageError::NotFound(_)) => return Ok(library),
         Err(error) => return Err(error.into()),
     };
-    let files = root.objects.iter().map(|(name, _)| name).filter(|name| is_media(name));
-    library.titles.extend(files.map(|name| entry(name, "file", 1)));
+    library.titles.extend(manifests(&root).map(|name| entry(name, "manifest", 1)));
+    library.titles.extend(media_files(&root).map(|name| entry(name, "file", 1)));
     let mut level = children(&Key::root(), &root);
     let mut looked = 0;
     for _ in 0..DEPTH {
@@ -91,7 +97,12 @@ pub(crate) async fn look(storage: &dyn Storage) -> Result<Library, Error> {
         for (folder, listing) in listings {
             // A folder that cannot be read now is not in the list; the others are.
             let Ok(listing) = listing else { continue };
+            let named = library.titles.len();
+            let bases = manifests(&listing).filter_map(|name| folder.join(name));
+            library.titles.extend(bases.map(|base| entry(base.as_str(), "manifest", 1)));
             match media_files(&listing).count() {
+                // What plays is what the manifests say.
+                _ if library.titles.len() > named => {}
                 0 => level.extend(children(&folder, &listing)),
                 files => library.titles.push(entry(folder.as_str(), "folder", files)),
             }
@@ -111,7 +122,7 @@ fn entry(base: &str, kind: &'static str, files: usize) -> Entry {
     let [dash, hls, hls_cmaf, smooth, hds] = entry_points(base);
     let last = base.rsplit('/').next().unwrap_or(base);
     let name = match last.rsplit_once('.') {
-        Some((stem, _)) if kind == "file" => stem,
+        Some((stem, _)) if kind != "folder" => indexed_stem(last).unwrap_or(stem),
         _ => last,
     };
     Entry { base: base.to_owned(), name: name.to_owned(), kind, files, dash, hls, hls_cmaf, smooth, hds }

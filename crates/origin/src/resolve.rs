@@ -1,25 +1,43 @@
 //! Which objects a base names.
 
 use crate::Error;
-use latemux_storage::{Key, Listing, Storage};
+use futures_util::StreamExt;
+use latemux_packager::manifest::server::{MAX_BYTES, ManifestError, ServerManifest, parse};
+use latemux_storage::{Key, Listing, Storage, Want};
+use std::collections::BTreeSet;
 
 /// Extensions of files that are media.
 const MEDIA: [&str; 14] =
     ["mp4", "m4v", "m4a", "mov", "3gp", "3g2", "f4v", "cmfv", "cmfa", "cmft", "ismv", "isma", "ismt", "mp4a"];
 
-/// The objects of a title, in order: the media file itself, the files of a comma list, or the media files of a folder by
-/// name.
+/// What makes a title.
+#[derive(Debug)]
+pub(crate) enum Resolved {
+    /// All tracks of these files, in order: the media file itself, the files of a comma list, or the media files of a folder
+    /// by name.
+    Files(Vec<Key>),
+    /// The tracks a server manifest names.
+    Manifest {
+        /// Where it is.
+        key: Key,
+        /// What it says.
+        manifest: ServerManifest,
+    },
+}
+
+/// What makes the title of a base.
 ///
 /// # Errors
-/// [`Error::NoMedia`], [`Error::TooManyObjects`], [`Error::BadPath`], or what listing says.
-pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> Result<Vec<Key>, Error> {
+/// [`Error::NoMedia`], [`Error::TooManyObjects`], [`Error::BadPath`], [`Error::Manifest`], or what storage says.
+pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> Result<Resolved, Error> {
     let keys = if let Some(list) = base.strip_suffix(".urlset") {
         comma_list(list)?
     } else if is_media(base) {
         vec![Key::new(base).ok_or(Error::BadPath)?]
-    } else if has_extension(base, "ism") {
-        // A server manifest; none is read yet.
-        return Err(Error::NoSuchUrl);
+    } else if is_manifest(base) {
+        let key = Key::new(base).ok_or(Error::BadPath)?;
+        let manifest = read_manifest(storage, &key).await?;
+        return Ok(Resolved::Manifest { key, manifest });
     } else {
         let folder = Key::new(base).ok_or(Error::BadPath)?;
         let listing = storage.list(&folder).await?;
@@ -28,13 +46,47 @@ pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> 
     match keys.len() {
         0 => Err(Error::NoMedia(base.to_owned())),
         count if count > limit => Err(Error::TooManyObjects { count, limit }),
-        _ => Ok(keys),
+        _ => Ok(Resolved::Files(keys)),
     }
 }
 
-/// Names of the media files in a folder, in the order of the listing.
+/// Reads a server manifest; of one that is too large no more than it takes to know.
+async fn read_manifest(storage: &dyn Storage, key: &Key) -> Result<ServerManifest, Error> {
+    let refuse = |error| Error::Manifest { key: key.to_string(), error };
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    let mut read = storage.read(key, Want::Head(limit), None).await?;
+    if read.object.size > limit {
+        return Err(refuse(ManifestError::TooLarge { what: "bytes of a server manifest", limit: MAX_BYTES }));
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = read.body.next().await {
+        bytes.extend_from_slice(&frame?);
+        if bytes.len() > MAX_BYTES {
+            return Err(Error::Internal("more bytes than were asked for"));
+        }
+    }
+    parse(&bytes).map_err(refuse)
+}
+
+/// Names of the media files in a folder, in the order of the listing. An index MP4 (`film.index.mp4`) stands for the files it may be
+/// the index of (`film.mp4`, `film.cmfv`).
 pub(crate) fn media_files(listing: &Listing) -> impl Iterator<Item = &str> {
-    listing.objects.iter().map(|(name, _)| name.as_str()).filter(|name| is_media(name))
+    let media = || listing.objects.iter().map(|(name, _)| name.as_str()).filter(|name| is_media(name));
+    let indexed: BTreeSet<&str> = media().filter_map(indexed_stem).collect();
+    media().filter(move |name| {
+        let stem = name.rsplit_once('.').map_or(*name, |(stem, _)| stem);
+        indexed_stem(name).is_some() || !indexed.contains(stem)
+    })
+}
+
+/// Of the name of an index MP4, that of its media without extension.
+pub(crate) fn indexed_stem(name: &str) -> Option<&str> {
+    name.strip_suffix(".index.mp4").filter(|stem| !stem.is_empty())
+}
+
+/// Whether a name is that of a server manifest.
+pub(crate) fn is_manifest(name: &str) -> bool {
+    has_extension(name, "ism")
 }
 
 /// Whether a name is that of a media file.
@@ -78,6 +130,15 @@ mod tests {
         assert!(matches!(comma_list("x.mp4"), Err(Error::NoSuchUrl)));
         assert!(matches!(comma_list("x,.mp4"), Err(Error::NoSuchUrl)));
         assert!(matches!(comma_list("x/,..,a,/y.mp4"), Err(Error::BadPath)));
+    }
+
+    #[test]
+    fn an_index_stands_for_its_media() {
+        let names = ["a.index.mp4", "a.mp4", "b.mp4", "c.cmfv", "c.index.mp4", "notes.txt", ".index.mp4"];
+        let objects = names.map(|name| (name.to_owned(), 1)).to_vec();
+        let listing = Listing { objects, folders: Vec::new() };
+        let media: Vec<&str> = media_files(&listing).collect();
+        assert_eq!(media, ["a.index.mp4", "b.mp4", "c.index.mp4", ".index.mp4"]);
     }
 
     #[test]

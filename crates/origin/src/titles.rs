@@ -3,12 +3,13 @@
 use crate::{
     Error, OriginConfig,
     flight::Flights,
-    index::{Object, Objects},
+    index::{Object, Objects, Parts},
+    manifest_tracks::{Named, Sources},
     memo::Memo,
-    resolve::resolve,
+    resolve::{Resolved, resolve},
 };
 use futures_util::{FutureExt, future::join_all};
-use latemux_index::{Title, title::Problem};
+use latemux_index::{MediaIndex, Title, title::Problem};
 use latemux_packager::carry::{Protocol, carries};
 use latemux_storage::Storage;
 use std::{
@@ -28,6 +29,8 @@ pub struct LoadedTitle {
     pub title: Arc<Title>,
     /// Its objects, as [`Title::objects`] counts them.
     pub objects: Arc<[Arc<Object>]>,
+    /// What a server manifest chose of them.
+    chosen: Option<Named>,
     /// Unlike that of any other title, or version of it, in this process.
     pub(crate) id: u64,
     /// When its objects were last compared with storage, in ms since `Titles::started`.
@@ -105,18 +108,35 @@ impl Titles {
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let checked = self.now();
-        let keys = resolve(&*self.storage, base, self.max_objects).await?;
-        let objects = join_all(keys.iter().map(|key| self.objects.current(key))).await;
-        let (objects, broken) = sound(objects)?;
+        let sources = match resolve(&*self.storage, base, self.max_objects).await? {
+            Resolved::Files(keys) => {
+                let places: Vec<_> = keys.into_iter().map(|key| self.objects.served(key)).collect();
+                let parts = join_all(places.iter().map(|place| self.objects.current(place))).await;
+                let (objects, broken) = sound(parts)?;
+                Sources { objects, broken, chosen: None }
+            }
+            Resolved::Manifest { key, manifest } => self.objects.named_by(&key, &manifest).await?,
+        };
+        let Sources { objects, broken, chosen } = sources;
+        if objects.len() > self.max_objects {
+            return Err(Error::TooManyObjects { count: objects.len(), limit: self.max_objects });
+        }
         if let Some(known) = self.memo.get(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
+            && known.chosen == chosen
         {
             known.checked.store(checked, Relaxed);
             return Ok(known);
         }
-        let indexes = objects.iter().map(|o| o.index.clone()).collect();
-        let target = self.target;
-        let made = tokio::task::spawn_blocking(move || Title::new(indexes, target));
+        let mut indexes: Vec<Arc<MediaIndex>> = objects.iter().map(|o| o.index.clone()).collect();
+        let (target, tracks) = (self.target, chosen.clone());
+        let made = tokio::task::spawn_blocking(move || match tracks {
+            None => Title::new(indexes, target),
+            Some(named) => {
+                named.tell_languages(&mut indexes);
+                Title::of_tracks(indexes, named.tracks, target)
+            }
+        });
         let made = made.await.map_err(|_| Error::Internal("making a title broke off"))?;
         let mut title = made.map_err(|error| Error::index(base, error))?;
         title.problems.extend(broken);
@@ -125,6 +145,7 @@ impl Titles {
             base: base.to_owned(),
             title: Arc::new(title),
             objects: objects.into(),
+            chosen,
             id: self.next_id.fetch_add(1, Relaxed),
             checked: AtomicU64::new(checked),
         });
@@ -155,15 +176,15 @@ impl LoadedTitle {
 
 /// Objects that can be served. One that cannot is left out, as the same bytes are on every node; what storage does
 /// wrong fails the title, for that may be otherwise a moment later or elsewhere.
-fn sound(objects: Vec<Result<Arc<Object>, Error>>) -> Result<(Vec<Arc<Object>>, Vec<Problem>), Error> {
+fn sound(objects: Vec<Result<Parts, Error>>) -> Result<(Vec<Arc<Object>>, Vec<Problem>), Error> {
     let (mut sound, mut broken, mut first) = (Vec::new(), Vec::new(), None);
     for object in objects {
         match object {
-            Ok(object) => sound.push(object),
-            Err(Error::Index { key, error }) => {
-                let detail = format!("{key} is left out: {error}");
+            Ok(parts) => sound.extend(parts.iter().cloned()),
+            Err(error @ (Error::Index { .. } | Error::LocationRefused { .. })) => {
+                let detail = format!("left out: {error}");
                 broken.push(Problem { object: None, reason: error.reason(), detail });
-                first.get_or_insert(Error::Index { key, error });
+                first.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }

@@ -13,6 +13,7 @@ pub mod error;
 pub mod fault;
 pub mod object;
 pub mod open;
+pub mod write;
 
 pub use backend::http::{HttpServer, Retries, Timeouts};
 pub use backend::{file::Folder, memory::Memory, object::Bucket};

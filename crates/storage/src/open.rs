@@ -96,21 +96,7 @@ pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenE
         "http" | "https" => {
             Arc::new(HttpServer::new(&url, options.timeouts.clone(), options.retries.clone())?)
         }
-        "s3" => Arc::new(s3(&url, options)?),
-        "gs" => Arc::new(bucket(&url, options, |connector, name| {
-            GoogleCloudStorageBuilder::from_env()
-                .with_bucket_name(name)
-                .with_http_connector(connector)
-                .with_retry(retry_config(&options.retries))
-                .build()
-        })?),
-        "az" => Arc::new(bucket(&url, options, |connector, name| {
-            MicrosoftAzureBuilder::from_env()
-                .with_container_name(name)
-                .with_http_connector(connector)
-                .with_retry(retry_config(&options.retries))
-                .build()
-        })?),
+        "s3" | "gs" | "az" => Arc::new(any_bucket(&url, options)?),
         scheme => {
             let detail = "not one of file, http, https, s3, gs, az";
             return Err(OpenError::Location(format!("{scheme}: {detail}")));
@@ -139,11 +125,7 @@ pub fn open_object(location: &str, options: &Options) -> Result<(Arc<dyn Storage
         None => Path::new(location).to_owned(),
         Some(url) if url.scheme() == "file" => local(&url)?,
         Some(mut url) => {
-            let last = url.path().rsplit('/').next().unwrap_or_default().to_owned();
-            let name = percent_decode_str(&last).decode_utf8().map_err(|_| nameless())?;
-            let key = Key::root().join(&name).ok_or_else(nameless)?;
-            let folder = url.path().strip_suffix(&last).ok_or_else(nameless)?.to_owned();
-            url.set_path(&folder);
+            let key = split_name(&mut url).ok_or_else(nameless)?;
             return Ok((open(url.as_str(), options)?, key));
         }
     };
@@ -155,8 +137,18 @@ pub fn open_object(location: &str, options: &Options) -> Result<(Arc<dyn Storage
     Ok((folder(path.parent().ok_or_else(nameless)?)?, key))
 }
 
+/// Takes the last component off an address. `None` where it is no name.
+pub(crate) fn split_name(url: &mut Url) -> Option<Key> {
+    let last = url.path().rsplit('/').next().unwrap_or_default().to_owned();
+    let name = percent_decode_str(&last).decode_utf8().ok()?;
+    let key = Key::root().join(&name)?;
+    let folder = url.path().strip_suffix(&last)?.to_owned();
+    url.set_path(&folder);
+    Some(key)
+}
+
 /// `None` where the location is a path.
-fn address(location: &str) -> Result<Option<Url>, OpenError> {
+pub(crate) fn address(location: &str) -> Result<Option<Url>, OpenError> {
     if !location.contains("://") {
         return Ok(None);
     }
@@ -169,7 +161,7 @@ fn address(location: &str) -> Result<Option<Url>, OpenError> {
 }
 
 /// A location without what may be secret in it: user, password and query.
-fn shown(location: &str) -> String {
+pub(crate) fn shown(location: &str) -> String {
     let location = location.split(['?', '#']).next().unwrap_or_default();
     match location.split_once("://") {
         None => location.to_owned(),
@@ -186,8 +178,29 @@ fn folder(path: &Path) -> Result<Arc<dyn Storage>, OpenError> {
     Ok(Arc::new(Folder::new(path).map_err(failed)?))
 }
 
-fn local(url: &Url) -> Result<std::path::PathBuf, OpenError> {
+pub(crate) fn local(url: &Url) -> Result<std::path::PathBuf, OpenError> {
     url.to_file_path().map_err(|()| OpenError::Location(format!("{url}: not the address of a local folder")))
+}
+
+/// Opens what `s3://`, `gs://` or `az://` names.
+pub(crate) fn any_bucket(url: &Url, options: &Options) -> Result<Bucket, OpenError> {
+    match url.scheme() {
+        "gs" => bucket(url, options, |connector, name| {
+            GoogleCloudStorageBuilder::from_env()
+                .with_bucket_name(name)
+                .with_http_connector(connector)
+                .with_retry(retry_config(&options.retries))
+                .build()
+        }),
+        "az" => bucket(url, options, |connector, name| {
+            MicrosoftAzureBuilder::from_env()
+                .with_container_name(name)
+                .with_http_connector(connector)
+                .with_retry(retry_config(&options.retries))
+                .build()
+        }),
+        _ => s3(url, options),
+    }
 }
 
 /// Opens `scheme://bucket/prefix`.

@@ -36,7 +36,7 @@ pub(crate) fn encode(folder: &Path, name: &str, codecs: &[&str]) -> PathBuf {
     path
 }
 
-const AVC_AAC: [&str; 12] =
+pub(crate) const AVC_AAC: [&str; 12] =
     ["-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "50", "-c:a", "aac", "-b:a", "96k"];
 
 /// Stores streams another way.

@@ -8,6 +8,7 @@
 
 mod generated;
 mod hostile;
+mod index_files;
 mod locating;
 mod memory;
 mod moov;

@@ -25,7 +25,13 @@ pub(crate) struct Stream {
 
 /// All streams of a file with their packets; `None` where ffprobe cannot read it.
 pub(crate) fn streams(path: &Path) -> Option<Vec<Stream>> {
+    streams_with(path, &[])
+}
+
+/// As [`streams`], with options.
+pub(crate) fn streams_with(path: &Path, options: &[&str]) -> Option<Vec<Stream>> {
     let output = Command::new("ffprobe")
+        .args(options)
         .args(["-v", "error", "-of", "json", "-show_entries"])
         .arg("stream=index,id:packet=stream_index,pts,dts,size,pos,flags")
         .arg(path)

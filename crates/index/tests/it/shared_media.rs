@@ -6,7 +6,7 @@ use latemux_index::locate::Limits;
 use std::path::PathBuf;
 
 /// All media files, or none where the folder is not there.
-fn files() -> Vec<PathBuf> {
+pub(crate) fn files() -> Vec<PathBuf> {
     let root = std::env::var_os("LATEMUX_MEDIA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/media")),
         PathBuf::from,

@@ -32,7 +32,7 @@ fn exhaust(movie: &Movie) -> usize {
             + tables.stss.iter().map(|table| table.iter().count()).sum::<usize>()
             + track.edits.len()
             + track.sample_entries.len()
-            + track.data_in_file.len()
+            + track.data_references.len()
     };
     movie.tracks.iter().flatten().map(per_track).sum()
 }

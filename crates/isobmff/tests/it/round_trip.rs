@@ -6,7 +6,7 @@ use latemux_isobmff::{
     FourCc,
     boxes::{
         ctts::{self, CompositionOffsets},
-        dref::{self, SelfContained},
+        dref::{self, DataReference, External, SelfContained},
         elst::{Edit, EditList},
         ftyp::FileType,
         hdlr::Hdlr,
@@ -87,7 +87,15 @@ fn boxes_written_from_borrowed_parts() {
     assert_eq!(Language::parse_elng(payload(&elng)).unwrap(), Some(tag));
 
     let dref = bytes_of(&SelfContained);
-    assert_eq!(dref::parse(payload(&dref)).unwrap(), [true]);
+    assert_eq!(dref::parse(payload(&dref)).unwrap(), [DataReference::SelfContained]);
+    let url = DataReference::Url("a/b%20c.mp4".into());
+    let alias = DataReference::Other(FourCc(*b"alis"));
+    for (entries, read) in [(1, vec![&url, &alias]), (2, vec![&url, &url, &alias, &alias])] {
+        let dref = bytes_of(&External { location: "a/b%20c.mp4", path: Some("a/b c.mp4"), entries });
+        assert_eq!(dref::parse(payload(&dref)).unwrap().iter().collect::<Vec<_>>(), read);
+    }
+    let dref = bytes_of(&External { location: "http://h/a.mp4", path: None, entries: 1 });
+    assert_eq!(dref::parse(payload(&dref)).unwrap(), [DataReference::Url("http://h/a.mp4".into())]);
 
     for (handler, kind, size) in
         [(b"vide", "vmhd", 20), (b"soun", "smhd", 16), (b"subt", "sthd", 12), (b"text", "nmhd", 12)]
@@ -125,7 +133,7 @@ fn a_whole_movie() {
     assert_eq!((track.duration, track.language.as_str()), (12_345, "pt-BR"));
     assert_eq!(track.display_size, (640 << 16, 360 << 16));
     assert_eq!(track.edits.iter().map(|edit| edit.media_time).collect::<Vec<_>>(), [None, Some(1024)]);
-    assert_eq!(track.data_in_file, [true]);
+    assert_eq!(track.data_references, [DataReference::SelfContained]);
     assert_eq!(track.sample_entries, [sample_entry(b"avc1", &[7; 70])]);
     let tables = &track.tables;
     assert_eq!(tables.stts.iter().collect::<Vec<_>>(), [stts::Run { count: 20, delta: 3000 }]);

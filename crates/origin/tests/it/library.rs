@@ -34,6 +34,24 @@ async fn the_library_names_files_and_folders() {
 }
 
 #[tokio::test]
+async fn server_manifests_and_indexes_stand_for_their_media() {
+    let memory = Memory::new();
+    for name in ["a.mp4", "a.index.mp4", "b.ism", "c/d.ism", "c/d.mp4", "e/f.mp4", "e/f.index.mp4"] {
+        memory.put(key(name), "x");
+    }
+    let server = Server::start(Arc::new(memory)).await;
+    let json: serde_json::Value =
+        serde_json::from_slice(&get(server.address, "/api/library").await.body).unwrap();
+    let shown: Vec<String> = json["titles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| format!("{} {} {} {}", t["base"], t["name"], t["kind"], t["files"]).replace('"', ""))
+        .collect();
+    assert_eq!(shown, ["b.ism b manifest 1", "a.index.mp4 a file 1", "c/d.ism d manifest 1", "e e folder 1"]);
+}
+
+#[tokio::test]
 async fn an_empty_library_is_one() {
     let server = Server::start(Arc::new(Memory::new())).await;
     let answer = get(server.address, "/api/library").await;

@@ -13,4 +13,5 @@ mod refusals;
 mod round_trips;
 mod same_bytes;
 mod server;
+mod sources;
 mod storage_faults;

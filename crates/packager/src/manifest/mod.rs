@@ -4,6 +4,7 @@ pub mod dash;
 pub mod hds;
 pub mod hls;
 pub mod smooth;
+pub mod server;
 mod xml;
 
 use crate::sizes::SegmentSize;

@@ -236,11 +236,10 @@ impl Bucket {
         Ok(Listing { objects: objects.into_iter().collect(), folders: folders.into_keys().collect() })
     }
 
-    /// Stores an object: for tests, which must fill a bucket somehow. The product never writes.
+    /// Stores an object by one request: it is there whole or not at all. Serving never writes.
     ///
     /// # Errors
     /// As the service answers.
-    #[cfg(any(test, feature = "testing"))]
     pub async fn put(&self, key: &Key, bytes: bytes::Bytes) -> Result<(), StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutOptions::default();

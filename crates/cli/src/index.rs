@@ -1,0 +1,72 @@
+//! `latemux index`: an index MP4 of a file, from its headers alone.
+
+use crate::{
+    args, config,
+    location::{relative, url},
+    read_index::{Depth, read},
+    serve::say,
+};
+use anyhow::{Context, Result, bail};
+use latemux_storage::write::destination;
+
+/// Runs until the index is written, or nothing is.
+pub(crate) fn run(flags: &args::Index) -> Result<()> {
+    let mut config = config::Storage::default();
+    config.apply(&flags.storage);
+    let options = config.options();
+    let output = flags.output.clone().unwrap_or_else(|| beside(&flags.source));
+    let (location, path) = match &flags.location {
+        Some(location) => (location.clone(), None),
+        None => match relative(&output, &flags.source)? {
+            Some(path) => (url(&path), Some(path)),
+            None => bail!(
+                "{}: not in the folder of {output} or below it; say with --location where the media is, and let servers read there",
+                flags.source
+            ),
+        },
+    };
+    if path.as_deref().is_some_and(|path| output.rsplit('/').next() == Some(path)) {
+        bail!("{output} is the media itself");
+    }
+    let to = destination(&output, &options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let source = read(&flags.source, Depth::FullTables, &options).await?;
+        let tables = source.locator.full_tables().context("no tables were read")?;
+        if source.index.tracks.is_empty() {
+            match source.index.left_out.first() {
+                Some(problem) => bail!("{}: no track can be served: {problem}", flags.source),
+                None => bail!("{}: no media in it", flags.source),
+            }
+        }
+        let file = tables.index_file(&location, path.as_deref()).with_context(|| flags.source.clone())?;
+        let (size, read) = (file.len(), source.bytes);
+        to.put(file).await?;
+        say(&format!(
+            "{output}: {size} bytes for {} of {}, of which {read} were read\n",
+            source.index.object_size, flags.source
+        ))
+    })
+}
+
+/// `movie.index.mp4` beside `movie.mp4`.
+fn beside(source: &str) -> String {
+    let source = source.split(['?', '#']).next().filter(|_| source.contains("://")).unwrap_or(source);
+    let (folder, name) = source.rsplit_once('/').map_or(("", source), |(folder, name)| (folder, name));
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem });
+    let slash = if folder.is_empty() && !source.starts_with('/') { "" } else { "/" };
+    format!("{folder}{slash}{stem}.index.mp4")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beside;
+
+    #[test]
+    fn beside_the_media() {
+        assert_eq!(beside("movie.mp4"), "movie.index.mp4");
+        assert_eq!(beside("/movie.mp4"), "/movie.index.mp4");
+        assert_eq!(beside("a.b/movie"), "a.b/movie.index.mp4");
+        assert_eq!(beside("s3://b/d/movie.x.cmfv"), "s3://b/d/movie.x.index.mp4");
+    }
+}

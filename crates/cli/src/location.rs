@@ -1,0 +1,76 @@
+//! How one file names another that lies in its folder or below.
+
+use anyhow::{Context, Result};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use std::path::{Path, PathBuf};
+use url::Url;
+
+/// What a relative URL cannot hold as it is; `:` because it would end a scheme.
+const RESERVED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b':')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The path from the folder of `file` to `target`, both as the user writes them; `None` where the target is not in that folder or below.
+pub(crate) fn relative(file: &str, target: &str) -> Result<Option<String>> {
+    let (file, target) = (place(file)?, place(target)?);
+    let folder = file.1.parent().unwrap_or(Path::new(""));
+    let below = target.1.strip_prefix(folder).ok().filter(|_| file.0 == target.0);
+    Ok(below.and_then(Path::to_str).filter(|name| !name.is_empty()).map(str::to_owned))
+}
+
+/// A path as a relative URL.
+pub(crate) fn url(path: &str) -> String {
+    utf8_percent_encode(path, RESERVED).to_string()
+}
+
+/// The service, and the path there; of a local file its real folder.
+fn place(location: &str) -> Result<(String, PathBuf)> {
+    let path = if location.contains("://") {
+        let url = Url::parse(location).with_context(|| location.to_owned())?;
+        if url.scheme() != "file" {
+            let path = percent_decode_str(url.path()).decode_utf8().with_context(|| location.to_owned())?;
+            let service = format!("{}://{}", url.scheme(), url.authority());
+            return Ok((service, PathBuf::from(&*path)));
+        }
+        url.to_file_path().map_err(|()| anyhow::anyhow!("{location}: not the address of a local file"))?
+    } else {
+        PathBuf::from(location)
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
+    let name = path.file_name().with_context(|| format!("{location}: names no file"))?;
+    Ok((String::new(), folder.join(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_the_folder_or_not() {
+        let below = |file, target| relative(file, target).unwrap();
+        assert_eq!(below("s3://b/d/t.ism", "s3://b/d/e/x%20y.mp4").as_deref(), Some("e/x y.mp4"));
+        assert_eq!(below("s3://b/t.ism", "s3://b/x.mp4").as_deref(), Some("x.mp4"));
+        assert_eq!(below("s3://b/d/t.ism", "s3://b/x.mp4"), None);
+        assert_eq!(below("s3://b/t.ism", "s3://c/x.mp4"), None);
+        assert_eq!(below("s3://b/t.ism", "/x.mp4"), None);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("e")).unwrap();
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        assert_eq!(below(&at("t.ism"), &at("e/../e/x.mp4")).as_deref(), Some("e/x.mp4"));
+        assert_eq!(below(&at("e/t.ism"), &at("x.mp4")), None);
+        assert_eq!(url("e/100% a:b.mp4"), "e/100%25%20a%3Ab.mp4");
+    }
+}

@@ -1,0 +1,48 @@
+//! `latemux manifest`: a server manifest of what is in some files.
+
+use crate::{
+    args, config,
+    location::{relative, url},
+    read_index::{Depth, read},
+    serve::say,
+};
+use anyhow::{Context, Result, ensure};
+use latemux_packager::manifest::server::{MAX_BYTES, Source, parse, write};
+use latemux_storage::write::destination;
+
+/// Runs until the manifest is written, or nothing is.
+pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
+    let mut config = config::Storage::default();
+    config.apply(&flags.storage);
+    let options = config.options();
+    let to = destination(&flags.output, &options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut files = Vec::new();
+        for source in &flags.sources {
+            let path = relative(&flags.output, source)?.with_context(|| {
+                format!("{source}: not in the folder of {} or below it, where servers look", flags.output)
+            })?;
+            let index = read(source, Depth::Index, &options).await?.index;
+            for problem in &index.left_out {
+                warn(&format!("{source}: left out: {problem}"));
+            }
+            ensure!(!index.tracks.is_empty(), "{source}: no track can be served");
+            files.push((url(&path), index));
+        }
+        let tracks: Vec<Source<'_>> = files
+            .iter()
+            .flat_map(|(src, index)| index.tracks.iter().map(|track| Source { src, track }))
+            .collect();
+        let text = write(&tracks);
+        ensure!(text.len() <= MAX_BYTES, "a manifest of {} bytes is more than servers read", text.len());
+        parse(text.as_bytes()).context("the manifest would not be read")?;
+        to.put(text.into()).await?;
+        say(&format!("{}: {} tracks of {} files\n", flags.output, tracks.len(), files.len()))
+    })
+}
+
+#[expect(clippy::print_stderr, reason = "a command line tool says what it passes over")]
+fn warn(text: &str) {
+    eprintln!("latemux: {text}");
+}

@@ -1,0 +1,254 @@
+//! Index MP4s: written, read back equal, and read by ffprobe as the media itself.
+
+use crate::{
+    generated::{AVC_AAC, encode, folder, store},
+    locating::locate,
+    oracle::{Packet, streams, streams_with},
+    shared_media,
+};
+use bytes::Bytes;
+use latemux_index::{
+    IndexError, MediaIndex, Sample, Track,
+    external::MEDIA_HEAD,
+    locate::{Got, Limits, Locator, Step, Want},
+    media::Samples,
+};
+use std::{
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+/// Reads all tables of an object; also how many bytes that took.
+fn full(object: &Bytes, limits: Limits) -> Result<(Locator, MediaIndex, u64), IndexError> {
+    let size = object.len() as u64;
+    let mut locator = Locator::for_full_tables(limits);
+    let mut wants = vec![locator.first()];
+    let mut read = 0;
+    loop {
+        let got = wants.iter().map(|want| {
+            let range = match want {
+                Want::Head(len) => 0..size.min(*len),
+                Want::Range(range) => range.clone(),
+            };
+            read += range.end - range.start;
+            let bytes =
+                object.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap());
+            Got { offset: range.start, bytes }
+        });
+        let got = got.collect();
+        match locator.step(size, got)? {
+            Step::Read(more) | Step::Scan(more) => wants = more,
+            Step::Done(index) => return Ok((locator, *index, read)),
+        }
+    }
+}
+
+fn head(object: &Bytes) -> Bytes {
+    object.slice(..object.len().min(usize::try_from(MEDIA_HEAD).unwrap()))
+}
+
+fn samples(track: &Track) -> Vec<Sample> {
+    match &track.samples {
+        Samples::Table(table) => table.range(0..u32::MAX).collect(),
+        Samples::Fragments(_) => panic!("a table of fragments"),
+    }
+}
+
+/// Everything output is made from.
+fn same_output(media: &MediaIndex, index: &MediaIndex) -> Result<(), String> {
+    if media.tracks.len() != index.tracks.len() {
+        return Err(format!("{} tracks and {}", media.tracks.len(), index.tracks.len()));
+    }
+    for (m, i) in media.tracks.iter().zip(&index.tracks) {
+        let facts = |t: &Track| {
+            let entry = (t.sample_entry.raw.clone(), t.codec.rfc6381.clone(), t.display_size);
+            (t.id, t.kind, t.handler, t.enabled, t.timescale, t.language.clone(), entry)
+        };
+        let times = |t: &Track| (t.presentation, t.start, t.end, t.average_bitrate);
+        if facts(m) != facts(i) || times(m) != times(i) {
+            return Err(format!("{:?} {:?}, {:?} {:?}", facts(m), times(m), facts(i), times(i)));
+        }
+        let (ms, is) = (samples(m), samples(i));
+        if let Some(at) = (0..ms.len().max(is.len())).find(|&n| ms.get(n) != is.get(n)) {
+            return Err(format!("track {} sample {at}: {:?}, {:?}", m.id, ms.get(at), is.get(at)));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the index MP4 of a file beside a link to it.
+fn write(media: &Path, test: &str) -> (PathBuf, Bytes, MediaIndex, Bytes) {
+    let object = Bytes::from(std::fs::read(media).unwrap());
+    let (locator, index, _) = full(&object, Limits::default()).unwrap();
+    let folder = folder(test).join(media.file_stem().unwrap());
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = media.file_name().unwrap().to_str().unwrap();
+    let link = folder.join(name);
+    let _ = std::fs::remove_file(&link);
+    symlink(media, &link).unwrap();
+    let file = locator.full_tables().unwrap().index_file(name, Some(name)).unwrap();
+    let path = folder.join(format!("{name}.index.mp4"));
+    std::fs::write(&path, &file).unwrap();
+    (path, object, index, file)
+}
+
+/// The index an index MP4 gives, paired with its media.
+fn paired(file: &Bytes, object: &Bytes, name: &str) -> MediaIndex {
+    let located = locate(file, Limits::default()).unwrap();
+    let index = MediaIndex::clone(&located.index);
+    assert!(index.tracks.iter().all(|t| t.location.as_deref() == Some(name)), "{:?}", index.locations());
+    let mut parts = index.by_location();
+    assert_eq!(parts.len(), 1);
+    parts.remove(0).1.of_media(object.len() as u64, &head(object)).unwrap()
+}
+
+/// What ffprobe says of the index MP4 is what it says of the media.
+fn same_packets(index: &Path, media: &Path, fragmented: bool) -> Result<(), String> {
+    let ours = streams_with(index, &["-enable_drefs", "1"]).ok_or("ffprobe cannot read the index")?;
+    let theirs = streams(media).ok_or("ffprobe cannot read the media")?;
+    for stream in &ours {
+        let other = theirs.iter().find(|s| s.id == stream.id).ok_or("no such stream")?;
+        let packets = |packets: &[Packet]| -> Vec<Packet> {
+            // Where a fragmented file's edit list puts its packets ffmpeg does not say; it does with sample tables.
+            let first = packets.first().filter(|_| fragmented).map_or((0, 0), |p| (p.pts, p.dts));
+            let moved = |p: &Packet| Packet { pts: p.pts - first.0, dts: p.dts - first.1, ..*p };
+            packets.iter().map(moved).map(|p| Packet { discard: p.discard && !fragmented, ..p }).collect()
+        };
+        let (a, b) = (packets(&stream.packets), packets(&other.packets));
+        if a != b {
+            let at = a.iter().zip(&b).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));
+            let (a, b) = ((a.len(), a.get(at)), (b.len(), b.get(at)));
+            return Err(format!("stream {} packet {at}: {a:?}, media {b:?}", stream.id));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn of_generated_files() {
+    let folder = folder("index-sources");
+    let plain = encode(&folder, "plain.mp4", &AVC_AAC);
+    let fragments = "frag_keyframe+empty_moov+default_base_moof";
+    let sources = [
+        (store(&plain, "first.mp4", &["-movflags", "+faststart"]), false),
+        (store(&plain, "fragmented.mp4", &["-movflags", fragments]), true),
+        (store(&plain, "sidx.mp4", &["-movflags", &format!("{fragments}+global_sidx")]), true),
+        (store(&plain, "no-edits.mp4", &["-movflags", fragments, "-use_editlist", "0"]), true),
+        (store(&plain, "long.mp4", &["-movflags", "frag_keyframe+default_base_moof"]), true),
+        (store(&plain, "quick.mov", &[]), false),
+        (plain, false),
+    ];
+    for (media, fragmented) in sources {
+        let (path, object, index, file) = write(&media, "generated-index");
+        let name = media.file_name().unwrap().to_str().unwrap();
+        same_output(&index, &paired(&file, &object, name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        same_packets(&path, &media, fragmented).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(file.len() < object.len() / 10, "{name}: {} of {}", file.len(), object.len());
+        // No 32-bit offsets, no fragments, no media.
+        for (kind, there) in [(b"co64", true), (b"stco", false), (b"mvex", false), (b"mdat", false)] {
+            assert_eq!(file.windows(4).any(|w| w == kind), there, "{name}");
+        }
+    }
+}
+
+#[test]
+fn of_others_files() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for media in shared_media::files() {
+        let object = Bytes::from(std::fs::read(&media).unwrap());
+        let Ok((_, index, _)) = full(&object, Limits::default()) else { continue };
+        if index.tracks.is_empty() {
+            continue;
+        }
+        let name = media.file_name().unwrap().to_str().unwrap().to_owned();
+        let (path, object, index, file) = write(&media, "others-index");
+        let read = paired(&file, &object, &name);
+        // A first decode time other than 0 together with an edit list: the same times said in another way.
+        let moved = index.tracks.iter().zip(&read.tracks).any(|(m, i)| m.presentation != i.presentation);
+        if let Err(error) = same_output(&index, &read) {
+            let shown = |t: &Track| {
+                let time = |s: Sample| (t.presentation.time(s.decode_time, s.composition_offset), s.offset);
+                (t.start, t.end, samples(t).into_iter().map(time).collect::<Vec<_>>())
+            };
+            let same = index.tracks.iter().zip(&read.tracks).all(|(m, i)| shown(m) == shown(i));
+            if !(moved && same) {
+                wrong.push(format!("{name}: {error}"));
+            }
+        }
+        let fragmented = object.windows(4).any(|w| w == b"moof");
+        // ffprobe reads one of them no packet of: a key is missing.
+        if streams(&media).is_some()
+            && let Err(error) = same_packets(&path, &media, fragmented)
+        {
+            wrong.push(format!("{name}: {error}"));
+        }
+        seen += 1;
+    }
+    println!("{seen} files");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn media_that_changed_is_noticed() {
+    let media = encode(&folder("stale"), "plain.mp4", &AVC_AAC);
+    let (_, object, _, file) = write(&media, "stale-index");
+    let read = |size: u64, head: &[u8]| {
+        let index = MediaIndex::clone(&locate(&file, Limits::default()).unwrap().index);
+        index.of_media(size, head).map(|index| index.fingerprint).map_err(|e| (e.reason(), e.to_string()))
+    };
+    let (size, head) = (object.len() as u64, head(&object));
+    let fingerprint = read(size, &head).unwrap();
+    assert_eq!(read(size + 1, &head).unwrap_err().0, "index_stale");
+    assert_eq!(read(size - 1, &head).unwrap_err().0, "index_stale");
+    let mut other = head.to_vec();
+    other[5000] ^= 1;
+    assert_eq!(read(size, &other).unwrap_err().0, "index_stale");
+
+    // Without our stamp, what the samples need decides; and other media makes another fingerprint.
+    let mut unstamped = file.to_vec();
+    let uuid = unstamped.windows(4).position(|w| w == b"uuid").unwrap();
+    unstamped[uuid..uuid + 4].copy_from_slice(b"free");
+    let index = locate(&unstamped.into(), Limits::default()).unwrap().index;
+    let of = |size: u64, head: &[u8]| MediaIndex::clone(&index).of_media(size, head);
+    let fingerprints =
+        [of(size, &head), of(size + 1, &head), of(size, &other)].map(|i| i.unwrap().fingerprint);
+    let distinct = std::collections::BTreeSet::from(
+        [&fingerprints[..], &[fingerprint]].concat().try_into().unwrap_or([0; 4]),
+    );
+    assert_eq!(distinct.len(), 4);
+    let error = of(size / 2, &head).unwrap_err();
+    assert_eq!(error.reason(), "index_stale");
+    assert!(error.to_string().contains("samples of track"), "{error}");
+}
+
+#[test]
+fn several_places_are_parted() {
+    let media = encode(&folder("places"), "plain.mp4", &AVC_AAC);
+    let object = Bytes::from(std::fs::read(&media).unwrap());
+    let (locator, _, _) = full(&object, Limits::default()).unwrap();
+    let file = locator.full_tables().unwrap().index_file("one.mp4", None).unwrap();
+    // The second track's location becomes another, and the first one absolute.
+    let mut file = file.to_vec();
+    let at: Vec<usize> =
+        file.windows(7).enumerate().filter(|(_, w)| w == b"one.mp4").map(|(i, _)| i).collect();
+    assert_eq!(at.len(), 2);
+    file[at[0]..at[0] + 7].copy_from_slice(b"/ne.mp4");
+    file[at[1]..at[1] + 7].copy_from_slice(b"two.mp4");
+    let index = MediaIndex::clone(&locate(&file.into(), Limits::default()).unwrap().index);
+    let parts = index.by_location();
+    let shown: Vec<_> = parts
+        .iter()
+        .map(|(location, part)| (location.as_deref(), part.tracks.iter().map(|t| t.id).collect::<Vec<_>>()))
+        .collect();
+    assert_eq!(shown, [(Some("/ne.mp4"), vec![1]), (Some("two.mp4"), vec![2])]);
+}
+
+#[test]
+fn an_index_of_an_index_is_refused() {
+    let media = encode(&folder("twice"), "plain.mp4", &AVC_AAC);
+    let (_, _, _, file) = write(&media, "twice-index");
+    let (locator, _, _) = full(&file, Limits::default()).unwrap();
+    let error = locator.full_tables().unwrap().index_file("x.mp4", None).unwrap_err();
+    assert_eq!(error.reason(), "malformed");
+}

@@ -1,0 +1,348 @@
+//! Titles whose media is named by another file: index MP4s and server manifests.
+
+use crate::{
+    client::{fetch, get},
+    server::{HARBOUR, Server, crawl, key, library, sample},
+};
+use bytes::Bytes;
+use latemux_index::{
+    MediaIndex,
+    locate::{Got, Limits, Locator, Step, Want},
+};
+use latemux_origin::{OriginConfig, config::SourcesConfig};
+use latemux_packager::manifest::server::{Source, write};
+use latemux_storage::{Folder, Memory, counting::Counting};
+use latemux_testmedia::recipe;
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+/// All of an object's tables.
+fn read(object: &Bytes) -> (Locator, MediaIndex) {
+    let size = object.len() as u64;
+    let mut locator = Locator::for_full_tables(Limits::default());
+    let mut wants = vec![locator.first()];
+    loop {
+        let got = wants.iter().map(|want| {
+            let range = match want {
+                Want::Head(len) => 0..size.min(*len),
+                Want::Range(range) => range.clone(),
+            };
+            let at = |n: u64| usize::try_from(n).unwrap();
+            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
+        });
+        let got = got.collect();
+        match locator.step(size, got).unwrap() {
+            Step::Read(more) | Step::Scan(more) => wants = more,
+            Step::Done(index) => return (locator, *index),
+        }
+    }
+}
+
+fn index_file(object: &Bytes, location: &str) -> Bytes {
+    read(object).0.full_tables().unwrap().index_file(location, None).unwrap()
+}
+
+/// A server manifest of all tracks of some files.
+fn manifest(files: &[(&str, &Bytes)]) -> String {
+    let indexes: Vec<(&str, MediaIndex)> =
+        files.iter().map(|(name, object)| (*name, read(object).1)).collect();
+    let tracks =
+        indexes.iter().flat_map(|(src, index)| index.tracks.iter().map(|track| Source { src, track }));
+    write(&tracks.collect::<Vec<_>>())
+}
+
+/// All URLs under one base give the same bytes under another.
+async fn same(at: SocketAddr, one: &str, other: &str, at_least: usize) {
+    let urls = crawl(at, one).await;
+    assert!(urls.len() >= at_least, "{one}: {} URLs", urls.len());
+    for url in urls {
+        let twin = url.replacen(one, other, 1);
+        let (left, right) = (fetch(at, &url).await, fetch(at, &twin).await);
+        if url.contains(".m") && !url.ends_with(".m4s") {
+            let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+            assert_eq!(text(&left), text(&right), "{url} and {twin}");
+        }
+        assert!(left == right, "{url} and {twin}: {} and {} bytes", left.len(), right.len());
+    }
+}
+
+#[tokio::test]
+async fn every_way_of_naming_the_media_gives_the_same_bytes() {
+    let memory = library();
+    for name in ["lighthouse.mp4", "buoy.mp4"] {
+        let media = sample(name);
+        let stem = name.trim_end_matches(".mp4");
+        let index = index_file(&media, &format!("store/{name}"));
+        memory.put(key(&format!("index/{name}")), index.clone());
+        memory.put(key(&format!("index/store/{name}")), media.clone());
+        memory.put(key(&format!("ism/{stem}.ism")), manifest(&[(name, &media)]));
+        memory.put(key(&format!("ism/{name}")), media.clone());
+        memory.put(key(&format!("both/{stem}.ism")), manifest(&[("x.index.mp4", &index)]));
+        memory.put(key("both/x.index.mp4"), index);
+        memory.put(key(&format!("both/store/{name}")), media.clone());
+        let server = Server::start(memory.clone()).await;
+        same(server.address, &format!("/{name}"), &format!("/index/{name}"), 10).await;
+        same(server.address, &format!("/{name}"), &format!("/ism/{stem}.ism"), 10).await;
+        same(server.address, &format!("/{name}"), &format!("/both/{stem}.ism"), 10).await;
+    }
+    let objects: Vec<Bytes> = HARBOUR.iter().map(|name| sample(&format!("harbour/{name}"))).collect();
+    let files: Vec<(&str, &Bytes)> = HARBOUR.iter().copied().zip(&objects).collect();
+    memory.put(key("harbour/harbour.ism"), manifest(&files));
+    let server = Server::start(memory).await;
+    same(server.address, "/harbour", "/harbour/harbour.ism", 100).await;
+}
+
+#[tokio::test]
+async fn fragmented_or_not_indexed_or_not() {
+    let plain = recipe::avc("sources-plain", "192x108", "-movflags +faststart");
+    let args = "-c copy -movflags +frag_keyframe+empty_moov+default_base_moof+global_sidx";
+    let fragmented = recipe::make("sources-fragmented", "mp4", &format!("-i {} {args}", plain.display()));
+    let [plain, fragmented] = [plain, fragmented].map(|path| Bytes::from(std::fs::read(path).unwrap()));
+    let memory = Memory::new();
+    for (folder, media) in [("plain", &plain), ("fragmented", &fragmented)] {
+        memory.put(key(&format!("{folder}/t.mp4")), media.clone());
+        memory.put(key(&format!("{folder}-index/t.mp4")), index_file(media, "media"));
+        memory.put(key(&format!("{folder}-index/media")), media.clone());
+    }
+    let server = Server::start(Arc::new(memory)).await;
+    let at = server.address;
+    same(at, "/plain/t.mp4", "/plain-index/t.mp4", 10).await;
+    same(at, "/plain/t.mp4", "/fragmented-index/t.mp4", 10).await;
+    // Of a fragmented file alone manifests know only about how large segments are. The segments are the same.
+    for url in crawl(at, "/fragmented/t.mp4").await {
+        if !url.contains(".m3u8") && !url.ends_with(".mpd") {
+            assert!(
+                fetch(at, &url).await == fetch(at, &url.replace("/fragmented/", "/plain/")).await,
+                "{url}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cold_manifest_by_an_index_takes_two_round_trips() {
+    let memory = Memory::new();
+    let media = sample("lighthouse.mp4");
+    memory.put(key("x.index.mp4"), index_file(&media, "x.mp4"));
+    memory.put(key("x.mp4"), media);
+    let counting = Arc::new(Counting::new(Arc::new(memory), Duration::ZERO));
+    let server = Server::start(counting.clone()).await;
+    fetch(server.address, "/x.index.mp4/.mpd").await;
+    assert_eq!((counting.depth(), counting.take().len()), (2, 2));
+}
+
+fn element(kind: &str, src: &str, rate: u32, id: u32, more: &str) -> String {
+    format!(
+        "<{kind} src=\"{src}\" systemBitrate=\"{rate}\"{more}><param name=\"trackID\" value=\"{id}\"/></{kind}>\n"
+    )
+}
+
+fn smil(elements: &str) -> String {
+    format!(
+        "<smil xmlns=\"http://www.w3.org/2001/SMIL20/Language\"><body><switch>\n{elements}</switch></body></smil>"
+    )
+}
+
+#[tokio::test]
+async fn names_come_from_the_manifest() {
+    let memory = library();
+    let video = |name: &str| element("video", name, 700_000, 1, "");
+    let audio = |name: &str, language: &str| element("audio", name, 96_000, 1, language);
+    let elements = [
+        video("video-360p.mp4"),
+        video("video-180p.mp4"),
+        element("video", "video-234p.mp4", 300_000, 1, ""),
+        audio("audio-eng.mp4", " systemLanguage=\"deu\""),
+        audio("audio-fra.mp4", ""),
+        audio("audio-fra.mp4", ""),
+    ];
+    memory.put(key("harbour/t.ism"), smil(&elements.concat()));
+    let server = Server::start(memory).await;
+    let text = fetch(server.address, "/harbour/t.ism/.mpd").await;
+    let text = std::str::from_utf8(&text).unwrap();
+    let ids: Vec<&str> = text.split("<Representation").skip(1).filter_map(|r| r.split('"').nth(1)).collect();
+    let mut sorted = ids.clone();
+    sorted.sort_unstable();
+    assert_eq!(
+        sorted,
+        [
+            "audio_deu=96000",
+            "audio_fra=96000",
+            "audio_fra_1=96000",
+            "video=300000",
+            "video=700000",
+            "video_1=700000"
+        ]
+    );
+    // In the manifest's order: the first keeps the name.
+    let size = |name: &str| {
+        let at = format!("/harbour/t.ism/dash/t-{name}-0.dash");
+        async move { get(server.address, &at).await.body.len() }
+    };
+    assert!(size("video=700000").await > size("video_1=700000").await);
+}
+
+#[tokio::test]
+async fn a_language_only_the_manifest_knows_is_told() {
+    let memory = library();
+    let media = recipe::aac("sources-und", "und", "");
+    memory.put(key("und.mp4"), std::fs::read(media).unwrap());
+    memory.put(key("t.ism"), smil(&element("audio", "und.mp4", 96_000, 1, " systemLanguage=\"swe\"")));
+    let server = Server::start(memory).await;
+    let answer = get(server.address, "/t.ism/.mpd").await;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(text.contains("lang=\"swe\"") || text.contains("lang=\"sv\""), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_manifest_cannot_say() {
+    let memory = library();
+    let audio = element("audio", "lighthouse.mp4", 96_000, 2, "");
+    let stale = index_file(&sample("lighthouse.mp4"), "buoy.mp4");
+    memory.put(key("stale.index.mp4"), stale);
+    memory.put(key("out.index.mp4"), index_file(&sample("lighthouse.mp4"), "/etc/passwd"));
+    memory.put(key("broken.mp4"), "broken broken broken broken");
+    let large = vec![b' '; 100 << 20];
+    let cases: Vec<(&str, Bytes, u16, &str, &str)> = vec![
+        (
+            "wrong",
+            smil(&element("video", "buoy.mp4", 1, 7, "")).into(),
+            422,
+            "wrong_track_id",
+            "there is no track 7",
+        ),
+        (
+            "kind",
+            smil(&element("video", "lighthouse.mp4", 1, 2, "")).into(),
+            422,
+            "wrong_track_id",
+            "track 2 is audio",
+        ),
+        ("gone", smil(&element("video", "gone.mp4", 1, 1, "")).into(), 404, "source_not_found", "gone.mp4"),
+        (
+            "out",
+            smil(&element("video", "../x.mp4", 1, 1, "")).into(),
+            422,
+            "location_refused",
+            "leaves the storage",
+        ),
+        (
+            "abs",
+            smil(&element("video", "http://h/x.mp4", 1, 1, "")).into(),
+            422,
+            "location_refused",
+            "not allowed",
+        ),
+        (
+            "via",
+            smil(&element("video", "out.index.mp4", 1, 1, "")).into(),
+            422,
+            "location_refused",
+            "/etc/passwd",
+        ),
+        (
+            "old",
+            smil(&element("video", "stale.index.mp4", 1, 1, "")).into(),
+            422,
+            "index_stale",
+            "older than its media",
+        ),
+        ("bad", smil(&element("video", "broken.mp4", 1, 1, "")).into(), 415, "not_mp4", "broken.mp4"),
+    ];
+    for (name, body, ..) in &cases {
+        // Behind an element that is right: the wrong one is named.
+        let text =
+            String::from_utf8(body.to_vec()).unwrap().replace("<switch>\n", &format!("<switch>\n{audio}"));
+        memory.put(key(&format!("{name}.ism")), text);
+    }
+    memory.put(key("large.ism"), large);
+    memory.put(key("dtd.ism"), "<!DOCTYPE smil [<!ENTITY a \"b\">]><smil>&a;</smil>");
+    memory.put(key("nosrc.ism"), smil("<video systemBitrate=\"1\"/>"));
+    let server = Server::start(memory).await;
+    for (name, _, status, reason, said) in cases {
+        let answer = get(server.address, &format!("/{name}.ism/.mpd")).await;
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (status, reason), "{name}: {text}");
+        assert!(text.contains("in line 3: ") && text.contains(said), "{name}: {text}");
+        assert!(text.contains(&format!("{name}.ism: <video src=")), "{text}");
+    }
+    for (name, reason) in
+        [("large", "manifest_too_large"), ("dtd", "manifest_malformed"), ("nosrc", "manifest_malformed")]
+    {
+        let answer = get(server.address, &format!("/{name}.ism/.m3u8")).await;
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, reason), "{name}");
+    }
+    for (name, reason) in [("stale", "index_stale"), ("out", "location_refused")] {
+        let answer = get(server.address, &format!("/{name}.index.mp4/.mpd")).await;
+        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, reason), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn one_bad_index_in_a_folder_is_left_out() {
+    let memory = library();
+    memory.put(key("harbour/z.index.mp4"), index_file(&sample("lighthouse.mp4"), "../lighthouse.mp4"));
+    let server = Server::start(memory).await;
+    assert_eq!(get(server.address, "/harbour/.mpd").await.status, 200);
+}
+
+#[tokio::test]
+async fn changes_are_noticed() {
+    let memory = library();
+    let config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+    let media = sample("lighthouse.mp4");
+    memory.put(key("i/x.index.mp4"), index_file(&media, "x.mp4"));
+    memory.put(key("i/x.mp4"), media.clone());
+    memory.put(key("t.ism"), smil(&element("audio", "i/x.index.mp4", 96_000, 2, "")));
+    let server = Server::with(memory.clone(), config, None).await;
+    let at = server.address;
+    assert_eq!(get(at, "/t.ism/dash/t-audio_eng=96000.dash").await.status, 200);
+    assert_eq!(get(at, "/t.ism/dash/t-audio_eng=96000-0.dash").await.status, 200);
+
+    // The manifest.
+    memory.put(key("t.ism"), smil(&element("audio", "i/x.index.mp4", 97_000, 2, "")));
+    assert_eq!(get(at, "/t.ism/.mpd").await.status, 200);
+    assert_eq!(get(at, "/t.ism/dash/t-audio_eng=96000.dash").await.status, 404);
+    assert_eq!(get(at, "/t.ism/dash/t-audio_eng=97000-0.dash").await.status, 200);
+
+    // The media, under an index of the one before: also for a segment, whose read names the version.
+    memory.put(key("i/x.mp4"), sample("ferry.mp4"));
+    let answer = get(at, "/t.ism/dash/t-audio_eng=97000-0.dash").await;
+    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, "index_stale"));
+
+    // The index.
+    memory.put(key("i/x.index.mp4"), index_file(&media, "y.mp4"));
+    memory.put(key("i/y.mp4"), media);
+    assert_eq!(get(at, "/t.ism/.mpd").await.status, 200);
+    assert_eq!(get(at, "/t.ism/dash/t-audio_eng=97000-0.dash").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_allowed_root_is_read_from() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let served = tempfile::tempdir().unwrap();
+    let root = elsewhere.path().canonicalize().unwrap();
+    let put = |folder: &Path, name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
+    let media = sample("lighthouse.mp4");
+    put(&root, "lighthouse.mp4", &media);
+    let location = format!("{}/lighthouse.mp4", root.display());
+    put(served.path(), "x.mp4", &index_file(&media, &location));
+    put(served.path(), "lighthouse.mp4", &media);
+    let start = |allow: Vec<String>| {
+        let sources = SourcesConfig { allow };
+        let config = OriginConfig { sources, ..OriginConfig::default() };
+        Server::with(Arc::new(Folder::new(served.path()).unwrap()), config, None)
+    };
+    let refused = start(Vec::new()).await;
+    assert_eq!(get(refused.address, "/x.mp4/.mpd").await.reason(), "location_refused");
+    let allowed = start(vec![root.to_str().unwrap().to_owned()]).await;
+    let at = allowed.address;
+    let segments =
+        crawl(at, "/x.mp4").await.into_iter().filter(|u| u.ends_with(".dash") || u.ends_with(".ts"));
+    let mut seen = 0;
+    for url in segments {
+        let twin = url.replace("x-", "lighthouse-").replace("/x.mp4", "/lighthouse.mp4");
+        assert!(fetch(at, &url).await == fetch(at, &twin).await, "{url}");
+        seen += 1;
+    }
+    assert!(seen > 5, "{seen}");
+}

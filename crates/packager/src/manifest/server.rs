@@ -1,0 +1,162 @@
+//! Server manifests (`.ism`): a SMIL 2.0 document that says which tracks of which files make a title.
+//!
+//! ```text
+//! smil / body / switch / (video | audio | textstream)   src, systemBitrate, [systemLanguage]
+//!                          param                         trackID, [trackName], hints
+//! ```
+//!
+//! Written by many tools over many years, so what is not needed is not looked at: unknown metas and params are passed over, and all
+//! but `trackID` and the names are hints, for the media's own boxes say it better.
+
+mod parse;
+
+pub use parse::{MAX_BYTES, ManifestError, parse};
+
+use super::xml::Xml;
+use crate::{Address, Resource};
+use latemux_index::{Track, media::TrackKind, title::TrackName};
+use latemux_isobmff::{
+    boxes::mdhd::Language,
+    codec::{Config, Media},
+};
+
+/// What a server manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerManifest {
+    /// Elements of the switch in order; at least one.
+    pub elements: Vec<Element>,
+}
+
+/// One track of a title.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element {
+    /// `video`, `audio` or `textstream`.
+    pub kind: TrackKind,
+    /// Where the file is, as written: a URL relative to the manifest, or absolute.
+    pub src: String,
+    /// `systemBitrate`, bits per second, at least 1: the number in URLs.
+    pub bitrate: u64,
+    /// `systemLanguage`, where it is one that is known.
+    pub language: Option<Language>,
+    /// `trackID` in the file.
+    pub track_id: u32,
+    /// `trackName`, if it is not the element's own name.
+    pub name: Option<String>,
+    /// Line of the document it stands in, from 1.
+    pub line: u32,
+}
+
+impl Element {
+    /// For people: which element this is.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!("<{} src=\"{}\"> in line {}", word(self.kind), self.src, self.line)
+    }
+
+    /// What the track is called in URLs, before anything is done about collisions: `trackName[_lang]=systemBitrate`. `own` is the
+    /// language the file states.
+    #[must_use]
+    pub fn track_name(&self, own: &Language) -> TrackName {
+        let language = self.language.as_ref().unwrap_or(own);
+        track_name(self.kind, self.name.as_deref(), language, self.bitrate)
+    }
+}
+
+/// The element's name.
+fn word(kind: TrackKind) -> &'static str {
+    match kind {
+        TrackKind::Video => "video",
+        TrackKind::Audio => "audio",
+        TrackKind::Text => "textstream",
+    }
+}
+
+/// Longest `trackName` that is kept, in bytes.
+const MAX_NAME: usize = 64;
+
+fn track_name(kind: TrackKind, name: Option<&str>, language: &Language, bitrate: u64) -> TrackName {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') { c } else { '_' };
+    let name: String = name.unwrap_or_else(|| word(kind)).chars().map(plain).take(MAX_NAME).collect();
+    let name = if name.is_empty() { word(kind).to_owned() } else { name };
+    let stem = if language.is_known() { format!("{name}_{language}") } else { name };
+    let named = TrackName { stem, bitrate };
+    // A stem with `-` in it is not always found again in a URL.
+    let resource = Resource::DashInit(named.clone());
+    let url = Address { base: "x".to_owned(), resource: resource.clone() }.to_url();
+    if Address::parse(&url, None).is_some_and(|address| address.resource == resource) {
+        return named;
+    }
+    TrackName { stem: named.stem.replace('-', "_"), bitrate }
+}
+
+/// A track for a manifest to name.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// Where its file is, as a URL relative to the manifest.
+    pub src: &'a str,
+    /// The track.
+    pub track: &'a Track,
+}
+
+/// Writes a server manifest.
+#[must_use]
+pub fn write(sources: &[Source<'_>]) -> String {
+    let mut xml = Xml::new();
+    xml.tag("smil").attr("xmlns", parse::SMIL).children();
+    xml.tag("head").children();
+    xml.tag("meta").attr("name", "creator").attr("content", "latemux").empty();
+    xml.close();
+    xml.tag("body").children();
+    xml.tag("switch").children();
+    for Source { src, track } in sources {
+        let language = track.language.is_known().then_some(&track.language);
+        xml.tag(word(track.kind))
+            .attr("src", src)
+            .attr("systemBitrate", rounded(track.average_bitrate))
+            .attr_if("systemLanguage", language)
+            .children();
+        for (name, value) in params(track) {
+            xml.tag("param").attr("name", name).attr("value", value).attr("valueType", "data").empty();
+        }
+        xml.close();
+    }
+    xml.finish()
+}
+
+/// As titles without a manifest name their tracks, so that URLs stay.
+fn rounded(bitrate: u64) -> u64 {
+    (bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000)
+}
+
+fn params(track: &Track) -> Vec<(&'static str, String)> {
+    let mut params = vec![
+        ("trackID", track.id.to_string()),
+        ("trackName", word(track.kind).to_owned()),
+        ("timescale", track.timescale.get().to_string()),
+    ];
+    let four_cc = match &track.codec.config {
+        Config::Avc(_) => "AVC1".to_owned(),
+        Config::Aac(_) => "AACL".to_owned(),
+        _ => track.codec.format.to_string(),
+    };
+    params.push(("FourCC", four_cc));
+    match &track.codec.media {
+        Media::Video(video) => {
+            params.push(("MaxWidth", video.width.to_string()));
+            params.push(("MaxHeight", video.height.to_string()));
+        }
+        Media::Audio(audio) => {
+            if matches!(track.codec.config, Config::Aac(_)) {
+                params.push(("AudioTag", "255".to_owned()));
+            }
+            params.push(("Channels", audio.channels.to_string()));
+            params.push(("SamplingRate", audio.sample_rate.to_string()));
+        }
+        Media::Text => {}
+    }
+    params
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

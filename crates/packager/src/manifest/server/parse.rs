@@ -1,0 +1,193 @@
+//! Reading a server manifest, which anybody may have uploaded.
+
+use super::{Element, ServerManifest, word};
+use latemux_index::media::TrackKind;
+use latemux_isobmff::boxes::mdhd::Language;
+use roxmltree::{Document, Node, ParsingOptions};
+
+/// Largest manifest read, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Most elements, text pieces and comments.
+const MAX_NODES: u32 = 100_000;
+/// Deepest nesting; the format has 5.
+const MAX_DEPTH: u32 = 32;
+/// Most attributes of one element, as `=` counts them: the parser compares each with each.
+const MAX_ATTRIBUTES: usize = 1024;
+/// Most namespace declarations: each element inherits them all.
+const MAX_NAMESPACES: usize = 64;
+/// Most tracks.
+const MAX_ELEMENTS: usize = 1024;
+/// Longest `src`, in bytes.
+const MAX_SRC: usize = 4096;
+/// Highest bit rate, in bits per second: what stands in URLs stays short.
+const MAX_BITRATE: u64 = 1_000_000_000_000;
+
+/// Namespace of the document (SMIL 2.0).
+pub(super) const SMIL: &str = "http://www.w3.org/2001/SMIL20/Language";
+
+/// Why a server manifest is refused. [`ManifestError::reason`] is the stable word for logs and answers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// More than [`MAX_BYTES`], or more in it than a manifest has.
+    #[error("{what}: more than {limit}")]
+    TooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// Not XML, XML with a document type, or not a server manifest.
+    #[error("{0}")]
+    Malformed(String),
+    /// An element that does not say what it must.
+    #[error("{element}: {problem}")]
+    Element {
+        /// Which.
+        element: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl ManifestError {
+    /// A stable word for logs, metrics and answers.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "manifest_too_large",
+            Self::Malformed(_) | Self::Element { .. } => "manifest_malformed",
+        }
+    }
+}
+
+/// Reads a server manifest.
+///
+/// # Errors
+/// What [`ManifestError`] lists.
+pub fn parse(bytes: &[u8]) -> Result<ServerManifest, ManifestError> {
+    let malformed = |what: String| ManifestError::Malformed(what);
+    if bytes.len() > MAX_BYTES {
+        return Err(ManifestError::TooLarge { what: "bytes of a server manifest", limit: MAX_BYTES });
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| malformed(format!("not UTF-8: {e}")))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    check_counts(text)?;
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options).map_err(|e| malformed(e.to_string()))?;
+    check_depth(&document)?;
+
+    let root = document.root_element();
+    if !is(root, "smil") {
+        return Err(malformed(format!("it begins with <{}>, not with <smil>", root.tag_name().name())));
+    }
+    let bodies = root.children().filter(|n| is(*n, "body"));
+    let switches = bodies.flat_map(|n| n.children()).filter(|n| is(*n, "switch"));
+    let tracks = switches.flat_map(|n| n.children()).filter_map(|n| Some((kind(n)?, n)));
+    let mut elements = Vec::new();
+    for (kind, node) in tracks {
+        if elements.len() >= MAX_ELEMENTS {
+            return Err(ManifestError::TooLarge { what: "tracks of a server manifest", limit: MAX_ELEMENTS });
+        }
+        elements.push(element(kind, node)?);
+    }
+    if elements.is_empty() {
+        return Err(malformed("no video, audio or textstream in smil/body/switch".to_owned()));
+    }
+    Ok(ServerManifest { elements })
+}
+
+/// Refuses what would take the parser long.
+fn check_counts(text: &str) -> Result<(), ManifestError> {
+    if text.matches("xmlns").count() > MAX_NAMESPACES {
+        return Err(ManifestError::TooLarge { what: "namespaces", limit: MAX_NAMESPACES });
+    }
+    // Attribute values hold no `<`, so the attributes of an element stand between two.
+    if text.split('<').any(|tag| tag.bytes().filter(|&b| b == b'=').count() > MAX_ATTRIBUTES) {
+        return Err(ManifestError::TooLarge { what: "attributes of one element", limit: MAX_ATTRIBUTES });
+    }
+    Ok(())
+}
+
+fn check_depth(document: &Document<'_>) -> Result<(), ManifestError> {
+    // Nodes are numbered in the order of the document: a parent comes before its children.
+    let mut depths = vec![0_u32];
+    for node in document.descendants().skip(1) {
+        let parent = node.parent().map_or(0, |parent| parent.id().get_usize());
+        let depth = depths.get(parent).map_or(MAX_DEPTH, |depth| depth + 1);
+        if depth > MAX_DEPTH {
+            let limit = usize::try_from(MAX_DEPTH).unwrap_or(usize::MAX);
+            return Err(ManifestError::TooLarge { what: "levels of elements", limit });
+        }
+        depths.push(depth);
+    }
+    Ok(())
+}
+
+/// Whether a node is an element of SMIL of that name; old writers leave the namespace out.
+fn is(node: Node<'_, '_>, name: &str) -> bool {
+    let tag = node.tag_name();
+    node.is_element() && tag.name() == name && tag.namespace().is_none_or(|namespace| namespace == SMIL)
+}
+
+fn kind(node: Node<'_, '_>) -> Option<TrackKind> {
+    let kinds = [TrackKind::Video, TrackKind::Audio, TrackKind::Text];
+    kinds.into_iter().find(|kind| is(node, word(*kind)))
+}
+
+fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError> {
+    let line = node.document().text_pos_at(node.range().start).row;
+    let src = node.attribute("src").unwrap_or_default();
+    let refuse = |problem: String| {
+        let named = if src.is_empty() { String::new() } else { format!(" src=\"{}\"", shown(src)) };
+        Err(ManifestError::Element { element: format!("<{}{named}> in line {line}", word(kind)), problem })
+    };
+    if src.is_empty() {
+        return refuse("it has no src".to_owned());
+    }
+    if src.len() > MAX_SRC {
+        return refuse(format!("its src has {} bytes", src.len()));
+    }
+    let Some(bitrate) = node.attribute("systemBitrate") else {
+        return refuse("it has no systemBitrate".to_owned());
+    };
+    let Some(bitrate) = number(bitrate).filter(|rate| (1..=MAX_BITRATE).contains(rate)) else {
+        return refuse(format!("its systemBitrate is \"{}\"", shown(bitrate)));
+    };
+    let Some(track_id) = param(node, "trackID") else {
+        return refuse("it has no param trackID".to_owned());
+    };
+    let Some(track_id) = number(track_id).and_then(|id| u32::try_from(id).ok()).filter(|&id| id > 0) else {
+        return refuse(format!("its trackID is \"{}\"", shown(track_id)));
+    };
+    let language = node.attribute("systemLanguage").map(str::trim).and_then(Language::new);
+    Ok(Element {
+        kind,
+        src: src.to_owned(),
+        bitrate,
+        language: language.filter(Language::is_known),
+        track_id,
+        name: param(node, "trackName")
+            .filter(|name| *name != word(kind) && !name.is_empty())
+            .map(str::to_owned),
+        line,
+    })
+}
+
+/// The value of a param. Writers differ in upper and lower case.
+fn param<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    let params = node.children().filter(|child| is(*child, "param"));
+    let mut named = params.filter(|p| p.attribute("name").is_some_and(|n| n.eq_ignore_ascii_case(name)));
+    named.next()?.attribute("value")
+}
+
+/// Digits, with white space around.
+fn number(text: &str) -> Option<u64> {
+    let digits = text.trim();
+    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// What a client wrote, short enough for a message.
+fn shown(text: &str) -> String {
+    text.chars().take(80).collect()
+}
