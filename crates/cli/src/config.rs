@@ -230,7 +230,7 @@ mod tests {
         let args = Args::try_parse_from(line.split_whitespace()).unwrap();
         match args.command {
             Command::Serve(serve) => *serve,
-            Command::Inspect(_) => panic!("not serve"),
+            _ => panic!("not serve"),
         }
     }
 

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn below_the_folder_or_not() {
-        let below = |file, target| relative(file, target).unwrap();
+        let below = |file: &str, target: &str| relative(file, target).unwrap();
         assert_eq!(below("s3://b/d/t.ism", "s3://b/d/e/x%20y.mp4").as_deref(), Some("e/x y.mp4"));
         assert_eq!(below("s3://b/t.ism", "s3://b/x.mp4").as_deref(), Some("x.mp4"));
         assert_eq!(below("s3://b/d/t.ism", "s3://b/x.mp4"), None);

@@ -94,12 +94,14 @@ async fn every_way_of_naming_the_media_gives_the_same_bytes() {
 #[tokio::test]
 async fn fragmented_or_not_indexed_or_not() {
     let plain = recipe::avc("sources-plain", "192x108", "-movflags +faststart");
-    let args = "-c copy -movflags +frag_keyframe+empty_moov+default_base_moof+global_sidx";
+    // Without `delay_moov` the fragmented file has no edit list: its timing is another.
+    let args = "-c copy -movflags +frag_keyframe+delay_moov+default_base_moof+global_sidx";
     let fragmented = recipe::make("sources-fragmented", "mp4", &format!("-i {} {args}", plain.display()));
     let [plain, fragmented] = [plain, fragmented].map(|path| Bytes::from(std::fs::read(path).unwrap()));
     let memory = Memory::new();
     for (folder, media) in [("plain", &plain), ("fragmented", &fragmented)] {
         memory.put(key(&format!("{folder}/t.mp4")), media.clone());
+        memory.put(key(&format!("{folder}/t.ism")), smil(&element("video", "t.mp4", 165_000, 1, "")));
         memory.put(key(&format!("{folder}-index/t.mp4")), index_file(media, "media"));
         memory.put(key(&format!("{folder}-index/media")), media.clone());
     }

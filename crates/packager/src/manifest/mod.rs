@@ -3,8 +3,8 @@
 pub mod dash;
 pub mod hds;
 pub mod hls;
-pub mod smooth;
 pub mod server;
+pub mod smooth;
 mod xml;
 
 use crate::sizes::SegmentSize;
