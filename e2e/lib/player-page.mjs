@@ -60,15 +60,12 @@ export class PlayerPage {
     assert.deepEqual(errors, [], "the player reports errors");
   }
 
-  /** Waits until `player` has opened the title anew, by `protocol`, as the page's address says. */
+  /** Waits until the player before has been closed and `player` has opened the title, by `protocol`. */
   async opened(protocol, player) {
-    await this.#page.waitForURL((url) => {
-      const query = url.searchParams;
-      return query.get("protocol") === protocol && query.get("player") === player;
-    });
-    // The page says "loading" as soon as the player before has been closed.
-    await this.#until("the player before to be closed", () => document.querySelector("video").currentTime === 0);
+    await this.#page.locator(`#player[data-protocol="${protocol}"][data-player="${player}"]`).waitFor();
     await this.ready();
+    const query = new URL(this.#page.url()).searchParams;
+    assert.deepEqual([query.get("protocol"), query.get("player")], [protocol, player], "the page's own address");
   }
 
   /** What the player has complained about so far, fatal or not. */

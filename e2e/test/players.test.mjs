@@ -43,4 +43,29 @@ describe("players", { concurrency: 2 }, () => {
       assert.deepEqual(viewer.record.faults, []);
     });
   }
+
+  // Chromium keeps renditions and languages to itself: nothing to choose, but to play and to seek.
+  for (const protocol of ["hls-ts", "hls-cmaf"]) {
+    it(`the browser itself plays ${protocol}`, { timeout: 120_000 }, async (t) => {
+      const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player: "browser" });
+      try {
+        if ((await viewer.page.locator("#player-choice").inputValue()) !== "browser") {
+          t.skip("this browser has no HLS of its own");
+          return;
+        }
+        await viewer.ready();
+        for (const seconds of SEEKS) {
+          await viewer.seek(seconds);
+          await viewer.plays(1.5);
+        }
+        await viewer.hears(TITLE.tones.en);
+        await viewer.seek(45);
+        await viewer.playsOut();
+        assert.deepEqual(await viewer.errors(), []);
+      } finally {
+        await viewer.close();
+      }
+      assert.deepEqual(viewer.record.faults, []);
+    });
+  }
 });

@@ -75,9 +75,7 @@ async function open(chosen: Selection): Promise<void> {
   await session;
 
   async function start(): Promise<Session | null> {
-    view.attach(null);
-    view.clearErrors();
-    view.state = "loading";
+    view.begin(chosen);
     const base = basePath(chosen.title);
     traffic.reset(base);
     stopTraffic = watchTraffic(base, (download) => traffic.add(download));

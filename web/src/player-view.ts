@@ -1,5 +1,6 @@
 // The player's part of the page: menus, state, errors and what is on screen now.
 
+import type { Selection } from "./address";
 import type { Choice, Failure, Session } from "./session";
 
 export type State = "idle" | "loading" | "ready" | "error";
@@ -47,8 +48,12 @@ export class PlayerView {
     this.refresh();
   }
 
-  /** Forgets the errors of what was played before. */
-  clearErrors(): void {
+  /** Empties the view for what is now opened, once what was played before has been closed. */
+  begin({ protocol, player }: Selection): void {
+    this.attach(null);
+    this.state = "loading";
+    this.#root.dataset.protocol = protocol;
+    this.#root.dataset.player = player;
     this.#root.dataset.errors = "0";
     this.#alert.replaceChildren();
     this.#alert.hidden = true;

@@ -57,6 +57,8 @@ pub(crate) struct Objects {
     loading: Semaphore,
     loading_units: u32,
     load_timeout: Duration,
+    /// Most objects in one title.
+    pub(crate) max_objects: usize,
     next_id: AtomicU64,
 }
 
@@ -82,6 +84,7 @@ impl Objects {
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
+            max_objects: config.max_objects,
             next_id: AtomicU64::new(0),
         }
     }
@@ -155,7 +158,11 @@ impl Objects {
 
     async fn parts(&self, place: &Place) -> Result<Vec<Arc<Object>>, Error> {
         let (version, index) = self.index(place).await?;
-        let parts = index.by_location().into_iter().map(|(location, part)| async {
+        let parts = index.by_location();
+        if parts.len() > self.max_objects {
+            return Err(Error::TooManyObjects { count: parts.len(), limit: self.max_objects });
+        }
+        let parts = parts.into_iter().map(|(location, part)| async {
             match location {
                 None => Ok(self.object(place, version.clone(), part, None)),
                 Some(location) => self.media(place, &version, &location, part).await,

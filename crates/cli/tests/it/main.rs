@@ -6,3 +6,4 @@ mod crawl;
 mod same_bytes;
 mod server;
 mod store;
+mod tools;
