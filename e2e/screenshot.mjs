@@ -13,13 +13,13 @@ const shots = [
   { name: "playing", query: { title: "harbour", protocol: "dash" }, size: wide, plays: true },
   { name: "playing-dark", query: { title: "harbour", protocol: "hls-cmaf" }, size: wide, plays: true, dark: true },
   { name: "playing-narrow", query: { title: "harbour", protocol: "hls-ts" }, size: { width: 390, height: 844 }, plays: true },
-  { name: "missing", query: { title: "no/such/title.mp4", protocol: "dash" }, size: wide },
+  { name: "missing", query: { title: "no/such/title.mp4", protocol: "dash" }, size: wide, missing: true },
 ];
 
 await mkdir(folder, { recursive: true });
 const [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
 try {
-  for (const { name, query, size, plays = false, dark = false } of shots) {
+  for (const { name, query, size, plays = false, dark = false, missing = false } of shots) {
     const viewer = await PlayerPage.open(browser, origin.address, query);
     await viewer.page.setViewportSize(size);
     await viewer.page.emulateMedia({ colorScheme: dark ? "dark" : "light" });
@@ -27,8 +27,8 @@ try {
       await viewer.ready();
       await viewer.plays(3);
     } else {
-      await viewer.page.locator("#titles li, #player[data-state=error]").first().waitFor();
-      await viewer.page.waitForTimeout(500);
+      await viewer.page.locator("#titles li").first().waitFor();
+      if (missing) await viewer.page.getByText("The origin answered").first().waitFor();
     }
     await viewer.page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
     await viewer.close();

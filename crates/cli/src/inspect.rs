@@ -25,9 +25,8 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
 ];
 
 /// Runs until the report is printed.
-pub(crate) fn run(flags: args::Inspect) -> Result<()> {
-    let mut config = Config::default();
-    config.segment_duration = flags.segment_duration;
+pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
+    let mut config = Config { segment_duration: flags.segment_duration, ..Config::default() };
     config.storage.apply(&flags.storage);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let title = runtime.block_on(async {

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let args = args::Args::parse();
     let result = match args.command {
-        args::Command::Serve(serve) => serve::run(*serve),
-        args::Command::Inspect(inspect) => inspect::run(inspect),
+        args::Command::Serve(serve) => serve::run(&serve),
+        args::Command::Inspect(inspect) => inspect::run(&inspect),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

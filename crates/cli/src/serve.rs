@@ -7,8 +7,8 @@ use std::{fs, io::Write};
 use tokio::net::TcpListener;
 
 /// Runs until SIGINT or SIGTERM.
-pub(crate) fn run(flags: args::Serve) -> Result<()> {
-    let config = Config::load(&flags)?;
+pub(crate) fn run(flags: &args::Serve) -> Result<()> {
+    let config = Config::load(flags)?;
     if flags.print_config {
         return say(&toml::to_string(&config).context("cannot print the configuration")?);
     }

@@ -43,6 +43,11 @@ impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
         value
     }
 
+    /// Whether a computation for a key is in flight.
+    pub(crate) fn is_running(&self, key: &K) -> bool {
+        self.lock().by_key.get(key).is_some_and(|f| f.result.upgrade().is_some())
+    }
+
     fn join(
         &self,
         key: &K,

@@ -8,9 +8,13 @@ use latemux_index::{
     locate::{Got, Limits, Locator, Step, Want},
 };
 use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 use tokio::sync::Semaphore;
 
@@ -37,6 +41,7 @@ pub(crate) struct Objects {
     /// Index bytes that may be read at one time, in units of [`LOADING_UNIT`].
     loading: Semaphore,
     loading_units: u32,
+    load_timeout: Duration,
     next_id: AtomicU64,
 }
 
@@ -58,6 +63,7 @@ impl Objects {
             flights: Flights::new(),
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
+            load_timeout: config.load_timeout,
             next_id: AtomicU64::new(0),
         }
     }
@@ -75,8 +81,29 @@ impl Objects {
                 }
             }
         }
-        let (this, wanted) = (self.clone(), key.clone());
-        self.flights.run(key.clone(), move || async move { this.load(&wanted).await }.boxed()).await
+        if self.flights.is_running(key) {
+            return self.fly(key.clone()).await;
+        }
+        // What was begun is finished, whoever leaves: a scan that outlasts a player's patience would never end otherwise.
+        let leader = tokio::spawn(self.fly(key.clone()));
+        leader.await.unwrap_or(Err(Error::Internal("indexing broke off")))
+    }
+
+    /// Waits for the indexing of an object that is under way, or begins it.
+    fn fly(self: &Arc<Self>, key: Key) -> impl Future<Output = Result<Arc<Object>, Error>> + Send + use<> {
+        let this = self.clone();
+        async move {
+            let (loader, wanted) = (this.clone(), key.clone());
+            let load = move || {
+                async move {
+                    let after = loader.load_timeout;
+                    let loaded = tokio::time::timeout(after, loader.load(&wanted)).await;
+                    loaded.unwrap_or_else(|_| Err(Error::LoadTimedOut { base: wanted.to_string(), after }))
+                }
+                .boxed()
+            };
+            this.flights.run(key, load).await
+        }
     }
 
     async fn load(&self, key: &Key) -> Result<Arc<Object>, Error> {

@@ -4,17 +4,17 @@
 //! client ──HTTP──► route ──► resolve ──► index ──► plan ──► read ranges ──► package ──► response body
 //! ```
 //!
-//! [`serve`] reads like that line. What outlives a request is in [`app`]: remembered indexes ([`index`]), titles
-//! ([`titles`]), samples of fragments ([`fragments`]) and manifests ([`manifests`]), each bounded in bytes.
+//! `serve` reads like that line. What outlives a request is in `app`: remembered indexes (`index`), titles
+//! (`titles`), samples of fragments (`fragments`) and manifests (`manifests`), each bounded in bytes.
 //!
-//! - [`route`]: every URL in one function
-//! - [`resolve`]: which objects a base names
-//! - [`fetch`], [`reader`]: the byte ranges of a response, by few requests to storage that start at once
-//! - [`body`]: the response's bytes, polled by the connection
-//! - [`respond`]: conditions, ranges, caching, CORS
-//! - [`error`]: the one table from errors to status codes
-//! - [`server`], [`stall`], [`tls`]: connections and their limits
-//! - [`page`], [`library`]: the player page and what it lists
+//! - `route`: every URL in one function
+//! - `resolve`: which objects a base names
+//! - `fetch`, `reader`: the byte ranges of a response, by few requests to storage that start at once
+//! - `body`: the response's bytes, polled by the connection
+//! - `respond`: conditions, ranges, caching, CORS
+//! - `error`: the one table from errors to status codes
+//! - `server`, `stall`, `tls`: connections and their limits
+//! - `page`, `library`: the player page and what it lists
 
 mod access;
 mod app;

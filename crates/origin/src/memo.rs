@@ -1,6 +1,6 @@
 //! A cache of immutable values, bounded in bytes.
 
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter, sync::Cache};
+use quick_cache::{DefaultHashBuilder, Equivalent, OptionsBuilder, Weighter, sync::Cache};
 use std::hash::Hash;
 
 /// Values by key, at most so many bytes of them.
@@ -44,7 +44,7 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
         Self { cache }
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
+    pub(crate) fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
         self.cache.get(key)
     }
 

@@ -30,7 +30,7 @@ pub struct LoadedTitle {
     pub objects: Arc<[Arc<Object>]>,
     /// Unlike that of any other title, or version of it, in this process.
     pub(crate) id: u64,
-    /// When its objects were last compared with storage, in ms since [`Titles::started`].
+    /// When its objects were last compared with storage, in ms since `Titles::started`.
     checked: AtomicU64,
 }
 
@@ -80,7 +80,7 @@ impl Titles {
 
     /// The title of a base.
     pub(crate) async fn load(self: &Arc<Self>, base: &str, fresh: Fresh) -> Result<Arc<LoadedTitle>, Error> {
-        if let Some(title) = self.memo.get(&base.to_owned()) {
+        if let Some(title) = self.memo.get(base) {
             let age = self.now().saturating_sub(title.checked.load(Relaxed));
             let good = match fresh {
                 Fresh::Remembered => true,
@@ -108,7 +108,7 @@ impl Titles {
         let keys = resolve(&*self.storage, base, self.max_objects).await?;
         let objects = join_all(keys.iter().map(|key| self.objects.current(key))).await;
         let (objects, broken) = sound(objects)?;
-        if let Some(known) = self.memo.get(&base.to_owned())
+        if let Some(known) = self.memo.get(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
         {
             known.checked.store(checked, Relaxed);

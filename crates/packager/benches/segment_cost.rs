@@ -1,6 +1,8 @@
 //! What planning one segment costs, and that it does not grow with the title: a 4-hour title against the 2-minute one it
 //! was looped from, in one run, as a ratio of medians. `make bench` runs it.
 
+#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
+
 #[path = "../tests/it/origin.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use all of it")]
 mod origin;
@@ -50,7 +52,8 @@ fn four_hours() -> PathBuf {
 
 /// Segments spread over the whole title, `PER_ROUND` of them.
 fn requests(origin: &Origin, protocol: &str) -> Vec<Resource> {
-    let (video, audio) = (origin.names(TrackKind::Video)[0].clone(), origin.names(TrackKind::Audio)[0].clone());
+    let (video, audio) =
+        (origin.names(TrackKind::Video)[0].clone(), origin.names(TrackKind::Audio)[0].clone());
     let count = origin.segment_count(&video) - 1;
     (0..PER_ROUND)
         .map(|i| {

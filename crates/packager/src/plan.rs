@@ -5,13 +5,13 @@ use crate::{
     address::rep_id,
     carry::{Protocol, carries},
     manifest::{dash, hds, hls, smooth as smooth_manifest},
-    segment::{Mux, cmaf, f4f, smooth, ts},
+    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
 };
 use bytes::{Bytes, BytesMut};
 use latemux_index::{
     Sample, Title, Track,
     fragments::KnownFragments,
-    media::TrackKind,
+    media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
 };
 use std::ops::Range;
@@ -361,9 +361,11 @@ impl<'a> Request<'a> {
         }
         let none = || PackError::NoSuchSegment { track: name.to_string(), segment: asked.to_string() };
         let segment = find(index).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, take) {
-            Ok(samples) => samples,
-            Err(needs) => return Ok(Planned::Needs(needs)),
+        let samples = match self.samples(index, &segment, take)? {
+            SegmentSamples::Known(samples) => samples,
+            SegmentSamples::Needs(ranges) => {
+                return Ok(Planned::Needs(self.of_object(index, ranges).collect()));
+            }
         };
         if samples.is_empty() {
             return Err(none());
@@ -375,19 +377,28 @@ impl<'a> Request<'a> {
     }
 
     /// The samples of a segment, or what must be read to know them.
-    fn samples(&self, track: usize, segment: &Segment, take: Take) -> Result<Vec<Sample>, Vec<SourceRange>> {
-        match self.title.samples(track, segment, self.known) {
-            SegmentSamples::Known(mut samples) => {
-                if take == Take::IFrame {
-                    samples.truncate(1);
-                }
-                Ok(samples)
+    fn samples(&self, track: usize, segment: &Segment, take: Take) -> Result<SegmentSamples, PackError> {
+        let title_track = &self.title.tracks[track];
+        let mut segment = segment.clone();
+        if let Samples::Table(_) = self.title.track(title_track).samples {
+            if take == Take::IFrame {
+                segment.cut.end = segment.cut.start.saturating_add(1).min(segment.cut.end);
             }
-            SegmentSamples::Needs(ranges) => {
-                let object = self.title.tracks[track].object;
-                Err(ranges.into_iter().map(|range| SourceRange { object, range }).collect())
+            if segment.cut.len() > MAX_SAMPLES {
+                return Err(PackError::TooLarge("more samples than a segment takes"));
             }
         }
+        let mut samples = self.title.samples(track, &segment, self.known);
+        if let (SegmentSamples::Known(samples), Take::IFrame) = (&mut samples, take) {
+            samples.truncate(1);
+        }
+        Ok(samples)
+    }
+
+    /// Byte ranges of a track's object.
+    fn of_object(&self, track: usize, ranges: Vec<Range<u64>>) -> impl Iterator<Item = SourceRange> + use<> {
+        let object = self.title.tracks[track].object;
+        ranges.into_iter().map(move |range| SourceRange { object, range })
     }
 
     /// What tracks bring to one segment (1-based), packed together.
@@ -415,14 +426,15 @@ impl<'a> Request<'a> {
         let mut shares = Vec::with_capacity(indexes.len());
         let mut needs: Vec<SourceRange> = Vec::new();
         for ((index, segment), &(_, track)) in mux.parts(at).zip(&tracks) {
-            match segment.as_ref().map_or_else(|| Ok(Vec::new()), |part| self.samples(index, part, take)) {
-                Ok(samples) => shares.push(Share { index, track, segment, samples }),
-                Err(more) => {
-                    // Tracks of one object often share fragments.
-                    needs.extend(more.into_iter().filter(|r| !needs.contains(r)).collect::<Vec<_>>());
-                }
+            let known = segment.as_ref().map(|part| self.samples(index, part, take)).transpose()?;
+            match known.unwrap_or_else(|| SegmentSamples::Known(Vec::new())) {
+                SegmentSamples::Known(samples) => shares.push(Share { index, track, segment, samples }),
+                SegmentSamples::Needs(ranges) => needs.extend(self.of_object(index, ranges)),
             }
         }
+        // Tracks of one object often share fragments.
+        needs.sort_by_key(|source| (source.object, source.range.start));
+        needs.dedup();
         if !needs.is_empty() {
             return Ok(Muxed::Needs(needs));
         }
@@ -481,9 +493,11 @@ impl<'a> Request<'a> {
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
         let title_track = &self.title.tracks[index];
         let segment = number.and_then(|number| title_track.segment(number)).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, Take::All) {
-            Ok(samples) => samples,
-            Err(needs) => return Ok(Planned::Needs(needs)),
+        let samples = match self.samples(index, &segment, Take::All)? {
+            SegmentSamples::Known(samples) => samples,
+            SegmentSamples::Needs(ranges) => {
+                return Ok(Planned::Needs(self.of_object(index, ranges).collect()));
+            }
         };
         if samples.is_empty() {
             return Err(none());

@@ -3,18 +3,18 @@
 
 use crate::{
     carry::Protocol,
-    segment::{Mux, cmaf, f4f, smooth, ts},
+    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
 };
 use latemux_index::{
     Title, Track,
     media::{Samples, TrackKind},
     title::Segment,
 };
-use latemux_isobmff::{Time, codec::Config, time::Round};
+use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
 
 /// Bytes of every segment of a track (index into [`Title::tracks`]) in a protocol, as served alone: in TS with its PAT and PMT. Empty where
-/// there is no such track. For tracks known by fragment only, an upper estimate: the fragments' source bytes (of all tracks in
-/// them) plus what the container adds.
+/// there is no such track. For tracks known by fragment only, an upper estimate: the fragments' source bytes plus what the
+/// container adds; of fragments that hold several tracks, a generous share.
 #[must_use]
 pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     muxed_sizes(title, &[track], protocol)
@@ -72,16 +72,32 @@ fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol)
         (Samples::Table(table), Protocol::HlsTs) => ts::ts_bytes(track, table.range(segment.cut.clone())),
         (Samples::Table(table), Protocol::Hds) => f4f::track_bytes(track, table.range(segment.cut.clone())),
         (Samples::Table(table), Protocol::Smooth) => {
-            let samples: Vec<_> = table.range(segment.cut.clone()).collect();
+            let samples: Vec<_> = table.range(segment.cut.clone()).take(MAX_SAMPLES).collect();
             smooth::fragment_bytes(&smooth::clock(title), index, segment, &samples)
         }
         (Samples::Fragments(fragments), _) => {
-            let media = segment.cut.clone().filter_map(|i| fragments.get(i)).map(|f| f.size).sum();
-            let duration = Time::new(segment.end.saturating_sub(segment.start), track.timescale)
-                .in_scale(latemux_isobmff::Timescale::MILLIS, Round::Up);
-            fragment_estimate(track, media, u64::try_from(duration).unwrap_or(0), protocol)
+            let fragments = segment.cut.clone().filter_map(|i| fragments.get(i));
+            let all = fragments.fold(0, |all, fragment| fragment.size.saturating_add(all));
+            let ticks = segment.end.saturating_sub(segment.start);
+            let millis = Time::new(ticks, track.timescale).in_scale(Timescale::MILLIS, Round::Up);
+            let millis = u64::try_from(millis).unwrap_or(0);
+            let media = share(track, &title.objects[title_track.object].tracks, all, millis);
+            fragment_estimate(track, media, millis, protocol)
         }
     }
+}
+
+/// How much of `bytes` of fragments that last `millis` milliseconds may be of `track`, where all tracks of the object may be in them: its
+/// share by bit rates, at least what its own rate makes of that time, and a quarter more for rates that vary.
+fn share(track: &Track, tracks: &[Track], bytes: u64, millis: u64) -> u64 {
+    let own = u128::from(track.average_bitrate);
+    let all: u128 = tracks.iter().map(|t| u128::from(t.average_bitrate)).sum();
+    if own == 0 || own == all {
+        return bytes;
+    }
+    let by_rate = own * u128::from(millis) / 8000;
+    let by_share = u128::from(bytes) * own / all;
+    u64::try_from(by_rate.max(by_share) * 5 / 4).map_or(bytes, |most| most.min(bytes))
 }
 
 /// What fragments of `media` bytes and `millis` milliseconds may become. Their `moof`s, which are in `media`, pay for ours; TS and FLV add to every

@@ -9,22 +9,22 @@ use std::{
 
 /// An answer in full.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// Names in lower case.
-    pub headers: BTreeMap<String, String>,
-    pub body: Vec<u8>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
     /// The body as text.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }
 }
 
 /// GETs a path; a body that is not as long as its `Content-Length` is an error of the server, and panics.
-pub fn get(server: SocketAddr, path: &str) -> Answer {
+pub(crate) fn get(server: SocketAddr, path: &str) -> Answer {
     let mut stream = TcpStream::connect(server).expect("server accepts");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n")

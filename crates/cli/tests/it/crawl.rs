@@ -10,7 +10,7 @@ const ENTRIES: [&str; 6] =
     [".mpd", ".mpd?mpd_segment_template=number", ".m3u8", ".m3u8?hls_fmp4", "Manifest", ".f4m"];
 
 /// All answers of a title, by path and query.
-pub fn crawl(server: SocketAddr, base: &str) -> BTreeMap<String, Answer> {
+pub(crate) fn crawl(server: SocketAddr, base: &str) -> BTreeMap<String, Answer> {
     let mut found = BTreeMap::new();
     let mut open: Vec<String> = ENTRIES.iter().map(|entry| format!("{base}/{entry}")).collect();
     while let Some(path) = open.pop() {

@@ -8,15 +8,15 @@ use std::{
 };
 
 /// A running server; killed when dropped.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     log: Option<JoinHandle<String>>,
 }
 
 impl Server {
     /// Starts and waits for the line that says where the page is.
-    pub fn start(source: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(source: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_latemux"))
             .args(["serve", source, "--listen", "127.0.0.1:0"])
             .args(more)
@@ -41,7 +41,7 @@ impl Server {
     }
 
     /// Ends it and gives its log.
-    pub fn stop(mut self) -> String {
+    pub(crate) fn stop(mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.log.take().expect("stopped once").join().expect("log is read")
@@ -56,6 +56,6 @@ impl Drop for Server {
 }
 
 /// The committed sample library.
-pub fn samples() -> String {
+pub(crate) fn samples() -> String {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library").to_owned()
 }

@@ -10,17 +10,17 @@ use std::{
 use tempfile::TempDir;
 
 /// An S3 server with one bucket, `library`.
-pub struct S3 {
+pub(crate) struct S3 {
     process: Process,
     _dir: TempDir,
 }
 
 impl S3 {
-    pub const ACCESS: &str = "tester";
-    pub const SECRET: &str = "secret";
+    pub(crate) const ACCESS: &str = "tester";
+    pub(crate) const SECRET: &str = "secret";
 
     /// With copies of a folder's files. `None` where versitygw is not installed.
-    pub fn start(folder: &str) -> Option<Self> {
+    pub(crate) fn start(folder: &str) -> Option<Self> {
         let versitygw = tool("versitygw")?;
         let dir = tempfile::tempdir().expect("a folder");
         copy(Path::new(folder), &dir.path().join("library"));
@@ -34,20 +34,20 @@ impl S3 {
         Some(Self { process, _dir: dir })
     }
 
-    pub fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.process.port)
     }
 }
 
 /// nginx over a folder, without a listing.
-pub struct Nginx {
+pub(crate) struct Nginx {
     process: Process,
     _dir: TempDir,
 }
 
 impl Nginx {
     /// `None` where nginx is not installed.
-    pub fn start(folder: &str) -> Option<Self> {
+    pub(crate) fn start(folder: &str) -> Option<Self> {
         let nginx = tool("nginx")?;
         let dir = tempfile::tempdir().expect("a folder");
         let at = dir.path().display();
@@ -72,7 +72,7 @@ impl Nginx {
         Some(Self { process, _dir: dir })
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/vod/", self.process.port)
     }
 }

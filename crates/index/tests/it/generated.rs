@@ -50,7 +50,7 @@ pub(crate) fn store(source: &Path, name: &str, args: &[&str]) -> PathBuf {
 }
 
 /// Checks a file against ffprobe, how its index was found, and in how many round trips at most.
-fn check(path: &Path, source: IndexSource, round_trips: u32) -> Bytes {
+pub(crate) fn check(path: &Path, source: IndexSource, round_trips: u32) -> Bytes {
     let object = Bytes::from(std::fs::read(path).unwrap());
     let located = locate(&object, Limits::default()).unwrap();
     println!("{}: {:?} {}", path.display(), located.index.source, located.round_trips);
@@ -126,6 +126,8 @@ fn fragmented_files_by_mfra() {
     check(&store(&avc, "both.mp4", &["-movflags", "+frag_keyframe+empty_moov"]), RandomAccess, 3);
     let separate = ["-movflags", "+frag_keyframe+empty_moov+separate_moof+omit_tfhd_offset"];
     check(&store(&avc, "separate.mp4", &separate), RandomAccess, 3);
+    let implicit = ["-movflags", "+frag_keyframe+empty_moov+omit_tfhd_offset"];
+    check(&store(&avc, "implicit.mp4", &implicit), RandomAccess, 3);
     let smooth = ["-map", "0:v", "-movflags", "+frag_keyframe"];
     check(&store(&avc, "smooth.ismv", &smooth), RandomAccess, 3);
     let spread = ["-map", "0:v", "-movflags", "+dash+frag_keyframe+empty_moov"];

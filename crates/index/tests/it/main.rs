@@ -13,4 +13,5 @@ mod memory;
 mod moov;
 mod oracle;
 mod packets;
+mod segment_indexes;
 mod shared_media;

@@ -1,12 +1,12 @@
 //! The index in memory is at most a quarter of the `moov` it came from.
 
 use crate::moov::{Sparse, TrackTables, audio, interleave, sample_entries, video};
-use latemux_index::{Title, fragments::NoFragments, title::SegmentSamples};
+use latemux_index::{Title, fragments::NoFragments, media::Samples, title::SegmentSamples};
 use std::time::Duration;
 
 fn measure(name: &str, mut tracks: Vec<TrackTables>) {
     interleave(&mut tracks);
-    let sparse = Sparse::new(tracks);
+    let sparse = Sparse::new(tracks, 1 << 20);
     let located = sparse.locate().unwrap();
     let index = &located.index;
     assert_eq!(index.left_out, []);
@@ -16,8 +16,8 @@ fn measure(name: &str, mut tracks: Vec<TrackTables>) {
         .tracks
         .iter()
         .map(|t| match &t.samples {
-            latemux_index::media::Samples::Table(table) => u64::from(table.len()),
-            latemux_index::media::Samples::Fragments(_) => unreachable!(),
+            Samples::Table(table) => u64::from(table.len()),
+            Samples::Fragments(_) => unreachable!(),
         })
         .sum();
     println!(
@@ -41,6 +41,39 @@ fn two_hours_of_audio() {
     measure("audio", vec![audio(&aac, 7200)]);
 }
 
+#[test]
+fn offsets_of_64_bits() {
+    let (avc, aac) = sample_entries("memory_wide");
+    let mut tracks = vec![video(&avc, 60), audio(&aac, 60)];
+    interleave(&mut tracks);
+    let samples = |further| {
+        let sparse = Sparse::new(tracks.clone(), further);
+        let located = sparse.locate().unwrap();
+        let all = |number: usize| {
+            let Samples::Table(table) = &located.index.tracks[number].samples else { unreachable!() };
+            table.range(0..u32::MAX).map(|s| s.offset - sparse.moov as u64 - further).collect::<Vec<_>>()
+        };
+        (all(0), all(1))
+    };
+    assert_eq!(samples(1 << 20), samples(1 << 40));
+    // Every one lies where it was put.
+    let (video, audio) = samples(1 << 20);
+    let placed = |track: &TrackTables, found: &[u64]| {
+        let mut sizes = track.sizes.iter().map(|&s| u64::from(s));
+        let mut found = found.iter();
+        for (&samples, &offset) in track.chunks.iter().zip(&track.offsets) {
+            let mut at = offset + 20 + 16;
+            for size in sizes.by_ref().take(samples as usize) {
+                assert_eq!(found.next(), Some(&at));
+                at += size;
+            }
+        }
+        assert_eq!(found.next(), None);
+    };
+    placed(&tracks[0], &video);
+    placed(&tracks[1], &audio);
+}
+
 /// A benchmark, for people: what a title of four hours costs to put together.
 #[test]
 #[ignore = "a measurement"]
@@ -50,7 +83,7 @@ fn a_title_of_four_hours() {
     for i in 0..7 {
         let mut tracks = vec![if i < 5 { video(&avc, 14_400) } else { audio(&aac, 14_400) }];
         interleave(&mut tracks);
-        let sparse = Sparse::new(tracks);
+        let sparse = Sparse::new(tracks, 1 << 20);
         let started = std::time::Instant::now();
         objects.push(sparse.locate().unwrap().index);
         println!("index {i}: {:?}", started.elapsed());

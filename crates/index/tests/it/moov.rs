@@ -106,8 +106,8 @@ pub(crate) struct Sparse {
 }
 
 impl Sparse {
-    /// Samples lie behind `moov`: offsets are moved there.
-    pub(crate) fn new(mut tracks: Vec<TrackTables>) -> Self {
+    /// Samples lie behind `moov`: offsets are moved there, and `further` by so many bytes.
+    pub(crate) fn new(mut tracks: Vec<TrackTables>, further: u64) -> Self {
         let write = |tracks: &[TrackTables]| {
             let mut mvhd = vec![0; 100];
             mvhd[12..16].copy_from_slice(&1000_u32.to_be_bytes());
@@ -115,8 +115,8 @@ impl Sparse {
             (1..).zip(tracks).for_each(|(number, track)| all.extend(trak(number, track)));
             boxed(b"moov", &[&all])
         };
-        // far enough from the next size of offsets: moving them changes no size.
-        tracks.iter_mut().flat_map(|t| &mut t.offsets).for_each(|offset| *offset += 1 << 20);
+        // Far enough from the next size of offsets: moving them changes no size.
+        tracks.iter_mut().flat_map(|t| &mut t.offsets).for_each(|offset| *offset += further);
         let before = 20 + write(&tracks).len() as u64 + 16;
         tracks.iter_mut().flat_map(|t| &mut t.offsets).for_each(|offset| *offset += before);
         let moov = write(&tracks);

@@ -2,7 +2,7 @@
 
 use crate::{
     client::{fetch, get, get_with, send},
-    server::{Server, crawl, library},
+    server::{Server, crawl, fragmented_segment, library},
 };
 use flate2::read::GzDecoder;
 use http::Method;
@@ -22,16 +22,16 @@ const KINDS: [&str; 12] = [
     "/harbour/x-audio_fra=48000-2.ts",
     "/harbour/hls/x-audio_eng=48000-1.m4s",
     "/harbour/keyframes/x-video=81000-2.ts",
-    "/ferry.mp4/.m3u8",
-    "/ferry.mp4/.mpd",
+    "/fragmented.mp4/.m3u8",
+    "/fragmented.mp4/.mpd",
 ];
 
 async fn all_kinds(server: &Server) -> Vec<String> {
     let mut urls: Vec<String> = KINDS.iter().map(ToString::to_string).collect();
     // Segments of fragmented sources, whatever their tracks are called.
-    let ferry = crawl(server.address, "/ferry.mp4").await;
+    let fragmented = crawl(server.address, "/fragmented.mp4").await;
     for extension in [".ts", ".m4s", ".dash"] {
-        urls.extend(ferry.iter().filter(|url| url.ends_with(extension)).take(2).cloned());
+        urls.extend(fragmented.iter().filter(|url| url.ends_with(extension)).take(2).cloned());
     }
     urls
 }
@@ -103,19 +103,14 @@ async fn get_with_etag(server: std::net::SocketAddr, url: &str, etag: &str) -> c
 
 #[tokio::test]
 async fn head_of_an_unknown_fragment_reads_its_moof_and_little_more() {
-    let storage = library();
-    let urls = {
-        let server = Server::start(storage.clone()).await;
-        crawl(server.address, "/ferry.mp4").await
-    };
-    let counting = Arc::new(Counting::new(storage, Duration::ZERO));
+    let url = fragmented_segment(2).await;
+    let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
-    let url = urls.iter().rfind(|url| url.contains("/dash/") && url.contains("video=90000-")).unwrap();
-    fetch(server.address, "/ferry.mp4/.mpd").await;
+    fetch(server.address, "/fragmented.mp4/.mpd").await;
     drop(counting.take());
-    let head = send(server.address, Method::HEAD, url, &[]).await.unwrap();
+    let head = send(server.address, Method::HEAD, &url, &[]).await.unwrap();
     assert_eq!(counting.take().len(), 1);
-    let get = get(server.address, url).await;
+    let get = get(server.address, &url).await;
     assert_eq!((head.status, head.lasting_headers()), (get.status, get.lasting_headers()), "{url}");
 }
 

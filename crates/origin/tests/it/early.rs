@@ -2,40 +2,37 @@
 
 use crate::{
     client::{fetch, open},
-    server::{Faults, Server, library},
+    server::{Faults, Server, fragmented_segment, last_moof_end, library},
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use http::Method;
 use http_body_util::BodyExt;
 use latemux_storage::{
     Key, Listing, Read, Storage, StorageError, Version, Want,
+    counting::Counting,
     fault::{Fault, Gate},
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
 };
 
 /// A segment of untouched slices, and one through a transform.
 const SEGMENTS: [&str; 2] = ["/harbour/dash/x-video=152000-51200.dash", "/harbour/x-video=152000-2.ts"];
 
-async fn third_time(server: &Server) -> String {
-    let urls = crate::server::crawl(server.address, "/ferry.mp4").await;
-    let mut times: Vec<_> =
-        urls.iter().filter(|u| u.contains("/dash/") && u.contains("video=90000-")).collect();
-    times.sort_by_key(|url| (url.len(), (*url).clone()));
-    times[2].clone()
-}
-
 #[tokio::test]
 async fn the_head_of_a_segment_is_sent_before_its_tail_was_read() {
     let calm = Server::start(library()).await;
-    let cold_fragment = third_time(&calm).await;
+    let cold_fragment = fragmented_segment(1).await;
+    let moofs = last_moof_end(1);
     // Of a segment made of fragments that are not known yet, the head leaves once the last of their `moof`s has come.
     for (url, read, sent) in [
         (SEGMENTS[0], 20_000, 20_000),
         (SEGMENTS[1], 20_000, 18_000),
-        (cold_fragment.as_str(), 45_000, 20_000),
+        (cold_fragment.as_str(), moofs + 1000, usize::try_from(moofs / 2).unwrap()),
     ] {
         let whole = fetch(calm.address, url).await;
         let faults = Faults::default();
@@ -119,14 +116,15 @@ async fn a_client_that_leaves_ends_its_reads() {
     let faults = Faults::default();
     let storage = Arc::new(Watched { inner: faults.over(library()), live: live.clone() });
     let server = Server::start(storage).await;
-    for base in ["harbour", "ferry.mp4"] {
+    for base in ["harbour", "fragmented.mp4"] {
         fetch(server.address, &format!("/{base}/.mpd")).await;
     }
     until(|| live.load(SeqCst) == 0).await;
-    let cold_fragment = third_time(&Server::start(library()).await).await;
-    for url in [SEGMENTS[0], SEGMENTS[1], &cold_fragment] {
+    let cold_fragment = fragmented_segment(1).await;
+    let stalls = [20_000, 20_000, last_moof_end(1) + 1000];
+    for (url, stall) in [SEGMENTS[0], SEGMENTS[1], &cold_fragment].into_iter().zip(stalls) {
         // In the middle of the body.
-        faults.set([Fault::StallAfter(45_000)]);
+        faults.set([Fault::StallAfter(stall)]);
         let mut body = open(server.address, Method::GET, url, &[]).await.unwrap().into_body();
         body.frame().await.unwrap().unwrap();
         assert_eq!(live.load(SeqCst), 1, "{url}");
@@ -142,14 +140,30 @@ async fn a_client_that_leaves_ends_its_reads() {
         request.abort();
         until(|| live.load(SeqCst) == 0).await;
     }
-    // While the title is being indexed.
-    faults.set([Fault::Silence]);
+}
+
+/// Else a scan that outlasts a player's patience would begin again with each of its tries, and never end.
+#[tokio::test]
+async fn an_index_that_was_begun_is_finished_whoever_leaves() {
+    let counting = Arc::new(Counting::new(library(), Duration::ZERO));
+    let faults = Faults::default();
+    let server = Server::start(faults.over(counting.clone())).await;
+    let gate = Gate::new();
+    faults.set([Fault::Wait(gate.clone())]);
     let request = tokio::spawn({
         let address = server.address;
         async move { open(address, Method::GET, "/lighthouse.mp4/.mpd", &[]).await }
     });
-    until(|| live.load(SeqCst) == 1).await;
+    gate.reached(1).await;
     request.abort();
-    until(|| live.load(SeqCst) == 0).await;
-    fetch(server.address, "/lighthouse.mp4/.mpd").await;
+    let _ = request.await;
+    // Who comes meanwhile waits for the same.
+    let other = tokio::spawn({
+        let address = server.address;
+        async move { fetch(address, "/lighthouse.mp4/.mpd").await }
+    });
+    gate.open();
+    other.await.unwrap();
+    let heads = counting.take().into_iter().filter(|r| matches!(r.want, Some(Want::Head(_))));
+    assert!(heads.map(|r| r.want).filter(|w| *w != Some(Want::Head(1))).count() <= 1);
 }

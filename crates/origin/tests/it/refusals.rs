@@ -3,7 +3,7 @@
 use crate::{
     client::{get, open, send},
     log,
-    server::{Server, key, library, sample},
+    server::{Server, fragmented, key, library, sample},
 };
 use bytes::Bytes;
 use http::Method;
@@ -147,7 +147,7 @@ fn with(file: &Bytes, at: usize, bytes: &[u8]) -> Bytes {
 async fn media_that_cannot_be_served() {
     log::keep();
     let good = sample("harbour/video-360p.mp4");
-    let ferry = sample("ferry.mp4");
+    let fragments = fragmented();
     let encrypted = recipe::make(
         "encrypted",
         "mp4",
@@ -169,7 +169,7 @@ async fn media_that_cannot_be_served() {
         ("zeros", vec![0; 100_000].into(), 415, "not_mp4"),
         ("ftyp-only", good.slice(..find(&good, b"moov")), 422, ""),
         ("cut-in-moov", good.slice(..find(&good, b"moov") + 500), 422, "truncated"),
-        ("cut-in-media", good.slice(..good.len() / 2), 422, ""),
+        ("cut-in-media", good.slice(..good.len() / 2), 422, "truncated"),
         ("moov-too-long", with(&good, box_at(b"moov"), &0x7fff_0000_u32.to_be_bytes()), 422, ""),
         ("moov-too-short", with(&good, box_at(b"moov"), &9_u32.to_be_bytes()), 422, ""),
         ("trak-too-long", with(&good, box_at(b"trak"), &0x00ff_ffff_u32.to_be_bytes()), 422, ""),
@@ -185,8 +185,8 @@ async fn media_that_cannot_be_served() {
         ("no-trak", with(&good, box_at(b"trak") + 4, b"free"), 422, ""),
         ("unknown-codec", with(&good, box_at(b"stsd") + 20, b"zzzz"), 415, "unsupported_codec"),
         ("encrypted", std::fs::read(encrypted).unwrap().into(), 415, "encrypted_source"),
-        ("fragments-cut", ferry.slice(..ferry.len() / 2), 422, ""),
-        ("sidx-lies", with(&ferry, find(&ferry, b"sidx") + 32, &[0x7f, 0xff, 0xff, 0xff]), 422, ""),
+        ("fragments-cut", fragments.slice(..fragments.len() / 2), 422, ""),
+        ("sidx-lies", with(&fragments, find(&fragments, b"sidx") + 32, &[0x7f, 0xff, 0xff, 0xff]), 422, ""),
     ];
     let memory = Memory::new();
     for (name, bytes, ..) in &cases {
@@ -236,7 +236,10 @@ async fn what_a_protocol_leaves_out_is_said_once() {
     for _ in 0..3 {
         assert_eq!(get(server.address, "/left-out-of-ts.mp4/.m3u8").await.status, 200);
     }
-    assert_eq!(log::lines(&[" WARN ", "reason=\"cannot_carry\"", "left-out-of-ts.mp4", "vp09"]).len(), 1);
+    for protocol in ["HlsTs", "Smooth", "Hds"] {
+        let said = [" WARN ", "reason=\"cannot_carry\"", "left-out-of-ts.mp4", "vp09", protocol];
+        assert_eq!(log::lines(&said).len(), 1, "{protocol}");
+    }
     let urls = crate::server::crawl(server.address, "/left-out-of-ts.mp4").await;
     let video =
         urls.iter().find_map(|u| Some(u.split_once("-video=")?.1.split(['-', '.']).next()?.to_owned()));

@@ -2,8 +2,9 @@
 
 use crate::{
     client::fetch,
-    server::{HARBOUR, Server, crawl, key, library, sample},
+    server::{HARBOUR, Server, crawl, fragmented, key, library},
 };
+use latemux_index::media::{IndexSource, Samples};
 use latemux_origin::{Origin, OriginConfig};
 use latemux_storage::{Memory, counting::Counting};
 use latemux_testmedia::{recipe, rewrite::without};
@@ -33,7 +34,7 @@ async fn a_cold_title_takes_two_round_trips_however_many_renditions() {
         assert_eq!(depth_of(memory.clone(), &list(&HARBOUR[..count]), 64 << 10).await, 1, "{count} files");
     }
     assert_eq!(depth_of(memory.clone(), "lighthouse.mp4", 1024).await, 2, "moov last");
-    assert_eq!(depth_of(memory.clone(), "ferry.mp4", 64 << 10).await, 2, "sidx");
+    assert_eq!(depth_of(memory.clone(), "fragmented.mp4", 64 << 10).await, 2, "sidx");
     // A folder is listed first.
     assert_eq!(depth_of(memory.clone(), "harbour", 64 << 10).await, 2);
     assert_eq!(depth_of(memory, "harbour", 1024).await, 3);
@@ -54,7 +55,7 @@ async fn a_cold_segment_takes_one_request_per_object() {
     let urls: Vec<String> = {
         let server = Server::start(memory.clone()).await;
         let mut urls = Vec::new();
-        for base in ["/harbour", "/lighthouse.mp4", "/ferry.mp4"] {
+        for base in ["/harbour", "/lighthouse.mp4", "/fragmented.mp4"] {
             urls.extend(crawl(server.address, base).await);
         }
         urls
@@ -86,7 +87,7 @@ async fn a_cold_segment_takes_one_request_per_object() {
 async fn a_file_without_index_is_scanned_once_and_said_so() {
     crate::log::keep();
     let memory = Memory::new();
-    memory.put(key("scanned-once.mp4"), without(&sample("ferry.mp4"), &[b"sidx", b"mfra"]));
+    memory.put(key("scanned-once.mp4"), without(&fragmented(), &[b"sidx", b"mfra"]));
     let counting = Arc::new(Counting::new(Arc::new(memory), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
     fetch(server.address, "/scanned-once.mp4/.mpd").await;
@@ -117,4 +118,13 @@ async fn two_hundred_clients_index_a_title_once_and_all_get_the_segment() {
     assert_eq!(requests.iter().filter(|r| r.want.is_none()).count(), 1, "listed once");
     let heads = requests.iter().filter(|r| matches!(r.want, Some(latemux_storage::Want::Head(_)))).count();
     assert_eq!(heads, HARBOUR.len(), "each object indexed once");
+}
+
+/// What the tests here say of fragments that are not known yet is empty where the file is scanned instead.
+#[tokio::test]
+async fn the_fragmented_file_is_known_by_fragment() {
+    let origin = Origin::new(library(), OriginConfig::default());
+    let title = origin.title("fragmented.mp4").await.unwrap();
+    assert_eq!(title.objects[0].index.source, IndexSource::SegmentIndex);
+    assert!(title.objects[0].index.tracks.iter().all(|t| matches!(t.samples, Samples::Fragments(_))));
 }

@@ -6,6 +6,7 @@ use latemux_storage::{
     Key, Memory, Storage,
     fault::{Fault, Faulty},
 };
+use latemux_testmedia::recipe;
 use std::{
     collections::VecDeque,
     net::SocketAddr,
@@ -58,7 +59,7 @@ pub(crate) fn key(text: &str) -> Key {
 }
 
 /// Where the committed sample library is.
-pub(crate) fn samples() -> PathBuf {
+fn samples() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library"))
 }
 
@@ -71,8 +72,15 @@ pub(crate) fn sample(name: &str) -> Bytes {
 pub(crate) const HARBOUR: [&str; 5] =
     ["audio-eng.mp4", "audio-fra.mp4", "video-180p.mp4", "video-234p.mp4", "video-360p.mp4"];
 
+/// A fragmented file whose samples are known only once each fragment's `moof` has been read: video and audio, fragments of
+/// 2 s, one `sidx` each.
+pub(crate) fn fragmented() -> Bytes {
+    let flags = "-movflags frag_keyframe+empty_moov+default_base_moof+global_sidx";
+    std::fs::read(recipe::avc_aac("sidx", flags)).unwrap().into()
+}
+
 /// The sample library in memory: `harbour/` (three renditions, two languages), `lighthouse.mp4` (moov last, muxed), `ferry.mp4`
-/// (fragmented, `sidx`), `buoy.mp4` (HEVC).
+/// (fragmented), `buoy.mp4` (HEVC); and [`fragmented`].
 pub(crate) fn library() -> Arc<Memory> {
     let memory = Memory::new();
     for name in ["lighthouse.mp4", "ferry.mp4", "buoy.mp4"] {
@@ -82,7 +90,34 @@ pub(crate) fn library() -> Arc<Memory> {
         let name = format!("harbour/{name}");
         memory.put(key(&name), sample(&name));
     }
+    memory.put(key("fragmented.mp4"), fragmented());
     Arc::new(memory)
+}
+
+/// Bytes from the start of a segment of [`fragmented`] (two fragments) to the end of its last `moof`.
+pub(crate) fn last_moof_end(place: usize) -> u64 {
+    let file = fragmented();
+    let mut moofs = Vec::new();
+    let mut at = 0;
+    while at < file.len() {
+        let size = u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+        if &file[at + 4..at + 8] == b"moof" {
+            moofs.push(at..at + size);
+        }
+        at += size;
+    }
+    u64::try_from(moofs[2 * place + 1].end - moofs[2 * place].start).unwrap()
+}
+
+/// A segment of [`fragmented`]'s video, by its place.
+pub(crate) async fn fragmented_segment(place: usize) -> String {
+    let server = Server::start(library()).await;
+    let urls = crawl(server.address, "/fragmented.mp4").await;
+    let of_video =
+        |url: &&String| url.contains("/dash/") && url.contains("-video=") && url.matches('-').count() == 2;
+    let mut urls: Vec<_> = urls.iter().filter(of_video).collect();
+    urls.sort_by_key(|url| (url.len(), (*url).clone()));
+    urls[place].clone()
 }
 
 /// All that a client of a title may ask for, found by reading manifests as any text: every playlist, init and media segment.

@@ -15,7 +15,8 @@ use latemux_index::{Title, media::Samples};
 pub fn constant_frame_rate(title: &Title, track: usize) -> Option<(u32, u32)> {
     let track = title.track(title.tracks.get(track)?);
     let Samples::Table(table) = &track.samples else { return None };
-    let mut durations = table.range(0..table.len().saturating_sub(1).max(1)).map(|s| s.duration);
+    let but_the_last = usize::try_from(table.len()).unwrap_or(usize::MAX).saturating_sub(1).max(1);
+    let mut durations = table.timing(0).take(but_the_last).map(|(_, duration, _)| duration);
     let duration = durations.next().filter(|&d| d > 0)?;
     durations.all(|d| d == duration).then(|| reduced(track.timescale.get(), duration))
 }

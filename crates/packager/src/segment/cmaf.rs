@@ -4,6 +4,7 @@
 //! ([`latemux_index::presentation`]), and the init segment's offset edit list brings presentation times to those of the source with its
 //! edits applied. Nothing depends on the segments before.
 
+use super::MAX_SAMPLES;
 use crate::{PackError, plan::Part};
 use bytes::Bytes;
 use latemux_index::{Sample, Track};
@@ -63,10 +64,11 @@ pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>
     Ok(parts)
 }
 
-/// Bytes of the media segment these samples become; the same arithmetic as [`media`].
+/// Bytes of the media segment these samples become; the same arithmetic as [`media`]. Of a segment that is too large, no more than
+/// [`MAX_SAMPLES`] are counted.
 #[must_use]
 pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
-    let emitted: Vec<EmitSample> = samples.map(|s| emit_sample(&s)).collect();
+    let emitted: Vec<EmitSample> = samples.take(MAX_SAMPLES).map(|s| emit_sample(&s)).collect();
     let fragment = fragment_size(&spec(1, 0, &emitted)).map_or(u64::MAX, |size| size.total());
     segment_type(&BRANDS).size().saturating_add(fragment)
 }

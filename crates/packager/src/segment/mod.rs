@@ -15,6 +15,10 @@ use latemux_index::{
 };
 use latemux_isobmff::{Time, time::Round};
 
+/// The most samples of a segment: as many as four hours at 60 per second have, should they hold one sync sample only. Tables that say
+/// "a billion samples of one byte" in a few bytes are not worth the memory.
+pub const MAX_SAMPLES: usize = 1 << 20;
+
 /// Tracks that are packed into one segment each. The lead (the first video track, else the first track) says where segments begin;
 /// the others bring what lies in the same part of the grid.
 #[derive(Debug, Clone, Copy)]

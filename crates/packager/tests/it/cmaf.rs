@@ -1,7 +1,9 @@
 //! CMAF segments of files ffmpeg made, demuxed by ffprobe again: every packet is the source's, and every length is what was promised.
 
 use crate::{
-    media::{assert_same_packets, avc_aac, fragmented, hevc, probe_ours, shared, with_mfra, with_sidx},
+    media::{
+        assert_same_packets, avc_aac, fragmented, hevc, hevc_open, probe_ours, shared, with_mfra, with_sidx,
+    },
     oracles::{Fragment, moov},
     origin::Origin,
 };
@@ -58,6 +60,7 @@ fn avc_and_aac_with_edits_and_b_frames() {
 #[test]
 fn hevc_with_b_frames() {
     packs_what_is_there("hevc", &hevc());
+    packs_what_is_there("hevc-open", &hevc_open());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! MPDs read back by a parser that is not ours, and followed to their segments.
 
 use crate::{
-    media::{avc_aac, fragmented, hevc, ladder, with_mfra, with_sidx},
+    media::{avc_aac, fragmented, hevc, hevc_open, ladder, with_mfra, with_sidx},
     oracles::{Fragment, moov},
     origin::{NAME, Origin},
 };
@@ -53,7 +53,10 @@ fn follow(relative: &str) -> Resource {
 #[test]
 fn the_timeline_is_that_of_the_segments_to_the_tick() {
     let mut titles: Vec<Vec<PathBuf>> =
-        [avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra()].into_iter().map(|f| vec![f]).collect();
+        [avc_aac(), hevc(), hevc_open(), fragmented(), with_sidx(), with_mfra()]
+            .into_iter()
+            .map(|f| vec![f])
+            .collect();
     titles.push(ladder());
     for files in titles {
         for by in [DashTemplate::Time, DashTemplate::Number] {
@@ -272,6 +275,17 @@ fn dolby_audio_is_described_in_its_own_terms() {
     let joc: Vec<_> =
         eac3.representations[0].supplemental_property.iter().map(|p| p.value.clone().unwrap()).collect();
     assert_eq!(joc, ["JOC", "16"]);
+}
+
+#[test]
+fn open_gops_are_not_called_closed() {
+    for (file, sap) in [(hevc(), Some(1)), (hevc_open(), Some(3)), (with_sidx(), None)] {
+        let mut origin = Origin::open(&[file], TARGET);
+        let mpd = mpd(&mut origin, DashTemplate::Time);
+        assert_eq!(sets(&mpd)[0].startWithSAP, sap);
+        let rate = sets(&mpd)[0].representations[0].frameRate.as_deref();
+        assert_eq!(rate, sap.map(|_| "30000/1001"));
+    }
 }
 
 #[test]

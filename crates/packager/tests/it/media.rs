@@ -25,12 +25,23 @@ pub(crate) fn avc_aac() -> PathBuf {
 
 /// HEVC with B-frames, 30000/1001 frames per second, moov first.
 pub(crate) fn hevc() -> PathBuf {
+    x265("pack-hevc", "open-gop=0")
+}
+
+/// The same with open GOPs: pictures are presented before the key frame they are decoded after.
+pub(crate) fn hevc_open() -> PathBuf {
+    x265("pack-hevc-open", "open-gop=1")
+}
+
+fn x265(name: &str, option: &str) -> PathBuf {
     make(
-        "pack-hevc",
+        name,
         "mp4",
-        "-f lavfi -i testsrc2=size=320x180:rate=30000/1001:duration=7 -c:v libx265 -preset ultrafast \
-         -x265-params keyint=30:min-keyint=30:scenecut=0:bframes=2:open-gop=0:log-level=error:pools=none -tag:v hvc1 \
-         -movflags +faststart",
+        &format!(
+            "-f lavfi -i testsrc2=size=320x180:rate=30000/1001:duration=7 -c:v libx265 -preset ultrafast \
+             -x265-params keyint=30:min-keyint=30:scenecut=0:bframes=2:{option}:log-level=error:pools=none -tag:v hvc1 \
+             -movflags +faststart"
+        ),
     )
 }
 

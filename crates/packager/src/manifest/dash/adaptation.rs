@@ -81,17 +81,23 @@ fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
         (Samples::Fragments(_), Config::Aac(aac)) if aac.core_object_type == 42 => return None,
         (Samples::Fragments(_), _) => return (track.kind != TrackKind::Video).then_some(1),
     };
-    let mut highest = 1;
-    for cut in title_track.cuts.windows(2) {
-        let &[from, to] = cut else { return None };
-        let mut samples =
-            table.range(from..to).map(|s| (s.decode_time + i64::from(s.composition_offset), s.sync));
-        let (start, sync) = samples.next()?;
-        if !sync {
-            return None;
+    let cuts = title_track.cuts.get(..title_track.cuts.len().saturating_sub(1))?;
+    if cuts.iter().any(|&cut| table.sync_from(cut) != Some(cut)) {
+        return None;
+    }
+    if table.composition_bounds() == (0, 0) {
+        return Some(1);
+    }
+    let mut cuts = cuts.iter().copied().peekable();
+    let (mut start, mut highest) = (i64::MIN, 1);
+    for (number, (decode_time, _, offset)) in (0..table.len()).zip(table.timing(0)) {
+        let time = decode_time.saturating_add(offset.into());
+        if cuts.next_if_eq(&number).is_some() {
+            start = time;
         }
-        if samples.any(|(time, _)| time < start) {
+        if time < start {
             highest = 3;
+            break;
         }
     }
     Some(highest)

@@ -1,0 +1,120 @@
+//! What is carried by what, and what is packed with what.
+
+use crate::{
+    media::{avc_aac, ladder},
+    origin::Origin,
+};
+use latemux_index::{Track, media::TrackKind, title::TitleTrack};
+use latemux_isobmff::{
+    FourCc,
+    codec::{Aac, Config},
+};
+use latemux_packager::{
+    carry::{Protocol, carries},
+    segment::Mux,
+};
+use std::time::Duration;
+
+const TARGET: Duration = Duration::from_secs(2);
+
+/// DASH, HLS CMAF and HLS TS, in this order.
+fn carried(track: &Track) -> [bool; 3] {
+    [Protocol::Dash, Protocol::HlsCmaf, Protocol::HlsTs].map(|protocol| carries(protocol, track).is_ok())
+}
+
+#[test]
+fn each_protocol_carries_what_it_has_a_mapping_for() {
+    let origin = Origin::open(&[avc_aac()], TARGET);
+    let mut track = origin.title.track(&origin.title.tracks[0]).clone();
+    assert_eq!(carried(&track), [true, true, true]);
+    for (config, expected) in [
+        (Config::Av1, [true, true, false]),
+        (Config::Vp9, [true, true, false]),
+        (Config::Mp3, [true, true, true]),
+        (Config::Ac3, [true, true, true]),
+        (Config::Eac3, [true, true, true]),
+        (Config::Ac4, [true, true, false]),
+        (Config::Opus, [true, true, false]),
+        (Config::Flac, [true, true, false]),
+        (Config::Dts, [true, true, false]),
+        (Config::Wvtt, [true, true, false]),
+        (Config::Stpp, [true, true, false]),
+        (Config::Other, [false, false, false]),
+    ] {
+        track.codec.config = config;
+        assert_eq!(carried(&track), expected, "{:?}", track.codec.config);
+    }
+    track.codec.config = Config::Ac3;
+    track.codec.protection = Some(FourCc(*b"cenc"));
+    assert_eq!(carried(&track), [false; 3]);
+}
+
+#[test]
+fn adts_says_what_it_can() {
+    let origin = Origin::open(&[avc_aac()], TARGET);
+    let audio = origin.title.of_kind(TrackKind::Audio).next().unwrap();
+    let plain = origin.title.track(&origin.title.tracks[audio]).clone();
+    let with = |change: &dyn Fn(&mut Aac)| {
+        let mut track = plain.clone();
+        let Config::Aac(aac) = &mut track.codec.config else { panic!("AAC") };
+        change(aac);
+        let [dash, cmaf, ts] = carried(&track);
+        assert!(dash && cmaf);
+        ts
+    };
+    assert!(with(&|_| {}));
+    // HE-AAC v1 and v2 ride on an AAC-LC core.
+    assert!(with(&|aac| aac.object_type = 29));
+    assert!(with(&|aac| aac.channel_config = 7));
+    assert!(with(&|aac| (aac.channel_config, aac.program_config) = (0, true)));
+    assert!(!with(&|aac| aac.channel_config = 0));
+    assert!(!with(&|aac| aac.channel_config = 11));
+    assert!(!with(&|aac| aac.core_object_type = 42));
+    assert!(!with(&|aac| aac.core_object_type = 5));
+    assert!(!with(&|aac| aac.core_sample_rate = 37_800));
+    assert!(!with(&|aac| aac.frame_length = 960));
+}
+
+/// Joins the segment that begins with cut number `at` to the one before.
+fn join(track: &mut TitleTrack, at: usize) {
+    track.cuts.remove(at);
+    track.times.remove(at);
+    track.grid_segments.remove(at);
+}
+
+/// However two tracks are cut, each sample of both is in one segment, in order.
+#[test]
+fn muxing_loses_nothing_and_repeats_nothing() {
+    // Bits say which of the four inner cuts of video, and which of audio, are not made.
+    for missing in 0_u32..256 {
+        let mut origin = Origin::open(&ladder(), TARGET);
+        let audio = origin.title.of_kind(TrackKind::Audio).next().unwrap();
+        let tracks = [audio, 0];
+        for (track, bits) in [(0, missing & 15), (audio, missing >> 4)] {
+            assert_eq!(origin.title.tracks[track].cuts.len(), 6);
+            for bit in (0..4).rev().filter(|bit| bits & 1 << bit != 0) {
+                join(&mut origin.title.tracks[track], bit + 1);
+            }
+        }
+        let mux = Mux::new(&origin.title, &tracks).unwrap();
+        assert_eq!(mux.lead().name, origin.title.tracks[0].name);
+        let mut reached = [0, 0];
+        let mut at = mux.times(0).unwrap().0;
+        for number in 0..mux.segment_count() {
+            for (slot, (_, part)) in mux.parts(number).enumerate() {
+                let Some(part) = part else { continue };
+                assert_eq!(part.cut.start, reached[slot], "{missing} {number}");
+                assert!(part.cut.end > part.cut.start);
+                reached[slot] = part.cut.end;
+            }
+            let (start, end) = mux.times(number).unwrap();
+            assert_eq!(start, at);
+            at = end;
+        }
+        for (track, reached) in tracks.iter().zip(reached) {
+            assert_eq!(origin.title.tracks[*track].cuts.last(), Some(&reached), "{missing}");
+        }
+        assert!(mux.times(mux.segment_count()).is_none());
+        assert!(mux.parts(mux.segment_count()).all(|(_, part)| part.is_none()));
+    }
+}
