@@ -3,7 +3,7 @@
 
 use crate::{
     carry::Protocol,
-    segment::{Mux, cmaf, f4f, smooth, ts},
+    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
 };
 use latemux_index::{
     Title, Track,
@@ -72,7 +72,7 @@ fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol)
         (Samples::Table(table), Protocol::HlsTs) => ts::ts_bytes(track, table.range(segment.cut.clone())),
         (Samples::Table(table), Protocol::Hds) => f4f::track_bytes(track, table.range(segment.cut.clone())),
         (Samples::Table(table), Protocol::Smooth) => {
-            let samples: Vec<_> = table.range(segment.cut.clone()).collect();
+            let samples: Vec<_> = table.range(segment.cut.clone()).take(MAX_SAMPLES).collect();
             smooth::fragment_bytes(&smooth::clock(title), index, segment, &samples)
         }
         (Samples::Fragments(fragments), _) => {
