@@ -65,7 +65,9 @@ describe("players", { concurrency: 2 }, () => {
       } finally {
         await viewer.close();
       }
-      assert.deepEqual(viewer.record.faults, []);
+      // Chromium's own loader opens and cancels requests as it likes, at no moment that shows from outside.
+      const faults = viewer.record.faults.filter((fault) => !fault.includes("net::ERR_ABORTED"));
+      assert.deepEqual(faults, []);
     });
   }
 });
