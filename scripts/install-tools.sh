@@ -9,6 +9,8 @@ NEXTEST=0.9.151
 DENY=0.20.2
 FUZZ=0.13.2
 VERSITYGW=v1.8.0
+# The last with HDS.
+STREAMLINK=1.7.0
 
 installed=0 missing=0
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -48,6 +50,9 @@ apt() {
   attempt "$2" as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2"
 }
 
+# element NAME PACKAGE: installs the package that has a GStreamer element.
+element() { gst-inspect-1.0 --exists "$1" 2>/dev/null || apt "no-command-has-$1" "$2"; }
+
 # cargo_tool SUBCOMMAND VERSION: a debug build, for these tools are built more often than they are waited for.
 cargo_tool() {
   cargo "$1" --version >/dev/null 2>&1 && return 0
@@ -65,6 +70,22 @@ group_servers() {
   else
     lacks "versitygw: it needs Go"
   fi
+}
+
+# Clients of Smooth Streaming and HDS; tests that lack one are skipped.
+group_clients() {
+  apt gst-launch-1.0 gstreamer1.0-tools
+  if have gst-inspect-1.0; then
+    element decodebin gstreamer1.0-plugins-base
+    element souphttpsrc gstreamer1.0-plugins-good
+    element mssdemux gstreamer1.0-plugins-bad
+    element avdec_h264 gstreamer1.0-libav
+  fi
+  [ -d e2e/.venv/lib ] && [ -n "$(find e2e/.venv/lib -maxdepth 3 -name "streamlink-$STREAMLINK.dist-info")" ] && return 0
+  apt python3 python3
+  have python3 || return 0
+  python3 -c 'import ensurepip' 2>/dev/null || apt no-command-has-ensurepip python3-venv
+  attempt "streamlink $STREAMLINK" sh -c "python3 -m venv e2e/.venv && e2e/.venv/bin/pip install --quiet streamlink==$STREAMLINK"
 }
 
 group_browser() { [ -n "${CHROMIUM:-}" ] || apt chromium chromium; }
@@ -88,7 +109,7 @@ group_fuzz() {
   cargo +nightly fuzz --version >/dev/null 2>&1 || attempt "cargo-fuzz $FUZZ" cargo install --locked --debug "cargo-fuzz@$FUZZ"
 }
 
-for group in ${*:-media servers browser npm rust lint fuzz}; do
+for group in ${*:-media servers browser clients npm rust lint fuzz}; do
   "group_$group"
 done
 [ $((installed + missing)) = 0 ] || say "$installed installed, $missing could not be"

@@ -5,12 +5,7 @@ import { after, before, describe, it } from "node:test";
 import { launchBrowser } from "../lib/browser.mjs";
 import { startOrigin } from "../lib/origin.mjs";
 import { PlayerPage } from "../lib/player-page.mjs";
-
-// samples/README.md: what the title holds, and which tone each language is.
-const TITLE = { title: "harbour", heights: [360, 234, 180], duration: 48, tones: { en: 440, fr: 660 } };
-
-// Forth to where the rest of the title gets buffered, and back out of all that is buffered.
-const SEEKS = [33.3, 5, 21];
+import { SEEKS, TITLE, watch } from "../lib/viewing.mjs";
 
 const combinations = [
   { protocol: "dash", player: "dash.js" },
@@ -70,35 +65,9 @@ describe("players", { concurrency: 2 }, () => {
       } finally {
         await viewer.close();
       }
-      assert.deepEqual(viewer.record.faults, []);
+      // Chromium's own loader opens and cancels requests as it likes, at no moment that shows from outside.
+      const faults = viewer.record.faults.filter((fault) => !fault.includes("net::ERR_ABORTED"));
+      assert.deepEqual(faults, []);
     });
   }
 });
-
-async function watch(viewer, seeks) {
-  await viewer.ready();
-  await viewer.plays(2);
-  assert.ok(Math.abs((await viewer.state()).duration - TITLE.duration) < 0.1, "the title's length");
-
-  assert.deepEqual(await viewer.heights(), TITLE.heights);
-  for (const height of [180, 360, 234]) {
-    await viewer.chooseHeight(height);
-    await viewer.plays(1);
-  }
-
-  for (const seconds of seeks) {
-    await viewer.seek(seconds);
-    await viewer.plays(1.5);
-  }
-
-  assert.deepEqual((await viewer.languages()).sort(), ["en", "fr"]);
-  for (const tag of ["en", "fr", "en"]) {
-    await viewer.chooseLanguage(tag);
-    await viewer.hears(TITLE.tones[tag]);
-    await viewer.plays(1);
-  }
-
-  await viewer.seek(45);
-  await viewer.playsOut();
-  assert.deepEqual(await viewer.errors(), []);
-}

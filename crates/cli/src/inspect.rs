@@ -16,8 +16,13 @@ use latemux_packager::{
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-const PROTOCOLS: [(&str, Protocol); 3] =
-    [("dash", Protocol::Dash), ("hls_cmaf", Protocol::HlsCmaf), ("hls_ts", Protocol::HlsTs)];
+const PROTOCOLS: [(&str, Protocol); 5] = [
+    ("dash", Protocol::Dash),
+    ("hls_cmaf", Protocol::HlsCmaf),
+    ("hls_ts", Protocol::HlsTs),
+    ("smooth", Protocol::Smooth),
+    ("hds", Protocol::Hds),
+];
 
 /// Runs until the report is printed.
 pub(crate) fn run(flags: &args::Inspect) -> Result<()> {

@@ -38,6 +38,10 @@ struct Entry {
     hls: String,
     /// The same with CMAF segments.
     hls_cmaf: String,
+    /// Smooth Streaming client manifest.
+    smooth: String,
+    /// HDS manifest.
+    hds: String,
 }
 
 /// Levels of folders looked into.
@@ -115,11 +119,11 @@ fn children(folder: &Key, listing: &Listing) -> Vec<Key> {
 }
 
 fn entry(base: &str, kind: &'static str, files: usize) -> Entry {
-    let [dash, hls, hls_cmaf] = entry_points(base);
+    let [dash, hls, hls_cmaf, smooth, hds] = entry_points(base);
     let last = base.rsplit('/').next().unwrap_or(base);
     let name = match last.rsplit_once('.') {
         Some((stem, _)) if kind != "folder" => indexed_stem(last).unwrap_or(stem),
         _ => last,
     };
-    Entry { base: base.to_owned(), name: name.to_owned(), kind, files, dash, hls, hls_cmaf }
+    Entry { base: base.to_owned(), name: name.to_owned(), kind, files, dash, hls, hls_cmaf, smooth, hds }
 }

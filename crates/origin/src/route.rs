@@ -66,16 +66,21 @@ pub(crate) fn is_manifest(resource: &Resource) -> bool {
             | Resource::HlsMultivariant(_)
             | Resource::HlsPlaylist(..)
             | Resource::HlsIFramePlaylist(..)
+            | Resource::SmoothManifest
+            | Resource::HdsManifest
+            | Resource::HdsBootstrap(_)
     )
 }
 
-/// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments.
-pub(crate) fn entry_points(base: &str) -> [String; 3] {
+/// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments, Smooth Streaming, HDS.
+pub(crate) fn entry_points(base: &str) -> [String; 5] {
     let url = |resource| Address { base: base.to_owned(), resource }.to_url();
     [
         url(Resource::DashManifest(DashTemplate::Time)),
         url(Resource::HlsMultivariant(HlsContainer::Auto)),
         url(Resource::HlsMultivariant(HlsContainer::Cmaf)),
+        url(Resource::SmoothManifest),
+        url(Resource::HdsManifest),
     ]
 }
 

@@ -201,7 +201,7 @@ fn log_problems(base: &str, title: &Title) {
         tracing::warn!(title = base, reason = problem.reason, "{}", problem.detail);
     }
     for track in &title.tracks {
-        for protocol in [Protocol::Dash, Protocol::HlsCmaf, Protocol::HlsTs] {
+        for protocol in Protocol::ALL {
             if let Err(why) = carries(protocol, title.track(track)) {
                 tracing::warn!(
                     title = base,

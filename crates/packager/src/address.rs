@@ -13,6 +13,11 @@
 //!           | "hls/" NAME "-" REPID ["-" N] ".m4s"       HLS CMAF init, segment
 //!           | "keyframes/" NAME "-" REPID ".m3u8"        HLS I-frame playlist
 //!           | "keyframes/" NAME "-" REPID "-" N (".ts" | ".m4s")
+//!           | "Manifest" | "manifest"                    Smooth Streaming client manifest
+//!           | "QualityLevels(" BITRATE ")/Fragments(" STEM "=" TIME ")"
+//!           | [NAME] ".f4m"                              HDS manifest
+//!           | NAME 1*("-" REPID) ".abst"                 HDS bootstrap information
+//!           | NAME 1*("-" REPID) "-Seg1-Frag" N          HDS fragment
 //! REPID     = STEM "=" BITRATE
 //! N         = 1*DIGIT from 1, TIME and BITRATE = 1*DIGIT; without leading zeros, so that each has one spelling
 //! ```
@@ -21,8 +26,7 @@
 //! ([`name_of`]), so the NAME a client used changes no byte of any answer. REPIDs are found from the right. A stem may hold `-`
 //! (`audio_pt-BR`): it starts at the last `video`, `audio` or `textstream` that follows a `-`, else behind the last `-`.
 //!
-//! The `.ism` bases, Smooth (`Manifest`, `QualityLevels(…)`), HDS (`.f4m`, `-SegN-FragN`) and the prefixes of other servers
-//! get their arms in [`Address::parse`] and their variants in [`Resource`].
+//! The prefixes of other servers get their arms in [`Address::parse`].
 
 use latemux_index::title::TrackName;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -36,6 +40,8 @@ const RESERVED_IN_BASE: &AsciiSet = &RESERVED.remove(b',');
 const MAX_TRACKS: usize = 8;
 /// The folder I-frame playlists and their segments are in.
 const KEYFRAMES: &str = "keyframes/";
+/// Between the tracks and the number of an HDS fragment: all of them are in the first segment.
+pub(crate) const HDS_FRAGMENT: &str = "-Seg1-Frag";
 
 /// What a URL path asks of which title.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +80,16 @@ pub enum Resource {
     HlsIFrameTs(TrackName, u32),
     /// `/keyframes/NAME-REPID-N.m4s`
     HlsIFrameCmaf(TrackName, u32),
+    /// `/Manifest`
+    SmoothManifest,
+    /// `/QualityLevels(BITRATE)/Fragments(STEM=TIME)`; when it begins, in 100 ns.
+    SmoothFragment(TrackName, u64),
+    /// `/.f4m`
+    HdsManifest,
+    /// `/NAME-REPID[-REPID].abst`
+    HdsBootstrap(Vec<TrackName>),
+    /// `/NAME-REPID[-REPID]-Seg1-FragN`; 1-based. One track, or audio and video muxed.
+    HdsFragment(Vec<TrackName>, u32),
 }
 
 /// How a DASH manifest addresses segments.
@@ -113,6 +129,9 @@ impl Address {
                 // A title may be in a folder of that name: its manifests are not I-frame playlists.
                 None => (base_file(file, options)?, 0),
             },
+            Some(level) if file.starts_with("Fragments(") && file.ends_with(')') => {
+                (smooth_fragment(level, file)?, 1)
+            }
             _ => (base_file(file, options)?, 0),
         };
         let base = folders.get(..folders.len().checked_sub(depth)?)?;
@@ -189,6 +208,14 @@ impl Resource {
             Self::HlsIFramePlaylist(t, c) => format!("{KEYFRAMES}{name}{}.m3u8{}", id(t), c.query()),
             Self::HlsIFrameTs(t, n) => format!("{KEYFRAMES}{name}{}-{n}.ts", id(t)),
             Self::HlsIFrameCmaf(t, n) => format!("{KEYFRAMES}{name}{}-{n}.m4s", id(t)),
+            Self::SmoothManifest => "Manifest".to_owned(),
+            Self::SmoothFragment(t, time) => {
+                let stem = utf8_percent_encode(&t.stem, RESERVED);
+                format!("QualityLevels({})/Fragments({stem}={time})", t.bitrate)
+            }
+            Self::HdsManifest => ".f4m".to_owned(),
+            Self::HdsBootstrap(t) => format!("{name}{}.abst", ids(t)),
+            Self::HdsFragment(t, n) => format!("{}{n}", hds_url(name, t)),
         }
     }
 
@@ -244,6 +271,20 @@ impl HlsContainer {
     }
 }
 
+/// `StreamIndex@Url` of tracks with a stem, relative to the client manifest, with the places a player fills in.
+#[must_use]
+pub fn smooth_url(stem: &str) -> String {
+    format!("QualityLevels({{bitrate}})/Fragments({}={{start time}})", utf8_percent_encode(stem, RESERVED))
+}
+
+/// The URL of an HDS fragment up to its number, relative to the manifest; `name` is already encoded ([`name_of`]). Up to `Seg`, where
+/// a player goes on, it is `media@url`.
+#[must_use]
+pub fn hds_url(name: &str, tracks: &[TrackName]) -> String {
+    let ids: String = tracks.iter().map(|track| format!("-{}", rep_id(track))).collect();
+    format!("{name}{ids}{HDS_FRAGMENT}")
+}
+
 /// What the query says.
 #[derive(Debug, Clone, Copy, Default)]
 struct Options {
@@ -276,6 +317,18 @@ fn base_file(file: &str, options: Options) -> Option<Resource> {
     if let Some(stem) = file.strip_suffix(".ts") {
         let (ids, n) = numbered(stem)?;
         return Some(Resource::HlsTsSegment(rep_ids(ids)?, n));
+    }
+    if matches!(file, "Manifest" | "manifest") {
+        return Some(Resource::SmoothManifest);
+    }
+    if file.ends_with(".f4m") {
+        return Some(Resource::HdsManifest);
+    }
+    if let Some(ids) = file.strip_suffix(".abst") {
+        return Some(Resource::HdsBootstrap(rep_ids(ids)?));
+    }
+    if let Some((ids, n)) = file.rsplit_once(HDS_FRAGMENT) {
+        return Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?));
     }
     let stem = file.strip_suffix(".m3u8")?;
     // A NAME with `=` is a misspelt REPID sooner than a name.
@@ -320,6 +373,14 @@ fn keyframe_file(file: &str, options: Options) -> Option<Resource> {
     }
     let (id, n) = numbered(file.strip_suffix(".m4s")?)?;
     Some(Resource::HlsIFrameCmaf(only_rep_id(id)?, n))
+}
+
+/// `QualityLevels(BITRATE)/Fragments(STEM=TIME)`.
+fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
+    let bitrate = number(level.strip_prefix("QualityLevels(")?.strip_suffix(')')?)?;
+    let (stem, time) = file.strip_prefix("Fragments(")?.strip_suffix(')')?.rsplit_once('=')?;
+    let named = !stem.is_empty() && !stem.contains('=');
+    named.then_some(Resource::SmoothFragment(TrackName { stem: stem.to_owned(), bitrate }, number(time)?))
 }
 
 /// `…-N`, N from 1.

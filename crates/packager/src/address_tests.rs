@@ -51,6 +51,22 @@ fn reads_every_form_of_the_table() {
         ("/x/keyframes/.m3u8", "x/keyframes", Resource::HlsMultivariant(Auto)),
         ("/x/dash/x-video=400000-1.ts", "x/dash", Resource::HlsTsSegment(vec![video()], 1)),
         ("/x/hls/x-video=400000.m3u8", "x/hls", Resource::HlsPlaylist(vec![video()], Auto)),
+        ("/x/Manifest", "x", Resource::SmoothManifest),
+        ("/x.mp4/manifest", "x.mp4", Resource::SmoothManifest),
+        ("/x/QualityLevels(400000)/Fragments(video=0)", "x", Resource::SmoothFragment(video(), 0)),
+        (
+            "/x/QualityLevels%28128000%29/Fragments%28audio_eng%3D20000000%29",
+            "x",
+            Resource::SmoothFragment(audio(), 20_000_000),
+        ),
+        ("/x/.f4m", "x", Resource::HdsManifest),
+        ("/x/any.f4m", "x", Resource::HdsManifest),
+        ("/x/x-audio_eng=128000-video=400000.abst", "x", Resource::HdsBootstrap(vec![audio(), video()])),
+        (
+            "/x/x-audio_eng=128000-video=400000-Seg1-Frag12",
+            "x",
+            Resource::HdsFragment(vec![audio(), video()], 12),
+        ),
     ] {
         assert_eq!(parsed(url), Some((base.to_owned(), resource)), "{url}");
     }
@@ -63,7 +79,17 @@ fn refuses_what_is_no_address() {
         "",
         "/x",
         "/x/",
-        "/x/Manifest",
+        "/x/MANIFEST",
+        "/x/QualityLevels(400000)/Fragments(video=00)",
+        "/x/QualityLevels(400000)/Fragments(=0)",
+        "/x/QualityLevels(400000)/Fragments(video=0",
+        "/x/QualityLevels(0400000)/Fragments(video=0)",
+        "/x/Fragments(video=0)",
+        "/Fragments(video=0)",
+        "/x/x-video=400000-Seg2-Frag1",
+        "/x/x-video=400000-Seg1-Frag0",
+        "/x/x-Seg1-Frag1",
+        "/x/x.abst",
         "/x/dash/x-video=0400000.dash",
         "/x/dash/x-video=+4.dash",
         "/x/dash/x-video=400000-.dash",
@@ -149,6 +175,11 @@ fn any_resource() -> impl Strategy<Value = Resource> {
         (any_track(), container()).prop_map(|(t, c)| Resource::HlsIFramePlaylist(t, c)),
         (any_track(), number()).prop_map(|(t, n)| Resource::HlsIFrameTs(t, n)),
         (any_track(), number()).prop_map(|(t, n)| Resource::HlsIFrameCmaf(t, n)),
+        Just(Resource::SmoothManifest),
+        (any_track(), any::<u64>()).prop_map(|(t, time)| Resource::SmoothFragment(t, time)),
+        Just(Resource::HdsManifest),
+        tracks().prop_map(Resource::HdsBootstrap),
+        (tracks(), number()).prop_map(|(t, n)| Resource::HdsFragment(t, n)),
     ]
 }
 
@@ -167,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_parses_prints_to_itself(path in "/?([a-z.%]{0,4}/)?(dash/|hls/|keyframes/)?[-=a-z0-9_]{0,24}(\\.mpd|\\.m3u8|\\.dash|\\.m4s|\\.ts)") {
+    fn whatever_parses_prints_to_itself(path in "/?([a-z.%]{0,4}/)?(dash/|hls/|keyframes/)?[-=a-z0-9_]{0,24}(\\.mpd|\\.m3u8|\\.dash|\\.m4s|\\.ts|\\.f4m|\\.abst|-Seg1-Frag[0-9]{1,3})") {
         if let Some(address) = Address::parse(&path, None) {
             let url = address.to_url();
             let (path, query) = url.split_once('?').map_or((url.as_str(), None), |(p, q)| (p, Some(q)));

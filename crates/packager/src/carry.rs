@@ -1,18 +1,21 @@
 //! Which protocol carries which codec. What a protocol cannot carry is left out of its manifest, with the reason in the log
 //! and in `inspect`; it is never sent broken.
 //!
-//! | | DASH | HLS CMAF | HLS TS | why |
-//! |---|---|---|---|---|
-//! | AVC | ✓ | ✓ | ✓ | with NAL lengths of 1 or 2 bytes, a TS segment is read before the answer starts |
-//! | HEVC | ✓ | ✓ | – | Apple's authoring specification 1.5: HEVC shall be in fMP4 |
-//! | AV1, VP9 | ✓ | ✓ | – | no TS mapping in HLS; hls.js and Shaka play VP9 in CMAF, though Apple lists none |
-//! | AAC | ✓ | ✓ | what ADTS can say | ISO/IEC 14496-3 §1.A.2: profiles 1–4, 13 rates, frames of 1024 |
-//! | MP3, AC-3, E-AC-3 | ✓ | ✓ | ✓ | |
-//! | AC-4, DTS, Opus, FLAC | ✓ | ✓ | – | in fMP4 each has a binding and a CODECS name, in HLS TS none |
-//! | `wvtt`, `stpp` | ✓ | ✓ | – | HLS carries timed text beside TS, not in it |
+//! | | DASH | HLS CMAF | HLS TS | Smooth | HDS | why |
+//! |---|---|---|---|---|---|---|
+//! | AVC | ✓ | ✓ | ✓ | ✓ | ✓ | with NAL lengths of 1 or 2 bytes, a TS segment is read before the answer starts; Smooth players and FLV expect 4 |
+//! | HEVC | ✓ | ✓ | – | ✓ | – | Apple's authoring specification 1.5: HEVC shall be in fMP4 |
+//! | AV1, VP9 | ✓ | ✓ | – | – | – | no TS mapping in HLS; hls.js and Shaka play VP9 in CMAF, though Apple lists none |
+//! | AAC | ✓ | ✓ | what ADTS can say | ✓ but xHE | Main, LC, HE | ISO/IEC 14496-3 §1.A.2: profiles 1–4, 13 rates, frames of 1024 |
+//! | E-AC-3 | ✓ | ✓ | ✓ | ✓ | – | Smooth knows it by a WAVEFORMATEXTENSIBLE |
+//! | AC-3 | ✓ | ✓ | ✓ | – | – | |
+//! | MP3 | ✓ | ✓ | ✓ | – | FLV's rates | |
+//! | AC-4, DTS, Opus, FLAC | ✓ | ✓ | – | – | – | in fMP4 each has a binding and a CODECS name, in HLS TS none |
+//! | `stpp` | ✓ | ✓ | – | ✓ | – | HLS carries timed text beside TS, not in it |
+//! | `wvtt` | ✓ | ✓ | – | – | – | |
 
 use latemux_index::Track;
-use latemux_isobmff::codec::{Aac, Config};
+use latemux_isobmff::codec::{Aac, Avc, Codec, Config, Hevc, Media};
 
 /// A protocol and container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,9 +26,16 @@ pub enum Protocol {
     HlsCmaf,
     /// HLS with MPEG-2 TS segments.
     HlsTs,
+    /// Microsoft Smooth Streaming.
+    Smooth,
+    /// Adobe HTTP Dynamic Streaming.
+    Hds,
 }
 
 impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Dash, Self::HlsCmaf, Self::HlsTs, Self::Smooth, Self::Hds];
+
     /// For people.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -33,6 +43,8 @@ impl Protocol {
             Self::Dash => "DASH",
             Self::HlsCmaf => "HLS CMAF",
             Self::HlsTs => "HLS TS",
+            Self::Smooth => "Smooth Streaming",
+            Self::Hds => "HDS",
         }
     }
 }
@@ -64,12 +76,79 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
             | Config::Wvtt
             | Config::Stpp,
         )
-        | (Protocol::HlsTs, Config::Avc(_) | Config::Mp3 | Config::Ac3 | Config::Eac3) => Ok(()),
+        | (Protocol::HlsTs, Config::Avc(_) | Config::Mp3 | Config::Ac3 | Config::Eac3)
+        | (Protocol::Smooth, Config::Eac3 | Config::Stpp) => Ok(()),
         (Protocol::HlsTs, Config::Aac(aac)) => in_adts(aac),
         (Protocol::HlsTs, Config::Wvtt | Config::Stpp) => {
             Err(format!("HLS TS carries no timed text ({})", codec.format))
         }
+        (Protocol::Smooth | Protocol::Hds, Config::Avc(avc)) => {
+            base_layer(protocol, codec)?;
+            avc_by_configuration(protocol, avc)
+        }
+        (Protocol::Smooth, Config::Hevc(hevc)) => {
+            base_layer(protocol, codec)?;
+            hevc_by_configuration(hevc)
+        }
+        // Low delay and xHE-AAC have no FourCC.
+        (Protocol::Smooth, Config::Aac(aac)) => object_type_up_to(4, protocol, aac),
+        (Protocol::Hds, Config::Aac(aac)) => object_type_up_to(2, protocol, aac),
+        (Protocol::Hds, Config::Mp3) => at_rate_of_flv(codec),
         (protocol, _) => Err(format!("{} has no mapping for {}", protocol.name(), codec.format)),
+    }
+}
+
+/// These protocols name no sample entries: a decoder learns that of AVC or HEVC only, and must be able to decode it by that.
+fn base_layer(protocol: Protocol, codec: &Codec) -> Result<(), String> {
+    if codec.format.0.starts_with(b"dv") {
+        return Err(format!("{} has no mapping for {}", protocol.name(), codec.format));
+    }
+    Ok(())
+}
+
+/// Parameter sets are in the manifest or in a tag of their own, and lengths have four bytes: Smooth players make the decoder's configuration
+/// from the manifest with that number, and Flash decodes no other.
+fn avc_by_configuration(protocol: Protocol, avc: &Avc) -> Result<(), String> {
+    four_bytes(protocol, avc.nal_length_size)?;
+    if avc.sps.is_empty() || avc.pps.is_empty() {
+        return Err(format!("{} needs the parameter sets that are only in the samples", protocol.name()));
+    }
+    Ok(())
+}
+
+fn hevc_by_configuration(hevc: &Hevc) -> Result<(), String> {
+    four_bytes(Protocol::Smooth, hevc.nal_length_size)?;
+    // nal_unit_type of VPS, SPS and PPS (ISO/IEC 23008-2 Table 7-1).
+    let has = |kind: u8| hevc.nal_units.iter().any(|nal| nal.first().is_some_and(|b| b >> 1 & 0x3F == kind));
+    if !(has(32) && has(33) && has(34)) {
+        return Err("Smooth Streaming needs the parameter sets that are only in the samples".to_owned());
+    }
+    Ok(())
+}
+
+fn four_bytes(protocol: Protocol, nal_length_size: u8) -> Result<(), String> {
+    if nal_length_size != 4 {
+        return Err(format!("{} has NAL unit lengths of 4 bytes, not {nal_length_size}", protocol.name()));
+    }
+    Ok(())
+}
+
+fn object_type_up_to(highest: u8, protocol: Protocol, aac: &Aac) -> Result<(), String> {
+    if !(1..=highest).contains(&aac.core_object_type) {
+        return Err(format!("{} cannot carry audio object type {}", protocol.name(), aac.core_object_type));
+    }
+    Ok(())
+}
+
+/// Rates an FLV audio tag can say of MP3 (Video File Format Specification 10.1 §E.4.2.1); 48 kHz goes by the code of 44.1 kHz everywhere, for
+/// the frames say it too.
+pub(crate) const FLV_MP3_RATES: [u32; 5] = [48_000, 44_100, 22_050, 11_025, 8000];
+
+fn at_rate_of_flv(codec: &Codec) -> Result<(), String> {
+    match &codec.media {
+        Media::Audio(audio) if FLV_MP3_RATES.contains(&audio.sample_rate) => Ok(()),
+        Media::Audio(audio) => Err(format!("HDS has no code for MP3 at {} Hz", audio.sample_rate)),
+        Media::Video(_) | Media::Text => Err("MP3 that is no audio".to_owned()),
     }
 }
 

@@ -9,9 +9,9 @@
 //! - [`address`]: the one grammar that both prints and parses URLs
 //! - [`carry`]: which protocol carries which codec, and why not
 //! - [`mod@plan`]: request + title → [`Plan`]
-//! - [`segment`]: CMAF and TS segments: inline bytes and source ranges
+//! - [`segment`]: CMAF, TS, Smooth Streaming and HDS segments: inline bytes and source ranges
 //! - [`sizes`]: exact segment sizes and bit rates for manifests
-//! - [`manifest`]: DASH and HLS manifests as text
+//! - [`manifest`]: DASH, HLS, Smooth Streaming and HDS manifests
 
 pub mod address;
 pub mod carry;

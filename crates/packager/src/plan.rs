@@ -4,12 +4,12 @@ use crate::{
     PackError, Resource,
     address::rep_id,
     carry::{Protocol, carries},
-    manifest::{dash, hls},
-    segment::{MAX_SAMPLES, Mux, cmaf, ts},
+    manifest::{dash, hds, hls, smooth as smooth_manifest},
+    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
 };
 use bytes::{Bytes, BytesMut};
 use latemux_index::{
-    Title, Track,
+    Sample, Title, Track,
     fragments::KnownFragments,
     media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
@@ -219,6 +219,19 @@ pub fn plan(
         Resource::DashManifest(template) => {
             request.manifest(resource, "application/dash+xml", dash::mpd(title, name, *template)?)
         }
+        Resource::SmoothManifest => request.manifest(
+            resource,
+            "application/vnd.ms-sstr+xml",
+            smooth_manifest::client_manifest(title)?,
+        ),
+        Resource::HdsManifest => {
+            request.manifest(resource, "application/f4m+xml", hds::manifest(title, name)?)
+        }
+        Resource::HdsBootstrap(tracks) => {
+            request.manifest(resource, "video/abst", hds::bootstrap(title, tracks)?)
+        }
+        Resource::SmoothFragment(track, time) => request.smooth_fragment(track, *time),
+        Resource::HdsFragment(tracks, n) => request.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
             request.playlist(resource, hls::multivariant(title, name, *container)?)
         }
@@ -296,10 +309,10 @@ impl<'a> Request<'a> {
         &self,
         resource: &Resource,
         content_type: &'static str,
-        text: String,
+        body: impl Into<Bytes>,
     ) -> Result<Planned, PackError> {
         let what = format!("manifest {} {}", self.name, resource.relative_to_base(self.name));
-        Ok(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(text.into())]))
+        Ok(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(body.into())]))
     }
 
     fn playlist(&self, resource: &Resource, text: String) -> Result<Planned, PackError> {
@@ -388,10 +401,17 @@ impl<'a> Request<'a> {
         ranges.into_iter().map(move |range| SourceRange { object, range })
     }
 
-    fn ts_segment(&self, names: &[TrackName], number: u32, take: Take) -> Result<Planned, PackError> {
+    /// What tracks bring to one segment (1-based), packed together.
+    fn muxed(
+        &self,
+        protocol: Protocol,
+        names: &[TrackName],
+        number: u32,
+        take: Take,
+    ) -> Result<Muxed<'a>, PackError> {
         let all = || names.iter().map(TrackName::to_string).collect::<Vec<_>>().join(" with ");
         let mut tracks =
-            names.iter().map(|name| self.track(Protocol::HlsTs, name)).collect::<Result<Vec<_>, _>>()?;
+            names.iter().map(|name| self.track(protocol, name)).collect::<Result<Vec<_>, _>>()?;
         // Video first, whatever the order in the URL: one segment has one body.
         tracks.sort_by_key(|&(index, track)| (track.kind, index));
         let twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
@@ -403,12 +423,12 @@ impl<'a> Request<'a> {
         let none = || PackError::NoSuchSegment { track: all(), segment: number.to_string() };
         let mux = Mux::new(self.title, &indexes).ok_or_else(none)?;
         let at = number.checked_sub(1).filter(|&n| n < mux.segment_count()).ok_or_else(none)?;
-        let mut samples = Vec::with_capacity(indexes.len());
+        let mut shares = Vec::with_capacity(indexes.len());
         let mut needs: Vec<SourceRange> = Vec::new();
-        for (index, part) in mux.parts(at) {
-            let known = part.map(|part| self.samples(index, &part, take)).transpose()?;
+        for ((index, segment), &(_, track)) in mux.parts(at).zip(&tracks) {
+            let known = segment.as_ref().map(|part| self.samples(index, part, take)).transpose()?;
             match known.unwrap_or_else(|| SegmentSamples::Known(Vec::new())) {
-                SegmentSamples::Known(known) => samples.push(known),
+                SegmentSamples::Known(samples) => shares.push(Share { index, track, segment, samples }),
                 SegmentSamples::Needs(ranges) => needs.extend(self.of_object(index, ranges)),
             }
         }
@@ -416,19 +436,27 @@ impl<'a> Request<'a> {
         needs.sort_by_key(|source| (source.object, source.range.start));
         needs.dedup();
         if !needs.is_empty() {
-            return Ok(Planned::Needs(needs));
+            return Ok(Muxed::Needs(needs));
         }
-        let muxed: Vec<ts::TsTrack<'_>> = tracks
+        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
+        let ids = ids.join(" ");
+        Ok(Muxed::Known { at, ids, shares })
+    }
+
+    fn ts_segment(&self, names: &[TrackName], number: u32, take: Take) -> Result<Planned, PackError> {
+        let (at, ids, shares) = match self.muxed(Protocol::HlsTs, names, number, take)? {
+            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
+            Muxed::Known { at, ids, shares } => (at, ids, shares),
+        };
+        let muxed: Vec<ts::TsTrack<'_>> = shares
             .iter()
-            .zip(&samples)
-            .map(|(&(index, track), samples)| ts::TsTrack {
-                track,
-                object: self.title.tracks[index].object,
-                samples,
+            .map(|share| ts::TsTrack {
+                track: share.track,
+                object: self.title.tracks[share.index].object,
+                samples: &share.samples,
             })
             .collect();
-        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
-        let digest = self.digest(&format!("ts {} {} {number}", take.word(), ids.join(" ")));
+        let digest = self.digest(&format!("ts {} {ids} {number}", take.word()));
         Ok(match ts::plan_ts(&muxed, at)? {
             ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
                 content_type: TS_TYPE,
@@ -441,6 +469,67 @@ impl<'a> Request<'a> {
             ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment }),
         })
     }
+
+    fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
+        let (ids, shares) = match self.muxed(Protocol::Hds, names, number, Take::All)? {
+            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
+            Muxed::Known { ids, shares, .. } => (ids, shares),
+        };
+        let tracks: Vec<f4f::F4fTrack<'_>> = shares
+            .into_iter()
+            .filter_map(|Share { index, track, segment, samples }| {
+                let object = self.title.tracks[index].object;
+                Some(f4f::F4fTrack { track, index, object, segment: segment?, samples })
+            })
+            .collect();
+        let parts = f4f::media(&f4f::clock(self.title), number, &tracks)?;
+        Ok(self.ready(Class::Media, "video/f4f", &format!("f4f segment {ids} {number}"), parts))
+    }
+
+    fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
+        let (index, track) = self.track(Protocol::Smooth, name)?;
+        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: time.to_string() };
+        let clock = smooth::clock(self.title);
+        let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
+        let title_track = &self.title.tracks[index];
+        let segment = number.and_then(|number| title_track.segment(number)).ok_or_else(none)?;
+        let samples = match self.samples(index, &segment, Take::All)? {
+            SegmentSamples::Known(samples) => samples,
+            SegmentSamples::Needs(ranges) => {
+                return Ok(Planned::Needs(self.of_object(index, ranges).collect()));
+            }
+        };
+        if samples.is_empty() {
+            return Err(none());
+        }
+        let parts = smooth::media(&clock, (index, title_track.object), &segment, &samples)?;
+        let what = format!("smooth segment {} {time}", rep_id(name));
+        Ok(self.ready(Class::Media, cmaf_type(track.kind), &what, parts))
+    }
+}
+
+/// Tracks packed into one segment.
+enum Muxed<'a> {
+    /// These fragments must be read first.
+    Needs(Vec<SourceRange>),
+    /// All is known.
+    Known {
+        /// The segment's number, 0-based.
+        at: u32,
+        /// Names of the tracks, video first.
+        ids: String,
+        /// What each of them brings, video first.
+        shares: Vec<Share<'a>>,
+    },
+}
+
+/// What a track brings to a segment it shares with others.
+struct Share<'a> {
+    index: usize,
+    track: &'a Track,
+    /// `None` where it has nothing there.
+    segment: Option<Segment>,
+    samples: Vec<Sample>,
 }
 
 /// `Content-Type` of CMAF tracks (ISO/IEC 23000-19 §7.3.3.1 and RFC 4337).

@@ -3,7 +3,7 @@
 
 use crate::{
     carry::Protocol,
-    segment::{Mux, cmaf, ts},
+    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
 };
 use latemux_index::{
     Title, Track,
@@ -25,12 +25,12 @@ pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64
 #[must_use]
 pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u64> {
     let Some(mux) = Mux::new(title, tracks) else { return Vec::new() };
-    let psi = if protocol == Protocol::HlsTs { ts::PSI_BYTES } else { 0 };
+    let container = container_bytes(protocol);
     (0..mux.segment_count())
         .map(|number| {
             mux.parts(number)
                 .filter_map(|(i, part)| Some(part_size(title, i, &part?, protocol)))
-                .fold(psi, u64::saturating_add)
+                .fold(container, u64::saturating_add)
         })
         .collect()
 }
@@ -40,27 +40,41 @@ pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u
 #[must_use]
 pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     let Some(title_track) = title.tracks.get(track) else { return Vec::new() };
-    let psi = if protocol == Protocol::HlsTs { ts::PSI_BYTES } else { 0 };
+    let container = container_bytes(protocol);
     (0..title_track.segment_count())
         .filter_map(|number| title_track.segment(number))
         .map(|mut segment| {
             if matches!(title.track(title_track).samples, Samples::Table(_)) {
                 segment.cut.end = segment.cut.start.saturating_add(1);
             }
-            part_size(title, track, &segment, protocol).saturating_add(psi)
+            part_size(title, track, &segment, protocol).saturating_add(container)
         })
         .collect()
 }
 
-/// Bytes that the samples of `segment.cut` take, without PAT and PMT.
-fn part_size(title: &Title, track: usize, segment: &Segment, protocol: Protocol) -> u64 {
-    let title_track = &title.tracks[track];
+/// Bytes of a segment that belong to none of its tracks.
+fn container_bytes(protocol: Protocol) -> u64 {
+    match protocol {
+        Protocol::HlsTs => ts::PSI_BYTES,
+        Protocol::Hds => f4f::FRAGMENT_BYTES,
+        Protocol::Dash | Protocol::HlsCmaf | Protocol::Smooth => 0,
+    }
+}
+
+/// Bytes that the samples of `segment.cut` take, without [`container_bytes`].
+fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol) -> u64 {
+    let title_track = &title.tracks[index];
     let track = title.track(title_track);
     match (&track.samples, protocol) {
         (Samples::Table(table), Protocol::Dash | Protocol::HlsCmaf) => {
             cmaf::segment_bytes(table.range(segment.cut.clone()))
         }
         (Samples::Table(table), Protocol::HlsTs) => ts::ts_bytes(track, table.range(segment.cut.clone())),
+        (Samples::Table(table), Protocol::Hds) => f4f::track_bytes(track, table.range(segment.cut.clone())),
+        (Samples::Table(table), Protocol::Smooth) => {
+            let samples: Vec<_> = table.range(segment.cut.clone()).take(MAX_SAMPLES).collect();
+            smooth::fragment_bytes(&smooth::clock(title), index, segment, &samples)
+        }
         (Samples::Fragments(fragments), _) => {
             let fragments = segment.cut.clone().filter_map(|i| fragments.get(i));
             let all = fragments.fold(0, |all, fragment| fragment.size.saturating_add(all));
@@ -86,12 +100,12 @@ fn share(track: &Track, tracks: &[Track], bytes: u64, millis: u64) -> u64 {
     u64::try_from(by_rate.max(by_share) * 5 / 4).map_or(bytes, |most| most.min(bytes))
 }
 
-/// What fragments of `media` bytes and `millis` milliseconds may become. Their `moof`s, which are in `media`, pay for ours; TS adds to every
+/// What fragments of `media` bytes and `millis` milliseconds may become. Their `moof`s, which are in `media`, pay for ours; TS and FLV add to every
 /// sample.
 fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol) -> u64 {
     /// Samples per second, more than which video rarely has.
     const FRAMES_PER_SECOND: u64 = 60;
-    if protocol != Protocol::HlsTs {
+    if !matches!(protocol, Protocol::HlsTs | Protocol::Hds) {
         return media.saturating_add(cmaf::MIN_SEGMENT_HEADER);
     }
     let rate = match (&track.codec.config, track.kind) {
@@ -100,8 +114,11 @@ fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol)
         // AC-3 and MP3 frames last 24 ms and more.
         _ => 42,
     };
-    // A PES header, access unit delimiter and PCR, and on average half a packet of stuffing.
     let samples = rate.saturating_mul(millis).div_ceil(1000).saturating_add(1);
+    if protocol == Protocol::Hds {
+        return media.saturating_add(samples.saturating_mul(f4f::MAX_OVERHEAD));
+    }
+    // A PES header, access unit delimiter and PCR, and on average half a packet of stuffing.
     media.saturating_add(samples.saturating_mul(40 + 92)).div_ceil(184).saturating_add(1).saturating_mul(188)
 }
 

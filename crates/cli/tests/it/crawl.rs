@@ -2,10 +2,12 @@
 
 use crate::client::{Answer, get};
 use dash_mpd_core::{AdaptationSet, MPD};
+use roxmltree::Document;
 use std::{collections::BTreeMap, net::SocketAddr};
 
 /// Where players start.
-const ENTRIES: [&str; 4] = [".mpd", ".mpd?mpd_segment_template=number", ".m3u8", ".m3u8?hls_fmp4"];
+const ENTRIES: [&str; 6] =
+    [".mpd", ".mpd?mpd_segment_template=number", ".m3u8", ".m3u8?hls_fmp4", "Manifest", ".f4m"];
 
 /// All answers of a title, by path and query.
 pub(crate) fn crawl(server: SocketAddr, base: &str) -> BTreeMap<String, Answer> {
@@ -20,6 +22,9 @@ pub(crate) fn crawl(server: SocketAddr, base: &str) -> BTreeMap<String, Answer> 
         let links = match answer.headers["content-type"].as_str() {
             "application/vnd.apple.mpegurl" => hls(answer.text()),
             "application/dash+xml" => dash(answer.text()),
+            "application/vnd.ms-sstr+xml" => smooth(answer.text()),
+            "application/f4m+xml" => hds(answer.text()),
+            "video/abst" => hds_fragments(&path, &answer.body),
             _ => Vec::new(),
         };
         open.extend(links.iter().map(|link| resolve(&path, link)));
@@ -53,6 +58,45 @@ fn hls(text: &str) -> Vec<String> {
 fn dash(text: &str) -> Vec<String> {
     let mpd: MPD = dash_mpd_core::parse(text).expect("an MPD");
     mpd.periods.iter().flat_map(|period| period.adaptations.iter().flat_map(set)).collect()
+}
+
+/// `Url` of each stream, with what its levels and chunks say filled in.
+fn smooth(text: &str) -> Vec<String> {
+    let document = Document::parse(text).expect("XML");
+    let mut urls = Vec::new();
+    for stream in document.descendants().filter(|n| n.has_tag_name("StreamIndex")) {
+        let url = stream.attribute("Url").expect("a URL");
+        for level in stream.children().filter(|n| n.has_tag_name("QualityLevel")) {
+            let url = url.replace("{bitrate}", level.attribute("Bitrate").expect("a bit rate"));
+            let mut at = 0;
+            for c in stream.children().filter(|n| n.has_tag_name("c")) {
+                let number = |name: &str| c.attribute(name).map(|v| v.parse::<u64>().expect("a number"));
+                at = number("t").unwrap_or(at);
+                for _ in 0..number("r").unwrap_or(1) {
+                    urls.push(url.replace("{start time}", &at.to_string()));
+                    at += number("d").expect("a duration");
+                }
+            }
+        }
+    }
+    urls
+}
+
+/// The bootstrap information beside each `media`.
+fn hds(text: &str) -> Vec<String> {
+    let document = Document::parse(text).expect("XML");
+    let media = document.descendants().filter(|n| n.tag_name().name() == "media");
+    let url =
+        |n: roxmltree::Node<'_, '_>| n.attribute("url").expect("a URL").trim_end_matches('-').to_owned();
+    media.map(|n| format!("{}.abst", url(n))).collect()
+}
+
+/// As many as the one entry of the segment run table says.
+fn hds_fragments(path: &str, abst: &[u8]) -> Vec<String> {
+    let at = abst.windows(4).position(|w| w == b"asrt").expect("a segment run table");
+    let count = abst[at + 17..at + 21].iter().fold(0_u32, |n, &b| n << 8 | u32::from(b));
+    let name = path.rsplit('/').next().and_then(|file| file.strip_suffix(".abst")).expect("a name");
+    (1..=count).map(|n| format!("{name}-Seg1-Frag{n}")).collect()
 }
 
 fn set(set: &AdaptationSet) -> Vec<String> {

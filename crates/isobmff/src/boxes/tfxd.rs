@@ -1,7 +1,12 @@
 //! `uuid` boxes in a track fragment: absolute time and duration of Smooth Streaming ([MS-SSTR] 2.2.4.4), and
 //! the extended type that tells PIFF's sample encryption (PIFF 1.1 §5.3.2).
 
-use crate::{Error, cursor::Cursor};
+use crate::{
+    Error, FourCc,
+    cursor::Cursor,
+    emit::{WriteBox, put_version_and_flags},
+};
+use bytes::BufMut;
 
 /// Extended type of the absolute time and duration box.
 pub const TFXD: [u8; 16] =
@@ -20,4 +25,31 @@ pub fn parse(mut payload: Cursor<'_>) -> Result<(u64, u64), Error> {
     payload.skip(16)?;
     let (version, _) = payload.version_up_to(1)?;
     Ok((payload.u32_or_u64(version)?, payload.u32_or_u64(version)?))
+}
+
+/// When a fragment begins and how long it lasts, to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tfxd {
+    /// Absolute time of the fragment, in track ticks.
+    pub time: u64,
+    /// How long it lasts, in track ticks.
+    pub duration: u64,
+}
+
+impl WriteBox for Tfxd {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"uuid")
+    }
+
+    fn payload_size(&self) -> u64 {
+        36
+    }
+
+    /// Always version 1: the size does not depend on how late it is.
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        out.put_slice(&TFXD);
+        put_version_and_flags(out, 1, 0);
+        out.put_u64(self.time);
+        out.put_u64(self.duration);
+    }
 }

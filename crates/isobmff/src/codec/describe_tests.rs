@@ -3,6 +3,7 @@
 use super::testing::{audio, boxed, entry, hex, sound, visual};
 use super::{Colour, Config, DeclaredBitrate, Media, VideoRange, describe};
 use crate::{Error, FourCc, boxes::stsd::SampleEntry};
+use bytes::Bytes;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
 const AVCC: &str = "0164001fffe100196764001facd9404405be5f011000003e90000ea600f183196001000668ebe3cb22c0";
@@ -178,6 +179,18 @@ fn formats() -> impl Strategy<Value = (&'static [u8; 4], &'static [u8; 4])> {
         (b"enct", b"sinf"),
     ];
     proptest::sample::select(known.to_vec())
+}
+
+#[test]
+fn a_configuration_record_is_found_as_it_stands() {
+    let video = visual(b"avc1", 16, 16, &[boxed(b"pasp", &[0; 8]), boxed(b"avcC", &hex(AVCC))]);
+    assert_eq!(super::configuration_record(&video, b"avcC").unwrap(), hex(AVCC));
+    assert_eq!(super::configuration_record(&video, b"hvcC"), None);
+    let audio = sound(b"ec-3", 2, 48000, &[boxed(b"dec3", &[1, 2, 3])]);
+    assert_eq!(super::configuration_record(&audio, b"dec3").unwrap()[..], [1, 2, 3]);
+    let cut =
+        SampleEntry { format: FourCc(*b"avc1"), data_reference_index: 1, raw: Bytes::from_static(b"\0\0") };
+    assert_eq!(super::configuration_record(&cut, b"avcC"), None);
 }
 
 proptest! {

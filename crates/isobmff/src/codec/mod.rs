@@ -226,3 +226,12 @@ pub fn describe(entry: &SampleEntry, handler: FourCc) -> Result<Codec, Error> {
         Err(entry.at.unsupported("coding name"))
     }
 }
+
+/// The payload of a box inside a sample entry of video or sound, as it stands in the file: a codec's configuration record such as
+/// `avcC` or `dec3`. `None` where there is none.
+#[must_use]
+pub fn configuration_record(entry: &SampleEntry, kind: &[u8; 4]) -> Option<Bytes> {
+    let entry = sample_entry::SampleEntry::new(entry).ok()?;
+    let boxes = if video::is_video(entry.format) { entry.visual().ok()?.1 } else { entry.sound().ok()?.1 };
+    boxes.first(kind).map(|record| record.body)
+}

@@ -9,6 +9,7 @@ use crate::{
         mfhd::Mfhd,
         tfdt::Tfdt,
         tfhd::Tfhd,
+        tfxd::Tfxd,
         trun::{Fields, Trun},
     },
     error::BoxPath,
@@ -76,9 +77,17 @@ impl FragmentSize {
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`].
 pub fn fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Error> {
+    size(spec, Clock::Tfdt)
+}
+
+fn size(spec: &FragmentSpec<'_>, clock: Clock) -> Result<FragmentSize, Error> {
     let layout = Layout::of(spec)?;
     let media = layout.media;
-    Ok(FragmentSize { moof: layout.moof(spec, |moof| moof.size()), mdat_header: header_size(media), media })
+    Ok(FragmentSize {
+        moof: layout.moof(spec, clock, |moof| moof.size()),
+        mdat_header: header_size(media),
+        media,
+    })
 }
 
 /// Appends `moof` and the header of the `mdat` to `out`; the samples' bytes belong right behind.
@@ -90,10 +99,40 @@ pub fn fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Error> {
 /// # Errors
 /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`]; nothing is written then.
 pub fn fragment(spec: &FragmentSpec<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    write(spec, Clock::Tfdt, out)
+}
+
+fn write(spec: &FragmentSpec<'_>, clock: Clock, out: &mut Vec<u8>) -> Result<(), Error> {
     let layout = Layout::of(spec)?;
-    layout.moof(spec, |moof| moof.write(out));
+    layout.moof(spec, clock, |moof| moof.write(out));
     mdat_header(layout.media, out);
     Ok(())
+}
+
+/// As [`fragment`], for Smooth Streaming ([MS-SSTR] 2.2.4): no `tfdt`, which came into the standard later, and behind the run a
+/// `uuid` box with the fragment's absolute time, that is [`FragmentSpec::decode_time`], and its `duration`, in track ticks.
+///
+/// # Errors
+/// As [`fragment`].
+pub fn smooth_fragment(spec: &FragmentSpec<'_>, duration: u64, out: &mut Vec<u8>) -> Result<(), Error> {
+    write(spec, Clock::Tfxd { duration }, out)
+}
+
+/// The exact size of what [`smooth_fragment`] writes and of the media behind it, as [`fragment_size`].
+///
+/// # Errors
+/// As [`fragment_size`].
+pub fn smooth_fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Error> {
+    size(spec, Clock::Tfxd { duration: 0 })
+}
+
+/// How a fragment says when it is.
+#[derive(Debug, Clone, Copy)]
+enum Clock {
+    /// `tfdt` before the run.
+    Tfdt,
+    /// `tfxd` behind it.
+    Tfxd { duration: u64 },
 }
 
 /// Appends the header of an `mdat` with so many bytes of media: 8 bytes, or 16 from 4 GiB on.
@@ -152,13 +191,31 @@ impl Layout {
     }
 
     /// Hands `use_it` the `moof` to measure or to write.
-    fn moof<T>(&self, spec: &FragmentSpec<'_>, use_it: impl FnOnce(&Container<'_>) -> T) -> T {
-        let (mfhd, tfdt) = (Mfhd(spec.sequence), Tfdt(spec.decode_time));
+    fn moof<T>(&self, spec: &FragmentSpec<'_>, clock: Clock, use_it: impl FnOnce(&Container<'_>) -> T) -> T {
         let Self { tfhd, first_sample_flags, fields, media } = *self;
         let mut trun = Trun { data_offset: 0, first_sample_flags, fields, samples: spec.samples };
         // The offset takes 32 bits whatever it is, so the size is known before it.
-        let size = Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &tfdt, &trun])]).size();
+        let size = with_moof(spec, clock, tfhd, trun, |moof| moof.size());
         trun.data_offset = i32::try_from(size.saturating_add(header_size(media))).unwrap_or(i32::MAX);
-        use_it(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &tfdt, &trun])]))
+        with_moof(spec, clock, tfhd, trun, use_it)
+    }
+}
+
+fn with_moof<T>(
+    spec: &FragmentSpec<'_>,
+    clock: Clock,
+    tfhd: Tfhd,
+    trun: Trun<'_>,
+    use_it: impl FnOnce(&Container<'_>) -> T,
+) -> T {
+    let (mfhd, time) = (Mfhd(spec.sequence), spec.decode_time);
+    match clock {
+        Clock::Tfdt => {
+            use_it(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &Tfdt(time), &trun])]))
+        }
+        Clock::Tfxd { duration } => {
+            let tfxd = Tfxd { time, duration };
+            use_it(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &trun, &tfxd])]))
+        }
     }
 }

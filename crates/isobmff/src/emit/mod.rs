@@ -10,7 +10,10 @@ pub mod init;
 use crate::FourCc;
 use bytes::BufMut;
 
-pub use fragment::{EmitSample, FragmentSpec, fragment, fragment_size, mdat_header, segment_type};
+pub use fragment::{
+    EmitSample, FragmentSpec, fragment, fragment_size, mdat_header, segment_type, smooth_fragment,
+    smooth_fragment_size,
+};
 pub use init::{InitSegment, InitTrack, cmaf_brands};
 
 /// A box that can be written.

@@ -16,6 +16,7 @@ use latemux_isobmff::{
         fragment_size,
     },
     fragment::Moof,
+    header::BoxRef,
     movie::Movie,
     sample_flags::{NON_SYNC, SYNC},
 };
@@ -288,4 +289,36 @@ proptest! {
 fn brands_are_a_function_of_the_handler() {
     assert_eq!(emit::cmaf_brands(FourCc(*b"vide")).size(), 24);
     assert_eq!(emit::cmaf_brands(FourCc(*b"soun")).size(), 28);
+}
+
+/// Box types of `moof/traf` in order, and the payload of the last.
+fn children_of_traf(moof: &Bytes) -> (Vec<FourCc>, Bytes) {
+    let traf = Cursor::new(moof, 0).find(b"moof").unwrap().payload.find(b"traf").unwrap();
+    let children: Vec<_> = traf.payload.boxes().map(Result::unwrap).collect();
+    let mut last = children.last().unwrap().payload.clone();
+    (children.iter().map(BoxRef::kind).collect(), last.rest())
+}
+
+#[test]
+fn a_smooth_fragment_says_its_time_and_duration_behind_the_run() {
+    let samples = [
+        EmitSample { size: 7, duration: 333_333, flags: SYNC, composition_offset: 0 },
+        EmitSample { size: 9, duration: 333_334, flags: NON_SYNC, composition_offset: 5 },
+    ];
+    let spec = spec(&samples);
+    let mut out = Vec::new();
+    emit::smooth_fragment(&spec, 666_667, &mut out).unwrap();
+    let size = emit::smooth_fragment_size(&spec).unwrap();
+    assert_eq!((out.len() as u64, size.media), (size.head(), 16));
+    let moof = Bytes::from(out).slice(..usize::try_from(size.moof).unwrap());
+    let (kinds, tfxd) = children_of_traf(&moof);
+    assert_eq!(kinds, [FourCc(*b"tfhd"), FourCc(*b"trun"), FourCc(*b"uuid")]);
+    assert_eq!(tfxd[..16], latemux_isobmff::boxes::tfxd::TFXD);
+    let payload = latemux_isobmff::boxes::tfxd::parse(Cursor::new(&tfxd, 0)).unwrap();
+    assert_eq!(payload, (spec.decode_time, 666_667));
+    let parsed = Moof::parse(&moof, 0).unwrap();
+    let run = &parsed.tracks[0].runs[0];
+    assert_eq!(u64::try_from(run.data_offset.unwrap()).unwrap(), size.head());
+    let offsets: Vec<_> = run.iter().map(|sample| sample.composition_offset).collect();
+    assert_eq!(offsets, [0, 5]);
 }

@@ -27,7 +27,7 @@ async fn the_library_names_files_and_folders() {
     );
     assert_eq!(titles[5]["dash"], "/series/one/e%201/.mpd");
     for title in &titles[..5] {
-        for entry in ["dash", "hls", "hls_cmaf"] {
+        for entry in ["dash", "hls", "hls_cmaf", "smooth", "hds"] {
             assert_eq!(get(server.address, title[entry].as_str().unwrap()).await.status, 200);
         }
     }

@@ -237,7 +237,10 @@ async fn what_a_protocol_leaves_out_is_said_once() {
     for _ in 0..3 {
         assert_eq!(get(server.address, "/left-out-of-ts.mp4/.m3u8").await.status, 200);
     }
-    assert_eq!(log::lines(&[" WARN ", "reason=\"cannot_carry\"", "left-out-of-ts.mp4", "vp09"]).len(), 1);
+    for protocol in ["HlsTs", "Smooth", "Hds"] {
+        let said = [" WARN ", "reason=\"cannot_carry\"", "left-out-of-ts.mp4", "vp09", protocol];
+        assert_eq!(log::lines(&said).len(), 1, "{protocol}");
+    }
     let urls = crate::server::crawl(server.address, "/left-out-of-ts.mp4").await;
     let video =
         urls.iter().find_map(|u| Some(u.split_once("-video=")?.1.split(['-', '.']).next()?.to_owned()));

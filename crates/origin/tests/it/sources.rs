@@ -65,6 +65,26 @@ async fn same(at: SocketAddr, one: &str, other: &str, at_least: usize) {
     }
 }
 
+/// Manifests of the other protocols, and one Smooth fragment of each track.
+async fn smooth_and_hds(at: SocketAddr, one: &str, other: &str) {
+    let manifest = fetch(at, &format!("{one}/Manifest")).await;
+    assert!(manifest == fetch(at, &format!("{other}/Manifest")).await);
+    assert!(fetch(at, &format!("{one}/.f4m")).await == fetch(at, &format!("{other}/.f4m")).await);
+    let text = String::from_utf8_lossy(&manifest).into_owned();
+    let value = |text: &str, name: &str| -> String {
+        text.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap().to_owned()
+    };
+    let streams: Vec<&str> = text.split("<StreamIndex").skip(1).collect();
+    assert_eq!(streams.len(), 2);
+    for stream in streams {
+        let url = value(stream, "Url").replace("{bitrate}", &value(stream, "Bitrate"));
+        let url = url.replace("{start time}", &value(stream, " t"));
+        let (left, right) =
+            (fetch(at, &format!("{one}/{url}")).await, fetch(at, &format!("{other}/{url}")).await);
+        assert!(left == right && left.len() > 1000, "{url}");
+    }
+}
+
 #[tokio::test]
 async fn every_way_of_naming_the_media_gives_the_same_bytes() {
     let memory = library();
@@ -83,6 +103,9 @@ async fn every_way_of_naming_the_media_gives_the_same_bytes() {
         same(server.address, &format!("/{name}"), &format!("/index/{name}"), 10).await;
         same(server.address, &format!("/{name}"), &format!("/ism/{stem}.ism"), 10).await;
         same(server.address, &format!("/{name}"), &format!("/both/{stem}.ism"), 10).await;
+        if name == "lighthouse.mp4" {
+            smooth_and_hds(server.address, "/lighthouse.mp4", "/both/lighthouse.ism").await;
+        }
     }
     let objects: Vec<Bytes> = HARBOUR.iter().map(|name| sample(&format!("harbour/{name}"))).collect();
     let files: Vec<(&str, &Bytes)> = HARBOUR.iter().copied().zip(&objects).collect();

@@ -1,8 +1,10 @@
 //! Manifests as text, from the index alone.
 
 pub mod dash;
+pub mod hds;
 pub mod hls;
 pub mod server;
+pub mod smooth;
 mod xml;
 
 use crate::sizes::SegmentSize;

@@ -36,29 +36,9 @@ impl Xml {
         }
     }
 
-    /// The text; whatever is still open is closed.
-    pub(super) fn finish(mut self) -> String {
-        while !self.open.is_empty() {
-            self.close();
-        }
-        self.text
-    }
-}
-
-/// A start tag being written.
-#[derive(Debug)]
-#[must_use = "end it with `children` or `empty`"]
-pub(super) struct Tag<'a> {
-    xml: &'a mut Xml,
-    name: &'static str,
-}
-
-impl Tag<'_> {
-    /// An attribute; its value is escaped.
-    pub(super) fn attr(self, name: &str, value: impl Display) -> Self {
-        let value = value.to_string();
-        let text = &mut self.xml.text;
-        let _ = write!(text, " {name}=\"");
+    /// Appends the text of an attribute or element, escaped.
+    fn escape(&mut self, value: &str) {
+        let text = &mut self.text;
         for c in value.chars() {
             match c {
                 '&' => text.push_str("&amp;"),
@@ -76,7 +56,31 @@ impl Tag<'_> {
                 c => text.push(c),
             }
         }
-        text.push('"');
+    }
+
+    /// The text; whatever is still open is closed.
+    pub(super) fn finish(mut self) -> String {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        self.text
+    }
+}
+
+/// A start tag being written.
+#[derive(Debug)]
+#[must_use = "end it with `children`, `text` or `empty`"]
+pub(super) struct Tag<'a> {
+    xml: &'a mut Xml,
+    name: &'static str,
+}
+
+impl Tag<'_> {
+    /// An attribute; its value is escaped.
+    pub(super) fn attr(self, name: &str, value: impl Display) -> Self {
+        let _ = write!(self.xml.text, " {name}=\"");
+        self.xml.escape(&value.to_string());
+        self.xml.text.push('"');
         self
     }
 
@@ -94,6 +98,13 @@ impl Tag<'_> {
         self.xml.open.push(self.name);
     }
 
+    /// Ends the start tag: the element holds text, escaped, and no more.
+    pub(super) fn text(self, text: &str) {
+        self.xml.text.push('>');
+        self.xml.escape(text);
+        let _ = writeln!(self.xml.text, "</{}>", self.name);
+    }
+
     /// Ends an element without children.
     pub(super) fn empty(self) {
         self.xml.text.push_str("/>\n");
@@ -109,9 +120,10 @@ mod tests {
         let mut xml = Xml::new();
         xml.tag("a").attr("x", "<&>\"'\n\u{1}").children();
         xml.tag("b").attr_if("n", Some(1)).attr_if("m", None::<u32>).empty();
+        xml.tag("c").attr("x", 1).text("a < b");
         assert_eq!(
             xml.finish(),
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<a x=\"&lt;&amp;&gt;&quot;'&#10;\u{fffd}\">\n  <b n=\"1\"/>\n</a>\n"
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<a x=\"&lt;&amp;&gt;&quot;'&#10;\u{fffd}\">\n  <b n=\"1\"/>\n  <c x=\"1\">a &lt; b</c>\n</a>\n"
         );
     }
 }

@@ -1,7 +1,12 @@
 //! Segments: inline bytes and source ranges.
 
+mod clock;
 pub mod cmaf;
+pub mod f4f;
+pub mod smooth;
 pub mod ts;
+
+pub use clock::{Clock, Stamp};
 
 use latemux_index::{
     Title,

@@ -5,9 +5,12 @@
 mod carry;
 mod cmaf;
 mod dash;
+mod hds;
 mod hls;
 mod media;
 mod oracles;
 mod origin;
 mod player;
+mod smooth;
+mod smooth_init;
 mod ts;

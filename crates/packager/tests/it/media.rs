@@ -78,6 +78,16 @@ pub(crate) fn with_sidx() -> PathBuf {
     )
 }
 
+/// Five hours of slides, 100 s each: past 2^24 ms.
+pub(crate) fn five_hours() -> PathBuf {
+    make(
+        "pack-five-hours",
+        "mp4",
+        "-f lavfi -i testsrc2=size=96x64:rate=1/100:duration=18000 -c:v libx264 -preset veryfast -g 2 -bf 0 \
+         -sc_threshold 0 -pix_fmt yuv420p",
+    )
+}
+
 /// Three renditions of one video, of different sizes and rates, and two languages in a file of their own.
 pub(crate) fn ladder() -> Vec<PathBuf> {
     let rendition = |height: u32, kbits: u32| {

@@ -1,0 +1,203 @@
+//! HDS: the manifest (Flash Media Manifest File Format Specification 1.0, "F4M") and the bootstrap information it holds.
+//!
+//! Video is muxed with the audio that plays by default; audio of other languages is there as alternatives, in fragments of its own.
+
+mod bootstrap;
+mod metadata;
+
+use super::xml::Xml;
+use crate::{
+    PackError,
+    address::{HDS_FRAGMENT, hds_url},
+    carry::{Protocol, carries},
+    segment::{Clock, Mux, f4f},
+    sizes::Bitrate,
+};
+use latemux_index::{Title, media::TrackKind, title::TrackName};
+use latemux_isobmff::{FourCc, codec::Media as CodecMedia};
+
+/// The manifest of a title. `name` is the basename its fragment URLs carry, already encoded ([`crate::address::name_of`]). O(samples).
+///
+/// # Errors
+/// [`PackError::CannotCarry`] where HDS carries none of its tracks.
+pub fn manifest(title: &Title, name: &str) -> Result<String, PackError> {
+    let clock = f4f::clock(title);
+    let media = media(title);
+    if media.is_empty() {
+        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        return Err(PackError::CannotCarry { protocol: Protocol::Hds.name(), format });
+    }
+    let times: Vec<Vec<i64>> = media.iter().map(|m| fragment_times(title, &clock, &m.tracks)).collect();
+    let start = times.iter().filter_map(|t| t.first()).min().copied().unwrap_or(0);
+    let end = times.iter().filter_map(|t| t.last()).max().copied().unwrap_or(0);
+    let millis = u64::try_from(end.saturating_sub(start)).unwrap_or(0);
+
+    let mut xml = Xml::new();
+    xml.tag("manifest").attr("xmlns", "http://ns.adobe.com/f4m/1.0").children();
+    xml.tag("id").text(name);
+    xml.tag("streamType").text("recorded");
+    xml.tag("deliveryType").text("streaming");
+    xml.tag("duration").text(&seconds(millis));
+    // Media whose fragments begin at the same times share one.
+    let mut bootstraps: Vec<&[i64]> = Vec::new();
+    let mut shared = Vec::new();
+    for times in &times {
+        let known = bootstraps.iter().position(|b| b == times);
+        shared.push(known.unwrap_or(bootstraps.len()) + 1);
+        if known.is_none() {
+            bootstraps.push(times);
+        }
+    }
+    for (number, times) in (1..).zip(&bootstraps) {
+        xml.tag("bootstrapInfo")
+            .attr("profile", "named")
+            .attr("id", format_args!("bootstrap{number}"))
+            .text(&base64(&bootstrap::information(times)));
+    }
+    for (media, bootstrap) in media.iter().zip(shared) {
+        media.write(&mut xml, title, name, bootstrap, millis);
+    }
+    Ok(xml.finish())
+}
+
+/// The bootstrap information of tracks packed together, as a resource of its own. O(segments).
+///
+/// # Errors
+/// [`PackError::NoSuchTrack`], [`PackError::CannotCarry`].
+pub fn bootstrap(title: &Title, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
+    let find = |name: &TrackName| {
+        let index = title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
+        let track = title.track(&title.tracks[index]);
+        let format = track.codec.format;
+        let carried = carries(Protocol::Hds, track).map(|()| index);
+        carried.map_err(|_| PackError::CannotCarry { protocol: Protocol::Hds.name(), format })
+    };
+    let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    Ok(bootstrap::information(&fragment_times(title, &f4f::clock(title), &tracks)))
+}
+
+/// Tracks that are one `media` element.
+struct Media {
+    /// In the order of URLs: audio first.
+    tracks: Vec<usize>,
+    /// In place of the audio of the others.
+    alternate: bool,
+}
+
+fn media(title: &Title) -> Vec<Media> {
+    let carried = |kind| {
+        title.of_kind(kind).filter(|&i| {
+            let track = &title.tracks[i];
+            track.segment_count() > 0 && carries(Protocol::Hds, title.track(track)).is_ok()
+        })
+    };
+    let audio: Vec<usize> = carried(TrackKind::Audio).collect();
+    let track = |i: usize| title.track(&title.tracks[i]);
+    let default = audio.iter().copied().find(|&i| track(i).enabled).or(audio.first().copied());
+    let mut media: Vec<Media> = carried(TrackKind::Video)
+        .map(|video| Media { tracks: default.into_iter().chain([video]).collect(), alternate: false })
+        .collect();
+    if media.is_empty() {
+        return audio.into_iter().map(|i| Media { tracks: vec![i], alternate: false }).collect();
+    }
+    let mut languages: Vec<&str> = default.map(|i| track(i).language.as_str()).into_iter().collect();
+    for i in audio {
+        let language = track(i).language.as_str();
+        if !languages.contains(&language) {
+            languages.push(language);
+            media.push(Media { tracks: vec![i], alternate: true });
+        }
+    }
+    media
+}
+
+impl Media {
+    fn write(&self, xml: &mut Xml, title: &Title, name: &str, bootstrap: usize, millis: u64) {
+        let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks[i].name.clone()).collect();
+        let url = hds_url(name, &names);
+        let url = url.strip_suffix(HDS_FRAGMENT).unwrap_or(&url);
+        let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks[i]));
+        let video = tracks().find_map(|track| match &track.codec.media {
+            CodecMedia::Video(video) => Some(video),
+            CodecMedia::Audio(_) | CodecMedia::Text => None,
+        });
+        let language = tracks().map(|track| &track.language).find(|language| language.is_known());
+        let language = language.filter(|_| self.alternate);
+        xml.tag("media")
+            .attr_if("alternate", self.alternate.then_some(true))
+            .attr_if("type", self.alternate.then_some("audio"))
+            .attr_if("label", language)
+            .attr_if("lang", language)
+            .attr("bitrate", Bitrate::of_tracks(title, &self.tracks, Protocol::Hds).peak.div_ceil(1000))
+            .attr_if("width", video.map(|v| v.width))
+            .attr_if("height", video.map(|v| v.height))
+            .attr("bootstrapInfoId", format_args!("bootstrap{bootstrap}"))
+            .attr("url", format_args!("{url}-"))
+            .children();
+        xml.tag("metadata").text(&base64(&metadata::on_meta_data(tracks(), millis)));
+        xml.close();
+    }
+}
+
+/// When fragments of tracks packed together begin, and when the last one ends, in milliseconds.
+fn fragment_times(title: &Title, clock: &Clock<'_>, tracks: &[usize]) -> Vec<i64> {
+    let Some(lead) = Mux::new(title, tracks).and_then(|mux| title.find(&mux.lead().name)) else {
+        return Vec::new();
+    };
+    let mut times = clock.boundaries(lead);
+    // The first fragment takes what others have before the lead, the last one what they have behind it.
+    let starts = tracks.iter().filter_map(|&i| clock.boundary(i, 0));
+    if let (Some(first), Some(start)) = (times.first_mut(), starts.min()) {
+        *first = start.min(*first);
+    }
+    let ends = tracks.iter().filter_map(|&i| clock.boundary(i, title.tracks.get(i)?.segment_count()));
+    if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
+        *last = end.max(*last);
+    }
+    times
+}
+
+/// Milliseconds as seconds with three decimals.
+fn seconds(millis: u64) -> String {
+    format!("{}.{:03}", millis / 1000, millis % 1000)
+}
+
+/// RFC 4648 §4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0_u32, |group, &byte| group << 8 | u32::from(byte));
+        let group = group << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            if place > chunk.len() {
+                text.push('=');
+                continue;
+            }
+            let digit = usize::try_from(group >> (18 - 6 * place) & 63).unwrap_or(0);
+            text.push(DIGITS.get(digit).map_or('=', |&d| char::from(d)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn test_vectors_of_rfc_4648() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64(&[0xFB, 0xEF, 0xFF]), "++//");
+    }
+}

@@ -1,0 +1,74 @@
+//! Bootstrap information (Adobe Flash Video File Format Specification 10.1 §2.11.2): `abst` with its segment and fragment run tables.
+
+use crate::segment::f4f;
+use bytes::BufMut as _;
+use latemux_isobmff::{FourCc, emit::put_header};
+
+/// The `abst` of fragments that begin at `times`, in milliseconds; the last of them is when the last one ends.
+pub(super) fn information(times: &[i64]) -> Vec<u8> {
+    let fragments = u32::try_from(times.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    let mut fields = Vec::new();
+    // Version and flags; the version of the information; profile "named", not live, no update.
+    fields.put_u32(0);
+    fields.put_u32(1);
+    fields.put_u8(0);
+    fields.put_u32(f4f::SCALE.get());
+    // CurrentMediaTime: all of it is there. SmpteTimeCodeOffset.
+    fields.put_i64(times.last().copied().unwrap_or(0));
+    fields.put_u64(0);
+    // MovieIdentifier, ServerEntryCount, QualityEntryCount, DrmData, MetaData: none.
+    fields.put_bytes(0, 5);
+    let mut segments = Vec::new();
+    segments.put_u32(0);
+    // No quality entries; one run: the first segment holds all fragments.
+    segments.put_u8(0);
+    segments.put_u32(1);
+    segments.put_u32(1);
+    segments.put_u32(fragments);
+
+    // SegmentRunTableCount and FragmentRunTableCount stand before their tables.
+    fields.put_u8(1);
+    put_box(&mut fields, *b"asrt", &segments);
+    fields.put_u8(1);
+    put_box(&mut fields, *b"afrt", &fragment_runs(times));
+    let mut information = Vec::new();
+    put_box(&mut information, *b"abst", &fields);
+    information
+}
+
+fn put_box(out: &mut Vec<u8>, kind: [u8; 4], payload: &[u8]) {
+    put_header(out, FourCc(kind), u64::try_from(payload.len()).unwrap_or(u64::MAX));
+    out.put_slice(payload);
+}
+
+/// FragmentDuration is in milliseconds; a run of fragments of equal durations is one entry. The last fragment always has its own: there are
+/// players that take a run before the end for one fragment.
+fn fragment_runs(times: &[i64]) -> Vec<u8> {
+    let mut runs: Vec<(u32, i64, u32)> = Vec::new();
+    let count = times.len().saturating_sub(1);
+    for (number, pair) in (1_u32..).zip(times.windows(2)) {
+        let &[start, end] = pair else { continue };
+        // None at all would say that the presentation ends.
+        let duration = u32::try_from(end.saturating_sub(start).max(1)).unwrap_or(u32::MAX);
+        let last = usize::try_from(number).is_ok_and(|n| n == count);
+        if last || runs.last().is_none_or(|run| run.2 != duration) {
+            runs.push((number, start, duration));
+        }
+    }
+    let mut fields = Vec::new();
+    fields.put_u32(0);
+    fields.put_u32(f4f::SCALE.get());
+    fields.put_u8(0);
+    fields.put_u32(u32::try_from(runs.len() + 1).unwrap_or(u32::MAX));
+    for (first, start, duration) in runs {
+        fields.put_u32(first);
+        fields.put_i64(start);
+        fields.put_u32(duration);
+    }
+    // DiscontinuityIndicator 0: end of presentation.
+    fields.put_u32(0);
+    fields.put_u64(0);
+    fields.put_u32(0);
+    fields.put_u8(0);
+    fields
+}

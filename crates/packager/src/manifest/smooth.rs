@@ -1,0 +1,207 @@
+//! Smooth Streaming: the client manifest ([MS-SSTR] 2.2.2).
+//!
+//! A stream is what a player switches within: renditions of one kind, one name in URLs and one coding, whose fragments begin at the same
+//! times. All times are in 100 ns and those of [`Clock`]: the fragments' own.
+
+mod codec;
+
+use super::xml::Xml;
+use crate::{
+    PackError,
+    address::smooth_url,
+    carry::{Protocol, carries},
+    segment::{Clock, smooth},
+};
+use codec::CodecAttributes;
+use latemux_index::{Title, Track, media::TrackKind, title::TitleTrack};
+use latemux_isobmff::{FourCc, codec::Media};
+use std::collections::BTreeSet;
+
+/// The client manifest of a title. O(segments).
+///
+/// # Errors
+/// [`PackError::CannotCarry`] where Smooth Streaming carries none of its tracks.
+pub fn client_manifest(title: &Title) -> Result<String, PackError> {
+    let clock = smooth::clock(title);
+    let streams = streams(title, &clock);
+    if streams.is_empty() {
+        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        return Err(PackError::CannotCarry { protocol: Protocol::Smooth.name(), format });
+    }
+    let start = streams.iter().filter_map(|s| s.times.first()).min().copied().unwrap_or(0);
+    let end = streams.iter().filter_map(|s| s.times.last()).max().copied().unwrap_or(0);
+    let mut xml = Xml::new();
+    xml.tag("SmoothStreamingMedia")
+        .attr("MajorVersion", 2)
+        .attr("MinorVersion", 2)
+        .attr("TimeScale", smooth::SCALE.get())
+        .attr("Duration", end.saturating_sub(start))
+        .children();
+    for stream in &streams {
+        stream.write(&mut xml);
+    }
+    Ok(xml.finish())
+}
+
+/// A stream of the presentation.
+struct Stream<'a> {
+    /// Unlike that of any other.
+    name: String,
+    stem: &'a str,
+    kind: TrackKind,
+    four_cc: String,
+    /// When its fragments begin, and when the last one ends.
+    times: Vec<i64>,
+    levels: Vec<Level<'a>>,
+}
+
+/// A quality level.
+struct Level<'a> {
+    track: &'a Track,
+    title_track: &'a TitleTrack,
+    codec: CodecAttributes,
+}
+
+/// The streams of a title, in its order.
+fn streams<'a>(title: &'a Title, clock: &Clock<'_>) -> Vec<Stream<'a>> {
+    let mut streams: Vec<Stream<'a>> = Vec::new();
+    let stems: BTreeSet<&str> = title.tracks.iter().map(|t| t.name.stem.as_str()).collect();
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for (i, title_track) in title.tracks.iter().enumerate() {
+        let track = title.track(title_track);
+        if title_track.segment_count() == 0 || carries(Protocol::Smooth, track).is_err() {
+            continue;
+        }
+        let Some(codec) = CodecAttributes::of(track) else { continue };
+        let times = clock.boundaries(i);
+        let stem = title_track.name.stem.as_str();
+        let level = Level { track, title_track, codec };
+        let same = |s: &&mut Stream<'_>| {
+            s.stem == stem && s.kind == track.kind && s.four_cc == level.codec.four_cc && s.times == times
+        };
+        if let Some(stream) = streams.iter_mut().find(same) {
+            stream.levels.push(level);
+            continue;
+        }
+        // One of another coding, or cut at other times, is a stream of its own, which needs a name of its own; URLs keep the track's.
+        let numbered = (1_u32..).map(|n| format!("{stem}_{n}")).filter(|name| !stems.contains(name.as_str()));
+        let free = std::iter::once(stem.to_owned()).chain(numbered).find(|name| !names.contains(name));
+        let name = free.unwrap_or_else(|| stem.to_owned());
+        names.insert(name.clone());
+        let four_cc = level.codec.four_cc.clone();
+        streams.push(Stream { name, stem, kind: track.kind, four_cc, times, levels: vec![level] });
+    }
+    streams
+}
+
+impl Stream<'_> {
+    fn write(&self, xml: &mut Xml) {
+        let Some(first) = self.levels.first() else { return };
+        let language = &first.track.language;
+        let (kind, subtype) = match self.kind {
+            TrackKind::Video => ("video", None),
+            TrackKind::Audio => ("audio", None),
+            TrackKind::Text => ("text", Some("SUBT")),
+        };
+        let videos = || {
+            self.levels.iter().filter_map(|level| match &level.track.codec.media {
+                Media::Video(video) => Some(video),
+                Media::Audio(_) | Media::Text => None,
+            })
+        };
+        let largest = videos().max_by_key(|v| u32::from(v.width) * u32::from(v.height));
+        let display_width = largest.map(|v| {
+            // Pixels as wide as they are high: the height stays.
+            let (x, y) = v.pixel_aspect;
+            u64::from(v.width).saturating_mul(x.into()) / u64::from(y.max(1))
+        });
+        xml.tag("StreamIndex")
+            .attr("Type", kind)
+            .attr_if("Subtype", subtype)
+            .attr("Name", &self.name)
+            .attr_if("Language", language.is_known().then_some(language))
+            .attr("Chunks", self.times.len().saturating_sub(1))
+            .attr("QualityLevels", self.levels.len())
+            .attr_if("MaxWidth", videos().map(|v| v.width).max())
+            .attr_if("MaxHeight", videos().map(|v| v.height).max())
+            .attr_if("DisplayWidth", display_width)
+            .attr_if("DisplayHeight", largest.map(|v| v.height))
+            .attr("Url", smooth_url(self.stem))
+            .children();
+        for (index, level) in self.levels.iter().enumerate() {
+            level.write(xml, index);
+        }
+        for chunk in chunks(&self.times) {
+            xml.tag("c")
+                .attr_if("t", chunk.time)
+                .attr("d", chunk.duration)
+                .attr_if("r", (chunk.count > 1).then_some(chunk.count))
+                .empty();
+        }
+        xml.close();
+    }
+}
+
+impl Level<'_> {
+    fn write(&self, xml: &mut Xml, index: usize) {
+        let codec = &self.codec;
+        let mut tag = xml
+            .tag("QualityLevel")
+            .attr("Index", index)
+            .attr("Bitrate", self.title_track.name.bitrate)
+            .attr("FourCC", &codec.four_cc);
+        tag = match &self.track.codec.media {
+            Media::Video(video) => tag.attr("MaxWidth", video.width).attr("MaxHeight", video.height),
+            Media::Audio(audio) => tag
+                .attr("SamplingRate", codec.sampling_rate.unwrap_or(audio.sample_rate))
+                .attr("Channels", audio.channels)
+                .attr("BitsPerSample", 16)
+                .attr("PacketSize", u32::from(audio.channels) * 2)
+                .attr_if("AudioTag", codec.audio_tag),
+            Media::Text => tag,
+        };
+        tag.attr_if("NALUnitLengthField", codec.nal_length)
+            .attr("CodecPrivateData", &codec.private_data)
+            .empty();
+    }
+}
+
+/// Fragments of one duration that follow one another: a `c`.
+#[derive(Debug, PartialEq, Eq)]
+struct Chunk {
+    /// On the first one only: all others follow without a gap.
+    time: Option<i64>,
+    duration: i64,
+    /// How many, from 1: unlike in DASH the first one counts.
+    count: u32,
+}
+
+fn chunks(times: &[i64]) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::new();
+    for (&start, &end) in times.iter().zip(times.iter().skip(1)) {
+        let duration = end.saturating_sub(start);
+        match chunks.last_mut() {
+            Some(last) if last.duration == duration => last.count += 1,
+            last => {
+                let time = last.is_none().then_some(start);
+                chunks.push(Chunk { time, duration, count: 1 });
+            }
+        }
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_count_from_one() {
+        let chunk = |time, duration, count| Chunk { time, duration, count };
+        assert_eq!(
+            chunks(&[7, 10, 13, 16, 18, 21]),
+            [chunk(Some(7), 3, 3), chunk(None, 2, 1), chunk(None, 3, 1)]
+        );
+        assert_eq!(chunks(&[0, 5]), [chunk(Some(0), 5, 1)]);
+    }
+}

@@ -1,0 +1,267 @@
+//! HDS fragments (Adobe Flash Video File Format Specification 10.1 §2.11.3 and Annex E): FLV tags in an `mdat`.
+//!
+//! A fragment is a `moof` that numbers it, and an `mdat` of tags: the sequence header of each track, then its samples by decode time. FLV has
+//! NAL units behind their lengths and AAC without framing, as MP4 does, so what is between the source's slices is headers alone. Times are in
+//! milliseconds, see [`Clock`].
+
+use super::{Clock, Stamp};
+use crate::{
+    PackError,
+    carry::{FLV_MP3_RATES, Protocol},
+    plan::Part,
+};
+use bytes::{BufMut, Bytes};
+use latemux_index::{Sample, Title, Track, title::Segment};
+use latemux_isobmff::{
+    Timescale,
+    boxes::mfhd::Mfhd,
+    codec::{Config, Media, configuration_record},
+    emit::{Container, WriteBox as _, mdat_header},
+};
+
+/// Milliseconds: the unit of FLV.
+pub const SCALE: Timescale = Timescale::MILLIS;
+
+/// Bytes of a fragment besides its tags: `moof`, and the header of the `mdat`.
+pub const FRAGMENT_BYTES: u64 = 24 + 8;
+
+/// Bytes of a tag's header, and of its size that stands behind it (§E.4.1).
+const TAG_HEADER: u64 = 11;
+const TAG_BYTES: u64 = TAG_HEADER + 4;
+/// The most a sample gets around it.
+pub const MAX_OVERHEAD: u64 = TAG_BYTES + 5;
+/// TagType.
+const AUDIO: u8 = 8;
+const VIDEO: u8 = 9;
+/// The most a tag may say of its own size.
+const MAX_DATA: u64 = (1 << 24) - 1;
+
+/// The clock of a title's fragments.
+#[must_use]
+pub fn clock(title: &Title) -> Clock<'_> {
+    Clock::new(title, Protocol::Hds, SCALE)
+}
+
+/// What a track brings to a fragment.
+#[derive(Debug)]
+pub struct F4fTrack<'a> {
+    /// The track.
+    pub track: &'a Track,
+    /// Index into [`Title::tracks`].
+    pub index: usize,
+    /// Index into [`Title::objects`].
+    pub object: usize,
+    /// The segment the samples are of: one of the track's own, or several joined.
+    pub segment: Segment,
+    /// Samples in decode order.
+    pub samples: Vec<Sample>,
+}
+
+/// The fragment `number` (1-based) of at most one video and one audio track; their order does not matter.
+///
+/// # Errors
+/// [`PackError::CannotCarry`], or [`PackError::TooLarge`] where a sample has more than 16 MiB, or the fragment 4 GiB.
+pub fn media(clock: &Clock<'_>, number: u32, tracks: &[F4fTrack<'_>]) -> Result<Vec<Part>, PackError> {
+    let mut lanes = Vec::with_capacity(tracks.len());
+    for track in tracks {
+        lanes.push((Coding::of(track.track)?, track));
+    }
+    lanes.sort_by_key(|(coding, _)| coding.tag_type == AUDIO);
+    let mut tags = Vec::new();
+    for (lane, (_, track)) in lanes.iter().enumerate() {
+        let stamps = clock.stamps(track.index, &track.segment, &track.samples);
+        tags.extend(track.samples.iter().zip(stamps).map(|(&sample, stamp)| Tag { lane, stamp, sample }));
+    }
+    // Stable: samples of one track stay in order, and video comes before audio of the same time.
+    tags.sort_by_key(|tag| (tag.stamp.decode, tag.lane));
+    let first = tags.first().map_or(0, |tag| tag.stamp.decode);
+
+    let mut body = Body::default();
+    for (coding, _) in &lanes {
+        if let Some(record) = &coding.sequence_header {
+            body.tag(coding.tag_type, first, &coding.sequence_header_fields(), len(record))?;
+            body.inline.put_slice(record);
+            body.end_tag();
+        }
+    }
+    for tag in &tags {
+        let Some((coding, track)) = lanes.get(tag.lane) else { continue };
+        body.tag(coding.tag_type, tag.stamp.decode, &coding.fields(tag), tag.sample.size.into())?;
+        body.source(track.object, &tag.sample);
+        body.end_tag();
+    }
+    body.into_parts(number)
+}
+
+fn len(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+/// Bytes a track's samples take in a fragment, sequence header included; the same arithmetic as [`media`]. 0 for a track FLV cannot
+/// carry.
+#[must_use]
+pub fn track_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 {
+    let Ok(coding) = Coding::of(track) else { return 0 };
+    let mut samples = samples.peekable();
+    if samples.peek().is_none() {
+        return 0;
+    }
+    let header = coding.sequence_header.as_ref().map_or(0, |record| coding.overhead() + len(record));
+    samples.map(|s| coding.overhead() + u64::from(s.size)).fold(header, u64::saturating_add)
+}
+
+/// How a track's samples become tags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Coding {
+    tag_type: u8,
+    /// The first byte of audio data: SoundFormat, SoundRate, SoundSize, SoundType (§E.4.2.1).
+    sound: u8,
+    /// Bytes before a sample's own.
+    field_bytes: u8,
+    /// What a decoder is set up with.
+    sequence_header: Option<Bytes>,
+}
+
+/// A sample's tag.
+#[derive(Debug)]
+struct Tag {
+    /// Which track's.
+    lane: usize,
+    stamp: Stamp,
+    sample: Sample,
+}
+
+impl Coding {
+    fn of(track: &Track) -> Result<Self, PackError> {
+        let format = track.codec.format;
+        let cannot = || PackError::CannotCarry { protocol: Protocol::Hds.name(), format };
+        Ok(match (&track.codec.config, &track.codec.media) {
+            (Config::Avc(avc), _) if avc.nal_length_size == 4 => Self {
+                tag_type: VIDEO,
+                sound: 0,
+                field_bytes: 5,
+                sequence_header: Some(configuration_record(&track.sample_entry, b"avcC").ok_or_else(cannot)?),
+            },
+            // AAC is always said to be 44 kHz stereo of 16 bits; its header tells.
+            (Config::Aac(aac), _) => {
+                Self { tag_type: AUDIO, sound: 0xAF, field_bytes: 2, sequence_header: Some(aac.asc.clone()) }
+            }
+            (Config::Mp3, Media::Audio(audio)) => {
+                let rate = FLV_MP3_RATES.iter().position(|&rate| rate == audio.sample_rate);
+                let (format, code) = match rate {
+                    Some(0 | 1) => (2, 3),
+                    Some(2) => (2, 2),
+                    Some(3) => (2, 1),
+                    // MP3 at 8 kHz is a format of its own.
+                    Some(4) => (14, 0),
+                    _ => return Err(cannot()),
+                };
+                let stereo = u8::from(audio.channels != 1);
+                Self {
+                    tag_type: AUDIO,
+                    sound: format << 4 | code << 2 | 1 << 1 | stereo,
+                    field_bytes: 1,
+                    sequence_header: None,
+                }
+            }
+            _ => return Err(cannot()),
+        })
+    }
+
+    /// Bytes of a tag besides the sample.
+    fn overhead(&self) -> u64 {
+        TAG_BYTES + u64::from(self.field_bytes)
+    }
+
+    /// What stands before the decoder's configuration: a key frame that is a sequence header (§E.4.3.1, §E.4.2.1).
+    fn sequence_header_fields(&self) -> Vec<u8> {
+        if self.tag_type == VIDEO { vec![0x17, 0, 0, 0, 0] } else { vec![self.sound, 0] }
+    }
+
+    /// What stands before a sample.
+    fn fields(&self, tag: &Tag) -> Vec<u8> {
+        if self.tag_type == VIDEO {
+            let [_, a, b, c] = tag.stamp.composition_offset.to_be_bytes();
+            // FrameType key or inter, CodecID AVC; AVCPacketType NAL units; CompositionTime.
+            return vec![if tag.sample.sync { 0x17 } else { 0x27 }, 1, a, b, c];
+        }
+        match self.field_bytes {
+            1 => vec![self.sound],
+            _ => vec![self.sound, 1],
+        }
+    }
+}
+
+/// Tags as they grow: headers in one run of bytes, and where slices of the source come between.
+#[derive(Debug, Default)]
+struct Body {
+    inline: Vec<u8>,
+    slices: Vec<(usize, Part)>,
+    /// Bytes of all that is behind the header of the `mdat`.
+    len: u64,
+    /// Bytes of the tag being written, without what stands behind it.
+    tag: u64,
+}
+
+impl Body {
+    /// Begins a tag with `fields`, of which `data` bytes follow.
+    fn tag(&mut self, tag_type: u8, time: i64, fields: &[u8], data: u64) -> Result<(), PackError> {
+        let size = data.saturating_add(len(fields));
+        if size > MAX_DATA {
+            return Err(PackError::TooLarge("a sample of 16 MiB or more"));
+        }
+        // 32 bits wrap after 49 days, as they do in FLV.
+        let [_, _, _, _, upper, time @ ..] = time.to_be_bytes();
+        let out = &mut self.inline;
+        out.put_u8(tag_type);
+        out.put_uint(size, 3);
+        out.put_slice(&time);
+        out.put_u8(upper);
+        out.put_uint(0, 3);
+        out.put_slice(fields);
+        self.tag = TAG_HEADER + size;
+        self.len = self.len.saturating_add(TAG_BYTES + size);
+        Ok(())
+    }
+
+    fn source(&mut self, object: usize, sample: &Sample) {
+        let mut parts = Vec::new();
+        let end = sample.offset.saturating_add(u64::from(sample.size));
+        Part::push_source(&mut parts, object, sample.offset..end);
+        let at = self.inline.len();
+        self.slices.extend(parts.into_iter().map(|part| (at, part)));
+    }
+
+    fn end_tag(&mut self) {
+        // At most 2^24 + 11.
+        self.inline.put_u32(u32::try_from(self.tag).unwrap_or(u32::MAX));
+    }
+
+    fn into_parts(self, number: u32) -> Result<Vec<Part>, PackError> {
+        if self.len > u64::from(u32::MAX - 8) {
+            return Err(PackError::TooLarge("a fragment of 4 GiB or more"));
+        }
+        let mut head = Vec::new();
+        Container(b"moof", &[&Mfhd(number)]).write(&mut head);
+        mdat_header(self.len, &mut head);
+        let skip = head.len();
+        head.extend_from_slice(&self.inline);
+        let inline = Bytes::from(head);
+        let mut parts = Vec::with_capacity(self.slices.len() * 2 + 1);
+        let mut at = 0;
+        for (end, part) in self.slices {
+            let end = end.saturating_add(skip);
+            if end > at {
+                parts.push(Part::Inline(inline.slice(at..end)));
+            }
+            parts.push(part);
+            at = end;
+        }
+        parts.push(Part::Inline(inline.slice(at..)));
+        Ok(parts)
+    }
+}
+
+#[cfg(test)]
+#[path = "f4f_tests.rs"]
+mod tests;

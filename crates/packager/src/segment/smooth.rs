@@ -1,0 +1,81 @@
+//! Smooth Streaming fragments ([MS-SSTR] 2.2.4): `moof` from the index, `mdat` from untouched slices of the source.
+//!
+//! A fragment has one run of one track. Its times are in 100 ns; when it begins is said in a `tfxd` box and in its URL alike, see
+//! [`Clock`]. There is no `tfrf`, which tells a player of a live presentation about fragments to come.
+
+use super::Clock;
+use crate::{PackError, carry::Protocol, plan::Part};
+use latemux_index::{Sample, Title, title::Segment};
+use latemux_isobmff::{
+    Timescale,
+    emit::{EmitSample, FragmentSpec, smooth_fragment, smooth_fragment_size},
+    sample_flags,
+};
+
+/// 100 ns: `TimeScale` of manifests and fragments.
+pub const SCALE: Timescale = match Timescale::new(10_000_000) {
+    Some(scale) => scale,
+    None => Timescale::MILLIS,
+};
+
+/// `track_ID` of every track: manifests do not mention any.
+const TRACK_ID: u32 = 1;
+
+/// The clock of a title's fragments.
+#[must_use]
+pub fn clock(title: &Title) -> Clock<'_> {
+    Clock::new(title, Protocol::Smooth, SCALE)
+}
+
+/// The fragment of a segment's samples, of a track (index into [`Title::tracks`]) that lies in an object (index into [`Title::objects`]).
+///
+/// # Errors
+/// [`PackError::TooLarge`] for more samples than one fragment takes.
+pub fn media(
+    clock: &Clock<'_>,
+    (track, object): (usize, usize),
+    segment: &Segment,
+    samples: &[Sample],
+) -> Result<Vec<Part>, PackError> {
+    let emitted = emitted(clock, track, segment, samples);
+    let boundary = |number: u32| clock.boundary(track, number).unwrap_or(0);
+    let start = boundary(segment.number);
+    let duration = boundary(segment.number.saturating_add(1)).saturating_sub(start);
+    let spec = FragmentSpec {
+        sequence: segment.number.saturating_add(1),
+        // A source that lies about its times is not worth an error here.
+        decode_time: u64::try_from(start).unwrap_or(0),
+        ..spec(&emitted)
+    };
+    let mut head = Vec::new();
+    smooth_fragment(&spec, u64::try_from(duration).unwrap_or(0), &mut head)
+        .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
+    let mut parts = vec![Part::Inline(head.into())];
+    for sample in samples {
+        let end = sample.offset.saturating_add(u64::from(sample.size));
+        Part::push_source(&mut parts, object, sample.offset..end);
+    }
+    Ok(parts)
+}
+
+/// Bytes of the fragment these samples of a segment become; the same arithmetic as [`media`].
+#[must_use]
+pub fn fragment_bytes(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> u64 {
+    let emitted = emitted(clock, track, segment, samples);
+    smooth_fragment_size(&spec(&emitted)).map_or(u64::MAX, |size| size.total())
+}
+
+fn spec(samples: &[EmitSample]) -> FragmentSpec<'_> {
+    FragmentSpec { sequence: 1, track_id: TRACK_ID, sample_description_index: None, decode_time: 0, samples }
+}
+
+fn emitted(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<EmitSample> {
+    let stamps = clock.stamps(track, segment, samples);
+    let emit = |(sample, stamp): (&Sample, super::Stamp)| EmitSample {
+        size: sample.size,
+        duration: stamp.duration,
+        flags: if sample.sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
+        composition_offset: stamp.composition_offset,
+    };
+    samples.iter().zip(stamps).map(emit).collect()
+}

@@ -1,0 +1,393 @@
+//! HDS as a player sees it: manifest and bootstrap information read by code of these tests, fragments unwrapped, and their tags demuxed as FLV
+//! by ffprobe.
+
+use crate::{
+    media::{avc_aac, five_hours, fragmented, hevc, ladder, shared, with_mfra, with_sidx},
+    origin::Origin,
+    player::{BASE, fetch},
+    smooth_init::boxes,
+};
+use latemux_index::media::{Samples, TrackKind};
+use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
+use latemux_testmedia::{
+    probe::{self, Stream, probe},
+    recipe::{folder, make},
+};
+use roxmltree::Document;
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+const TARGET: Duration = Duration::from_secs(2);
+
+/// A `media` element with all its fragments.
+struct Media {
+    attributes: BTreeMap<String, String>,
+    bootstrap: Bootstrap,
+    fragments: Vec<Vec<u8>>,
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> =
+        text.chars().filter_map(|c| DIGITS.find(c)).map(|d| u32::try_from(d).unwrap()).collect();
+    let group = |group: &[u32]| {
+        let bits = group.iter().fold(0, |bits, d| bits << 6 | d) << (6 * (4 - group.len()));
+        bits.to_be_bytes()[1..group.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(group).collect()
+}
+
+/// What bootstrap information says.
+#[derive(Debug, PartialEq, Eq)]
+struct Bootstrap {
+    current_media_time: u64,
+    fragments_per_segment: u32,
+    /// Number, start in ms and duration in ms of the first fragment of each run; the last one ends the presentation.
+    runs: Vec<(u32, u64, u32)>,
+}
+
+impl Bootstrap {
+    /// Reads an `abst` (§2.11.2).
+    fn read(bytes: &[u8]) -> Self {
+        let [(kind, mut rest)] = boxes(bytes)[..] else { panic!("one box") };
+        assert_eq!(kind, *b"abst");
+        let mut number = |len: usize| {
+            let (head, tail) = rest.split_at(len);
+            rest = tail;
+            head.iter().fold(0_u64, |n, &b| n << 8 | u64::from(b))
+        };
+        assert_eq!((number(4), number(4), number(1)), (0, 1, 0), "version; profile named, not live");
+        assert_eq!(number(4), 1000);
+        let current_media_time = number(8);
+        assert_eq!(number(8), 0);
+        assert_eq!(number(5), 0, "no identifier, servers, qualities, DRM or metadata");
+        assert_eq!(number(1), 1);
+        let size = usize::try_from(number(4)).unwrap();
+        let asrt = &rest[4..size - 4];
+        let word = |bytes: &[u8], at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!((asrt.len(), word(asrt, 0), asrt[4], word(asrt, 5), word(asrt, 9)), (17, 0, 0, 1, 1));
+        let fragments_per_segment = word(asrt, 13);
+        let rest = &rest[size - 4..];
+        assert_eq!(rest[0], 1);
+        let [(kind, afrt)] = boxes(&rest[1..])[..] else { panic!("one fragment run table") };
+        assert_eq!(kind, *b"afrt");
+        assert_eq!((word(afrt, 0), word(afrt, 4), afrt[8]), (0, 1000, 0));
+        let count = usize::try_from(word(afrt, 9)).unwrap();
+        let (mut runs, mut at) = (Vec::new(), 13);
+        for _ in 0..count {
+            let start = u64::from_be_bytes(afrt[at + 4..at + 12].try_into().unwrap());
+            let run = (word(afrt, at), start, word(afrt, at + 12));
+            at += 16;
+            if run.2 == 0 {
+                assert_eq!(afrt[at], 0, "end of presentation");
+                at += 1;
+            }
+            runs.push(run);
+        }
+        assert_eq!(at, afrt.len());
+        Self { current_media_time, fragments_per_segment, runs }
+    }
+
+    /// When each fragment begins, and when the last one ends, in ms.
+    fn times(&self) -> Vec<u64> {
+        let (end, runs) = self.runs.split_last().unwrap();
+        assert_eq!(*end, (0, 0, 0));
+        let mut times = Vec::new();
+        for (i, &(first, start, duration)) in runs.iter().enumerate() {
+            assert_eq!(usize::try_from(first).unwrap(), times.len() + 1);
+            let next = runs.get(i + 1).map_or(self.fragments_per_segment + 1, |run| run.0);
+            times.extend((0..u64::from(next - first)).map(|n| start + n * u64::from(duration)));
+        }
+        let last = runs.last().unwrap();
+        assert_eq!(times.last(), Some(&last.1), "the last fragment has a run of its own");
+        times.push(last.1 + u64::from(last.2));
+        times
+    }
+}
+
+fn play(origin: &mut Origin) -> Vec<Media> {
+    let answer = fetch(origin, &format!("{BASE}.f4m")).unwrap();
+    assert_eq!((answer.content_type, answer.class), ("application/f4m+xml", Class::Manifest));
+    let text = String::from_utf8(answer.bytes).unwrap();
+    let document = Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let root = document.root_element();
+    assert_eq!(
+        (root.tag_name().name(), root.tag_name().namespace()),
+        ("manifest", Some("http://ns.adobe.com/f4m/1.0"))
+    );
+    let child =
+        |name: &str| root.children().find(|n| n.has_tag_name((root.tag_name().namespace().unwrap(), name)));
+    assert_eq!(child("streamType").unwrap().text(), Some("recorded"));
+    let bootstraps: BTreeMap<_, _> = root
+        .children()
+        .filter(|n| n.tag_name().name() == "bootstrapInfo")
+        .map(|n| {
+            assert_eq!(n.attribute("profile"), Some("named"));
+            (n.attribute("id").unwrap().to_owned(), from_base64(n.text().unwrap()))
+        })
+        .collect();
+    let media: Vec<BTreeMap<String, String>> = root
+        .children()
+        .filter(|n| n.tag_name().name() == "media")
+        .map(|n| {
+            let metadata = n.children().find(|n| n.tag_name().name() == "metadata").unwrap();
+            assert!(from_base64(metadata.text().unwrap()).starts_with(b"\x02\0\x0aonMetaData\x08"));
+            n.attributes().map(|a| (a.name().to_owned(), a.value().to_owned())).collect()
+        })
+        .collect();
+    media
+        .into_iter()
+        .map(|attributes| {
+            let inline = &bootstraps[&attributes["bootstrapInfoId"]];
+            let url = attributes["url"].strip_suffix('-').unwrap();
+            let beside = fetch(origin, &format!("{BASE}{url}.abst")).unwrap();
+            assert_eq!((beside.content_type, &beside.bytes), ("video/abst", inline));
+            let bootstrap = Bootstrap::read(inline);
+            let fragments = (1..=bootstrap.fragments_per_segment)
+                .map(|n| fetch(origin, &format!("{BASE}{}Seg1-Frag{n}", attributes["url"])).unwrap().bytes)
+                .collect();
+            Media { attributes, bootstrap, fragments }
+        })
+        .collect()
+}
+
+/// The tags of a fragment, which is a `moof` with its number and an `mdat`.
+fn tags(number: usize, fragment: &[u8]) -> &[u8] {
+    let [(moof, head), (mdat, tags)] = boxes(fragment)[..] else { panic!("two boxes") };
+    assert_eq!((moof, mdat), (*b"moof", *b"mdat"));
+    let number = u32::try_from(number).unwrap().to_be_bytes();
+    assert_eq!(head, [&b"\0\0\0\x10mfhd\0\0\0\0"[..], &number].concat());
+    tags
+}
+
+/// Type, time in ms and the first two bytes of every tag; their sizes agree with what stands behind them.
+fn walk(mut tags: &[u8]) -> Vec<(u8, u32, [u8; 2])> {
+    let mut found = Vec::new();
+    while !tags.is_empty() {
+        let size = usize::try_from(u32::from_be_bytes([0, tags[1], tags[2], tags[3]])).unwrap();
+        let time = u32::from_be_bytes([tags[7], tags[4], tags[5], tags[6]]);
+        assert_eq!(tags[8..11], [0; 3]);
+        let whole = 11 + size;
+        assert_eq!(tags[whole..whole + 4], u32::try_from(whole).unwrap().to_be_bytes());
+        found.push((tags[0], time, [tags[11], tags[12]]));
+        tags = &tags[whole + 4..];
+    }
+    found
+}
+
+/// What ffprobe finds in the tags of all fragments; it has nothing to say of them.
+fn demuxed(what: &str, media: &Media) -> Vec<Stream> {
+    let mut flv = b"FLV\x01\x05\0\0\0\x09\0\0\0\0".to_vec();
+    for (n, fragment) in (1..).zip(&media.fragments) {
+        flv.extend_from_slice(tags(n, fragment));
+    }
+    let file = folder().join(format!("hds-{}-{what}.flv", std::process::id()));
+    fs::write(&file, flv).unwrap();
+    let probe = probe::probe(&file, &[]);
+    assert_eq!(probe.warnings, "", "{what}");
+    fs::remove_file(file).unwrap();
+    probe.streams
+}
+
+fn millis(ticks: i64, timescale: u32) -> i64 {
+    (ticks * 1000).div_euclid(i64::from(timescale))
+}
+
+/// Every packet of every track that HDS carries comes out of the fragments, times rounded down to ms and shifted by one constant.
+fn comes_out(what: &str, files: &[&Path], constant_rate: bool) {
+    let mut origin = Origin::open(files, TARGET);
+    let all = play(&mut origin);
+    let sources: Vec<Stream> = files.iter().flat_map(|file| probe(file, &[]).streams).collect();
+    let (mut delays, mut shifts) = (Vec::new(), Vec::new());
+    let mut seen = Vec::new();
+    for (n, media) in all.iter().enumerate() {
+        let what = format!("{what}-{n}");
+        let times = media.bootstrap.times();
+        assert_eq!(times.last(), Some(&media.bootstrap.current_media_time));
+        for (n, fragment) in media.fragments.iter().enumerate() {
+            let tags = walk(tags(n + 1, fragment));
+            assert_eq!(u64::from(tags[0].1), times[n], "{what}: fragment {n}");
+            assert!(tags.windows(2).all(|w| w[0].1 <= w[1].1), "{what}: fragment {n} in order");
+            // A sequence header of each kind of tag there is, before the first of the others.
+            let headers = tags.iter().take_while(|t| t.2[1] == 0 && t.2[0] != 0x2F).count();
+            let kinds: std::collections::BTreeSet<u8> = tags.iter().map(|t| t.0).collect();
+            assert_eq!(headers, kinds.len(), "{what}: fragment {n}");
+        }
+        for got in demuxed(&what, media) {
+            let hashes = |s: &Stream| s.packets.iter().map(|p| (p.hash.clone(), p.size)).collect::<Vec<_>>();
+            let of_ours = hashes(&got);
+            let same = |s: &&Stream| s.kind == got.kind && hashes(s).ends_with(&of_ours);
+            let want =
+                sources.iter().find(same).unwrap_or_else(|| panic!("{what} {}: of no source", got.kind));
+            let packets = &want.packets[want.packets.len() - got.packets.len()..];
+            let hidden = &want.packets[..want.packets.len() - got.packets.len()];
+            assert!(hidden.iter().all(|p| p.pts + p.duration <= 0), "{what}: only hidden ones go");
+            if got.kind == "video" {
+                let keys = packets.iter().filter(|p| p.key).count();
+                let said = media.fragments.iter().enumerate();
+                let said = said.flat_map(|(n, f)| walk(tags(n + 1, f))).filter(|t| t.2 == [0x17, 1]).count();
+                assert_eq!(said, keys, "{what}: key frames");
+            }
+            let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
+            for (n, (got_packet, packet)) in got.packets.iter().zip(packets).enumerate() {
+                assert_eq!(got_packet.key, packet.key, "{what}: packet {n}");
+                delays.push(got_packet.pts - millis(packet.pts, want.timescale));
+                let exact = millis(packet.dts + reorder, want.timescale);
+                shifts.push((got.kind.clone(), got_packet.dts - exact));
+            }
+            seen.push(of_ours);
+        }
+    }
+    delays.sort_unstable();
+    delays.dedup();
+    assert_eq!(delays.len(), 1, "{what}: presented with delays {delays:?}");
+    assert!((0..1000).contains(&delays[0]), "{what}: a delay of {} ms", delays[0]);
+    shifts.sort_unstable();
+    shifts.dedup();
+    assert!(!constant_rate || shifts.len() <= 2, "{what}: {shifts:?}");
+    seen.sort();
+    seen.dedup();
+    let carried = origin
+        .title
+        .tracks
+        .iter()
+        .filter(|t| latemux_packager::carry::carries(Protocol::Hds, origin.title.track(t)).is_ok());
+    assert_eq!(seen.len(), carried.count(), "{what}: every track was there");
+}
+
+#[test]
+fn avc_and_aac() {
+    comes_out("hds-avc-aac", &[&avc_aac()], true);
+}
+
+#[test]
+fn fragments_of_every_kind_of_index() {
+    comes_out("hds-fragmented", &[&fragmented()], true);
+    comes_out("hds-sidx", &[&with_sidx()], true);
+    comes_out("hds-mfra", &[&with_mfra()], true);
+}
+
+#[test]
+fn renditions_and_languages() {
+    let files = ladder();
+    let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
+    comes_out("hds-ladder", &files, true);
+    let media = play(&mut Origin::open(&files, TARGET));
+    let [low, middle, high, french] = &media[..] else { panic!("{} media", media.len()) };
+    for (media, height) in [(low, "180"), (middle, "288"), (high, "360")] {
+        assert_eq!(media.attributes["height"], height);
+        assert!(media.attributes["url"].starts_with("x-audio_eng="));
+        assert!(!media.attributes.contains_key("alternate"));
+    }
+    assert_eq!((&*french.attributes["alternate"], &*french.attributes["lang"]), ("true", "fra"));
+    assert_eq!(low.bootstrap, high.bootstrap);
+    let kbits = |media: &Media| media.attributes["bitrate"].parse::<u32>().unwrap();
+    assert!(kbits(low) < kbits(middle) && kbits(middle) < kbits(high));
+}
+
+/// Past the 24 bits of a tag's time.
+#[test]
+fn five_hours_of_tags() {
+    comes_out("hds-long", &[&five_hours()], true);
+    let media = play(&mut Origin::open(&[five_hours()], TARGET));
+    assert!(media[0].bootstrap.current_media_time > 1 << 24);
+    let last = media[0].fragments.last().unwrap();
+    assert!(walk(tags(media[0].fragments.len(), last))[0].1 > 1 << 24);
+}
+
+#[test]
+fn mp3_has_no_header() {
+    for rate in [44_100, 48_000, 22_050] {
+        let file = make(
+            "hds-mp3",
+            "mp4",
+            &format!(
+                "-f lavfi -i testsrc2=size=192x108:rate=25:duration=4 \
+                 -f lavfi -i sine=frequency=440:sample_rate={rate}:duration=4 -c:v libx264 -preset veryfast -g 50 \
+                 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a libmp3lame -b:a 64k"
+            ),
+        );
+        comes_out_mp3(&format!("hds-mp3-{rate}"), &file);
+    }
+}
+
+/// As [`comes_out`] for one file with MP3, of which only AVC has a sequence header.
+fn comes_out_mp3(what: &str, file: &Path) {
+    let media = play(&mut Origin::open(&[file], TARGET)).remove(0);
+    let got = demuxed(what, &media);
+    let want = probe(file, &[]).streams;
+    for (got, want) in got.iter().zip(&want) {
+        let hashes = |s: &Stream| s.packets.iter().map(|p| p.hash.clone()).collect::<Vec<_>>();
+        assert_eq!((&got.kind, &got.codec, hashes(got)), (&want.kind, &want.codec, hashes(want)), "{what}");
+    }
+    let first = walk(tags(1, &media.fragments[0]));
+    assert_eq!(first.iter().filter(|t| t.0 == 8).map(|t| t.2[0] & 0xF0).max(), Some(0x20));
+}
+
+#[test]
+fn sizes_are_those_of_the_plans() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    assert!(origin.title.tracks.iter().all(|t| matches!(origin.title.track(t).samples, Samples::Table(_))));
+    let names = [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat();
+    for names in [&names[..1], &names[1..], &names[..]] {
+        let tracks: Vec<usize> = names.iter().map(|name| origin.title.find(name).unwrap()).collect();
+        let sizes = sizes::muxed_sizes(&origin.title, &tracks, Protocol::Hds);
+        assert!(sizes.len() > 3);
+        for (n, size) in (1..).zip(sizes) {
+            let answer = origin.get(&Resource::HdsFragment(names.to_vec(), n)).unwrap();
+            assert_eq!(answer.content_length, size);
+            assert_eq!((answer.class, answer.content_type), (Class::Media, "video/f4f"));
+        }
+    }
+}
+
+#[test]
+fn one_fragment_has_one_body_whatever_the_order_in_its_url() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let (video, audio) = (origin.names(TrackKind::Video).remove(0), origin.names(TrackKind::Audio).remove(0));
+    let [one, other] = [vec![video.clone(), audio.clone()], vec![audio, video]]
+        .map(|names| origin.get(&Resource::HdsFragment(names, 2)).unwrap());
+    assert_eq!((one.bytes, one.digest), (other.bytes, other.digest));
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let video = origin.names(TrackKind::Video).remove(0);
+    let past = origin.segment_count(&video) + 1;
+    for (names, n, reason) in [
+        (vec![video.clone(), video.clone()], 1, "no_such_track"),
+        (vec![video.clone()], past, "no_such_segment"),
+    ] {
+        let error = origin.plan(&Resource::HdsFragment(names, n)).map(drop);
+        assert_eq!(error.map_err(|e: PackError| e.reason()), Err(reason));
+    }
+    let error = Origin::open(&[hevc()], TARGET).plan(&Resource::HdsManifest).map(drop);
+    assert_eq!(error.map_err(|e| e.reason()), Err("cannot_carry"));
+}
+
+/// Files nobody here made.
+#[test]
+fn shared_media() {
+    let files = [
+        ("androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4", true),
+        ("androidx/bt601.mp4", false),
+        ("androidx/edit_list_positive_shift.mp4", false),
+        ("androidx/long_edit_list_audioonly.mp4", false),
+        ("androidx/sample.mp4", false),
+        ("androidx/sample_fragmented_seekable.mp4", false),
+        ("androidx/sample_portrait.mp4", false),
+        ("mp4ff/bbb_prog_10s.mp4", true),
+        ("mp4ff/prog_8s.mp4", true),
+    ];
+    let there: Vec<_> = files.iter().filter_map(|(name, rate)| Some((*name, *rate, shared(name)?))).collect();
+    let failed: Vec<_> = there
+        .iter()
+        .filter(|(name, rate, file)| {
+            let what = name.replace('/', "-");
+            std::panic::catch_unwind(|| comes_out(&what, &[file], *rate)).is_err()
+        })
+        .map(|(name, ..)| name)
+        .collect();
+    eprintln!("{} of {} shared files are here", there.len(), files.len());
+    assert!(failed.is_empty(), "{failed:#?}");
+}

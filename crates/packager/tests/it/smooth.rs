@@ -1,0 +1,462 @@
+//! Smooth Streaming as a player sees it: the client manifest read by another's parser, its URLs followed, and what they give put behind an
+//! init segment made from the manifest alone, demuxed by ffprobe.
+
+use crate::{
+    media::{avc_aac, five_hours, fragmented, hevc, ladder, shared, with_mfra, with_sidx},
+    origin::Origin,
+    player::{BASE, fetch},
+    smooth_init::{boxes, init},
+};
+use latemux_index::media::{Samples, TrackKind};
+use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
+use latemux_testmedia::{
+    probe::{self, Packet, Stream, probe},
+    recipe::{folder, make},
+};
+use roxmltree::{Document, Node};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+const TARGET: Duration = Duration::from_secs(2);
+const SCALE: i64 = 10_000_000;
+
+/// A quality level with all its fragments.
+struct Level {
+    /// Attributes of it and of its stream.
+    attributes: BTreeMap<String, String>,
+    stream: BTreeMap<String, String>,
+    /// When each begins, and when the last one ends.
+    times: Vec<i64>,
+    fragments: Vec<Vec<u8>>,
+}
+
+fn attributes(node: Node<'_, '_>) -> BTreeMap<String, String> {
+    node.attributes().map(|a| (a.name().to_owned(), a.value().to_owned())).collect()
+}
+
+/// Reads the manifest as players do, and fetches everything it names.
+fn play(origin: &mut Origin) -> (BTreeMap<String, String>, Vec<Level>) {
+    let answer = fetch(origin, &format!("{BASE}Manifest")).unwrap();
+    assert_eq!((answer.content_type, answer.class), ("application/vnd.ms-sstr+xml", Class::Manifest));
+    let text = String::from_utf8(answer.bytes).unwrap();
+    let document = Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let root = document.root_element();
+    assert_eq!(root.tag_name().name(), "SmoothStreamingMedia");
+    let mut levels = Vec::new();
+    let mut names = Vec::new();
+    for stream in root.children().filter(Node::is_element) {
+        assert_eq!(stream.tag_name().name(), "StreamIndex");
+        let of = |name: &str| stream.attribute(name).unwrap_or_else(|| panic!("{name}\n{text}"));
+        names.push(of("Name").to_owned());
+        let mut times = Vec::new();
+        for c in stream.children().filter(|n| n.has_tag_name("c")) {
+            let number = |name: &str| c.attribute(name).map(|v| v.parse::<i64>().unwrap());
+            let mut at = number("t").or(times.last().copied()).unwrap_or(0);
+            if times.is_empty() {
+                times.push(at);
+            }
+            assert_eq!(times.last(), Some(&at), "no gaps");
+            for _ in 0..number("r").unwrap_or(1) {
+                at += number("d").unwrap();
+                times.push(at);
+            }
+        }
+        assert_eq!(of("Chunks"), (times.len() - 1).to_string());
+        let qualities: Vec<_> = stream.children().filter(|n| n.has_tag_name("QualityLevel")).collect();
+        assert_eq!(of("QualityLevels"), qualities.len().to_string());
+        for (index, quality) in qualities.into_iter().enumerate() {
+            let attributes_ = attributes(quality);
+            assert_eq!(attributes_["Index"], index.to_string());
+            let url = of("Url").replace("{bitrate}", &attributes_["Bitrate"]);
+            let fragments = times[..times.len() - 1]
+                .iter()
+                .map(|t| {
+                    let url = format!("{BASE}{}", url.replace("{start time}", &t.to_string()));
+                    let answer = fetch(origin, &url).unwrap();
+                    assert_eq!(answer.class, Class::Media);
+                    answer.bytes
+                })
+                .collect();
+            levels.push(Level {
+                attributes: attributes_,
+                stream: attributes(stream),
+                times: times.clone(),
+                fragments,
+            });
+        }
+    }
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), count, "streams have names of their own");
+    (attributes(root), levels)
+}
+
+/// A fragment is `moof` and `mdat`, without what came into the standard later, and says when it is: time and duration in its `tfxd`.
+/// Its third value is the number of samples.
+fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
+    const TFXD: &[u8] = b"\x6d\x1d\x9b\x05\x42\xd5\x44\xe6\x80\xe2\x14\x1d\xaf\xf7\x57\xb2\x01\0\0\0";
+    let top = boxes(fragment);
+    let kinds: Vec<_> = top.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [*b"moof", *b"mdat"]);
+    let traf = boxes(top[0].1).into_iter().find(|(kind, _)| kind == b"traf").unwrap().1;
+    let children = boxes(traf);
+    let kinds: Vec<_> = children.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [*b"tfhd", *b"trun", *b"uuid"]);
+    let payload = children[2].1.strip_prefix(TFXD).expect("a tfxd of version 1");
+    let number = |at: usize| i64::from_be_bytes(payload[at..at + 8].try_into().unwrap());
+    assert_eq!(payload.len(), 16);
+    let samples = u32::from_be_bytes(children[1].1[4..8].try_into().unwrap());
+    (number(0), number(8), usize::try_from(samples).unwrap())
+}
+
+/// What ffprobe finds in a level; it has nothing to say of it.
+fn demuxed(what: &str, level: &Level) -> Stream {
+    let bytes: Vec<u8> = std::iter::once(&init(&level.attributes, &level.stream))
+        .chain(&level.fragments)
+        .flatten()
+        .copied()
+        .collect();
+    let file = folder().join(format!("smooth-{}-{what}.mp4", std::process::id()));
+    fs::write(&file, bytes).unwrap();
+    let mut probe = probe::probe(&file, &[]);
+    // Of timed text, ffprobe knows that it does not know it.
+    let unknown = |line: &&str| line.starts_with("Unsupported codec with id 0");
+    let text = level.stream["Type"] == "text";
+    let warnings: Vec<_> = probe.warnings.lines().filter(|line| !(text && unknown(line))).collect();
+    assert_eq!(warnings, Vec::<&str>::new(), "{what}");
+    fs::remove_file(file).unwrap();
+    assert_eq!(probe.streams.len(), 1);
+    let stream = probe.streams.remove(0);
+    assert_eq!(i64::from(stream.timescale), SCALE);
+    stream
+}
+
+fn floor(ticks: i64, timescale: u32) -> i64 {
+    i64::try_from((i128::from(ticks) * i128::from(SCALE)).div_euclid(i128::from(timescale))).unwrap()
+}
+
+/// How regular a source is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rate {
+    /// Decode times differ from the source's by a constant.
+    Constant,
+    /// Frames last unequally: only presentation is as in the source.
+    Variable,
+}
+
+/// Every packet of every track that Smooth carries comes out of the fragments the manifest names: bytes, key frames, and times rounded down
+/// to 100 ns, all shifted by one constant.
+fn comes_out(what: &str, files: &[&Path], rate: Rate) {
+    let mut origin = Origin::open(files, TARGET);
+    let (root, levels) = play(&mut origin);
+    let sources: Vec<Stream> = files.iter().flat_map(|file| probe(file, &[]).streams).collect();
+    let (mut delays, mut ends) = (Vec::new(), Vec::new());
+    let mut decode_shifts = Vec::new();
+    for (n, level) in levels.iter().enumerate() {
+        let what = format!("{what}-{n}");
+        let got = demuxed(&what, level);
+        let mut first = 0;
+        for (window, fragment) in level.times.windows(2).zip(&level.fragments) {
+            let (time, duration, samples) = tfxd(fragment);
+            assert_eq!((time, duration), (window[0], window[1] - window[0]), "{what}");
+            // Each begins where the samples before it end.
+            assert_eq!(got.packets[first].dts + level.times[0], time, "{what}");
+            first += samples;
+        }
+        assert_eq!(first, got.packets.len(), "{what}");
+        let hashes = |s: &Stream| s.packets.iter().map(|p| (p.hash.clone(), p.size)).collect::<Vec<_>>();
+        let of_ours = hashes(&got);
+        let same = |s: &&Stream| {
+            let hashes = hashes(s);
+            s.kind == got.kind && (hashes == of_ours || hashes.ends_with(&of_ours))
+        };
+        let want = sources.iter().find(same).unwrap_or_else(|| panic!("{what}: bytes of no source"));
+        let hidden = want.packets.len() - got.packets.len();
+        let (packets, scale) = (&want.packets[hidden..], want.timescale);
+        assert!(
+            want.packets[..hidden].iter().all(|p| p.pts + p.duration <= 0),
+            "{what}: only hidden ones go"
+        );
+        assert_eq!(want.codec, got.codec);
+
+        // ffprobe begins with 0 where no fragment says when it is.
+        assert_eq!(got.packets[0].dts, 0);
+        let start = level.times[0];
+        assert!(start >= 0);
+        // The last fragment lasts until its last sample has been shown.
+        let shown = packets.iter().map(|p| p.pts + p.duration).max().unwrap();
+        ends.push((
+            level.times.last().unwrap() - floor(shown, scale),
+            packets.iter().all(|p| p.duration > 0),
+        ));
+        let video = got.kind == "video";
+        let first: &Packet = &packets[0];
+        let reorder = if video { first.pts - first.dts } else { 0 };
+        let mut last = i64::MIN;
+        for (n, (got, want)) in got.packets.iter().zip(packets).enumerate() {
+            let (dts, pts) = (got.dts + start, got.pts + start);
+            assert_eq!(got.key, want.key, "{what}: packet {n}");
+            assert!(dts > last, "{what}: packet {n}");
+            assert!(rate == Rate::Variable || pts >= dts, "{what}: packet {n}");
+            last = dts;
+            delays.push(pts - floor(want.pts, scale));
+            if rate == Rate::Constant {
+                let exact = floor(want.dts + reorder, scale);
+                decode_shifts.push((video, dts - exact));
+            }
+        }
+    }
+    delays.sort_unstable();
+    delays.dedup();
+    assert_eq!(delays.len(), 1, "{what}: presented with delays {delays:?}");
+    assert!((0..SCALE).contains(&delays[0]), "{what}: a delay of {} x 100 ns", delays[0]);
+    let exact_ends = ends.iter().filter(|&&(_, known)| known && rate == Rate::Constant);
+    assert!(exact_ends.map(|(end, _)| end).all(|end| *end == delays[0]), "{what}: {ends:?}");
+    decode_shifts.sort_unstable();
+    decode_shifts.dedup();
+    assert!(decode_shifts.len() <= 2, "{what}: {decode_shifts:?}");
+    let expected = origin
+        .title
+        .tracks
+        .iter()
+        .filter(|t| latemux_packager::carry::carries(Protocol::Smooth, origin.title.track(t)).is_ok())
+        .count();
+    assert_eq!(levels.len(), expected, "{what}");
+
+    let end = levels.iter().filter_map(|l| l.times.last()).max().unwrap();
+    let start = levels.iter().map(|l| l.times[0]).min().unwrap();
+    assert_eq!(root["Duration"], (end - start).to_string());
+    assert_eq!(root["TimeScale"], SCALE.to_string());
+}
+
+#[test]
+fn avc_and_aac() {
+    comes_out("smooth-avc-aac", &[&avc_aac()], Rate::Constant);
+}
+
+#[test]
+fn hevc_at_30000_over_1001() {
+    comes_out("smooth-hevc", &[&hevc()], Rate::Constant);
+}
+
+#[test]
+fn fragments_of_every_kind_of_index() {
+    comes_out("smooth-fragmented", &[&fragmented()], Rate::Constant);
+    comes_out("smooth-sidx", &[&with_sidx()], Rate::Constant);
+    comes_out("smooth-mfra", &[&with_mfra()], Rate::Constant);
+}
+
+/// Renditions with and without B-frames: one stream, one timeline.
+#[test]
+fn renditions_that_reorder_differently() {
+    let mut files = ladder();
+    files.push(make(
+        "smooth-no-b-frames",
+        "mp4",
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=9 -c:v libx264 -preset veryfast -g 25 -keyint_min 25 \
+         -sc_threshold 0 -pix_fmt yuv420p -bf 0 -b:v 60k",
+    ));
+    let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
+    comes_out("smooth-ladder", &files, Rate::Constant);
+    let mut origin = Origin::open(&files, TARGET);
+    let (_, levels) = play(&mut origin);
+    let streams: Vec<_> = levels.iter().map(|l| l.stream["Name"].as_str()).collect();
+    assert_eq!(streams, ["video", "video", "video", "video", "audio_eng", "audio_fra"]);
+    assert_eq!(levels[4].stream["Language"], "eng");
+    assert_eq!(levels[0].attributes["MaxHeight"], "90");
+    assert_eq!((&*levels[0].stream["MaxWidth"], &*levels[0].stream["MaxHeight"]), ("640", "360"));
+    assert_eq!((&*levels[0].attributes["FourCC"], &*levels[4].attributes["FourCC"]), ("AVC1", "AACL"));
+    assert_eq!(levels[4].attributes["AudioTag"], "255");
+}
+
+#[test]
+fn rates_that_do_not_divide_100_ns() {
+    for (rate, audio) in [("24000/1001", 44100), ("30", 22050), ("60000/1001", 32000)] {
+        let file = make(
+            "smooth-odd-rates",
+            "mp4",
+            &format!(
+                "-f lavfi -i testsrc2=size=192x108:rate={rate}:duration=9 \
+                 -f lavfi -i sine=frequency=440:sample_rate={audio}:duration=9 -c:v libx264 -preset veryfast -bf 3 \
+                 -g 24 -keyint_min 24 -sc_threshold 0 -pix_fmt yuv420p -c:a aac -b:a 64k"
+            ),
+        );
+        comes_out(&format!("smooth-odd-{audio}"), &[&file], Rate::Constant);
+    }
+}
+
+#[test]
+fn dolby_digital_plus() {
+    let file = make(
+        "smooth-eac3",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 \
+         -f lavfi -i sine=frequency=440:sample_rate=48000:duration=6 -c:v libx264 -preset veryfast -g 50 \
+         -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a eac3 -b:a 192k -ac 6",
+    );
+    comes_out("smooth-eac3", &[&file], Rate::Constant);
+    let (_, levels) = play(&mut Origin::open(&[&file], TARGET));
+    let audio = &levels[1].attributes;
+    assert_eq!((&*audio["FourCC"], &*audio["AudioTag"], &*audio["Channels"]), ("EC-3", "65534", "6"));
+    assert!(audio["CodecPrivateData"].starts_with("00063F000000AF87FBA7022DFB42A4D405CD93843BDD"));
+}
+
+/// Spectral band replication signalled behind the core's configuration: ffmpeg's encoder has none, but leaves room to say so.
+#[test]
+fn high_efficiency_aac_is_named_so() {
+    let file = make(
+        "smooth-half-rate",
+        "mp4",
+        "-f lavfi -i sine=frequency=440:sample_rate=24000:duration=4 -c:a aac -b:a 48k -ac 2",
+    );
+    let mut bytes = fs::read(file).unwrap();
+    let config = bytes.windows(5).position(|w| w == b"\x13\x10\x56\xe5\0").unwrap();
+    // sbrPresentFlag, and 3 for 48 kHz.
+    bytes[config + 4] = 0x98;
+    let mut origin = Origin::of(vec![bytes.into()], TARGET).unwrap();
+    let (_, levels) = play(&mut origin);
+    let said = |name: &str| levels[0].attributes[name].as_str();
+    assert_eq!((said("FourCC"), said("CodecPrivateData")), ("AACH", "131056E598"));
+    assert_eq!((said("SamplingRate"), said("Channels"), said("AudioTag")), ("24000", "2", "255"));
+}
+
+/// Frames of several durations: decode times are not the source's, but each fragment still begins where the one before ends.
+#[test]
+fn variable_frame_rate() {
+    let file = make(
+        "smooth-vfr",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=30:duration=9 -vf select='lt(mod(n,7),4)+eq(mod(n,45),0)' -vsync vfr \
+         -c:v libx264 -preset veryfast -bf 3 -force_key_frames expr:gte(t,n_forced*1.5) -sc_threshold 0 -pix_fmt yuv420p",
+    );
+    comes_out("smooth-vfr", &[&file], Rate::Variable);
+}
+
+/// A stream has one timeline: a rendition that is cut at other times is a stream of its own, though its URLs look alike.
+#[test]
+fn renditions_that_are_not_aligned() {
+    let rendition = |gop: u32| {
+        make(
+            "smooth-gop",
+            "mp4",
+            &format!(
+                "-f lavfi -i testsrc2=size=192x108:rate=25:duration=9 -c:v libx264 -preset veryfast -bf 2 -g {gop} \
+                 -keyint_min {gop} -sc_threshold 0 -pix_fmt yuv420p"
+            ),
+        )
+    };
+    let files = [rendition(50), rendition(35)];
+    let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
+    comes_out("smooth-misaligned", &files, Rate::Constant);
+    let mut origin = Origin::open(&files, TARGET);
+    let (_, levels) = play(&mut origin);
+    let names: Vec<_> = levels.iter().map(|l| l.stream["Name"].as_str()).collect();
+    assert_eq!(names, ["video", "video_1"]);
+    assert!(levels.iter().all(|l| l.stream["Url"].contains("Fragments(video=")));
+}
+
+/// What Smooth cannot carry is not in the manifest, and not served.
+#[test]
+fn the_rest_plays_without_what_is_left_out() {
+    let file = make(
+        "smooth-opus",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=4 -f lavfi -i sine=frequency=440:sample_rate=48000:duration=4 \
+         -c:v libx264 -preset veryfast -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a libopus",
+    );
+    let mut origin = Origin::open(&[file], TARGET);
+    let (_, levels) = play(&mut origin);
+    assert_eq!(levels.len(), 1);
+    let opus = origin.names(TrackKind::Audio).remove(0);
+    for resource in [Resource::SmoothFragment(opus.clone(), 0), Resource::HdsFragment(vec![opus], 1)] {
+        assert_eq!(origin.plan(&resource).map(drop).map_err(|e| e.reason()), Err("cannot_carry"));
+    }
+    // NAL lengths of two bytes: players make a decoder's configuration that says four.
+    if let Some(file) = shared("androidx/sample_2_byte_NAL_length.mp4") {
+        let (_, levels) = play(&mut Origin::open(&[file], TARGET));
+        assert!(levels.iter().all(|level| level.stream["Type"] == "audio"));
+    }
+}
+
+/// The longest samples there are: 100 s each, five hours.
+#[test]
+fn long_titles_do_not_drift() {
+    comes_out("smooth-long", &[&five_hours()], Rate::Constant);
+}
+
+#[test]
+fn sizes_are_those_of_the_plans() {
+    for file in [avc_aac(), hevc()] {
+        let mut origin = Origin::open(&[&file], TARGET);
+        let (_, levels) = play(&mut origin);
+        for (index, level) in levels.iter().enumerate() {
+            let title_track = &origin.title.tracks[index];
+            assert!(matches!(origin.title.track(title_track).samples, Samples::Table(_)));
+            let sizes = sizes::segment_sizes(&origin.title, index, Protocol::Smooth);
+            let got: Vec<u64> = level.fragments.iter().map(|f| f.len() as u64).collect();
+            assert_eq!(got, sizes);
+            assert!(sizes.len() > 3);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let video = origin.names(TrackKind::Video).remove(0);
+    let mut nobody = video.clone();
+    nobody.bitrate += 1;
+    for (name, time, reason) in
+        [(&nobody, 0, "no_such_track"), (&video, 1, "no_such_segment"), (&video, u64::MAX, "no_such_segment")]
+    {
+        let error = origin.plan(&Resource::SmoothFragment(name.clone(), time)).map(drop);
+        assert_eq!(error.map_err(|e: PackError| e.reason()), Err(reason));
+    }
+    let vp9 = make(
+        "smooth-vp9",
+        "mp4",
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=2 -c:v libvpx-vp9 -b:v 60k -strict -2",
+    );
+    let error = Origin::open(&[vp9], TARGET).plan(&Resource::SmoothManifest).map(drop);
+    assert_eq!(error.map_err(|e| e.reason()), Err("cannot_carry"));
+}
+
+/// Files nobody here made.
+#[test]
+fn shared_media() {
+    use Rate::{Constant, Variable};
+    let files = [
+        ("androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4", Constant),
+        ("androidx/bt601.mp4", Variable),
+        ("androidx/edit_list_positive_shift.mp4", Variable),
+        ("androidx/emsg1.mp4", Constant),
+        ("androidx/fragmented_captions_h265.mp4", Variable),
+        ("androidx/h265_bframes.mp4", Variable),
+        ("androidx/long_edit_list_audioonly.mp4", Variable),
+        ("androidx/sample.mp4", Variable),
+        // Its index says that it ends a frame later than it does.
+        ("androidx/sample_eac3_fragmented.mp4", Variable),
+        ("androidx/sample_eac3joc.mp4", Constant),
+        ("androidx/sample_fragmented.mp4", Variable),
+        ("androidx/sample_fragmented_seekable.mp4", Variable),
+        ("androidx/sample_fragmented_seekable_multiple_sidx.mp4", Variable),
+        ("androidx/sample_portrait.mp4", Variable),
+        ("mp4ff/bbb5s_aac.isma", Constant),
+        ("mp4ff/bbb_prog_10s.mp4", Constant),
+        ("mp4ff/ed_hevc.mp4", Constant),
+        ("mp4ff/prog_8s.mp4", Constant),
+        ("mp4ff/stpp_combined.mp4", Constant),
+        ("androidx/ttml-in-mp4.mp4", Constant),
+    ];
+    let there: Vec<_> = files.iter().filter_map(|(name, rate)| Some((*name, *rate, shared(name)?))).collect();
+    let failed: Vec<_> = there
+        .iter()
+        .filter(|(name, rate, file)| {
+            let what = name.replace('/', "-");
+            std::panic::catch_unwind(|| comes_out(&what, &[file], *rate)).is_err()
+        })
+        .map(|(name, ..)| name)
+        .collect();
+    eprintln!("{} of {} shared files are here", there.len(), files.len());
+    assert!(failed.is_empty(), "{failed:#?}");
+}

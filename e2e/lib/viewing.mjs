@@ -1,0 +1,38 @@
+// What a viewer does to one title of the sample library, whatever plays it: play, switch, seek, change language, play out.
+
+import assert from "node:assert/strict";
+
+// samples/README.md: what the title holds, and which tone each language is.
+export const TITLE = { title: "harbour", heights: [360, 234, 180], duration: 48, tones: { en: 440, fr: 660 } };
+
+// Forth to where the rest of the title gets buffered, and back out of all that is buffered.
+export const SEEKS = [33.3, 5, 21];
+
+/** `seeks` in seconds, in this order. */
+export async function watch(viewer, seeks = SEEKS) {
+  await viewer.ready();
+  await viewer.plays(2);
+  assert.ok(Math.abs((await viewer.state()).duration - TITLE.duration) < 0.1, "the title's length");
+
+  assert.deepEqual(await viewer.heights(), TITLE.heights);
+  for (const height of [180, 360, 234]) {
+    await viewer.chooseHeight(height);
+    await viewer.plays(1);
+  }
+
+  for (const seconds of seeks) {
+    await viewer.seek(seconds);
+    await viewer.plays(1.5);
+  }
+
+  assert.deepEqual((await viewer.languages()).sort(), ["en", "fr"]);
+  for (const tag of ["en", "fr", "en"]) {
+    await viewer.chooseLanguage(tag);
+    await viewer.hears(TITLE.tones[tag]);
+    await viewer.plays(1);
+  }
+
+  await viewer.seek(45);
+  await viewer.playsOut();
+  assert.deepEqual(await viewer.errors(), []);
+}
