@@ -124,7 +124,7 @@ impl<'a> Clock<'a> {
                 };
                 Stamp {
                     decode: at,
-                    composition_offset: i32::try_from(composition_offset).unwrap_or(i32::MAX),
+                    composition_offset: clamped(composition_offset),
                     duration: u32::try_from(until.saturating_sub(at).max(0)).unwrap_or(u32::MAX),
                 }
             })
@@ -149,6 +149,11 @@ impl<'a> Clock<'a> {
     fn floor(&self, track: &Track, ticks: i64) -> i64 {
         Time::new(ticks, track.timescale).in_scale(self.scale, Round::Down)
     }
+}
+
+/// The nearest number of 32 bits.
+fn clamped(ticks: i64) -> i32 {
+    i32::try_from(ticks).unwrap_or(if ticks < 0 { i32::MIN } else { i32::MAX })
 }
 
 /// Presentation time of the first sample in decode order, in track ticks; unlike [`Track::start`] it may be negative: priming, or what an
