@@ -40,6 +40,7 @@ fn plan_of(parts: Vec<Part>, transform: Option<Doubling>) -> Plan {
         class: Class::Media,
         parts,
         transform: transform.map(|t| Box::new(t) as Box<dyn Transform>),
+        reach: Vec::new(),
     }
 }
 

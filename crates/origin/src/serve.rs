@@ -98,7 +98,7 @@ async fn plan_with_fragments(
         match plan(&title.title, &name, &address.resource, &known)? {
             Planned::Ready(plan) => return Ok(Ready::Plan(plan)),
             Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
-            Planned::Needs(fragments) => known.learn(fetch, &fragments).await?,
+            Planned::Needs(needs) => known.learn(fetch, &needs.fragments).await?,
         }
     }
     Err(Error::Internal("a plan that is never complete"))

@@ -14,5 +14,6 @@ mod memory;
 mod moov;
 mod oracle;
 mod packets;
+mod reach;
 mod segment_indexes;
 mod shared_media;
