@@ -141,15 +141,15 @@ impl Media {
 
 /// When fragments of tracks packed together begin, and when the last one ends, in milliseconds.
 fn fragment_times(title: &Title, clock: &Clock<'_>, tracks: &[usize]) -> Vec<i64> {
-    let Some(lead) = Mux::new(title, tracks).and_then(|mux| title.find(&mux.lead().name)) else {
-        return Vec::new();
-    };
+    let Some(mux) = Mux::new(title, tracks) else { return Vec::new() };
+    let Some(lead) = title.find(&mux.lead().name) else { return Vec::new() };
     let mut times = clock.boundaries(lead);
-    // The first fragment takes what others have before the lead, the last one what they have behind it.
-    let starts = tracks.iter().filter_map(|&i| clock.boundary(i, 0));
-    if let (Some(first), Some(start)) = (times.first_mut(), starts.min()) {
-        *first = start.min(*first);
+    // Fragments of a source, which cannot be cut, may bring what begins before the lead does; the first one always brings all of it.
+    for (number, time) in (0..mux.segment_count()).zip(&mut times) {
+        let parts = mux.parts(number).filter_map(|(i, part)| clock.boundary(i, part?.number));
+        *time = parts.fold(*time, i64::min);
     }
+    // The last one brings what the others have behind the lead.
     let ends = tracks.iter().filter_map(|&i| clock.boundary(i, title.tracks.get(i)?.segment_count()));
     if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
         *last = end.max(*last);
