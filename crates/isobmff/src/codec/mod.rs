@@ -44,7 +44,7 @@ pub struct Codec {
     /// The coding name; for an encrypted entry (`encv`, `enca`) the original one of `frma`.
     pub format: FourCc,
     /// `CODECS` value (RFC 6381 and the codec's own ISOBMFF binding), e.g. `avc1.64001f`, `mp4a.40.2`, `hvc1.2.4.L120.90`.
-    pub rfc6381: String,
+    pub rfc6381: Box<str>,
     /// Protection scheme of `sinf/schm` (`cenc`, `cbcs`, …, PIFF as `piff`) where the entry is encrypted.
     pub protection: Option<FourCc>,
     /// Decoder configuration.
@@ -89,7 +89,7 @@ pub struct Video {
     /// Transfer, primaries and matrix (ISO/IEC 23091-2), where stated.
     pub colour: Option<Colour>,
     /// `SUPPLEMENTAL-CODECS`: Dolby Vision on a base layer another decoder can play, e.g. `dvh1.08.07/db4h`.
-    pub supplemental: Option<String>,
+    pub supplemental: Option<Box<str>>,
 }
 
 /// Colour description (ISO/IEC 23091-2 code points).
@@ -171,11 +171,11 @@ pub struct Avc {
     /// AVCProfileIndication, profile_compatibility, AVCLevelIndication.
     pub profile: [u8; 3],
     /// Sequence parameter sets, without start codes.
-    pub sps: Vec<Bytes>,
+    pub sps: Box<[Bytes]>,
     /// Picture parameter sets.
-    pub pps: Vec<Bytes>,
+    pub pps: Box<[Bytes]>,
     /// Sequence parameter set extensions.
-    pub sps_ext: Vec<Bytes>,
+    pub sps_ext: Box<[Bytes]>,
 }
 
 /// HEVC decoder configuration.
@@ -184,7 +184,7 @@ pub struct Hevc {
     /// Bytes of the length before each NAL unit: 1, 2 or 4.
     pub nal_length_size: u8,
     /// Parameter sets and SEI of the configuration in order, each without start code.
-    pub nal_units: Vec<Bytes>,
+    pub nal_units: Box<[Bytes]>,
 }
 
 /// MPEG-4 audio configuration.

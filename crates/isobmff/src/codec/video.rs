@@ -54,11 +54,11 @@ pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
             None => described.map_or(super::VideoRange::Sdr, Colour::range),
         },
         colour: described,
-        supplemental: dolby.and_then(|dolby| dolby.supplemental(format, transfer)),
+        supplemental: dolby.and_then(|dolby| dolby.supplemental(format, transfer)).map(Into::into),
     };
     Ok(Codec {
         format,
-        rfc6381: coding.rfc6381,
+        rfc6381: coding.rfc6381.into(),
         protection: protection.map(|protection| protection.scheme),
         config: coding.config,
         media: Media::Video(video),
