@@ -33,7 +33,7 @@ fn track_of(kind: TrackKind, timescale: u32, media_time: i64, samples: Samples, 
         sample_entry: SampleEntry { format, data_reference_index: 1, raw: Bytes::new() },
         codec: Codec {
             format,
-            rfc6381: Box::default(),
+            rfc6381: String::new(),
             protection: None,
             config: Config::Other,
             media: Media::Text,

@@ -43,7 +43,7 @@ pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
     let coding = coding(format, &boxes, stated)?;
     Ok(Codec {
         format,
-        rfc6381: coding.rfc6381.into(),
+        rfc6381: coding.rfc6381,
         protection: protection.map(|protection| protection.scheme),
         config: coding.config,
         media: Media::Audio(coding.audio),

@@ -44,7 +44,7 @@ pub struct Codec {
     /// The coding name; for an encrypted entry (`encv`, `enca`) the original one of `frma`.
     pub format: FourCc,
     /// `CODECS` value (RFC 6381 and the codec's own ISOBMFF binding), e.g. `avc1.64001f`, `mp4a.40.2`, `hvc1.2.4.L120.90`.
-    pub rfc6381: Box<str>,
+    pub rfc6381: String,
     /// Protection scheme of `sinf/schm` (`cenc`, `cbcs`, …, PIFF as `piff`) where the entry is encrypted.
     pub protection: Option<FourCc>,
     /// Decoder configuration.
@@ -89,7 +89,7 @@ pub struct Video {
     /// Transfer, primaries and matrix (ISO/IEC 23091-2), where stated.
     pub colour: Option<Colour>,
     /// `SUPPLEMENTAL-CODECS`: Dolby Vision on a base layer another decoder can play, e.g. `dvh1.08.07/db4h`.
-    pub supplemental: Option<Box<str>>,
+    pub supplemental: Option<String>,
 }
 
 /// Colour description (ISO/IEC 23091-2 code points).

@@ -30,7 +30,7 @@ pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
     };
     Ok(Codec {
         format,
-        rfc6381: rfc6381.into(),
+        rfc6381,
         protection: protection.map(|protection| protection.scheme),
         config,
         media: Media::Text,

@@ -54,11 +54,11 @@ pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
             None => described.map_or(super::VideoRange::Sdr, Colour::range),
         },
         colour: described,
-        supplemental: dolby.and_then(|dolby| dolby.supplemental(format, transfer)).map(Into::into),
+        supplemental: dolby.and_then(|dolby| dolby.supplemental(format, transfer)),
     };
     Ok(Codec {
         format,
-        rfc6381: coding.rfc6381.into(),
+        rfc6381: coding.rfc6381,
         protection: protection.map(|protection| protection.scheme),
         config: coding.config,
         media: Media::Video(video),

@@ -223,7 +223,7 @@ fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
         let video = video_of(track);
         video.range = VideoRange::Pq;
         video.colour = Some(Colour { primaries: 9, transfer: 16, matrix: 9 });
-        video.supplemental = Some("dvh1.08.07/db4h".into());
+        video.supplemental = Some("dvh1.08.07/db4h".to_owned());
     };
     let mut origin = altered(|tracks| hdr(&mut tracks[2]));
     let text = origin.text(&Resource::DashManifest(DashTemplate::Time));

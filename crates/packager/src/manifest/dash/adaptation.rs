@@ -127,7 +127,7 @@ impl<'a> Key<'a> {
         let codec = &track.codec;
         let (range, supplemental, audio) = match &codec.media {
             Media::Video(v) => (Some(v.range), v.supplemental.is_some(), None),
-            Media::Audio(a) => (None, false, Some((a.channels, a.sample_rate, codec.rfc6381.as_ref()))),
+            Media::Audio(a) => (None, false, Some((a.channels, a.sample_rate, codec.rfc6381.as_str()))),
             Media::Text => (None, false, None),
         };
         Self {

@@ -81,7 +81,7 @@ impl<'a> Multivariant<'a> {
                     // Audio comes first in a name.
                     tracks.splice(..0, audio.filter(|_| in_ts).map(|group| group.default));
                     let codecs = [
-                        Some(self.track(video).codec.rfc6381.as_ref()),
+                        Some(self.track(video).codec.rfc6381.as_str()),
                         audio.map(|group| group.codecs(self.title)),
                         subtitles.map(|group| group.codecs(self.title)),
                     ];
@@ -121,7 +121,7 @@ impl<'a> Multivariant<'a> {
                 let variant = Variant {
                     tracks: vec![i],
                     bitrate: self.rates.of(&[i], &[]),
-                    codecs: vec![self.track(i).codec.rfc6381.as_ref()],
+                    codecs: vec![self.track(i).codec.rfc6381.as_str()],
                     audio: several(group).then_some(group.id.as_str()),
                     subtitles: None,
                 };
