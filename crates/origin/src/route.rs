@@ -29,7 +29,7 @@ const PAGE: &str = "/_/";
 /// What a method and URL ask for.
 ///
 /// # Errors
-/// [`Error::BadPath`], [`Error::MethodNotAllowed`], [`Error::NoSuchUrl`].
+/// [`Error::BadPath`], [`Error::MethodNotAllowed`], [`Error::NoSuchUrl`], [`Error::Query`].
 pub(crate) fn route(method: &Method, uri: &Uri) -> Result<Route, Error> {
     let path = uri.path();
     if method == Method::OPTIONS {
@@ -45,7 +45,7 @@ pub(crate) fn route(method: &Method, uri: &Uri) -> Result<Route, Error> {
         "/healthz/ready" => Ok(Route::Health { ready: true }),
         "/api/library" => Ok(Route::Library),
         _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
-        _ => Address::parse(path, uri.query()).map(Route::Title).ok_or(Error::NoSuchUrl),
+        _ => Ok(Route::Title(Address::parse(path, uri.query())?)),
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn is_manifest(resource: &Resource) -> bool {
 
 /// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments, Smooth Streaming, HDS.
 pub(crate) fn entry_points(base: &str) -> [String; 5] {
-    let url = |resource| Address { base: base.to_owned(), resource }.to_url();
+    let url = |resource| Address::new(base, resource).to_url();
     [
         url(Resource::DashManifest(DashTemplate::Time)),
         url(Resource::HlsMultivariant(HlsContainer::Auto)),

@@ -92,10 +92,10 @@ async fn plan_with_fragments(
     title: &LoadedTitle,
     fetch: &mut Fetch,
 ) -> Result<Ready, Error> {
-    let (mut known, name) = (app.fragments.of(title), address.name());
+    let mut known = app.fragments.of(title);
     // Once every fragment of the segment was read, all is known: there is no third time.
     for _ in 0..3 {
-        match plan(&title.title, &name, &address.resource, &known)? {
+        match plan(&title.title, address, &known)? {
             Planned::Ready(plan) => return Ok(Ready::Plan(plan)),
             Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
             Planned::Needs(needs) => known.learn(fetch, &needs.fragments).await?,

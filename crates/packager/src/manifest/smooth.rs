@@ -8,7 +8,7 @@ mod codec;
 use super::xml::Xml;
 use crate::{
     PackError,
-    address::smooth_url,
+    address::{Extent, Links},
     carry::{Protocol, carries},
     segment::{Clock, smooth},
 };
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where Smooth Streaming carries none of its tracks.
-pub fn client_manifest(title: &Title) -> Result<String, PackError> {
+pub fn client_manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
     let clock = smooth::clock(title);
     let streams = streams(title, &clock);
     if streams.is_empty() {
@@ -38,7 +38,7 @@ pub fn client_manifest(title: &Title) -> Result<String, PackError> {
         .attr("Duration", end.saturating_sub(start))
         .children();
     for stream in &streams {
-        stream.write(&mut xml);
+        stream.write(&mut xml, links);
     }
     Ok(xml.finish())
 }
@@ -95,7 +95,7 @@ fn streams<'a>(title: &'a Title, clock: &Clock<'_>) -> Vec<Stream<'a>> {
 }
 
 impl Stream<'_> {
-    fn write(&self, xml: &mut Xml) {
+    fn write(&self, xml: &mut Xml, links: &Links<'_>) {
         let Some(first) = self.levels.first() else { return };
         let language = &first.track.language;
         let (kind, subtype) = match self.kind {
@@ -126,7 +126,7 @@ impl Stream<'_> {
             .attr_if("MaxHeight", videos().map(|v| v.height).max())
             .attr_if("DisplayWidth", display_width)
             .attr_if("DisplayHeight", largest.map(|v| v.height))
-            .attr("Url", smooth_url(self.stem))
+            .attr("Url", links.smooth_url(self.stem, Extent::Whole))
             .children();
         for (index, level) in self.levels.iter().enumerate() {
             level.write(xml, index);
