@@ -28,6 +28,8 @@
 //!
 //! The prefixes of other servers get their arms in [`Address::parse`].
 
+pub mod nginx_vod;
+
 use latemux_index::title::TrackName;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::fmt::Write as _;
@@ -120,7 +122,7 @@ impl Address {
         let path = path.strip_prefix('/').unwrap_or(path);
         let components = path.split('/').map(decode).collect::<Option<Vec<_>>>()?;
         let (file, folders) = components.split_last()?;
-        let options = Options::parse(query.unwrap_or_default());
+        let options = Options::parse(HlsContainer::Auto, query.unwrap_or_default());
         let (resource, depth) = match folders.last().map(String::as_str) {
             Some("dash") if file.ends_with(".dash") || file.ends_with(".m4s") => (dash_file(file)?, 1),
             Some("hls") if file.ends_with(".m4s") => (hls_cmaf_file(file)?, 1),
@@ -293,9 +295,9 @@ struct Options {
 }
 
 impl Options {
-    /// The last of several settings of one parameter wins; values that mean nothing leave the default.
-    fn parse(query: &str) -> Self {
-        let mut options = Self::default();
+    /// The last of several settings of one parameter wins; `container` where the query does not say.
+    fn parse(container: HlsContainer, query: &str) -> Self {
+        let mut options = Self { container, ..Self::default() };
         for parameter in query.split('&') {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
                 ("hls_fmp4", "" | "true" | "1") => options.container = HlsContainer::Cmaf,
