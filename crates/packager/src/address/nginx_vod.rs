@@ -29,17 +29,17 @@
 
 mod picks;
 mod places;
-mod profile;
+mod settings;
 
 pub use picks::{Pick, Picks};
 pub use places::{Places, Resolved};
-pub use profile::{Names, Prefixes, Profile};
+pub use settings::{Names, Prefixes, Settings};
 
 use super::{HDS_FRAGMENT, HlsContainer, Options, RESERVED_IN_BASE, decode, number, smooth_fragment};
 use crate::{Resource, carry::Protocol};
 use latemux_index::title::TrackName;
 use percent_encoding::utf8_percent_encode;
-use profile::Served;
+use settings::Served;
 
 /// Longest path that is looked at, in bytes.
 const MAX_PATH: usize = 8192;
@@ -159,26 +159,26 @@ impl NginxVodAddress {
     ///
     /// # Errors
     /// [`AddressError`].
-    pub fn parse(profile: &Profile, path: &str, query: Option<&str>) -> Option<Result<Self, AddressError>> {
-        let (prefix, rest, served) = profile.below(path)?;
-        let parsed = Self::below(profile, served, rest, query.unwrap_or_default());
+    pub fn parse(settings: &Settings, path: &str, query: Option<&str>) -> Option<Result<Self, AddressError>> {
+        let (prefix, rest, served) = settings.below(path)?;
+        let parsed = Self::below(settings, served, rest, query.unwrap_or_default());
         (prefix != "/" || parsed != Err(AddressError::NoSuchForm)).then_some(parsed)
     }
 
-    fn below(profile: &Profile, served: Served, path: &str, query: &str) -> Result<Self, AddressError> {
+    fn below(settings: &Settings, served: Served, path: &str, query: &str) -> Result<Self, AddressError> {
         if path.len() > MAX_PATH {
             return Err(AddressError::TooLong { what: "bytes of path", limit: MAX_PATH });
         }
         let components: Option<Vec<String>> = path.split('/').map(decode).collect();
         let components = components.ok_or(AddressError::NoSuchForm)?;
         let (name, folders) = components.split_last().ok_or(AddressError::NoSuchForm)?;
-        let options = Options::parse(profile.container, query);
+        let options = Options::parse(settings.container, query);
         let level = folders.last().filter(|_| served.mss && name.starts_with("Fragments("));
         let (file, folders) = match level.and_then(|level| smooth_fragment(level, name)) {
             Some(Resource::SmoothFragment(track, time)) => {
                 (File::SmoothFragment(track, time), folders.split_last().map_or(folders, |(_, rest)| rest))
             }
-            _ => (File::parse(profile, served, name, options.container)?, folders),
+            _ => (File::parse(settings, served, name, options.container)?, folders),
         };
         let mut address =
             Self { base: String::new(), clip_from: None, clip_to: None, tracks: Picks::default(), file };
@@ -211,8 +211,8 @@ impl NginxVodAddress {
 
     /// The URL path and query, from the root, with its leading `/`. `None` where the protocol has no prefix.
     #[must_use]
-    pub fn to_url(&self, profile: &Profile) -> Option<String> {
-        let mut url = profile.prefix(self.file.protocol())?.to_owned();
+    pub fn to_url(&self, settings: &Settings) -> Option<String> {
+        let mut url = settings.prefix(self.file.protocol())?.to_owned();
         if !self.base.is_empty() {
             for component in self.base.split('/') {
                 url.extend(utf8_percent_encode(component, RESERVED_IN_BASE));
@@ -228,7 +228,7 @@ impl NginxVodAddress {
             let picks = self.tracks.to_string();
             url += &format!("{TRACKS}/{}/", picks.trim_start_matches('-'));
         }
-        Some(url + &self.file.relative(profile))
+        Some(url + &self.file.relative(settings))
     }
 }
 
@@ -269,17 +269,17 @@ impl File {
     }
 
     fn parse(
-        profile: &Profile,
+        settings: &Settings,
         served: Served,
         name: &str,
         container: HlsContainer,
     ) -> Result<Self, AddressError> {
         let found = [
             // Where both have one prefix, init segments are DASH's: it carries all that HLS does.
-            served.dash.then(|| Self::dash(&profile.names, name)),
-            served.hls.then(|| Self::hls(&profile.names, name, container)),
-            served.mss.then(|| Self::mss(&profile.names, name)),
-            served.hds.then(|| Self::hds(&profile.names, name)),
+            served.dash.then(|| Self::dash(&settings.names, name)),
+            served.hls.then(|| Self::hls(&settings.names, name, container)),
+            served.mss.then(|| Self::mss(&settings.names, name)),
+            served.hds.then(|| Self::hds(&settings.names, name)),
         ];
         found.into_iter().flatten().flatten().next().unwrap_or(Err(AddressError::NoSuchForm))
     }
@@ -344,10 +344,10 @@ impl File {
 
     /// The URL relative to a manifest of the same title, query included: all files of a title are in one folder.
     #[must_use]
-    pub fn relative(&self, profile: &Profile) -> String {
-        let names = &profile.names;
+    pub fn relative(&self, settings: &Settings) -> String {
+        let names = &settings.names;
         let query = |container: &HlsContainer| match container {
-            container if *container == profile.container => "",
+            container if *container == settings.container => "",
             HlsContainer::Cmaf => "?hls_fmp4",
             HlsContainer::Auto => "?hls_fmp4=false",
         };

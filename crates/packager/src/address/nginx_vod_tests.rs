@@ -2,16 +2,16 @@ use super::*;
 use latemux_index::media::TrackKind::{self, Audio, Text, Video};
 use proptest::prelude::*;
 
-fn profile() -> Profile {
+fn settings() -> Settings {
     let prefix = |p: &str| Some(p.to_owned());
     let prefixes =
         Prefixes { hls: prefix("/hls/"), dash: prefix("/dash/"), mss: prefix("/mss/"), hds: prefix("/hds/") };
-    Profile { prefixes, ..Profile::default() }
+    Settings { prefixes, ..Settings::default() }
 }
 
 fn parsed(url: &str) -> Result<NginxVodAddress, AddressError> {
     let (path, query) = url.split_once('?').map_or((url, None), |(p, q)| (p, Some(q)));
-    NginxVodAddress::parse(&profile(), path, query).expect("below a prefix")
+    NginxVodAddress::parse(&settings(), path, query).expect("below a prefix")
 }
 
 fn picks(list: &str) -> Picks {
@@ -79,7 +79,7 @@ fn parameters_stand_anywhere_in_the_path() {
         let tracks = [Pick::Track(Video, 1), Pick::Track(Audio, 2)];
         assert_eq!(address.tracks.as_slice(), tracks);
         let printed = "/hls/a/x.mp4/clipFrom/1000/clipTo/60000/tracks/v1-a2/index.m3u8";
-        assert_eq!(address.to_url(&profile()).as_deref(), Some(printed));
+        assert_eq!(address.to_url(&settings()).as_deref(), Some(printed));
     }
     let address = parsed("/mss/x/clipTo/5/QualityLevels(1)/Fragments(video=0)").unwrap();
     assert_eq!((address.base.as_str(), address.clip_to), ("x", Some(5)));
@@ -138,12 +138,12 @@ fn what_is_refused_says_why() {
 
 #[test]
 fn what_no_prefix_covers_is_the_native_forms() {
-    let parse = |profile: &Profile, path: &str| NginxVodAddress::parse(profile, path, None);
-    assert_eq!(parse(&Profile::default(), "/hls/x.mp4/master.m3u8"), None);
-    assert_eq!(parse(&profile(), "/x.mp4/master.m3u8"), None);
-    assert_eq!(parse(&profile(), "/hls"), None);
+    let parse = |settings: &Settings, path: &str| NginxVodAddress::parse(settings, path, None);
+    assert_eq!(parse(&Settings::default(), "/hls/x.mp4/master.m3u8"), None);
+    assert_eq!(parse(&settings(), "/x.mp4/master.m3u8"), None);
+    assert_eq!(parse(&settings(), "/hls"), None);
     // The longest prefix decides; below `/`, only what has a name of this form is taken.
-    let mut nested = profile();
+    let mut nested = settings();
     nested.prefixes.hls = Some("/".to_owned());
     nested.prefixes.hds = Some("/dash/".to_owned());
     assert!(matches!(parse(&nested, "/x.mp4/index.m3u8"), Some(Ok(a)) if a.base == "x.mp4"));
@@ -156,7 +156,7 @@ fn what_no_prefix_covers_is_the_native_forms() {
 
 #[test]
 fn names_are_the_operators() {
-    let mut other = profile();
+    let mut other = settings();
     other.container = HlsContainer::Cmaf;
     other.names.hls_master = "playlist".to_owned();
     other.names.hls_segment = "nv-seg".to_owned();
@@ -174,7 +174,7 @@ fn names_are_the_operators() {
 #[test]
 fn nonsense_in_a_profile_is_named() {
     for (key, change) in [
-        ("hls", (|p: &mut Profile| p.prefixes.hls = Some("hls/".into())) as fn(&mut Profile)),
+        ("hls", (|p: &mut Settings| p.prefixes.hls = Some("hls/".into())) as fn(&mut Settings)),
         ("dash", |p| p.prefixes.dash = Some("/dash".into())),
         ("mss", |p| p.prefixes.mss = Some("/a//b/".into())),
         ("hds", |p| p.prefixes.hds = Some("/../".into())),
@@ -187,13 +187,13 @@ fn nonsense_in_a_profile_is_named() {
         ("hls_segment", |p| p.names.hls_segment = "a/b".into()),
         ("hds_fragment", |p| p.names.hds_fragment = String::new()),
     ] {
-        let mut bad = profile();
+        let mut bad = settings();
         change(&mut bad);
         let error = bad.check().unwrap_err();
         assert!(error.starts_with(&format!("{key} = ")), "{error}");
     }
-    profile().check().unwrap();
-    let mut root = profile();
+    settings().check().unwrap();
+    let mut root = settings();
     root.prefixes = Prefixes { hls: Some("/".into()), dash: Some("/".into()), ..Prefixes::default() };
     root.check().unwrap();
 }
@@ -251,10 +251,10 @@ proptest! {
     #[test]
     fn parse_of_print_is_the_identity(address in any_address(), cmaf in any::<bool>()) {
         let container = if cmaf { HlsContainer::Cmaf } else { HlsContainer::Auto };
-        let profile = Profile { container, ..profile() };
-        let url = address.to_url(&profile).unwrap();
+        let settings = Settings { container, ..settings() };
+        let url = address.to_url(&settings).unwrap();
         let (path, query) = url.split_once('?').map_or((url.as_str(), None), |(p, q)| (p, Some(q)));
-        prop_assert_eq!(NginxVodAddress::parse(&profile, path, query), Some(Ok(address)), "{}", url);
+        prop_assert_eq!(NginxVodAddress::parse(&settings, path, query), Some(Ok(address)), "{}", url);
     }
 
     #[test]
@@ -263,15 +263,15 @@ proptest! {
                  (master|index|iframes|seg|init|manifest|fragment|frag|bootstrap|iframe)(-[0-9]{1,2})?(-[fvatx][0-9]){0,3}\
                  (\\.m3u8|\\.ts|\\.m4s|\\.mp4|\\.mpd|\\.f4m|\\.abst|-Seg1-Frag[0-9])?"
     ) {
-        let profile = profile();
-        if let Some(Ok(address)) = NginxVodAddress::parse(&profile, &path, None) {
-            let url = address.to_url(&profile).unwrap();
-            prop_assert_eq!(NginxVodAddress::parse(&profile, &url, None), Some(Ok(address)));
+        let settings = settings();
+        if let Some(Ok(address)) = NginxVodAddress::parse(&settings, &path, None) {
+            let url = address.to_url(&settings).unwrap();
+            prop_assert_eq!(NginxVodAddress::parse(&settings, &url, None), Some(Ok(address)));
         }
     }
 
     #[test]
     fn no_input_panics(path in "/(hls/|dash/|mss/|hds/)?\\PC*", query in "\\PC*") {
-        let _ = NginxVodAddress::parse(&profile(), &path, Some(&query));
+        let _ = NginxVodAddress::parse(&settings(), &path, Some(&query));
     }
 }

@@ -4,7 +4,7 @@ use crate::{address::HlsContainer, carry::Protocol};
 
 /// The form as configured. By default no prefix is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Profile {
+pub struct Settings {
     /// Prefix of each protocol's URLs.
     pub prefixes: Prefixes,
     /// Names of its files.
@@ -81,7 +81,7 @@ pub(super) struct Served {
     pub(super) hds: bool,
 }
 
-impl Profile {
+impl Settings {
     /// The prefix of a protocol.
     #[must_use]
     pub fn prefix(&self, protocol: Protocol) -> Option<&str> {
