@@ -27,28 +27,37 @@
 //! What a URL names is known once its title is: [`Places`] turns references into the native form's [`Resource`]s, so that both forms have
 //! one plan and the same bytes.
 
+mod form;
 mod picks;
 mod places;
 mod settings;
 
+pub use form::Form;
 pub use picks::{Pick, Picks};
 pub use places::{Places, Resolved};
 pub use settings::{Names, Prefixes, Settings};
 
-use super::{HDS_FRAGMENT, HlsContainer, Options, RESERVED_IN_BASE, decode, number, smooth_fragment};
-use crate::{Resource, carry::Protocol};
-use latemux_index::title::TrackName;
+use super::{
+    Address, AddressError, Clip, HlsContainer, Profile, RESERVED_IN_BASE, Resource, Selection,
+    native::{self, HDS_FRAGMENT, decode, number, smooth_fragment},
+    query::{self, Options},
+};
+use crate::{PackError, carry::Protocol};
+use latemux_index::{Title, title::TrackName};
 use percent_encoding::utf8_percent_encode;
 use settings::Served;
+use std::{sync::Arc, time::Duration};
 
+/// In templates, in place of what is known of a track.
+const REPRESENTATION: &str = "$RepresentationID$";
 /// Longest path that is looked at, in bytes.
 const MAX_PATH: usize = 8192;
 /// The same thing under another name: documentation and code of the module differ.
 const DASH_FRAGMENT_TOO: &str = "frag";
 const IFRAME: &str = "iframe";
 const BOOTSTRAP: &str = "bootstrap";
-const CLIP_FROM: &str = "clipFrom";
-const CLIP_TO: &str = "clipTo";
+pub(super) const CLIP_FROM: &str = "clipFrom";
+pub(super) const CLIP_TO: &str = "clipTo";
 const TRACKS: &str = "tracks";
 
 /// What a URL of this form asks of which title.
@@ -56,10 +65,8 @@ const TRACKS: &str = "tracks";
 pub struct NginxVodAddress {
     /// As [`crate::Address::base`].
     pub base: String,
-    /// Milliseconds from the title's start at which to begin.
-    pub clip_from: Option<u64>,
-    /// Milliseconds from the title's start at which to end; greater than `clip_from`.
-    pub clip_to: Option<u64>,
+    /// What the path says of times, in whole milliseconds, and the query of the rest.
+    pub selection: Selection,
     /// Tracks there are at all; none named are all.
     pub tracks: Picks,
     /// What is asked.
@@ -103,55 +110,6 @@ pub enum File {
     HdsFragment(Picks, u32),
 }
 
-/// Why a URL under a configured prefix is none. [`AddressError::reason`] is the stable word for logs and answers.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AddressError {
-    /// No file has such a name.
-    #[error("no such URL")]
-    NoSuchForm,
-    /// Files and segments are counted from 1.
-    #[error("files and segments are counted from 1")]
-    IndexZero,
-    /// What stands for a track does not.
-    #[error("'{0}' is no track: f1, v1, a1 and t1 are a file, its video, audio and text")]
-    BadTracks(String),
-    /// A time that is no number of milliseconds, or is said twice.
-    #[error("'{0}': a time in milliseconds, once, is wanted")]
-    BadClip(String),
-    /// It ends before it begins.
-    #[error("a clip from {from} ms to {to} ms is empty")]
-    ClipReversed {
-        /// Milliseconds.
-        from: u64,
-        /// Milliseconds.
-        to: u64,
-    },
-    /// Longer than any URL of a title is.
-    #[error("too long: more than {limit} {what}")]
-    TooLong {
-        /// What is counted.
-        what: &'static str,
-        /// The limit.
-        limit: usize,
-    },
-}
-
-impl AddressError {
-    /// A stable word for logs, metrics and answers.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::NoSuchForm => "no_such_url",
-            Self::IndexZero => "index_zero",
-            Self::BadTracks(_) => "bad_tracks",
-            Self::BadClip(_) => "bad_clip",
-            Self::ClipReversed { .. } => "clip_reversed",
-            Self::TooLong { .. } => "url_too_long",
-        }
-    }
-}
-
 impl NginxVodAddress {
     /// Reads a URL path (with its leading `/`, percent-encoded) and query. `None` where no configured prefix covers it: below a prefix
     /// nothing is of the native form, except below `/`, where what this form has no name for is left to it. Unknown query parameters are
@@ -162,7 +120,7 @@ impl NginxVodAddress {
     pub fn parse(settings: &Settings, path: &str, query: Option<&str>) -> Option<Result<Self, AddressError>> {
         let (prefix, rest, served) = settings.below(path)?;
         let parsed = Self::below(settings, served, rest, query.unwrap_or_default());
-        (prefix != "/" || parsed != Err(AddressError::NoSuchForm)).then_some(parsed)
+        (prefix != "/" || parsed != Err(AddressError::NoSuchUrl)).then_some(parsed)
     }
 
     fn below(settings: &Settings, served: Served, path: &str, query: &str) -> Result<Self, AddressError> {
@@ -170,9 +128,9 @@ impl NginxVodAddress {
             return Err(AddressError::TooLong { what: "bytes of path", limit: MAX_PATH });
         }
         let components: Option<Vec<String>> = path.split('/').map(decode).collect();
-        let components = components.ok_or(AddressError::NoSuchForm)?;
-        let (name, folders) = components.split_last().ok_or(AddressError::NoSuchForm)?;
-        let options = Options::parse(settings.container, query);
+        let components = components.ok_or(AddressError::NoSuchUrl)?;
+        let (name, folders) = components.split_last().ok_or(AddressError::NoSuchUrl)?;
+        let options = Options::or(settings.container, query);
         let level = folders.last().filter(|_| served.mss && name.starts_with("Fragments("));
         let (file, folders) = match level.and_then(|level| smooth_fragment(level, name)) {
             Some(Resource::SmoothFragment(track, time)) => {
@@ -181,13 +139,18 @@ impl NginxVodAddress {
             _ => (File::parse(settings, served, name, options.container)?, folders),
         };
         let mut address =
-            Self { base: String::new(), clip_from: None, clip_to: None, tracks: Picks::default(), file };
+            Self { base: String::new(), selection: options.selection()?, tracks: Picks::default(), file };
+        if !address.selection.clip.is_everything() {
+            let problem = format!("/{CLIP_FROM}/ and /{CLIP_TO}/ say it in these URLs");
+            return Err(AddressError::Malformed { parameter: query::BEGIN, problem });
+        }
+        let (mut from, mut to) = (None, None);
         let mut base: Vec<&str> = Vec::new();
         let mut folders = folders.iter().map(String::as_str);
         while let Some(folder) = folders.next() {
             match folder {
-                CLIP_FROM => millis(&mut address.clip_from, folders.next())?,
-                CLIP_TO => millis(&mut address.clip_to, folders.next())?,
+                CLIP_FROM => millis(CLIP_FROM, &mut from, folders.next())?,
+                CLIP_TO => millis(CLIP_TO, &mut to, folders.next())?,
                 TRACKS => {
                     let picks = Picks::listed(folders.next().unwrap_or_default())?;
                     if !address.tracks.is_empty() {
@@ -195,17 +158,14 @@ impl NginxVodAddress {
                     }
                     address.tracks = picks;
                 }
-                "" | "." | ".." => return Err(AddressError::NoSuchForm),
+                "" | "." | ".." => return Err(AddressError::NoSuchUrl),
                 folder => base.push(folder),
             }
         }
         address.base = base.join("/");
-        if let Some(to) = address.clip_to {
-            let from = address.clip_from.unwrap_or(0);
-            if from >= to {
-                return Err(AddressError::ClipReversed { from, to });
-            }
-        }
+        let parameter = if to.is_some() { CLIP_TO } else { CLIP_FROM };
+        address.selection.clip = Clip::new(from, to)
+            .map_err(|problem| AddressError::Malformed { parameter, problem: problem.to_owned() })?;
         Ok(address)
     }
 
@@ -219,24 +179,66 @@ impl NginxVodAddress {
                 url.push('/');
             }
         }
-        for (name, time) in [(CLIP_FROM, self.clip_from), (CLIP_TO, self.clip_to)] {
+        Some(url + &self.relative_to_base(settings))
+    }
+
+    /// The URL relative to the base (`PREFIX/FILE/`), parameters and query included.
+    fn relative_to_base(&self, settings: &Settings) -> String {
+        let mut url = String::new();
+        let clip = self.selection.clip;
+        for (name, time) in [(CLIP_FROM, clip.begin()), (CLIP_TO, clip.end())] {
             if let Some(time) = time {
-                url += &format!("{name}/{time}/");
+                url += &format!("{name}/{}/", time.as_millis());
             }
         }
         if !self.tracks.is_empty() {
             let picks = self.tracks.to_string();
             url += &format!("{TRACKS}/{}/", picks.trim_start_matches('-'));
         }
-        Some(url + &self.file.relative(settings))
+        url + &self.file.url(settings, &self.selection)
+    }
+
+    /// What is asked of the title at the base. `files` holds the 1-based number of each object's file ([`Places::new`]).
+    ///
+    /// # Errors
+    /// As [`Places::resolve`].
+    pub fn address(
+        &self,
+        title: &Title,
+        files: &[u32],
+        settings: &Arc<Settings>,
+    ) -> Result<Address, PackError> {
+        let places = Places::new(title, files);
+        let Resolved { resource, tracks } = places.resolve(title, &self.file, &self.tracks)?;
+        let name = |i: usize| title.tracks.get(i).map(|track| track.name.clone());
+        let tracks = tracks.map(|tracks| tracks.into_iter().filter_map(name).collect());
+        let asked = self.relative_to_base(settings);
+        Ok(Address {
+            profile: Profile::NginxVod(Form::new(settings.clone(), places, asked)),
+            base: self.base.clone(),
+            resource,
+            selection: Selection { tracks, ..self.selection.clone() },
+        })
     }
 }
 
 /// Milliseconds behind a parameter, which may stand once.
-fn millis(field: &mut Option<u64>, text: Option<&str>) -> Result<(), AddressError> {
-    let time = text.and_then(number).filter(|_| field.is_none());
-    *field = Some(time.ok_or_else(|| AddressError::BadClip(text.unwrap_or_default().to_owned()))?);
+fn millis(
+    parameter: &'static str,
+    field: &mut Option<Duration>,
+    text: Option<&str>,
+) -> Result<(), AddressError> {
+    let malformed = |problem: &str| AddressError::Malformed { parameter, problem: problem.to_owned() };
+    let time = text.and_then(number).ok_or_else(|| malformed("not a number of milliseconds"))?;
+    if field.replace(Duration::from_millis(time)).is_some() {
+        return Err(malformed("said twice"));
+    }
     Ok(())
+}
+
+/// What of a selection stands in the query: times and tracks stand in the path.
+pub(super) fn in_query(selection: &Selection) -> Selection {
+    Selection { clip: Clip::default(), tracks: None, ..selection.clone() }
 }
 
 impl File {
@@ -281,7 +283,7 @@ impl File {
             served.mss.then(|| Self::mss(&settings.names, name)),
             served.hds.then(|| Self::hds(&settings.names, name)),
         ];
-        found.into_iter().flatten().flatten().next().unwrap_or(Err(AddressError::NoSuchForm))
+        found.into_iter().flatten().flatten().next().unwrap_or(Err(AddressError::NoSuchUrl))
     }
 
     /// `None` where the name is none of the protocol's.
@@ -338,23 +340,32 @@ impl File {
         Some(picks.and_then(|picks| match number(n) {
             Some(0) => Err(AddressError::IndexZero),
             Some(n) => Ok(Self::HdsFragment(picks, n)),
-            None => Err(AddressError::NoSuchForm),
+            None => Err(AddressError::NoSuchUrl),
         }))
     }
 
-    /// The URL relative to a manifest of the same title, query included: all files of a title are in one folder.
+    /// The URL relative to a manifest of the same title: all files of a title are in one folder. What of the selection stands in a query is
+    /// included.
     #[must_use]
-    pub fn relative(&self, settings: &Settings) -> String {
-        let names = &settings.names;
-        let query = |container: &HlsContainer| match container {
-            container if *container == settings.container => "",
-            HlsContainer::Cmaf => "?hls_fmp4",
-            HlsContainer::Auto => "?hls_fmp4=false",
+    pub fn url(&self, settings: &Settings, selection: &Selection) -> String {
+        let container = match self {
+            Self::HlsMaster(_, c) | Self::HlsIndex(_, c) | Self::HlsIFrames(_, c) => *c,
+            _ => settings.container,
         };
+        let option = match container {
+            same if same == settings.container => None,
+            HlsContainer::Cmaf => Some("hls_fmp4"),
+            HlsContainer::Auto => Some("hls_fmp4=false"),
+        };
+        self.path(settings) + &query::with(option, &in_query(selection))
+    }
+
+    fn path(&self, settings: &Settings) -> String {
+        let names = &settings.names;
         match self {
-            Self::HlsMaster(picks, c) => format!("{}{picks}.m3u8{}", names.hls_master, query(c)),
-            Self::HlsIndex(picks, c) => format!("{}{picks}.m3u8{}", names.hls_index, query(c)),
-            Self::HlsIFrames(picks, c) => format!("{}{picks}.m3u8{}", names.hls_iframes, query(c)),
+            Self::HlsMaster(picks, _) => format!("{}{picks}.m3u8", names.hls_master),
+            Self::HlsIndex(picks, _) => format!("{}{picks}.m3u8", names.hls_index),
+            Self::HlsIFrames(picks, _) => format!("{}{picks}.m3u8", names.hls_iframes),
             Self::HlsTs(picks, n) => format!("{}-{n}{picks}.ts", names.hls_segment),
             Self::HlsSegment(picks, n) => format!("{}-{n}{picks}.m4s", names.hls_segment),
             Self::HlsInit(picks) => format!("{}{picks}.mp4", names.hls_init),
@@ -365,7 +376,7 @@ impl File {
             Self::DashSegment(picks, n) => format!("{}-{n}{picks}.m4s", names.dash_fragment),
             Self::SmoothManifest(picks) => format!("{}{picks}", names.mss_manifest),
             Self::SmoothFragment(track, time) => {
-                Resource::SmoothFragment(track.clone(), *time).relative_to_base("")
+                native::path(&Resource::SmoothFragment(track.clone(), *time), "")
             }
             Self::HdsManifest(picks) => format!("{}{picks}.f4m", names.hds_manifest),
             Self::HdsBootstrap(picks) => format!("{BOOTSTRAP}{picks}.abst"),
@@ -398,5 +409,4 @@ fn without_x(rest: &str) -> &str {
 }
 
 #[cfg(test)]
-#[path = "nginx_vod_tests.rs"]
 mod tests;

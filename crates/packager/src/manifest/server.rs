@@ -82,8 +82,8 @@ fn track_name(kind: TrackKind, name: Option<&str>, language: &Language, bitrate:
     let named = TrackName { stem, bitrate };
     // A stem with `-` in it is not always found again in a URL.
     let resource = Resource::DashInit(named.clone());
-    let url = Address { base: "x".to_owned(), resource: resource.clone() }.to_url();
-    if Address::parse(&url, None).is_some_and(|address| address.resource == resource) {
+    let url = Address::new("x".to_owned(), resource.clone()).to_url();
+    if Address::parse(&url, None).is_ok_and(|address| address.resource == resource) {
         return named;
     }
     TrackName { stem: named.stem.replace('-', "_"), bitrate }

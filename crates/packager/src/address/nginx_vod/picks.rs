@@ -1,7 +1,6 @@
 //! References to tracks by number: `-f2-v1-a1`.
 
-use super::AddressError;
-use crate::address::number;
+use crate::address::{AddressError, native::number};
 use latemux_index::media::TrackKind;
 use std::fmt;
 

@@ -2,24 +2,27 @@
 
 use super::{File, Pick, Picks};
 use crate::{
-    PackError, Resource,
-    address::{DashTemplate, HlsContainer},
+    PackError,
+    address::{DashTemplate, HlsContainer, Resource},
     manifest::hls,
 };
-use latemux_index::{Title, media::TrackKind, title::TrackName};
+use latemux_index::{
+    Title,
+    media::TrackKind,
+    title::{TitleTrack, TrackName},
+};
 
 /// Where the tracks of a title are, by number.
-#[derive(Debug)]
-pub struct Places<'a> {
-    title: &'a Title,
-    /// Of each track of the title.
-    places: Vec<Place>,
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Places {
+    /// Of each track of the title, its name and where it is.
+    tracks: Vec<(TrackName, Place)>,
     /// More than one file: references say which.
     several: bool,
 }
 
 /// Where one track is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     /// 1-based number of its file.
     file: u32,
@@ -37,11 +40,11 @@ pub struct Resolved {
     pub tracks: Option<Vec<usize>>,
 }
 
-impl<'a> Places<'a> {
+impl Places {
     /// Of a title whose objects are the parts of these files: `files` holds the 1-based number of each object's. Objects that it says
     /// nothing of are files by themselves.
     #[must_use]
-    pub fn new(title: &'a Title, files: &[u32]) -> Self {
+    pub fn new(title: &Title, files: &[u32]) -> Self {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let file = |object: usize| files.get(object).copied().unwrap_or_else(|| count(object + 1));
         let place = |object: usize, track: usize| {
@@ -54,15 +57,18 @@ impl<'a> Places<'a> {
             let before = same.map(|other| alike(other, usize::MAX)).sum::<usize>() + alike(object, track);
             Some(Place { file: file(object), kind, number: count(before + 1) })
         };
-        let places = title.tracks.iter().filter_map(|track| place(track.object, track.track)).collect();
+        let named = |track: &TitleTrack| Some((track.name.clone(), place(track.object, track.track)?));
+        let tracks = title.tracks.iter().filter_map(named).collect();
         let several = (1..title.objects.len()).any(|object| file(object) != file(0));
-        Self { title, places, several }
+        Self { tracks, several }
     }
 
-    /// References to tracks, video first; the file is named where there are several.
+    /// References to tracks, video first; the file is named where there are several. Tracks the title does not have are left out.
     #[must_use]
-    pub fn picks(&self, tracks: &[usize]) -> Picks {
-        let mut places: Vec<Place> = tracks.iter().filter_map(|&i| self.places.get(i).copied()).collect();
+    pub fn picks(&self, names: &[TrackName]) -> Picks {
+        let of =
+            |name: &TrackName| self.tracks.iter().find(|(other, _)| other == name).map(|(_, place)| *place);
+        let mut places: Vec<Place> = names.iter().filter_map(of).collect();
         places.sort_by_key(|place| place.kind);
         let (mut picks, mut file) = (Vec::new(), None);
         for place in places {
@@ -75,17 +81,11 @@ impl<'a> Places<'a> {
         Picks::new(picks)
     }
 
-    /// References to tracks by name; those the title does not have are left out.
-    #[must_use]
-    pub fn picks_of(&self, names: &[TrackName]) -> Picks {
-        self.picks(&names.iter().filter_map(|name| self.title.find(name)).collect::<Vec<_>>())
-    }
-
     /// What a file is in the native form. Of its tracks only those that `among` names exist.
     ///
     /// # Errors
     /// [`PackError::NoSuchTrack`], [`PackError::SeveralTracks`].
-    pub fn resolve(&self, file: &File, among: &Picks) -> Result<Resolved, PackError> {
+    pub fn resolve(&self, title: &Title, file: &File, among: &Picks) -> Result<Resolved, PackError> {
         let allowed = self.all_of(among)?;
         let manifest = |picks: &Picks, resource: Resource| {
             let mut tracks = self.all_of(picks)?;
@@ -93,11 +93,11 @@ impl<'a> Places<'a> {
             if tracks.is_empty() {
                 return Err(no_such(picks));
             }
-            let all = tracks.len() == self.title.tracks.len();
+            let all = tracks.len() == self.tracks.len();
             Ok(Resolved { resource, tracks: (!all).then_some(tracks) })
         };
         let names = |tracks: &[usize]| -> Vec<TrackName> {
-            tracks.iter().filter_map(|&i| self.title.tracks.get(i)).map(|track| track.name.clone()).collect()
+            tracks.iter().filter_map(|&i| self.tracks.get(i)).map(|(name, _)| name.clone()).collect()
         };
         let together = |picks: &Picks| self.together(picks, &allowed).map(|tracks| names(&tracks));
         let one = |picks: &Picks| match <[TrackName; 1]>::try_from(together(picks)?) {
@@ -107,7 +107,7 @@ impl<'a> Places<'a> {
         // The module writes I-frame playlists as of video and audio.
         let video = |picks: &Picks| {
             let mut tracks = self.together(picks, &allowed)?;
-            tracks.retain(|&i| self.places.get(i).is_some_and(|place| place.kind == TrackKind::Video));
+            tracks.retain(|&i| self.tracks.get(i).is_some_and(|(_, place)| place.kind == TrackKind::Video));
             names(&tracks).into_iter().next().ok_or_else(|| no_such(picks))
         };
         let resource = match file {
@@ -121,7 +121,7 @@ impl<'a> Places<'a> {
             File::HdsManifest(picks) => return manifest(picks, Resource::HdsManifest),
             File::HlsIndex(picks, container) => {
                 let tracks = self.together(picks, &allowed)?;
-                if tracks.len() > 1 && !hls::in_one_playlist(self.title, &tracks, *container) {
+                if tracks.len() > 1 && !hls::in_one_playlist(title, &tracks, *container) {
                     // CMAF has a playlist per track: the two are played together by a multivariant playlist.
                     let resource = Resource::HlsMultivariant(HlsContainer::Cmaf);
                     return Ok(Resolved { resource, tracks: Some(tracks) });
@@ -145,11 +145,11 @@ impl<'a> Places<'a> {
 
     /// All tracks that are meant by any of the references, in the title's order; none at all mean every one.
     fn all_of(&self, picks: &Picks) -> Result<Vec<usize>, PackError> {
-        let everything = || 0..self.places.len();
+        let everything = || 0..self.tracks.len();
         if picks.is_empty() {
             return Ok(everything().collect());
         }
-        let mut chosen = vec![false; self.places.len()];
+        let mut chosen = vec![false; self.tracks.len()];
         let mut file = None;
         let mut picks = picks.as_slice().iter().peekable();
         while let Some(&pick) = picks.next() {
@@ -170,7 +170,7 @@ impl<'a> Places<'a> {
                     && (number == 0 || place.number == number)
             };
             let mut found = false;
-            for (chosen, place) in chosen.iter_mut().zip(&self.places) {
+            for (chosen, (_, place)) in chosen.iter_mut().zip(&self.tracks) {
                 *chosen |= meant(place);
                 found |= meant(place);
             }
@@ -186,15 +186,15 @@ impl<'a> Places<'a> {
     /// The tracks that play together, one for each reference; where none names a track, the first video and the first audio of the file.
     fn together(&self, picks: &Picks, allowed: &[usize]) -> Result<Vec<usize>, PackError> {
         let first = |file: Option<u32>, kind: TrackKind, number: u32| {
-            let places = self.places.iter().enumerate();
-            let meant = places.filter(|(i, place)| {
+            let places = self.tracks.iter().enumerate();
+            let meant = places.filter(|(i, (_, place))| {
                 allowed.contains(i)
                     && place.kind == kind
                     && file.is_none_or(|file| place.file == file)
                     && (number == 0 || place.number == number)
             });
             // In the order of files, whatever that of the title.
-            meant.min_by_key(|(_, place)| (place.file, place.number)).map(|(i, _)| i)
+            meant.min_by_key(|(_, (_, place))| (place.file, place.number)).map(|(i, _)| i)
         };
         let (mut file, mut tracks) = (None, Vec::new());
         for &pick in picks.as_slice() {

@@ -3,7 +3,7 @@
 use crate::{address::HlsContainer, carry::Protocol};
 
 /// The form as configured. By default no prefix is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Prefix of each protocol's URLs.
     pub prefixes: Prefixes,
@@ -14,7 +14,7 @@ pub struct Settings {
 }
 
 /// Prefix of each protocol's URLs: begins and ends with `/`, unreserved characters between. Protocols may share one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Prefixes {
     /// HLS.
     pub hls: Option<String>,
@@ -27,7 +27,7 @@ pub struct Prefixes {
 }
 
 /// Names of files without extension. The defaults are the module's own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Names {
     /// `master.m3u8`
     pub hls_master: String,

@@ -63,7 +63,7 @@ fn reads_every_form_of_the_table() {
     ] {
         let address = parsed(url).unwrap_or_else(|error| panic!("{url}: {error}"));
         assert_eq!((address.base.as_str(), address.file), (base, file), "{url}");
-        assert_eq!((address.clip_from, address.clip_to, address.tracks), (None, None, Picks::default()));
+        assert_eq!((address.selection, address.tracks), (Selection::default(), Picks::default()));
     }
 }
 
@@ -75,14 +75,16 @@ fn parameters_stand_anywhere_in_the_path() {
     ] {
         let address = parsed(url).unwrap();
         assert_eq!(address.base, "a/x.mp4");
-        assert_eq!((address.clip_from, address.clip_to), (Some(1000), Some(60_000)));
+        let clip = Clip::new(Some(Duration::from_secs(1)), Some(Duration::from_secs(60)));
+        assert_eq!(Ok(address.selection.clip), clip);
         let tracks = [Pick::Track(Video, 1), Pick::Track(Audio, 2)];
         assert_eq!(address.tracks.as_slice(), tracks);
         let printed = "/hls/a/x.mp4/clipFrom/1000/clipTo/60000/tracks/v1-a2/index.m3u8";
         assert_eq!(address.to_url(&settings()).as_deref(), Some(printed));
     }
     let address = parsed("/mss/x/clipTo/5/QualityLevels(1)/Fragments(video=0)").unwrap();
-    assert_eq!((address.base.as_str(), address.clip_to), ("x", Some(5)));
+    assert_eq!(address.base, "x");
+    assert_eq!(address.selection.clip.end(), Some(Duration::from_millis(5)));
 }
 
 #[test]
@@ -104,12 +106,14 @@ fn what_is_refused_says_why() {
         ("/hls/x.mp4/tracks/x1/master.m3u8", "bad_tracks"),
         ("/hls/x.mp4/tracks/v1/tracks/a1/master.m3u8", "bad_tracks"),
         ("/hls/x.mp4/tracks/master.m3u8", "bad_tracks"),
-        ("/hls/x.mp4/clipFrom/soon/master.m3u8", "bad_clip"),
-        ("/hls/x.mp4/clipFrom/master.m3u8", "bad_clip"),
-        ("/hls/x.mp4/clipTo/5/clipTo/6/master.m3u8", "bad_clip"),
-        ("/hls/x.mp4/clipFrom/9/clipTo/9/master.m3u8", "clip_reversed"),
-        ("/hls/x.mp4/clipTo/1/clipFrom/9/master.m3u8", "clip_reversed"),
-        ("/hls/x.mp4/clipTo/0/master.m3u8", "clip_reversed"),
+        ("/hls/x.mp4/clipFrom/soon/master.m3u8", "clip_malformed"),
+        ("/hls/x.mp4/clipFrom/master.m3u8", "clip_malformed"),
+        ("/hls/x.mp4/clipTo/5/clipTo/6/master.m3u8", "clip_malformed"),
+        ("/hls/x.mp4/clipFrom/9/clipTo/9/master.m3u8", "clip_malformed"),
+        ("/hls/x.mp4/clipTo/1/clipFrom/9/master.m3u8", "clip_malformed"),
+        ("/hls/x.mp4/clipTo/0/master.m3u8", "clip_malformed"),
+        ("/hls/x.mp4/clipTo/18446744073709551615/master.m3u8", "clip_malformed"),
+        ("/hls/x.mp4/master.m3u8?vbegin=1", "clip_malformed"),
         (&long, "url_too_long"),
         (&many, "url_too_long"),
         ("/hls/", "no_such_url"),
@@ -151,7 +155,7 @@ fn what_no_prefix_covers_is_the_native_forms() {
     assert_eq!(parse(&nested, "/x.mp4/.m3u8"), None);
     assert!(matches!(parse(&nested, "/dash/x/manifest.f4m"), Some(Ok(_))));
     assert!(matches!(parse(&nested, "/dash/x/manifest.mpd"), Some(Ok(a)) if a.base == "x"));
-    assert_eq!(parse(&nested, "/dash/x/index.m3u8"), Some(Err(AddressError::NoSuchForm)));
+    assert_eq!(parse(&nested, "/dash/x/index.m3u8"), Some(Err(AddressError::NoSuchUrl)));
 }
 
 #[test]
@@ -168,7 +172,7 @@ fn names_are_the_operators() {
     let master = parse("/hls/x/playlist.m3u8", Some("hls_fmp4=false")).unwrap();
     assert_eq!(master.to_url(&other).unwrap(), "/hls/x/playlist.m3u8?hls_fmp4=false");
     assert_eq!(parse("/hls/x/nv-seg-1-v1.ts", None).unwrap().file, File::HlsTs(picks("-v1"), 1));
-    assert_eq!(parse("/hls/x/master.m3u8", None), Err(AddressError::NoSuchForm));
+    assert_eq!(parse("/hls/x/master.m3u8", None), Err(AddressError::NoSuchUrl));
 }
 
 #[test]
@@ -240,11 +244,15 @@ fn any_base() -> impl Strategy<Value = String> {
 }
 
 fn any_address() -> impl Strategy<Value = NginxVodAddress> {
-    let clip = (any::<Option<u64>>(), any::<Option<u64>>())
-        .prop_filter("not reversed", |(from, to)| to.is_none_or(|to| from.unwrap_or(0) < to));
-    (any_base(), clip, any_picks(), any_file()).prop_map(|(base, (clip_from, clip_to), tracks, file)| {
-        NginxVodAddress { base, clip_from, clip_to, tracks, file }
-    })
+    let millis = || prop::option::of((0..1_000_000_000_000_u64).prop_map(Duration::from_millis));
+    let clip = (millis(), millis()).prop_filter_map("not reversed", |(from, to)| Clip::new(from, to).ok());
+    let minimum = prop::option::of((1..600_000_u64).prop_map(Duration::from_millis));
+    (any_base(), clip, minimum, any_picks(), any_file()).prop_map(
+        |(base, clip, minimum_segment, tracks, file)| {
+            let selection = Selection { clip, minimum_segment, ..Selection::default() };
+            NginxVodAddress { base, selection, tracks, file }
+        },
+    )
 }
 
 proptest! {
