@@ -3,7 +3,8 @@
 //! A segment's URL says no more than its bytes depend on. One that is the same in a clip as in the whole title has one URL in both.
 
 use super::{
-    Address, DashTemplate, HlsContainer, Profile, Resource, Selection, name_of, native, query, rep_id,
+    Address, DashTemplate, HlsContainer, Profile, Resource, Selection, name_of, native, nginx_vod, query,
+    rep_id,
 };
 use latemux_index::title::TrackName;
 
@@ -45,11 +46,18 @@ impl<'a> Links<'a> {
         &self.name
     }
 
+    /// Whether the manifest lists a track.
+    #[must_use]
+    pub fn lists(&self, track: &TrackName) -> bool {
+        self.selection.lists(track)
+    }
+
     /// What `$RepresentationID$` stands for.
     #[must_use]
     pub fn representation_id(&self, track: &TrackName) -> String {
         match self.profile {
             Profile::Native => rep_id(track),
+            Profile::NginxVod(form) => form.representation_id(track),
         }
     }
 
@@ -58,6 +66,7 @@ impl<'a> Links<'a> {
     pub fn dash_initialization(&self) -> String {
         match self.profile {
             Profile::Native => native::dash_initialization(&self.name),
+            Profile::NginxVod(form) => form.dash_initialization(),
         }
     }
 
@@ -66,6 +75,7 @@ impl<'a> Links<'a> {
     pub fn dash_media(&self, template: DashTemplate, extent: Extent) -> String {
         let path = match self.profile {
             Profile::Native => native::dash_media(template, &self.name),
+            Profile::NginxVod(form) => form.dash_media(),
         };
         path + &self.query(extent)
     }
@@ -101,7 +111,7 @@ impl<'a> Links<'a> {
     #[must_use]
     pub fn smooth_url(&self, stem: &str, extent: Extent) -> String {
         let path = match self.profile {
-            Profile::Native => native::smooth_url(stem),
+            Profile::Native | Profile::NginxVod(_) => native::smooth_url(stem),
         };
         path + &self.query(extent)
     }
@@ -111,6 +121,7 @@ impl<'a> Links<'a> {
     pub fn hds_url(&self, tracks: &[TrackName], extent: Extent) -> String {
         let path = match self.profile {
             Profile::Native => native::hds_url(&self.name, tracks),
+            Profile::NginxVod(form) => form.hds_url(tracks),
         };
         path + &self.query(extent)
     }
@@ -119,15 +130,19 @@ impl<'a> Links<'a> {
     fn query(&self, extent: Extent) -> String {
         match extent {
             Extent::Whole => String::new(),
-            Extent::Selected => query::of_selection(&self.segments),
+            Extent::Selected => match self.profile {
+                Profile::Native => query::of_selection(&self.segments),
+                Profile::NginxVod(_) => query::of_selection(&nginx_vod::in_query(&self.segments)),
+            },
         }
     }
 
     /// I-frame playlists are one folder below the base, all other manifests directly under it.
     fn url(&self, resource: &Resource, selection: &Selection) -> String {
-        let query = query::of(resource, selection);
         match self.profile {
+            Profile::NginxVod(form) => form.url(resource, selection),
             Profile::Native => {
+                let query = query::of(resource, selection);
                 let path = native::path(resource, &self.name);
                 if !matches!(self.manifest, Resource::HlsIFramePlaylist(..)) {
                     return path + &query;

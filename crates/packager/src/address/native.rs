@@ -33,9 +33,9 @@ pub(super) const MAX_TRACKS: usize = 8;
 /// The folder I-frame playlists and their segments are in.
 pub(super) const KEYFRAMES: &str = "keyframes/";
 /// Between the tracks and the number of an HDS fragment: all of them are in the first segment.
-const HDS_FRAGMENT: &str = "-Seg1-Frag";
+pub(super) const HDS_FRAGMENT: &str = "-Seg1-Frag";
 /// What of it a player adds.
-const HDS_ADDED: &str = "Seg1-Frag";
+pub(super) const HDS_ADDED: &str = "Seg1-Frag";
 
 /// Reads a URL path (with or without its leading `/`, percent-encoded): base and resource. `None` where it is none of this grammar.
 pub(super) fn parse(path: &str, options: &Options) -> Option<(String, Resource)> {
@@ -191,7 +191,7 @@ fn keyframe_file(file: &str, options: &Options) -> Option<Resource> {
 }
 
 /// `QualityLevels(BITRATE)/Fragments(STEM=TIME)`.
-fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
+pub(super) fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
     let bitrate = number(level.strip_prefix("QualityLevels(")?.strip_suffix(')')?)?;
     let (stem, time) = file.strip_prefix("Fragments(")?.strip_suffix(')')?.rsplit_once('=')?;
     let named = !stem.is_empty() && !stem.contains('=');
@@ -244,7 +244,7 @@ fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
 }
 
 /// Digits alone, without leading zeros: a number has one spelling.
-fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
+pub(super) fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
     let canonical =
         digits.bytes().all(|b| b.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'));
     canonical.then(|| digits.parse().ok()).flatten()
@@ -252,7 +252,7 @@ fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
 
 /// Percent-decodes one path component, once. `None` for a `%` without two hex digits, bytes that are not UTF-8, or
 /// characters that have no place in a name (`/` and `\` only get here encoded).
-fn decode(component: &str) -> Option<String> {
+pub(super) fn decode(component: &str) -> Option<String> {
     let bytes = component.as_bytes();
     let whole = |(at, _): (usize, _)| {
         bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))

@@ -41,7 +41,9 @@ pub fn mpd(title: &Title, links: &Links<'_>, template: DashTemplate) -> Result<S
     let carried = (0..title.tracks.len())
         .filter(|&i| {
             let track = &title.tracks[i];
-            track.segment_count() > 0 && carries(Protocol::Dash, title.track(track)).is_ok()
+            links.lists(&track.name)
+                && track.segment_count() > 0
+                && carries(Protocol::Dash, title.track(track)).is_ok()
         })
         .map(|i| Representation::new(title, i, links));
     let sets = adaptation::group(carried);

@@ -22,7 +22,7 @@ use latemux_isobmff::{FourCc, codec::Media as CodecMedia};
 /// [`PackError::CannotCarry`] where HDS carries none of its tracks.
 pub fn manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
     let clock = f4f::clock(title);
-    let media = media(title);
+    let media = media(title, links);
     if media.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Hds.name(), format });
@@ -84,11 +84,13 @@ struct Media {
     alternate: bool,
 }
 
-fn media(title: &Title) -> Vec<Media> {
+fn media(title: &Title, links: &Links<'_>) -> Vec<Media> {
     let carried = |kind| {
         title.of_kind(kind).filter(|&i| {
             let track = &title.tracks[i];
-            track.segment_count() > 0 && carries(Protocol::Hds, title.track(track)).is_ok()
+            links.lists(&track.name)
+                && track.segment_count() > 0
+                && carries(Protocol::Hds, title.track(track)).is_ok()
         })
     };
     let audio: Vec<usize> = carried(TrackKind::Audio).collect();

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 /// [`PackError::CannotCarry`] where Smooth Streaming carries none of its tracks.
 pub fn client_manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
     let clock = smooth::clock(title);
-    let streams = streams(title, &clock);
+    let streams = streams(title, links, &clock);
     if streams.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Smooth.name(), format });
@@ -63,13 +63,16 @@ struct Level<'a> {
 }
 
 /// The streams of a title, in its order.
-fn streams<'a>(title: &'a Title, clock: &Clock<'_>) -> Vec<Stream<'a>> {
+fn streams<'a>(title: &'a Title, links: &Links<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>> {
     let mut streams: Vec<Stream<'a>> = Vec::new();
     let stems: BTreeSet<&str> = title.tracks.iter().map(|t| t.name.stem.as_str()).collect();
     let mut names: BTreeSet<String> = BTreeSet::new();
     for (i, title_track) in title.tracks.iter().enumerate() {
         let track = title.track(title_track);
-        if title_track.segment_count() == 0 || carries(Protocol::Smooth, track).is_err() {
+        if !links.lists(&title_track.name)
+            || title_track.segment_count() == 0
+            || carries(Protocol::Smooth, track).is_err()
+        {
             continue;
         }
         let Some(codec) = CodecAttributes::of(track) else { continue };

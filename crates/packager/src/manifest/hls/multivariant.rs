@@ -25,10 +25,10 @@ use latemux_isobmff::{
 /// # Errors
 /// [`PackError::CannotCarry`] where HLS carries none of its tracks.
 pub fn multivariant(title: &Title, links: &Links<'_>, container: HlsContainer) -> Result<String, PackError> {
-    let protocol = protocol_of(title, container);
+    let protocol = protocol_of(title, links, container);
     let list = Multivariant { title, links, protocol, rates: Rates::new(title, protocol) };
-    let video = carried(title, TrackKind::Video, protocol);
-    let audio = carried(title, TrackKind::Audio, protocol);
+    let video = carried(title, links, TrackKind::Video, protocol);
+    let audio = carried(title, links, TrackKind::Audio, protocol);
     if video.is_empty() && audio.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: protocol.name(), format });
@@ -66,7 +66,7 @@ impl<'a> Multivariant<'a> {
         let in_ts = self.protocol == Protocol::HlsTs;
         let audio = groups(self.title, audio, "audio");
         self.write_groups("AUDIO", &audio, in_ts, text);
-        let subtitles = carried(self.title, TrackKind::Text, self.protocol);
+        let subtitles = carried(self.title, self.links, TrackKind::Text, self.protocol);
         let subtitles = groups(self.title, &subtitles, "subtitles");
         self.write_groups("SUBTITLES", &subtitles, false, text);
 
