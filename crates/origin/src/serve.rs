@@ -75,8 +75,8 @@ async fn package(
     };
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
-    let body = PlanBody::start(plan, window, fetch).await?;
-    Ok(head.respond(Body::plan(body)))
+    let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
+    Ok(head.respond(Body::plan(body, Some(title.clone()))))
 }
 
 /// A plan whose samples are known.
@@ -98,7 +98,7 @@ async fn plan_with_fragments(
         match plan(&title.title, &name, &address.resource, &known)? {
             Planned::Ready(plan) => return Ok(Ready::Plan(plan)),
             Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
-            Planned::Needs(fragments) => known.learn(fetch, &fragments).await?,
+            Planned::Needs(needs) => known.learn(fetch, &needs.fragments).await?,
         }
     }
     Err(Error::Internal("a plan that is never complete"))
