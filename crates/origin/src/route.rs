@@ -1,6 +1,6 @@
 //! Every URL in one function.
 
-use crate::Error;
+use crate::{Error, metrics::Kind};
 use http::{Method, Uri};
 use latemux_packager::{
     Address, Resource,
@@ -21,6 +21,17 @@ pub(crate) enum Route {
     Health { ready: bool },
     /// A CORS preflight, or any other OPTIONS.
     Options,
+}
+
+impl Route {
+    /// What it counts as.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Title(address) => Kind::of(&address.resource),
+            Self::Page(_) | Self::Library | Self::Health { .. } => Kind::PAGE,
+            Self::Options => Kind::default(),
+        }
+    }
 }
 
 /// Folder of the page's files: no title's base can be in it.
