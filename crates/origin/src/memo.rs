@@ -98,6 +98,11 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
         found
     }
 
+    /// The same, for who looked already or only wants to know.
+    pub(crate) fn peek<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
+        self.inner.cache.peek(key)
+    }
+
     pub(crate) fn insert(&self, key: K, value: V) {
         self.inner.cache.insert(key, value);
     }

@@ -110,7 +110,7 @@ impl Titles {
     /// Forgets a title and the indexes of its objects: its id, if it was known, and how many indexes. What is being read
     /// for it now may come to be remembered yet.
     pub(crate) fn forget(&self, base: &str) -> (Option<u64>, u64) {
-        let Some(title) = self.memo.get(base) else { return (None, 0) };
+        let Some(title) = self.memo.peek(base) else { return (None, 0) };
         self.memo.remove(base);
         let places = title.objects.iter().map(|object| match (&object.indexed_by, &object.elsewhere) {
             (Some((place, _)), _) | (None, Some(place)) => place.clone(),
@@ -140,7 +140,7 @@ impl Titles {
         if objects.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: objects.len(), limit: self.max_objects });
         }
-        if let Some(known) = self.memo.get(base)
+        if let Some(known) = self.memo.peek(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
             && known.chosen == chosen
         {

@@ -206,7 +206,9 @@ impl Out<'_> {
     )]
     fn ratio(&mut self, name: &str, help: &str, part: u64, whole: u64) -> Result<(), Error> {
         let ratio = part as f64 / whole as f64;
-        self.0.encode_descriptor(name, help, Some(&Unit::Ratios), MetricType::Gauge)?.encode_gauge(&ratio)
+        self.0
+            .encode_descriptor(name, help, Some(&Unit::Other("ratio".to_owned())), MetricType::Gauge)?
+            .encode_gauge(&ratio)
     }
 
     fn seconds(&mut self, name: &str, help: &str, value: f64) -> Result<(), Error> {
