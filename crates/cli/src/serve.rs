@@ -31,18 +31,19 @@ async fn serve(config: Config) -> Result<()> {
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
     let origin = Origin::new(storage.clone(), config.origin());
-    say(&format!(
-        "latemux {} serves {}\nsegments of {}; page and player at {scheme}://{address}/\n",
-        env!("CARGO_PKG_VERSION"),
-        storage.describe(),
-        config.segment_duration,
-    ))?;
+    let mut metrics = String::new();
     if let Some(admin) = admin {
-        say(&format!("metrics at http://{}/metrics\n", admin.local_addr()?))?;
+        metrics = format!("metrics at http://{}/metrics\n", admin.local_addr()?);
         let origin = origin.clone();
         // Ends with the runtime: what happens while open answers end can still be read.
         tokio::spawn(async move { origin.serve_admin(admin).await });
     }
+    say(&format!(
+        "latemux {} serves {}\n{metrics}segments of {}; page and player at {scheme}://{address}/\n",
+        env!("CARGO_PKG_VERSION"),
+        storage.describe(),
+        config.segment_duration,
+    ))?;
     origin.serve(listener, tls, stop_signal()?).await.context("serving")
 }
 
