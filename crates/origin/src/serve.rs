@@ -85,8 +85,8 @@ async fn package(
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
     enter(Phase::Storage);
-    let body = PlanBody::start(plan, window, fetch).await?;
-    Ok(head.respond(Body::plan(body)))
+    let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
+    Ok(head.respond(Body::plan(body, Some(title.clone()))))
 }
 
 /// A plan whose samples are known.
@@ -108,9 +108,9 @@ async fn plan_with_fragments(
         match plan(&title.title, &name, &address.resource, &known)? {
             Planned::Ready(plan) => return Ok(Ready::Plan(plan)),
             Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
-            Planned::Needs(fragments) => {
+            Planned::Needs(needs) => {
                 enter(Phase::Storage);
-                known.learn(fetch, &fragments).await?;
+                known.learn(fetch, &needs.fragments).await?;
                 enter(Phase::Plan);
             }
         }

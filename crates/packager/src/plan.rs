@@ -26,11 +26,19 @@ const FORMAT_VERSION: u32 = 1;
 pub enum Planned {
     /// Ready to answer.
     Ready(Plan),
-    /// Samples of these fragments are not known yet: read their `moof`s (see [`latemux_index::fragments::FragmentReader`]), then
-    /// plan again.
-    Needs(Vec<SourceRange>),
+    /// Samples of these fragments are not known yet: read their `moof`s, then plan again.
+    Needs(Needs),
     /// The body's length depends on media bytes: read those of [`MediaFirst::parts`], then [`MediaFirst::plan`] it.
     NeedsMedia(MediaFirst),
+}
+
+/// Fragments whose samples are not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needs {
+    /// Their `moof`s are to be read, see [`latemux_index::fragments::FragmentReader`].
+    pub fragments: Vec<SourceRange>,
+    /// As [`Plan::reach`].
+    pub reach: Vec<SourceRange>,
 }
 
 /// A response whose length only its media tells: TS of AVC with NAL lengths of other than four bytes.
@@ -38,6 +46,7 @@ pub enum Planned {
 pub struct MediaFirst {
     digest: u128,
     segment: ts::TsMedia,
+    reach: Vec<SourceRange>,
 }
 
 impl MediaFirst {
@@ -45,6 +54,12 @@ impl MediaFirst {
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.segment.parts
+    }
+
+    /// As [`Plan::reach`].
+    #[must_use]
+    pub fn reach(&self) -> &[SourceRange] {
+        &self.reach
     }
 
     /// What [`Plan::digest`] will be: a conditional request needs no media.
@@ -64,6 +79,7 @@ impl MediaFirst {
             class: Class::Media,
             parts: vec![Part::Inline(body)],
             transform: None,
+            reach: Vec::new(),
         }
     }
 }
@@ -95,6 +111,9 @@ pub struct Plan {
     pub parts: Vec<Part>,
     /// How source bytes become body bytes; `None`: untouched.
     pub transform: Option<Box<dyn Transform>>,
+    /// What belongs to the same stretch of the grid, at most one range for each object: a cache that reads it whole reads no
+    /// byte twice, whichever track or protocol comes next ([`Title::reach`]). A hint, and empty where there is nothing to read.
+    pub reach: Vec<SourceRange>,
 }
 
 /// What kind of response.
@@ -294,15 +313,16 @@ impl<'a> Request<'a> {
         hash.digest128()
     }
 
-    fn ready(&self, class: Class, content_type: &'static str, what: &str, parts: Vec<Part>) -> Planned {
-        Planned::Ready(Plan {
+    fn ready(&self, class: Class, content_type: &'static str, what: &str, parts: Vec<Part>) -> Plan {
+        Plan {
             content_type,
             content_length: parts.iter().map(Part::len).sum(),
             digest: self.digest(what),
             class,
             parts,
             transform: None,
-        })
+            reach: Vec::new(),
+        }
     }
 
     fn manifest(
@@ -312,7 +332,7 @@ impl<'a> Request<'a> {
         body: impl Into<Bytes>,
     ) -> Result<Planned, PackError> {
         let what = format!("manifest {} {}", self.name, resource.relative_to_base(self.name));
-        Ok(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(body.into())]))
+        Ok(Planned::Ready(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(body.into())])))
     }
 
     fn playlist(&self, resource: &Resource, text: String) -> Result<Planned, PackError> {
@@ -332,7 +352,8 @@ impl<'a> Request<'a> {
     fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
         let (_, track) = self.track(protocol, name)?;
         let what = format!("cmaf init {}", rep_id(name));
-        Ok(self.ready(Class::Init, cmaf_type(track.kind), &what, vec![Part::Inline(cmaf::init(track)?)]))
+        let parts = vec![Part::Inline(cmaf::init(track)?)];
+        Ok(Planned::Ready(self.ready(Class::Init, cmaf_type(track.kind), &what, parts)))
     }
 
     fn cmaf_segment_number(
@@ -364,7 +385,9 @@ impl<'a> Request<'a> {
         let samples = match self.samples(index, &segment, take)? {
             SegmentSamples::Known(samples) => samples,
             SegmentSamples::Needs(ranges) => {
-                return Ok(Planned::Needs(self.of_object(index, ranges).collect()));
+                let fragments = self.of_object(index, ranges).collect();
+                let reach = self.reach([(index, &segment)]);
+                return Ok(Planned::Needs(Needs { fragments, reach }));
             }
         };
         if samples.is_empty() {
@@ -373,7 +396,11 @@ impl<'a> Request<'a> {
         let number = segment.number.saturating_add(1);
         let parts = cmaf::media(self.title.tracks[index].object, number, &samples)?;
         let what = format!("cmaf {} {} {number}", take.word(), rep_id(name));
-        Ok(self.ready(Class::Media, cmaf_type(track.kind), &what, parts))
+        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), &what, parts);
+        if take == Take::All {
+            plan.reach = self.reach([(index, &segment)]);
+        }
+        Ok(Planned::Ready(plan))
     }
 
     /// The samples of a segment, or what must be read to know them.
@@ -401,6 +428,22 @@ impl<'a> Request<'a> {
         ranges.into_iter().map(move |range| SourceRange { object, range })
     }
 
+    /// What of the objects belongs to the same stretch of the grid as these segments.
+    fn reach<'s>(&self, segments: impl IntoIterator<Item = (usize, &'s Segment)>) -> Vec<SourceRange> {
+        let mut reach: Vec<SourceRange> = Vec::new();
+        for (track, segment) in segments {
+            let Some(range) = self.title.reach(track, &segment.cut) else { continue };
+            let object = self.title.tracks[track].object;
+            match reach.iter_mut().find(|known| known.object == object) {
+                Some(SourceRange { range: known, .. }) => {
+                    *known = known.start.min(range.start)..known.end.max(range.end);
+                }
+                None => reach.push(SourceRange { object, range }),
+            }
+        }
+        reach
+    }
+
     /// What tracks bring to one segment (1-based), packed together.
     fn muxed(
         &self,
@@ -424,29 +467,32 @@ impl<'a> Request<'a> {
         let mux = Mux::new(self.title, &indexes).ok_or_else(none)?;
         let at = number.checked_sub(1).filter(|&n| n < mux.segment_count()).ok_or_else(none)?;
         let mut shares = Vec::with_capacity(indexes.len());
-        let mut needs: Vec<SourceRange> = Vec::new();
-        for ((index, segment), &(_, track)) in mux.parts(at).zip(&tracks) {
+        let mut fragments: Vec<SourceRange> = Vec::new();
+        let parts: Vec<_> = mux.parts(at).collect();
+        let used = parts.iter().filter_map(|(index, segment)| Some((*index, segment.as_ref()?)));
+        let reach = if take == Take::All { self.reach(used) } else { Vec::new() };
+        for ((index, segment), &(_, track)) in parts.into_iter().zip(&tracks) {
             let known = segment.as_ref().map(|part| self.samples(index, part, take)).transpose()?;
             match known.unwrap_or_else(|| SegmentSamples::Known(Vec::new())) {
                 SegmentSamples::Known(samples) => shares.push(Share { index, track, segment, samples }),
-                SegmentSamples::Needs(ranges) => needs.extend(self.of_object(index, ranges)),
+                SegmentSamples::Needs(ranges) => fragments.extend(self.of_object(index, ranges)),
             }
         }
         // Tracks of one object often share fragments.
-        needs.sort_by_key(|source| (source.object, source.range.start));
-        needs.dedup();
-        if !needs.is_empty() {
-            return Ok(Muxed::Needs(needs));
+        fragments.sort_by_key(|source| (source.object, source.range.start));
+        fragments.dedup();
+        if !fragments.is_empty() {
+            return Ok(Muxed::Needs(Needs { fragments, reach }));
         }
         let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
         let ids = ids.join(" ");
-        Ok(Muxed::Known { at, ids, shares })
+        Ok(Muxed::Known { at, ids, shares, reach })
     }
 
     fn ts_segment(&self, names: &[TrackName], number: u32, take: Take) -> Result<Planned, PackError> {
-        let (at, ids, shares) = match self.muxed(Protocol::HlsTs, names, number, take)? {
+        let (at, ids, shares, reach) = match self.muxed(Protocol::HlsTs, names, number, take)? {
             Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { at, ids, shares } => (at, ids, shares),
+            Muxed::Known { at, ids, shares, reach } => (at, ids, shares, reach),
         };
         let muxed: Vec<ts::TsTrack<'_>> = shares
             .iter()
@@ -465,15 +511,16 @@ impl<'a> Request<'a> {
                 class: Class::Media,
                 parts: segment.parts,
                 transform: Some(segment.muxer),
+                reach,
             }),
-            ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment }),
+            ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment, reach }),
         })
     }
 
     fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        let (ids, shares) = match self.muxed(Protocol::Hds, names, number, Take::All)? {
+        let (ids, shares, reach) = match self.muxed(Protocol::Hds, names, number, Take::All)? {
             Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { ids, shares, .. } => (ids, shares),
+            Muxed::Known { ids, shares, reach, .. } => (ids, shares, reach),
         };
         let tracks: Vec<f4f::F4fTrack<'_>> = shares
             .into_iter()
@@ -483,7 +530,8 @@ impl<'a> Request<'a> {
             })
             .collect();
         let parts = f4f::media(&f4f::clock(self.title), number, &tracks)?;
-        Ok(self.ready(Class::Media, "video/f4f", &format!("f4f segment {ids} {number}"), parts))
+        let plan = self.ready(Class::Media, "video/f4f", &format!("f4f segment {ids} {number}"), parts);
+        Ok(Planned::Ready(Plan { reach, ..plan }))
     }
 
     fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
@@ -496,7 +544,9 @@ impl<'a> Request<'a> {
         let samples = match self.samples(index, &segment, Take::All)? {
             SegmentSamples::Known(samples) => samples,
             SegmentSamples::Needs(ranges) => {
-                return Ok(Planned::Needs(self.of_object(index, ranges).collect()));
+                let fragments = self.of_object(index, ranges).collect();
+                let reach = self.reach([(index, &segment)]);
+                return Ok(Planned::Needs(Needs { fragments, reach }));
             }
         };
         if samples.is_empty() {
@@ -504,14 +554,16 @@ impl<'a> Request<'a> {
         }
         let parts = smooth::media(&clock, (index, title_track.object), &segment, &samples)?;
         let what = format!("smooth segment {} {time}", rep_id(name));
-        Ok(self.ready(Class::Media, cmaf_type(track.kind), &what, parts))
+        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), &what, parts);
+        plan.reach = self.reach([(index, &segment)]);
+        Ok(Planned::Ready(plan))
     }
 }
 
 /// Tracks packed into one segment.
 enum Muxed<'a> {
     /// These fragments must be read first.
-    Needs(Vec<SourceRange>),
+    Needs(Needs),
     /// All is known.
     Known {
         /// The segment's number, 0-based.
@@ -520,6 +572,8 @@ enum Muxed<'a> {
         ids: String,
         /// What each of them brings, video first.
         shares: Vec<Share<'a>>,
+        /// As [`Plan::reach`].
+        reach: Vec<SourceRange>,
     },
 }
 

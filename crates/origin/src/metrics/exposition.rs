@@ -111,6 +111,10 @@ fn storage(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     each("latemux_storage_requests", "Requests to storage", None, |t| &t.requests)?;
     each("latemux_storage_errors", "Of them, those that failed", None, |t| &t.errors)?;
     each("latemux_storage_read", "Bytes of bodies from storage", Some(&Unit::Bytes), |t| &t.bytes)?;
+    let times =
+        Read::ALL.iter().map(|(read, kind)| ([("kind", *kind)], &metrics.storage.of(*read).first_byte));
+    let help = "From a request to storage to the head of its answer";
+    out.histograms("latemux_storage_first_byte", help, times)?;
     let used = metrics.media_used.load(Relaxed);
     let help = "Bytes of sources that went into answers";
     out.counters("latemux_media_used", help, Some(&Unit::Bytes), [(NONE, used)])?;

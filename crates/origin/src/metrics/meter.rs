@@ -1,11 +1,15 @@
 //! Counts what is asked of storage, by what it is asked for.
 
+use super::responses::Histogram;
 use crate::trace::{Outcome, Trace};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use latemux_storage::{Key, Listing, Storage, StorageError, Version, Want};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
 };
 
 /// What is read.
@@ -43,6 +47,8 @@ pub(crate) struct Totals {
     pub(crate) errors: AtomicU64,
     /// Bytes of bodies that came.
     pub(crate) bytes: AtomicU64,
+    /// From a request to the head of its answer.
+    pub(crate) first_byte: Histogram,
 }
 
 impl StorageTotals {
@@ -104,12 +110,13 @@ impl Storage for Metered {
     ) -> BoxFuture<'a, Result<latemux_storage::Read, StorageError>> {
         async move {
             let trace = self.asked(self.read);
-            let (totals, kind) = (self.totals.clone(), self.read);
+            let (totals, kind, asked) = (self.totals.clone(), self.read, Instant::now());
             let mut read = self
                 .inner
                 .read(key, want, pin)
                 .await
                 .inspect_err(|_| _ = totals.of(kind).errors.fetch_add(1, Relaxed))?;
+            totals.of(kind).first_byte.observe(asked.elapsed());
             let count = move |frame: &Result<bytes::Bytes, StorageError>| match frame {
                 Ok(frame) => {
                     let bytes = u64::try_from(frame.len()).unwrap_or(u64::MAX);

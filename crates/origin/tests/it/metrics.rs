@@ -273,6 +273,8 @@ async fn storage_is_counted_by_what_was_read() {
         "nothing is counted twice, and nothing is missed"
     );
     assert_eq!(fragmented_index.0, 2.0);
+    let answered = value(&samples, "latemux_storage_first_byte_seconds_count", &[("kind", "index")]);
+    assert_eq!(answered, now.0);
     let used = value(&samples, "latemux_media_used_bytes_total", &[]);
     assert!(used < sent && used > 0.9 * sent, "all but the heads: {used} of {sent}");
     let efficiency = value(&samples, "latemux_conversion_efficiency_ratio", &[]);
@@ -329,10 +331,11 @@ async fn what_broke_off_counts_what_was_sent() {
     let gate = Gate::new();
     faults.set([Fault::Wait(gate.clone())]);
     let address = server.address;
-    let request = tokio::spawn(async move { open(address, Method::GET, SEGMENT, &[]).await.map(drop) });
+    let request =
+        tokio::spawn(async move { open(address, Method::GET, "/buoy.mp4/.mpd", &[]).await.map(drop) });
     gate.reached(1).await;
     request.abort();
-    let none = [("protocol", "dash"), ("class", "media"), ("status", "none")];
+    let none = [("protocol", "dash"), ("class", "manifest"), ("status", "none")];
     until(&server, "latemux_responses_total", &none, 1.0).await;
     until(&server, "latemux_broken_off_total", &[("reason", "client_gone")], 2.0).await;
     until(&server, "latemux_requests_in_flight", &[], 0.0).await;
