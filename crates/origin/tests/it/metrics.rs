@@ -597,3 +597,24 @@ async fn a_purged_title_is_read_anew_and_others_are_not() {
     }
     assert_eq!(send(server.admin, Method::POST, "/purge", &[]).await.unwrap().status, 400);
 }
+
+#[tokio::test]
+async fn each_metric_is_in_the_table_for_operators() {
+    let server = Server::start(library()).await;
+    everything(&server).await;
+    let table = include_str!("../../../../docs/operating.md");
+    let text = get(server.admin, "/metrics").await.body;
+    let text = std::str::from_utf8(&text).unwrap();
+    let mut families = 0;
+    for family in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = family.split_once(' ').unwrap();
+        let suffix = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        assert!(table.contains(&format!("`{name}{suffix}`")), "{name}{suffix}");
+        families += 1;
+    }
+    assert!(families > 25, "{families}");
+}
