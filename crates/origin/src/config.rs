@@ -41,6 +41,8 @@ pub struct OriginConfig {
     pub cache_control: CacheControlConfig,
     /// The HTTP server.
     pub http: HttpConfig,
+    /// Answers say how they were made: `Server-Timing`, `Latemux-Cache`, `Latemux-Storage-Requests`.
+    pub debug_headers: bool,
 }
 
 impl Default for OriginConfig {
@@ -57,6 +59,7 @@ impl Default for OriginConfig {
             read: ReadConfig::default(),
             cache_control: CacheControlConfig::default(),
             http: HttpConfig::default(),
+            debug_headers: false,
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     index::{Object, Objects, Parts},
     manifest_tracks::{Named, Sources},
     memo::Memo,
+    metrics::{CacheWatch, Read, StorageMeter},
     resolve::{Resolved, resolve},
 };
 use futures_util::{FutureExt, future::join_all};
@@ -68,10 +69,10 @@ pub(crate) enum Fresh {
 }
 
 impl Titles {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, meter: &StorageMeter) -> Self {
         Self {
-            objects: Arc::new(Objects::new(storage.clone(), config)),
-            storage,
+            objects: Arc::new(Objects::new(storage, config, meter)),
+            storage: meter.over(storage.clone(), Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
@@ -111,6 +112,24 @@ impl Titles {
         self.flights.run(base.to_owned(), load).await
     }
 
+    /// Forgets a title and the indexes of its objects: its id, if it was known, and how many indexes. What is being read
+    /// for it now may come to be remembered yet.
+    pub(crate) fn forget(&self, base: &str) -> (Option<u64>, u64) {
+        let Some(title) = self.memo.peek(base) else { return (None, 0) };
+        self.memo.remove(base);
+        let places = title.objects.iter().map(|object| match (&object.indexed_by, &object.elsewhere) {
+            (Some((place, _)), _) | (None, Some(place)) => place.clone(),
+            (None, None) => self.objects.served(object.key.clone()),
+        });
+        let forgotten = places.filter(|place| self.objects.forget(place)).count();
+        (Some(title.id), u64::try_from(forgotten).unwrap_or(u64::MAX))
+    }
+
+    /// What is remembered, for metrics.
+    pub(crate) fn watch(&self) -> [CacheWatch; 2] {
+        [self.memo.watch("titles", self.flights.joins()), self.objects.watch()]
+    }
+
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let checked = self.now();
         let sources = match resolve(&*self.storage, base, self.max_objects).await? {
@@ -125,7 +144,7 @@ impl Titles {
         if objects.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: objects.len(), limit: self.max_objects });
         }
-        if let Some(known) = self.memo.get(base)
+        if let Some(known) = self.memo.peek(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
             && *known.files == *files
             && known.chosen == chosen
