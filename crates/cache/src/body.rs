@@ -6,7 +6,7 @@ use crate::{
     fill::Interest,
     gauge::{narrow, wide},
     object::Object,
-    plan::{Found, Known, look, plan},
+    plan::{Found, Source, Known, look, plan},
 };
 use bytes::Bytes;
 use latemux_storage::{Storage, StorageError};
@@ -25,8 +25,10 @@ pub(crate) struct Body {
     interests: Vec<Interest>,
     /// The unit it waits in.
     cell: Option<Arc<Cell>>,
-    /// What it was given last, not passed on yet.
-    ready: Option<Bytes>,
+    /// What it found last, not passed on yet.
+    ready: Option<(Bytes, Source)>,
+    /// The first frame, which comes with the answer.
+    first: Option<Bytes>,
 }
 
 impl Body {
@@ -39,20 +41,20 @@ impl Body {
     ) -> (Self, Found) {
         let (at, end) = (range.start, range.end);
         let mut body =
-            Self { core, source, object, at, end, planned: at, interests: Vec::new(), cell: None, ready: None };
+            Self { core, source, object, at, end, planned: at, interests: Vec::new(), cell: None, ready: None, first: None };
         let found = body.plan(at);
         (body, found)
     }
 
     /// Waits for the first bytes, or for why there are none.
     pub(crate) async fn open(&mut self) -> Result<(), StorageError> {
-        self.ready = Some(self.frame().await?);
+        self.first = Some(self.frame().await?);
         Ok(())
     }
 
     /// The next bytes; `None` at the end.
     pub(crate) async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
-        let frame = match self.ready.take() {
+        let frame = match self.first.take() {
             Some(frame) => frame,
             None if self.at >= self.end => return Ok(None),
             None => self.frame().await?,
@@ -73,13 +75,12 @@ impl Body {
 
     async fn frame(&mut self) -> Result<Bytes, StorageError> {
         loop {
-            if let Some(bytes) = self.ready.take() {
-                let ours = self.interests.iter().find(|interest| interest.0.range.contains(&self.at));
+            if let Some((bytes, from)) = self.ready.take() {
                 let counters = &self.core.counters;
-                let counter = match ours {
-                    None => &counters.bytes_memory,
-                    Some(interest) if interest.0.from_disk => &counters.bytes_disk,
-                    Some(_) => &counters.bytes_storage,
+                let counter = match from {
+                    Source::Memory => &counters.bytes_memory,
+                    Source::Disk => &counters.bytes_disk,
+                    Source::Storage => &counters.bytes_storage,
                 };
                 counter.add(wide(bytes.len()));
                 self.at += wide(bytes.len());
@@ -91,10 +92,10 @@ impl Body {
                     let mut bytes = cell.bytes(self.at).await?;
                     let left = narrow(self.end - self.at);
                     bytes.truncate(left);
+                    self.ready = Some((bytes.clone(), Source::fill(&cell.fill)));
                     if self.at + wide(bytes.len()) < cell.range.end.min(self.end) {
                         self.cell = Some(cell);
                     }
-                    self.ready = Some(bytes);
                 }
                 None => self.look()?,
             }
@@ -112,7 +113,7 @@ impl Body {
             }
         }
         match look(&self.object, self.at, self.end, &mut self.interests) {
-            Some(Known::Here(bytes)) => self.ready = Some(bytes),
+            Some(Known::Here(bytes, from)) => self.ready = Some((bytes, from)),
             Some(Known::UnderWay(cell)) => self.cell = Some(cell),
             None => {
                 // A fetch that failed left a gap: it failed for its readers, too.

@@ -14,10 +14,26 @@ use bytes::Bytes;
 use latemux_storage::Storage;
 use std::{ops::Range, sync::Arc};
 
+/// Where bytes given to a reader came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source {
+    Memory,
+    /// For this reader, or while it waited.
+    Disk,
+    /// For this reader, or while it waited.
+    Storage,
+}
+
+impl Source {
+    pub(crate) fn fill(fill: &Fill) -> Self {
+        if fill.from_disk { Self::Disk } else { Self::Storage }
+    }
+}
+
 /// What is known of a byte.
 #[derive(Debug)]
 pub(crate) enum Known {
-    Here(Bytes),
+    Here(Bytes, Source),
     UnderWay(Arc<Cell>),
 }
 
@@ -53,10 +69,14 @@ pub(crate) fn look(object: &Object, at: u64, end: u64, interests: &mut Vec<Inter
     let (start, part, state) = extents.parts(at..end).next()?;
     match state? {
         State::Ready { bytes, unit } => {
-            if !is_ours(interests, at) {
+            // What was brought for this reader it does not hit.
+            let from = if interests.iter().any(|interest| Arc::ptr_eq(&interest.0, &unit.fill)) {
+                Source::fill(&unit.fill)
+            } else {
                 unit.mark.hit();
-            }
-            Some(Known::Here(bytes.slice(narrow(part.start - start)..narrow(part.end - start))))
+                Source::Memory
+            };
+            Some(Known::Here(bytes.slice(narrow(part.start - start)..narrow(part.end - start)), from))
         }
         State::Filling(cell) => {
             join(interests, &cell.fill);
@@ -106,11 +126,6 @@ pub(crate) fn plan(
         tokio::spawn(filler.run(pieces));
     }
     (to, found, first)
-}
-
-/// A reader that has an interest in what brings a byte does not hit it by reading it.
-fn is_ours(interests: &[Interest], at: u64) -> bool {
-    interests.iter().any(|interest| interest.0.range.contains(&at))
 }
 
 fn join(interests: &mut Vec<Interest>, fill: &Arc<Fill>) {

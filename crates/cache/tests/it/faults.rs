@@ -155,8 +155,9 @@ async fn an_answer_that_is_not_the_one_does_not_stay() {
             let lying: Arc<dyn Storage> = Arc::new(Lying { inner, lie: std::sync::Mutex::new(Some(lie)) });
             lying
         });
-        // Who reads it has all bytes before anyone can tell that there are more.
-        assert_eq!(world.read(0..LEN - 100).await.is_err(), fails, "{shown}");
+        // Some may have their bytes before anyone can tell that there are more; others get an error.
+        let answer = world.read(0..LEN - 100).await;
+        assert!(answer.is_err() || !fails, "{shown}");
         until("it has been told", || world.cache.figures().storage_errors == 1).await;
         assert_eq!(world.cache.figures().cached_bytes, 0, "{shown}");
         let _ = world.asked();
@@ -207,7 +208,7 @@ async fn a_change_found_out_by_one_is_told_to_all() {
 #[tokio::test(start_paused = true)]
 async fn whatever_happens_no_byte_is_wrong() {
     for seed in 0..40_u64 {
-        let world = World::new(LEN, Config { memory: 1 << 20, unit: 20_000, ..config() }, |inner| {
+        let world = World::new(LEN, Config { memory: 150_000, unit: 20_000, ..config() }, |inner| {
             Arc::new(Network::new(Arc::new(Faulty::seeded(inner, seed, 3)), 7_000, 4))
         });
         let (mut good, mut bad) = (0, 0);

@@ -140,8 +140,9 @@ async fn when_all_have_left_the_unit_at_hand_is_finished() {
         let script = [Fault::WaitAfter(150_000, gate.clone())];
         Arc::new(Network::new(Arc::new(Faulty::scripted(inner, script)), 10_000, 1))
     });
-    drop(world.open(0..1_000_000).await.unwrap());
+    let reader = world.open(0..1_000_000).await.unwrap();
     gate.reached(1).await;
+    drop(reader);
     gate.open();
     until("it is given up", || world.cache.figures().abandoned == 1).await;
     let figures = world.cache.figures();
