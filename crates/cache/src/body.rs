@@ -6,7 +6,7 @@ use crate::{
     fill::Interest,
     gauge::{narrow, wide},
     object::Object,
-    plan::{Found, Source, Known, look, plan},
+    plan::{Found, Known, Source, look, plan},
 };
 use bytes::Bytes;
 use latemux_storage::{Storage, StorageError};
@@ -40,8 +40,18 @@ impl Body {
         range: Range<u64>,
     ) -> (Self, Found) {
         let (at, end) = (range.start, range.end);
-        let mut body =
-            Self { core, source, object, at, end, planned: at, interests: Vec::new(), cell: None, ready: None, first: None };
+        let mut body = Self {
+            core,
+            source,
+            object,
+            at,
+            end,
+            planned: at,
+            interests: Vec::new(),
+            cell: None,
+            ready: None,
+            first: None,
+        };
         let found = body.plan(at);
         (body, found)
     }

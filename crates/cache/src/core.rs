@@ -15,7 +15,10 @@ use bytes::Bytes;
 use latemux_storage::Storage;
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -55,11 +58,17 @@ impl Cache {
         Ok(Self::new(config, gauge, counters, disk))
     }
 
-    pub(crate) fn new(config: Config, gauge: Arc<Gauge>, counters: Arc<Counters>, disk: Option<Disk>) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        gauge: Arc<Gauge>,
+        counters: Arc<Counters>,
+        disk: Option<Disk>,
+    ) -> Self {
         let config = config.fitted();
         let filling = Filling::new(config.filling());
         let (table, policy) = (Table::new(gauge.clone()), Mutex::new(S3Fifo::new()));
-        Self { core: Arc::new(Core { config, table, policy, gauge, counters, filling, disk }) }
+        let fetches = AtomicU64::new(0);
+        Self { core: Arc::new(Core { config, table, policy, gauge, counters, filling, fetches, disk }) }
     }
 
     /// A storage that remembers what `source` sends. `name` tells this storage from others for as long as the disk keeps
@@ -79,6 +88,7 @@ impl Cache {
         let (disk_units, disk_bytes) = self.core.disk.as_ref().map(Disk::holds).unwrap_or_default();
         Figures {
             memory_bytes: self.core.gauge.total(),
+            fetches: self.core.fetches.load(Relaxed),
             cached_bytes: bytes.saturating_sub(units.saturating_mul(UNIT)),
             cached_units: units,
             disk_bytes,
@@ -117,6 +127,8 @@ pub(crate) struct Core {
     pub(crate) gauge: Arc<Gauge>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) filling: Filling,
+    /// Under way.
+    pub(crate) fetches: AtomicU64,
     pub(crate) disk: Option<Disk>,
 }
 
@@ -153,7 +165,8 @@ impl Core {
     /// A unit has arrived: keeps it if it fits, and gives it to those who wait.
     pub(crate) fn keep(&self, object: &Arc<Object>, cell: &Arc<Cell>, bytes: &Bytes) -> Arc<Unit> {
         let unit = Arc::new(Unit { mark: Mark::default(), fill: cell.fill.clone() });
-        let kept = Kept { object: object.clone(), start: cell.range.start, len: cell.len(), unit: unit.clone() };
+        let kept =
+            Kept { object: object.clone(), start: cell.range.start, len: cell.len(), unit: unit.clone() };
         let fits = kept.weight() <= self.config.memory;
         let is_new = object.extents().arrived(cell, fits.then(|| (bytes.clone(), unit.clone())));
         cell.finish(Ok(bytes.clone()));

@@ -31,6 +31,8 @@ macro_rules! counters {
             $($(#[doc = $doc])+ pub $name: u64,)+
             /// Now: bytes of memory the cache answers for: units, cached or still in a reader's hands, what is being fetched, tables.
             pub memory_bytes: u64,
+            /// Now: fetches under way, from disk or storage.
+            pub fetches: u64,
             /// Now: bytes of units in memory that can be hit.
             pub cached_bytes: u64,
             /// Now: units in memory.

@@ -77,7 +77,8 @@ impl Extents {
 
     /// Forgets a unit in memory; its bytes, for the caller to drop when no lock is held.
     pub(crate) fn forget(&mut self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
-        let is_it = |e: &Extent| matches!(&e.state, State::Ready { unit: this, .. } if Arc::ptr_eq(this, unit));
+        let is_it =
+            |e: &Extent| matches!(&e.state, State::Ready { unit: this, .. } if Arc::ptr_eq(this, unit));
         self.0.get(&start).filter(|extent| is_it(extent))?;
         match self.0.remove(&start)?.state {
             State::Ready { bytes, .. } => Some(bytes),
@@ -102,7 +103,9 @@ pub(crate) fn group(ranges: Vec<Range<u64>>, bridge: u64) -> Vec<Vec<Range<u64>>
     let mut groups: Vec<Vec<Range<u64>>> = Vec::new();
     for range in ranges {
         match groups.last_mut() {
-            Some(group) if group.last().is_some_and(|last| range.start - last.end <= bridge) => group.push(range),
+            Some(group) if group.last().is_some_and(|last| range.start - last.end <= bridge) => {
+                group.push(range)
+            }
             _ => groups.push(vec![range]),
         }
     }
@@ -155,7 +158,14 @@ mod tests {
         assert_eq!(shown(&extents, 15..20), [(15..20, true)]);
         assert_eq!(
             shown(&extents, 5..60),
-            [(5..10, false), (10..20, true), (20..30, true), (30..40, false), (40..50, true), (50..60, false)]
+            [
+                (5..10, false),
+                (10..20, true),
+                (20..30, true),
+                (30..40, false),
+                (40..50, true),
+                (50..60, false)
+            ]
         );
         assert_eq!(shown(&extents, 25..45), [(25..30, true), (30..40, false), (40..45, true)]);
         assert_eq!(shown(&extents, 30..40), [(30..40, false)]);

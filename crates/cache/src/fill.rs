@@ -68,14 +68,14 @@ impl Drop for Interest {
 
 /// The task. However it ends (a panic, a runtime that shuts down), nobody is left waiting.
 pub(crate) struct Filler {
-    pub(crate) core: Arc<Core>,
-    pub(crate) source: Arc<dyn Storage>,
-    pub(crate) object: Arc<Object>,
-    pub(crate) fill: Arc<Fill>,
+    core: Arc<Core>,
+    source: Arc<dyn Storage>,
+    object: Arc<Object>,
+    fill: Arc<Fill>,
     /// Units to come, in order.
-    pub(crate) left: VecDeque<Arc<Cell>>,
+    left: VecDeque<Arc<Cell>>,
     /// What the answer at hand brought so far.
-    pub(crate) done: Vec<Done>,
+    done: Vec<Done>,
 }
 
 /// A unit that is complete.
@@ -88,6 +88,17 @@ pub(crate) struct Done {
 }
 
 impl Filler {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        source: Arc<dyn Storage>,
+        object: Arc<Object>,
+        fill: Arc<Fill>,
+        cells: Vec<Arc<Cell>>,
+    ) -> Self {
+        core.fetches.fetch_add(1, SeqCst);
+        Self { core, source, object, fill, left: cells.into(), done: Vec::new() }
+    }
+
     /// Reads the units that `pieces` of the disk hold, in this order; then, and where the disk fails, from storage.
     pub(crate) async fn run(mut self, pieces: Vec<Piece>) {
         self.from_disk(pieces).await;
@@ -112,7 +123,9 @@ impl Filler {
                 return;
             }
             let _reserved = self.core.reserve(cell.len());
-            let Some(bytes) = self.core.read_from_disk(&self.object, &piece, &cell.range).await else { return };
+            let Some(bytes) = self.core.read_from_disk(&self.object, &piece, &cell.range).await else {
+                return;
+            };
             self.complete(&cell, bytes);
         }
     }
@@ -159,7 +172,10 @@ impl Filler {
         Ok(())
     }
 
-    async fn ask(&self, whole: &Range<u64>) -> Result<BoxStream<'static, Result<Bytes, StorageError>>, StorageError> {
+    async fn ask(
+        &self,
+        whole: &Range<u64>,
+    ) -> Result<BoxStream<'static, Result<Bytes, StorageError>>, StorageError> {
         let (object, key) = (&self.object, self.object.key.as_str());
         self.core.counters.storage_requests.add(1);
         let read = self.source.read(&object.key, Want::Range(whole.clone()), Some(&object.version));
@@ -226,6 +242,7 @@ impl Filler {
 
 impl Drop for Filler {
     fn drop(&mut self) {
+        self.core.fetches.fetch_sub(1, SeqCst);
         if !self.left.is_empty() {
             self.fail(&unavailable(&self.object, "the read ended before its time"));
         }

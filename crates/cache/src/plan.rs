@@ -115,14 +115,17 @@ pub(crate) fn plan(
     }
     let (to, starts) = fetches(core, object, &mut extents, missing, range.end);
     for start in &starts {
-        if start.fill.from_disk { found.disk = true } else { found.filled = true }
+        if start.fill.from_disk {
+            found.disk = true
+        } else {
+            found.filled = true
+        }
         interests.push(Interest::new(start.fill.clone()));
         first = first.or_else(|| start.cells.iter().find(|cell| cell.range.start == range.start).cloned());
     }
     drop(extents);
     for Start { fill, cells, pieces } in starts {
-        let (core, source, object) = (core.clone(), source.clone(), object.clone());
-        let filler = Filler { core, source, object, fill, left: cells.into(), done: Vec::new() };
+        let filler = Filler::new(core.clone(), source.clone(), object.clone(), fill, cells);
         tokio::spawn(filler.run(pieces));
     }
     (to, found, first)
@@ -158,7 +161,8 @@ fn fetches(
     let mut start = |ranges: Vec<Range<u64>>, pieces: Vec<Piece>| {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return };
         let fill = Fill::new(first.start..last.end, !pieces.is_empty());
-        let cells: Vec<_> = ranges.iter().map(|range| Arc::new(Cell::new(range.clone(), fill.clone()))).collect();
+        let cells: Vec<_> =
+            ranges.iter().map(|range| Arc::new(Cell::new(range.clone(), fill.clone()))).collect();
         cells.iter().for_each(|cell| extents.expect(cell.clone()));
         starts.push(Start { fill, cells, pieces });
     };

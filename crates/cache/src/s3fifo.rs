@@ -105,7 +105,11 @@ impl<E: Entry> S3Fifo<E> {
     }
 
     pub(crate) fn insert(&mut self, entry: E) {
-        if self.is_ghost.remove(&entry.fingerprint()) { self.main.push(entry) } else { self.small.push(entry) }
+        if self.is_ghost.remove(&entry.fingerprint()) {
+            self.main.push(entry)
+        } else {
+            self.small.push(entry)
+        }
     }
 
     /// Drives one entry out.

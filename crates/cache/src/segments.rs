@@ -188,8 +188,11 @@ mod tests {
             (4, &[PIECE - 1, 1, 1]),
             (5, &[2 * PIECE, 5, PIECE]),
         ] {
-            let whole: Vec<Bytes> =
-                lens.iter().enumerate().flat_map(|(i, len)| body(u8::try_from(i).unwrap(), &[*len])).collect();
+            let whole: Vec<Bytes> = lens
+                .iter()
+                .enumerate()
+                .flat_map(|(i, len)| body(u8::try_from(i).unwrap(), &[*len]))
+                .collect();
             assert!(cache.get(digest).is_none());
             cache.insert(digest, &whole);
             cache.insert(digest, &[]);

@@ -2,8 +2,8 @@
 
 use std::{
     io,
-    sync::{Mutex, PoisonError},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -28,7 +28,14 @@ struct State {
 
 impl Health {
     pub(crate) fn new(doing: &'static str, retry: Duration, strikes: u32) -> Self {
-        Self { doing, retry, strikes, zero: Instant::now(), until: AtomicU64::new(0), state: Mutex::default() }
+        Self {
+            doing,
+            retry,
+            strikes,
+            zero: Instant::now(),
+            until: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
     }
 
     pub(crate) fn is_resting(&self) -> bool {

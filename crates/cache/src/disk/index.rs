@@ -84,7 +84,8 @@ impl Index {
         let Some(units) = shard.get_mut(&id) else { return holes.push(range) };
         let mut at = range.start;
         while at < range.end {
-            let here = units.range_mut(..=at).next_back().map(|(_, slot)| slot).filter(|slot| slot.end() > at);
+            let here =
+                units.range_mut(..=at).next_back().map(|(_, slot)| slot).filter(|slot| slot.end() > at);
             if let Some(slot) = here {
                 let end = slot.end().min(range.end);
                 slot.hit = true;

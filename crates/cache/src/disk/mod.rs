@@ -67,7 +67,11 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// Opens the folder. What it holds is found in the background.
-    pub(crate) fn open(config: DiskConfig, gauge: Arc<Gauge>, counters: Arc<Counters>) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        config: DiskConfig,
+        gauge: Arc<Gauge>,
+        counters: Arc<Counters>,
+    ) -> Result<Self, OpenError> {
         let device = Folder::open(&config.dir)
             .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
         Self::on(Box::new(device), config, gauge, counters)
@@ -114,7 +118,13 @@ impl Disk {
     }
 
     /// The parts of a range that can be read from here, and those that cannot.
-    pub(crate) fn find(&self, id: u128, range: Range<u64>, pieces: &mut Vec<Piece>, holes: &mut Vec<Range<u64>>) {
+    pub(crate) fn find(
+        &self,
+        id: u128,
+        range: Range<u64>,
+        pieces: &mut Vec<Piece>,
+        holes: &mut Vec<Range<u64>>,
+    ) {
         if self.shared.reading.is_resting() {
             return holes.push(range);
         }

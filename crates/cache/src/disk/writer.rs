@@ -4,7 +4,9 @@ use super::{
     Shared,
     device::{Device, Log},
     index::Place,
-    record::{self, Contents, ENTRY, Entry, FILE_HEAD, Head, TRAILER, contents, file_head, footer, record_head},
+    record::{
+        self, Contents, ENTRY, Entry, FILE_HEAD, Head, TRAILER, contents, file_head, footer, record_head,
+    },
 };
 use crate::{gauge::wide, object::Object};
 use bytes::Bytes;
@@ -20,7 +22,11 @@ const PER_UNIT: u64 = 16 << 10;
 /// What the writer is asked to do.
 #[derive(Debug)]
 pub(super) enum Job {
-    Write { object: Arc<Object>, start: u64, bytes: Bytes },
+    Write {
+        object: Arc<Object>,
+        start: u64,
+        bytes: Bytes,
+    },
     /// Tells when everything before it is done.
     Flush(oneshot::Sender<()>),
     Close(oneshot::Sender<()>),
@@ -171,7 +177,8 @@ impl Writer {
         let active = self.active.as_ref().map(|active| active.number);
         let mut oldest = None;
         self.logs(|logs| {
-            oldest = logs.iter().find(|(number, _)| Some(**number) != active).map(|(n, log)| (*n, log.clone()));
+            oldest =
+                logs.iter().find(|(number, _)| Some(**number) != active).map(|(n, log)| (*n, log.clone()));
         });
         let Some((number, log)) = oldest else { return false };
         let units = self.shared.index.forget_log(number);

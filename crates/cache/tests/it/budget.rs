@@ -7,25 +7,27 @@ use latemux_storage::{Storage, Want};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-const BUDGET: u64 = 2 << 20;
+const BUDGET: u64 = 512 * KIB;
+const UNIT: u64 = 16 * KIB;
 
 fn config() -> Config {
-    Config { memory: BUDGET, unit: 64 * KIB, ..Config::default() }
+    Config { memory: BUDGET, unit: UNIT, ..Config::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_times_the_budget_passes_through_it() {
-    let world = Arc::new(World::new(60 * BUDGET, config(), |inner| Arc::new(Network::new(inner, 9_000, 64))));
+    let world = Arc::new(World::new(60 * BUDGET, config(), |inner| Arc::new(Network::new(inner, 4_000, 64))));
     // Without the second each request takes.
-    let storage = world.cache.around(Arc::new(Network::new(world.memory.clone(), 9_000, 64)), "fast");
+    let storage = world.cache.around(Arc::new(Network::new(world.memory.clone(), 4_000, 64)), "fast");
     let most = Arc::new(AtomicU64::new(0));
     let readers = (0..16_u64).map(|reader| {
         let (world, storage, most) = (world.clone(), storage.clone(), most.clone());
         tokio::spawn(async move {
             for step in 0..40_u64 {
-                let start = (reader * 40 + step) * 195_000 % (60 * BUDGET - 200_000);
-                let range = start..start + 199_000 - reader * 1000;
-                let mut read = storage.read(&key(NAME), Want::Range(range), Some(&world.version)).await.unwrap();
+                let start = (reader * 40 + step) * 48_000 % (60 * BUDGET - 50_000);
+                let range = start..start + 50_000 - reader * 100;
+                let mut read =
+                    storage.read(&key(NAME), Want::Range(range), Some(&world.version)).await.unwrap();
                 let mut at = start;
                 while let Some(frame) = read.body.next().await {
                     let frame = frame.unwrap();
@@ -53,19 +55,19 @@ async fn what_readers_hold_counts() {
     // Each holds a unit: together three quarters of the budget.
     let mut held = Vec::new();
     for reader in 0..24 {
-        let start = reader * 64 * KIB;
-        world.read(start..start + 64 * KIB).await.unwrap();
-        let mut read = world.open(start..start + 64 * KIB).await.unwrap();
+        let start = reader * UNIT;
+        world.read(start..start + UNIT).await.unwrap();
+        let mut read = world.open(start..start + UNIT).await.unwrap();
         held.push((start, read.body.next().await.unwrap().unwrap()));
     }
     for step in 100..400 {
-        world.read(step * 100_000..step * 100_000 + 100_000).await.unwrap();
+        world.read(step * 25_000..step * 25_000 + 25_000).await.unwrap();
         let figures = world.cache.figures();
-        assert!(figures.memory_bytes <= BUDGET * 5 / 4 + 64 * KIB, "{figures:?}");
+        assert!(figures.memory_bytes <= BUDGET * 5 / 4 + UNIT, "{figures:?}");
         assert!(figures.cached_bytes > BUDGET / 4, "slow readers do not empty the cache: {figures:?}");
     }
     for (start, bytes) in held {
-        assert!(bytes == world.expected(start..start + 64 * KIB));
+        assert!(bytes == world.expected(start..start + UNIT));
     }
     assert!(world.cache.figures().memory_bytes <= BUDGET, "and it is freed");
 }
@@ -73,7 +75,7 @@ async fn what_readers_hold_counts() {
 #[tokio::test(start_paused = true)]
 async fn what_is_wanted_again_outlives_a_scan() {
     let world = World::plain(20 * BUDGET, config());
-    let hot = |n: u64| n * 50_000..(n + 1) * 50_000;
+    let hot = |n: u64| n * 12_000..(n + 1) * 12_000;
     for _ in 0..3 {
         for n in 0..10 {
             world.read(hot(n)).await.unwrap();
@@ -81,7 +83,7 @@ async fn what_is_wanted_again_outlives_a_scan() {
     }
     let _ = world.asked();
     for step in 20..400_u64 {
-        world.read(step * 100_000..(step + 1) * 100_000).await.unwrap();
+        world.read(step * 25_000..(step + 1) * 25_000).await.unwrap();
         if step % 20 == 0 {
             let _ = world.asked();
             for n in 0..10 {
@@ -100,5 +102,8 @@ async fn an_empty_cache_takes_nothing() {
     }
     let figures = world.cache.figures();
     assert_eq!((figures.memory_bytes, figures.cached_units), (0, 0), "{figures:?}");
-    assert_eq!(figures.storage_bytes, 2_000_000, "without room each reader fetches, and no more than it reads");
+    assert_eq!(
+        figures.storage_bytes, 2_000_000,
+        "without room each reader fetches, and no more than it reads"
+    );
 }

@@ -13,8 +13,11 @@ fn roomy() -> Config {
 }
 
 async fn outcome(world: &World, range: std::ops::Range<u64>) -> Outcome {
-    let (read, outcome) =
-        world.storage.read_and_tell(&key(NAME), Want::Range(range.clone()), Some(&world.version)).await.unwrap();
+    let (read, outcome) = world
+        .storage
+        .read_and_tell(&key(NAME), Want::Range(range.clone()), Some(&world.version))
+        .await
+        .unwrap();
     assert!(collect(read).await.unwrap() == world.expected(range));
     outcome
 }
@@ -36,7 +39,11 @@ async fn only_missing_bytes_are_asked_for() {
     assert_eq!(world.asked(), []);
     let figures = world.cache.figures();
     assert_eq!((figures.storage_bytes, figures.cached_bytes), (3_000_000, 3_000_000));
-    assert_eq!(figures.cached_units, 9 + 1 + 3 + 1 + 17, "units are cut where requests were, and where they are large");
+    assert_eq!(
+        figures.cached_units,
+        9 + 1 + 3 + 1 + 17,
+        "units are cut where requests were, and where they are large"
+    );
     assert_eq!((figures.evictions, figures.reread_bytes), (0, 0));
 }
 
@@ -45,7 +52,10 @@ async fn a_hit_comes_in_few_frames() {
     let world = World::plain(300_000, roomy());
     world.read(0..300_000).await.unwrap();
     let frames: Vec<_> = world.open(50_000..300_000).await.unwrap().body.collect().await;
-    assert_eq!(frames.iter().map(|frame| frame.as_ref().unwrap().len()).collect::<Vec<_>>(), [50_000, 100_000, 100_000]);
+    assert_eq!(
+        frames.iter().map(|frame| frame.as_ref().unwrap().len()).collect::<Vec<_>>(),
+        [50_000, 100_000, 100_000]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +124,8 @@ async fn who_asked_first_may_leave() {
         let gate = Gate::new();
         let fault =
             if whole_answer { Fault::Wait(gate.clone()) } else { Fault::WaitAfter(150_000, gate.clone()) };
-        let world = Arc::new(World::new(400_000, roomy(), |inner| Arc::new(Faulty::scripted(inner, [fault]))));
+        let world =
+            Arc::new(World::new(400_000, roomy(), |inner| Arc::new(Faulty::scripted(inner, [fault]))));
         let leader = tokio::spawn({
             let world = world.clone();
             async move { world.read(0..400_000).await }
@@ -165,7 +176,10 @@ async fn a_slow_reader_holds_up_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_of_much_is_not_run_away_from() {
-    let world = World::plain(20_000_000, Config { memory: 8 << 20, unit: 100_000, window: 1 << 20, ..Config::default() });
+    let world = World::plain(
+        20_000_000,
+        Config { memory: 8 << 20, unit: 100_000, window: 1 << 20, ..Config::default() },
+    );
     let mut slow = world.open(0..20_000_000).await.unwrap();
     let mut at = slow.body.next().await.unwrap().unwrap().len() as u64;
     until("the window is full", || world.cache.figures().cached_bytes >= 1 << 20).await;

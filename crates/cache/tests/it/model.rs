@@ -1,12 +1,15 @@
 //! Random reads of random ranges, against what the objects hold.
 
-use crate::storages::{Network, key};
+#![allow(clippy::cast_possible_truncation, reason = "sizes here are small")]
+
+use crate::storages::{Network, key, until};
+use bytes::Bytes;
 use latemux_cache::{Cache, Config, DiskConfig};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
 use latemux_storage::{Memory, Storage, Version, Want};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Source {
     memory: Arc<Memory>,
     counting: Arc<Counting>,
-    versions: Vec<(u8, Version)>,
+    versions: Vec<(u8, Version, Bytes)>,
 }
 
 impl Source {
@@ -42,13 +45,14 @@ impl Source {
         let network = Network::new(memory.clone(), 700, 4);
         let counting = Arc::new(Counting::new(Arc::new(network), Duration::ZERO));
         let mut source = Self { memory, counting, versions: vec![] };
-        source.versions = (0..3).map(|object| (0, source.put(object, 0))).collect();
+        source.versions = (0..3).map(|object| source.put(object, 0)).collect();
         source
     }
 
-    fn put(&self, object: usize, seed: u8) -> Version {
+    fn put(&self, object: usize, seed: u8) -> (u8, Version, Bytes) {
         let (name, len) = OBJECTS[object];
-        self.memory.put(key(name), pattern(seed, usize::try_from(len).unwrap()))
+        let content = pattern(seed, usize::try_from(len).unwrap());
+        (seed, self.memory.put(key(name), content.clone()), content)
     }
 }
 
@@ -56,12 +60,12 @@ impl Source {
 async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
     let mut source = Source::new();
     let mut cache = Cache::open(config.clone()).unwrap();
-    let mut needed = BTreeSet::new();
+    let mut needed: BTreeMap<(usize, u8), Vec<bool>> = BTreeMap::new();
     for step in steps {
         match step {
             Step::Replace(object) => {
                 let seed = source.versions[object].0 + 1;
-                source.versions[object] = (seed, source.put(object, seed));
+                source.versions[object] = source.put(object, seed);
             }
             Step::Restart => {
                 cache.close().await;
@@ -80,22 +84,29 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
                     let start = start * size / 1000;
                     let range = start..(start + 1 + len * size / 1000).min(size);
                     if !gives_up {
-                        needed.extend(range.clone().map(|byte| (object, source.versions[object].0, byte)));
+                        let seed = source.versions[object].0;
+                        let known =
+                            needed.entry((object, seed)).or_insert_with(|| vec![false; size as usize]);
+                        known[range.start as usize..range.end as usize].fill(true);
                     }
-                    let (seed, version) = source.versions[object].clone();
+                    let (_, version, all) = source.versions[object].clone();
                     let storage = storage.clone();
                     async move {
-                        let read = storage.read(&key(name), Want::Range(range.clone()), Some(&version)).await.unwrap();
+                        let read = storage
+                            .read(&key(name), Want::Range(range.clone()), Some(&version))
+                            .await
+                            .unwrap();
                         if gives_up {
                             return;
                         }
                         let bytes = collect(read).await.unwrap();
-                        let all = pattern(seed, usize::try_from(size).unwrap());
-                        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+                        let range =
+                            usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
                         assert!(bytes == all[range.clone()], "{name} {range:?}");
                     }
                 });
                 futures_util::future::join_all(reads).await;
+                until("fetches end", || cache.figures().fetches == 0).await;
                 cache.flush().await;
             }
         }
@@ -110,11 +121,12 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
     }
     cache.close().await;
     let asked = source.counting.take().iter().map(|request| request.bytes).sum();
-    (asked, needed.len() as u64)
+    (asked, needed.values().flatten().filter(|known| **known).count() as u64)
 }
 
 fn run(steps: Vec<Step>, config: Config) -> (u64, u64) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(play(steps, config))
 }
 
