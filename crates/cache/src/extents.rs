@@ -104,7 +104,7 @@ pub(crate) fn group(ranges: Vec<Range<u64>>, bridge: u64) -> Vec<Vec<Range<u64>>
     for range in ranges {
         match groups.last_mut() {
             Some(group) if group.last().is_some_and(|last| range.start - last.end <= bridge) => {
-                group.push(range)
+                group.push(range);
             }
             _ => groups.push(vec![range]),
         }

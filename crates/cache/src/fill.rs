@@ -101,10 +101,10 @@ impl Filler {
 
     /// Reads the units that `pieces` of the disk hold, in this order; then, and where the disk fails, from storage.
     pub(crate) async fn run(mut self, pieces: Vec<Piece>) {
-        self.from_disk(pieces).await;
+        self.fill_from_disk(pieces).await;
         self.done.clear();
         while !self.left.is_empty() && !self.given_up() {
-            let answer = self.from_storage().await;
+            let answer = self.fill_from_storage().await;
             if let Err(error) = answer {
                 self.core.counters.storage_errors.add(1);
                 self.fail(&error);
@@ -116,7 +116,7 @@ impl Filler {
         }
     }
 
-    async fn from_disk(&mut self, pieces: Vec<Piece>) {
+    async fn fill_from_disk(&mut self, pieces: Vec<Piece>) {
         for piece in pieces {
             let Some(cell) = self.left.front().cloned() else { return };
             if self.given_up() {
@@ -131,7 +131,7 @@ impl Filler {
     }
 
     /// Fetches the next units that can be had in one request. An error concerns all that is left.
-    async fn from_storage(&mut self) -> Result<(), StorageError> {
+    async fn fill_from_storage(&mut self) -> Result<(), StorageError> {
         let ranges = self.left.iter().map(|cell| cell.range.clone()).collect();
         let Some(run) = group(ranges, self.core.config.bridge).into_iter().next() else { return Ok(()) };
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };

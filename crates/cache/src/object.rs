@@ -130,7 +130,6 @@ impl Table {
     }
 
     fn shard(&self, id: u128) -> MutexGuard<'_, HashMap<u128, Weak<Object>>> {
-        #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
         let place = id as usize % SHARDS;
         let shard = self.shards.get(place).unwrap_or_else(|| unreachable!("a remainder of their number"));
         shard.lock().unwrap_or_else(PoisonError::into_inner)

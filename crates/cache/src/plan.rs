@@ -115,11 +115,8 @@ pub(crate) fn plan(
     }
     let (to, starts) = fetches(core, object, &mut extents, missing, range.end);
     for start in &starts {
-        if start.fill.from_disk {
-            found.disk = true
-        } else {
-            found.filled = true
-        }
+        found.disk |= start.fill.from_disk;
+        found.filled |= !start.fill.from_disk;
         interests.push(Interest::new(start.fill.clone()));
         first = first.or_else(|| start.cells.iter().find(|cell| cell.range.start == range.start).cloned());
     }

@@ -106,9 +106,9 @@ impl<E: Entry> S3Fifo<E> {
 
     pub(crate) fn insert(&mut self, entry: E) {
         if self.is_ghost.remove(&entry.fingerprint()) {
-            self.main.push(entry)
+            self.main.push(entry);
         } else {
-            self.small.push(entry)
+            self.small.push(entry);
         }
     }
 

@@ -217,7 +217,7 @@ mod tests {
         }
         assert!(cache.figures().bytes > budget * 9 / 10);
         assert_eq!(cache.figures().evictions + cache.figures().bodies, 1000);
-        cache.insert(5000, &body(0, &[budget as usize]));
+        cache.insert(5000, &body(0, &[1 << 20]));
         assert!(cache.get(5000).is_none() && cache.get(0).is_some(), "larger than all of it");
     }
 }

@@ -154,7 +154,6 @@ impl Index {
     }
 
     fn shard(&self, id: u128) -> MutexGuard<'_, Objects> {
-        #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
         let place = id as usize % SHARDS;
         let shard = self.shards.get(place).unwrap_or_else(|| unreachable!("a remainder of their number"));
         shard.lock().unwrap_or_else(PoisonError::into_inner)
@@ -176,6 +175,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
     fn finds_parts_and_holes() {
         let gauge = Arc::new(Gauge::default());
         let index = Index::new(gauge.clone());
