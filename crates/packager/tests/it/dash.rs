@@ -174,8 +174,7 @@ fn manifests_differ_by_name_and_media_does_not() {
     let video = origin.names(TrackKind::Video).remove(0);
     let digest = |name: &str, resource: &Resource| match latemux_packager::plan(
         &origin.title,
-        name,
-        resource,
+        &Address::new(name, resource.clone()),
         &latemux_index::fragments::NoFragments,
     )
     .unwrap()
