@@ -4,58 +4,58 @@ use crate::rice::{BLOCK, BitWriter, BlockReader, State};
 use std::slice;
 
 /// Values between two entries of a packed column's directory: what a seek decodes at most.
-const STRIDE: u32 = 512;
+pub(crate) const STRIDE: u32 = 512;
 
 /// A column of `u32` values: constant, runs, or blocks of 64 Rice-coded values, whichever is smallest.
 /// Reading one value costs O(log n), reading on from there O(1).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column(Form);
+pub struct Column(pub(crate) Form);
 
 /// Whatever is not constant lies behind a pointer: most columns of a short title are constant, and a column takes 16 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     Constant { len: u32, value: u32 },
     Runs(Box<Runs>),
     Packed(Box<Packed>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Runs {
-    len: u32,
+pub(crate) struct Runs {
+    pub(crate) len: u32,
     /// Ascending.
-    runs: Box<[Run]>,
+    pub(crate) runs: Box<[Run]>,
 }
 
 /// Blocks of Rice codes; one directory entry every [`STRIDE`] values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Packed {
-    len: u32,
-    directory: Box<[Entry]>,
-    stream: Box<[u8]>,
+pub(crate) struct Packed {
+    pub(crate) len: u32,
+    pub(crate) directory: Box<[Entry]>,
+    pub(crate) stream: Box<[u8]>,
     /// Sum of all values.
-    total: u64,
+    pub(crate) total: u64,
 }
 
 /// A run of equal values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
+pub(crate) struct Run {
     /// Index of its first value.
-    start: u32,
-    value: u32,
+    pub(crate) start: u32,
+    pub(crate) value: u32,
     /// Sum of all values before it.
-    before: u64,
+    pub(crate) before: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
+pub(crate) struct Entry {
     /// Sum of all values before it, 64 bits in two halves so that an entry takes 12 bytes, not 16.
-    before: [u32; 2],
+    pub(crate) before: [u32; 2],
     /// Byte of the stream where its first block starts.
-    byte: u32,
+    pub(crate) byte: u32,
 }
 
 impl Entry {
-    fn before(self) -> u64 {
+    pub(crate) fn before(self) -> u64 {
         u64::from(self.before[0]) << 32 | u64::from(self.before[1])
     }
 }

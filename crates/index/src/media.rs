@@ -13,7 +13,7 @@ use latemux_isobmff::{
 use std::sync::Arc;
 
 /// Everything about one object but its media bytes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaIndex {
     /// Size of the object in bytes.
     pub object_size: u64,
@@ -48,7 +48,7 @@ pub enum IndexSource {
 }
 
 /// One track of an object.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
     /// `track_ID`.
     pub id: u32,
@@ -98,7 +98,7 @@ pub enum TrackKind {
 }
 
 /// Where a track's samples are.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Samples {
     /// Every sample is known.
     Table(SampleTable),

@@ -4,10 +4,10 @@ use crate::column::{Column, ColumnBuilder};
 
 /// Byte offsets of pieces, in the pieces' order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Positions(Form);
+pub(crate) struct Positions(pub(crate) Form);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     /// Pieces ascend: the bytes between one's end and the next one's start, the first one's from the start of the
     /// object. In an interleaved file these are the other tracks' bytes.
     Gaps(Column),
