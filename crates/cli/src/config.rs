@@ -8,7 +8,7 @@ use latemux_origin::{
     OriginConfig,
     config::{
         CacheControlConfig, HttpConfig, IndexConfig, MemoryConfig, ReadConfig, SourcesConfig, UrlsConfig,
-        quantity::Span,
+        quantity::{Bytes, Span},
     },
 };
 use latemux_storage::open::{Options, S3Options};
@@ -44,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) urls: UrlsConfig,
     pub(crate) index: IndexConfig,
     pub(crate) memory: MemoryConfig,
+    pub(crate) cache: Cache,
     pub(crate) read: ReadConfig,
     pub(crate) cache_control: CacheControlConfig,
     pub(crate) http: HttpConfig,
@@ -76,6 +77,22 @@ pub(crate) struct Storage {
     pub(crate) retries: u32,
 }
 
+/// The range cache: bytes of sources, kept for every protocol alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Cache {
+    /// Memory for all it holds; with 0 and no folder there is no range cache.
+    pub(crate) memory: Bytes,
+    /// A folder of its own for what is to outlive this process, and what memory is too small for.
+    pub(crate) dir: Option<PathBuf>,
+    /// Bytes in that folder.
+    pub(crate) disk: Bytes,
+    /// Largest piece that is kept or let go as one.
+    pub(crate) unit: Bytes,
+    /// Bytes at hand that are read again where that makes one request to storage out of two.
+    pub(crate) bridge: Bytes,
+}
+
 /// The log, on standard error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -103,6 +120,7 @@ impl Default for Config {
             urls: origin.urls,
             index: origin.index,
             memory: origin.memory,
+            cache: Cache::default(),
             read: origin.read,
             cache_control: origin.cache_control,
             http: origin.http,
@@ -122,6 +140,32 @@ impl Default for Storage {
             stall_timeout: Span(Duration::from_secs(10)),
             retries: 2,
         }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        let usual = latemux_cache::Config::default();
+        Self {
+            memory: Bytes(usual.memory),
+            dir: None,
+            disk: Bytes(50 << 30),
+            unit: Bytes(usual.unit),
+            bridge: Bytes(usual.bridge),
+        }
+    }
+}
+
+impl Cache {
+    /// Opens it; `None` where nothing is to be kept.
+    pub(crate) fn open(&self) -> Result<Option<latemux_cache::Cache>> {
+        if self.memory.0 == 0 && self.dir.is_none() {
+            return Ok(None);
+        }
+        let disk = self.dir.as_ref().map(|dir| latemux_cache::DiskConfig::new(dir, self.disk.0));
+        let (memory, unit, bridge) = (self.memory.0, self.unit.0, self.bridge.0);
+        let config = latemux_cache::Config { memory, unit, bridge, disk, ..latemux_cache::Config::default() };
+        Ok(Some(latemux_cache::Cache::open(config).context("the range cache")?))
     }
 }
 
@@ -168,6 +212,11 @@ impl Config {
         self.debug_headers |= flags.debug_headers;
         set(&mut self.segment_duration, flags.segment_duration.as_ref());
         set(&mut self.memory.index, flags.index_memory.map(|b| b.0).as_ref());
+        set(&mut self.cache.memory, flags.cache_memory.as_ref());
+        set(&mut self.cache.disk, flags.cache_disk.as_ref());
+        if flags.cache_dir.is_some() {
+            self.cache.dir.clone_from(&flags.cache_dir);
+        }
         if let (Some(cert), Some(key)) = (&flags.tls_cert, &flags.tls_key) {
             self.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
         }

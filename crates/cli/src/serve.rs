@@ -30,7 +30,11 @@ async fn serve(config: Config) -> Result<()> {
         None => None,
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let origin = Origin::new(storage.clone(), config.origin());
+    let cache = config.cache.open()?;
+    let origin = match cache.clone() {
+        Some(cache) => Origin::with_cache(storage.clone(), cache, config.origin()),
+        None => Origin::new(storage.clone(), config.origin()),
+    };
     let mut metrics = String::new();
     if let Some(admin) = admin {
         metrics = format!("metrics at http://{}/metrics\n", admin.local_addr()?);

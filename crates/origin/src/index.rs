@@ -4,7 +4,8 @@ use crate::{
     Error, OriginConfig,
     flight::Flights,
     memo::Memo,
-    metrics::{CacheWatch, Read, StorageMeter},
+    media::Media,
+    metrics::{CacheWatch, Read},
     places::{Place, Places},
     trace::carried,
 };
@@ -68,12 +69,12 @@ pub(crate) struct Objects {
 const LOADING_UNIT: u64 = 4096;
 
 impl Objects {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, meter: &StorageMeter) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
         let limits =
             Limits { head: config.index.head, tail: config.index.tail, max_index: config.index.max_index };
         Self {
-            storage: meter.over(storage.clone(), Read::Index),
+            storage: media.meter().over(storage.clone(), Read::Index),
             limits,
             // Titles hold their objects too: each memo gets half.
             memo: Memo::new(config.memory.index / 2, |place: &Place, parts: &Parts| {
@@ -82,7 +83,7 @@ impl Objects {
                     + parts.iter().map(|o| o.heap_bytes()).sum::<usize>()
             }),
             flights: Flights::new(),
-            places: Places::new(&config.sources, meter.clone()),
+            places: Places::new(&config.sources, media.clone()),
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,

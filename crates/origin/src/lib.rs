@@ -33,6 +33,7 @@ mod index;
 mod library;
 mod manifest_tracks;
 mod manifests;
+mod media;
 mod memo;
 mod metrics;
 mod page;
@@ -56,6 +57,7 @@ pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};
 
 use app::App;
+use latemux_cache::Cache;
 use latemux_storage::Storage;
 use std::{future::Future, io, sync::Arc};
 use titles::Fresh;
@@ -71,7 +73,13 @@ impl Origin {
     /// An origin that has read nothing yet.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
-        Self { app: Arc::new(App::new(storage, config)) }
+        Self { app: Arc::new(App::new(storage, None, config)) }
+    }
+
+    /// The same, which reads media through a range cache.
+    #[must_use]
+    pub fn with_cache(storage: Arc<dyn Storage>, cache: Cache, config: OriginConfig) -> Self {
+        Self { app: Arc::new(App::new(storage, Some(cache), config)) }
     }
 
     /// Serves a listener until `shutdown` resolves, then lets open answers end within the configured time.

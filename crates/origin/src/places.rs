@@ -4,7 +4,8 @@
 use crate::{
     Error,
     config::SourcesConfig,
-    metrics::{Read, StorageMeter},
+    media::Media,
+    metrics::Read,
 };
 use latemux_storage::{Key, Storage};
 use percent_encoding::percent_decode_str;
@@ -68,7 +69,7 @@ pub(crate) struct Places {
     allow: Vec<Allowed>,
     /// Opened so far, at most one for each allowed root, two for each host.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
-    meter: StorageMeter,
+    door: Media,
 }
 
 /// An entry of the configuration.
@@ -116,9 +117,9 @@ impl SourcesConfig {
 }
 
 impl Places {
-    pub(crate) fn new(config: &SourcesConfig, meter: StorageMeter) -> Self {
+    pub(crate) fn new(config: &SourcesConfig, door: Media) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
-        Self { allow, opened: Mutex::default(), meter }
+        Self { allow, opened: Mutex::default(), door }
     }
 
     /// Where `location`, written in the file at `from`, leads.
@@ -242,8 +243,9 @@ impl Places {
                 storage
             }
         };
-        let media = self.meter.over(storage.clone(), Read::Media);
-        Ok(Place { storage: self.meter.over(storage, Read::Index), media, root: Arc::from(root), key })
+        let media = self.door.over(storage.clone());
+        let storage = self.door.meter().over(storage, Read::Index);
+        Ok(Place { storage, media, root: Arc::from(root), key })
     }
 }
 
@@ -263,7 +265,7 @@ mod tests {
         let config = SourcesConfig { allow: allow.iter().map(ToString::to_string).collect() };
         config.check().unwrap();
         let from = Place::served(Arc::new(Memory::new()), Key::new(from).unwrap());
-        let found = Places::new(&config, StorageMeter::default()).find(&from, location);
+        let found = Places::new(&config, Media::default()).find(&from, location);
         found.map(|place| place.to_string()).map_err(|e| (e.reason(), e.to_string()))
     }
 

@@ -93,6 +93,19 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
         pin: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Read, StorageError>>;
 
+    /// As [`Self::read`] of a range of a version. `reach`, which holds `range`, is what will be asked for soon: a storage that remembers
+    /// may fetch all of it at once where it has to fetch any. A hint; others take no notice.
+    fn read_within<'a>(
+        &'a self,
+        key: &'a Key,
+        range: Range<u64>,
+        reach: Range<u64>,
+        pin: &'a Version,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        let _ = reach;
+        self.read(key, Want::Range(range), Some(pin))
+    }
+
     /// What lies directly in a folder (`""` is the root). An empty or missing folder is [`StorageError::NotFound`];
     /// a place that cannot list is [`StorageError::CannotList`].
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>>;
