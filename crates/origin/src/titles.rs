@@ -112,9 +112,11 @@ impl Titles {
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let checked = self.now();
         let sources = match resolve(&*self.storage, base, self.max_objects).await? {
-            Resolved::Files(keys) => {
-                let places: Vec<_> = keys.into_iter().map(|key| self.objects.served(key)).collect();
-                let parts = join_all(places.iter().map(|place| self.objects.current(place))).await;
+            Resolved::Files(files) => {
+                let places: Vec<_> =
+                    files.into_iter().map(|(key, listed)| (self.objects.served(key), listed)).collect();
+                let current = places.iter().map(|(place, listed)| self.objects.current(place, *listed));
+                let parts = join_all(current).await;
                 let (objects, broken) = sound(parts)?;
                 Sources { objects, broken, chosen: None }
             }

@@ -14,4 +14,5 @@ mod round_trips;
 mod same_bytes;
 mod server;
 mod sources;
+mod sparse;
 mod storage_faults;
