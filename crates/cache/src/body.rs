@@ -83,7 +83,8 @@ impl Body {
         let holds = reach.start <= range.start && range.end <= reach.end;
         let sound = reach.end <= self.object.version.size && reach.end.saturating_sub(reach.start) <= window;
         let reach = if holds && sound { reach.clone() } else { range.clone() };
-        let (to, found, cell) = plan(&self.core, &self.source, &self.object, range, reach, &mut self.interests);
+        let (to, found, cell) =
+            plan(&self.core, &self.source, &self.object, range, reach, &mut self.interests);
         if from == self.at {
             self.cell = cell;
         }

@@ -108,7 +108,8 @@ impl Storage for RangeCache {
         reach: Range<u64>,
         pin: &'a Version,
     ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        async move { Ok(self.read_within_and_tell(key, Want::Range(range), reach, Some(pin)).await?.0) }.boxed()
+        async move { Ok(self.read_within_and_tell(key, Want::Range(range), reach, Some(pin)).await?.0) }
+            .boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

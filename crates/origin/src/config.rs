@@ -83,6 +83,10 @@ pub struct IndexConfig {
     /// Bytes read from its end where its head shows that the index may be there.
     #[serde(with = "quantity::size")]
     pub tail: u64,
+    /// Most bytes read from the start, and at once from the end, of an object whose size a folder's listing told: a sixty-fourth of it,
+    /// at least `head` and `tail`. With 0 neither is more than that.
+    #[serde(with = "quantity::size")]
+    pub ahead: u64,
     /// Largest `moov`, `sidx` chain or `mfra` accepted, in bytes.
     #[serde(with = "quantity::size")]
     pub max_index: u64,
@@ -91,7 +95,7 @@ pub struct IndexConfig {
 impl Default for IndexConfig {
     fn default() -> Self {
         let limits = latemux_index::locate::Limits::default();
-        Self { head: limits.head, tail: limits.tail, max_index: limits.max_index }
+        Self { head: limits.head, tail: limits.tail, ahead: limits.ahead, max_index: limits.max_index }
     }
 }
 

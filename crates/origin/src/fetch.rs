@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    config::{ReadConfig, Reach},
+    config::{Reach, ReadConfig},
     index::Object,
     trace::Trace,
 };
@@ -256,8 +256,7 @@ impl Fetch {
             let object = self.objects.get(span.object).ok_or(Error::Internal("a range of no object"))?;
             let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.media).clone();
             let (object, range, reach) = (object.clone(), span.range.clone(), span.reach.clone());
-            let read =
-                async move { storage.read_within(&object.key, range, reach, &object.version).await };
+            let read = async move { storage.read_within(&object.key, range, reach, &object.version).await };
             span.state = State::Opening(match &self.trace {
                 Some(trace) => trace.scope(read).boxed(),
                 None => read.boxed(),

@@ -1,12 +1,7 @@
 //! Where a name written in a file leads, and whether it may: the data location of an index MP4, the `src` of a server
 //! manifest. Whoever uploads a file could otherwise make the server fetch anything.
 
-use crate::{
-    Error,
-    config::SourcesConfig,
-    media::Media,
-    metrics::Read,
-};
+use crate::{Error, config::SourcesConfig, media::Media, metrics::Read};
 use latemux_storage::{Key, Storage};
 use percent_encoding::percent_decode_str;
 use std::{

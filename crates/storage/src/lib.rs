@@ -3,6 +3,8 @@
 //! [`Storage`] is the whole interface. A cache, a fault injector or a counter is another `Storage` around one. Every
 //! implementation passes one suite, `conformance`.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod altered;
 pub mod backend;
 pub mod client;
 #[cfg(any(test, feature = "testing"))]

@@ -15,5 +15,6 @@ mod round_trips;
 mod same_bytes;
 mod server;
 mod sources;
+mod sparse;
 mod storage_faults;
 mod urls;
