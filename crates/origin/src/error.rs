@@ -228,6 +228,22 @@ impl Error {
         }
     }
 
+    /// The object is not what it was, or not there: more than a moment's failure.
+    #[must_use]
+    pub fn is_of_object(&self) -> bool {
+        match self {
+            Self::Storage(error) => matches!(
+                error,
+                StorageError::Changed(_)
+                    | StorageError::NotFound(_)
+                    | StorageError::Denied(_)
+                    | StorageError::OutOfRange(_)
+            ),
+            Self::Element { error, .. } => error.is_of_object(),
+            _ => false,
+        }
+    }
+
     /// One line of JSON.
     #[must_use]
     pub fn body(&self) -> String {

@@ -75,8 +75,8 @@ async fn package(
     };
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
-    let body = PlanBody::start(plan, window, fetch).await?;
-    Ok(head.respond(Body::plan(body)))
+    let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
+    Ok(head.respond(Body::plan(body, Some(title.clone()))))
 }
 
 /// A plan whose samples are known.

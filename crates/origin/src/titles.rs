@@ -15,7 +15,7 @@ use latemux_storage::Storage;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -35,6 +35,8 @@ pub struct LoadedTitle {
     pub(crate) id: u64,
     /// When its objects were last compared with storage, in ms since `Titles::started`.
     checked: AtomicU64,
+    /// Storage refused a read of an object, when the head of an answer was gone already.
+    doubted: AtomicBool,
 }
 
 /// Remembered titles.
@@ -86,6 +88,7 @@ impl Titles {
         if let Some(title) = self.memo.get(base) {
             let age = self.now().saturating_sub(title.checked.load(Relaxed));
             let good = match fresh {
+                _ if title.doubted.load(Relaxed) => false,
                 Fresh::Remembered => true,
                 Fresh::Recent => Duration::from_millis(age) < self.recheck_after,
                 Fresh::Now => false,
@@ -126,6 +129,7 @@ impl Titles {
             && known.chosen == chosen
         {
             known.checked.store(checked, Relaxed);
+            known.doubted.store(false, Relaxed);
             return Ok(known);
         }
         let mut indexes: Vec<Arc<MediaIndex>> = objects.iter().map(|o| o.index.clone()).collect();
@@ -148,6 +152,7 @@ impl Titles {
             chosen,
             id: self.next_id.fetch_add(1, Relaxed),
             checked: AtomicU64::new(checked),
+            doubted: AtomicBool::new(false),
         });
         self.memo.insert(base.to_owned(), loaded.clone());
         Ok(loaded)
@@ -159,6 +164,11 @@ impl Titles {
 }
 
 impl LoadedTitle {
+    /// Has the next request compare its objects with storage first.
+    pub(crate) fn doubt(&self) {
+        self.doubted.store(true, Relaxed);
+    }
+
     /// Bytes of memory this holds, objects included.
     fn heap_bytes(&self) -> usize {
         let tracks = self.title.tracks.iter().map(|t| {

@@ -9,6 +9,7 @@
 mod generated;
 mod hostile;
 mod index_files;
+mod index_times;
 mod locating;
 mod memory;
 mod moov;
