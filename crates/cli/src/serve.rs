@@ -19,13 +19,14 @@ pub(crate) fn run(flags: &args::Serve) -> Result<()> {
 
 async fn serve(config: Config) -> Result<()> {
     let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
-    let storage = latemux_storage::open::open(source, &config.storage.options())?;
+    let options = config.storage.options();
+    let storage = latemux_storage::open::open(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.listen))?;
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let origin = Origin::new(storage.clone(), config.origin());
+    let origin = Origin::with_options(storage.clone(), config.origin(), options);
     say(&format!(
         "latemux {} serves {}\nsegments of {}; page and player at {scheme}://{address}/\n",
         env!("CARGO_PKG_VERSION"),

@@ -1,7 +1,7 @@
 //! The wiring: what a request may use, made once.
 
 use crate::{OriginConfig, fragments::Fragments, manifests::Manifests, titles::Titles};
-use latemux_storage::Storage;
+use latemux_storage::{Options, Storage};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -19,9 +19,9 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
+    pub(crate) fn new(storage: Arc<dyn Storage>, config: OriginConfig, elsewhere: Options) -> Self {
         Self {
-            titles: Arc::new(Titles::new(storage.clone(), &config)),
+            titles: Arc::new(Titles::new(&storage, &config, elsewhere)),
             fragments: Fragments::new(config.memory.fragments),
             manifests: Manifests::new(config.memory.manifests),
             draining: AtomicBool::new(false),

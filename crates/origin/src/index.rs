@@ -13,7 +13,7 @@ use latemux_index::{
     external::MEDIA_HEAD,
     locate::{Got, Limits, Locator, Step, Want},
 };
-use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
+use latemux_storage::{Key, Kind, ObjectMeta, Options, Storage, StorageError, Version, of_kind};
 use std::{
     future::Future,
     sync::{
@@ -66,7 +66,7 @@ pub(crate) struct Objects {
 const LOADING_UNIT: u64 = 4096;
 
 impl Objects {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig) -> Self {
+    pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig, elsewhere: Options) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
         let limits =
             Limits { head: config.index.head, tail: config.index.tail, max_index: config.index.max_index };
@@ -80,7 +80,7 @@ impl Objects {
                     + parts.iter().map(|o| o.heap_bytes()).sum::<usize>()
             }),
             flights: Flights::new(),
-            places: Places::new(&config.sources),
+            places: Places::new(&config.sources, elsewhere),
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
@@ -117,14 +117,15 @@ impl Objects {
     /// Compares the file and the media it points to with what is remembered.
     async fn unchanged(&self, place: &Place, parts: &Parts) -> Result<(), StorageError> {
         let index = parts.iter().find_map(|object| object.indexed_by.as_ref());
-        let index = index.map(|(_, version)| (&*place.storage, &place.key, version));
+        let index = index.map(|(_, version)| (place.storage.clone(), &place.key, version));
         let media = parts.iter().map(|object| {
-            (&**object.elsewhere.as_ref().unwrap_or(&self.storage), &object.key, &object.version)
+            let elsewhere = object.elsewhere.as_ref().map(|storage| of_kind(storage, Kind::Index));
+            (elsewhere.unwrap_or_else(|| self.storage.clone()), &object.key, &object.version)
         });
-        let checks = index
-            .into_iter()
-            .chain(media)
-            .map(|(storage, key, version)| storage.read(key, latemux_storage::Want::Head(1), Some(version)));
+        // Each answer is let go at once: whoever kept them all would hold places that the last of them may wait for.
+        let checks = index.into_iter().chain(media).map(|(storage, key, version)| async move {
+            storage.read(key, latemux_storage::Want::Head(1), Some(version)).await.map(drop)
+        });
         try_join_all(checks).await.map(drop)
     }
 
@@ -199,7 +200,8 @@ impl Objects {
             key: place.key.clone(),
             version,
             index: Arc::new(index),
-            elsewhere: (!Arc::ptr_eq(&place.storage, &self.storage)).then(|| place.storage.clone()),
+            elsewhere: (!Arc::ptr_eq(&place.storage, &self.storage))
+                .then(|| of_kind(&place.storage, Kind::Media)),
             indexed_by,
             id: self.next_id.fetch_add(1, Relaxed),
         })

@@ -51,7 +51,7 @@ pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};
 
 use app::App;
-use latemux_storage::Storage;
+use latemux_storage::{Options, Storage};
 use std::{future::Future, io, sync::Arc};
 use titles::Fresh;
 use tokio::net::TcpListener;
@@ -66,7 +66,13 @@ impl Origin {
     /// An origin that has read nothing yet.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
-        Self { app: Arc::new(App::new(storage, config)) }
+        Self::with_options(storage, config, Options::default())
+    }
+
+    /// The same; what index MP4s and server manifests name elsewhere is opened with these options.
+    #[must_use]
+    pub fn with_options(storage: Arc<dyn Storage>, config: OriginConfig, elsewhere: Options) -> Self {
+        Self { app: Arc::new(App::new(storage, config, elsewhere)) }
     }
 
     /// Serves a listener until `shutdown` resolves, then lets open answers end within the configured time.

@@ -2,7 +2,7 @@
 //! manifest. Whoever uploads a file could otherwise make the server fetch anything.
 
 use crate::{Error, config::SourcesConfig};
-use latemux_storage::{Key, Storage};
+use latemux_storage::{Key, Kind, Options, Storage, of_kind};
 use percent_encoding::percent_decode_str;
 use std::{
     collections::BTreeMap,
@@ -56,6 +56,7 @@ pub(crate) struct Places {
     allow: Vec<Allowed>,
     /// Opened so far, at most one for each allowed root, two for each host.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
+    options: Options,
 }
 
 /// An entry of the configuration.
@@ -103,9 +104,9 @@ impl SourcesConfig {
 }
 
 impl Places {
-    pub(crate) fn new(config: &SourcesConfig) -> Self {
+    pub(crate) fn new(config: &SourcesConfig, options: Options) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
-        Self { allow, opened: Mutex::default() }
+        Self { allow, opened: Mutex::default(), options }
     }
 
     /// Where `location`, written in the file at `from`, leads.
@@ -223,8 +224,9 @@ impl Places {
         let storage = match opened.get(root) {
             Some(storage) => storage.clone(),
             None => {
-                let storage = latemux_storage::open::open(root, &latemux_storage::Options::default());
+                let storage = latemux_storage::open::open(root, &self.options);
                 let storage = storage.map_err(|_| refuse("the allowed root cannot be opened"))?;
+                let storage = of_kind(&storage, Kind::Index);
                 opened.insert(root.to_owned(), storage.clone());
                 storage
             }
@@ -249,7 +251,7 @@ mod tests {
         let config = SourcesConfig { allow: allow.iter().map(ToString::to_string).collect() };
         config.check().unwrap();
         let from = Place::served(Arc::new(Memory::new()), Key::new(from).unwrap());
-        let found = Places::new(&config).find(&from, location);
+        let found = Places::new(&config, Options::default()).find(&from, location);
         found.map(|place| place.to_string()).map_err(|e| (e.reason(), e.to_string()))
     }
 

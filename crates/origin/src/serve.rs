@@ -17,6 +17,7 @@ use latemux_packager::{
     Address, Plan, Planned, plan,
     plan::{Class, MediaFirst},
 };
+use latemux_storage::{Kind, of_kind};
 use std::sync::Arc;
 
 /// Answers a request: never fails, for an error is an answer too, and logs it once its body has ended.
@@ -157,7 +158,7 @@ async fn manifest(
 }
 
 async fn library_json(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
-    let library = library::look(&*app.storage).await?;
+    let library = library::look(&*of_kind(&app.storage, Kind::Manifest)).await?;
     let json = serde_json::to_vec(&library).map_err(|_| Error::Internal("the library is no JSON"))?;
     json_line(request, &json.into())
 }

@@ -11,7 +11,7 @@ use crate::{
 use futures_util::{FutureExt, future::join_all};
 use latemux_index::{MediaIndex, Title, title::Problem};
 use latemux_packager::carry::{Protocol, carries};
-use latemux_storage::Storage;
+use latemux_storage::{Kind, Options, Storage, of_kind};
 use std::{
     sync::{
         Arc,
@@ -66,10 +66,10 @@ pub(crate) enum Fresh {
 }
 
 impl Titles {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, elsewhere: Options) -> Self {
         Self {
-            objects: Arc::new(Objects::new(storage.clone(), config)),
-            storage,
+            objects: Arc::new(Objects::new(of_kind(storage, Kind::Index), config, elsewhere)),
+            storage: of_kind(storage, Kind::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
