@@ -10,7 +10,15 @@ use latemux_origin::OriginConfig;
 use latemux_storage::{
     InFlight, Key, Listing, Options, Read, Storage, StorageClient, StorageError, Version, Want,
 };
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 /// A storage whose bodies come in small pieces with pauses between them, as over a network: readers overlap.
 #[derive(Debug)]
@@ -66,24 +74,34 @@ async fn two_thousand_cold_requests_over_eight_connections() {
             }
         }
     }
-    let in_flight = InFlight { max: 8, queue_timeout: Duration::from_secs(100) };
+    // A manifest is the work of processors, and remembered: it is here to make its title cold for someone.
+    let manifest = |url: &&String| url.contains(".m3u8") || url.contains(".mpd");
+    let mut urls: Vec<_> = right.keys().filter(|url| !manifest(url)).collect();
+    urls.sort();
+    let in_flight = InFlight { max: 8, queue_timeout: Duration::from_secs(1000) };
     let client =
         StorageClient::new(Arc::new(Crumbling(memory)), &Options { in_flight, ..Options::default() });
     let counters = client.counters().clone();
     let mut config = OriginConfig::default();
     config.read.open = 8;
     let server = Server::with(Arc::new(client), config, None).await;
-    let urls: Vec<_> = right.iter().cycle().take(2000).collect();
-    let all = urls.into_iter().map(|(url, body)| {
-        let address = server.address;
+    let answered = AtomicUsize::new(0);
+    let all = urls.into_iter().cycle().take(2000).map(|url| {
+        let (address, right, answered) = (server.address, &right, &answered);
         async move {
             let answer = get(address, url).await;
-            assert!(answer.status == 200 && answer.body == body, "{url}: {}", answer.status);
+            assert!(answer.status == 200 && answer.body == right[url], "{url}: {}", answer.status);
+            answered.fetch_add(1, Relaxed);
         }
     });
-    let all: Vec<_> = all.collect();
-    let done = futures_util::future::join_all(all);
-    tokio::time::timeout(Duration::from_secs(90), done).await.expect("all are answered");
+    let mut all = pin!(futures_util::future::join_all(all));
+    let mut before = 0;
+    // However slow the machine is: something is answered in a minute, or nothing ever will be.
+    while tokio::time::timeout(Duration::from_secs(60), &mut all).await.is_err() {
+        let now = answered.load(Relaxed);
+        assert!(now > before, "stuck after {now}: {:?}", counters.figures());
+        before = now;
+    }
     let figures = counters.figures();
     assert_eq!((figures.busy, figures.in_flight, figures.queued), (0, 0, 0), "{figures:?}");
     assert!(figures.waited > 0, "{figures:?}");
