@@ -11,7 +11,10 @@ use latemux_origin::{
         quantity::{Bytes, Span},
     },
 };
-use latemux_storage::open::{Options, S3Options};
+use latemux_storage::{
+    Connections, InFlight, Registry, Retries, Timeouts,
+    open::{Options, S3Options},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -73,8 +76,22 @@ pub(crate) struct Storage {
     pub(crate) first_byte_timeout: Span,
     /// Longest pause between two pieces of an answer.
     pub(crate) stall_timeout: Span,
-    /// Further tries after a failed one.
+    /// Further tries after a failed one; the rest of a body that broke off is one.
     pub(crate) retries: u32,
+    /// Longest time that failed tries and the waits between them may take; a longer `Retry-After` is not waited for.
+    pub(crate) retry_within: Span,
+    /// Most further tries of all requests together, in percent of the requests. Second reads are among them.
+    pub(crate) retry_percent: u32,
+    /// Further tries beyond that percentage that are saved up, and there from the start.
+    pub(crate) retry_burst: u32,
+    /// Whether connections are kept for further requests.
+    pub(crate) reuse_connections: bool,
+    /// Most requests under way to one HTTP server or service; files are not bounded by this.
+    pub(crate) max_in_flight: usize,
+    /// Longest time a request waits for its turn when so many are under way.
+    pub(crate) queue_timeout: Span,
+    /// A read without an answer after this long is made once more beside it; `0s` for never.
+    pub(crate) hedge_after: Span,
 }
 
 /// The range cache: bytes of sources, kept for every protocol alike.
@@ -132,13 +149,21 @@ impl Default for Config {
 
 impl Default for Storage {
     fn default() -> Self {
+        let options = Options::default();
         Self {
             s3_endpoint: None,
             s3_region: None,
-            connect_timeout: Span(Duration::from_secs(5)),
-            first_byte_timeout: Span(Duration::from_secs(10)),
-            stall_timeout: Span(Duration::from_secs(10)),
-            retries: 2,
+            connect_timeout: Span(options.timeouts.connect),
+            first_byte_timeout: Span(options.timeouts.first_byte),
+            stall_timeout: Span(options.timeouts.stall),
+            retries: options.retries.max,
+            retry_within: Span(options.retries.within),
+            retry_percent: options.retries.percent,
+            retry_burst: options.retries.burst,
+            reuse_connections: options.connections.reuse,
+            max_in_flight: options.in_flight.max,
+            queue_timeout: Span(options.in_flight.queue_timeout),
+            hedge_after: Span(options.hedge_after.unwrap_or_default()),
         }
     }
 }
@@ -254,6 +279,11 @@ impl Config {
         self.sources.check().map_err(anyhow::Error::msg)?;
         self.urls.check().map_err(anyhow::Error::msg)?;
         ensure!(self.index.head >= 1024, "index.head must be at least 1KiB");
+        ensure!(self.storage.max_in_flight > 0, "storage.max_in_flight must be at least 1");
+        ensure!(
+            self.read.open <= self.storage.max_in_flight,
+            "read.open must be no more than storage.max_in_flight: one response would wait for itself"
+        );
         ensure!(self.http.max_connections > 0, "http.max_connections must be at least 1");
         Ok(())
     }
@@ -262,19 +292,33 @@ impl Config {
 impl Storage {
     /// What the storage client is told.
     pub(crate) fn options(&self) -> Options {
-        let mut options = Options::default();
-        options.timeouts.connect = self.connect_timeout.0;
-        options.timeouts.first_byte = self.first_byte_timeout.0;
-        options.timeouts.stall = self.stall_timeout.0;
-        options.retries.max = self.retries;
-        options.s3 = S3Options {
+        let timeouts = Timeouts {
+            connect: self.connect_timeout.0,
+            first_byte: self.first_byte_timeout.0,
+            stall: self.stall_timeout.0,
+        };
+        let retries = Retries {
+            max: self.retries,
+            within: self.retry_within.0,
+            percent: self.retry_percent,
+            burst: self.retry_burst,
+        };
+        let s3 = S3Options {
             endpoint: self.s3_endpoint.clone(),
             region: self.s3_region.clone(),
             // An endpoint spelled http:// says that plain HTTP is meant.
             allow_http: self.s3_endpoint.as_deref().is_some_and(|e| e.starts_with("http://")),
             ..S3Options::default()
         };
-        options
+        Options {
+            timeouts,
+            retries,
+            connections: Connections { reuse: self.reuse_connections },
+            in_flight: InFlight { max: self.max_in_flight, queue_timeout: self.queue_timeout.0 },
+            hedge_after: (!self.hedge_after.0.is_zero()).then_some(self.hedge_after.0),
+            s3,
+            registry: Registry::default(),
+        }
     }
 
     /// Flags over what the file says.
@@ -333,6 +377,25 @@ mod tests {
     }
 
     #[test]
+    fn storage_is_told_what_the_file_says() {
+        let text = "[storage]\nconnect_timeout = '1s'\nfirst_byte_timeout = '2s'\nstall_timeout = '3s'\n\
+                    retries = 4\nretry_within = '5s'\nretry_percent = 6\nretry_burst = 7\n\
+                    reuse_connections = false\nmax_in_flight = 80\nqueue_timeout = '9s'\nhedge_after = '300ms'";
+        let config = Config::parse(text).unwrap();
+        config.check().unwrap();
+        let seconds = Duration::from_secs;
+        let options = config.storage.options();
+        let timeouts = Timeouts { connect: seconds(1), first_byte: seconds(2), stall: seconds(3) };
+        assert_eq!(options.timeouts, timeouts);
+        assert_eq!(options.retries, Retries { max: 4, within: seconds(5), percent: 6, burst: 7 });
+        assert_eq!(options.in_flight, InFlight { max: 80, queue_timeout: seconds(9) });
+        assert!(!options.connections.reuse);
+        assert_eq!(options.hedge_after, Some(Duration::from_millis(300)));
+        let default = Config::default().storage.options();
+        assert_eq!((default.hedge_after, default.retries), (None, Retries::default()));
+    }
+
+    #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
         let mut config =
             Config::parse("source = 'a'\nsegment_duration = '6s'\n[memory]\nindex = '1MiB'").unwrap();
@@ -365,6 +428,8 @@ mod tests {
             ("segment_duration = '0s'", "segment_duration"),
             ("[index]\nhead = '1'", "index.head"),
             ("[http]\nmax_connections = 0", "max_connections"),
+            ("[storage]\nmax_in_flight = 0", "storage.max_in_flight"),
+            ("[storage]\nmax_in_flight = 8", "read.open"),
         ] {
             let error = Config::parse(text).unwrap().check().unwrap_err().to_string();
             assert!(error.contains(key), "{error}");

@@ -1,7 +1,7 @@
 //! The wiring: what a request may use, made once.
 
 use crate::{
-    OriginConfig,
+    Means, OriginConfig,
     fragments::Fragments,
     manifests::Manifests,
     media::Media,
@@ -36,7 +36,8 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(storage: Arc<dyn Storage>, cache: Option<Cache>, config: OriginConfig) -> Self {
+    pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
+        let Means { cache, elsewhere } = means;
         let metrics = Arc::new(Metrics::default());
         let meter = metrics.storage_meter();
         if let Some(cache) = &cache {
@@ -47,7 +48,7 @@ impl App {
         if let Some(segments) = segments.clone() {
             metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
         }
-        let media = Media::new(meter.clone(), cache);
+        let media = Media::new(meter.clone(), cache, elsewhere);
         let titles = Titles::new(&storage, &config, &media);
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests);

@@ -135,15 +135,15 @@ impl Objects {
     /// Compares the file and the media it points to with what is remembered.
     async fn unchanged(&self, place: &Place, parts: &Parts) -> Result<(), StorageError> {
         let index = parts.iter().find_map(|object| object.indexed_by.as_ref());
-        let index = index.map(|(_, version)| (&*place.storage, &place.key, version));
+        let index = index.map(|(_, version)| (place.storage.clone(), &place.key, version));
         let media = parts.iter().map(|object| {
             let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.storage);
-            (&**storage, &object.key, &object.version)
+            (storage.clone(), &object.key, &object.version)
         });
-        let checks = index
-            .into_iter()
-            .chain(media)
-            .map(|(storage, key, version)| storage.read(key, latemux_storage::Want::Head(1), Some(version)));
+        // Each answer is let go at once: whoever kept them all would hold places that the last of them may wait for.
+        let checks = index.into_iter().chain(media).map(|(storage, key, version)| async move {
+            storage.read(key, latemux_storage::Want::Head(1), Some(version)).await.map(drop)
+        });
         try_join_all(checks).await.map(drop)
     }
 

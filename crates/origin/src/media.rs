@@ -6,7 +6,7 @@ use crate::{
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_cache::{Cache, RangeCache};
-use latemux_storage::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, Options, Read, Storage, StorageError, Version, Want};
 use std::{ops::Range, sync::Arc};
 
 /// Why media is not remembered.
@@ -17,16 +17,23 @@ const NO_CACHE: &str = "off";
 pub(crate) struct Media {
     meter: StorageMeter,
     cache: Option<Cache>,
+    /// How storages are opened that files name.
+    options: Options,
 }
 
 impl Media {
-    pub(crate) fn new(meter: StorageMeter, cache: Option<Cache>) -> Self {
-        Self { meter, cache }
+    pub(crate) fn new(meter: StorageMeter, cache: Option<Cache>, options: Options) -> Self {
+        Self { meter, cache, options }
     }
 
     /// What counts reads of everything else.
     pub(crate) fn meter(&self) -> &StorageMeter {
         &self.meter
+    }
+
+    /// How storages are opened that files name.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 
     /// A storage where media is read.

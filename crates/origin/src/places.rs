@@ -232,7 +232,7 @@ impl Places {
         let storage = match opened.get(root) {
             Some(storage) => storage.clone(),
             None => {
-                let storage = latemux_storage::open::open(root, &latemux_storage::Options::default());
+                let storage = latemux_storage::open::open(root, self.door.options());
                 let storage = storage.map_err(|_| refuse("the allowed root cannot be opened"))?;
                 opened.insert(root.to_owned(), storage.clone());
                 storage

@@ -21,6 +21,8 @@ pub mod open;
 #[path = "../tests/it/server.rs"]
 #[allow(dead_code, reason = "the integration tests use the rest of it")]
 mod server;
+#[cfg(any(test, feature = "testing"))]
+pub mod stand_in;
 pub mod write;
 
 pub use backend::http::{Connections, HttpServer, Retries, Timeouts};

@@ -6,6 +6,7 @@ mod answers;
 mod changes;
 mod client;
 mod connections;
+mod crowd;
 mod early;
 mod library;
 mod log;
