@@ -7,6 +7,7 @@ use crate::{
     metrics::{Metrics, Read},
     titles::Titles,
 };
+use latemux_packager::address::nginx_vod::Settings;
 use latemux_storage::Storage;
 use std::sync::{
     Arc,
@@ -17,6 +18,8 @@ use std::sync::{
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: OriginConfig,
+    /// As the configuration says.
+    pub(crate) nginx_vod: Arc<Settings>,
     /// The storage that is served, where it is listed.
     pub(crate) storage: Arc<dyn Storage>,
     /// The same, where media is read.
@@ -42,6 +45,7 @@ impl App {
             titles: Arc::new(titles),
             fragments,
             manifests,
+            nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
             media: meter.over(storage.clone(), Read::Media),
             storage: meter.over(storage, Read::Manifest),

@@ -6,9 +6,11 @@ use crate::{
     app::App,
     body::{Body, PlanBody},
     fetch::Fetch,
-    library, page,
+    library,
+    metrics::Kind,
+    page,
     respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
-    route::{Route, is_manifest, route},
+    route::{Asked, Route, is_manifest, route},
     titles::{Fresh, LoadedTitle},
     trace::{Phase, Trace, asked_for, enter},
 };
@@ -38,23 +40,23 @@ pub(crate) async fn handle<B>(app: &App, request: Request<B>) -> Response<Body> 
 
 /// Route, then for a title: resolve and index, plan, read, respond.
 async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
-    let route = route(&request.method, &request.uri)?;
-    asked_for(route.kind());
-    let address = match route {
-        Route::Title(address) => address,
+    let route = route(&request.method, &request.uri, &app.nginx_vod)?;
+    route.kind().into_iter().for_each(asked_for);
+    let asked = match route {
+        Route::Title(asked) => asked,
         Route::Page(file) => return page::respond(request, &file),
         Route::Library => return library_json(app, request).await,
         Route::Health { ready } => return health(app, request, ready),
         Route::Options => return Ok(respond::options()),
     };
     enter(Phase::Index);
-    let fresh = if is_manifest(&address.resource) { Fresh::Recent } else { Fresh::Remembered };
-    let title = app.titles.load(&address.base, fresh).await?;
-    match package(app, request, &address, &title).await {
+    let fresh = if asked.is_manifest() { Fresh::Recent } else { Fresh::Remembered };
+    let title = app.titles.load(asked.base(), fresh).await?;
+    match package(app, request, &asked, &title).await {
         Err(error) if error.is_changed() => {
             tracing::warn!(reason = error.reason(), title = title.base, "{error}: indexing it anew");
-            let title = app.titles.load(&address.base, Fresh::Now).await?;
-            package(app, request, &address, &title).await
+            let title = app.titles.load(asked.base(), Fresh::Now).await?;
+            package(app, request, &asked, &title).await
         }
         other => other,
     }
@@ -64,10 +66,12 @@ async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
 async fn package(
     app: &App,
     request: &Parts,
-    address: &Address,
+    asked: &Asked,
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
     enter(Phase::Plan);
+    let address = &*asked.of(&title.title, &title.files, &app.nginx_vod)?;
+    asked_for(Kind::of(&address.resource));
     if is_manifest(&address.resource) {
         return manifest(app, request, address, title).await;
     }
@@ -102,10 +106,10 @@ async fn plan_with_fragments(
     title: &LoadedTitle,
     fetch: &mut Fetch,
 ) -> Result<Ready, Error> {
-    let (mut known, name) = (app.fragments.of(title), address.name());
+    let mut known = app.fragments.of(title);
     // Once every fragment of the segment was read, all is known: there is no third time.
     for _ in 0..3 {
-        match plan(&title.title, &name, &address.resource, &known)? {
+        match plan(&title.title, address, &known)? {
             Planned::Ready(plan) => return Ok(Ready::Plan(plan)),
             Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
             Planned::Needs(needs) => {

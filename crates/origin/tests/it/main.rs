@@ -16,3 +16,4 @@ mod same_bytes;
 mod server;
 mod sources;
 mod storage_faults;
+mod urls;
