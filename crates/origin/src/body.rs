@@ -87,7 +87,7 @@ impl Body {
     /// Has the request logged when this body ends.
     pub(crate) fn logged(mut self, mut log: AccessLog) -> Self {
         if self.left == 0 {
-            log.complete();
+            log.sent(0, true);
         }
         self.log = Some(log);
         self
@@ -118,10 +118,7 @@ impl hyper::body::Body for Body {
                 self.left = self.left.saturating_sub(sent);
                 let done = self.left == 0;
                 if let Some(log) = &mut self.log {
-                    log.sent(sent);
-                    if done {
-                        log.complete();
-                    }
+                    log.sent(sent, done);
                 }
                 if let Some(keep) = &mut self.keep {
                     keep.frames.push(bytes.clone());
