@@ -1,7 +1,7 @@
 //! Packed columns of numbers: what a sample table's entries become in memory.
 
 use crate::rice::{BLOCK, BitWriter, BlockReader, State};
-use std::slice;
+use std::{ops::Range, slice};
 
 /// Values between two entries of a packed column's directory: what a seek decodes at most.
 pub(crate) const STRIDE: u32 = 512;
@@ -110,9 +110,7 @@ impl Column {
                 let start =
                     directory.get((index / STRIDE) as usize).map_or(stream.len(), |e| e.byte as usize);
                 let mut blocks = BlockReader::new(stream, start);
-                for _ in 0..index % STRIDE {
-                    blocks.next_value();
-                }
+                blocks.sum(index % STRIDE);
                 Reading::Blocks { blocks, stream, directory: directory.as_ref(), index }
             }
         };
@@ -134,8 +132,8 @@ impl Column {
             Form::Packed(form) if index == form.len => form.total,
             Form::Packed(form) => {
                 let first = index - index % STRIDE;
-                let before = form.directory.get((index / STRIDE) as usize).map_or(0, |e| e.before());
-                before + self.iter_from(first).take((index - first) as usize).map(u64::from).sum::<u64>()
+                let Some(entry) = form.directory.get((index / STRIDE) as usize) else { return form.total };
+                entry.before() + BlockReader::new(&form.stream, entry.byte as usize).sum(index - first)
             }
         }
     }
@@ -178,6 +176,26 @@ impl Column {
                     index += 1;
                 }
                 index
+            }
+        }
+    }
+
+    /// The value of all entries of a range that is not empty, if they have but one.
+    #[must_use]
+    pub fn constant_in(&self, range: Range<u32>) -> Option<u32> {
+        let count = range.end.min(self.len()).checked_sub(range.start)?;
+        match &self.0 {
+            Form::Constant { value, .. } => (count > 0).then_some(*value),
+            Form::Runs(form) => {
+                // Runs that follow one another differ.
+                let of = |index: u32| form.runs.partition_point(|run| run.start <= index).checked_sub(1);
+                let (first, last) = (of(range.start)?, of(range.start + count.checked_sub(1)?)?);
+                (first == last).then(|| form.runs.get(first).map(|run| run.value))?
+            }
+            Form::Packed(_) => {
+                let mut values = self.iter_from(range.start).take(count as usize);
+                let first = values.next()?;
+                values.all(|value| value == first).then_some(first)
             }
         }
     }
@@ -263,6 +281,42 @@ impl Iterator for Values<'_> {
 }
 
 impl ExactSizeIterator for Values<'_> {}
+
+impl Values<'_> {
+    /// The next values into `out`, as many as there are, and how many. Much faster than one by one.
+    pub(crate) fn fill(&mut self, out: &mut [u32]) -> usize {
+        let count = out.len().min(self.left as usize);
+        let mut at = 0;
+        while let Some(rest) = out.get_mut(at..count).filter(|rest| !rest.is_empty()) {
+            let some = match &mut self.state {
+                Reading::Run { value, count, next, len } => {
+                    while *count == 0 {
+                        let Some(run) = next.next() else { return at };
+                        *value = run.value;
+                        *count = next.as_slice().first().map_or(*len, |run| run.start) - run.start;
+                    }
+                    let some = rest.len().min(*count as usize);
+                    rest.get_mut(..some).unwrap_or_default().fill(*value);
+                    *count -= u32::try_from(some).unwrap_or(*count);
+                    some
+                }
+                Reading::Blocks { blocks, stream, directory, index } => {
+                    if *index % STRIDE == 0 {
+                        let Some(entry) = directory.get((*index / STRIDE) as usize) else { return at };
+                        *blocks = BlockReader::new(stream, entry.byte as usize);
+                    }
+                    let some = rest.len().min((STRIDE - *index % STRIDE) as usize);
+                    blocks.fill(rest.get_mut(..some).unwrap_or_default());
+                    *index += u32::try_from(some).unwrap_or(0);
+                    some
+                }
+            };
+            at += some;
+            self.left -= u32::try_from(some).unwrap_or(self.left);
+        }
+        at
+    }
+}
 
 /// Builds a [`Column`] value by value, holding little more than the result.
 #[derive(Debug, Default)]

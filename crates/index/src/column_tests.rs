@@ -37,11 +37,27 @@ proptest! {
             prop_assert_eq!(column.get(index), values.get(i).copied());
             prop_assert_eq!(column.sum_before(index), sums[i]);
             prop_assert_eq!(column.iter_from(index).take(70).collect::<Vec<_>>(), values[i..].iter().copied().take(70).collect::<Vec<_>>());
+            let j = (i + 40).min(values.len());
+            let equal = values[i..j].windows(2).all(|w| w[0] == w[1]);
+            let constant = values[i..j].first().copied().filter(|_| equal);
+            prop_assert_eq!(column.constant_in(index..u32::try_from(j).unwrap()), constant);
             for sum in [sums[i].saturating_sub(1), sums[i], sums[i] + 1] {
                 let model = sums.partition_point(|&s| s <= sum) - 1;
                 prop_assert_eq!(column.find(sum) as usize, model);
             }
         }
+        let mut reader = column.iter_from(0);
+        let mut pieces = Vec::new();
+        for size in [1, 64, 511, 3, 700].into_iter().cycle() {
+            let mut piece = vec![0; size];
+            let filled = reader.fill(&mut piece);
+            pieces.extend_from_slice(&piece[..filled]);
+            prop_assert_eq!(reader.len(), values.len() - pieces.len());
+            if filled < size {
+                break;
+            }
+        }
+        prop_assert_eq!(pieces, values);
         prop_assert_eq!(column.iter_from(column.len()).next(), None);
         prop_assert_eq!(column.iter_from(u32::MAX).next(), None);
     }

@@ -2,6 +2,7 @@
 
 use crate::media::{Samples, Track, TrackKind};
 use latemux_isobmff::{Time, time::Round};
+use std::ops::Range;
 
 /// How far apart sync points of different renditions may lie and still be the same: time scales round.
 pub(crate) const TOLERANCE_MILLIS: i64 = 10;
@@ -52,6 +53,18 @@ impl<'a> CutTrack<'a> {
             _ => None,
         };
         Self { track, points }
+    }
+
+    /// Whether of the samples of a cut, which starts with a sync sample, some are presented before that one.
+    pub(crate) fn leads(&self, cut: &Range<u32>) -> bool {
+        let from = |index: u32| {
+            let points = self.points.as_deref().unwrap_or_default();
+            points.get(points.partition_point(|sync| sync.point.index < index)..).unwrap_or_default()
+        };
+        let within = from(cut.start).iter().take_while(|sync| sync.point.index < cut.end);
+        let earliest = within.map(|sync| sync.earliest).min();
+        let first = from(cut.start).first().map(|sync| sync.point.time);
+        earliest.zip(first).is_some_and(|(earliest, first)| earliest < first)
     }
 
     /// Earliest presentation time of what starts with a cut point, in track ticks.

@@ -11,6 +11,7 @@
 //! - [`persist`]: indexes as bytes, to be kept on disk
 //! - [`column`]: packed columns of numbers with O(log n) search
 //! - [`samples`]: the sample table of a track: columns for timing, size, position, sync
+//! - [`stretches`]: going through a whole table, column by column
 //! - [`fragments`]: tracks whose samples are known only fragment by fragment
 //! - [`presentation`]: edit lists: which samples play, and when
 //! - [`grid`]: where segments begin, the same for all protocols and renditions
@@ -40,6 +41,7 @@ mod rice;
 pub mod samples;
 mod scan;
 mod segment_index;
+pub mod stretches;
 mod tables;
 pub mod title;
 mod track;

@@ -5,7 +5,7 @@ use crate::{
     layout::{Chunks, LaidOut, Layout, Places},
     positions::PositionsBuilder,
     presentation::Presentation,
-    rice::{unzigzag, zigzag},
+    rice::zigzag,
 };
 use std::{ops::Range, sync::Arc};
 
@@ -72,15 +72,7 @@ impl SampleTable {
             compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
             composition_lift: self.composition_lift,
             places: self.layout.places(self.track, first),
-            sync: self.sync.as_ref().map(|gaps| {
-                let passed = gaps.find(first.into());
-                let last = gaps.sum_before(passed);
-                // The one at `first` itself counts as passed.
-                let at_first = passed > 0 && last == u64::from(first);
-                let mut gaps = gaps.iter_from(passed);
-                let next = if at_first { Some(last) } else { gaps.next().map(|gap| last + u64::from(gap)) };
-                (next, gaps)
-            }),
+            sync: self.sync_from_in_columns(first),
         }
     }
 
@@ -161,6 +153,12 @@ impl SampleTable {
         self.composition_bounds
     }
 
+    /// Duration of a range of samples in track ticks, where all of them last equally long.
+    #[must_use]
+    pub fn constant_duration(&self, range: Range<u32>) -> Option<u32> {
+        self.durations.constant_in(self.in_columns(&range))
+    }
+
     /// Whether every sample is a sync sample.
     #[must_use]
     pub fn all_sync(&self) -> bool {
@@ -237,7 +235,19 @@ impl SampleTable {
         start..clamp(range.end).max(start)
     }
 
-    fn decode_time_in_columns(&self, number: u32) -> i64 {
+    /// Number of the next sync sample from one on, and the distances behind it; `None` where all are.
+    pub(crate) fn sync_from_in_columns(&self, first: u32) -> Option<(Option<u64>, Values<'_>)> {
+        let gaps = self.sync.as_ref()?;
+        let passed = gaps.find(first.into());
+        let last = gaps.sum_before(passed);
+        // The one at `first` itself counts as passed.
+        let at_first = passed > 0 && last == u64::from(first);
+        let mut gaps = gaps.iter_from(passed);
+        let next = if at_first { Some(last) } else { gaps.next().map(|gap| last + u64::from(gap)) };
+        Some((next, gaps))
+    }
+
+    pub(crate) fn decode_time_in_columns(&self, number: u32) -> i64 {
         let since = i64::try_from(self.durations.sum_before(number)).unwrap_or(i64::MAX);
         self.first_decode_time.saturating_add(since)
     }
@@ -249,8 +259,9 @@ impl SampleTable {
 }
 
 /// A composition offset as the column holds it, and back.
-fn composition(packed: u32) -> i32 {
-    i32::try_from(unzigzag(packed.into())).unwrap_or(0)
+pub(crate) fn composition(packed: u32) -> i32 {
+    // As `unzigzag`, in 32 bits: many at once.
+    (packed >> 1).cast_signed() ^ (packed & 1).cast_signed().wrapping_neg()
 }
 
 /// Reads a table in order.

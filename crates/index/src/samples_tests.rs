@@ -98,6 +98,25 @@ proptest! {
             let until = model.partition_point(|s| s.decode_time <= time);
             prop_assert_eq!(table.decoded_until(time) as usize, until);
         }
+        let durations = |range: &[Sample]| range.iter().map(|s| s.duration).collect::<Vec<_>>();
+        let same = durations(&model[a..b]).windows(2).all(|w| w[0] == w[1]);
+        let constant = model[a..b].first().map(|s| s.duration).filter(|_| same);
+        prop_assert_eq!(table.constant_duration(number(a)..number(b)), constant);
+        let cuts = [number(a), number(a + (b - a) / 3), number(b), number(b), number(model.len()), u32::MAX];
+        let mut stretches = table.stretches(&cuts);
+        for cut in cuts.windows(2) {
+            let model = &model[cut[0] as usize..(cut[1] as usize).min(model.len())];
+            let stretch = stretches.next_stretch().unwrap();
+            if let Some(first) = model.first() {
+                prop_assert_eq!(stretch.decode_time, first.decode_time);
+            }
+            prop_assert_eq!(stretch.durations, durations(model));
+            prop_assert_eq!(stretch.sizes, model.iter().map(|s| s.size).collect::<Vec<_>>());
+            prop_assert_eq!(stretch.composition_offsets, model.iter().map(|s| s.composition_offset).collect::<Vec<_>>());
+            prop_assert_eq!(stretch.sync, model.iter().map(|s| s.sync).collect::<Vec<_>>());
+            prop_assert_eq!(stretch.first().sizes, &stretch.sizes[..stretch.sizes.len().min(1)]);
+        }
+        prop_assert!(stretches.next_stretch().is_none());
         let presentation = Presentation { media_time: 300, shift: 0 };
         let start = model.iter().map(|s| composed(s) - 300).min();
         let end = model.iter().map(|s| composed(s) - 300 + i64::from(s.duration)).max();

@@ -44,6 +44,9 @@ pub struct TitleTrack {
     pub times: Vec<i64>,
     /// For each of its segments, the index in [`Grid::starts`] where it starts.
     pub grid_segments: Vec<u32>,
+    /// A segment has samples that are presented before the sync sample it starts with: leading pictures of an open GOP. Of fragments,
+    /// whose samples are not known, never.
+    pub leading: bool,
 }
 
 /// `trackName[_lang][_n]=bitrate`, unique within a title.
@@ -319,7 +322,9 @@ impl TitleTrack {
         }
         cuts.push(len);
         times.push(track.end.max(times.last().map_or(0, |&last| last.saturating_add(1))));
-        Self { object, track: index, name, cuts, times, grid_segments }
+        let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
+        let leading = ranges.any(|(&start, &end)| by.leads(&(start..end)));
+        Self { object, track: index, name, cuts, times, grid_segments, leading }
     }
 
     /// Number of segments.

@@ -1,5 +1,5 @@
-//! Exact sizes of a track's segments, and the bit rates manifests state. O(samples): the origin remembers the manifests made
-//! from them.
+//! Exact sizes of a track's segments, and the bit rates manifests state. O(samples), some nanoseconds for each: columns are gone
+//! through one by one. The origin remembers the manifests made from them.
 
 use crate::{
     carry::Protocol,
@@ -8,6 +8,7 @@ use crate::{
 use latemux_index::{
     Title, Track,
     media::{Samples, TrackKind},
+    stretches::Stretch,
     title::Segment,
 };
 use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
@@ -25,31 +26,100 @@ pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64
 #[must_use]
 pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u64> {
     let Some(mux) = Mux::new(title, tracks) else { return Vec::new() };
-    let container = container_bytes(protocol);
-    (0..mux.segment_count())
-        .map(|number| {
-            mux.parts(number)
-                .filter_map(|(i, part)| Some(part_size(title, i, &part?, protocol)))
-                .fold(container, u64::saturating_add)
-        })
-        .collect()
+    let count = usize::try_from(mux.segment_count()).unwrap_or(0);
+    let mut sizes = vec![container_bytes(protocol); count];
+    for &track in tracks {
+        for (sum, part) in sizes.iter_mut().zip(part_sizes(title, &mux, track, protocol)) {
+            *sum = sum.saturating_add(part);
+        }
+    }
+    sizes
 }
 
 /// Bytes of the I-frame every segment of a track starts with, as served alone. For tracks known by fragment only, the size of the
 /// whole segment: where the I-frame ends is not known.
 #[must_use]
 pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
-    let Some(title_track) = title.tracks.get(track) else { return Vec::new() };
+    segment_and_iframe_sizes(title, track, protocol).1
+}
+
+/// What [`segment_sizes`] and [`iframe_sizes`] say, for the price of one of them.
+#[must_use]
+pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> (Vec<u64>, Vec<u64>) {
+    let sizes = || segment_sizes(title, track, protocol);
+    let Some(title_track) = title.tracks.get(track) else { return (Vec::new(), Vec::new()) };
     let container = container_bytes(protocol);
-    (0..title_track.segment_count())
-        .filter_map(|number| title_track.segment(number))
-        .map(|mut segment| {
-            if matches!(title.track(title_track).samples, Samples::Table(_)) {
-                segment.cut.end = segment.cut.start.saturating_add(1);
+    match &title.track(title_track).samples {
+        Samples::Table(table) => match stretch_size(title.track(title_track), protocol) {
+            Some(size) => {
+                let mut stretches = table.stretches(&title_track.cuts);
+                let (mut whole, mut first) = (Vec::new(), Vec::new());
+                while let Some(stretch) = stretches.next_stretch() {
+                    whole.push(container.saturating_add(size(&stretch)));
+                    first.push(container.saturating_add(size(&stretch.first())));
+                }
+                (whole, first)
             }
-            part_size(title, track, &segment, protocol).saturating_add(container)
-        })
-        .collect()
+            None => {
+                let segments = (0..title_track.segment_count()).filter_map(|n| title_track.segment(n));
+                let first = segments.map(|mut segment| {
+                    segment.cut.end = segment.cut.start.saturating_add(1);
+                    part_size(title, track, &segment, protocol).saturating_add(container)
+                });
+                (sizes(), first.collect())
+            }
+        },
+        Samples::Fragments(_) => {
+            let whole = sizes();
+            (whole.clone(), whole)
+        }
+    }
+}
+
+/// Bytes that a track brings to every segment of several packed together, without [`container_bytes`].
+fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) -> Vec<u64> {
+    let of_title = &title.tracks[track];
+    if let Samples::Table(table) = &title.track(of_title).samples
+        && let Some(size) = stretch_size(title.track(of_title), protocol)
+        && let Some(cuts) = cuts_of_parts(mux, track)
+    {
+        let mut sizes = Vec::with_capacity(cuts.len());
+        let mut stretches = table.stretches(&cuts);
+        while let Some(stretch) = stretches.next_stretch() {
+            sizes.push(if stretch.sizes.is_empty() { 0 } else { size(&stretch) });
+        }
+        return sizes;
+    }
+    let parts = (0..mux.segment_count()).map(|number| mux.part(track, number));
+    parts.map(|part| part.map_or(0, |part| part_size(title, track, &part, protocol))).collect()
+}
+
+/// Bytes of a stretch of samples.
+type StretchSize<'a> = Box<dyn Fn(&Stretch<'_>) -> u64 + 'a>;
+
+/// How many bytes a stretch of samples of a track takes, where that can be said without looking at each; the same as [`part_size`].
+fn stretch_size<'a>(track: &'a Track, protocol: Protocol) -> Option<StretchSize<'a>> {
+    match protocol {
+        Protocol::Dash | Protocol::HlsCmaf => Some(Box::new(cmaf::stretch_bytes)),
+        Protocol::HlsTs => Some(Box::new(ts::stretch_bytes(track))),
+        Protocol::Hds => Some(Box::new(f4f::stretch_bytes(track))),
+        Protocol::Smooth => None,
+    }
+}
+
+/// The parts of a track one behind the other, as cuts; a part that is not there is an empty one. `None` where the first one is not.
+fn cuts_of_parts(mux: &Mux<'_>, track: usize) -> Option<Vec<u32>> {
+    let mut cuts: Vec<u32> = Vec::new();
+    for number in 0..mux.segment_count() {
+        let part = mux.part(track, number);
+        match (cuts.last(), part) {
+            (None, Some(part)) => cuts.extend([part.cut.start, part.cut.end]),
+            (Some(&last), Some(part)) if part.cut.start == last => cuts.push(part.cut.end),
+            (Some(&last), None) => cuts.push(last),
+            _ => return None,
+        }
+    }
+    Some(cuts)
 }
 
 /// Bytes of a segment that belong to none of its tracks.

@@ -130,6 +130,11 @@ pub struct Fields {
 }
 
 impl Fields {
+    /// Bytes of a sample's own fields.
+    pub(crate) const fn sample_bytes(self) -> u64 {
+        self.bits().count_ones() as u64 * 4
+    }
+
     const fn bits(self) -> u32 {
         (if self.duration { SAMPLE_DURATION } else { 0 })
             | (if self.size { SAMPLE_SIZE } else { 0 })

@@ -126,6 +126,67 @@ pub fn smooth_fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Err
     size(spec, Clock::Tfxd { duration: 0 })
 }
 
+/// All that the size of a fragment depends on, for who knows it of many samples without looking at each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FragmentShape {
+    /// Number of samples.
+    pub samples: u32,
+    /// Sum of their sizes in bytes.
+    pub media: u64,
+    /// Their durations differ.
+    pub durations: bool,
+    /// Their sizes differ.
+    pub sizes: bool,
+    /// The flags of those behind the first differ among themselves.
+    pub flags: bool,
+    /// All of those behind the first have other flags than the first.
+    pub first_flags: bool,
+    /// A composition offset is not 0.
+    pub composition_offsets: bool,
+}
+
+impl FragmentShape {
+    /// What [`fragment_size`] says of such samples.
+    ///
+    /// # Errors
+    /// As [`fragment_size`].
+    pub fn size(&self) -> Result<FragmentSize, Error> {
+        let fields = Fields {
+            duration: self.durations,
+            size: self.sizes,
+            flags: self.flags,
+            composition_offset: self.composition_offsets,
+        };
+        too_many(self.samples.into())?;
+        let sample = [EmitSample::default()];
+        let samples = sample.get(..self.samples.min(1) as usize).unwrap_or_default();
+        let first_sample_flags = (self.first_flags && !self.flags && self.samples > 1).then_some(0);
+        let default = |per_sample: bool| (!per_sample && !samples.is_empty()).then_some(0);
+        let tfhd = Tfhd {
+            default_duration: default(fields.duration),
+            default_size: default(fields.size),
+            default_flags: default(fields.flags),
+            default_base_is_moof: true,
+            ..Tfhd::default()
+        };
+        let spec = FragmentSpec {
+            sequence: 1,
+            track_id: 1,
+            sample_description_index: None,
+            decode_time: 0,
+            samples,
+        };
+        let layout = Layout { tfhd, first_sample_flags, fields, media: self.media };
+        // Each further sample adds its fields, and no box becomes so large that its header would.
+        let more = u64::from(self.samples.saturating_sub(1)).saturating_mul(fields.sample_bytes());
+        Ok(FragmentSize {
+            moof: layout.moof(&spec, Clock::Tfdt, |moof| moof.size()).saturating_add(more),
+            mdat_header: header_size(self.media),
+            media: self.media,
+        })
+    }
+}
+
 /// How a fragment says when it is.
 #[derive(Debug, Clone, Copy)]
 enum Clock {
@@ -148,6 +209,15 @@ pub fn segment_type(brands: &[FourCc]) -> FileType {
     FileType { major, minor_version: 0, compatible: brands.to_vec(), of_segment: true }
 }
 
+fn too_many(samples: u64) -> Result<(), Error> {
+    let limit = MAX_SAMPLES as u64;
+    if samples <= limit {
+        return Ok(());
+    }
+    let path = BoxPath::default().join(FourCc(*b"moof")).join(FourCc(*b"trun"));
+    Err(Error::TooLarge { path, offset: 0, what: "sample_count", value: samples, limit })
+}
+
 /// Which field of the samples stands where.
 struct Layout {
     tfhd: Tfhd,
@@ -159,11 +229,7 @@ struct Layout {
 impl Layout {
     fn of(spec: &FragmentSpec<'_>) -> Result<Self, Error> {
         let samples = spec.samples;
-        if samples.len() > MAX_SAMPLES {
-            let path = BoxPath::default().join(FourCc(*b"moof")).join(FourCc(*b"trun"));
-            let (value, limit) = (samples.len() as u64, MAX_SAMPLES as u64);
-            return Err(Error::TooLarge { path, offset: 0, what: "sample_count", value, limit });
-        }
+        too_many(samples.len() as u64)?;
         let first = samples.first().copied().unwrap_or_default();
         // The flags of all samples but the first; a single sample's own.
         let rest = samples.get(1).map_or(first.flags, |second| second.flags);

@@ -11,8 +11,8 @@ use crate::FourCc;
 use bytes::BufMut;
 
 pub use fragment::{
-    EmitSample, FragmentSpec, fragment, fragment_size, mdat_header, segment_type, smooth_fragment,
-    smooth_fragment_size,
+    EmitSample, FragmentShape, FragmentSpec, fragment, fragment_size, mdat_header, segment_type,
+    smooth_fragment, smooth_fragment_size,
 };
 pub use init::{InitSegment, InitTrack, cmaf_brands};
 

@@ -11,15 +11,14 @@ use crate::sizes::SegmentSize;
 use latemux_index::{Title, media::Samples};
 
 /// Frames per second of a video track (index into [`Title::tracks`]) as a reduced fraction, where all its samples last equally long;
-/// the last one may differ, because writers must guess it. `None` for any other, and where samples are not known. O(samples).
+/// the last one may differ, because writers must guess it. `None` for any other, and where samples are not known.
 #[must_use]
 pub fn constant_frame_rate(title: &Title, track: usize) -> Option<(u32, u32)> {
     let track = title.track(title.tracks.get(track)?);
     let Samples::Table(table) = &track.samples else { return None };
-    let but_the_last = usize::try_from(table.len()).unwrap_or(usize::MAX).saturating_sub(1).max(1);
-    let mut durations = table.timing(0).take(but_the_last).map(|(_, duration, _)| duration);
-    let duration = durations.next().filter(|&d| d > 0)?;
-    durations.all(|d| d == duration).then(|| reduced(track.timescale.get(), duration))
+    let but_the_last = table.len().saturating_sub(1).max(1);
+    let duration = table.constant_duration(0..but_the_last).filter(|&duration| duration > 0)?;
+    Some(reduced(track.timescale.get(), duration))
 }
 
 /// A fraction in lowest terms; both as they are where one is 0.

@@ -7,13 +7,13 @@
 use super::MAX_SAMPLES;
 use crate::{PackError, plan::Part};
 use bytes::Bytes;
-use latemux_index::{Sample, Track};
+use latemux_index::{Sample, Track, stretches::Stretch};
 use latemux_isobmff::{
     FourCc,
     boxes::trex::Trex,
     emit::{
-        EmitSample, FragmentSpec, InitSegment, InitTrack, WriteBox as _, fragment, fragment_size,
-        segment_type,
+        EmitSample, FragmentShape, FragmentSpec, InitSegment, InitTrack, WriteBox as _, fragment,
+        fragment_size, segment_type,
     },
     sample_flags,
 };
@@ -71,6 +71,34 @@ pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
     let emitted: Vec<EmitSample> = samples.take(MAX_SAMPLES).map(|s| emit_sample(&s)).collect();
     let fragment = fragment_size(&spec(1, 0, &emitted)).map_or(u64::MAX, |size| size.total());
     segment_type(&BRANDS).size().saturating_add(fragment)
+}
+
+/// [`segment_bytes`] of a stretch of samples.
+#[must_use]
+pub fn stretch_bytes(stretch: &Stretch<'_>) -> u64 {
+    let len = stretch.sizes.len().min(MAX_SAMPLES);
+    let sizes = stretch.sizes.get(..len).unwrap_or_default();
+    let durations = stretch.durations.get(..len).unwrap_or_default();
+    let offsets = stretch.composition_offsets.get(..len).unwrap_or_default();
+    let sync = stretch.sync.get(..len).unwrap_or_default();
+    let (first, rest) = sync.split_first().map_or((true, sync), |(first, rest)| (*first, rest));
+    let synced = rest.iter().filter(|&&sync| sync).count();
+    let all = if first { synced == rest.len() } else { synced == 0 };
+    let shape = FragmentShape {
+        samples: u32::try_from(len).unwrap_or(u32::MAX),
+        media: sizes.iter().map(|&size| u64::from(size)).sum(),
+        durations: differ(durations),
+        sizes: differ(sizes),
+        flags: synced != 0 && synced != rest.len(),
+        first_flags: !all,
+        composition_offsets: offsets.iter().any(|&offset| offset != 0),
+    };
+    let fragment = shape.size().map_or(u64::MAX, |size| size.total());
+    segment_type(&BRANDS).size().saturating_add(fragment)
+}
+
+fn differ(values: &[u32]) -> bool {
+    values.split_first().is_some_and(|(first, rest)| rest.iter().any(|value| value != first))
 }
 
 /// A DASH media segment, and a CMAF segment of one fragment.

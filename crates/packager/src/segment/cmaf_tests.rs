@@ -39,6 +39,18 @@ proptest! {
         let parts = media(7, number, &samples).unwrap();
         let length: u64 = parts.iter().map(Part::len).sum();
         prop_assert_eq!(length, segment_bytes(samples.iter().copied()));
+        for few in [1, 2, 3, samples.len()] {
+            let few = &samples[..few.min(samples.len())];
+            let column = |of: fn(&Sample) -> u32| few.iter().map(of).collect::<Vec<_>>();
+            let stretch = Stretch {
+                decode_time: start,
+                sizes: &column(|s| s.size),
+                durations: &column(|s| s.duration),
+                composition_offsets: &few.iter().map(|s| s.composition_offset).collect::<Vec<_>>(),
+                sync: &few.iter().map(|s| s.sync).collect::<Vec<_>>(),
+            };
+            prop_assert_eq!(stretch_bytes(&stretch), segment_bytes(few.iter().copied()));
+        }
 
         // The source parts are the samples' bytes in order, no two of them neighbours.
         let Some((Part::Inline(head), media)) = parts.split_first() else { panic!("head first") };

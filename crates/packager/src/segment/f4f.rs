@@ -11,7 +11,7 @@ use crate::{
     plan::Part,
 };
 use bytes::{BufMut, Bytes};
-use latemux_index::{Sample, Title, Track, title::Segment};
+use latemux_index::{Sample, Title, Track, stretches::Stretch, title::Segment};
 use latemux_isobmff::{
     Timescale,
     boxes::mfhd::Mfhd,
@@ -108,6 +108,18 @@ pub fn track_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 
     }
     let header = coding.sequence_header.as_ref().map_or(0, |record| coding.overhead() + len(record));
     samples.map(|s| coding.overhead() + u64::from(s.size)).fold(header, u64::saturating_add)
+}
+
+/// [`track_bytes`] of stretches of a track's samples.
+pub fn stretch_bytes(track: &Track) -> impl Fn(&Stretch<'_>) -> u64 {
+    let coding = Coding::of(track).ok();
+    move |stretch| {
+        let Some(coding) = coding.as_ref().filter(|_| !stretch.sizes.is_empty()) else { return 0 };
+        let header = coding.sequence_header.as_ref().map_or(0, |record| coding.overhead() + len(record));
+        let media: u64 = stretch.sizes.iter().map(|&size| u64::from(size)).sum();
+        let overhead = coding.overhead().saturating_mul(stretch.sizes.len() as u64);
+        header.saturating_add(media).saturating_add(overhead)
+    }
 }
 
 /// How a track's samples become tags.

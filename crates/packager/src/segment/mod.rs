@@ -77,7 +77,9 @@ impl<'a> Mux<'a> {
         self.tracks.iter().map(move |&i| (i, mux.part(i, number)))
     }
 
-    fn part(&self, track: usize, number: u32) -> Option<Segment> {
+    /// What one of the tracks (an index into [`Title::tracks`]) brings to a segment (0-based), see [`Self::parts`].
+    #[must_use]
+    pub fn part(&self, track: usize, number: u32) -> Option<Segment> {
         let (lead, other) = (self.lead(), &self.title.tracks[track]);
         if track == self.lead {
             return lead.segment(number);

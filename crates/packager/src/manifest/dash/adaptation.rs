@@ -81,26 +81,8 @@ fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
         (Samples::Fragments(_), Config::Aac(aac)) if aac.core_object_type == 42 => return None,
         (Samples::Fragments(_), _) => return (track.kind != TrackKind::Video).then_some(1),
     };
-    let cuts = title_track.cuts.get(..title_track.cuts.len().saturating_sub(1))?;
-    if cuts.iter().any(|&cut| table.sync_from(cut) != Some(cut)) {
-        return None;
-    }
-    if table.composition_bounds() == (0, 0) {
-        return Some(1);
-    }
-    let mut cuts = cuts.iter().copied().peekable();
-    let (mut start, mut highest) = (i64::MIN, 1);
-    for (number, (decode_time, _, offset)) in (0..table.len()).zip(table.timing(0)) {
-        let time = decode_time.saturating_add(offset.into());
-        if cuts.next_if_eq(&number).is_some() {
-            start = time;
-        }
-        if time < start {
-            highest = 3;
-            break;
-        }
-    }
-    Some(highest)
+    // It is cut at sync samples, and begins with one.
+    (table.sync_from(0) == Some(0)).then_some(if title_track.leading { 3 } else { 1 })
 }
 
 /// Representations of the same content that decoders take in turn.

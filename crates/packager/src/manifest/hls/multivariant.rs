@@ -11,7 +11,7 @@ use crate::{
     address::{HlsContainer, Links},
     carry::Protocol,
     manifest::constant_frame_rate,
-    sizes::{Bitrate, SegmentSize, iframe_sizes},
+    sizes::{Bitrate, SegmentSize},
 };
 use latemux_index::{Title, Track, media::TrackKind};
 use latemux_isobmff::{
@@ -168,8 +168,8 @@ impl<'a> Multivariant<'a> {
         let Some(video) = self.video(track) else { return };
         let title_track = &self.title.tracks[track];
         let segments: Vec<SegmentSize> = (0..)
-            .zip(iframe_sizes(self.title, track, self.protocol))
-            .filter_map(|(number, bytes)| {
+            .zip(self.rates.iframes(track))
+            .filter_map(|(number, &bytes)| {
                 let segment = title_track.segment(number)?;
                 let duration = u64::try_from(segment.end.saturating_sub(segment.start)).unwrap_or(0);
                 Some(SegmentSize { bytes, duration: duration.max(1) })

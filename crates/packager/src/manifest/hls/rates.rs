@@ -3,7 +3,7 @@
 use crate::{
     carry::Protocol,
     segment::{Mux, ts::PSI_BYTES},
-    sizes::{Bitrate, SegmentSize, muxed_sizes, segment_sizes},
+    sizes::{Bitrate, SegmentSize, muxed_sizes, segment_and_iframe_sizes},
 };
 use latemux_index::Title;
 use std::{borrow::Cow, cell::OnceCell};
@@ -13,8 +13,8 @@ use std::{borrow::Cow, cell::OnceCell};
 pub(super) struct Rates<'a> {
     title: &'a Title,
     protocol: Protocol,
-    /// Per track of the title, bytes of each of its segments without PAT and PMT.
-    own: Vec<OnceCell<Vec<u64>>>,
+    /// Per track of the title, bytes of each of its segments without PAT and PMT, and of the I-frame it starts with.
+    own: Vec<OnceCell<(Vec<u64>, Vec<u64>)>>,
 }
 
 impl<'a> Rates<'a> {
@@ -52,12 +52,21 @@ impl<'a> Rates<'a> {
     }
 
     fn own(&self, track: usize) -> &[u64] {
+        self.found(track).map_or(&[], |(own, _)| own)
+    }
+
+    /// Bytes of the I-frame every segment of a track starts with, as served alone.
+    pub(super) fn iframes(&self, track: usize) -> &[u64] {
+        self.found(track).map_or(&[], |(_, iframes)| iframes)
+    }
+
+    fn found(&self, track: usize) -> Option<&(Vec<u64>, Vec<u64>)> {
         let find = || {
-            let mut sizes = segment_sizes(self.title, track, self.protocol);
-            sizes.iter_mut().for_each(|size| *size = size.saturating_sub(self.psi()));
-            sizes
+            let (mut own, iframes) = segment_and_iframe_sizes(self.title, track, self.protocol);
+            own.iter_mut().for_each(|size| *size = size.saturating_sub(self.psi()));
+            (own, iframes)
         };
-        self.own.get(track).map_or(&[], |cell| cell.get_or_init(find))
+        self.own.get(track).map(|cell| cell.get_or_init(find))
     }
 
     /// What a track adds to each of the lead's segments.

@@ -19,9 +19,9 @@ pub(super) const AUDIO_LAG: i64 = 9_000;
 /// PCR-only packets one track may have in a segment: ten minutes' worth. Who shows one picture for longer goes without.
 const MAX_FILLS: u32 = 6_000;
 /// Audio frames in one PES packet: frames without duration would make it endless.
-const MAX_FRAMES: u32 = 64;
+pub(super) const MAX_FRAMES: u32 = 64;
 /// Audio bytes in one PES packet, which must say its length in 16 bits; longer frames are left out.
-const MAX_AUDIO: u64 = 65_000;
+pub(super) const MAX_AUDIO: u64 = 65_000;
 
 /// Payload of a unit's first packet: all of them leave room for a PCR.
 const FIRST: u64 = (PAYLOAD - PCR_FIELD) as u64;
@@ -60,14 +60,14 @@ impl Unit {
 }
 
 /// Packets that `payload` bytes take.
-fn packets_for(payload: u64) -> u64 {
+pub(super) fn packets_for(payload: u64) -> u64 {
     1 + payload.saturating_sub(FIRST).div_ceil(PAYLOAD as u64)
 }
 
 /// How many more packets make `packets` a multiple of 16: then the continuity counter of every segment runs from 0 to 15 and the
 /// next one goes on where this one ended, though nothing is known of it. Where the samples are too few bytes to be spread so
 /// far (`spare`), the counter jumps.
-fn padding(packets: u64, spare: u64) -> u64 {
+pub(super) fn padding(packets: u64, spare: u64) -> u64 {
     let missing = packets.wrapping_neg() % 16;
     if missing <= spare { missing } else { 0 }
 }
@@ -208,13 +208,13 @@ impl<I: Iterator<Item = Sample>> Iterator for Units<'_, I> {
 }
 
 /// Bytes an audio sample takes in its PES packet.
-fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
+pub(super) fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
     let header = if let Coding::Aac(adts) = &stream.coding { adts.len() } else { 0 };
     u64::from(sample.size) + header as u64
 }
 
 /// Frames that the framing has no words for: no sound stream has such, and without them the rest still plays.
-fn is_left_out(stream: &Stream, sample: Sample) -> bool {
+pub(super) fn is_left_out(stream: &Stream, sample: Sample) -> bool {
     match &stream.coding {
         Coding::Avc { .. } => false,
         Coding::Aac(adts) => adts.is_too_long(sample.size),
@@ -224,7 +224,7 @@ fn is_left_out(stream: &Stream, sample: Sample) -> bool {
 
 /// Whether `next` may be in one PES packet with the `count` frames from `first` on: not for longer than the PCR interval,
 /// and only while receivers, who count frames from the one PTS, arrive within 1 ms of its time.
-fn follows(stream: &Stream, first: Sample, count: u32, next: Sample) -> bool {
+pub(super) fn follows(stream: &Stream, first: Sample, count: u32, next: Sample) -> bool {
     let scale = i128::from(stream.timescale.get());
     let passed = i128::from(next.decode_time) - i128::from(first.decode_time);
     let length = passed + i128::from(next.duration);

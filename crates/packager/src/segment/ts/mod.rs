@@ -33,6 +33,7 @@ mod pes;
 mod program_config;
 mod psi;
 mod stream;
+mod stretch;
 
 #[cfg(test)]
 mod demux_tests;
@@ -48,7 +49,7 @@ use crate::{
     plan::{Part, Transform},
 };
 use bytes::{Bytes, BytesMut};
-use latemux_index::{Sample, Track};
+use latemux_index::{Sample, Track, stretches::Stretch};
 use layout::Unit;
 use mux::{Due, Lane, Muxer};
 use packet::PACKET;
@@ -127,6 +128,19 @@ pub fn ts_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 {
     };
     let samples = samples.map(|sample| Sample { size: sample.size.saturating_add(more), ..sample });
     layout::packets(&stream, samples).saturating_mul(PACKET as u64)
+}
+
+/// [`ts_bytes`] of stretches of a track's samples.
+pub fn stretch_bytes(track: &Track) -> impl Fn(&Stretch<'_>) -> u64 {
+    let stream = Stream::of(track).ok();
+    let more = match stream.as_ref().map(|stream| &stream.coding) {
+        Some(Coding::Avc { length_size, .. }) => 8 * u32::from(4_u8.saturating_sub(*length_size)),
+        _ => 0,
+    };
+    move |stretch| {
+        let Some(stream) = &stream else { return 0 };
+        stretch::packets(stream, stretch, more).saturating_mul(PACKET as u64)
+    }
 }
 
 /// Bytes of PAT and PMT at the start of each segment.

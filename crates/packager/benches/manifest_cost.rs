@@ -1,0 +1,126 @@
+//! What making the manifests of a title costs when nothing of it has been asked for before: two hours in eight renditions, each in a
+//! file of its own, and its parts. `make bench` runs it. Digests tell whether a manifest is the one it was.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a measurement that cannot go on should stop, and prints"
+)]
+
+#[path = "../tests/it/origin.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use all of it")]
+mod origin;
+
+use bytes::Bytes;
+use latemux_index::{MediaIndex, Title, fragments::NoFragments, media::TrackKind};
+use latemux_packager::{
+    Address, Part, Planned, Resource,
+    address::{DashTemplate, HlsContainer},
+    plan,
+};
+use latemux_testmedia::recipe::{AAC, AVC, folder, make};
+use std::{hint::black_box, path::PathBuf, process::Command, sync::Arc, time::Duration};
+use xxhash_rust::xxh3::xxh3_64;
+
+const ROUNDS: usize = 9;
+const TARGET: Duration = Duration::from_secs(4);
+
+/// Two minutes, 60 times over.
+fn two_hours(name: &str, args: &str) -> PathBuf {
+    let (short, long) = (make(name, "mp4", args), folder().join(format!("{name}-two-hours.mp4")));
+    if !long.exists() {
+        let part = folder().join(format!("{name}-two-hours-{}.mp4", std::process::id()));
+        let status = Command::new("ffmpeg")
+            .args(["-v", "error", "-nostdin", "-y", "-stream_loop", "59", "-i"])
+            .arg(&short)
+            .args(["-c", "copy"])
+            .arg(&part)
+            .status()
+            .expect("ffmpeg is installed");
+        assert!(status.success());
+        std::fs::rename(part, &long).expect("same folder");
+    }
+    long
+}
+
+fn renditions() -> Vec<PathBuf> {
+    let video = (0..6_u32).map(|n| {
+        let (width, height) = (64 + 16 * n, 36 + 10 * n);
+        let args = format!("-f lavfi -i testsrc2=size={width}x{height}:rate=25:duration=120 {AVC}");
+        two_hours(&format!("manifest-video-{n}"), &args)
+    });
+    let audio = [440, 660].map(|hertz| {
+        let args = format!("-f lavfi -i sine=frequency={hertz}:sample_rate=48000:duration=120 {AAC}");
+        two_hours(&format!("manifest-audio-{hertz}"), &args)
+    });
+    video.chain(audio).collect()
+}
+
+fn manifest(title: &Title, resource: &Resource) -> Vec<u8> {
+    let Planned::Ready(plan) = plan(title, &Address::new("x", resource.clone()), &NoFragments).unwrap()
+    else {
+        panic!("a manifest is made from the index alone");
+    };
+    let parts = plan.parts.iter().flat_map(|part| match part {
+        Part::Inline(bytes) => bytes.to_vec(),
+        _ => panic!("a manifest holds no media"),
+    });
+    parts.collect()
+}
+
+/// Time this thread has had of a processor: others on the machine do not count. Linux keeps it.
+fn spent() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
+}
+
+fn main() {
+    let indexes: Vec<Arc<MediaIndex>> = renditions()
+        .iter()
+        .map(|path| Arc::new(origin::index(&Bytes::from(std::fs::read(path).unwrap())).unwrap()))
+        .collect();
+    let new = || Title::new(indexes.clone(), TARGET).unwrap();
+    let title = new();
+    let first = |kind| title.tracks[title.of_kind(kind).next().unwrap()].name.clone();
+    let (video, audio) = (first(TrackKind::Video), first(TrackKind::Audio));
+    let resources = [
+        ("DASH, timeline", Resource::DashManifest(DashTemplate::Time)),
+        ("DASH, number", Resource::DashManifest(DashTemplate::Number)),
+        ("HLS TS, multivariant", Resource::HlsMultivariant(HlsContainer::Auto)),
+        ("HLS CMAF, multivariant", Resource::HlsMultivariant(HlsContainer::Cmaf)),
+        ("HLS TS, media", Resource::HlsPlaylist(vec![audio, video.clone()], HlsContainer::Auto)),
+        ("HLS TS, I-frames", Resource::HlsIFramePlaylist(video, HlsContainer::Auto)),
+        ("Smooth", Resource::SmoothManifest),
+        ("HDS", Resource::HdsManifest),
+    ];
+    println!("{:24} {:>12} {:>12} {:>9}  digest", "2 h, 8 renditions", "cold", "again", "bytes");
+    let median = |mut times: Vec<Duration>| {
+        times.sort();
+        times[times.len() / 2]
+    };
+    let cut = (0..ROUNDS).map(|_| {
+        let start = spent();
+        black_box(new());
+        spent() - start
+    });
+    println!("{:24} {:>12.2?}", "title", median(cut.collect()));
+    for (name, resource) in &resources {
+        let (mut cold, mut again) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        for _ in 0..ROUNDS {
+            let title = new();
+            for times in [&mut cold, &mut again] {
+                let start = spent();
+                bytes = black_box(manifest(&title, resource));
+                times.push(spent() - start);
+            }
+        }
+        let digest = xxh3_64(&bytes);
+        println!(
+            "{name:24} {:>12.2?} {:>12.2?} {:>9}  {digest:016x}",
+            median(cold),
+            median(again),
+            bytes.len()
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! How many packets a stretch of samples takes, column by column: what [`super::layout::packets`] says, but for media as it usually is
+//! some times faster. Manifests state bit rates that are sums over every sample of a title.
+
+use super::{
+    annexb::DELIMITER_LEN,
+    layout::{self, MAX_AUDIO, MAX_FRAMES, PCR_INTERVAL, packets_for, padding},
+    pes,
+    stream::{Coding, Stream},
+};
+use latemux_index::{Sample, stretches::Stretch};
+use latemux_isobmff::Timescale;
+
+/// Times beyond this many ticks, some centuries, are left to who reckons with care.
+const FAR: u64 = 1 << 44;
+
+/// Packets that the samples of a stretch take, each `more` bytes larger than it says.
+pub(super) fn packets(stream: &Stream, stretch: &Stretch<'_>, more: u32) -> u64 {
+    let tally = match &stream.coding {
+        Coding::Avc { parameter_sets, .. } => pictures(stream, parameter_sets.len() as u64, stretch, more),
+        _ => frames(stream, stretch, more),
+    };
+    match tally {
+        Some(tally) => tally.counted + padding(tally.counted, tally.spare),
+        None => layout::packets(stream, samples(stretch, more)),
+    }
+}
+
+/// The samples one by one; where they lie makes no difference.
+fn samples<'s>(stretch: &'s Stretch<'_>, more: u32) -> impl Iterator<Item = Sample> + 's {
+    let columns = stretch.sizes.iter().zip(stretch.durations).zip(stretch.composition_offsets);
+    columns.zip(stretch.sync).scan(
+        stretch.decode_time,
+        move |decode_time, (((&size, &duration), &composition_offset), &sync)| {
+            let size = size.saturating_add(more);
+            let decode_time = std::mem::replace(decode_time, decode_time.saturating_add(duration.into()));
+            Some(Sample { offset: 0, size, decode_time, duration, composition_offset, sync })
+        },
+    )
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    /// Packets with payload.
+    counted: u64,
+    /// How many more they could be.
+    spare: u64,
+}
+
+impl Tally {
+    fn add(&mut self, dts: bool, bytes: u64) {
+        let header = pes::header_len(dts) as u64;
+        let payload = header + bytes;
+        let packets = packets_for(payload);
+        self.counted += packets;
+        let room = header + DELIMITER_LEN as u64;
+        self.spare += payload.saturating_sub(room).saturating_sub(packets - 1);
+    }
+}
+
+/// Whether no time between two units is so long that a packet with nothing but a PCR comes between.
+fn no_fills(stream: &Stream, duration: u32) -> bool {
+    let ticks = u64::from(duration) * u64::from(Timescale::MPEG.get());
+    i64::try_from(ticks.div_ceil(stream.timescale.get().into())).is_ok_and(|ticks| ticks <= PCR_INTERVAL)
+}
+
+/// Video: each sample is a unit. `None` where it takes a closer look.
+fn pictures(stream: &Stream, parameter_sets: u64, stretch: &Stretch<'_>, more: u32) -> Option<Tally> {
+    let longest = stretch.durations.iter().copied().max().unwrap_or(0);
+    let earliest = stretch.composition_offsets.iter().copied().min().unwrap_or(0);
+    let plain = no_fills(stream, longest)
+        && i64::from(earliest) >= stream.decode_lead.saturating_neg()
+        && stretch.decode_time.unsigned_abs() < FAR;
+    if !plain {
+        return None;
+    }
+    let mut tally = Tally::default();
+    let samples = stretch.sizes.iter().zip(stretch.composition_offsets).zip(stretch.sync);
+    for ((&size, &offset), &sync) in samples {
+        let parameters = if sync { parameter_sets } else { 0 };
+        let bytes = u64::from(size.saturating_add(more)) + DELIMITER_LEN as u64 + parameters;
+        tally.add(i64::from(offset) > stream.decode_lead.saturating_neg(), bytes);
+    }
+    Some(tally)
+}
+
+/// Audio: frames that last equally long share a unit, always as many. `None` where it takes a closer look.
+fn frames(stream: &Stream, stretch: &Stretch<'_>, more: u32) -> Option<Tally> {
+    let &duration = stretch.durations.first()?;
+    let largest = stretch.sizes.iter().copied().max().unwrap_or(0).saturating_add(more);
+    let frame = |number: u32| Sample {
+        offset: 0,
+        size: largest,
+        decode_time: i64::from(number) * i64::from(duration),
+        duration,
+        composition_offset: 0,
+        sync: true,
+    };
+    let first = frame(0);
+    let together = (1..MAX_FRAMES).take_while(|&n| layout::follows(stream, first, n, frame(n))).count() + 1;
+    let plain = stretch.durations.iter().all(|d| *d == duration)
+        && stretch.composition_offsets.iter().all(|offset| *offset == 0)
+        && stream.decode_lead == 0
+        && (together > 1 || no_fills(stream, duration))
+        && stretch.decode_time.unsigned_abs() < FAR
+        && !layout::is_left_out(stream, first)
+        && layout::audio_bytes(stream, first) * together as u64 <= MAX_AUDIO;
+    if !plain {
+        return None;
+    }
+    let framing = layout::audio_bytes(stream, Sample { size: more, ..first });
+    let mut tally = Tally::default();
+    for group in stretch.sizes.chunks(together) {
+        let media: u64 = group.iter().map(|&size| u64::from(size)).sum();
+        tally.add(false, media + framing * group.len() as u64);
+    }
+    Some(tally)
+}
+
+#[cfg(test)]
+#[path = "stretch_tests.rs"]
+mod tests;
