@@ -117,6 +117,9 @@ proptest! {
             prop_assert_eq!(stretch.first().sizes, &stretch.sizes[..stretch.sizes.len().min(1)]);
         }
         prop_assert!(stretches.next_stretch().is_none());
+        let mut stretches = table.stretches(&cuts).without_compositions();
+        let stretch = stretches.next_stretch().unwrap();
+        prop_assert!(stretch.composition_offsets.is_empty() && stretch.sizes.len() == stretch.sync.len());
         let presentation = Presentation { media_time: 300, shift: 0 };
         let start = model.iter().map(|s| composed(s) - 300).min();
         let end = model.iter().map(|s| composed(s) - 300 + i64::from(s.duration)).max();

@@ -7,7 +7,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Consecutive samples, column by column: all slices are as long.
+/// Consecutive samples, column by column: all slices are as long, but one that is left out.
 #[derive(Debug, Clone, Copy)]
 pub struct Stretch<'a> {
     /// Decode time of the first on the output timeline, in track ticks.
@@ -16,7 +16,7 @@ pub struct Stretch<'a> {
     pub sizes: &'a [u32],
     /// Durations in track ticks.
     pub durations: &'a [u32],
-    /// Composition time minus decode time, in track ticks.
+    /// Composition time minus decode time, in track ticks; empty where they are left out ([`Stretches::without_compositions`]).
     pub composition_offsets: &'a [i32],
     /// Whether they are sync samples.
     pub sync: &'a [bool],
@@ -51,6 +51,7 @@ pub struct Stretches<'a> {
     sizes: Option<Values<'a>>,
     compositions: Option<Values<'a>>,
     composition_lift: i32,
+    with_compositions: bool,
     /// Number of the next sync sample in the columns, and the distances behind it; `None` where all are.
     sync: Option<(Option<u64>, Values<'a>)>,
     read: Buffers,
@@ -80,6 +81,7 @@ impl SampleTable {
             sizes: self.layout.track(self.track).map(|laid| laid.sizes.iter_from(first)),
             compositions: self.compositions.as_ref().map(|column| column.iter_from(first)),
             composition_lift: self.composition_lift,
+            with_compositions: true,
             sync: self.sync_from_in_columns(first),
             read: Buffers::default(),
         }
@@ -87,6 +89,13 @@ impl SampleTable {
 }
 
 impl Stretches<'_> {
+    /// Leaves composition offsets out: half of the work, for who knows enough of them.
+    #[must_use]
+    pub fn without_compositions(mut self) -> Self {
+        self.with_compositions = false;
+        self
+    }
+
     /// The next stretch; `None` behind the last cut.
     #[must_use]
     pub fn next_stretch(&mut self) -> Option<Stretch<'_>> {
@@ -110,6 +119,7 @@ impl Stretches<'_> {
         }
         composition_offsets.clear();
         match &mut self.compositions {
+            _ if !self.with_compositions => {}
             Some(values) => {
                 fill(values, packed);
                 let offset = |&packed: &u32| composition(packed).saturating_add(self.composition_lift);

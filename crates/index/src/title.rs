@@ -333,6 +333,21 @@ impl TitleTrack {
         u32::try_from(self.cuts.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
+    /// Whether of every segment the first sample is known to have a composition offset other than 0, as where frames are reordered and
+    /// offsets are not below 0. `track` is the one behind this. O(segments).
+    #[must_use]
+    pub fn starts_composed(&self, track: &Track) -> bool {
+        let Samples::Table(table) = &track.samples else { return false };
+        // Without leading pictures the time of a segment is that of its first sample, but for the first one's, which is clamped.
+        let later = self.cuts.iter().zip(&self.times).skip(1).take(self.cuts.len().saturating_sub(2));
+        table.composition_bounds() != (0, 0)
+            && !self.leading
+            && table.composition_time(0).is_some_and(|time| time != table.decode_time(0))
+            && later.into_iter().all(|(&cut, &time)| {
+                time.saturating_add(track.presentation.media_time) != table.decode_time(cut)
+            })
+    }
+
     /// Segment by 0-based number.
     #[must_use]
     pub fn segment(&self, number: u32) -> Option<Segment> {

@@ -9,7 +9,7 @@ use latemux_index::{
     Title, Track,
     media::{Samples, TrackKind},
     stretches::Stretch,
-    title::Segment,
+    title::{Segment, TitleTrack},
 };
 use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
 
@@ -50,9 +50,12 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
     let Some(title_track) = title.tracks.get(track) else { return (Vec::new(), Vec::new()) };
     let container = container_bytes(protocol);
     match &title.track(title_track).samples {
-        Samples::Table(table) => match stretch_size(title.track(title_track), protocol) {
-            Some(size) => {
+        Samples::Table(table) => match StretchSize::new(title, title_track, protocol) {
+            Some(StretchSize { bytes: size, compositions }) => {
                 let mut stretches = table.stretches(&title_track.cuts);
+                if !compositions {
+                    stretches = stretches.without_compositions();
+                }
                 let (mut whole, mut first) = (Vec::new(), Vec::new());
                 while let Some(stretch) = stretches.next_stretch() {
                     whole.push(container.saturating_add(size(&stretch)));
@@ -80,11 +83,14 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
 fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) -> Vec<u64> {
     let of_title = &title.tracks[track];
     if let Samples::Table(table) = &title.track(of_title).samples
-        && let Some(size) = stretch_size(title.track(of_title), protocol)
+        && let Some(StretchSize { bytes: size, compositions }) = StretchSize::new(title, of_title, protocol)
         && let Some(cuts) = cuts_of_parts(mux, track)
     {
         let mut sizes = Vec::with_capacity(cuts.len());
         let mut stretches = table.stretches(&cuts);
+        if !compositions {
+            stretches = stretches.without_compositions();
+        }
         while let Some(stretch) = stretches.next_stretch() {
             sizes.push(if stretch.sizes.is_empty() { 0 } else { size(&stretch) });
         }
@@ -94,16 +100,26 @@ fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) ->
     parts.map(|part| part.map_or(0, |part| part_size(title, track, &part, protocol))).collect()
 }
 
-/// Bytes of a stretch of samples.
-type StretchSize<'a> = Box<dyn Fn(&Stretch<'_>) -> u64 + 'a>;
-
 /// How many bytes a stretch of samples of a track takes, where that can be said without looking at each; the same as [`part_size`].
-fn stretch_size<'a>(track: &'a Track, protocol: Protocol) -> Option<StretchSize<'a>> {
-    match protocol {
-        Protocol::Dash | Protocol::HlsCmaf => Some(Box::new(cmaf::stretch_bytes)),
-        Protocol::HlsTs => Some(Box::new(ts::stretch_bytes(track))),
-        Protocol::Hds => Some(Box::new(f4f::stretch_bytes(track))),
-        Protocol::Smooth => None,
+struct StretchSize<'a> {
+    bytes: Box<dyn Fn(&Stretch<'_>) -> u64 + 'a>,
+    /// It depends on composition offsets that have to be looked at.
+    compositions: bool,
+}
+
+impl<'a> StretchSize<'a> {
+    fn new(title: &'a Title, title_track: &TitleTrack, protocol: Protocol) -> Option<Self> {
+        let track = title.track(title_track);
+        match protocol {
+            Protocol::Dash | Protocol::HlsCmaf => {
+                let composed = title_track.starts_composed(track);
+                let bytes = Box::new(move |stretch: &Stretch<'_>| cmaf::stretch_bytes(stretch, composed));
+                Some(Self { bytes, compositions: !composed })
+            }
+            Protocol::HlsTs => Some(Self { bytes: Box::new(ts::stretch_bytes(track)), compositions: true }),
+            Protocol::Hds => Some(Self { bytes: Box::new(f4f::stretch_bytes(track)), compositions: false }),
+            Protocol::Smooth => None,
+        }
     }
 }
 

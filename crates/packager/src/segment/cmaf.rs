@@ -73,13 +73,13 @@ pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
     segment_type(&BRANDS).size().saturating_add(fragment)
 }
 
-/// [`segment_bytes`] of a stretch of samples.
+/// [`segment_bytes`] of a stretch of samples. `composed`: one of them is known to have a composition offset.
 #[must_use]
-pub fn stretch_bytes(stretch: &Stretch<'_>) -> u64 {
+pub fn stretch_bytes(stretch: &Stretch<'_>, composed: bool) -> u64 {
     let len = stretch.sizes.len().min(MAX_SAMPLES);
     let sizes = stretch.sizes.get(..len).unwrap_or_default();
     let durations = stretch.durations.get(..len).unwrap_or_default();
-    let offsets = stretch.composition_offsets.get(..len).unwrap_or_default();
+    let offsets = stretch.composition_offsets.get(..len).unwrap_or(stretch.composition_offsets);
     let sync = stretch.sync.get(..len).unwrap_or_default();
     let (first, rest) = sync.split_first().map_or((true, sync), |(first, rest)| (*first, rest));
     let synced = rest.iter().filter(|&&sync| sync).count();
@@ -91,7 +91,7 @@ pub fn stretch_bytes(stretch: &Stretch<'_>) -> u64 {
         sizes: differ(sizes),
         flags: synced != 0 && synced != rest.len(),
         first_flags: !all,
-        composition_offsets: offsets.iter().any(|&offset| offset != 0),
+        composition_offsets: composed || offsets.iter().any(|&offset| offset != 0),
     };
     let fragment = shape.size().map_or(u64::MAX, |size| size.total());
     segment_type(&BRANDS).size().saturating_add(fragment)

@@ -49,7 +49,11 @@ proptest! {
                 composition_offsets: &few.iter().map(|s| s.composition_offset).collect::<Vec<_>>(),
                 sync: &few.iter().map(|s| s.sync).collect::<Vec<_>>(),
             };
-            prop_assert_eq!(stretch_bytes(&stretch), segment_bytes(few.iter().copied()));
+            let bytes = segment_bytes(few.iter().copied());
+            prop_assert_eq!(stretch_bytes(&stretch, false), bytes);
+            if few.iter().any(|s| s.composition_offset != 0) {
+                prop_assert_eq!(stretch_bytes(&Stretch { composition_offsets: &[], ..stretch }, true), bytes);
+            }
         }
 
         // The source parts are the samples' bytes in order, no two of them neighbours.

@@ -82,7 +82,7 @@ fn fragments_with_mfra() {
 
 #[test]
 fn sizes_are_those_of_the_plans() {
-    for file in [avc_aac(), hevc()] {
+    for file in [avc_aac(), hevc(), hevc_open(), fragmented()] {
         let mut origin = Origin::open(&[&file], TARGET);
         for index in 0..origin.title.tracks.len() {
             let name = origin.title.tracks[index].name.clone();
@@ -95,6 +95,21 @@ fn sizes_are_those_of_the_plans() {
                 assert_eq!(answer.content_length, size, "{name} {n}");
                 let content_type = if name.stem == "video" { "video/mp4" } else { "audio/mp4" };
                 assert_eq!((answer.class, answer.content_type), (Class::Media, content_type));
+            }
+            for (n, size) in (1..).zip(sizes::segment_sizes(&origin.title, index, Protocol::HlsTs)) {
+                match origin.get(&Resource::HlsTsSegment(vec![name.clone()], n)) {
+                    Ok(answer) => assert_eq!(answer.content_length, size, "{name} {n} in TS"),
+                    Err(PackError::CannotCarry { .. }) => assert_eq!(size, 376),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        let lead = (0..origin.title.tracks.len()).collect::<Vec<_>>();
+        let names: Vec<_> = lead.iter().map(|&i| origin.title.tracks[i].name.clone()).collect();
+        if names.len() == 2 {
+            for (n, size) in (1..).zip(sizes::muxed_sizes(&origin.title, &lead, Protocol::HlsTs)) {
+                let answer = origin.get(&Resource::HlsTsSegment(names.clone(), n)).unwrap();
+                assert_eq!(answer.content_length, size, "{n} muxed");
             }
         }
     }
@@ -136,10 +151,15 @@ fn iframes_are_the_first_sample_alone() {
     let name = origin.names(TrackKind::Video).remove(0);
     let index = origin.title.find(&name).unwrap();
     let sizes = sizes::iframe_sizes(&origin.title, index, Protocol::HlsCmaf);
+    let in_ts = sizes::iframe_sizes(&origin.title, index, Protocol::HlsTs);
     let init = origin.get(&Resource::HlsInit(name.clone())).unwrap().bytes;
     for (n, size) in (1..).zip(sizes) {
         let frame = origin.get(&Resource::HlsIFrameCmaf(name.clone(), n)).unwrap();
         assert_eq!(frame.content_length, size);
+        assert_eq!(
+            origin.get(&Resource::HlsIFrameTs(name.clone(), n)).unwrap().content_length,
+            in_ts[n as usize - 1]
+        );
         let segment = origin.get(&Resource::HlsSegment(name.clone(), n)).unwrap();
         assert_ne!(frame.digest, segment.digest);
         let packets = |bytes: &[u8], what: &str| {
