@@ -31,13 +31,17 @@ impl Server {
     }
 
     pub(crate) async fn with(storage: Arc<dyn Storage>, config: OriginConfig, tls: Option<Tls>) -> Self {
+        Self::of(Origin::new(storage, config), tls).await
+    }
+
+    /// An origin that is made already.
+    pub(crate) async fn of(origin: Origin, tls: Option<Tls>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let admin_listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let admin = admin_listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
-            let origin = Origin::new(storage, config);
             let stopped = async {
                 let _ = stopped.await;
             };
