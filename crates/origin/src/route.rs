@@ -58,20 +58,6 @@ fn check(path: &str) -> Result<(), Error> {
     if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }
 }
 
-/// Manifests are made from the index alone and are not immutable as segments are: more titles may have come.
-pub(crate) fn is_manifest(resource: &Resource) -> bool {
-    matches!(
-        resource,
-        Resource::DashManifest(_)
-            | Resource::HlsMultivariant(_)
-            | Resource::HlsPlaylist(..)
-            | Resource::HlsIFramePlaylist(..)
-            | Resource::SmoothManifest
-            | Resource::HdsManifest
-            | Resource::HdsBootstrap(_)
-    )
-}
-
 /// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments, Smooth Streaming, HDS.
 pub(crate) fn entry_points(base: &str) -> [String; 5] {
     let url = |resource| Address::new(base, resource).to_url();

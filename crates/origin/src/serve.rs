@@ -8,7 +8,7 @@ use crate::{
     fetch::Fetch,
     library, page,
     respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
-    route::{Route, is_manifest, route},
+    route::{Route, route},
     titles::{Fresh, LoadedTitle},
 };
 use bytes::Bytes;
@@ -40,7 +40,7 @@ async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
         Route::Health { ready } => return health(app, request, ready),
         Route::Options => return Ok(respond::options()),
     };
-    let fresh = if is_manifest(&address.resource) { Fresh::Recent } else { Fresh::Remembered };
+    let fresh = if address.resource.is_manifest() { Fresh::Recent } else { Fresh::Remembered };
     let title = app.titles.load(&address.base, fresh).await?;
     match package(app, request, &address, &title).await {
         Err(error) if error.is_changed() => {
@@ -59,7 +59,7 @@ async fn package(
     address: &Address,
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
-    if is_manifest(&address.resource) {
+    if address.resource.is_manifest() {
         return manifest(app, request, address, title).await;
     }
     let mut fetch = Fetch::new(app.storage.clone(), title.objects.clone(), app.config.read.clone());

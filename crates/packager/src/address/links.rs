@@ -23,7 +23,6 @@ pub struct Links<'a> {
     name: String,
     manifest: &'a Resource,
     selection: &'a Selection,
-    segments: Selection,
 }
 
 impl<'a> Links<'a> {
@@ -35,7 +34,6 @@ impl<'a> Links<'a> {
             name: name_of(&address.base),
             manifest: &address.resource,
             selection: &address.selection,
-            segments: address.selection.of_segments(),
         }
     }
 
@@ -88,13 +86,18 @@ impl<'a> Links<'a> {
         self.url(&Resource::HlsInit(track), &Selection::default())
     }
 
-    /// A media segment, or an I-frame.
+    /// A media segment, which may be joined.
     #[must_use]
     pub fn hls_segment(&self, segment: &Resource, extent: Extent) -> String {
-        match extent {
-            Extent::Whole => self.url(segment, &Selection::default()),
-            Extent::Selected => self.url(segment, &self.segments),
-        }
+        let selection = self.of_segments(extent);
+        let minimum_segment = self.selection.minimum_segment.filter(|_| extent == Extent::Selected);
+        self.url(segment, &Selection { minimum_segment, ..selection })
+    }
+
+    /// An I-frame.
+    #[must_use]
+    pub fn hls_iframe(&self, frame: &Resource, extent: Extent) -> String {
+        self.url(frame, &self.of_segments(extent))
     }
 
     /// `StreamIndex@Url` of tracks with a stem, with the places a player fills in.
@@ -109,17 +112,20 @@ impl<'a> Links<'a> {
     /// `media@url`, which players put `SegX-FragN` behind.
     #[must_use]
     pub fn hds_url(&self, tracks: &[TrackName], extent: Extent) -> String {
-        let path = match self.profile {
-            Profile::Native => native::hds_url(&self.name, tracks),
-        };
-        path + &self.query(extent)
+        match self.profile {
+            Profile::Native => native::hds_url(&self.name, tracks, self.of_segments(extent).clip),
+        }
     }
 
     /// What a template has behind its path.
     fn query(&self, extent: Extent) -> String {
+        query::of_selection(&self.of_segments(extent))
+    }
+
+    fn of_segments(&self, extent: Extent) -> Selection {
         match extent {
-            Extent::Whole => String::new(),
-            Extent::Selected => query::of_selection(&self.segments),
+            Extent::Whole => Selection::default(),
+            Extent::Selected => self.selection.of_segments(),
         }
     }
 
@@ -128,7 +134,7 @@ impl<'a> Links<'a> {
         let query = query::of(resource, selection);
         match self.profile {
             Profile::Native => {
-                let path = native::path(resource, &self.name);
+                let path = native::path(resource, &self.name, selection.clip);
                 if !matches!(self.manifest, Resource::HlsIFramePlaylist(..)) {
                     return path + &query;
                 }

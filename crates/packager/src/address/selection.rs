@@ -21,10 +21,10 @@ impl Selection {
         *self == Self::default()
     }
 
-    /// What of it the bytes of a segment depend on: a segment's URL names its tracks.
+    /// What of it segments depend on: their URLs name their tracks, and only HLS joins them.
     #[must_use]
     pub fn of_segments(&self) -> Self {
-        Self { filter: None, ..self.clone() }
+        Self { clip: self.clip, ..Self::default() }
     }
 }
 
