@@ -216,8 +216,8 @@ impl Address {
     }
 }
 
-/// The NAME printed in the URLs of a title: its base's last component without extension, percent-encoded, and `=` written as
-/// `_` because that separates a REPID's parts. It is the same however a client spelled it.
+/// The NAME printed in the URLs of a title: its base's last component without extension, percent-encoded, `=` written as
+/// `_` because that separates a REPID's parts, and so the `-` of what would be taken for the start of one (`-video_`). It is the same however a client spelled it.
 #[must_use]
 pub fn name_of(base: &str) -> String {
     let last = base.rsplit('/').next().unwrap_or(base);
@@ -229,7 +229,11 @@ pub fn name_of(base: &str) -> String {
     if stem.is_empty() {
         return "title".to_owned();
     }
-    utf8_percent_encode(&stem.replace('=', "_"), RESERVED).to_string()
+    let mut name = stem.replace('=', "_");
+    for kind in native::KINDS {
+        name = name.replace(&format!("-{kind}_"), &format!("_{kind}_"));
+    }
+    utf8_percent_encode(&name, RESERVED).to_string()
 }
 
 /// A track's name as it stands in URLs: `STEM=BITRATE`, the stem percent-encoded. Where the stem holds unreserved characters

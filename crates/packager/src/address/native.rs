@@ -30,6 +30,8 @@ use std::fmt::Write as _;
 
 /// Most tracks one media playlist may name: more are not a playlist anybody was given.
 pub(super) const MAX_TRACKS: usize = 8;
+/// What a stem may begin with that holds `-`.
+pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
 /// The folder I-frame playlists and their segments are in.
 pub(super) const KEYFRAMES: &str = "keyframes/";
 /// Between the tracks and the number of an HDS fragment: all of them are in the first segment.
@@ -142,15 +144,15 @@ fn base_file(file: &str, options: &Options) -> Option<Resource> {
     if let Some(ids) = file.strip_suffix(".abst") {
         return Some(Resource::HdsBootstrap(rep_ids(ids)?));
     }
-    if let Some((ids, n)) = file.rsplit_once(HDS_FRAGMENT) {
-        return Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?));
+    if let Some(stem) = file.strip_suffix(".m3u8") {
+        // A NAME with `=` is a misspelt REPID sooner than a name.
+        if stem.contains('=') {
+            return Some(Resource::HlsPlaylist(rep_ids(stem)?, options.container));
+        }
+        return Some(Resource::HlsMultivariant(options.container));
     }
-    let stem = file.strip_suffix(".m3u8")?;
-    // A NAME with `=` is a misspelt REPID sooner than a name.
-    if stem.contains('=') {
-        return Some(Resource::HlsPlaylist(rep_ids(stem)?, options.container));
-    }
-    Some(Resource::HlsMultivariant(options.container))
+    let (ids, n) = file.rsplit_once(HDS_FRAGMENT)?;
+    Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?))
 }
 
 /// Files under `dash/`.
@@ -234,7 +236,7 @@ fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
     let mut dashes = left.get(floor..)?.rmatch_indices('-').map(|(at, _)| floor + at);
     let is_kind = |at: &usize| {
         let stem = left.get(at + 1..).unwrap_or_default();
-        ["video", "audio", "textstream"]
+        KINDS
             .iter()
             .any(|kind| stem.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')))
     };
