@@ -47,7 +47,7 @@ impl Asked {
     /// Manifests are made from the index alone and are not immutable as segments are: more titles may have come.
     pub(crate) fn is_manifest(&self) -> bool {
         match self {
-            Self::Native(address) => is_manifest(&address.resource),
+            Self::Native(address) => address.resource.is_manifest(),
             Self::NginxVod(address) => address.file.is_manifest(),
         }
     }
@@ -102,20 +102,6 @@ fn check(path: &str) -> Result<(), Error> {
     let dots = decoded.split('/').any(|segment| matches!(segment, "." | ".."));
     let foreign = decoded.contains(|c: char| c == '\\' || c.is_control());
     if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }
-}
-
-/// See [`Asked::is_manifest`].
-pub(crate) fn is_manifest(resource: &Resource) -> bool {
-    matches!(
-        resource,
-        Resource::DashManifest(_)
-            | Resource::HlsMultivariant(_)
-            | Resource::HlsPlaylist(..)
-            | Resource::HlsIFramePlaylist(..)
-            | Resource::SmoothManifest
-            | Resource::HdsManifest
-            | Resource::HdsBootstrap(_)
-    )
 }
 
 /// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments, Smooth Streaming, HDS.

@@ -8,7 +8,7 @@ use crate::{
     fetch::Fetch,
     library, page,
     respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
-    route::{Asked, Route, is_manifest, route},
+    route::{Asked, Route, route},
     titles::{Fresh, LoadedTitle},
 };
 use bytes::Bytes;
@@ -60,7 +60,7 @@ async fn package(
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
     let address = &*asked.of(&title.title, &title.files, &app.nginx_vod)?;
-    if is_manifest(&address.resource) {
+    if address.resource.is_manifest() {
         return manifest(app, request, address, title).await;
     }
     let mut fetch = Fetch::new(app.storage.clone(), title.objects.clone(), app.config.read.clone());

@@ -6,6 +6,7 @@ use crate::{
     carry::{Protocol, carries},
     manifest::{dash, hds, hls, smooth as smooth_manifest},
     segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
+    selected::Selected,
 };
 use bytes::{Bytes, BytesMut};
 use latemux_index::{
@@ -203,32 +204,34 @@ impl Part {
     }
 }
 
-/// Plans a response. Cost does not grow with the title for segments and init segments. What of the address is not its resource only
-/// manifests depend on.
+/// Plans a response. Cost does not grow with the title for segments and init segments, but for those at the ends of a clip. Only manifests
+/// depend on the address's profile and base.
 ///
 /// # Errors
 /// Where the title has no such track or segment, or the protocol cannot carry it.
 pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Result<Planned, PackError> {
-    let request = Request { title, address, known };
-    let links = || Links::new(address);
+    let selected = &Selected::new(title, address)?;
+    let title = selected.title();
+    let request = Request { selected, title, address, known };
+    let links = &Links::new(address);
     match &address.resource {
         Resource::DashManifest(template) => {
-            request.manifest("application/dash+xml", dash::mpd(title, &links(), *template)?)
+            request.manifest("application/dash+xml", dash::mpd(selected, links, *template)?)
         }
         Resource::SmoothManifest => request
-            .manifest("application/vnd.ms-sstr+xml", smooth_manifest::client_manifest(title, &links())?),
-        Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(title, &links())?),
-        Resource::HdsBootstrap(tracks) => request.manifest("video/abst", hds::bootstrap(title, tracks)?),
+            .manifest("application/vnd.ms-sstr+xml", smooth_manifest::client_manifest(selected, links)?),
+        Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(selected, links)?),
+        Resource::HdsBootstrap(tracks) => request.manifest("video/abst", hds::bootstrap(selected, tracks)?),
         Resource::SmoothFragment(track, time) => request.smooth_fragment(track, *time),
         Resource::HdsFragment(tracks, n) => request.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
-            request.playlist(hls::multivariant(title, &links(), *container)?)
+            request.playlist(hls::multivariant(selected, links, *container)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            request.playlist(hls::media(title, &links(), tracks, *container)?)
+            request.playlist(hls::media(selected, links, tracks, *container)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            request.playlist(hls::iframes(title, &links(), track, *container)?)
+            request.playlist(hls::iframes(selected, links, track, *container)?)
         }
         Resource::DashInit(track) => request.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(track) => request.cmaf_init(Protocol::HlsCmaf, track),
@@ -238,7 +241,11 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
         }
         Resource::DashSegment(track, n) => request.cmaf_segment_number(Protocol::Dash, track, *n, Take::All),
         Resource::HlsSegment(track, n) => {
-            request.cmaf_segment_number(Protocol::HlsCmaf, track, *n, Take::All)
+            let find = |t: usize| {
+                let mux = Mux::new(title, std::slice::from_ref(&t))?.joined(selected.minimum);
+                mux.parts(n.checked_sub(1)?).find_map(|(_, part)| part)
+            };
+            request.cmaf_segment(Protocol::HlsCmaf, track, find, u64::from(*n), Take::All)
         }
         Resource::HlsIFrameCmaf(track, n) => {
             request.cmaf_segment_number(Protocol::HlsCmaf, track, *n, Take::IFrame)
@@ -267,6 +274,8 @@ impl Take {
 
 /// What every answer is made from.
 struct Request<'a> {
+    selected: &'a Selected<'a>,
+    /// What is selected.
     title: &'a Title,
     address: &'a Address,
     known: &'a dyn KnownFragments,
@@ -281,6 +290,17 @@ impl<'a> Request<'a> {
         hash.update(&self.title.fingerprint.to_le_bytes());
         hash.update(what.as_bytes());
         hash.digest128()
+    }
+
+    /// For digests: what a body has of segment `number` (0-based) of tracks, where that is not what it is in the whole title. One
+    /// segment has one ETag, in a clip or not.
+    fn cut_of(&self, tracks: &[usize], number: u32, take: Take, parts: &[Option<&Segment>]) -> String {
+        let whole = match take {
+            Take::All => self.selected.is_whole(tracks, number, parts),
+            Take::IFrame => self.selected.starts_whole(tracks, number, parts),
+        };
+        let cut = |part: &Option<&Segment>| format!(" {:?}", part.map(|part| &part.cut));
+        if whole { String::new() } else { parts.iter().map(cut).collect() }
     }
 
     fn ready(&self, class: Class, content_type: &'static str, what: &str, parts: Vec<Part>) -> Planned {
@@ -360,7 +380,8 @@ impl<'a> Request<'a> {
         }
         let number = segment.number.saturating_add(1);
         let parts = cmaf::media(self.title.tracks[index].object, number, &samples)?;
-        let what = format!("cmaf {} {} {number}", take.word(), rep_id(name));
+        let cut = self.cut_of(&[index], segment.number, take, &[Some(&segment)]);
+        let what = format!("cmaf {} {} {number}{cut}", take.word(), rep_id(name));
         Ok(self.ready(Class::Media, cmaf_type(track.kind), &what, parts))
     }
 
@@ -409,8 +430,10 @@ impl<'a> Request<'a> {
         }
         let indexes: Vec<usize> = tracks.iter().map(|&(index, _)| index).collect();
         let none = || PackError::NoSuchSegment { track: all(), segment: number.to_string() };
-        let mux = Mux::new(self.title, &indexes).ok_or_else(none)?;
-        let at = number.checked_sub(1).filter(|&n| n < mux.segment_count()).ok_or_else(none)?;
+        let joined = self.selected.minimum.filter(|_| protocol == Protocol::HlsTs && take == Take::All);
+        let mux = Mux::new(self.title, &indexes).ok_or_else(none)?.joined(joined);
+        let there = |n: &u32| mux.lead().numbers().contains(n);
+        let at = number.checked_sub(1).filter(there).ok_or_else(none)?;
         let mut shares = Vec::with_capacity(indexes.len());
         let mut needs: Vec<SourceRange> = Vec::new();
         for ((index, segment), &(_, track)) in mux.parts(at).zip(&tracks) {
@@ -427,14 +450,15 @@ impl<'a> Request<'a> {
             return Ok(Muxed::Needs(needs));
         }
         let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
-        let ids = ids.join(" ");
-        Ok(Muxed::Known { at, ids, shares })
+        let parts: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
+        let cut = self.cut_of(&indexes, at, take, &parts);
+        Ok(Muxed::Known { at, what: format!("{} {number}{cut}", ids.join(" ")), shares })
     }
 
     fn ts_segment(&self, names: &[TrackName], number: u32, take: Take) -> Result<Planned, PackError> {
-        let (at, ids, shares) = match self.muxed(Protocol::HlsTs, names, number, take)? {
+        let (at, what, shares) = match self.muxed(Protocol::HlsTs, names, number, take)? {
             Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { at, ids, shares } => (at, ids, shares),
+            Muxed::Known { at, what, shares } => (at, what, shares),
         };
         let muxed: Vec<ts::TsTrack<'_>> = shares
             .iter()
@@ -444,7 +468,7 @@ impl<'a> Request<'a> {
                 samples: &share.samples,
             })
             .collect();
-        let digest = self.digest(&format!("ts {} {ids} {number}", take.word()));
+        let digest = self.digest(&format!("ts {} {what}", take.word()));
         Ok(match ts::plan_ts(&muxed, at)? {
             ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
                 content_type: TS_TYPE,
@@ -459,9 +483,9 @@ impl<'a> Request<'a> {
     }
 
     fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        let (ids, shares) = match self.muxed(Protocol::Hds, names, number, Take::All)? {
+        let (what, shares) = match self.muxed(Protocol::Hds, names, number, Take::All)? {
             Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { ids, shares, .. } => (ids, shares),
+            Muxed::Known { what, shares, .. } => (what, shares),
         };
         let tracks: Vec<f4f::F4fTrack<'_>> = shares
             .into_iter()
@@ -471,7 +495,7 @@ impl<'a> Request<'a> {
             })
             .collect();
         let parts = f4f::media(&f4f::clock(self.title), number, &tracks)?;
-        Ok(self.ready(Class::Media, "video/f4f", &format!("f4f segment {ids} {number}"), parts))
+        Ok(self.ready(Class::Media, "video/f4f", &format!("f4f segment {what}"), parts))
     }
 
     fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
@@ -491,7 +515,8 @@ impl<'a> Request<'a> {
             return Err(none());
         }
         let parts = smooth::media(&clock, (index, title_track.object), &segment, &samples)?;
-        let what = format!("smooth segment {} {time}", rep_id(name));
+        let cut = self.cut_of(&[index], segment.number, Take::All, &[Some(&segment)]);
+        let what = format!("smooth segment {} {time}{cut}", rep_id(name));
         Ok(self.ready(Class::Media, cmaf_type(track.kind), &what, parts))
     }
 }
@@ -504,8 +529,8 @@ enum Muxed<'a> {
     Known {
         /// The segment's number, 0-based.
         at: u32,
-        /// Names of the tracks, video first.
-        ids: String,
+        /// Names of the tracks, video first, and what they bring.
+        what: String,
         /// What each of them brings, video first.
         shares: Vec<Share<'a>>,
     },

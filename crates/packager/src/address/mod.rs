@@ -178,8 +178,11 @@ impl Address {
     /// [`AddressError::NoSuchUrl`] for a path that is none of this grammar, whatever its query; else [`AddressError::Malformed`].
     pub fn parse(path: &str, query: Option<&str>) -> Result<Self, AddressError> {
         let options = Options::parse(query.unwrap_or_default());
-        let (base, resource) = native::parse(path, &options).ok_or(AddressError::NoSuchUrl)?;
-        Ok(Self { profile: Profile::Native, base, resource, selection: options.selection()? })
+        let native::Parsed { base, resource, clip } =
+            native::parse(path, &options).ok_or(AddressError::NoSuchUrl)?;
+        let mut selection = options.selection()?;
+        selection.clip = clip.unwrap_or(selection.clip);
+        Ok(Self { profile: Profile::Native, base, resource, selection })
     }
 
     /// The NAME that URLs of this title carry, see [`name_of`].
@@ -209,7 +212,8 @@ impl Address {
     pub fn relative_to_base(&self) -> String {
         match &self.profile {
             Profile::Native => {
-                native::path(&self.resource, &self.name()) + &query::of(&self.resource, &self.selection)
+                let path = native::path(&self.resource, &self.name(), self.selection.clip);
+                path + &query::of(&self.resource, &self.selection)
             }
             Profile::NginxVod(form) => form.asked().to_owned(),
         }

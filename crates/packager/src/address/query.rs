@@ -1,7 +1,9 @@
 //! What stands in a query: options of a manifest, and the selection. Unknown parameters are ignored, of several of one name the last
 //! one counts, and one without a value is not there.
 
-use super::{AddressError, Clip, DashTemplate, HlsContainer, Resource, Selection};
+use super::{AddressError, Clip, DashTemplate, HlsContainer, RESERVED, Resource, Selection};
+use crate::filter::{Filter, MAX_BYTES};
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use std::time::Duration;
 
 /// Names of the selection's parameters.
@@ -34,12 +36,14 @@ impl Options {
     pub(super) fn or(mut container: HlsContainer, query: &str) -> Self {
         let mut template = DashTemplate::Time;
         let (mut begin, mut end, mut minimum) = ("", "", "");
-        for parameter in query.split('&') {
+        let mut filter = "";
+        for parameter in Parameters(query) {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
                 ("hls_fmp4", "" | "true" | "1") => container = HlsContainer::Cmaf,
                 ("hls_fmp4", _) => container = HlsContainer::Auto,
                 ("mpd_segment_template", "number") => template = DashTemplate::Number,
                 ("mpd_segment_template", _) => template = DashTemplate::Time,
+                (FILTER, value) => filter = value,
                 (BEGIN, value) => begin = value,
                 (END, value) => end = value,
                 (MINIMUM_SEGMENT, value) => minimum = value,
@@ -48,7 +52,7 @@ impl Options {
         }
         let selection = clip(begin, end).and_then(|clip| {
             let minimum_segment = minimum_segment(minimum)?;
-            Ok(Selection { clip, minimum_segment, ..Selection::default() })
+            Ok(Selection { filter: self::filter(filter)?, clip, minimum_segment, ..Selection::default() })
         });
         Self { template, container, selection }
     }
@@ -56,6 +60,18 @@ impl Options {
     pub(super) fn selection(self) -> Result<Selection, AddressError> {
         self.selection
     }
+}
+
+/// What a folder named like a query says of a clip; `None` where it says nothing of one.
+pub(super) fn clip_of_folder(name: &str) -> Option<Clip> {
+    let clip = Options::parse(name).selection.ok()?.clip;
+    (!clip.is_everything() && folder_of_clip(clip) == name).then_some(clip)
+}
+
+/// That name; empty for all of a title.
+pub(super) fn folder_of_clip(clip: Clip) -> String {
+    let query = of_selection(&Selection { clip, ..Selection::default() });
+    query.strip_prefix('?').map_or_else(String::new, str::to_owned)
 }
 
 /// The query of a resource, `?` included; empty where everything is as by default.
@@ -67,7 +83,10 @@ pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
         | Resource::HlsIFramePlaylist(_, HlsContainer::Cmaf) => Some("hls_fmp4".to_owned()),
         _ => None,
     };
-    query(option.into_iter().chain(parameters(selection)))
+    // Players of HDS put the number behind the URL: there, a clip is in the path.
+    let in_path = matches!(resource, Resource::HdsFragment(..));
+    let clip = if in_path { Clip::default() } else { selection.clip };
+    query(option.into_iter().chain(parameters(&Selection { clip, ..selection.clone() })))
 }
 
 /// The query of an option, and a selection.
@@ -90,14 +109,60 @@ fn query(parameters: impl Iterator<Item = String>) -> String {
 }
 
 fn parameters(selection: &Selection) -> impl Iterator<Item = String> + use<> {
+    let filter = selection.filter.as_ref().map(|filter| {
+        let text = filter.to_string();
+        format!("{FILTER}={}", utf8_percent_encode(&text, RESERVED))
+    });
     let seconds = |name: &str, time: Option<Duration>| Some(format!("{name}={}", decimal(time?)));
     [
+        filter,
         seconds(BEGIN, selection.clip.begin()),
         seconds(END, selection.clip.end()),
         seconds(MINIMUM_SEGMENT, selection.minimum_segment),
     ]
     .into_iter()
     .flatten()
+}
+
+/// The parameters of a query. A filter may hold `&&` as it is: between parameters it means nothing.
+struct Parameters<'a>(&'a str);
+
+impl<'a> Iterator for Parameters<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let is_filter = self.0.strip_prefix(FILTER).is_some_and(|rest| rest.starts_with('='));
+        let mut signs = self.0.match_indices('&').map(|(at, _)| at);
+        let end = loop {
+            let Some(at) = signs.next() else { break self.0.len() };
+            let doubled = self.0.get(at + 1..).is_some_and(|rest| rest.starts_with('&'));
+            if !(is_filter && doubled) {
+                break at;
+            }
+            // The second of the two.
+            signs.next();
+        };
+        let parameter = self.0.get(..end)?;
+        self.0 = self.0.get(end + 1..).unwrap_or_default();
+        Some(parameter)
+    }
+}
+
+fn filter(value: &str) -> Result<Option<Filter>, AddressError> {
+    let malformed = |problem| AddressError::Malformed { parameter: FILTER, problem };
+    if value.is_empty() {
+        return Ok(None);
+    }
+    if value.len() > 3 * MAX_BYTES {
+        return Err(malformed(format!("longer than {MAX_BYTES} bytes")));
+    }
+    // As forms are encoded (WHATWG URL standard §5.1): no filter has a plus sign outside of text.
+    let spaced = value.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| malformed("not UTF-8".to_owned()))?;
+    Filter::parse(&decoded).map(Some).map_err(malformed)
 }
 
 fn clip(begin: &str, end: &str) -> Result<Clip, AddressError> {

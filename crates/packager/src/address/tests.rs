@@ -1,4 +1,5 @@
 use super::{native::MAX_TRACKS, *};
+use crate::filter::tests::any_filter;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -211,11 +212,37 @@ fn any_selection() -> impl Strategy<Value = Selection> {
     let clip = (prop::option::of(time()), prop::option::of(time()))
         .prop_map(|(begin, end)| Clip::new(begin, end).unwrap_or_default());
     let minimum = prop::option::of((1_u64..=600_000).prop_map(Duration::from_millis));
-    (clip, minimum).prop_map(|(clip, minimum_segment)| Selection {
+    (prop::option::of(any_filter()), clip, minimum).prop_map(|(filter, clip, minimum_segment)| Selection {
+        filter,
         clip,
         minimum_segment,
         ..Selection::default()
     })
+}
+
+#[test]
+fn a_filter_is_read_in_every_encoding() {
+    let read = |query: &str| {
+        let filter = Address::parse("/x/.m3u8", Some(query)).map(|address| address.selection.filter);
+        filter.map(|filter| filter.map(|f| f.to_string())).map_err(|e| e.reason())
+    };
+    let text = r#"type=="audio"&&systemBitrate<=64000"#;
+    for query in [
+        "filter=type%3D%3D%22audio%22%26%26systemBitrate%3C%3D64000",
+        "filter=type==%22audio%22&&systemBitrate%3c=64000",
+        "a=b&filter=(type==%22audio%22&&systemBitrate%3c=64000)&hls_fmp4",
+        "filter=+type+==+%22audio%22+%26%26+systemBitrate+%3c=+64000",
+    ] {
+        assert_eq!(read(query), Ok(Some(text.to_owned())), "{query}");
+    }
+    let query = "hls_fmp4&filter=type=='audio'&&trackID==1&vend=2";
+    let address = Address::parse("/x/.m3u8", Some(query)).unwrap();
+    let url = "/x/.m3u8?hls_fmp4&filter=type%3D%3D%22audio%22%26%26trackID%3D%3D1&vend=2";
+    assert_eq!(address.to_url(), url);
+    assert_eq!(read("filter="), Ok(None));
+    for query in ["filter=type", "filter=%ff", "filter=type==%22audio%22&&hls_fmp4", "filter=%26%26"] {
+        assert_eq!(read(query), Err("filter_malformed"), "{query}");
+    }
 }
 
 #[test]

@@ -128,18 +128,22 @@ fn rounded(bitrate: u64) -> u64 {
     (bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000)
 }
 
+/// What the param `FourCC` says.
+pub(crate) fn four_cc(track: &Track) -> String {
+    match &track.codec.config {
+        Config::Avc(_) => "AVC1".to_owned(),
+        Config::Aac(_) => "AACL".to_owned(),
+        _ => track.codec.format.to_string(),
+    }
+}
+
 fn params(track: &Track) -> Vec<(&'static str, String)> {
     let mut params = vec![
         ("trackID", track.id.to_string()),
         ("trackName", word(track.kind).to_owned()),
         ("timescale", track.timescale.get().to_string()),
     ];
-    let four_cc = match &track.codec.config {
-        Config::Avc(_) => "AVC1".to_owned(),
-        Config::Aac(_) => "AACL".to_owned(),
-        _ => track.codec.format.to_string(),
-    };
-    params.push(("FourCC", four_cc));
+    params.push(("FourCC", four_cc(track)));
     match &track.codec.media {
         Media::Video(video) => {
             params.push(("MaxWidth", video.width.to_string()));
