@@ -49,6 +49,9 @@ pub(crate) struct Serve {
     /// Memory for indexes of titles [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) index_memory: Option<Bytes>,
+    /// Serve nginx-vod-module's URLs too, below /hls/, /dash/, /mss/ and /hds/ or what the configuration says
+    #[arg(long)]
+    pub(crate) nginx_vod_urls: bool,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }

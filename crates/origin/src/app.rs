@@ -1,6 +1,7 @@
 //! The wiring: what a request may use, made once.
 
 use crate::{OriginConfig, fragments::Fragments, manifests::Manifests, titles::Titles};
+use latemux_packager::address::nginx_vod::Settings;
 use latemux_storage::Storage;
 use std::sync::{
     Arc,
@@ -11,6 +12,8 @@ use std::sync::{
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: OriginConfig,
+    /// As the configuration says.
+    pub(crate) nginx_vod: Arc<Settings>,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
@@ -24,6 +27,7 @@ impl App {
             titles: Arc::new(Titles::new(storage.clone(), &config)),
             fragments: Fragments::new(config.memory.fragments),
             manifests: Manifests::new(config.memory.manifests),
+            nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
             storage,
             config,

@@ -2,6 +2,9 @@
 //! unknown keys are refused.
 
 pub mod quantity;
+mod urls;
+
+pub use urls::{NginxVodConfig, UrlsConfig};
 
 use http::HeaderValue;
 use latemux_packager::plan::Class;
@@ -26,6 +29,8 @@ pub struct OriginConfig {
     pub max_objects: usize,
     /// Where index MP4s and server manifests may lead.
     pub sources: SourcesConfig,
+    /// Forms of URL beside the native one.
+    pub urls: UrlsConfig,
     /// Reading the index of an object.
     pub index: IndexConfig,
     /// What is remembered, and how much of it.
@@ -46,6 +51,7 @@ impl Default for OriginConfig {
             load_timeout: Duration::from_secs(120),
             max_objects: 64,
             sources: SourcesConfig::default(),
+            urls: UrlsConfig::default(),
             index: IndexConfig::default(),
             memory: MemoryConfig::default(),
             read: ReadConfig::default(),

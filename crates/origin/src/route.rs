@@ -2,17 +2,22 @@
 
 use crate::Error;
 use http::{Method, Uri};
+use latemux_index::Title;
 use latemux_packager::{
-    Address, Resource,
-    address::{DashTemplate, HlsContainer},
+    Address, PackError, Resource,
+    address::{
+        DashTemplate, HlsContainer,
+        nginx_vod::{NginxVodAddress, Settings},
+    },
 };
 use percent_encoding::percent_decode_str;
+use std::{borrow::Cow, sync::Arc};
 
 /// What a request is for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// Something of a title.
-    Title(Address),
+    Title(Asked),
     /// A file of the player page.
     Page(String),
     /// The titles there are.
@@ -23,14 +28,52 @@ pub(crate) enum Route {
     Options,
 }
 
+/// What is asked of a title, in the words of the URL.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Native(Address),
+    /// What it names is known once the title is.
+    NginxVod(NginxVodAddress),
+}
+
+impl Asked {
+    pub(crate) fn base(&self) -> &str {
+        match self {
+            Self::Native(address) => &address.base,
+            Self::NginxVod(address) => &address.base,
+        }
+    }
+
+    /// Manifests are made from the index alone and are not immutable as segments are: more titles may have come.
+    pub(crate) fn is_manifest(&self) -> bool {
+        match self {
+            Self::Native(address) => address.resource.is_manifest(),
+            Self::NginxVod(address) => address.file.is_manifest(),
+        }
+    }
+
+    /// The address in a title whose objects are of files of these numbers.
+    pub(crate) fn of<'a>(
+        &'a self,
+        title: &Title,
+        files: &[u32],
+        settings: &Arc<Settings>,
+    ) -> Result<Cow<'a, Address>, PackError> {
+        match self {
+            Self::Native(address) => Ok(Cow::Borrowed(address)),
+            Self::NginxVod(address) => address.address(title, files, settings).map(Cow::Owned),
+        }
+    }
+}
+
 /// Folder of the page's files: no title's base can be in it.
 const PAGE: &str = "/_/";
 
-/// What a method and URL ask for.
+/// What a method and URL ask for. Under the prefixes of `settings`, URLs are of nginx-vod-module's form.
 ///
 /// # Errors
 /// [`Error::BadPath`], [`Error::MethodNotAllowed`], [`Error::NoSuchUrl`], [`Error::Query`].
-pub(crate) fn route(method: &Method, uri: &Uri) -> Result<Route, Error> {
+pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<Route, Error> {
     let path = uri.path();
     if method == Method::OPTIONS {
         return Ok(Route::Options);
@@ -45,7 +88,10 @@ pub(crate) fn route(method: &Method, uri: &Uri) -> Result<Route, Error> {
         "/healthz/ready" => Ok(Route::Health { ready: true }),
         "/api/library" => Ok(Route::Library),
         _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
-        _ => Ok(Route::Title(Address::parse(path, uri.query())?)),
+        _ => Ok(Route::Title(match NginxVodAddress::parse(settings, path, uri.query()) {
+            Some(address) => Asked::NginxVod(address?),
+            None => Asked::Native(Address::parse(path, uri.query())?),
+        })),
     }
 }
 
@@ -75,7 +121,7 @@ mod tests {
     use super::*;
 
     fn get(path: &str) -> Result<Route, Error> {
-        route(&Method::GET, &path.parse().unwrap())
+        route(&Method::GET, &path.parse().unwrap(), &Settings::default())
     }
 
     #[test]
@@ -97,7 +143,7 @@ mod tests {
             "/_/%2e%2e/secret",
         ] {
             let Ok(uri) = path.parse::<Uri>() else { continue };
-            assert!(matches!(route(&Method::GET, &uri), Err(Error::BadPath)), "{path}");
+            assert!(matches!(route(&Method::GET, &uri, &Settings::default()), Err(Error::BadPath)), "{path}");
         }
     }
 
@@ -106,9 +152,9 @@ mod tests {
         assert_eq!(get("/").unwrap(), Route::Page("index.html".into()));
         assert_eq!(get("/_/app.js").unwrap(), Route::Page("_/app.js".into()));
         assert_eq!(get("/api/library").unwrap(), Route::Library);
-        assert!(matches!(get("/x.mp4/.mpd").unwrap(), Route::Title(a) if a.base == "x.mp4"));
+        assert!(matches!(get("/x.mp4/.mpd").unwrap(), Route::Title(a) if a.base() == "x.mp4"));
         assert!(matches!(get("/x.mp4"), Err(Error::NoSuchUrl)));
-        let post = route(&Method::POST, &"/x.mp4/.mpd".parse().unwrap());
+        let post = route(&Method::POST, &"/x.mp4/.mpd".parse().unwrap(), &Settings::default());
         assert!(matches!(post, Err(Error::MethodNotAllowed)));
         assert_eq!(entry_points("a b")[2], "/a%20b/.m3u8?hls_fmp4");
     }

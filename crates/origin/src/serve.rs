@@ -8,7 +8,7 @@ use crate::{
     fetch::Fetch,
     library, page,
     respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
-    route::{Route, route},
+    route::{Asked, Route, route},
     titles::{Fresh, LoadedTitle},
 };
 use bytes::Bytes;
@@ -33,20 +33,20 @@ pub(crate) async fn handle<B>(app: &App, request: Request<B>) -> Response<Body> 
 
 /// Route, then for a title: resolve and index, plan, read, respond.
 async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
-    let address = match route(&request.method, &request.uri)? {
-        Route::Title(address) => address,
+    let asked = match route(&request.method, &request.uri, &app.nginx_vod)? {
+        Route::Title(asked) => asked,
         Route::Page(file) => return page::respond(request, &file),
         Route::Library => return library_json(app, request).await,
         Route::Health { ready } => return health(app, request, ready),
         Route::Options => return Ok(respond::options()),
     };
-    let fresh = if address.resource.is_manifest() { Fresh::Recent } else { Fresh::Remembered };
-    let title = app.titles.load(&address.base, fresh).await?;
-    match package(app, request, &address, &title).await {
+    let fresh = if asked.is_manifest() { Fresh::Recent } else { Fresh::Remembered };
+    let title = app.titles.load(asked.base(), fresh).await?;
+    match package(app, request, &asked, &title).await {
         Err(error) if error.is_changed() => {
             tracing::warn!(reason = error.reason(), title = title.base, "{error}: indexing it anew");
-            let title = app.titles.load(&address.base, Fresh::Now).await?;
-            package(app, request, &address, &title).await
+            let title = app.titles.load(asked.base(), Fresh::Now).await?;
+            package(app, request, &asked, &title).await
         }
         other => other,
     }
@@ -56,9 +56,10 @@ async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
 async fn package(
     app: &App,
     request: &Parts,
-    address: &Address,
+    asked: &Asked,
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
+    let address = &*asked.of(&title.title, &title.files, &app.nginx_vod)?;
     if address.resource.is_manifest() {
         return manifest(app, request, address, title).await;
     }

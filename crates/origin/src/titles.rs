@@ -29,6 +29,8 @@ pub struct LoadedTitle {
     pub title: Arc<Title>,
     /// Its objects, as [`Title::objects`] counts them.
     pub objects: Arc<[Arc<Object>]>,
+    /// Of each object, the 1-based number of the file it is of: the media file itself or, of an index MP4, a part.
+    pub files: Arc<[u32]>,
     /// What a server manifest chose of them.
     chosen: Option<Named>,
     /// Unlike that of any other title, or version of it, in this process.
@@ -112,17 +114,17 @@ impl Titles {
             Resolved::Files(keys) => {
                 let places: Vec<_> = keys.into_iter().map(|key| self.objects.served(key)).collect();
                 let parts = join_all(places.iter().map(|place| self.objects.current(place))).await;
-                let (objects, broken) = sound(parts)?;
-                Sources { objects, broken, chosen: None }
+                sound(parts)?
             }
             Resolved::Manifest { key, manifest } => self.objects.named_by(&key, &manifest).await?,
         };
-        let Sources { objects, broken, chosen } = sources;
+        let Sources { objects, files, broken, chosen } = sources;
         if objects.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: objects.len(), limit: self.max_objects });
         }
         if let Some(known) = self.memo.get(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
+            && *known.files == *files
             && known.chosen == chosen
         {
             known.checked.store(checked, Relaxed);
@@ -145,6 +147,7 @@ impl Titles {
             base: base.to_owned(),
             title: Arc::new(title),
             objects: objects.into(),
+            files: files.into(),
             chosen,
             id: self.next_id.fetch_add(1, Relaxed),
             checked: AtomicU64::new(checked),
@@ -176,22 +179,23 @@ impl LoadedTitle {
 
 /// Objects that can be served. One that cannot is left out, as the same bytes are on every node; what storage does
 /// wrong fails the title, for that may be otherwise a moment later or elsewhere.
-fn sound(objects: Vec<Result<Parts, Error>>) -> Result<(Vec<Arc<Object>>, Vec<Problem>), Error> {
-    let (mut sound, mut broken, mut first) = (Vec::new(), Vec::new(), None);
-    for object in objects {
-        match object {
-            Ok(parts) => sound.extend(parts.iter().cloned()),
+fn sound(files: Vec<Result<Parts, Error>>) -> Result<Sources, Error> {
+    let mut sources = Sources { objects: Vec::new(), files: Vec::new(), broken: Vec::new(), chosen: None };
+    let mut first = None;
+    for (number, file) in (1..).zip(files) {
+        match file {
+            Ok(parts) => sources.add(number, &parts),
             Err(error @ (Error::Index { .. } | Error::LocationRefused { .. })) => {
                 let detail = format!("left out: {error}");
-                broken.push(Problem { object: None, reason: error.reason(), detail });
+                sources.broken.push(Problem { object: None, reason: error.reason(), detail });
                 first.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }
     }
     match first {
-        Some(error) if sound.is_empty() => Err(error),
-        _ => Ok((sound, broken)),
+        Some(error) if sources.objects.is_empty() => Err(error),
+        _ => Ok(sources),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Address, PackError, Resource,
-    address::{Links, rep_id},
+    address::{Links, Profile, rep_id},
     carry::{Protocol, carries},
     manifest::{dash, hds, hls, smooth as smooth_manifest},
     segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
@@ -15,7 +15,7 @@ use latemux_index::{
     media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
 };
-use std::ops::Range;
+use std::{fmt::Write as _, ops::Range};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Part of every digest: raised with every change of the bytes this crate makes of the same request, so that no cache mixes old and
@@ -315,7 +315,11 @@ impl<'a> Request<'a> {
     }
 
     fn manifest(&self, content_type: &'static str, body: impl Into<Bytes>) -> Result<Planned, PackError> {
-        let what = format!("manifest {} {}", self.address.name(), self.address.relative_to_base());
+        let mut what = format!("manifest {} {}", self.address.name(), self.address.relative_to_base());
+        if let Profile::NginxVod(form) = &self.address.profile {
+            // What URLs look like depends on the configuration, and on how many files there are.
+            let _ = write!(what, " {form:?}");
+        }
         Ok(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(body.into())]))
     }
 

@@ -45,6 +45,16 @@ impl<'a> Selected<'a> {
             });
             own = Some(clipped.ok_or(PackError::NothingInClip)?);
         }
+        if let Some(tracks) = selection.tracks.as_ref().filter(|_| address.resource.is_manifest()) {
+            let title = own.as_ref().unwrap_or(whole);
+            let chosen = title.with_tracks(|track| {
+                title.tracks.get(track).is_some_and(|track| tracks.contains(&track.name))
+            });
+            if chosen.tracks.is_empty() {
+                return Err(PackError::NothingSelected);
+            }
+            own = Some(chosen);
+        }
         if let Some(filter) = selection.filter.as_ref().filter(|_| address.resource.is_manifest()) {
             let title = own.as_ref().unwrap_or(whole);
             let chosen = title.with_tracks(|track| filter.takes(title, track));

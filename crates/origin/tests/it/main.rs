@@ -16,3 +16,4 @@ mod selections;
 mod server;
 mod sources;
 mod storage_faults;
+mod urls;

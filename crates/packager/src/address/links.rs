@@ -1,6 +1,7 @@
 //! The URLs a manifest holds: of other manifests, which carry its selection on, and of segments.
 //!
-//! A segment's URL says no more than its bytes depend on. One that is the same in a clip as in the whole title has one URL in both.
+//! A segment's URL says no more than its bytes depend on. One that is the same in a clip as in the whole title has one URL in both, but
+//! in forms whose paths hold the clip: there it has one ETag.
 
 use super::{
     Address, DashTemplate, HlsContainer, Profile, Resource, Selection, name_of, native, query, rep_id,
@@ -48,6 +49,7 @@ impl<'a> Links<'a> {
     pub fn representation_id(&self, track: &TrackName) -> String {
         match self.profile {
             Profile::Native => rep_id(track),
+            Profile::NginxVod(form) => form.representation_id(track),
         }
     }
 
@@ -56,16 +58,17 @@ impl<'a> Links<'a> {
     pub fn dash_initialization(&self) -> String {
         match self.profile {
             Profile::Native => native::dash_initialization(&self.name),
+            Profile::NginxVod(form) => form.dash_initialization(),
         }
     }
 
     /// `SegmentTemplate@media`.
     #[must_use]
     pub fn dash_media(&self, template: DashTemplate, extent: Extent) -> String {
-        let path = match self.profile {
-            Profile::Native => native::dash_media(template, &self.name),
-        };
-        path + &self.query(extent)
+        match self.profile {
+            Profile::Native => native::dash_media(template, &self.name) + &self.query(extent),
+            Profile::NginxVod(form) => form.dash_media(),
+        }
     }
 
     /// A media playlist, of this selection.
@@ -103,10 +106,10 @@ impl<'a> Links<'a> {
     /// `StreamIndex@Url` of tracks with a stem, with the places a player fills in.
     #[must_use]
     pub fn smooth_url(&self, stem: &str, extent: Extent) -> String {
-        let path = match self.profile {
-            Profile::Native => native::smooth_url(stem),
-        };
-        path + &self.query(extent)
+        match self.profile {
+            Profile::Native => native::smooth_url(stem) + &self.query(extent),
+            Profile::NginxVod(_) => native::smooth_url(stem),
+        }
     }
 
     /// `media@url`, which players put `SegX-FragN` behind.
@@ -114,6 +117,7 @@ impl<'a> Links<'a> {
     pub fn hds_url(&self, tracks: &[TrackName], extent: Extent) -> String {
         match self.profile {
             Profile::Native => native::hds_url(&self.name, tracks, self.of_segments(extent).clip),
+            Profile::NginxVod(form) => form.hds_url(tracks),
         }
     }
 
@@ -131,9 +135,10 @@ impl<'a> Links<'a> {
 
     /// I-frame playlists are one folder below the base, all other manifests directly under it.
     fn url(&self, resource: &Resource, selection: &Selection) -> String {
-        let query = query::of(resource, selection);
         match self.profile {
+            Profile::NginxVod(form) => form.url(resource, selection),
             Profile::Native => {
+                let query = query::of(resource, selection);
                 let path = native::path(resource, &self.name, selection.clip);
                 if !matches!(self.manifest, Resource::HlsIFramePlaylist(..)) {
                     return path + &query;

@@ -3,6 +3,7 @@
 //! A path is `BASE/REST`: the base names the title, the rest what is asked of it; the query says which part of the title is meant.
 //!
 //! - [`native`]: what stands in a path
+//! - [`nginx_vod`]: what stands in a path of nginx-vod-module's form, behind a prefix
 //! - [`query`]: what stands in a query
 //! - [`selection`]: what of a title is asked for
 //! - [`links`]: the URLs manifests hold
@@ -10,10 +11,11 @@
 //! Any `NAME` is accepted and ignored, as the servers people come from do; what is printed is derived from the base
 //! ([`name_of`]), so the NAME a client used changes no byte of any answer.
 //!
-//! The prefixes of other servers get their arms in [`Address::parse`], [`Address::relative_to_base`] and [`Links`].
+//! Under a prefix of another server, an [`Address`] is made in two steps: [`nginx_vod::NginxVodAddress::parse`] needs no title, what it names does.
 
 pub mod links;
 pub mod native;
+pub mod nginx_vod;
 pub mod query;
 pub mod selection;
 
@@ -50,6 +52,8 @@ pub enum Profile {
     /// Our own.
     #[default]
     Native,
+    /// That of nginx-vod-module.
+    NginxVod(nginx_vod::Form),
 }
 
 /// Why a URL is no address.
@@ -59,6 +63,20 @@ pub enum AddressError {
     /// A path that no grammar has.
     #[error("no such URL")]
     NoSuchUrl,
+    /// Files and segments are counted from 1.
+    #[error("files and segments are counted from 1")]
+    IndexZero,
+    /// What stands for a track does not.
+    #[error("'{0}' is no track: f1, v1, a1 and t1 are a file, its video, audio and text")]
+    BadTracks(String),
+    /// Longer than any URL of a title is.
+    #[error("too long: more than {limit} {what}")]
+    TooLong {
+        /// What is counted.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
     /// A parameter whose value means nothing.
     #[error("{parameter}: {problem}")]
     Malformed {
@@ -75,8 +93,14 @@ impl AddressError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoSuchUrl => "no_such_url",
+            Self::IndexZero => "index_zero",
+            Self::BadTracks(_) => "bad_tracks",
+            Self::TooLong { .. } => "url_too_long",
             Self::Malformed { parameter: query::FILTER, .. } => "filter_malformed",
-            Self::Malformed { parameter: query::BEGIN | query::END, .. } => "clip_malformed",
+            Self::Malformed {
+                parameter: query::BEGIN | query::END | nginx_vod::CLIP_FROM | nginx_vod::CLIP_TO,
+                ..
+            } => "clip_malformed",
             Self::Malformed { .. } => "parameter_malformed",
         }
     }
@@ -170,7 +194,10 @@ impl Address {
     /// The URL path and query, from the root, with its leading `/`.
     #[must_use]
     pub fn to_url(&self) -> String {
-        let mut url = String::from("/");
+        let mut url = match &self.profile {
+            Profile::Native => String::from("/"),
+            Profile::NginxVod(form) => form.prefix(&self.resource).to_owned(),
+        };
         if !self.base.is_empty() {
             for component in self.base.split('/') {
                 url.extend(utf8_percent_encode(component, RESERVED_IN_BASE));
@@ -183,15 +210,18 @@ impl Address {
     /// The URL relative to the base (`BASE/`), query included.
     #[must_use]
     pub fn relative_to_base(&self) -> String {
-        let path = match self.profile {
-            Profile::Native => native::path(&self.resource, &self.name(), self.selection.clip),
-        };
-        path + &query::of(&self.resource, &self.selection)
+        match &self.profile {
+            Profile::Native => {
+                let path = native::path(&self.resource, &self.name(), self.selection.clip);
+                path + &query::of(&self.resource, &self.selection)
+            }
+            Profile::NginxVod(form) => form.asked().to_owned(),
+        }
     }
 }
 
-/// The NAME printed in the URLs of a title: its base's last component without extension, percent-encoded, and `=` written as
-/// `_` because that separates a REPID's parts. It is the same however a client spelled it.
+/// The NAME printed in the URLs of a title: its base's last component without extension, percent-encoded, `=` written as
+/// `_` because that separates a REPID's parts, and so the `-` of what would be taken for the start of one (`-video_`). It is the same however a client spelled it.
 #[must_use]
 pub fn name_of(base: &str) -> String {
     let last = base.rsplit('/').next().unwrap_or(base);
@@ -203,7 +233,11 @@ pub fn name_of(base: &str) -> String {
     if stem.is_empty() {
         return "title".to_owned();
     }
-    utf8_percent_encode(&stem.replace('=', "_"), RESERVED).to_string()
+    let mut name = stem.replace('=', "_");
+    for kind in native::KINDS {
+        name = name.replace(&format!("-{kind}_"), &format!("_{kind}_"));
+    }
+    utf8_percent_encode(&name, RESERVED).to_string()
 }
 
 /// A track's name as it stands in URLs: `STEM=BITRATE`, the stem percent-encoded. Where the stem holds unreserved characters

@@ -35,12 +35,14 @@ use std::fmt::Write as _;
 
 /// Most tracks one media playlist may name: more are not a playlist anybody was given.
 pub(super) const MAX_TRACKS: usize = 8;
+/// What a stem may begin with that holds `-`.
+pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
 /// The folder I-frame playlists and their segments are in.
 pub(super) const KEYFRAMES: &str = "keyframes/";
 /// Between the tracks and the number of an HDS fragment: all of them are in the first segment.
-const HDS_FRAGMENT: &str = "-Seg1-Frag";
+pub(super) const HDS_FRAGMENT: &str = "-Seg1-Frag";
 /// What of it a player adds.
-const HDS_ADDED: &str = "Seg1-Frag";
+pub(super) const HDS_ADDED: &str = "Seg1-Frag";
 
 /// What a path says.
 #[derive(Debug)]
@@ -168,15 +170,15 @@ fn base_file(file: &str, options: &Options) -> Option<Resource> {
     if let Some(ids) = file.strip_suffix(".abst") {
         return Some(Resource::HdsBootstrap(rep_ids(ids)?));
     }
-    if let Some((ids, n)) = file.rsplit_once(HDS_FRAGMENT) {
-        return Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?));
+    if let Some(stem) = file.strip_suffix(".m3u8") {
+        // A NAME with `=` is a misspelt REPID sooner than a name.
+        if stem.contains('=') {
+            return Some(Resource::HlsPlaylist(rep_ids(stem)?, options.container));
+        }
+        return Some(Resource::HlsMultivariant(options.container));
     }
-    let stem = file.strip_suffix(".m3u8")?;
-    // A NAME with `=` is a misspelt REPID sooner than a name.
-    if stem.contains('=') {
-        return Some(Resource::HlsPlaylist(rep_ids(stem)?, options.container));
-    }
-    Some(Resource::HlsMultivariant(options.container))
+    let (ids, n) = file.rsplit_once(HDS_FRAGMENT)?;
+    Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?))
 }
 
 /// Files under `dash/`.
@@ -217,7 +219,7 @@ fn keyframe_file(file: &str, options: &Options) -> Option<Resource> {
 }
 
 /// `QualityLevels(BITRATE)/Fragments(STEM=TIME)`.
-fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
+pub(super) fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
     let bitrate = number(level.strip_prefix("QualityLevels(")?.strip_suffix(')')?)?;
     let (stem, time) = file.strip_prefix("Fragments(")?.strip_suffix(')')?.rsplit_once('=')?;
     let named = !stem.is_empty() && !stem.contains('=');
@@ -260,7 +262,7 @@ fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
     let mut dashes = left.get(floor..)?.rmatch_indices('-').map(|(at, _)| floor + at);
     let is_kind = |at: &usize| {
         let stem = left.get(at + 1..).unwrap_or_default();
-        ["video", "audio", "textstream"]
+        KINDS
             .iter()
             .any(|kind| stem.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')))
     };
@@ -270,7 +272,7 @@ fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
 }
 
 /// Digits alone, without leading zeros: a number has one spelling.
-fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
+pub(super) fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
     let canonical =
         digits.bytes().all(|b| b.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'));
     canonical.then(|| digits.parse().ok()).flatten()
@@ -278,7 +280,7 @@ fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
 
 /// Percent-decodes one path component, once. `None` for a `%` without two hex digits, bytes that are not UTF-8, or
 /// characters that have no place in a name (`/` and `\` only get here encoded).
-fn decode(component: &str) -> Option<String> {
+pub(super) fn decode(component: &str) -> Option<String> {
     let bytes = component.as_bytes();
     let whole = |(at, _): (usize, _)| {
         bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))

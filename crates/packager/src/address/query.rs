@@ -29,7 +29,12 @@ impl Options {
     /// Values of manifest options that mean nothing leave the default; those of the selection are an error, for what a client left out on
     /// purpose must not be sent to it.
     pub(super) fn parse(query: &str) -> Self {
-        let (mut template, mut container) = (DashTemplate::Time, HlsContainer::Auto);
+        Self::or(HlsContainer::Auto, query)
+    }
+
+    /// The same, with another default.
+    pub(super) fn or(mut container: HlsContainer, query: &str) -> Self {
+        let mut template = DashTemplate::Time;
         let (mut begin, mut end, mut minimum) = ("", "", "");
         let mut filter = "";
         for parameter in Parameters(query) {
@@ -47,7 +52,7 @@ impl Options {
         }
         let selection = clip(begin, end).and_then(|clip| {
             let minimum_segment = minimum_segment(minimum)?;
-            Ok(Selection { filter: self::filter(filter)?, clip, minimum_segment })
+            Ok(Selection { filter: self::filter(filter)?, clip, minimum_segment, ..Selection::default() })
         });
         Self { template, container, selection }
     }
@@ -82,6 +87,11 @@ pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
     let in_path = matches!(resource, Resource::HdsFragment(..) | Resource::HdsBootstrap(_));
     let clip = if in_path { Clip::default() } else { selection.clip };
     query(option.into_iter().chain(parameters(&Selection { clip, ..selection.clone() })))
+}
+
+/// The query of an option, and a selection.
+pub(super) fn with(option: Option<&str>, selection: &Selection) -> String {
+    query(option.map(str::to_owned).into_iter().chain(parameters(selection)))
 }
 
 /// The query of a selection alone, `?` included; empty for everything.

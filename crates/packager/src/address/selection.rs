@@ -1,6 +1,7 @@
 //! What of a title is asked for: which tracks, from when to when, in segments of what length.
 
 use crate::filter::Filter;
+use latemux_index::title::TrackName;
 use std::time::Duration;
 
 /// What of a title is asked for; by default everything, cut as the grid cuts.
@@ -8,6 +9,8 @@ use std::time::Duration;
 pub struct Selection {
     /// Which tracks manifests list.
     pub filter: Option<Filter>,
+    /// The tracks a path has chosen already, of which manifests list no others; `None` for all.
+    pub tracks: Option<Vec<TrackName>>,
     /// From when to when.
     pub clip: Clip,
     /// HLS: segments are joined until they are at least as long.
