@@ -27,6 +27,10 @@ pub(crate) struct Config {
     pub(crate) source: Option<String>,
     /// Address to listen on.
     pub(crate) listen: SocketAddr,
+    /// Address of metrics, health and purging; none where it is not set.
+    pub(crate) admin: Option<SocketAddr>,
+    /// Answers say how they were made.
+    pub(crate) debug_headers: bool,
     /// Target duration of segments.
     pub(crate) segment_duration: Span,
     /// How old a remembered title may be before a manifest compares it with storage.
@@ -88,6 +92,8 @@ impl Default for Config {
         Self {
             source: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            admin: None,
+            debug_headers: origin.debug_headers,
             segment_duration: Span(origin.segment_duration),
             recheck_after: Span(origin.recheck_after),
             load_timeout: Span(origin.load_timeout),
@@ -156,6 +162,10 @@ impl Config {
             self.source.clone_from(&flags.source);
         }
         set(&mut self.listen, flags.listen.as_ref());
+        if flags.admin.is_some() {
+            self.admin = flags.admin;
+        }
+        self.debug_headers |= flags.debug_headers;
         set(&mut self.segment_duration, flags.segment_duration.as_ref());
         set(&mut self.memory.index, flags.index_memory.map(|b| b.0).as_ref());
         if let (Some(cert), Some(key)) = (&flags.tls_cert, &flags.tls_key) {
@@ -181,6 +191,7 @@ impl Config {
             read: self.read.clone(),
             cache_control: self.cache_control.clone(),
             http: self.http.clone(),
+            debug_headers: self.debug_headers,
         }
     }
 
@@ -263,7 +274,8 @@ mod tests {
         let mut config = Config::default();
         config.apply(&flags(
             "latemux serve s3://b/p --listen [::1]:9 --segment-duration 1.5s --tls-cert c --tls-key k \
-             --s3-endpoint http://127.0.0.1:1 --s3-region eu --index-memory 3MiB --nginx-vod-urls",
+             --s3-endpoint http://127.0.0.1:1 --s3-region eu --index-memory 3MiB --nginx-vod-urls \
+             --admin 127.0.0.1:9 --debug-headers",
         ));
         config.urls.nginx_vod.names.hls_master = "playlist".to_owned();
         let printed = toml::to_string(&config).unwrap();

@@ -34,6 +34,7 @@ mod pieces;
 mod positions;
 pub mod presentation;
 mod random_access;
+mod reach;
 mod rice;
 pub mod samples;
 mod scan;

@@ -1,6 +1,6 @@
 //! Bodies of answers: polled by the connection, so nothing is read that nobody takes.
 
-use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader};
+use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader, titles::LoadedTitle};
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
 use latemux_packager::{
@@ -11,7 +11,9 @@ use std::{
     collections::VecDeque,
     ops::Range,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 /// Bytes a transform is given, and gives, at a time.
@@ -24,6 +26,8 @@ pub(crate) struct Body {
     /// Bytes still to come.
     left: u64,
     log: Option<AccessLog>,
+    /// What the bytes are of: to be looked at again where storage refuses them.
+    title: Option<Arc<LoadedTitle>>,
 }
 
 #[derive(Debug)]
@@ -39,11 +43,11 @@ impl Body {
 
     pub(crate) fn full(bytes: Bytes) -> Self {
         let left = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Self { content: Content::Bytes(bytes), left, log: None }
+        Self { content: Content::Bytes(bytes), left, log: None, title: None }
     }
 
-    pub(crate) fn plan(plan: PlanBody) -> Self {
-        Self { left: plan.left, content: Content::Plan(Box::new(plan)), log: None }
+    pub(crate) fn plan(plan: PlanBody, title: Option<Arc<LoadedTitle>>) -> Self {
+        Self { left: plan.left, content: Content::Plan(Box::new(plan)), log: None, title }
     }
 
     /// Has the request logged when this body ends.
@@ -89,6 +93,9 @@ impl hyper::body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Err(error) => {
+                if let Some(title) = self.title.as_ref().filter(|_| error.is_of_object()) {
+                    title.doubt();
+                }
                 if let Some(log) = &mut self.log {
                     log.broken_off(&error);
                 }
@@ -133,16 +140,22 @@ struct Transforming {
     skip: u64,
     /// The window reaches the end: the whole output is made, and its length checked.
     to_end: bool,
+    begun: bool,
     finished: bool,
 }
 
 impl PlanBody {
-    /// Starts all reads of a window of a plan's body and waits until storage has answered them, so that what it refuses can
-    /// still become a status code.
+    /// Starts all reads of a window of a plan's body and waits, for at most `patience`, until storage has answered them: what it
+    /// refuses till then can still become a status code.
     ///
     /// # Errors
     /// What storage answers; see [`Fetch::cover`].
-    pub(crate) async fn start(plan: Plan, window: Range<u64>, fetch: Fetch) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        plan: Plan,
+        window: Range<u64>,
+        fetch: Fetch,
+        patience: Duration,
+    ) -> Result<Self, Error> {
         let left = window.end.saturating_sub(window.start);
         // A transform's output says nothing of where in its input it came from: it is given all.
         let parts = plan.slice(window.clone()).unwrap_or(plan.parts);
@@ -160,12 +173,14 @@ impl PlanBody {
             }
         }
         let mut reader = SourceReader::new(fetch, &ranges)?;
-        reader.ready().await?;
+        // Far storage takes a round trip to answer: the head, made from the index, need not wait for it.
+        tokio::time::timeout(patience, reader.ready()).await.unwrap_or(Ok(()))?;
         let transform = plan.transform.map(|transform| Transforming {
             transform,
             out: BytesMut::new(),
             skip: window.start,
             to_end: window.end == plan.content_length,
+            begun: false,
             finished: false,
         });
         Ok(Self { steps, reader, transform, left })
@@ -253,6 +268,10 @@ impl PlanBody {
 
     /// The next bytes of a transform's output within the window.
     fn poll_output(&mut self, cx: &mut Context<'_>, this: &mut Transforming) -> Poll<Result<Bytes, Error>> {
+        if !std::mem::replace(&mut this.begun, true) {
+            // What comes before all media, such as tables of programs, need not wait for it.
+            this.transform.write(&[], &mut this.out);
+        }
         loop {
             this.drop_skipped();
             let have = u64::try_from(this.out.len()).unwrap_or(u64::MAX);

@@ -41,6 +41,8 @@ pub struct OriginConfig {
     pub cache_control: CacheControlConfig,
     /// The HTTP server.
     pub http: HttpConfig,
+    /// Answers say how they were made: `Server-Timing`, `Latemux-Cache`, `Latemux-Storage-Requests`.
+    pub debug_headers: bool,
 }
 
 impl Default for OriginConfig {
@@ -57,6 +59,7 @@ impl Default for OriginConfig {
             read: ReadConfig::default(),
             cache_control: CacheControlConfig::default(),
             http: HttpConfig::default(),
+            debug_headers: false,
         }
     }
 }
@@ -126,6 +129,10 @@ pub struct ReadConfig {
     /// Most bytes read for one response only to be thrown away; the widest gaps are then not read across.
     #[serde(with = "quantity::size")]
     pub waste: u64,
+    /// How long the head of a segment waits for what storage answers, which may still become a status. Then it is sent all the same,
+    /// and a refusal that comes later breaks the answer off.
+    #[serde(with = "quantity::span")]
+    pub patience: Duration,
     /// Most requests to storage open at one time for one response.
     pub open: usize,
     /// Most requests to storage for one response; a segment scattered wider is refused.
@@ -137,7 +144,14 @@ pub struct ReadConfig {
 
 impl Default for ReadConfig {
     fn default() -> Self {
-        Self { gap: 1 << 20, waste: 8 << 20, open: 16, requests: 256, held: 64 << 20 }
+        Self {
+            gap: 1 << 20,
+            waste: 8 << 20,
+            patience: Duration::from_micros(500),
+            open: 16,
+            requests: 256,
+            held: 64 << 20,
+        }
     }
 }
 

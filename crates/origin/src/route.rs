@@ -1,6 +1,6 @@
 //! Every URL in one function.
 
-use crate::Error;
+use crate::{Error, metrics::Kind};
 use http::{Method, Uri};
 use latemux_index::Title;
 use latemux_packager::{
@@ -17,7 +17,7 @@ use std::{borrow::Cow, sync::Arc};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// Something of a title.
-    Title(Asked),
+    Title(Box<Asked>),
     /// A file of the player page.
     Page(String),
     /// The titles there are.
@@ -66,6 +66,21 @@ impl Asked {
     }
 }
 
+impl Route {
+    /// What it counts as, as far as the URL alone tells.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Title(asked) => match &**asked {
+                Asked::Native(address) => Some(Kind::of(&address.resource)),
+                // What it names is known once the title is.
+                Asked::NginxVod(_) => None,
+            },
+            Self::Page(_) | Self::Library | Self::Health { .. } => Some(Kind::PAGE),
+            Self::Options => Some(Kind::default()),
+        }
+    }
+}
+
 /// Folder of the page's files: no title's base can be in it.
 const PAGE: &str = "/_/";
 
@@ -88,10 +103,10 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
         "/healthz/ready" => Ok(Route::Health { ready: true }),
         "/api/library" => Ok(Route::Library),
         _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
-        _ => Ok(Route::Title(match NginxVodAddress::parse(settings, path, uri.query()) {
+        _ => Ok(Route::Title(Box::new(match NginxVodAddress::parse(settings, path, uri.query()) {
             Some(address) => Asked::NginxVod(address?),
             None => Asked::Native(Address::parse(path, uri.query())?),
-        })),
+        }))),
     }
 }
 

@@ -142,7 +142,7 @@ fn fragmented_files_without_an_index() {
     let negative =
         ["-movflags", "+frag_keyframe+empty_moov+skip_trailer+negative_cts_offsets+default_base_moof"];
     check(&store(&avc, "negative.mp4", &negative), Scan, 100);
-    // Its `mfra` says 0 for audio that starts with priming, before 0: of no use.
+    // Without `tfdt`, and its `tfxd` and `mfra` are below 0 and 0 for audio that starts with priming: of no use.
     check(&store(&avc, "smooth.ismv", &["-movflags", "+frag_keyframe"]), Scan, 100);
     // The first fragment's samples are in `moov`.
     check(&store(&avc, "hybrid.mp4", &["-movflags", "+frag_keyframe"]), Scan, 100);

@@ -9,6 +9,7 @@ mod connections;
 mod early;
 mod library;
 mod log;
+mod metrics;
 mod refusals;
 mod round_trips;
 mod same_bytes;

@@ -8,6 +8,7 @@ mod cmaf;
 mod dash;
 mod hds;
 mod hls;
+mod matrix;
 mod media;
 mod oracles;
 mod origin;
