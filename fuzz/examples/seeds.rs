@@ -61,6 +61,7 @@ fn main() -> std::io::Result<()> {
             ("moof-all", moof_all()),
         ],
     )?;
+    seeds("address", &urls())?;
     seeds(
         "locate",
         &[
@@ -71,6 +72,30 @@ fn main() -> std::io::Result<()> {
             ("mfra", indexed(true)),
         ],
     )
+}
+
+/// One of each form, below prefixes of their own.
+fn urls() -> Vec<(&'static str, Vec<u8>)> {
+    [
+        ("mpd", "/a/x.mp4/.mpd\nmpd_segment_template=number&vbegin=1.5&vend=20"),
+        ("dash", "/x/dash/x-audio_eng=128000-96256.dash"),
+        ("m3u8", "/x,1,2,.mp4.urlset/x-audio_eng=1-video=2.m3u8\nhls_fmp4&hls_minimum_fragment_length=6"),
+        ("keyframes", "/x/keyframes/x-video=1-2.ts"),
+        ("smooth", "/mss/x/clipTo/5/QualityLevels(128000)/Fragments(audio_eng=20000000)"),
+        ("f4f", "/hds/x/frag-f1-v1-a1-Seg1-Frag3"),
+        ("abst", "/hds/x/bootstrap-v1.abst"),
+        (
+            "master",
+            "/hls/x,1,2,.mp4.urlset/clipFrom/1000/clipTo/60000/tracks/v1-f2-a1/master-f1.m3u8\nhls_fmp4",
+        ),
+        ("index", "/hls/x.mp4/index-f2-v1-a1.m3u8"),
+        ("seg", "/hls/x.mp4/seg-12-f1-v1-a0.ts"),
+        ("init", "/dash/x.ism/init-f1-v1-x3.mp4"),
+        ("fragment", "/dash/x.ism/fragment-1-a1-x3.m4s"),
+        ("manifest", "/dash/x%20y/manifest-t1.mpd"),
+    ]
+    .map(|(name, url)| (name, [b"\xff", url.as_bytes()].concat()))
+    .to_vec()
 }
 
 /// A file whose head is longer than 255 bytes, of these parts and enough media for the samples they speak of.

@@ -15,6 +15,7 @@ mod metrics;
 mod refusals;
 mod round_trips;
 mod same_bytes;
+mod selections;
 mod server;
 mod sources;
 mod sparse;
