@@ -17,7 +17,7 @@ use std::{borrow::Cow, sync::Arc};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// Something of a title.
-    Title(Asked),
+    Title(Box<Asked>),
     /// A file of the player page.
     Page(String),
     /// The titles there are.
@@ -88,10 +88,10 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
         "/healthz/ready" => Ok(Route::Health { ready: true }),
         "/api/library" => Ok(Route::Library),
         _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
-        _ => Ok(Route::Title(match NginxVodAddress::parse(settings, path, uri.query()) {
+        _ => Ok(Route::Title(Box::new(match NginxVodAddress::parse(settings, path, uri.query()) {
             Some(address) => Asked::NginxVod(address?),
             None => Asked::Native(Address::parse(path, uri.query())?),
-        })),
+        }))),
     }
 }
 
