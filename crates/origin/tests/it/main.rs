@@ -12,6 +12,7 @@ mod log;
 mod refusals;
 mod round_trips;
 mod same_bytes;
+mod selections;
 mod server;
 mod sources;
 mod storage_faults;

@@ -14,7 +14,7 @@
 //!           | "Manifest" | "manifest"                    Smooth Streaming client manifest
 //!           | "QualityLevels(" BITRATE ")/Fragments(" STEM "=" TIME ")"
 //!           | [NAME] ".f4m"                              HDS manifest
-//!           | NAME 1*("-" REPID) ".abst"                 HDS bootstrap information
+//!           | [CLIP "/"] NAME 1*("-" REPID) ".abst"      HDS bootstrap information
 //!           | [CLIP "/"] NAME 1*("-" REPID) "-Seg1-Frag" N   HDS fragment
 //! CLIP      = "vbegin=" SECONDS | "vend=" SECONDS | "vbegin=" SECONDS "&vend=" SECONDS, as a query has it
 //! REPID     = STEM "=" BITRATE
@@ -72,7 +72,8 @@ pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
     };
     let mut base = folders.get(..folders.len().checked_sub(depth)?)?;
     let mut clip = None;
-    if let (Resource::HdsFragment(..), Some((last, before))) = (&resource, base.split_last())
+    if let (Resource::HdsFragment(..) | Resource::HdsBootstrap(_), Some((last, before))) =
+        (&resource, base.split_last())
         && let Some(found) = clip_of_folder(last)
     {
         (base, clip) = (before, Some(found));
@@ -110,7 +111,7 @@ pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
             format!("QualityLevels({})/Fragments({stem}={time})", t.bitrate)
         }
         Resource::HdsManifest => ".f4m".to_owned(),
-        Resource::HdsBootstrap(t) => format!("{name}{}.abst", ids(t)),
+        Resource::HdsBootstrap(t) => format!("{}{name}{}.abst", clip_folder(clip), ids(t)),
         Resource::HdsFragment(t, n) => format!("{}{n}", hds_fragments(name, t, clip)),
     }
 }
@@ -142,9 +143,13 @@ pub(super) fn hds_url(name: &str, tracks: &[TrackName], clip: Clip) -> String {
 /// The URL of an HDS fragment up to its number.
 fn hds_fragments(name: &str, tracks: &[TrackName], clip: Clip) -> String {
     let ids: String = tracks.iter().map(|track| format!("-{}", rep_id(track))).collect();
+    format!("{}{name}{ids}{HDS_FRAGMENT}", clip_folder(clip))
+}
+
+/// The folder that says of a clip what other URLs have in their query; empty for all of a title.
+fn clip_folder(clip: Clip) -> String {
     let folder = folder_of_clip(clip);
-    let folder = if folder.is_empty() { folder } else { folder + "/" };
-    format!("{folder}{name}{ids}{HDS_FRAGMENT}")
+    if folder.is_empty() { folder } else { folder + "/" }
 }
 
 /// Files directly under the base.

@@ -84,7 +84,7 @@ pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
         _ => None,
     };
     // Players of HDS put the number behind the URL: there, a clip is in the path.
-    let in_path = matches!(resource, Resource::HdsFragment(..));
+    let in_path = matches!(resource, Resource::HdsFragment(..) | Resource::HdsBootstrap(_));
     let clip = if in_path { Clip::default() } else { selection.clip };
     query(option.into_iter().chain(parameters(&Selection { clip, ..selection.clone() })))
 }
