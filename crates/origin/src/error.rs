@@ -197,7 +197,7 @@ impl Error {
             Self::Storage(error) => match error {
                 StorageError::NotFound(_) => (StatusCode::NOT_FOUND, Client),
                 StorageError::CannotList(_) => (StatusCode::UNPROCESSABLE_ENTITY, Storage),
-                StorageError::Changed(_) | StorageError::Throttled { .. } => {
+                StorageError::Changed(_) | StorageError::Throttled { .. } | StorageError::Busy { .. } => {
                     (StatusCode::SERVICE_UNAVAILABLE, Storage)
                 }
                 StorageError::TimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
@@ -216,7 +216,7 @@ impl Error {
             Self::Storage(StorageError::Throttled { retry_after, .. }) => {
                 Some(retry_after.map_or(1, |d| d.as_secs().max(1)))
             }
-            Self::Storage(StorageError::Changed(_)) => Some(1),
+            Self::Storage(StorageError::Changed(_) | StorageError::Busy { .. }) => Some(1),
             Self::Element { error, .. } => error.retry_after(),
             _ => None,
         }
@@ -228,6 +228,22 @@ impl Error {
         match self {
             Self::Storage(StorageError::Changed(_)) => true,
             Self::Element { error, .. } => error.is_changed(),
+            _ => false,
+        }
+    }
+
+    /// The object is not what it was, or not there: more than a moment's failure.
+    #[must_use]
+    pub fn is_of_object(&self) -> bool {
+        match self {
+            Self::Storage(error) => matches!(
+                error,
+                StorageError::Changed(_)
+                    | StorageError::NotFound(_)
+                    | StorageError::Denied(_)
+                    | StorageError::OutOfRange(_)
+            ),
+            Self::Element { error, .. } => error.is_of_object(),
             _ => false,
         }
     }

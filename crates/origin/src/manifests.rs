@@ -1,6 +1,6 @@
 //! Manifests, remembered as text and compressed: they are made from every sample of a title.
 
-use crate::{Error, flight::Flights, memo::Memo, titles::LoadedTitle};
+use crate::{Error, flight::Flights, memo::Memo, metrics::CacheWatch, titles::LoadedTitle};
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
@@ -30,6 +30,16 @@ impl Manifests {
         let weigh =
             |_: &(u64, Address), m: &Arc<Manifest>| m.text.len() + m.gzip.as_ref().map_or(0, Bytes::len);
         Self { memo: Memo::new(capacity, weigh), flights: Flights::new() }
+    }
+
+    /// Forgets the manifests of a title, by its id; how many.
+    pub(crate) fn forget(&self, title: u64) -> u64 {
+        self.memo.remove_where(|(id, _)| *id == title)
+    }
+
+    /// What is remembered, for metrics.
+    pub(crate) fn watch(&self) -> CacheWatch {
+        self.memo.watch("manifests", self.flights.joins())
     }
 
     /// The manifest at an address of a title.

@@ -1,6 +1,6 @@
 //! Every URL in one function.
 
-use crate::Error;
+use crate::{Error, metrics::Kind};
 use http::{Method, Uri};
 use latemux_index::Title;
 use latemux_packager::{
@@ -62,6 +62,21 @@ impl Asked {
         match self {
             Self::Native(address) => Ok(Cow::Borrowed(address)),
             Self::NginxVod(address) => address.address(title, files, settings).map(Cow::Owned),
+        }
+    }
+}
+
+impl Route {
+    /// What it counts as, as far as the URL alone tells.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Title(asked) => match &**asked {
+                Asked::Native(address) => Some(Kind::of(&address.resource)),
+                // What it names is known once the title is.
+                Asked::NginxVod(_) => None,
+            },
+            Self::Page(_) | Self::Library | Self::Health { .. } => Some(Kind::PAGE),
+            Self::Options => Some(Kind::default()),
         }
     }
 }

@@ -5,7 +5,9 @@ use crate::{
     flight::Flights,
     index::{Object, Objects, Parts},
     manifest_tracks::{Named, Sources},
+    media::Media,
     memo::Memo,
+    metrics::{CacheWatch, Read},
     resolve::{Resolved, resolve},
 };
 use futures_util::{FutureExt, future::join_all};
@@ -15,7 +17,7 @@ use latemux_storage::Storage;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -37,6 +39,8 @@ pub struct LoadedTitle {
     pub(crate) id: u64,
     /// When its objects were last compared with storage, in ms since `Titles::started`.
     checked: AtomicU64,
+    /// Storage refused a read of an object, when the head of an answer was gone already.
+    doubted: AtomicBool,
 }
 
 /// Remembered titles.
@@ -66,10 +70,10 @@ pub(crate) enum Fresh {
 }
 
 impl Titles {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
         Self {
-            objects: Arc::new(Objects::new(storage.clone(), config)),
-            storage,
+            objects: Arc::new(Objects::new(storage, config, media)),
+            storage: media.meter().over(storage.clone(), Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
@@ -88,6 +92,7 @@ impl Titles {
         if let Some(title) = self.memo.get(base) {
             let age = self.now().saturating_sub(title.checked.load(Relaxed));
             let good = match fresh {
+                _ if title.doubted.load(Relaxed) => false,
                 Fresh::Remembered => true,
                 Fresh::Recent => Duration::from_millis(age) < self.recheck_after,
                 Fresh::Now => false,
@@ -108,12 +113,32 @@ impl Titles {
         self.flights.run(base.to_owned(), load).await
     }
 
+    /// Forgets a title and the indexes of its objects: its id, if it was known, and how many indexes. What is being read
+    /// for it now may come to be remembered yet.
+    pub(crate) fn forget(&self, base: &str) -> (Option<u64>, u64) {
+        let Some(title) = self.memo.peek(base) else { return (None, 0) };
+        self.memo.remove(base);
+        let places = title.objects.iter().map(|object| match (&object.indexed_by, &object.elsewhere) {
+            (Some((place, _)), _) | (None, Some(place)) => place.clone(),
+            (None, None) => self.objects.served(object.key.clone()),
+        });
+        let forgotten = places.filter(|place| self.objects.forget(place)).count();
+        (Some(title.id), u64::try_from(forgotten).unwrap_or(u64::MAX))
+    }
+
+    /// What is remembered, for metrics.
+    pub(crate) fn watch(&self) -> [CacheWatch; 2] {
+        [self.memo.watch("titles", self.flights.joins()), self.objects.watch()]
+    }
+
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let checked = self.now();
         let sources = match resolve(&*self.storage, base, self.max_objects).await? {
-            Resolved::Files(keys) => {
-                let places: Vec<_> = keys.into_iter().map(|key| self.objects.served(key)).collect();
-                let parts = join_all(places.iter().map(|place| self.objects.current(place))).await;
+            Resolved::Files(files) => {
+                let places: Vec<_> =
+                    files.into_iter().map(|(key, listed)| (self.objects.served(key), listed)).collect();
+                let current = places.iter().map(|(place, listed)| self.objects.current(place, *listed));
+                let parts = join_all(current).await;
                 sound(parts)?
             }
             Resolved::Manifest { key, manifest } => self.objects.named_by(&key, &manifest).await?,
@@ -122,12 +147,13 @@ impl Titles {
         if objects.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: objects.len(), limit: self.max_objects });
         }
-        if let Some(known) = self.memo.get(base)
+        if let Some(known) = self.memo.peek(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
             && *known.files == *files
             && known.chosen == chosen
         {
             known.checked.store(checked, Relaxed);
+            known.doubted.store(false, Relaxed);
             return Ok(known);
         }
         let mut indexes: Vec<Arc<MediaIndex>> = objects.iter().map(|o| o.index.clone()).collect();
@@ -151,6 +177,7 @@ impl Titles {
             chosen,
             id: self.next_id.fetch_add(1, Relaxed),
             checked: AtomicU64::new(checked),
+            doubted: AtomicBool::new(false),
         });
         self.memo.insert(base.to_owned(), loaded.clone());
         Ok(loaded)
@@ -162,6 +189,11 @@ impl Titles {
 }
 
 impl LoadedTitle {
+    /// Has the next request compare its objects with storage first.
+    pub(crate) fn doubt(&self) {
+        self.doubted.store(true, Relaxed);
+    }
+
     /// Bytes of memory this holds, objects included.
     fn heap_bytes(&self) -> usize {
         let tracks = self.title.tracks.iter().map(|t| {

@@ -1,37 +1,38 @@
 //! The plan: what a response will be, before any media byte is read.
 
+mod request;
+
 use crate::{
     Address, PackError, Resource,
-    address::{Links, Profile, rep_id},
-    carry::{Protocol, carries},
-    manifest::{dash, hds, hls, smooth as smooth_manifest},
-    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
+    address::Links,
+    carry::Protocol,
+    manifest::{dash, hds, hls, smooth},
+    segment::{Mux, ts},
     selected::Selected,
 };
 use bytes::{Bytes, BytesMut};
-use latemux_index::{
-    Sample, Title, Track,
-    fragments::KnownFragments,
-    media::{Samples, TrackKind},
-    title::{Segment, SegmentSamples, TrackName},
-};
-use std::{fmt::Write as _, ops::Range};
-use xxhash_rust::xxh3::Xxh3;
-
-/// Part of every digest: raised with every change of the bytes this crate makes of the same request, so that no cache mixes old and
-/// new.
-const FORMAT_VERSION: u32 = 1;
+use latemux_index::{Title, fragments::KnownFragments};
+use request::{Request, Take};
+use std::ops::Range;
 
 /// A plan, or what must be read first.
 #[derive(Debug)]
 pub enum Planned {
     /// Ready to answer.
     Ready(Plan),
-    /// Samples of these fragments are not known yet: read their `moof`s (see [`latemux_index::fragments::FragmentReader`]), then
-    /// plan again.
-    Needs(Vec<SourceRange>),
+    /// Samples of these fragments are not known yet: read their `moof`s, then plan again.
+    Needs(Needs),
     /// The body's length depends on media bytes: read those of [`MediaFirst::parts`], then [`MediaFirst::plan`] it.
     NeedsMedia(MediaFirst),
+}
+
+/// Fragments whose samples are not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needs {
+    /// Their `moof`s are to be read, see [`latemux_index::fragments::FragmentReader`].
+    pub fragments: Vec<SourceRange>,
+    /// As [`Plan::reach`].
+    pub reach: Vec<SourceRange>,
 }
 
 /// A response whose length only its media tells: TS of AVC with NAL lengths of other than four bytes.
@@ -39,6 +40,7 @@ pub enum Planned {
 pub struct MediaFirst {
     digest: u128,
     segment: ts::TsMedia,
+    reach: Vec<SourceRange>,
 }
 
 impl MediaFirst {
@@ -46,6 +48,12 @@ impl MediaFirst {
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.segment.parts
+    }
+
+    /// As [`Plan::reach`].
+    #[must_use]
+    pub fn reach(&self) -> &[SourceRange] {
+        &self.reach
     }
 
     /// What [`Plan::digest`] will be: a conditional request needs no media.
@@ -65,6 +73,7 @@ impl MediaFirst {
             class: Class::Media,
             parts: vec![Part::Inline(body)],
             transform: None,
+            reach: Vec::new(),
         }
     }
 }
@@ -96,6 +105,9 @@ pub struct Plan {
     pub parts: Vec<Part>,
     /// How source bytes become body bytes; `None`: untouched.
     pub transform: Option<Box<dyn Transform>>,
+    /// What belongs to the same stretch of the grid, at most one range for each object: a cache that reads it whole reads no
+    /// byte twice, whichever track or protocol comes next ([`Title::reach`]). A hint, and empty where there is nothing to read.
+    pub reach: Vec<SourceRange>,
 }
 
 /// What kind of response.
@@ -218,8 +230,9 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
         Resource::DashManifest(template) => {
             request.manifest("application/dash+xml", dash::mpd(selected, links, *template)?)
         }
-        Resource::SmoothManifest => request
-            .manifest("application/vnd.ms-sstr+xml", smooth_manifest::client_manifest(selected, links)?),
+        Resource::SmoothManifest => {
+            request.manifest("application/vnd.ms-sstr+xml", smooth::client_manifest(selected, links)?)
+        }
         Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(selected, links)?),
         Resource::HdsBootstrap(tracks) => request.manifest("video/abst", hds::bootstrap(selected, tracks)?),
         Resource::SmoothFragment(track, time) => request.smooth_fragment(track, *time),
@@ -252,305 +265,6 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
         }
         Resource::HlsTsSegment(tracks, n) => request.ts_segment(tracks, *n, Take::All),
         Resource::HlsIFrameTs(track, n) => request.ts_segment(std::slice::from_ref(track), *n, Take::IFrame),
-    }
-}
-
-/// Which samples of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Take {
-    All,
-    /// The sync sample it starts with, alone.
-    IFrame,
-}
-
-impl Take {
-    fn word(self) -> &'static str {
-        match self {
-            Self::All => "segment",
-            Self::IFrame => "iframe",
-        }
-    }
-}
-
-/// What every answer is made from.
-struct Request<'a> {
-    selected: &'a Selected<'a>,
-    /// What is selected.
-    title: &'a Title,
-    address: &'a Address,
-    known: &'a dyn KnownFragments,
-}
-
-impl<'a> Request<'a> {
-    /// A digest of everything a body depends on. `what` names the bytes, not the URL: one segment has one ETag whichever protocol
-    /// asks for it.
-    fn digest(&self, what: &str) -> u128 {
-        let mut hash = Xxh3::new();
-        hash.update(&FORMAT_VERSION.to_le_bytes());
-        hash.update(&self.title.fingerprint.to_le_bytes());
-        hash.update(what.as_bytes());
-        hash.digest128()
-    }
-
-    /// For digests: what a body has of segment `number` (0-based) of tracks, where that is not what it is in the whole title. One
-    /// segment has one ETag, in a clip or not.
-    fn cut_of(&self, tracks: &[usize], number: u32, take: Take, parts: &[Option<&Segment>]) -> String {
-        let whole = match take {
-            Take::All => self.selected.is_whole(tracks, number, parts),
-            Take::IFrame => self.selected.starts_whole(tracks, number, parts),
-        };
-        let cut = |part: &Option<&Segment>| format!(" {:?}", part.map(|part| &part.cut));
-        if whole { String::new() } else { parts.iter().map(cut).collect() }
-    }
-
-    fn ready(&self, class: Class, content_type: &'static str, what: &str, parts: Vec<Part>) -> Planned {
-        Planned::Ready(Plan {
-            content_type,
-            content_length: parts.iter().map(Part::len).sum(),
-            digest: self.digest(what),
-            class,
-            parts,
-            transform: None,
-        })
-    }
-
-    fn manifest(&self, content_type: &'static str, body: impl Into<Bytes>) -> Result<Planned, PackError> {
-        let mut what = format!("manifest {} {}", self.address.name(), self.address.relative_to_base());
-        if let Profile::NginxVod(form) = &self.address.profile {
-            // What URLs look like depends on the configuration, and on how many files there are.
-            let _ = write!(what, " {form:?}");
-        }
-        Ok(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(body.into())]))
-    }
-
-    fn playlist(&self, text: String) -> Result<Planned, PackError> {
-        self.manifest("application/vnd.apple.mpegurl", text)
-    }
-
-    /// The index of a track in the title, if the protocol carries it.
-    fn track(&self, protocol: Protocol, name: &TrackName) -> Result<(usize, &'a Track), PackError> {
-        let index = self.title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        let track = self.title.track(&self.title.tracks[index]);
-        if carries(protocol, track).is_err() {
-            return Err(PackError::CannotCarry { protocol: protocol.name(), format: track.codec.format });
-        }
-        Ok((index, track))
-    }
-
-    fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
-        let (_, track) = self.track(protocol, name)?;
-        let what = format!("cmaf init {}", rep_id(name));
-        Ok(self.ready(Class::Init, cmaf_type(track.kind), &what, vec![Part::Inline(cmaf::init(track)?)]))
-    }
-
-    fn cmaf_segment_number(
-        &self,
-        protocol: Protocol,
-        name: &TrackName,
-        number: u32,
-        take: Take,
-    ) -> Result<Planned, PackError> {
-        let find = |t: usize| self.title.tracks.get(t)?.segment(number.checked_sub(1)?);
-        self.cmaf_segment(protocol, name, find, u64::from(number), take)
-    }
-
-    /// `find` looks the segment up in the track of an index; `asked` is how it was asked for.
-    fn cmaf_segment(
-        &self,
-        protocol: Protocol,
-        name: &TrackName,
-        find: impl Fn(usize) -> Option<Segment>,
-        asked: u64,
-        take: Take,
-    ) -> Result<Planned, PackError> {
-        let (index, track) = self.track(protocol, name)?;
-        if take == Take::IFrame && track.kind != TrackKind::Video {
-            return Err(PackError::NoSuchTrack(name.to_string()));
-        }
-        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: asked.to_string() };
-        let segment = find(index).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, take)? {
-            SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => {
-                return Ok(Planned::Needs(self.of_object(index, ranges).collect()));
-            }
-        };
-        if samples.is_empty() {
-            return Err(none());
-        }
-        let number = segment.number.saturating_add(1);
-        let parts = cmaf::media(self.title.tracks[index].object, number, &samples)?;
-        let cut = self.cut_of(&[index], segment.number, take, &[Some(&segment)]);
-        let what = format!("cmaf {} {} {number}{cut}", take.word(), rep_id(name));
-        Ok(self.ready(Class::Media, cmaf_type(track.kind), &what, parts))
-    }
-
-    /// The samples of a segment, or what must be read to know them.
-    fn samples(&self, track: usize, segment: &Segment, take: Take) -> Result<SegmentSamples, PackError> {
-        let title_track = &self.title.tracks[track];
-        let mut segment = segment.clone();
-        if let Samples::Table(_) = self.title.track(title_track).samples {
-            if take == Take::IFrame {
-                segment.cut.end = segment.cut.start.saturating_add(1).min(segment.cut.end);
-            }
-            if segment.cut.len() > MAX_SAMPLES {
-                return Err(PackError::TooLarge("more samples than a segment takes"));
-            }
-        }
-        let mut samples = self.title.samples(track, &segment, self.known);
-        if let (SegmentSamples::Known(samples), Take::IFrame) = (&mut samples, take) {
-            samples.truncate(1);
-        }
-        Ok(samples)
-    }
-
-    /// Byte ranges of a track's object.
-    fn of_object(&self, track: usize, ranges: Vec<Range<u64>>) -> impl Iterator<Item = SourceRange> + use<> {
-        let object = self.title.tracks[track].object;
-        ranges.into_iter().map(move |range| SourceRange { object, range })
-    }
-
-    /// What tracks bring to one segment (1-based), packed together.
-    fn muxed(
-        &self,
-        protocol: Protocol,
-        names: &[TrackName],
-        number: u32,
-        take: Take,
-    ) -> Result<Muxed<'a>, PackError> {
-        let all = || names.iter().map(TrackName::to_string).collect::<Vec<_>>().join(" with ");
-        let mut tracks =
-            names.iter().map(|name| self.track(protocol, name)).collect::<Result<Vec<_>, _>>()?;
-        // Video first, whatever the order in the URL: one segment has one body.
-        tracks.sort_by_key(|&(index, track)| (track.kind, index));
-        let twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
-        let kind = |take| take == Take::All || tracks.iter().all(|(_, t)| t.kind == TrackKind::Video);
-        if twice || !kind(take) {
-            return Err(PackError::NoSuchTrack(all()));
-        }
-        let indexes: Vec<usize> = tracks.iter().map(|&(index, _)| index).collect();
-        let none = || PackError::NoSuchSegment { track: all(), segment: number.to_string() };
-        let joined = self.selected.minimum.filter(|_| protocol == Protocol::HlsTs && take == Take::All);
-        let mux = Mux::new(self.title, &indexes).ok_or_else(none)?.joined(joined);
-        let there = |n: &u32| mux.lead().numbers().contains(n);
-        let at = number.checked_sub(1).filter(there).ok_or_else(none)?;
-        let mut shares = Vec::with_capacity(indexes.len());
-        let mut needs: Vec<SourceRange> = Vec::new();
-        for ((index, segment), &(_, track)) in mux.parts(at).zip(&tracks) {
-            let known = segment.as_ref().map(|part| self.samples(index, part, take)).transpose()?;
-            match known.unwrap_or_else(|| SegmentSamples::Known(Vec::new())) {
-                SegmentSamples::Known(samples) => shares.push(Share { index, track, segment, samples }),
-                SegmentSamples::Needs(ranges) => needs.extend(self.of_object(index, ranges)),
-            }
-        }
-        // Tracks of one object often share fragments.
-        needs.sort_by_key(|source| (source.object, source.range.start));
-        needs.dedup();
-        if !needs.is_empty() {
-            return Ok(Muxed::Needs(needs));
-        }
-        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
-        let parts: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
-        let cut = self.cut_of(&indexes, at, take, &parts);
-        Ok(Muxed::Known { at, what: format!("{} {number}{cut}", ids.join(" ")), shares })
-    }
-
-    fn ts_segment(&self, names: &[TrackName], number: u32, take: Take) -> Result<Planned, PackError> {
-        let (at, what, shares) = match self.muxed(Protocol::HlsTs, names, number, take)? {
-            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { at, what, shares } => (at, what, shares),
-        };
-        let muxed: Vec<ts::TsTrack<'_>> = shares
-            .iter()
-            .map(|share| ts::TsTrack {
-                track: share.track,
-                object: self.title.tracks[share.index].object,
-                samples: &share.samples,
-            })
-            .collect();
-        let digest = self.digest(&format!("ts {} {what}", take.word()));
-        Ok(match ts::plan_ts(&muxed, at)? {
-            ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
-                content_type: TS_TYPE,
-                content_length: segment.content_length,
-                digest,
-                class: Class::Media,
-                parts: segment.parts,
-                transform: Some(segment.muxer),
-            }),
-            ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment }),
-        })
-    }
-
-    fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        let (what, shares) = match self.muxed(Protocol::Hds, names, number, Take::All)? {
-            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { what, shares, .. } => (what, shares),
-        };
-        let tracks: Vec<f4f::F4fTrack<'_>> = shares
-            .into_iter()
-            .filter_map(|Share { index, track, segment, samples }| {
-                let object = self.title.tracks[index].object;
-                Some(f4f::F4fTrack { track, index, object, segment: segment?, samples })
-            })
-            .collect();
-        let parts = f4f::media(&f4f::clock(self.title), number, &tracks)?;
-        Ok(self.ready(Class::Media, "video/f4f", &format!("f4f segment {what}"), parts))
-    }
-
-    fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
-        let (index, track) = self.track(Protocol::Smooth, name)?;
-        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: time.to_string() };
-        let clock = smooth::clock(self.title);
-        let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
-        let title_track = &self.title.tracks[index];
-        let segment = number.and_then(|number| title_track.segment(number)).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, Take::All)? {
-            SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => {
-                return Ok(Planned::Needs(self.of_object(index, ranges).collect()));
-            }
-        };
-        if samples.is_empty() {
-            return Err(none());
-        }
-        let parts = smooth::media(&clock, (index, title_track.object), &segment, &samples)?;
-        let cut = self.cut_of(&[index], segment.number, Take::All, &[Some(&segment)]);
-        let what = format!("smooth segment {} {time}{cut}", rep_id(name));
-        Ok(self.ready(Class::Media, cmaf_type(track.kind), &what, parts))
-    }
-}
-
-/// Tracks packed into one segment.
-enum Muxed<'a> {
-    /// These fragments must be read first.
-    Needs(Vec<SourceRange>),
-    /// All is known.
-    Known {
-        /// The segment's number, 0-based.
-        at: u32,
-        /// Names of the tracks, video first, and what they bring.
-        what: String,
-        /// What each of them brings, video first.
-        shares: Vec<Share<'a>>,
-    },
-}
-
-/// What a track brings to a segment it shares with others.
-struct Share<'a> {
-    index: usize,
-    track: &'a Track,
-    /// `None` where it has nothing there.
-    segment: Option<Segment>,
-    samples: Vec<Sample>,
-}
-
-/// `Content-Type` of CMAF tracks (ISO/IEC 23000-19 §7.3.3.1 and RFC 4337).
-fn cmaf_type(kind: TrackKind) -> &'static str {
-    match kind {
-        TrackKind::Video => "video/mp4",
-        TrackKind::Audio => "audio/mp4",
-        TrackKind::Text => "application/mp4",
     }
 }
 

@@ -167,12 +167,13 @@ impl Fragments {
         let Some(mux) = Mux::new(title, tracks) else { return Self::default() };
         let Some(lead) = title.find(&mux.lead().name) else { return Self::default() };
         let mut times = clock.boundaries(lead);
-        // The first fragment takes what others have before the lead, the last one what they have behind it.
         let numbers = |&i: &usize| title.tracks.get(i).map(TitleTrack::numbers);
-        let starts = tracks.iter().filter_map(|i| clock.boundary(*i, numbers(i)?.start));
-        if let (Some(first), Some(start)) = (times.first_mut(), starts.min()) {
-            *first = start.min(*first);
+        // Fragments of a source, which cannot be cut, may bring what begins before the lead does; the first one always brings all of it.
+        for (number, time) in mux.numbers().zip(&mut times) {
+            let parts = mux.parts(number).filter_map(|(i, part)| clock.boundary(i, part?.number));
+            *time = parts.fold(*time, i64::min);
         }
+        // The last one brings what the others have behind the lead.
         let ends = tracks.iter().filter_map(|i| clock.boundary(*i, numbers(i)?.end));
         if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
             *last = end.max(*last);

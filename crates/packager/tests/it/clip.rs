@@ -49,7 +49,7 @@ fn millis(time: i64, scale: u32) -> i64 {
 }
 
 /// The packets of a source in a clip: video from key frame to key frame in decode order, sound by its time.
-fn wanted<'a>(source: &'a Stream, (begin, end): (i64, i64)) -> &'a [Packet] {
+fn wanted(source: &Stream, (begin, end): (i64, i64)) -> &[Packet] {
     let time = |packet: &Packet| millis(packet.pts, source.timescale);
     let cut = |at: i64| {
         let found = source.packets.iter().position(|p| p.key && time(p) >= at);

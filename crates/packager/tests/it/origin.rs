@@ -99,7 +99,7 @@ impl Origin {
         for _ in 0..2 {
             match plan(&self.title, address, &self.known)? {
                 Planned::Ready(plan) => return Ok(plan),
-                Planned::Needs(ranges) => ranges.iter().for_each(|range| self.learn(range)),
+                Planned::Needs(needs) => needs.fragments.iter().for_each(|range| self.learn(range)),
                 Planned::NeedsMedia(first) => {
                     let media: Vec<u8> = first.parts().iter().flat_map(|part| self.part(part)).collect();
                     return Ok(first.plan(&media));

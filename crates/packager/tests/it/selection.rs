@@ -109,8 +109,11 @@ fn manifests_list_what_a_filter_chooses_and_nothing_moves() {
     }
 }
 
-/// Packets of all streams of a playlist.
-fn packets(origin: &mut Origin, query: &str, name: &str) -> (Vec<u64>, Vec<String>, Vec<Vec<(i64, String)>>) {
+/// Times and hashes of a stream's packets.
+type Packets = Vec<(i64, String)>;
+
+/// Durations and URLs of a playlist's segments, and the packets of all its streams.
+fn packets(origin: &mut Origin, query: &str, name: &str) -> (Vec<u64>, Vec<String>, Vec<Packets>) {
     let (_, list) = multivariant(origin, query);
     let played = play(origin, &list.variants[0].uri.clone());
     let file = crate::media::write(name, &played.whole());
@@ -130,11 +133,13 @@ fn joined_segments_hold_what_they_are_joined_of() {
         let (durations, uris, all) = packets(&mut origin, plain, &name);
         // 2, 2, 2, 2 and 1 s, and the rest of the sound.
         assert_eq!(durations.len(), 5);
-        for (minimum, count) in [("0.5", 5), ("2", 4), ("2.5", 2), ("4", 2), ("5", 1), ("600", 1)] {
-            let query = format!("{option}hls_minimum_fragment_length={minimum}");
+        for (minimum, count) in [(500, 5), (2000, 4), (2500, 2), (4000, 2), (5000, 1), (600_000, 1)] {
+            let (seconds, fraction) = (minimum / 1000, minimum % 1000 / 100);
+            let point = if fraction > 0 { format!(".{fraction}") } else { String::new() };
+            let query = format!("{option}hls_minimum_fragment_length={seconds}{point}");
             let (joined, names, packets) = packets(&mut origin, &query, &name);
             assert_eq!(joined.len(), count, "{query}: {joined:?}");
-            let least = (minimum.parse::<f64>().unwrap() * 1e6) as u64;
+            let least = minimum * 1000;
             assert!(joined.iter().all(|&d| d >= least.min(durations.iter().sum())), "{query}: {joined:?}");
             assert_eq!(joined.iter().sum::<u64>(), durations.iter().sum::<u64>(), "{query}");
             assert_eq!(packets, all, "{query}");
