@@ -2,6 +2,9 @@
 //! unknown keys are refused.
 
 pub mod quantity;
+mod urls;
+
+pub use urls::{NginxVodConfig, UrlsConfig};
 
 use http::HeaderValue;
 use latemux_packager::plan::Class;
@@ -26,6 +29,8 @@ pub struct OriginConfig {
     pub max_objects: usize,
     /// Where index MP4s and server manifests may lead.
     pub sources: SourcesConfig,
+    /// Forms of URL beside the native one.
+    pub urls: UrlsConfig,
     /// Reading the index of an object.
     pub index: IndexConfig,
     /// What is remembered, and how much of it.
@@ -36,6 +41,8 @@ pub struct OriginConfig {
     pub cache_control: CacheControlConfig,
     /// The HTTP server.
     pub http: HttpConfig,
+    /// Answers say how they were made: `Server-Timing`, `Latemux-Cache`, `Latemux-Storage-Requests`.
+    pub debug_headers: bool,
 }
 
 impl Default for OriginConfig {
@@ -46,11 +53,13 @@ impl Default for OriginConfig {
             load_timeout: Duration::from_secs(120),
             max_objects: 64,
             sources: SourcesConfig::default(),
+            urls: UrlsConfig::default(),
             index: IndexConfig::default(),
             memory: MemoryConfig::default(),
             read: ReadConfig::default(),
             cache_control: CacheControlConfig::default(),
             http: HttpConfig::default(),
+            debug_headers: false,
         }
     }
 }

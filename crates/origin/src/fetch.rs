@@ -1,6 +1,11 @@
 //! Reads in flight: the byte ranges a response needs, gathered into few requests to storage that all start at once.
 
-use crate::{Error, config::ReadConfig, index::Object};
+use crate::{
+    Error,
+    config::ReadConfig,
+    index::Object,
+    trace::{Outcome, Trace},
+};
 use bytes::{Bytes, BytesMut};
 use futures_util::{
     StreamExt,
@@ -16,6 +21,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+/// Why media is not remembered.
+const NO_CACHE: &str = "off";
+
 /// Reads of a title's objects, each pinned to the version its index was made from. Bytes that arrive before they are
 /// wanted are kept, at most the spans themselves; dropping this ends all transfers.
 pub(crate) struct Fetch {
@@ -23,6 +31,8 @@ pub(crate) struct Fetch {
     objects: Arc<[Arc<Object>]>,
     config: ReadConfig,
     spans: Vec<Span>,
+    /// The request this reads for.
+    trace: Option<Trace>,
 }
 
 /// One request to storage.
@@ -59,9 +69,9 @@ impl std::fmt::Debug for Fetch {
 }
 
 impl Fetch {
-    /// No reads yet.
+    /// No reads yet; those to come are for the current request.
     pub(crate) fn new(storage: Arc<dyn Storage>, objects: Arc<[Arc<Object>]>, config: ReadConfig) -> Self {
-        Self { storage, objects, config, spans: Vec::new() }
+        Self { storage, objects, config, spans: Vec::new(), trace: Trace::current() }
     }
 
     /// Starts reading what of `ranges` is not being read yet.
@@ -183,6 +193,13 @@ impl Fetch {
         }
     }
 
+    /// Bytes of what was read went into the answer.
+    pub(crate) fn used(&self, bytes: u64) {
+        if let Some(trace) = &self.trace {
+            trace.media_used(bytes);
+        }
+    }
+
     fn object(&self, object: usize) -> Result<&Arc<Object>, Error> {
         self.objects.get(object).ok_or(Error::Internal("a range of no object"))
     }
@@ -212,11 +229,17 @@ impl Fetch {
                 continue;
             }
             let object = self.objects.get(span.object).ok_or(Error::Internal("a range of no object"))?;
-            let storage = object.elsewhere.as_ref().unwrap_or(&self.storage).clone();
+            let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.media).clone();
             let (object, range) = (object.clone(), span.range.clone());
             let read =
                 async move { storage.read(&object.key, Want::Range(range), Some(&object.version)).await };
-            span.state = State::Opening(read.boxed());
+            span.state = State::Opening(match &self.trace {
+                Some(trace) => {
+                    trace.note(Outcome::Bypassed(NO_CACHE));
+                    trace.scope(read).boxed()
+                }
+                None => read.boxed(),
+            });
             open += 1;
         }
         Ok(())

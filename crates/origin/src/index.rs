@@ -5,7 +5,9 @@ use crate::{
     config::IndexConfig,
     flight::Flights,
     memo::Memo,
+    metrics::{CacheWatch, Read, StorageMeter},
     places::{Place, Places},
+    trace::carried,
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::{
@@ -37,8 +39,8 @@ pub struct Object {
     pub version: Version,
     /// Its index.
     pub index: Arc<MediaIndex>,
-    /// The storage it is in, if that is not the one that is served.
-    pub(crate) elsewhere: Option<Arc<dyn Storage>>,
+    /// Where it is, if not in the storage that is served.
+    pub(crate) elsewhere: Option<Place>,
     /// The index MP4 its index was read from, and that one's version, if not from the object itself.
     pub(crate) indexed_by: Option<(Place, Version)>,
     /// Unlike that of any other object, or version of it, in this process.
@@ -70,12 +72,12 @@ pub(crate) struct Objects {
 const LOADING_UNIT: u64 = 4096;
 
 impl Objects {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, meter: &StorageMeter) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
         let IndexConfig { head, tail, ahead, max_index } = config.index;
         let limits = Limits { head, tail, ahead, max_index };
         Self {
-            storage,
+            storage: meter.over(storage.clone(), Read::Index),
             limits,
             // Titles hold their objects too: each memo gets half.
             memo: Memo::new(config.memory.index / 2, |place: &Place, parts: &Parts| {
@@ -84,7 +86,7 @@ impl Objects {
                     + parts.iter().map(|o| o.heap_bytes()).sum::<usize>()
             }),
             flights: Flights::new(),
-            places: Places::new(&config.sources),
+            places: Places::new(&config.sources, meter.clone()),
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
@@ -98,13 +100,23 @@ impl Objects {
         Place::served(self.storage.clone(), key)
     }
 
+    /// Forgets what a file gave; whether that was known.
+    pub(crate) fn forget(&self, place: &Place) -> bool {
+        self.memo.remove(place)
+    }
+
+    /// What is remembered, for metrics.
+    pub(crate) fn watch(&self) -> CacheWatch {
+        self.memo.watch("objects", self.flights.joins())
+    }
+
     /// What a file gives: remembered and, as one small read of each object confirms, unchanged; or indexed now, which takes fewer round
     /// trips where a listing told its size, in bytes.
     pub(crate) async fn current(self: &Arc<Self>, key: &Place, listed: Option<u64>) -> Result<Parts, Error> {
         if let Some(parts) = self.memo.get(key) {
             match self.unchanged(key, &parts).await {
                 Ok(()) => return Ok(parts),
-                Err(StorageError::Changed(_)) => self.memo.remove(key),
+                Err(StorageError::Changed(_)) => _ = self.memo.remove(key),
                 Err(error) => {
                     self.memo.remove(key);
                     return Err(error.into());
@@ -115,7 +127,7 @@ impl Objects {
             return self.fly(key.clone(), listed).await;
         }
         // What was begun is finished, whoever leaves: a scan that outlasts a player's patience would never end otherwise.
-        let leader = tokio::spawn(self.fly(key.clone(), listed));
+        let leader = tokio::spawn(carried(self.fly(key.clone(), listed)));
         leader.await.unwrap_or(Err(Error::Internal("indexing broke off")))
     }
 
@@ -124,7 +136,8 @@ impl Objects {
         let index = parts.iter().find_map(|object| object.indexed_by.as_ref());
         let index = index.map(|(_, version)| (&*place.storage, &place.key, version));
         let media = parts.iter().map(|object| {
-            (&**object.elsewhere.as_ref().unwrap_or(&self.storage), &object.key, &object.version)
+            let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.storage);
+            (&**storage, &object.key, &object.version)
         });
         let checks = index
             .into_iter()
@@ -208,7 +221,7 @@ impl Objects {
             key: place.key.clone(),
             version,
             index: Arc::new(index),
-            elsewhere: (!Arc::ptr_eq(&place.storage, &self.storage)).then(|| place.storage.clone()),
+            elsewhere: place.is_elsewhere().then(|| place.clone()),
             indexed_by,
             id: self.next_id.fetch_add(1, Relaxed),
         })

@@ -16,9 +16,12 @@
 //! - `respond`: conditions, ranges, caching, CORS
 //! - `error`: the one table from errors to status codes
 //! - `server`, `stall`, `tls`: connections and their limits
+//! - `trace`, `metrics`, `access`: what happened for one request, and for all of them
+//! - `admin`: the address where that can be read
 //! - `page`, `library`: the player page and what it lists
 
 mod access;
+mod admin;
 mod app;
 mod body;
 pub mod config;
@@ -31,6 +34,7 @@ mod library;
 mod manifest_tracks;
 mod manifests;
 mod memo;
+mod metrics;
 mod page;
 mod places;
 mod reader;
@@ -42,6 +46,7 @@ mod server;
 mod stall;
 mod titles;
 mod tls;
+mod trace;
 
 pub use config::OriginConfig;
 pub use error::Error;
@@ -80,6 +85,12 @@ impl Origin {
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
         server::serve(self.app.clone(), listener, tls, shutdown).await
+    }
+
+    /// Serves metrics, health and purging on a listener of their own, for as long as the future is polled. Whoever reaches it
+    /// may read and purge: it belongs on an address that clients do not reach.
+    pub async fn serve_admin(&self, listener: TcpListener) {
+        admin::serve(self.app.clone(), listener).await;
     }
 
     /// The title of a base (decoded, as it stands in URLs), read from storage where it is not remembered.

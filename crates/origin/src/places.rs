@@ -1,7 +1,11 @@
 //! Where a name written in a file leads, and whether it may: the data location of an index MP4, the `src` of a server
 //! manifest. Whoever uploads a file could otherwise make the server fetch anything.
 
-use crate::{Error, config::SourcesConfig};
+use crate::{
+    Error,
+    config::SourcesConfig,
+    metrics::{Read, StorageMeter},
+};
 use latemux_storage::{Key, Storage};
 use percent_encoding::percent_decode_str;
 use std::{
@@ -13,7 +17,10 @@ use std::{
 /// An object and the storage it is in.
 #[derive(Debug, Clone)]
 pub struct Place {
+    /// Where its index is read.
     pub(crate) storage: Arc<dyn Storage>,
+    /// The same, where its media is read.
+    pub(crate) media: Arc<dyn Storage>,
     /// The allowed root or host it was reached by; empty for the storage that is served.
     root: Arc<str>,
     /// Its key there.
@@ -46,7 +53,12 @@ impl std::fmt::Display for Place {
 impl Place {
     /// In the storage that is served.
     pub(crate) fn served(storage: Arc<dyn Storage>, key: Key) -> Self {
-        Self { storage, root: Arc::from(""), key }
+        Self { media: storage.clone(), storage, root: Arc::from(""), key }
+    }
+
+    /// Whether it is in another storage than the one that is served.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        !self.root.is_empty()
     }
 }
 
@@ -56,6 +68,7 @@ pub(crate) struct Places {
     allow: Vec<Allowed>,
     /// Opened so far, at most one for each allowed root, two for each host.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
+    meter: StorageMeter,
 }
 
 /// An entry of the configuration.
@@ -103,9 +116,9 @@ impl SourcesConfig {
 }
 
 impl Places {
-    pub(crate) fn new(config: &SourcesConfig) -> Self {
+    pub(crate) fn new(config: &SourcesConfig, meter: StorageMeter) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
-        Self { allow, opened: Mutex::default() }
+        Self { allow, opened: Mutex::default(), meter }
     }
 
     /// Where `location`, written in the file at `from`, leads.
@@ -229,7 +242,8 @@ impl Places {
                 storage
             }
         };
-        Ok(Place { storage, root: Arc::from(root), key })
+        let media = self.meter.over(storage.clone(), Read::Media);
+        Ok(Place { storage: self.meter.over(storage, Read::Index), media, root: Arc::from(root), key })
     }
 }
 
@@ -249,7 +263,7 @@ mod tests {
         let config = SourcesConfig { allow: allow.iter().map(ToString::to_string).collect() };
         config.check().unwrap();
         let from = Place::served(Arc::new(Memory::new()), Key::new(from).unwrap());
-        let found = Places::new(&config).find(&from, location);
+        let found = Places::new(&config, StorageMeter::default()).find(&from, location);
         found.map(|place| place.to_string()).map_err(|e| (e.reason(), e.to_string()))
     }
 

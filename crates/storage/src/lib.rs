@@ -6,8 +6,10 @@
 #[cfg(any(test, feature = "testing"))]
 pub mod altered;
 pub mod backend;
+pub mod client;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+pub mod counters;
 #[cfg(any(test, feature = "testing"))]
 pub mod counting;
 pub mod error;
@@ -15,17 +17,23 @@ pub mod error;
 pub mod fault;
 pub mod object;
 pub mod open;
+#[cfg(test)]
+#[path = "../tests/it/server.rs"]
+#[allow(dead_code, reason = "the integration tests use the rest of it")]
+mod server;
 pub mod write;
 
-pub use backend::http::{HttpServer, Retries, Timeouts};
+pub use backend::http::{Connections, HttpServer, Retries, Timeouts};
 pub use backend::{file::Folder, memory::Memory, object::Bucket};
+pub use client::{InFlight, StorageClient};
+pub use counters::{Counters, Kind, Registry};
 pub use error::StorageError;
 pub use object::{Key, ObjectMeta, Version};
 pub use open::{OpenError, Options, open, open_object};
 
 use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 /// Which bytes of an object to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,4 +101,17 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
 
     /// For people: where this is, without secrets.
     fn describe(&self) -> String;
+
+    /// The same storage, its requests counted as being for `kind`. `None` where it does not count: then it is itself what
+    /// to use, see [`of_kind`].
+    fn for_kind(&self, kind: Kind) -> Option<Arc<dyn Storage>> {
+        let _ = kind;
+        None
+    }
+}
+
+/// The same storage, its requests counted as being for `kind` where it counts.
+#[must_use]
+pub fn of_kind(storage: &Arc<dyn Storage>, kind: Kind) -> Arc<dyn Storage> {
+    storage.for_kind(kind).unwrap_or_else(|| Arc::clone(storage))
 }

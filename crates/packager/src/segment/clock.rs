@@ -9,8 +9,8 @@
 //!   the title's renditions needs, so that their segments have the same times although their B-frames differ;
 //! - times are rounded down from the exact ones, each by itself, and durations are differences of times: nothing drifts.
 //!
-//! Where samples are not all known from the index (fragments), the reorder time is taken from when the first one is presented. Should a
-//! sample need more, its composition offset is negative.
+//! Where samples are not all known from the index (fragments), the reorder time is that of the fragments looked into when it was made.
+//! Should a sample need more, its composition offset is negative.
 
 use crate::carry::{Protocol, carries};
 use latemux_index::{
@@ -175,10 +175,11 @@ fn reorder(track: &Track) -> Time {
             let first = table.get(0).map_or(0, |sample| sample.composition_offset);
             i64::from(first).saturating_sub(table.composition_bounds().0.into())
         }
-        // Where decoding starts at 0, as it does in files of their own, this is the first one's composition offset.
+        // Decoding starts at 0 in files of their own: then it is at least the first one's composition offset.
         Samples::Fragments(table) => {
             let composed = table.start(0).unwrap_or(0).saturating_add(track.presentation.media_time);
-            if Time::new(composed, track.timescale) > LONGEST_GUESS { 0 } else { composed }
+            let guess = if Time::new(composed, track.timescale) > LONGEST_GUESS { 0 } else { composed };
+            guess.max(table.reorder().into())
         }
     };
     Time::new(ticks.max(0), track.timescale)

@@ -2,7 +2,7 @@
 
 use crate::{
     media::{
-        Source, assert_same_packets, avc_aac, fragmented, hevc, hevc_open, probe_ours, shared, with_mfra,
+        Source, assert_same_packets, avc_aac, fragmented, hevc, hevc_open, probe_ours, shared, signed, with_mfra,
         with_sidx,
     },
     oracles::{self, Fragment, moov},
@@ -72,6 +72,7 @@ fn fragments_without_an_index() {
 #[test]
 fn fragments_with_sidx() {
     packs_what_is_there("sidx", &with_sidx());
+    packs_what_is_there("signed", &signed());
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! by ffprobe.
 
 use crate::{
-    media::{Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, with_mfra, with_sidx},
+    media::{
+        Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, signed, with_mfra, with_sidx,
+    },
     moved::{Moved, fingerprint, origin_of},
     origin::Origin,
     player::{BASE, fetch},
@@ -246,11 +248,22 @@ fn avc_and_aac() {
     files_come_out("hds-avc-aac", &[&avc_aac()], true);
 }
 
+/// Its first picture is presented at 0: ffprobe moves pictures alone, so that none is decoded after it is presented.
+fn presented_from_0() -> Source {
+    let mut source = Source::files(&[signed()]);
+    for video in source.files.iter_mut().flat_map(|file| &mut file.1).filter(|s| s.kind == "video") {
+        let moved = video.packets[0].pts;
+        video.packets.iter_mut().for_each(|p| (p.pts, p.dts) = (p.pts - moved, p.dts - moved));
+    }
+    source
+}
+
 #[test]
 fn fragments_of_every_kind_of_index() {
     files_come_out("hds-fragmented", &[&fragmented()], true);
     files_come_out("hds-sidx", &[&with_sidx()], true);
     files_come_out("hds-mfra", &[&with_mfra()], true);
+    comes_out("hds-signed", &presented_from_0(), true);
 }
 
 #[test]

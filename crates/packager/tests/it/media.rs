@@ -59,6 +59,12 @@ pub(crate) fn with_mfra() -> PathBuf {
     in_fragments("pack-mfra", 44100, "frag_keyframe+empty_moov+separate_moof")
 }
 
+/// AVC and AAC in the same fragments, each with its `sidx`; composition offsets below 0, audio whose `sidx` counts from before 0.
+pub(crate) fn signed() -> PathBuf {
+    let flags = "frag_keyframe+empty_moov+default_base_moof+negative_cts_offsets+global_sidx";
+    in_fragments("pack-signed", 48000, flags)
+}
+
 fn in_fragments(name: &str, rate: u32, flags: &str) -> PathBuf {
     make(
         name,

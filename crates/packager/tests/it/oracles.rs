@@ -1,7 +1,7 @@
 //! Readers of fragmented MP4 that others wrote.
 
 use crate::{
-    media::{avc_aac, fragmented, hevc, with_mfra, with_sidx},
+    media::{avc_aac, fragmented, hevc, signed, with_mfra, with_sidx},
     origin::Origin,
 };
 use latemux_index::media::TrackKind;
@@ -12,7 +12,7 @@ use std::{io::Cursor, path::PathBuf, time::Duration};
 const TARGET: Duration = Duration::from_secs(2);
 
 fn sources() -> Vec<PathBuf> {
-    vec![avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra()]
+    vec![avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra(), signed()]
 }
 
 /// Every box, read to its end.

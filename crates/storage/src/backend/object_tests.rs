@@ -1,16 +1,20 @@
 //! GCS and Azure have no server to test against here: what they are asked, and that answers take the common path.
 
-use super::{Bucket, Connector};
-use crate::backend::http::client::Client;
-use crate::{Key, Retries, Storage, StorageError, Timeouts, Version, Want};
+use super::{Bucket, Connector, no_retries};
+use crate::backend::http::{client::Client, retry::Account};
+use crate::server::{Reply, Request, Server, Then};
+use crate::{Connections, Key, Retries, Storage, StorageError, Timeouts, Version, Want};
 use futures_util::TryStreamExt;
+use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
+use std::sync::Arc;
+use std::time::Duration;
 
-#[path = "../../tests/it/server.rs"]
-#[allow(dead_code, reason = "the integration tests use the rest of it")]
-mod server;
-use server::{Reply, Request, Server, Then};
+fn client() -> Client {
+    let account = Arc::new(Account::new(Retries::default(), Arc::default()));
+    Client::new(Timeouts::default(), &Connections::default(), account).unwrap()
+}
 
 const RANGE: &str = "bytes 2-5/10";
 
@@ -50,7 +54,7 @@ async fn reads(server: &Server, bucket: &Bucket, target: &str, authorization: &s
 #[tokio::test]
 async fn google() {
     let server = Server::start(reply).await;
-    let client = Client::new(Timeouts::default()).unwrap();
+    let client = client();
     let service = GoogleCloudStorageBuilder::new()
         .with_bucket_name("bucket")
         .with_base_url(&server.address)
@@ -59,14 +63,14 @@ async fn google() {
         .build()
         .unwrap();
     let prefix = Key::new("vod").unwrap();
-    let bucket = Bucket::new(service, prefix, "gs://bucket/vod".into(), client, Retries::default());
+    let bucket = Bucket::new(service, prefix, "gs://bucket/vod".into(), client);
     reads(&server, &bucket, "/bucket/vod%2Fa%20b%2F%C3%BC%2B%25%2Emp4", "Bearer token").await;
 }
 
 #[tokio::test]
 async fn azure() {
     let server = Server::start(reply).await;
-    let client = Client::new(Timeouts::default()).unwrap();
+    let client = client();
     let service = MicrosoftAzureBuilder::new()
         .with_container_name("container")
         .with_account("account")
@@ -76,6 +80,32 @@ async fn azure() {
         .with_http_connector(Connector(client.clone()))
         .build()
         .unwrap();
-    let bucket = Bucket::new(service, Key::root(), "az://container".into(), client, Retries::default());
+    let bucket = Bucket::new(service, Key::root(), "az://container".into(), client);
     reads(&server, &bucket, "/container/a%20b/%C3%BC+%25.mp4", "SharedKey account:").await;
+}
+
+/// Whoever waits for credentials that someone else asks for does not wait for ever.
+#[tokio::test]
+async fn credentials_that_never_come() {
+    let instance = Server::start(|_, _| Reply::nothing(Then::Hang)).await;
+    let brief = Duration::from_millis(100);
+    let retries = Retries { within: brief, ..Retries::default() };
+    let account = Arc::new(Account::new(retries, Arc::default()));
+    let timeouts = Timeouts { connect: brief, first_byte: brief, stall: brief };
+    let client = Client::new(timeouts, &Connections::default(), account).unwrap();
+    let service = AmazonS3Builder::new()
+        .with_bucket_name("bucket")
+        .with_metadata_endpoint(&instance.address)
+        .with_http_connector(Connector(client.clone()))
+        .with_retry(no_retries())
+        .build()
+        .unwrap();
+    let bucket = Bucket::new(service, Key::root(), "s3://bucket".into(), client);
+    let (bucket, key) = (&bucket, Key::new("x").unwrap());
+    let reads = (0..50).map(|_| bucket.read(&key, Want::Head(1), None));
+    // One after the other they would take five seconds.
+    let all = tokio::time::timeout(brief * 30, futures_util::future::join_all(reads)).await.unwrap();
+    for answer in all {
+        assert_eq!(answer.unwrap_err().reason(), "storage_timeout");
+    }
 }
