@@ -12,6 +12,7 @@ pub struct FragmentTable {
     first_start: i64,
     /// End of the last one.
     end: i64,
+    reorder: i64,
     /// From each start to the next one, in track ticks.
     steps: Column,
     sizes: Column,
@@ -101,6 +102,13 @@ impl FragmentTable {
         self.end
     }
 
+    /// How long before its presentation the first sample is decoded, in track ticks, so that none of the first fragment is decoded
+    /// after it: where composition offsets are not negative, the first one.
+    #[must_use]
+    pub fn reorder(&self) -> i64 {
+        self.reorder
+    }
+
     /// Bytes of all fragments.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -122,6 +130,7 @@ impl FragmentTable {
 pub(crate) struct FragmentTableBuilder {
     first_start: i64,
     last_start: Option<i64>,
+    reorder: i64,
     steps: ColumnBuilder,
     sizes: ColumnBuilder,
     positions: PositionsBuilder,
@@ -133,6 +142,7 @@ impl FragmentTableBuilder {
         Self {
             first_start: 0,
             last_start: None,
+            reorder: 0,
             steps: ColumnBuilder::default(),
             sizes: ColumnBuilder::default(),
             positions: PositionsBuilder::new(),
@@ -161,6 +171,11 @@ impl FragmentTableBuilder {
         true
     }
 
+    /// See [`FragmentTable::reorder`].
+    pub(crate) fn reorder(self, reorder: i64) -> Self {
+        Self { reorder, ..self }
+    }
+
     /// The table; `end` in track ticks.
     pub(crate) fn finish(mut self, end: i64) -> FragmentTable {
         let last = self.last_start.unwrap_or(self.first_start);
@@ -169,6 +184,7 @@ impl FragmentTableBuilder {
         FragmentTable {
             first_start: self.first_start,
             end: end.max(last),
+            reorder: self.reorder,
             steps: self.steps.finish(),
             sizes: self.sizes.finish(),
             positions: self.positions.finish(),

@@ -172,6 +172,8 @@ pub(crate) struct Measured {
     /// Earliest presentation time and latest end, in track ticks.
     first: i64,
     end: i64,
+    /// First and least composition offset, in track ticks.
+    offsets: (i64, i64),
     /// The first sample is a sync sample.
     sync: bool,
     count: u64,
@@ -217,6 +219,7 @@ fn measure(
                     let m = measured.get_or_insert(Measured {
                         first,
                         end,
+                        offsets: (s.composition_offset.into(), 0),
                         sync: s.sync,
                         count: 0,
                         bytes: 0,
@@ -225,6 +228,7 @@ fn measure(
                     });
                     m.first = m.first.min(first);
                     m.end = m.end.max(end);
+                    m.offsets.1 = m.offsets.1.min(s.composition_offset.into());
                     m.count += 1;
                     m.bytes += bytes;
                     m.duration += duration;
@@ -317,7 +321,8 @@ fn tables(
         let says_sync = listed.entries.iter().any(|entry| entry.sync);
         let all_sync =
             head.kind != TrackKind::Video || head.every_sample_is_sync() || (!says_sync && measured.sync);
-        let mut builder = FragmentTableBuilder::new();
+        let (first_offset, least_offset) = measured.offsets;
+        let mut builder = FragmentTableBuilder::new().reorder(first_offset - least_offset);
         for entry in &listed.entries {
             let time = entry.time.saturating_add(offset);
             if !builder.push(

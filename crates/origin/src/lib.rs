@@ -13,6 +13,7 @@
 //! - `places`: where names in files lead, and whether they may
 //! - `fetch`, `reader`: the byte ranges of a response, by few requests to storage that start at once
 //! - `body`: the response's bytes, polled by the connection
+//! - `offline`: segments without a client, for files of them
 //! - `respond`: conditions, ranges, caching, CORS
 //! - `error`: the one table from errors to status codes
 //! - `server`, `stall`, `tls`: connections and their limits
@@ -31,6 +32,7 @@ mod library;
 mod manifest_tracks;
 mod manifests;
 mod memo;
+mod offline;
 mod page;
 mod places;
 mod reader;
@@ -46,6 +48,7 @@ mod tls;
 pub use config::OriginConfig;
 pub use error::Error;
 pub use index::Object;
+pub use offline::SegmentBytes;
 pub use places::Place;
 pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};

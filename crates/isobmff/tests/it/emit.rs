@@ -29,6 +29,7 @@ pub(crate) fn track(handler: &[u8; 4], language: &str) -> InitTrack {
         handler: FourCc(*handler),
         timescale: scale(48_000),
         language: Language::new(language).unwrap(),
+        enabled: true,
         alternate_group: 0,
         display_size: (0x0140_0000, 0x00f0_8000),
         sample_entries: vec![sample_entry(b"zzzz", b"some configuration")],

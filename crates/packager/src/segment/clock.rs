@@ -9,8 +9,11 @@
 //!   the title's renditions needs, so that their segments have the same times although their B-frames differ;
 //! - times are rounded down from the exact ones, each by itself, and durations are differences of times: nothing drifts.
 //!
-//! Where samples are not all known from the index (fragments), the reorder time is taken from when the first one is presented. Should a
-//! sample need more, its composition offset is negative.
+//! Where samples are not all known from the index (fragments), the reorder time is that of the first fragment. Should a sample need
+//! more, its composition offset is negative.
+//!
+//! A source in ticks of the protocol, with an edit list, was on such a clock before (`pack` writes such files): its delay is kept, so that
+//! the same fragments come out of it, whichever of its tracks are left.
 
 use crate::carry::{Protocol, carries};
 use latemux_index::{
@@ -19,9 +22,6 @@ use latemux_index::{
     title::{Segment, TitleTrack},
 };
 use latemux_isobmff::{Time, Timescale, time::Round};
-
-/// A guess of the reorder time that is longer than this is none: the fragments do not begin at 0.
-const LONGEST_GUESS: Time = Time::new(1000, Timescale::MILLIS);
 
 /// When segments and samples of a title are, in ticks of a protocol.
 #[derive(Debug)]
@@ -49,11 +49,25 @@ impl<'a> Clock<'a> {
     pub fn new(title: &'a Title, protocol: Protocol, scale: Timescale) -> Self {
         let tracks = || title.tracks.iter().map(|t| title.track(t)).filter(|t| carries(protocol, t).is_ok());
         let video = tracks().filter(|t| t.kind == TrackKind::Video);
-        let reorder = video.map(|track| reorder(track).in_scale(scale, Round::Up)).max().unwrap_or(0);
+        let reorder = video.map(|track| reorder(track, scale).in_scale(scale, Round::Up)).max().unwrap_or(0);
         let mut clock = Self { title, scale, delay: 0, reorder };
         let earliest = tracks().map(|track| clock.first_decoded(track)).min().unwrap_or(0);
-        clock.delay = earliest.min(0).saturating_neg();
+        let on_a_clock = tracks().filter(|track| track.timescale == scale);
+        let kept = on_a_clock.map(|track| track.presentation.media_time).max().unwrap_or(0);
+        clock.delay = earliest.min(0).saturating_neg().max(kept);
         clock
+    }
+
+    /// Whose clock it is.
+    #[must_use]
+    pub fn title(&self) -> &'a Title {
+        self.title
+    }
+
+    /// How much later than its presentation time in other protocols everything is presented; ≥ 0.
+    #[must_use]
+    pub fn delay(&self) -> u64 {
+        u64::try_from(self.delay).unwrap_or(0)
     }
 
     /// When segments of a track begin, and when the last one ends: one more than there are segments, ascending. The last one lasts until
@@ -168,18 +182,16 @@ fn first_presented(track: &Track) -> i64 {
     first.unwrap_or(track.start)
 }
 
-/// How long before its presentation the first sample must be decoded, so that none is decoded after it.
-fn reorder(track: &Track) -> Time {
+/// How long before its presentation the first sample must be decoded, so that none is decoded after it; of a track that is in ticks of the
+/// protocol already, how long it is.
+fn reorder(track: &Track, protocol: Timescale) -> Time {
     let ticks = match &track.samples {
         Samples::Table(table) => {
             let first = table.get(0).map_or(0, |sample| sample.composition_offset);
-            i64::from(first).saturating_sub(table.composition_bounds().0.into())
+            let least = if track.timescale == protocol { 0 } else { table.composition_bounds().0 };
+            i64::from(first).saturating_sub(least.into())
         }
-        // Where decoding starts at 0, as it does in files of their own, this is the first one's composition offset.
-        Samples::Fragments(table) => {
-            let composed = table.start(0).unwrap_or(0).saturating_add(track.presentation.media_time);
-            if Time::new(composed, track.timescale) > LONGEST_GUESS { 0 } else { composed }
-        }
+        Samples::Fragments(table) => table.reorder(),
     };
     Time::new(ticks.max(0), track.timescale)
 }

@@ -19,7 +19,8 @@ use object_store::client::{
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientOptions, Extensions, GetOptions, GetRange, ObjectStore, RetryConfig,
+    BackoffConfig, ClientOptions, Extensions, GetOptions, GetRange, MultipartUpload, ObjectStore, PutPayload,
+    RetryConfig,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -130,7 +131,7 @@ pub(crate) fn retry_config(retries: &Retries) -> RetryConfig {
 }
 
 /// Finds our own error in what `object_store` made of it.
-fn error(key: &Key, e: &object_store::Error) -> StorageError {
+pub(crate) fn error(key: &Key, e: &object_store::Error) -> StorageError {
     let mut source: Option<&(dyn Error + 'static)> = Some(e);
     while let Some(inner) = source {
         if let Some(failure) = inner.downcast_ref::<Failure>() {
@@ -241,10 +242,21 @@ impl Bucket {
     /// # Errors
     /// As the service answers.
     pub async fn put(&self, key: &Key, bytes: bytes::Bytes) -> Result<(), StorageError> {
+        self.put_payload(key, bytes.into()).await
+    }
+
+    pub(crate) async fn put_payload(&self, key: &Key, bytes: PutPayload) -> Result<(), StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutOptions::default();
-        self.service.objects.put_opts(&path, bytes.into(), options).await.map_err(|e| error(key, &e))?;
+        self.service.objects.put_opts(&path, bytes, options).await.map_err(|e| error(key, &e))?;
         Ok(())
+    }
+
+    /// Begins an object that is uploaded in parts.
+    pub(crate) async fn begin(&self, key: &Key) -> Result<Box<dyn MultipartUpload>, StorageError> {
+        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let options = object_store::PutMultipartOptions::default();
+        self.service.objects.put_multipart_opts(&path, options).await.map_err(|e| error(key, &e))
     }
 
     /// Removes an object: for tests.
