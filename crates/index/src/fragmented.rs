@@ -50,6 +50,8 @@ pub(crate) struct Entry {
     pub(crate) bytes: Range<u64>,
     /// Composition time before the edit list, in track ticks, as the index says.
     pub(crate) time: i64,
+    /// How much later its sync sample is presented, where pictures are decoded after it and presented before; in track ticks.
+    pub(crate) lead: i64,
     pub(crate) sync: bool,
 }
 
@@ -348,6 +350,7 @@ fn tables(
                 entry.bytes.start,
                 entry.bytes.end - entry.bytes.start,
                 time,
+                entry.lead,
                 entry.sync || all_sync,
             ) {
                 return Ok(Err(starts(&index)));

@@ -207,8 +207,14 @@ fn segment_type_and_index_for_mp4_atom() {
     assert_eq!(read.compatible_brands.len(), 2);
 
     for time in [7, 1 << 40] {
-        let reference =
-            Reference { is_index: false, size: 500, duration: 90_000, starts_with_sap: true, sap_type: 1 };
+        let reference = Reference {
+            is_index: false,
+            size: 500,
+            duration: 90_000,
+            starts_with_sap: true,
+            sap_type: 1,
+            sap_delta: 0,
+        };
         let sidx = Sidx {
             reference_id: 1,
             timescale: scale(90_000),

@@ -47,6 +47,9 @@ fn reference(fragment: &Fragment, end: i64) -> Result<Reference, PackError> {
     // Times that do not ascend are those of a broken source; one tick keeps the order.
     let duration = u32::try_from(end.saturating_sub(fragment.earliest).max(1));
     let duration = duration.map_err(|_| PackError::TooLarge("a segment of 2^32 ticks or more"))?;
+    let lead = fragment.first.saturating_sub(fragment.earliest);
+    let sap_delta =
+        u32::try_from(lead).ok().filter(|&lead| lead <= Reference::MAX_SAP_DELTA && fragment.sync);
     // Types 1 and 3 of stream access points (ISO/IEC 14496-12 annex I): with pictures that are decoded after the first one and presented
     // before it, not all of those can be decoded.
     let sap_type = match (fragment.sync, fragment.earliest < fragment.first) {
@@ -54,5 +57,12 @@ fn reference(fragment: &Fragment, end: i64) -> Result<Reference, PackError> {
         (true, false) => 1,
         (true, true) => 3,
     };
-    Ok(Reference { is_index: false, size, duration, starts_with_sap: fragment.sync, sap_type })
+    Ok(Reference {
+        is_index: false,
+        size,
+        duration,
+        starts_with_sap: fragment.sync,
+        sap_type,
+        sap_delta: sap_delta.unwrap_or(0),
+    })
 }

@@ -10,6 +10,7 @@ mod hls;
 mod media;
 mod oracles;
 mod origin;
+mod pack;
 mod player;
 mod smooth;
 mod smooth_init;

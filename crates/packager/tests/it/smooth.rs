@@ -93,7 +93,7 @@ fn play(origin: &mut Origin) -> (BTreeMap<String, String>, Vec<Level>) {
 
 /// A fragment is `moof` and `mdat`, without what came into the standard later, and says when it is: time and duration in its `tfxd`.
 /// Its third value is the number of samples.
-fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
+pub(crate) fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
     const TFXD: &[u8] = b"\x6d\x1d\x9b\x05\x42\xd5\x44\xe6\x80\xe2\x14\x1d\xaf\xf7\x57\xb2\x01\0\0\0";
     let top = boxes(fragment);
     let kinds: Vec<_> = top.iter().map(|(kind, _)| *kind).collect();
@@ -111,7 +111,11 @@ fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
 
 /// What ffprobe finds in a level; it has nothing to say of it.
 fn demuxed(what: &str, level: &Level) -> Stream {
-    let bytes: Vec<u8> = std::iter::once(&init(&level.attributes, &level.stream))
+    // The manifest does not say what number the track has in its fragments: players read it there.
+    let moof = boxes(&level.fragments[0])[0].1;
+    let traf = boxes(moof).into_iter().find(|(kind, _)| kind == b"traf").unwrap().1;
+    let track_id = u32::from_be_bytes(boxes(traf)[0].1[4..8].try_into().unwrap());
+    let bytes: Vec<u8> = std::iter::once(&init(&level.attributes, &level.stream, track_id))
         .chain(&level.fragments)
         .flatten()
         .copied()
