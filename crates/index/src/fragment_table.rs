@@ -7,20 +7,23 @@ use crate::{
 };
 
 /// A track's fragments in order, packed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentTable {
-    first_start: i64,
+    pub(crate) first_start: i64,
     /// End of the last one.
-    end: i64,
-    reorder: i64,
+    pub(crate) end: i64,
+    /// See [`Self::reorder`].
+    pub(crate) reorder: u32,
+    /// See [`Self::first_offset`].
+    pub(crate) first_offset: i32,
     /// From each start to the next one, in track ticks.
-    steps: Column,
+    pub(crate) steps: Column,
     /// From each start to when its sync sample is presented, in track ticks.
-    leads: Column,
-    sizes: Column,
-    positions: Positions,
+    pub(crate) leads: Column,
+    pub(crate) sizes: Column,
+    pub(crate) positions: Positions,
     /// 1 where a fragment starts with a sync sample.
-    sync: Column,
+    pub(crate) sync: Column,
 }
 
 impl FragmentTable {
@@ -123,11 +126,17 @@ impl FragmentTable {
         self.end
     }
 
-    /// How long before its presentation the first sample is decoded, in track ticks, so that none of the first fragment is decoded
-    /// after it: where composition offsets are not negative, the first one.
+    /// How long before its presentation the first sample of a fragment must be decoded, so that none is decoded after it is presented,
+    /// in track ticks: the longest of the fragments that were looked into to find the index.
     #[must_use]
-    pub fn reorder(&self) -> i64 {
+    pub fn reorder(&self) -> u32 {
         self.reorder
+    }
+
+    /// Composition offset of the first sample in decode order, in track ticks.
+    #[must_use]
+    pub fn first_offset(&self) -> i32 {
+        self.first_offset
     }
 
     /// Bytes of all fragments.
@@ -152,7 +161,7 @@ impl FragmentTable {
 pub(crate) struct FragmentTableBuilder {
     first_start: i64,
     last_start: Option<i64>,
-    reorder: i64,
+    first_offset: i32,
     steps: ColumnBuilder,
     leads: ColumnBuilder,
     sizes: ColumnBuilder,
@@ -165,7 +174,7 @@ impl FragmentTableBuilder {
         Self {
             first_start: 0,
             last_start: None,
-            reorder: 0,
+            first_offset: 0,
             steps: ColumnBuilder::default(),
             leads: ColumnBuilder::default(),
             sizes: ColumnBuilder::default(),
@@ -196,20 +205,21 @@ impl FragmentTableBuilder {
         true
     }
 
-    /// See [`FragmentTable::reorder`].
-    pub(crate) fn reorder(self, reorder: i64) -> Self {
-        Self { reorder, ..self }
+    /// Notes [`FragmentTable::first_offset`].
+    pub(crate) fn first_offset(self, first_offset: i32) -> Self {
+        Self { first_offset, ..self }
     }
 
-    /// The table; `end` in track ticks.
-    pub(crate) fn finish(mut self, end: i64) -> FragmentTable {
+    /// The table; `end` and `reorder` in track ticks.
+    pub(crate) fn finish(mut self, end: i64, reorder: u32) -> FragmentTable {
         let last = self.last_start.unwrap_or(self.first_start);
         // One step more than starts, so that the last fragment is found like the others.
         self.steps.push(u32::try_from(end.saturating_sub(last)).unwrap_or(0).max(1));
         FragmentTable {
             first_start: self.first_start,
             end: end.max(last),
-            reorder: self.reorder,
+            reorder,
+            first_offset: self.first_offset,
             steps: self.steps.finish(),
             leads: self.leads.finish(),
             sizes: self.sizes.finish(),
@@ -244,7 +254,7 @@ mod tests {
                 prop_assert!(builder.push(f.offset, f.size, f.start, lead_of(f), f.sync));
             }
             prop_assert!(!builder.push(offset, 1, fragments.last().unwrap().start, 0, true));
-            let table = builder.finish(start);
+            let table = builder.finish(start, 0);
             let all: Vec<Fragment> = (0..table.len()).map(|i| table.get(i).unwrap()).collect();
             prop_assert_eq!(&all, &fragments);
             prop_assert_eq!(table.get(table.len()), None);

@@ -84,7 +84,7 @@ fn fragments(kind: TrackKind, timescale: u32, starts: &[i64], end: i64) -> Track
     for (i, &start) in (0..).zip(starts) {
         assert!(builder.push(1000 + i * 100, 100, start, 0, true));
     }
-    track_of(kind, timescale, 0, Samples::Fragments(builder.finish(end)), (starts[0], end))
+    track_of(kind, timescale, 0, Samples::Fragments(builder.finish(end, 0)), (starts[0], end))
 }
 
 /// Each track an object of its own.

@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use hyper::body::Body as _;
-use latemux_packager::{Plan, Planned, Resource, plan};
+use latemux_packager::{Address, Plan, Planned, Resource, plan};
 use std::{future::poll_fn, pin::Pin};
 
 /// The bytes of a segment as they arrive; the very ones its URL gives.
@@ -19,11 +19,12 @@ impl Origin {
     ///
     /// # Errors
     /// What a client would be told; [`Error::is_changed`] where an object is no longer the one that was indexed.
-    pub async fn plan(&self, title: &LoadedTitle, resource: &Resource) -> Result<Plan, Error> {
+    pub async fn plan(&self, title: &LoadedTitle, resource: Resource) -> Result<Plan, Error> {
+        let address = Address::new(title.base.clone(), resource);
         let mut known = self.app.fragments.of(title);
         // As in `serve`: there is no third time.
         for _ in 0..2 {
-            match plan(&title.title, "", resource, &known)? {
+            match plan(&title.title, &address, &known)? {
                 Planned::Ready(plan) => return Ok(plan),
                 Planned::Needs(needs) => known.learn_alone(&|| self.fetch(title), &needs.fragments).await?,
                 Planned::NeedsMedia(_) => {
@@ -39,12 +40,14 @@ impl Origin {
     /// # Errors
     /// As [`Self::plan`].
     pub async fn read(&self, title: &LoadedTitle, plan: Plan) -> Result<SegmentBytes, Error> {
-        let whole = 0..plan.content_length;
-        Ok(SegmentBytes(Body::plan(PlanBody::start(plan, whole, self.fetch(title)).await?)))
+        let (whole, mut fetch) = (0..plan.content_length, self.fetch(title));
+        fetch.belongs_to(&plan.reach);
+        let body = PlanBody::start(plan, whole, fetch, self.app.config.read.patience).await?;
+        Ok(SegmentBytes(Body::plan(body, None)))
     }
 
     fn fetch(&self, title: &LoadedTitle) -> Fetch {
-        Fetch::new(self.app.storage.clone(), title.objects.clone(), self.app.config.read.clone())
+        Fetch::new(self.app.media.clone(), title.objects.clone(), self.app.config.read.clone())
     }
 }
 

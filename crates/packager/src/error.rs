@@ -9,6 +9,9 @@ pub enum PackError {
     /// No track of that name in the title.
     #[error("no track '{0}'")]
     NoSuchTrack(String),
+    /// Several tracks where each is a file of its own.
+    #[error("'{0}' is more than one track: in CMAF each has its own segments")]
+    SeveralTracks(String),
     /// No segment of that number or time.
     #[error("no segment {segment} in track '{track}'")]
     NoSuchSegment {
@@ -36,6 +39,7 @@ impl PackError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoSuchTrack(_) => "no_such_track",
+            Self::SeveralTracks(_) => "several_tracks",
             Self::NoSuchSegment { .. } => "no_such_segment",
             Self::CannotCarry { .. } => "cannot_carry",
             Self::TooLarge(_) => "segment_too_large",

@@ -1,8 +1,8 @@
 //! The plan: what a response will be, before any media byte is read.
 
 use crate::{
-    PackError, Resource,
-    address::rep_id,
+    Address, PackError, Resource,
+    address::{Links, Profile, rep_id},
     carry::{Protocol, carries},
     manifest::{dash, hds, hls, smooth as smooth_manifest},
     segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
@@ -14,7 +14,7 @@ use latemux_index::{
     media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
 };
-use std::ops::Range;
+use std::{fmt::Write as _, ops::Range};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Part of every digest: raised with every change of the bytes this crate makes of the same request, so that no cache mixes old and
@@ -222,43 +222,32 @@ impl Part {
     }
 }
 
-/// Plans a response. Cost does not grow with the title for segments and init segments. `name` is the NAME that URLs of this
-/// title carry ([`crate::address::name_of`]): only manifests hold it.
+/// Plans a response. Cost does not grow with the title for segments and init segments. What of the address is not its resource only
+/// manifests depend on.
 ///
 /// # Errors
 /// Where the title has no such track or segment, or the protocol cannot carry it.
-pub fn plan(
-    title: &Title,
-    name: &str,
-    resource: &Resource,
-    known: &dyn KnownFragments,
-) -> Result<Planned, PackError> {
-    let request = Request { title, name, known };
-    match resource {
+pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Result<Planned, PackError> {
+    let request = Request { title, address, known };
+    let links = || Links::new(address);
+    match &address.resource {
         Resource::DashManifest(template) => {
-            request.manifest(resource, "application/dash+xml", dash::mpd(title, name, *template)?)
+            request.manifest("application/dash+xml", dash::mpd(title, &links(), *template)?)
         }
-        Resource::SmoothManifest => request.manifest(
-            resource,
-            "application/vnd.ms-sstr+xml",
-            smooth_manifest::client_manifest(title)?,
-        ),
-        Resource::HdsManifest => {
-            request.manifest(resource, "application/f4m+xml", hds::manifest(title, name)?)
-        }
-        Resource::HdsBootstrap(tracks) => {
-            request.manifest(resource, "video/abst", hds::bootstrap(title, tracks)?)
-        }
+        Resource::SmoothManifest => request
+            .manifest("application/vnd.ms-sstr+xml", smooth_manifest::client_manifest(title, &links())?),
+        Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(title, &links())?),
+        Resource::HdsBootstrap(tracks) => request.manifest("video/abst", hds::bootstrap(title, tracks)?),
         Resource::SmoothFragment(track, time) => request.smooth_fragment(track, *time),
         Resource::HdsFragment(tracks, n) => request.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
-            request.playlist(resource, hls::multivariant(title, name, *container)?)
+            request.playlist(hls::multivariant(title, &links(), *container)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            request.playlist(resource, hls::media(title, name, tracks, *container)?)
+            request.playlist(hls::media(title, &links(), tracks, *container)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            request.playlist(resource, hls::iframes(title, name, track, *container)?)
+            request.playlist(hls::iframes(title, &links(), track, *container)?)
         }
         Resource::DashInit(track) => request.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(track) => request.cmaf_init(Protocol::HlsCmaf, track),
@@ -298,7 +287,7 @@ impl Take {
 /// What every answer is made from.
 struct Request<'a> {
     title: &'a Title,
-    name: &'a str,
+    address: &'a Address,
     known: &'a dyn KnownFragments,
 }
 
@@ -325,18 +314,17 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn manifest(
-        &self,
-        resource: &Resource,
-        content_type: &'static str,
-        body: impl Into<Bytes>,
-    ) -> Result<Planned, PackError> {
-        let what = format!("manifest {} {}", self.name, resource.relative_to_base(self.name));
+    fn manifest(&self, content_type: &'static str, body: impl Into<Bytes>) -> Result<Planned, PackError> {
+        let mut what = format!("manifest {} {}", self.address.name(), self.address.relative_to_base());
+        if let Profile::NginxVod(form) = &self.address.profile {
+            // What URLs look like depends on the configuration, and on how many files there are.
+            let _ = write!(what, " {form:?}");
+        }
         Ok(Planned::Ready(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(body.into())])))
     }
 
-    fn playlist(&self, resource: &Resource, text: String) -> Result<Planned, PackError> {
-        self.manifest(resource, "application/vnd.apple.mpegurl", text)
+    fn playlist(&self, text: String) -> Result<Planned, PackError> {
+        self.manifest("application/vnd.apple.mpegurl", text)
     }
 
     /// The index of a track in the title, if the protocol carries it.

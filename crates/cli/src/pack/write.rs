@@ -57,7 +57,7 @@ impl Packing {
             Content::Cmaf(track) => {
                 let resources = self.cmaf(*track)?;
                 let plan = |resource| async move {
-                    let plan = self.origin.plan(&self.title, &resource).await?;
+                    let plan = self.origin.plan(&self.title, resource).await?;
                     anyhow::Ok(Fragment::of(&plan)?)
                 };
                 let fragments = stream::iter(resources).map(plan).buffered(PLANNED);
@@ -129,7 +129,7 @@ impl Packing {
 
     /// Begins to read a segment.
     async fn open(&self, resource: Resource) -> Result<(Fragment, SegmentBytes)> {
-        let plan = self.origin.plan(&self.title, &resource).await?;
+        let plan = self.origin.plan(&self.title, resource).await?;
         let fragment = Fragment::of(&plan)?;
         Ok((fragment, self.origin.read(&self.title, plan).await?))
     }

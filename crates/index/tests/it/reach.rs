@@ -44,7 +44,7 @@ fn check(path: &Path) {
     by_grid.sort_by_key(|(grid, _)| *grid);
     by_grid.dedup();
     let grids: Vec<u32> = by_grid.iter().map(|(grid, _)| *grid).collect();
-    assert_eq!(grids, (0..grids.len() as u32).collect::<Vec<_>>(), "one reach for each: {by_grid:?}");
+    assert_eq!(grids, (0_u32..).take(grids.len()).collect::<Vec<_>>(), "one reach for each: {by_grid:?}");
     let mut read = 0;
     let mut end = 0;
     for (_, reach) in &by_grid {

@@ -18,6 +18,8 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 /// A running origin. It stops when this is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    /// Where its metrics are.
+    pub(crate) admin: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
@@ -31,15 +33,20 @@ impl Server {
     pub(crate) async fn with(storage: Arc<dyn Storage>, config: OriginConfig, tls: Option<Tls>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
+        let admin_listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let admin = admin_listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let origin = Origin::new(storage, config);
             let stopped = async {
                 let _ = stopped.await;
             };
-            origin.serve(listener, tls, stopped).await.unwrap();
+            tokio::select! {
+                served = origin.serve(listener, tls, stopped) => served.unwrap(),
+                () = origin.serve_admin(admin_listener) => {}
+            }
         });
-        Self { address, stop: Some(stop), task }
+        Self { address, admin, stop: Some(stop), task }
     }
 
     /// Asks it to stop.

@@ -8,7 +8,7 @@ mod metadata;
 use super::xml::Xml;
 use crate::{
     PackError,
-    address::{HDS_FRAGMENT, hds_url},
+    address::{Extent, Links},
     carry::{Protocol, carries},
     segment::{Clock, Mux, f4f},
     sizes::Bitrate,
@@ -16,13 +16,13 @@ use crate::{
 use latemux_index::{Title, media::TrackKind, title::TrackName};
 use latemux_isobmff::{FourCc, codec::Media as CodecMedia};
 
-/// The manifest of a title. `name` is the basename its fragment URLs carry, already encoded ([`crate::address::name_of`]). O(samples).
+/// The manifest of a title. O(samples).
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where HDS carries none of its tracks.
-pub fn manifest(title: &Title, name: &str) -> Result<String, PackError> {
+pub fn manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
     let clock = f4f::clock(title);
-    let media = media(title);
+    let media = media(title, links);
     if media.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Hds.name(), format });
@@ -34,7 +34,7 @@ pub fn manifest(title: &Title, name: &str) -> Result<String, PackError> {
 
     let mut xml = Xml::new();
     xml.tag("manifest").attr("xmlns", "http://ns.adobe.com/f4m/1.0").children();
-    xml.tag("id").text(name);
+    xml.tag("id").text(links.name());
     xml.tag("streamType").text("recorded");
     xml.tag("deliveryType").text("streaming");
     xml.tag("duration").text(&seconds(millis));
@@ -55,7 +55,7 @@ pub fn manifest(title: &Title, name: &str) -> Result<String, PackError> {
             .text(&base64(&bootstrap::information(times)));
     }
     for (media, bootstrap) in media.iter().zip(shared) {
-        media.write(&mut xml, title, name, bootstrap, millis);
+        media.write(&mut xml, title, links, bootstrap, millis);
     }
     Ok(xml.finish())
 }
@@ -84,11 +84,13 @@ struct Media {
     alternate: bool,
 }
 
-fn media(title: &Title) -> Vec<Media> {
+fn media(title: &Title, links: &Links<'_>) -> Vec<Media> {
     let carried = |kind| {
         title.of_kind(kind).filter(|&i| {
             let track = &title.tracks[i];
-            track.segment_count() > 0 && carries(Protocol::Hds, title.track(track)).is_ok()
+            links.lists(&track.name)
+                && track.segment_count() > 0
+                && carries(Protocol::Hds, title.track(track)).is_ok()
         })
     };
     let audio: Vec<usize> = carried(TrackKind::Audio).collect();
@@ -112,10 +114,8 @@ fn media(title: &Title) -> Vec<Media> {
 }
 
 impl Media {
-    fn write(&self, xml: &mut Xml, title: &Title, name: &str, bootstrap: usize, millis: u64) {
+    fn write(&self, xml: &mut Xml, title: &Title, links: &Links<'_>, bootstrap: usize, millis: u64) {
         let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks[i].name.clone()).collect();
-        let url = hds_url(name, &names);
-        let url = url.strip_suffix(HDS_FRAGMENT).unwrap_or(&url);
         let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks[i]));
         let video = tracks().find_map(|track| match &track.codec.media {
             CodecMedia::Video(video) => Some(video),
@@ -132,7 +132,7 @@ impl Media {
             .attr_if("width", video.map(|v| v.width))
             .attr_if("height", video.map(|v| v.height))
             .attr("bootstrapInfoId", format_args!("bootstrap{bootstrap}"))
-            .attr("url", format_args!("{url}-"))
+            .attr("url", links.hds_url(&names, Extent::Whole))
             .children();
         xml.tag("metadata").text(&base64(&metadata::on_meta_data(tracks(), millis)));
         xml.close();
@@ -141,15 +141,15 @@ impl Media {
 
 /// When fragments of tracks packed together begin, and when the last one ends, in milliseconds.
 fn fragment_times(title: &Title, clock: &Clock<'_>, tracks: &[usize]) -> Vec<i64> {
-    let Some(lead) = Mux::new(title, tracks).and_then(|mux| title.find(&mux.lead().name)) else {
-        return Vec::new();
-    };
+    let Some(mux) = Mux::new(title, tracks) else { return Vec::new() };
+    let Some(lead) = title.find(&mux.lead().name) else { return Vec::new() };
     let mut times = clock.boundaries(lead);
-    // The first fragment takes what others have before the lead, the last one what they have behind it.
-    let starts = tracks.iter().filter_map(|&i| clock.boundary(i, 0));
-    if let (Some(first), Some(start)) = (times.first_mut(), starts.min()) {
-        *first = start.min(*first);
+    // Fragments of a source, which cannot be cut, may bring what begins before the lead does; the first one always brings all of it.
+    for (number, time) in (0..mux.segment_count()).zip(&mut times) {
+        let parts = mux.parts(number).filter_map(|(i, part)| clock.boundary(i, part?.number));
+        *time = parts.fold(*time, i64::min);
     }
+    // The last one brings what the others have behind the lead.
     let ends = tracks.iter().filter_map(|&i| clock.boundary(i, title.tracks.get(i)?.segment_count()));
     if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
         *last = end.max(*last);

@@ -8,7 +8,7 @@ mod codec;
 use super::xml::Xml;
 use crate::{
     PackError,
-    address::smooth_url,
+    address::{Extent, Links},
     carry::{Protocol, carries},
     segment::{Clock, smooth},
 };
@@ -21,9 +21,9 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where Smooth Streaming carries none of its tracks.
-pub fn client_manifest(title: &Title) -> Result<String, PackError> {
+pub fn client_manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
     let clock = smooth::clock(title);
-    let streams = streams(title, &clock);
+    let streams = streams(title, links, &clock);
     if streams.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Smooth.name(), format });
@@ -38,7 +38,7 @@ pub fn client_manifest(title: &Title) -> Result<String, PackError> {
         .attr("Duration", end.saturating_sub(start))
         .children();
     for stream in &streams {
-        stream.write(&mut xml);
+        stream.write(&mut xml, links);
     }
     Ok(xml.finish())
 }
@@ -63,13 +63,16 @@ struct Level<'a> {
 }
 
 /// The streams of a title, in its order.
-fn streams<'a>(title: &'a Title, clock: &Clock<'_>) -> Vec<Stream<'a>> {
+fn streams<'a>(title: &'a Title, links: &Links<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>> {
     let mut streams: Vec<Stream<'a>> = Vec::new();
     let stems: BTreeSet<&str> = title.tracks.iter().map(|t| t.name.stem.as_str()).collect();
     let mut names: BTreeSet<String> = BTreeSet::new();
     for (i, title_track) in title.tracks.iter().enumerate() {
         let track = title.track(title_track);
-        if title_track.segment_count() == 0 || carries(Protocol::Smooth, track).is_err() {
+        if !links.lists(&title_track.name)
+            || title_track.segment_count() == 0
+            || carries(Protocol::Smooth, track).is_err()
+        {
             continue;
         }
         let Some(codec) = CodecAttributes::of(track) else { continue };
@@ -95,7 +98,7 @@ fn streams<'a>(title: &'a Title, clock: &Clock<'_>) -> Vec<Stream<'a>> {
 }
 
 impl Stream<'_> {
-    fn write(&self, xml: &mut Xml) {
+    fn write(&self, xml: &mut Xml, links: &Links<'_>) {
         let Some(first) = self.levels.first() else { return };
         let language = &first.track.language;
         let (kind, subtype) = match self.kind {
@@ -126,7 +129,7 @@ impl Stream<'_> {
             .attr_if("MaxHeight", videos().map(|v| v.height).max())
             .attr_if("DisplayWidth", display_width)
             .attr_if("DisplayHeight", largest.map(|v| v.height))
-            .attr("Url", smooth_url(self.stem))
+            .attr("Url", links.smooth_url(self.stem, Extent::Whole))
             .children();
         for (index, level) in self.levels.iter().enumerate() {
             level.write(xml, index);

@@ -9,8 +9,8 @@
 //!   the title's renditions needs, so that their segments have the same times although their B-frames differ;
 //! - times are rounded down from the exact ones, each by itself, and durations are differences of times: nothing drifts.
 //!
-//! Where samples are not all known from the index (fragments), the reorder time is that of the first fragment. Should a sample need
-//! more, its composition offset is negative.
+//! Where samples are not all known from the index (fragments), the reorder time is that of the fragments looked into when it was made.
+//! Should a sample need more, its composition offset is negative.
 //!
 //! A source in ticks of the protocol, with an edit list, was on such a clock before (`pack` writes such files): its delay is kept, so that
 //! the same fragments come out of it, whichever of its tracks are left.
@@ -22,6 +22,9 @@ use latemux_index::{
     title::{Segment, TitleTrack},
 };
 use latemux_isobmff::{Time, Timescale, time::Round};
+
+/// A guess of the reorder time that is longer than this is none: the fragments do not begin at 0.
+const LONGEST_GUESS: Time = Time::new(1000, Timescale::MILLIS);
 
 /// When segments and samples of a title are, in ticks of a protocol.
 #[derive(Debug)]
@@ -191,7 +194,13 @@ fn reorder(track: &Track, protocol: Timescale) -> Time {
             let least = if track.timescale == protocol { 0 } else { table.composition_bounds().0 };
             i64::from(first).saturating_sub(least.into())
         }
-        Samples::Fragments(table) => table.reorder(),
+        Samples::Fragments(table) if track.timescale == protocol => table.first_offset().into(),
+        // Decoding starts at 0 in files of their own: then it is at least the first one's composition offset.
+        Samples::Fragments(table) => {
+            let composed = table.start(0).unwrap_or(0).saturating_add(track.presentation.media_time);
+            let guess = if Time::new(composed, track.timescale) > LONGEST_GUESS { 0 } else { composed };
+            guess.max(table.reorder().into())
+        }
     };
     Time::new(ticks.max(0), track.timescale)
 }

@@ -9,7 +9,7 @@ use latemux_index::{
     title::TrackName,
 };
 use latemux_packager::{
-    PackError, Part, Plan, Planned, Resource, plan,
+    Address, PackError, Part, Plan, Planned, Resource, plan,
     plan::{Class, SourceRange},
 };
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
@@ -93,7 +93,7 @@ impl Origin {
     /// Plans a request, reading `moof`s as it asks.
     pub(crate) fn plan(&mut self, resource: &Resource) -> Result<Plan, PackError> {
         for _ in 0..2 {
-            match plan(&self.title, NAME, resource, &self.known)? {
+            match plan(&self.title, &Address::new(NAME, resource.clone()), &self.known)? {
                 Planned::Ready(plan) => return Ok(plan),
                 Planned::Needs(needs) => needs.fragments.iter().for_each(|range| self.learn(range)),
                 Planned::NeedsMedia(first) => {

@@ -10,7 +10,7 @@ pub(crate) const BASE: &str = "/a/x.mp4/";
 /// Fetches a URL: a path with its query.
 pub(crate) fn fetch(origin: &mut Origin, url: &str) -> Result<Answer, PackError> {
     let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
-    let address = Address::parse(path, query).unwrap_or_else(|| panic!("no address: {url}"));
+    let address = Address::parse(path, query).unwrap_or_else(|error| panic!("{url}: {error}"));
     assert_eq!(address.base, "a/x.mp4");
     assert_eq!(address.to_url(), url, "printed as it was read");
     origin.get(&address.resource)

@@ -2,7 +2,7 @@
 
 use super::timeline::Timeline;
 use crate::{
-    address::rep_id,
+    address::Links,
     carry::Protocol,
     manifest::{constant_frame_rate, reduced},
     sizes::{Bitrate, SegmentSize, sized_segments},
@@ -37,14 +37,14 @@ pub(super) struct Representation<'a> {
 
 impl<'a> Representation<'a> {
     /// Of a track of the title; `index` is in range.
-    pub(super) fn new(title: &'a Title, index: usize) -> Self {
+    pub(super) fn new(title: &'a Title, index: usize, links: &Links<'_>) -> Self {
         let title_track = &title.tracks[index];
         let track = title.track(title_track);
         let (segments, timescale) = sized_segments(title, &[index], Protocol::Dash);
         let is_video = track.kind == TrackKind::Video;
         Self {
             track,
-            id: rep_id(&title_track.name),
+            id: links.representation_id(&title_track.name),
             timescale: track.timescale,
             bitrate: Bitrate::of(&segments, timescale),
             segments,

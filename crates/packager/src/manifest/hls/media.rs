@@ -1,7 +1,12 @@
 //! Media and I-frame playlists.
 
-use super::{attributes::Tag, container_of, find, protocol_for};
-use crate::{PackError, Resource, address::HlsContainer, carry::Protocol, segment::Mux};
+use super::{attributes::Tag, find, protocol_for};
+use crate::{
+    PackError, Resource,
+    address::{Extent, HlsContainer, Links},
+    carry::Protocol,
+    segment::Mux,
+};
 use latemux_index::{Title, media::TrackKind, title::TrackName};
 use latemux_isobmff::{Time, Timescale, time::Round};
 use std::fmt::Write as _;
@@ -12,13 +17,13 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
     None => Timescale::MILLIS,
 };
 
-/// A media playlist of one track, or of video and audio muxed. `name` is the NAME its URLs carry ([`crate::address::name_of`]).
+/// A media playlist of one track, or of video and audio muxed.
 ///
 /// # Errors
 /// No such track, or the container cannot carry it; several tracks of one kind, or several in CMAF, are no playlist.
 pub fn media(
     title: &Title,
-    name: &str,
+    links: &Links<'_>,
     tracks: &[TrackName],
     container: HlsContainer,
 ) -> Result<String, PackError> {
@@ -32,8 +37,7 @@ pub fn media(
     }
     let protocol = protocol_for(title, &indexes, container)?;
     let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks[i].name.clone()).collect();
-    let playlist = Resource::HlsPlaylist(names.clone(), container_of(protocol));
-    let list = Playlist { title, name, tracks: &indexes, itself: playlist };
+    let list = Playlist { title, links, tracks: &indexes };
     Ok(match (protocol, names.first()) {
         (Protocol::HlsTs, _) | (_, None) => {
             // Decimal durations need version 3.
@@ -41,7 +45,7 @@ pub fn media(
         }
         (_, Some(track)) => {
             // EXT-X-MAP in other than I-frame playlists needs version 6.
-            let init = Resource::HlsInit(track.clone());
+            let init = links.hls_init(track.clone());
             list.text(6, "", Some(&init), |n| Resource::HlsSegment(track.clone(), n))
         }
     })
@@ -53,7 +57,7 @@ pub fn media(
 /// No such video track, or the container cannot carry it.
 pub fn iframes(
     title: &Title,
-    name: &str,
+    links: &Links<'_>,
     track: &TrackName,
     container: HlsContainer,
 ) -> Result<String, PackError> {
@@ -62,13 +66,12 @@ pub fn iframes(
         return Err(PackError::NoSuchTrack(track.to_string()));
     }
     let protocol = protocol_for(title, &indexes, container)?;
-    let playlist = Resource::HlsIFramePlaylist(track.clone(), container_of(protocol));
-    let list = Playlist { title, name, tracks: &indexes, itself: playlist };
+    let list = Playlist { title, links, tracks: &indexes };
     let only = "#EXT-X-I-FRAMES-ONLY\n";
     Ok(if protocol == Protocol::HlsTs {
         list.text(4, only, None, |n| Resource::HlsIFrameTs(track.clone(), n))
     } else {
-        let init = Resource::HlsInit(track.clone());
+        let init = links.hls_init(track.clone());
         list.text(6, only, Some(&init), |n| Resource::HlsIFrameCmaf(track.clone(), n))
     })
 }
@@ -76,9 +79,8 @@ pub fn iframes(
 /// What all playlists of segments have.
 struct Playlist<'a> {
     title: &'a Title,
-    name: &'a str,
+    links: &'a Links<'a>,
     tracks: &'a [usize],
-    itself: Resource,
 }
 
 impl Playlist<'_> {
@@ -86,7 +88,7 @@ impl Playlist<'_> {
         &self,
         version: u32,
         tags: &str,
-        init: Option<&Resource>,
+        init: Option<&str>,
         segment: impl Fn(u32) -> Resource,
     ) -> String {
         let durations = self.durations();
@@ -95,13 +97,16 @@ impl Playlist<'_> {
         let _ = writeln!(text, "#EXT-X-TARGETDURATION:{}", target_duration(&durations));
         text.push_str("#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n");
         text.push_str(tags);
-        let url = |resource: &Resource| resource.relative_to(&self.itself, self.name);
         if let Some(init) = init {
-            Tag::new("EXT-X-MAP").quoted("URI", &url(init)).write(&mut text);
+            Tag::new("EXT-X-MAP").quoted("URI", init).write(&mut text);
         }
         for (number, micros) in (1..).zip(&durations) {
             let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-            let _ = writeln!(text, "#EXTINF:{seconds}.{fraction:06},\n{}", url(&segment(number)));
+            let _ = writeln!(
+                text,
+                "#EXTINF:{seconds}.{fraction:06},\n{}",
+                self.links.hls_segment(&segment(number), Extent::Whole)
+            );
         }
         text.push_str("#EXT-X-ENDLIST\n");
         text
