@@ -16,7 +16,9 @@ use object_store::client::{
 };
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use object_store::{ClientOptions, Extensions, GetOptions, GetRange, ObjectStore, RetryConfig};
+use object_store::{
+    ClientOptions, Extensions, GetOptions, GetRange, MultipartUpload, ObjectStore, PutPayload, RetryConfig,
+};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -110,7 +112,7 @@ pub(crate) fn no_retries() -> RetryConfig {
 }
 
 /// Finds our own error in what `object_store` made of it.
-fn error(key: &Key, e: &object_store::Error) -> StorageError {
+pub(crate) fn error(key: &Key, e: &object_store::Error) -> StorageError {
     let mut source: Option<&(dyn Error + 'static)> = Some(e);
     while let Some(inner) = source {
         if let Some(failure) = inner.downcast_ref::<Failure>() {
@@ -225,10 +227,21 @@ impl Bucket {
     /// # Errors
     /// As the service answers.
     pub async fn put(&self, key: &Key, bytes: bytes::Bytes) -> Result<(), StorageError> {
+        self.put_payload(key, bytes.into()).await
+    }
+
+    pub(crate) async fn put_payload(&self, key: &Key, bytes: PutPayload) -> Result<(), StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutOptions::default();
-        self.service.objects.put_opts(&path, bytes.into(), options).await.map_err(|e| error(key, &e))?;
+        self.service.objects.put_opts(&path, bytes, options).await.map_err(|e| error(key, &e))?;
         Ok(())
+    }
+
+    /// Begins an object that is uploaded in parts.
+    pub(crate) async fn begin(&self, key: &Key) -> Result<Box<dyn MultipartUpload>, StorageError> {
+        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let options = object_store::PutMultipartOptions::default();
+        self.service.objects.put_multipart_opts(&path, options).await.map_err(|e| error(key, &e))
     }
 
     /// Removes an object: for tests.
