@@ -4,7 +4,10 @@
 //! - [`rewrite`]: the same media in the box variants ffmpeg does not write
 //! - [`probe`]: what ffprobe, who knows nothing of us, says is in a file
 //! - [`process`]: nginx, versitygw and their like, each on a port of its own
+//! - `net` (feature): a server far away, by a proxy that holds bytes back
 
+#[cfg(feature = "net")]
+pub mod net;
 pub mod probe;
 pub mod process;
 pub mod recipe;
