@@ -19,7 +19,8 @@ pub(crate) fn run(flags: &args::Serve) -> Result<()> {
 
 async fn serve(config: Config) -> Result<()> {
     let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
-    let storage = latemux_storage::open::open(source, &config.storage.options())?;
+    let options = config.storage.options();
+    let storage = latemux_storage::open::open(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
     let bind = async |address| {
         TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
@@ -31,6 +32,7 @@ async fn serve(config: Config) -> Result<()> {
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
     let origin = Origin::new(storage.clone(), config.origin());
+    origin.show_back_ends(options.registry);
     let mut metrics = String::new();
     if let Some(admin) = admin {
         metrics = format!("metrics at http://{}/metrics\n", admin.local_addr()?);

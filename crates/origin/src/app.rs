@@ -32,10 +32,10 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: OriginConfig) -> Self {
         let metrics = Arc::new(Metrics::default());
         let meter = metrics.storage_meter();
-        let titles = Titles::new(&storage, &config, &meter);
+        let titles = Titles::new(storage, &config, &meter);
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests);
         for cache in titles.watch().into_iter().chain([fragments.watch(), manifests.watch()]) {
@@ -47,7 +47,7 @@ impl App {
             manifests,
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
-            media: meter.over(storage.clone(), Read::Media),
+            media: meter.over(storage, Read::Media),
             storage: meter.over(storage, Read::Manifest),
             metrics,
             config,

@@ -73,7 +73,7 @@ impl Objects {
         let limits =
             Limits { head: config.index.head, tail: config.index.tail, max_index: config.index.max_index };
         Self {
-            storage: meter.over(storage.clone(), Read::Index),
+            storage: meter.over(storage, Read::Index),
             limits,
             // Titles hold their objects too: each memo gets half.
             memo: Memo::new(config.memory.index / 2, |place: &Place, parts: &Parts| {

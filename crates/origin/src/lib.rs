@@ -56,7 +56,7 @@ pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};
 
 use app::App;
-use latemux_storage::Storage;
+use latemux_storage::{Registry, Storage};
 use std::{future::Future, io, sync::Arc};
 use titles::Fresh;
 use tokio::net::TcpListener;
@@ -70,8 +70,9 @@ pub struct Origin {
 impl Origin {
     /// An origin that has read nothing yet.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "an origin keeps what it serves from")]
     pub fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
-        Self { app: Arc::new(App::new(storage, config)) }
+        Self { app: Arc::new(App::new(&storage, config)) }
     }
 
     /// Serves a listener until `shutdown` resolves, then lets open answers end within the configured time.
@@ -85,6 +86,11 @@ impl Origin {
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
         server::serve(self.app.clone(), listener, tls, shutdown).await
+    }
+
+    /// Shows among the metrics what became of requests to the back ends of this registry.
+    pub fn show_back_ends(&self, registry: Registry) {
+        self.app.metrics.show_back_ends(registry);
     }
 
     /// Serves metrics, health and purging on a listener of their own, for as long as the future is polled. Whoever reaches it

@@ -242,8 +242,8 @@ impl Places {
                 storage
             }
         };
-        let media = self.meter.over(storage.clone(), Read::Media);
-        Ok(Place { storage: self.meter.over(storage, Read::Index), media, root: Arc::from(root), key })
+        let media = self.meter.over(&storage, Read::Media);
+        Ok(Place { storage: self.meter.over(&storage, Read::Index), media, root: Arc::from(root), key })
     }
 }
 

@@ -72,7 +72,7 @@ impl Titles {
     pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, meter: &StorageMeter) -> Self {
         Self {
             objects: Arc::new(Objects::new(storage, config, meter)),
-            storage: meter.over(storage.clone(), Read::Manifest),
+            storage: meter.over(storage, Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),

@@ -199,13 +199,12 @@ fn any_selection() -> impl Strategy<Value = Selection> {
     let clip = (prop::option::of(time()), prop::option::of(time()))
         .prop_map(|(begin, end)| Clip::new(begin, end).unwrap_or_default());
     let minimum = prop::option::of((1_u64..=600_000).prop_map(Duration::from_millis));
-    (prop::option::of(any_filter()), clip, minimum)
-        .prop_map(|(filter, clip, minimum_segment)| Selection {
-            filter,
-            clip,
-            minimum_segment,
-            ..Selection::default()
-        })
+    (prop::option::of(any_filter()), clip, minimum).prop_map(|(filter, clip, minimum_segment)| Selection {
+        filter,
+        clip,
+        minimum_segment,
+        ..Selection::default()
+    })
 }
 
 #[test]
