@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes};
 use latemux_isobmff::{
-    FourCc, Timescale,
+    FourCc,
     boxes::{
         ctts::{self, CompositionOffsets},
         dref::SelfContained,
@@ -35,6 +35,11 @@ use latemux_isobmff::{
 };
 use std::{fs, path::Path};
 
+#[expect(dead_code, reason = "made for tests, which need more")]
+#[path = "../../crates/isobmff/tests/it/sample.rs"]
+mod sample;
+use sample::{Raw, bytes_of, scale};
+
 fn main() -> std::io::Result<()> {
     // A seed that does not parse seeds nothing.
     for moov in [progressive(), wide(), init()] {
@@ -48,8 +53,8 @@ fn main() -> std::io::Result<()> {
     seeds(
         "fragment",
         &[
-            ("sidx", bytes_of(&sidx(7))),
-            ("sidx-64", bytes_of(&sidx(1 << 40))),
+            ("sidx", bytes_of(&sidx(7)).to_vec()),
+            ("sidx-64", bytes_of(&sidx(1 << 40)).to_vec()),
             ("mfra", mfra()),
             ("moof-gop", moof_gop()),
             ("moof-bare", moof_bare()),
@@ -118,31 +123,6 @@ fn seeds(target: &str, seeds: &[(&str, Vec<u8>)]) -> std::io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
     fs::create_dir_all(&folder)?;
     seeds.iter().try_for_each(|(name, bytes)| fs::write(folder.join(name), bytes))
-}
-
-fn bytes_of(written: &dyn WriteBox) -> Vec<u8> {
-    let mut out = Vec::new();
-    written.write(&mut out);
-    out
-}
-
-/// A box of a type and a payload.
-struct Raw(&'static [u8; 4], Vec<u8>);
-
-impl WriteBox for Raw {
-    fn kind(&self) -> FourCc {
-        FourCc(*self.0)
-    }
-    fn payload_size(&self) -> u64 {
-        self.1.len() as u64
-    }
-    fn write_payload(&self, out: &mut Vec<u8>) {
-        out.extend(&self.1);
-    }
-}
-
-fn scale(ticks: u32) -> Timescale {
-    Timescale::new(ticks).expect("not 0")
 }
 
 fn language(tag: &str) -> Language {
@@ -215,7 +195,7 @@ fn progressive() -> Vec<u8> {
     let stbl = Container(b"stbl", &[&Stsd(&entries), &stts, &stsc, &stsz, &stco]);
     let minf = Container(b"minf", &[&header, &stbl]);
     let second = Container(b"trak", &[&tkhd, &Container(b"mdia", &[&mdhd, &hdlr, &minf])]);
-    bytes_of(&Container(b"moov", &[&mvhd, &first, &second]))
+    bytes_of(&Container(b"moov", &[&mvhd, &first, &second])).to_vec()
 }
 
 /// Everything in its 64-bit form.
@@ -264,7 +244,7 @@ fn init() -> Vec<u8> {
 /// A file's top level, with what is walked over.
 fn junk() -> Vec<u8> {
     let raw = |kind, len| Raw(kind, vec![0; len]);
-    let mut out = bytes_of(&segment_type(&[FourCc(*b"msdh")]));
+    let mut out = bytes_of(&segment_type(&[FourCc(*b"msdh")])).to_vec();
     for other in [raw(b"emsg", 40), raw(b"prft", 24), raw(b"free", 0), raw(b"uuid", 16)] {
         other.write(&mut out);
     }
@@ -293,7 +273,8 @@ fn mfra() -> Vec<u8> {
     };
     let mfro = Raw(b"mfro", vec![0; 8]);
     let mut out =
-        bytes_of(&Container(b"mfra", &[&tfra(0, 0, 11), &tfra(1, 0x3f, 28), &tfra(1, 0x1b, 25), &mfro]));
+        bytes_of(&Container(b"mfra", &[&tfra(0, 0, 11), &tfra(1, 0x3f, 28), &tfra(1, 0x1b, 25), &mfro]))
+            .to_vec();
     let (size, end) = (u32::try_from(out.len()).expect("small"), out.len() - 4);
     out[end..].copy_from_slice(&size.to_be_bytes());
     out
@@ -358,5 +339,5 @@ fn moof_all() -> Vec<u8> {
     let traf =
         Container(b"traf", &[&first, &Tfdt(5), &trun(0xf05, 10), &trun(0x201, 3), &trun(0, 0), &senc, &saiz]);
     let other = Container(b"traf", &[&second, &uuid(TFXD, 20), &uuid(PIFF_SENC, 8), &trun(0xa00, 4)]);
-    bytes_of(&Container(b"moof", &[&Mfhd(3), &traf, &other]))
+    bytes_of(&Container(b"moof", &[&Mfhd(3), &traf, &other])).to_vec()
 }

@@ -2,7 +2,7 @@
 
 use crate::{args, config::Config, log};
 use anyhow::{Context, Result};
-use latemux_origin::{Origin, Tls};
+use latemux_origin::{Means, Origin, Tls};
 use std::{fs, io::Write};
 use tokio::net::TcpListener;
 
@@ -31,8 +31,8 @@ async fn serve(config: Config) -> Result<()> {
         None => None,
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let origin = Origin::new(storage.clone(), config.origin());
-    origin.show_back_ends(options.registry);
+    let means = Means { cache: config.cache.open()?, elsewhere: options };
+    let origin = Origin::with(storage.clone(), means, config.origin());
     let mut metrics = String::new();
     if let Some(admin) = admin {
         metrics = format!("metrics at http://{}/metrics\n", admin.local_addr()?);

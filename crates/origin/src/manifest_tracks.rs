@@ -78,8 +78,9 @@ impl Objects {
                 files.push((place, element));
             }
         }
-        let loads =
-            files.iter().map(|(place, element)| async { self.current(place).await.map_err(at(element)) });
+        let loads = files
+            .iter()
+            .map(|(place, element)| async { self.current(place, None).await.map_err(at(element)) });
         let parts: Vec<Parts> = join_all(loads).await.into_iter().collect::<Result<_, _>>()?;
 
         let mut sources =

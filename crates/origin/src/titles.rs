@@ -5,8 +5,9 @@ use crate::{
     flight::Flights,
     index::{Object, Objects, Parts},
     manifest_tracks::{Named, Sources},
+    media::Media,
     memo::Memo,
-    metrics::{CacheWatch, Read, StorageMeter},
+    metrics::{CacheWatch, Read},
     resolve::{Resolved, resolve},
 };
 use futures_util::{FutureExt, future::join_all};
@@ -69,10 +70,10 @@ pub(crate) enum Fresh {
 }
 
 impl Titles {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, meter: &StorageMeter) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
         Self {
-            objects: Arc::new(Objects::new(storage, config, meter)),
-            storage: meter.over(storage, Read::Manifest),
+            objects: Arc::new(Objects::new(storage, config, media)),
+            storage: media.meter().over(storage.clone(), Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
@@ -133,9 +134,11 @@ impl Titles {
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let checked = self.now();
         let sources = match resolve(&*self.storage, base, self.max_objects).await? {
-            Resolved::Files(keys) => {
-                let places: Vec<_> = keys.into_iter().map(|key| self.objects.served(key)).collect();
-                let parts = join_all(places.iter().map(|place| self.objects.current(place))).await;
+            Resolved::Files(files) => {
+                let places: Vec<_> =
+                    files.into_iter().map(|(key, listed)| (self.objects.served(key), listed)).collect();
+                let current = places.iter().map(|(place, listed)| self.objects.current(place, *listed));
+                let parts = join_all(current).await;
                 sound(parts)?
             }
             Resolved::Manifest { key, manifest } => self.objects.named_by(&key, &manifest).await?,

@@ -3,7 +3,7 @@
 use super::responses::Histogram;
 use crate::trace::{Outcome, Trace};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
-use latemux_storage::{Key, Listing, Storage, StorageError, Version, Want, of_kind};
+use latemux_storage::{Key, Kind, Listing, Storage, StorageError, Version, Want, of_kind};
 use std::{
     sync::{
         Arc,
@@ -32,15 +32,6 @@ impl Read {
         (Self::Index, "index"),
         (Self::Media, "media"),
     ];
-
-    /// What storage calls it.
-    fn of_storage(self) -> latemux_storage::Kind {
-        match self {
-            Self::Manifest | Self::Listing => latemux_storage::Kind::Manifest,
-            Self::Index => latemux_storage::Kind::Index,
-            Self::Media => latemux_storage::Kind::Media,
-        }
-    }
 }
 
 /// Numbers by [`Read`].
@@ -84,9 +75,13 @@ impl StorageMeter {
     }
 
     /// The same storage, whose reads are counted as `read`; listings always as what they are.
-    pub(crate) fn over(&self, inner: &Arc<dyn Storage>, read: Read) -> Arc<dyn Storage> {
-        // Clients of far storage count by themselves what becomes of a request.
-        let inner = of_kind(inner, read.of_storage());
+    pub(crate) fn over(&self, inner: Arc<dyn Storage>, read: Read) -> Arc<dyn Storage> {
+        let kind = match read {
+            Read::Manifest | Read::Listing => Kind::Manifest,
+            Read::Index => Kind::Index,
+            Read::Media => Kind::Media,
+        };
+        let inner = of_kind(&inner, kind);
         Arc::new(Metered { inner, read, totals: self.totals.clone() })
     }
 }

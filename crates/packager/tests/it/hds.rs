@@ -5,6 +5,7 @@ use crate::{
     media::{
         Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, signed, with_mfra, with_sidx,
     },
+    moved::{Moved, fingerprint, origin_of},
     origin::Origin,
     player::{BASE, fetch},
     smooth_init::boxes,
@@ -200,8 +201,7 @@ fn files_come_out(what: &str, files: &[&Path], constant_rate: bool) {
 pub(crate) fn comes_out(what: &str, source: &Source, constant_rate: bool) {
     let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let all = play(&mut origin);
-    let (mut delays, mut shifts) = (Vec::new(), Vec::new());
-    let mut seen = Vec::new();
+    let (mut moved, mut seen) = (Moved::default(), Vec::new());
     for (n, media) in all.iter().enumerate() {
         let what = format!("{what}-{n}");
         let times = media.bootstrap.times();
@@ -216,14 +216,7 @@ pub(crate) fn comes_out(what: &str, source: &Source, constant_rate: bool) {
             assert_eq!(headers, kinds.len(), "{what}: fragment {n}");
         }
         for got in demuxed(&what, media) {
-            let hashes = |s: &Stream| s.packets.iter().map(|p| (p.hash.clone(), p.size)).collect::<Vec<_>>();
-            let of_ours = hashes(&got);
-            let same = |s: &&Stream| s.kind == got.kind && hashes(s).ends_with(&of_ours);
-            let mut sources = source.streams().map(|(.., stream)| stream);
-            let want = sources.find(same).unwrap_or_else(|| panic!("{what} {}: of no source", got.kind));
-            let packets = &want.packets[want.packets.len() - got.packets.len()..];
-            let hidden = &want.packets[..want.packets.len() - got.packets.len()];
-            assert!(hidden.iter().all(|p| p.pts + p.duration <= 0), "{what}: only hidden ones go");
+            let (want, packets) = origin_of(&what, &got, source);
             if got.kind == "video" {
                 let keys = packets.iter().filter(|p| p.key).count();
                 let said = media.fragments.iter().enumerate();
@@ -231,22 +224,15 @@ pub(crate) fn comes_out(what: &str, source: &Source, constant_rate: bool) {
                 assert_eq!(said, keys, "{what}: key frames");
             }
             let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
-            for (n, (got_packet, packet)) in got.packets.iter().zip(packets).enumerate() {
-                assert_eq!(got_packet.key, packet.key, "{what}: packet {n}");
-                delays.push(got_packet.pts - millis(packet.pts, want.timescale));
-                let exact = millis(packet.dts + reorder, want.timescale);
-                shifts.push((got.kind.clone(), got_packet.dts - exact));
+            for (got_packet, packet) in got.packets.iter().zip(packets) {
+                let decoded = constant_rate.then(|| millis(packet.dts + reorder, want.timescale));
+                let at = (got_packet.dts, got_packet.pts);
+                moved.note(&got.kind, at, millis(packet.pts, want.timescale), decoded);
             }
-            seen.push(of_ours);
+            seen.push(fingerprint(&got));
         }
     }
-    delays.sort_unstable();
-    delays.dedup();
-    assert_eq!(delays.len(), 1, "{what}: presented with delays {delays:?}");
-    assert!((0..1000).contains(&delays[0]), "{what}: a delay of {} ms", delays[0]);
-    shifts.sort_unstable();
-    shifts.dedup();
-    assert!(!constant_rate || shifts.len() <= 2, "{what}: {shifts:?}");
+    moved.delay(what, 1000);
     seen.sort();
     seen.dedup();
     let carried = origin

@@ -9,6 +9,7 @@ mod hds;
 mod hls;
 mod matrix;
 mod media;
+mod moved;
 mod oracles;
 mod origin;
 mod player;

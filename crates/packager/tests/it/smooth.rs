@@ -3,16 +3,14 @@
 
 use crate::{
     media::{Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, with_mfra, with_sidx},
+    moved::{Moved, origin_of},
     origin::Origin,
     player::{BASE, fetch},
     smooth_init::{boxes, init},
 };
 use latemux_index::media::{Samples, TrackKind};
 use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
-use latemux_testmedia::{
-    probe::{Packet, Stream},
-    recipe::make,
-};
+use latemux_testmedia::{probe::Stream, recipe::make};
 use roxmltree::{Document, Node};
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -151,8 +149,7 @@ fn files_come_out(what: &str, files: &[&Path], rate: Rate) {
 pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
     let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let (root, levels) = play(&mut origin);
-    let (mut delays, mut ends) = (Vec::new(), Vec::new());
-    let mut decode_shifts = Vec::new();
+    let (mut moved, mut ends) = (Moved::default(), Vec::new());
     for (n, level) in levels.iter().enumerate() {
         let what = format!("{what}-{n}");
         let got = demuxed(&what, level);
@@ -165,21 +162,8 @@ pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
             first += samples;
         }
         assert_eq!(first, got.packets.len(), "{what}");
-        let hashes = |s: &Stream| s.packets.iter().map(|p| (p.hash.clone(), p.size)).collect::<Vec<_>>();
-        let of_ours = hashes(&got);
-        let same = |s: &&Stream| {
-            let hashes = hashes(s);
-            s.kind == got.kind && (hashes == of_ours || hashes.ends_with(&of_ours))
-        };
-        let mut sources = source.streams().map(|(.., stream)| stream);
-        let want = sources.find(same).unwrap_or_else(|| panic!("{what}: bytes of no source"));
-        let hidden = want.packets.len() - got.packets.len();
-        let (packets, scale) = (&want.packets[hidden..], want.timescale);
-        assert!(
-            want.packets[..hidden].iter().all(|p| p.pts + p.duration <= 0),
-            "{what}: only hidden ones go"
-        );
-        assert_eq!(want.codec, got.codec);
+        let (want, packets) = origin_of(&what, &got, source);
+        let scale = want.timescale;
 
         // ffprobe begins with 0 where no fragment says when it is.
         assert_eq!(got.packets[0].dts, 0);
@@ -191,32 +175,20 @@ pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
             level.times.last().unwrap() - floor(shown, scale),
             packets.iter().all(|p| p.duration > 0),
         ));
-        let video = got.kind == "video";
-        let first: &Packet = &packets[0];
-        let reorder = if video { first.pts - first.dts } else { 0 };
+        let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
         let mut last = i64::MIN;
-        for (n, (got, want)) in got.packets.iter().zip(packets).enumerate() {
-            let (dts, pts) = (got.dts + start, got.pts + start);
-            assert_eq!(got.key, want.key, "{what}: packet {n}");
+        for (n, (got_packet, want)) in got.packets.iter().zip(packets).enumerate() {
+            let (dts, pts) = (got_packet.dts + start, got_packet.pts + start);
             assert!(dts > last, "{what}: packet {n}");
             assert!(rate == Rate::Variable || pts >= dts, "{what}: packet {n}");
             last = dts;
-            delays.push(pts - floor(want.pts, scale));
-            if rate == Rate::Constant {
-                let exact = floor(want.dts + reorder, scale);
-                decode_shifts.push((video, dts - exact));
-            }
+            let decoded = (rate == Rate::Constant).then(|| floor(want.dts + reorder, scale));
+            moved.note(&got.kind, (dts, pts), floor(want.pts, scale), decoded);
         }
     }
-    delays.sort_unstable();
-    delays.dedup();
-    assert_eq!(delays.len(), 1, "{what}: presented with delays {delays:?}");
-    assert!((0..SCALE).contains(&delays[0]), "{what}: a delay of {} x 100 ns", delays[0]);
+    let delay = moved.delay(what, SCALE);
     let exact_ends = ends.iter().filter(|&&(_, known)| known && rate == Rate::Constant);
-    assert!(exact_ends.map(|(end, _)| end).all(|end| *end == delays[0]), "{what}: {ends:?}");
-    decode_shifts.sort_unstable();
-    decode_shifts.dedup();
-    assert!(decode_shifts.len() <= 2, "{what}: {decode_shifts:?}");
+    assert!(exact_ends.map(|(end, _)| end).all(|end| *end == delay), "{what}: {ends:?}");
     let expected = origin
         .title
         .tracks
