@@ -27,11 +27,11 @@ enum To {
     Bucket(Arc<Bucket>, Key),
 }
 
-/// An object that could not be written; nothing of it is there.
+/// An object that could not be written; nothing of it is there. Its source says why.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file system refused.
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {path}")]
     File {
         /// Which file.
         path: String,
@@ -39,7 +39,7 @@ pub enum WriteError {
         source: io::Error,
     },
     /// The service refused.
-    #[error("cannot write: {0}")]
+    #[error("cannot write")]
     Storage(#[from] StorageError),
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn no_retries() -> RetryConfig {
 }
 
 /// Finds our own error in what `object_store` made of it.
-pub(crate) fn error(key: &Key, e: &object_store::Error) -> StorageError {
+fn error(key: &Key, e: &object_store::Error) -> StorageError {
     let mut source: Option<&(dyn Error + 'static)> = Some(e);
     while let Some(inner) = source {
         if let Some(failure) = inner.downcast_ref::<Failure>() {
@@ -121,6 +121,24 @@ pub(crate) fn error(key: &Key, e: &object_store::Error) -> StorageError {
         source = inner.source();
     }
     StorageError::BadAnswer { key: key.to_string(), detail: e.to_string() }
+}
+
+/// Of an upload, whose answers `object_store` reads itself, and quotes.
+pub(crate) fn upload_error(key: &Key, e: &object_store::Error) -> StorageError {
+    match (error(key, e), e) {
+        (StorageError::BadAnswer { .. }, object_store::Error::NotFound { .. }) => {
+            StorageError::NotFound(key.to_string())
+        }
+        (
+            StorageError::BadAnswer { .. },
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. },
+        ) => StorageError::Denied(key.to_string()),
+        (StorageError::BadAnswer { key, detail }, _) => {
+            let detail: String = detail.split_whitespace().collect::<Vec<_>>().join(" ");
+            StorageError::BadAnswer { key, detail: detail.chars().take(300).collect() }
+        }
+        (known, _) => known,
+    }
 }
 
 impl Service {
@@ -233,7 +251,7 @@ impl Bucket {
     pub(crate) async fn put_payload(&self, key: &Key, bytes: PutPayload) -> Result<(), StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutOptions::default();
-        self.service.objects.put_opts(&path, bytes, options).await.map_err(|e| error(key, &e))?;
+        self.service.objects.put_opts(&path, bytes, options).await.map_err(|e| upload_error(key, &e))?;
         Ok(())
     }
 
@@ -241,7 +259,7 @@ impl Bucket {
     pub(crate) async fn begin(&self, key: &Key) -> Result<Box<dyn MultipartUpload>, StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutMultipartOptions::default();
-        self.service.objects.put_multipart_opts(&path, options).await.map_err(|e| error(key, &e))
+        self.service.objects.put_multipart_opts(&path, options).await.map_err(|e| upload_error(key, &e))
     }
 
     /// Removes an object: for tests.

@@ -1,6 +1,6 @@
 //! An object in a bucket, uploaded in parts where it is large: there when the last request says so.
 
-use crate::{Bucket, Key, StorageError, backend::object::error};
+use crate::{Bucket, Key, StorageError, backend::object::upload_error};
 use bytes::Bytes;
 use object_store::{MultipartUpload, PutPayload};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl BucketWriter {
     async fn sent(&mut self) -> Result<(), StorageError> {
         match self.sending.join_next().await {
             None | Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(e))) => Err(error(&self.key, &e)),
+            Some(Ok(Err(e))) => Err(upload_error(&self.key, &e)),
             Some(Err(e)) => {
                 Err(StorageError::Unavailable { key: self.key.to_string(), detail: e.to_string() })
             }
@@ -99,7 +99,7 @@ impl BucketWriter {
             Some(upload) => match upload.complete().await {
                 Ok(_) => Ok(()),
                 Err(e) => {
-                    let error = error(&self.key, &e);
+                    let error = upload_error(&self.key, &e);
                     self.discard().await;
                     Err(error)
                 }
