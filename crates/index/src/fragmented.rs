@@ -180,6 +180,17 @@ pub(crate) struct Measured {
     duration: u64,
     /// Its times are its own: from `tfdt` or `tfxd`.
     timed: bool,
+    /// Composition offset of the first sample in decode order, in track ticks.
+    composition: i32,
+    /// The least composition offset.
+    least_composition: i32,
+}
+
+impl Measured {
+    /// How long before its presentation the first sample must be decoded, so that none is decoded after it, in track ticks.
+    fn reorder(&self) -> u32 {
+        u32::try_from(i64::from(self.composition) - i64::from(self.least_composition)).unwrap_or(0)
+    }
 }
 
 /// Reads the `moof`s in a range until one has samples of head number `number`; with `all`, every one in the range.
@@ -222,7 +233,10 @@ fn measure(
                         bytes: 0,
                         duration: 0,
                         timed,
+                        composition: s.composition_offset,
+                        least_composition: s.composition_offset,
                     });
+                    m.least_composition = m.least_composition.min(s.composition_offset);
                     m.first = m.first.min(first);
                     m.end = m.end.max(end);
                     m.count += 1;
@@ -237,18 +251,17 @@ fn measure(
     Ok(measured)
 }
 
-/// Fragments of video that are looked into beside the first and last, to see whether the index means what it says.
-fn probes<'a>(head: &TrackHead, listed: &'a Listed) -> impl Iterator<Item = &'a Entry> {
+/// Fragments that are looked into beside the first and last, to see whether the index means what it says.
+fn probes(listed: &Listed) -> impl Iterator<Item = &Entry> {
     let middle = listed.entries.len() / 2;
-    let wanted = if head.kind == TrackKind::Video { [1, middle.max(1)] } else { [usize::MAX; 2] };
-    wanted.into_iter().filter_map(|number| listed.entries.get(number))
+    [1, middle.max(1)].into_iter().filter_map(|number| listed.entries.get(number))
 }
 
 /// All that [`tables`] looks into: what follows costs no more round trip.
-pub(crate) fn wanted(reader: &ObjectReader<'_>, found: &FoundMovie, tracks: &[Listed]) -> Vec<Range<u64>> {
-    let entries = tracks.iter().zip(&found.heads).flat_map(|(listed, (_, head))| {
+pub(crate) fn wanted(reader: &ObjectReader<'_>, tracks: &[Listed]) -> Vec<Range<u64>> {
+    let entries = tracks.iter().flat_map(|listed| {
         let last = listed.entries.last().filter(|_| listed.end.is_none());
-        listed.entries.first().into_iter().chain(last).chain(probes(head, listed))
+        listed.entries.first().into_iter().chain(last).chain(probes(listed))
     });
     entries.map(|entry| reader.window(entry.bytes.start)).collect()
 }
@@ -267,7 +280,7 @@ fn tables(
     if !shared_bounds {
         return Ok(Err(starts(&index)));
     }
-    reader.need_all(wanted(reader, found, &index.tracks))?;
+    reader.need_all(wanted(reader, &index.tracks))?;
 
     let several = found.heads.len() > 1;
     let mut tables = Vec::new();
@@ -278,27 +291,10 @@ fn tables(
         let Some(measured) = measure(reader, found, number, &first.bytes, first.time, false)? else {
             return Ok(Err(starts(&index)));
         };
-        // Writers differ in what the times of an index count from: the start of the media, or of its presentation. The
-        // samples themselves decide.
-        let presentation = head.edits.presentation;
-        let offset = if measured.timed {
-            measured.first.saturating_sub(first.time)
-        } else {
-            presentation.shift - presentation.media_time
-        };
-        // Times that count from before the media begins (a negative one, written as 0) would make fragments overlap.
-        let tolerance = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
-        let next = listed.entries.get(1).map_or(i64::MAX, |next| next.time.saturating_add(offset));
-        if measured.end.saturating_sub(next) > tolerance {
+        let Some(origin) = origin(reader, found, number, listed, &measured)? else {
             return Ok(Err(starts(&index)));
-        }
-        for probe in probes(head, listed) {
-            // An open GOP shows here: an index that gives the times of sync samples, not those of the pictures before them.
-            let probed = measure(reader, found, number, &probe.bytes, probe.time, false)?;
-            if probed.is_none_or(|p| p.timed && p.first.saturating_sub(probe.time) != offset) {
-                return Ok(Err(starts(&index)));
-            }
-        }
+        };
+        let Origin { offset, first_start, reorder } = origin;
         let end = match listed.end {
             Some(end) => end.saturating_add(offset),
             None => {
@@ -318,8 +314,8 @@ fn tables(
         let all_sync =
             head.kind != TrackKind::Video || head.every_sample_is_sync() || (!says_sync && measured.sync);
         let mut builder = FragmentTableBuilder::new();
-        for entry in &listed.entries {
-            let time = entry.time.saturating_add(offset);
+        for (number, entry) in listed.entries.iter().enumerate() {
+            let time = if number == 0 { first_start } else { entry.time.saturating_add(offset) };
             if !builder.push(
                 entry.bytes.start,
                 entry.bytes.end - entry.bytes.start,
@@ -333,9 +329,76 @@ fn tables(
             let seconds = (measured.duration, head.timescale.get());
             head.declared_bitrate().unwrap_or_else(|| rate(measured.bytes, seconds))
         });
-        tables.push((builder.finish(end), bitrate));
+        tables.push((builder.finish(end, reorder), bitrate));
     }
     Ok(Ok(Found::Fragments { source: index.source, boxes: index.boxes, tables }))
+}
+
+/// What the times of an index count from.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    /// From the index's times to presentation times, in track ticks.
+    offset: i64,
+    /// Where the first fragment's presentation starts, in track ticks.
+    first_start: i64,
+    /// See [`Measured::reorder`]; the longest of the fragments that were looked into.
+    reorder: u32,
+}
+
+/// Writers differ in what the times of an index count from: the start of the media, or of its presentation. The samples
+/// themselves decide; `measured` are those of the first fragment. `None` where the index does not mean one and the same.
+fn origin(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    number: usize,
+    listed: &Listed,
+    measured: &Measured,
+) -> Result<Option<Origin>, Pause> {
+    let (Some((_, head)), Some(first)) = (found.heads.get(number), listed.entries.first()) else {
+        return Ok(None);
+    };
+    let mut probed = Vec::new();
+    let mut reorder = measured.reorder();
+    for probe in probes(listed) {
+        let Some(at_probe) = measure(reader, found, number, &probe.bytes, probe.time, false)? else {
+            return Ok(None);
+        };
+        // A writer that calls every fragment a random access point.
+        if probe.sync && !at_probe.sync && head.kind == TrackKind::Video {
+            return Ok(None);
+        }
+        reorder = reorder.max(at_probe.reorder());
+        if at_probe.timed {
+            probed.push(at_probe.first.saturating_sub(probe.time));
+        }
+    }
+    let presentation = head.edits.presentation;
+    let by_first = if measured.timed {
+        measured.first.saturating_sub(first.time)
+    } else {
+        presentation.shift - presentation.media_time
+    };
+    // Where media begins with priming, before 0, writers that count from its presentation have written 0 of the first fragment,
+    // whose time is unsigned (§8.16.3, §8.8.10), and the true times of the others. These tell; of the first, its samples do.
+    let offset = match probed.first() {
+        Some(&by_second) if measured.timed && first.time == 0 && by_first < by_second => by_second,
+        _ => by_first,
+    };
+    // An open GOP shows here: an index that gives the times of sync samples, not those of the pictures before them.
+    // So do times in a coarser scale than the track's.
+    if probed.iter().any(|&by_probe| by_probe != offset) {
+        return Ok(None);
+    }
+    // Samples that last longer than the index says; a single fragment is as soon read as argued about.
+    let half_a_sample = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
+    let tolerance = if listed.entries.len() > 1 { half_a_sample } else { 0 };
+    let next = listed.entries.get(1).map(|next| next.time).or(listed.end);
+    let next = next.map_or(i64::MAX, |next| next.saturating_add(offset));
+    if measured.end.saturating_sub(next) > tolerance {
+        return Ok(None);
+    }
+    let first_start = first.time.saturating_add(by_first);
+    Ok(Some(Origin { offset, first_start, reorder }))
 }
 
 /// Whether fragments of different tracks that start at one place also end at one: what is read of it is remembered by its start.

@@ -101,7 +101,7 @@ fn begins_with_first(
     let firsts: Vec<u64> = tracks.iter().filter_map(|t| t.entries.first()).map(|e| e.bytes.start).collect();
     let last_first = firsts.iter().copied().max().unwrap_or(first_moof);
     // What is looked into next too, in one round trip.
-    let mut ranges = fragmented::wanted(reader, found, tracks);
+    let mut ranges = fragmented::wanted(reader, tracks);
     ranges.push(reader.window(first_moof));
     reader.need_all(ranges)?;
     let mut at = first_moof;

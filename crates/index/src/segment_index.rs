@@ -81,21 +81,16 @@ pub(crate) fn read(
         let what = format!("sidx leads to byte {end} of an object of {}", reader.object_size);
         return Err(IndexError::Truncated(what).into());
     }
-    if end < reader.object_size && goes_on(reader, found, end, &tracks)? {
+    if end < reader.object_size && goes_on(reader, end, &tracks)? {
         return Ok(Attempt::Incomplete(starts()));
     }
     Ok(Attempt::Complete(Index { source: IndexSource::SegmentIndex, boxes, tracks, end }))
 }
 
 /// Whether there is more behind the last indexed fragment than boxes that hold no media.
-fn goes_on(
-    reader: &ObjectReader<'_>,
-    found: &FoundMovie,
-    end: u64,
-    tracks: &[Listed],
-) -> Result<bool, Pause> {
+fn goes_on(reader: &ObjectReader<'_>, end: u64, tracks: &[Listed]) -> Result<bool, Pause> {
     // If so `mfra` is wanted next, and if not some fragments: all in this one round trip.
-    let mut ranges = fragmented::wanted(reader, found, tracks);
+    let mut ranges = fragmented::wanted(reader, tracks);
     ranges.extend([reader.window(end), reader.tail()]);
     reader.need_all(ranges)?;
     let mut at = end;

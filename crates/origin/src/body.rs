@@ -1,8 +1,9 @@
 //! Bodies of answers: polled by the connection, so nothing is read that nobody takes.
 
-use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader};
+use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader, titles::LoadedTitle};
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
+use latemux_cache::SegmentCache;
 use latemux_packager::{
     PackError,
     plan::{Part, Plan, SourceRange, Transform},
@@ -11,7 +12,9 @@ use std::{
     collections::VecDeque,
     ops::Range,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 /// Bytes a transform is given, and gives, at a time.
@@ -24,11 +27,23 @@ pub(crate) struct Body {
     /// Bytes still to come.
     left: u64,
     log: Option<AccessLog>,
+    /// What the bytes are of: to be looked at again where storage refuses them.
+    title: Option<Arc<LoadedTitle>>,
+    keep: Option<Keep>,
+}
+
+/// A body that is kept once it has been sent whole.
+#[derive(Debug)]
+struct Keep {
+    segments: Arc<SegmentCache>,
+    digest: u128,
+    frames: Vec<Bytes>,
 }
 
 #[derive(Debug)]
 enum Content {
     Bytes(Bytes),
+    Pieces(VecDeque<Bytes>),
     Plan(Box<PlanBody>),
 }
 
@@ -39,17 +54,40 @@ impl Body {
 
     pub(crate) fn full(bytes: Bytes) -> Self {
         let left = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Self { content: Content::Bytes(bytes), left, log: None }
+        Self { content: Content::Bytes(bytes), left, log: None, title: None, keep: None }
     }
 
-    pub(crate) fn plan(plan: PlanBody) -> Self {
-        Self { left: plan.left, content: Content::Plan(Box::new(plan)), log: None }
+    pub(crate) fn plan(plan: PlanBody, title: Option<Arc<LoadedTitle>>) -> Self {
+        Self { left: plan.left, content: Content::Plan(Box::new(plan)), log: None, title, keep: None }
+    }
+
+    /// A window of a body that was kept.
+    pub(crate) fn kept(pieces: &[Bytes], window: Range<u64>) -> Self {
+        let mut at = 0_u64;
+        let mut slices = VecDeque::with_capacity(pieces.len());
+        for piece in pieces {
+            let end = at.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
+            let (from, to) = (window.start.max(at), window.end.min(end));
+            if from < to {
+                let index = |n: u64| usize::try_from(n - at).unwrap_or(usize::MAX).min(piece.len());
+                slices.push_back(piece.slice(index(from)..index(to)));
+            }
+            at = end;
+        }
+        let left = window.end.saturating_sub(window.start);
+        Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None }
+    }
+
+    /// Has the body kept under its digest once it has been sent.
+    pub(crate) fn keep(mut self, segments: Arc<SegmentCache>, digest: u128) -> Self {
+        self.keep = Some(Keep { segments, digest, frames: Vec::new() });
+        self
     }
 
     /// Has the request logged when this body ends.
     pub(crate) fn logged(mut self, mut log: AccessLog) -> Self {
         if self.left == 0 {
-            log.complete();
+            log.sent(0, true);
         }
         self.log = Some(log);
         self
@@ -69,6 +107,9 @@ impl hyper::body::Body for Body {
         }
         let next = match &mut self.content {
             Content::Bytes(bytes) => Ok(std::mem::take(bytes)),
+            Content::Pieces(pieces) => {
+                pieces.pop_front().ok_or(Error::Internal("a body kept is shorter than planned"))
+            }
             Content::Plan(plan) => ready!(plan.poll_next(cx)),
         };
         match next {
@@ -77,9 +118,12 @@ impl hyper::body::Body for Body {
                 self.left = self.left.saturating_sub(sent);
                 let done = self.left == 0;
                 if let Some(log) = &mut self.log {
-                    log.sent(sent);
+                    log.sent(sent, done);
+                }
+                if let Some(keep) = &mut self.keep {
+                    keep.frames.push(bytes.clone());
                     if done {
-                        log.complete();
+                        keep.segments.insert(keep.digest, &keep.frames);
                     }
                 }
                 if done {
@@ -89,6 +133,9 @@ impl hyper::body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Err(error) => {
+                if let Some(title) = self.title.as_ref().filter(|_| error.is_of_object()) {
+                    title.doubt();
+                }
                 if let Some(log) = &mut self.log {
                     log.broken_off(&error);
                 }
@@ -133,16 +180,22 @@ struct Transforming {
     skip: u64,
     /// The window reaches the end: the whole output is made, and its length checked.
     to_end: bool,
+    begun: bool,
     finished: bool,
 }
 
 impl PlanBody {
-    /// Starts all reads of a window of a plan's body and waits until storage has answered them, so that what it refuses can
-    /// still become a status code.
+    /// Starts all reads of a window of a plan's body and waits, for at most `patience`, until storage has answered them: what it
+    /// refuses till then can still become a status code.
     ///
     /// # Errors
     /// What storage answers; see [`Fetch::cover`].
-    pub(crate) async fn start(plan: Plan, window: Range<u64>, fetch: Fetch) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        plan: Plan,
+        window: Range<u64>,
+        fetch: Fetch,
+        patience: Duration,
+    ) -> Result<Self, Error> {
         let left = window.end.saturating_sub(window.start);
         // A transform's output says nothing of where in its input it came from: it is given all.
         let parts = plan.slice(window.clone()).unwrap_or(plan.parts);
@@ -160,12 +213,14 @@ impl PlanBody {
             }
         }
         let mut reader = SourceReader::new(fetch, &ranges)?;
-        reader.ready().await?;
+        // Far storage takes a round trip to answer: the head, made from the index, need not wait for it.
+        tokio::time::timeout(patience, reader.ready()).await.unwrap_or(Ok(()))?;
         let transform = plan.transform.map(|transform| Transforming {
             transform,
             out: BytesMut::new(),
             skip: window.start,
             to_end: window.end == plan.content_length,
+            begun: false,
             finished: false,
         });
         Ok(Self { steps, reader, transform, left })
@@ -253,6 +308,10 @@ impl PlanBody {
 
     /// The next bytes of a transform's output within the window.
     fn poll_output(&mut self, cx: &mut Context<'_>, this: &mut Transforming) -> Poll<Result<Bytes, Error>> {
+        if !std::mem::replace(&mut this.begun, true) {
+            // What comes before all media, such as tables of programs, need not wait for it.
+            this.transform.write(&[], &mut this.out);
+        }
         loop {
             this.drop_skipped();
             let have = u64::try_from(this.out.len()).unwrap_or(u64::MAX);

@@ -40,6 +40,7 @@ fn plan_of(parts: Vec<Part>, transform: Option<Doubling>) -> Plan {
         class: Class::Media,
         parts,
         transform: transform.map(|t| Box::new(t) as Box<dyn Transform>),
+        reach: Vec::new(),
     }
 }
 
@@ -50,7 +51,7 @@ fn source(range: Range<u64>) -> Part {
 async fn body_of(plan: Plan, window: Range<u64>, size: usize) -> Result<Body, Error> {
     let (memory, objects) = library(&[size]);
     let fetch = Fetch::new(memory, objects, ReadConfig::default());
-    PlanBody::start(plan, window, fetch).await.map(Body::plan)
+    PlanBody::start(plan, window, fetch, Duration::from_secs(1)).await.map(|plan| Body::plan(plan, None))
 }
 
 proptest! {

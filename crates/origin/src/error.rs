@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use latemux_index::IndexError;
-use latemux_packager::{PackError, manifest::server::ManifestError};
+use latemux_packager::{AddressError, PackError, manifest::server::ManifestError};
 use latemux_storage::StorageError;
 use serde::Serialize;
 use std::time::Duration;
@@ -17,6 +17,9 @@ pub enum Error {
     /// Nothing has this form of URL.
     #[error("no such URL")]
     NoSuchUrl,
+    /// A parameter of the query that means nothing.
+    #[error(transparent)]
+    Query(AddressError),
     /// Neither GET nor HEAD nor OPTIONS.
     #[error("method not allowed")]
     MethodNotAllowed,
@@ -146,6 +149,7 @@ impl Error {
         match self {
             Self::BadPath => "bad_path",
             Self::NoSuchUrl => "no_such_url",
+            Self::Query(error) => error.reason(),
             Self::MethodNotAllowed => "method_not_allowed",
             Self::PreconditionFailed => "precondition_failed",
             Self::RangeNotSatisfiable { .. } => "range_not_satisfiable",
@@ -171,7 +175,7 @@ impl Error {
     pub fn status(&self) -> (StatusCode, Fault) {
         use Fault::{Client, Origin, Source, Storage};
         match self {
-            Self::BadPath => (StatusCode::BAD_REQUEST, Client),
+            Self::BadPath | Self::Query(_) => (StatusCode::BAD_REQUEST, Client),
             Self::NoSuchUrl | Self::NoMedia(_) => (StatusCode::NOT_FOUND, Client),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Client),
             Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Client),
@@ -193,7 +197,7 @@ impl Error {
             Self::Storage(error) => match error {
                 StorageError::NotFound(_) => (StatusCode::NOT_FOUND, Client),
                 StorageError::CannotList(_) => (StatusCode::UNPROCESSABLE_ENTITY, Storage),
-                StorageError::Changed(_) | StorageError::Throttled { .. } => {
+                StorageError::Changed(_) | StorageError::Throttled { .. } | StorageError::Busy { .. } => {
                     (StatusCode::SERVICE_UNAVAILABLE, Storage)
                 }
                 StorageError::TimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
@@ -212,7 +216,7 @@ impl Error {
             Self::Storage(StorageError::Throttled { retry_after, .. }) => {
                 Some(retry_after.map_or(1, |d| d.as_secs().max(1)))
             }
-            Self::Storage(StorageError::Changed(_)) => Some(1),
+            Self::Storage(StorageError::Changed(_) | StorageError::Busy { .. }) => Some(1),
             Self::Element { error, .. } => error.retry_after(),
             _ => None,
         }
@@ -224,6 +228,22 @@ impl Error {
         match self {
             Self::Storage(StorageError::Changed(_)) => true,
             Self::Element { error, .. } => error.is_changed(),
+            _ => false,
+        }
+    }
+
+    /// The object is not what it was, or not there: more than a moment's failure.
+    #[must_use]
+    pub fn is_of_object(&self) -> bool {
+        match self {
+            Self::Storage(error) => matches!(
+                error,
+                StorageError::Changed(_)
+                    | StorageError::NotFound(_)
+                    | StorageError::Denied(_)
+                    | StorageError::OutOfRange(_)
+            ),
+            Self::Element { error, .. } => error.is_of_object(),
             _ => false,
         }
     }
@@ -241,6 +261,15 @@ impl Error {
         let mut line = serde_json::to_string(&body).unwrap_or_default();
         line.push('\n');
         line
+    }
+}
+
+impl From<AddressError> for Error {
+    fn from(error: AddressError) -> Self {
+        match error {
+            AddressError::NoSuchUrl => Self::NoSuchUrl,
+            other => Self::Query(other),
+        }
     }
 }
 

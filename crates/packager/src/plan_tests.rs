@@ -13,6 +13,7 @@ fn untransformed(parts: Vec<Part>) -> Plan {
         class: Class::Media,
         parts,
         transform: None,
+        reach: Vec::new(),
     }
 }
 

@@ -26,6 +26,14 @@ pub enum StorageError {
         /// How long it asks us to wait.
         retry_after: Option<Duration>,
     },
+    /// As many requests as may be are under way, and none of them ended in time.
+    #[error("{key}: no request to storage could be made within {after:?}")]
+    Busy {
+        /// Object.
+        key: String,
+        /// How long we waited.
+        after: Duration,
+    },
     /// No answer in time.
     #[error("{key}: storage did not answer within {after:?}")]
     TimedOut {
@@ -65,10 +73,28 @@ impl StorageError {
             Self::OutOfRange(_) => "source_range",
             Self::Denied(_) => "storage_denied",
             Self::Throttled { .. } => "storage_throttled",
+            Self::Busy { .. } => "storage_busy",
             Self::TimedOut { .. } => "storage_timeout",
             Self::Unavailable { .. } => "storage_unavailable",
             Self::BadAnswer { .. } => "storage_bad_answer",
             Self::CannotList(_) => "cannot_list",
+        }
+    }
+
+    /// Whether storage did not do its part, rather than said that the object is not there, not ours or another.
+    #[must_use]
+    pub fn is_fault(&self) -> bool {
+        match self {
+            Self::Throttled { .. }
+            | Self::TimedOut { .. }
+            | Self::Unavailable { .. }
+            | Self::BadAnswer { .. } => true,
+            Self::NotFound(_)
+            | Self::Changed(_)
+            | Self::OutOfRange(_)
+            | Self::Denied(_)
+            | Self::Busy { .. }
+            | Self::CannotList(_) => false,
         }
     }
 }

@@ -3,9 +3,13 @@
 //! [`Storage`] is the whole interface. A cache, a fault injector or a counter is another `Storage` around one. Every
 //! implementation passes one suite, `conformance`.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod altered;
 pub mod backend;
+pub mod client;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+pub mod counters;
 #[cfg(any(test, feature = "testing"))]
 pub mod counting;
 pub mod error;
@@ -13,17 +17,25 @@ pub mod error;
 pub mod fault;
 pub mod object;
 pub mod open;
+#[cfg(test)]
+#[path = "../tests/it/server.rs"]
+#[allow(dead_code, reason = "the integration tests use the rest of it")]
+mod server;
+#[cfg(any(test, feature = "testing"))]
+pub mod stand_in;
 pub mod write;
 
-pub use backend::http::{HttpServer, Retries, Timeouts};
+pub use backend::http::{Connections, HttpServer, Retries, Timeouts};
 pub use backend::{file::Folder, memory::Memory, object::Bucket};
+pub use client::{InFlight, StorageClient};
+pub use counters::{Counters, Kind, Registry};
 pub use error::StorageError;
 pub use object::{Key, ObjectMeta, Version};
 pub use open::{OpenError, Options, open, open_object};
 
 use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 /// Which bytes of an object to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,10 +97,36 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
         pin: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Read, StorageError>>;
 
+    /// As [`Self::read`] of a range of a version. `reach`, which holds `range`, is what will be asked for soon: a storage that remembers
+    /// may fetch all of it at once where it has to fetch any. A hint; others take no notice.
+    fn read_within<'a>(
+        &'a self,
+        key: &'a Key,
+        range: Range<u64>,
+        reach: Range<u64>,
+        pin: &'a Version,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        let _ = reach;
+        self.read(key, Want::Range(range), Some(pin))
+    }
+
     /// What lies directly in a folder (`""` is the root). An empty or missing folder is [`StorageError::NotFound`];
     /// a place that cannot list is [`StorageError::CannotList`].
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>>;
 
     /// For people: where this is, without secrets.
     fn describe(&self) -> String;
+
+    /// The same storage, its requests counted as being for `kind`. `None` where it does not count: then it is itself what
+    /// to use, see [`of_kind`].
+    fn for_kind(&self, kind: Kind) -> Option<Arc<dyn Storage>> {
+        let _ = kind;
+        None
+    }
+}
+
+/// The same storage, its requests counted as being for `kind` where it counts.
+#[must_use]
+pub fn of_kind(storage: &Arc<dyn Storage>, kind: Kind) -> Arc<dyn Storage> {
+    storage.for_kind(kind).unwrap_or_else(|| Arc::clone(storage))
 }

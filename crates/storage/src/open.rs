@@ -1,8 +1,12 @@
 //! From what a user writes to a storage.
 
-use crate::backend::http::client::Client;
-use crate::backend::object::{Connector, retry_config};
-use crate::{Bucket, Folder, HttpServer, Key, Retries, Storage, Timeouts};
+use crate::backend::container::{Agent, ContainerCredentials, ECS};
+use crate::backend::http::{client::Client, retry::Account};
+use crate::backend::object::{Connector, no_retries};
+use crate::{
+    Bucket, Connections, Folder, HttpServer, InFlight, Key, Registry, Retries, Storage, StorageClient,
+    Timeouts,
+};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -10,6 +14,7 @@ use object_store::{ClientConfigKey, ObjectStore, StaticCredentialProvider, list:
 use percent_encoding::percent_decode_str;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use url::Url;
 
 /// What cannot be said in a location.
@@ -19,6 +24,15 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// How often a failed HTTP request is made again.
     pub retries: Retries,
+    /// Connections to HTTP servers and services.
+    pub connections: Connections,
+    /// How many requests may be under way to an HTTP server or service. Files need no such bound: nothing is held open
+    /// at a folder between two frames but a descriptor.
+    pub in_flight: InFlight,
+    /// A read that has no answer after this long is made once more beside it. `None`: never.
+    pub hedge_after: Option<Duration>,
+    /// Where the counters of what is opened are to be found.
+    pub registry: Registry,
     /// Options of `s3://`; what is left out comes from the environment (`AWS_*`).
     pub s3: S3Options,
 }
@@ -39,6 +53,9 @@ pub struct S3Options {
     pub keys: Option<AccessKeys>,
     /// Where the instance's credentials are asked for, if not at the usual link-local address.
     pub metadata_endpoint: Option<String>,
+    /// Where the container's credentials are asked for when the environment has only a path, if not at the usual link-local
+    /// address: `http://host:port`.
+    pub container_endpoint: Option<String>,
 }
 
 /// An access key and its secret.
@@ -90,19 +107,24 @@ pub enum OpenError {
 /// # Errors
 /// Where the location cannot be one. That a server is there and lets us in shows with the first read.
 pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenError> {
-    let Some(url) = address(location)? else { return folder(Path::new(location)) };
-    let opened: Arc<dyn Storage> = match url.scheme() {
-        "file" => return folder(&local(&url)?),
-        "http" | "https" => {
-            Arc::new(HttpServer::new(&url, options.timeouts.clone(), options.retries.clone())?)
-        }
-        "s3" | "gs" | "az" => Arc::new(any_bucket(&url, options)?),
-        scheme => {
-            let detail = "not one of file, http, https, s3, gs, az";
-            return Err(OpenError::Location(format!("{scheme}: {detail}")));
-        }
+    let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
+    let (inner, bounded): (Arc<dyn Storage>, bool) = match address(location)? {
+        None => (folder(Path::new(location))?, false),
+        Some(url) => match url.scheme() {
+            "file" => (folder(&local(&url)?)?, false),
+            "http" | "https" => (Arc::new(HttpServer::new(&url, client(options, &account)?)), true),
+            "s3" | "gs" | "az" => (Arc::new(any_bucket(&url, options, &account)?), true),
+            scheme => {
+                let detail = "not one of file, http, https, s3, gs, az";
+                return Err(OpenError::Location(format!("{scheme}: {detail}")));
+            }
+        },
     };
-    Ok(opened)
+    Ok(Arc::new(StorageClient::over(inner, account, options, bounded)))
+}
+
+fn client(options: &Options, account: &Arc<Account>) -> Result<Client, OpenError> {
+    Ok(Client::new(options.timeouts.clone(), &options.connections, Arc::clone(account))?)
 }
 
 /// Opens an `s3://` location as what it is: tests fill it.
@@ -111,7 +133,8 @@ pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenE
 /// As [`open`].
 #[cfg(any(test, feature = "testing"))]
 pub fn open_bucket(location: &str, options: &Options) -> Result<Bucket, OpenError> {
-    s3(&address(location)?.ok_or_else(|| OpenError::Location("no address".to_owned()))?, options)
+    let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
+    s3(&address(location)?.ok_or_else(|| OpenError::Location("no address".to_owned()))?, options, &account)
 }
 
 /// Opens the place an object lies in, and its key there: what `./film.mp4`, `https://host/vod/film.mp4` and
@@ -173,7 +196,7 @@ pub(crate) fn shown(location: &str) -> String {
     }
 }
 
-fn folder(path: &Path) -> Result<Arc<dyn Storage>, OpenError> {
+fn folder(path: &Path) -> Result<Arc<Folder>, OpenError> {
     let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
     Ok(Arc::new(Folder::new(path).map_err(failed)?))
 }
@@ -183,30 +206,30 @@ pub(crate) fn local(url: &Url) -> Result<std::path::PathBuf, OpenError> {
 }
 
 /// Opens what `s3://`, `gs://` or `az://` names.
-pub(crate) fn any_bucket(url: &Url, options: &Options) -> Result<Bucket, OpenError> {
+pub(crate) fn any_bucket(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, OpenError> {
     match url.scheme() {
-        "gs" => bucket(url, options, |connector, name| {
+        "gs" => bucket(url, client(options, account)?, |connector, name| {
             GoogleCloudStorageBuilder::from_env()
                 .with_bucket_name(name)
                 .with_http_connector(connector)
-                .with_retry(retry_config(&options.retries))
+                .with_retry(no_retries())
                 .build()
         }),
-        "az" => bucket(url, options, |connector, name| {
+        "az" => bucket(url, client(options, account)?, |connector, name| {
             MicrosoftAzureBuilder::from_env()
                 .with_container_name(name)
                 .with_http_connector(connector)
-                .with_retry(retry_config(&options.retries))
+                .with_retry(no_retries())
                 .build()
         }),
-        _ => s3(url, options),
+        _ => s3(url, options, account),
     }
 }
 
 /// Opens `scheme://bucket/prefix`.
 fn bucket<S: ObjectStore + PaginatedListStore>(
     url: &Url,
-    options: &Options,
+    client: Client,
     build: impl FnOnce(Connector, &str) -> object_store::Result<S>,
 ) -> Result<Bucket, OpenError> {
     let name = shown(url.as_str());
@@ -215,22 +238,21 @@ fn bucket<S: ObjectStore + PaginatedListStore>(
     let prefix = percent_decode_str(url.path()).decode_utf8().map_err(|e| settings(e.to_string()))?;
     let prefix =
         Key::new(prefix.trim_matches('/')).ok_or_else(|| settings("no prefix of keys".to_owned()))?;
-    let client = Client::new(options.timeouts.clone())?;
     let service = build(Connector(client.clone()), container).map_err(|e| settings(e.to_string()))?;
-    Ok(Bucket::new(service, prefix, name, client, options.retries.clone()))
+    Ok(Bucket::new(service, prefix, name, client))
 }
 
-fn s3(url: &Url, options: &Options) -> Result<Bucket, OpenError> {
-    let S3Options { endpoint, region, allow_http, virtual_hosted, keys, metadata_endpoint } = &options.s3;
+fn s3(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, OpenError> {
+    let S3Options { endpoint, region, allow_http, virtual_hosted, keys, metadata_endpoint, .. } = &options.s3;
     let settings =
         |detail: &str| OpenError::Settings { name: shown(url.as_str()), detail: detail.to_owned() };
+    let client = client(options, account)?;
     let mut builder = AmazonS3Builder::from_env();
-    let setting = |builder: &AmazonS3Builder, key| builder.get_config_value(&key);
     let endpoint = endpoint
         .clone()
-        .or_else(|| setting(&builder, AmazonS3ConfigKey::S3Endpoint))
-        .or_else(|| setting(&builder, AmazonS3ConfigKey::Endpoint));
-    let allowed = setting(&builder, AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
+        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
+        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+    let allowed = builder.get_config_value(&AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
     if let Some(mut endpoint) = endpoint {
         if endpoint.starts_with("http://") && !allow_http && allowed.as_deref() != Some("true") {
             return Err(settings("the endpoint has no TLS, and that is not allowed (allow_http)"));
@@ -249,6 +271,10 @@ fn s3(url: &Url, options: &Options) -> Result<Bucket, OpenError> {
     if let Some(AccessKeys { id, secret }) = keys {
         let keys = AwsCredential { key_id: id.clone(), secret_key: secret.clone(), token: None };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(keys)));
+    } else if let Some(agent) = agent(&builder) {
+        let ecs = options.s3.container_endpoint.as_deref().unwrap_or(ECS);
+        let container = ContainerCredentials::new(client.clone(), agent, ecs);
+        builder = builder.with_credentials(Arc::new(container.map_err(|e| settings(&e))?));
     }
     if let Some(metadata_endpoint) = metadata_endpoint {
         builder = builder.with_metadata_endpoint(metadata_endpoint);
@@ -256,11 +282,22 @@ fn s3(url: &Url, options: &Options) -> Result<Bucket, OpenError> {
     if *virtual_hosted {
         builder = builder.with_virtual_hosted_style_request(true);
     }
-    bucket(url, options, |connector, name| {
-        builder
-            .with_bucket_name(name)
-            .with_http_connector(connector)
-            .with_retry(retry_config(&options.retries))
-            .build()
+    bucket(url, client, |connector, name| {
+        builder.with_bucket_name(name).with_http_connector(connector).with_retry(no_retries()).build()
     })
+}
+
+/// The container's agent, where the environment names one and neither keys nor a web identity, which come first.
+fn agent(builder: &AmazonS3Builder) -> Option<Agent> {
+    let setting = |key: AmazonS3ConfigKey| builder.get_config_value(&key).filter(|value| !value.is_empty());
+    let keys = setting(AmazonS3ConfigKey::AccessKeyId).or(setting(AmazonS3ConfigKey::SecretAccessKey));
+    let identity = setting(AmazonS3ConfigKey::WebIdentityTokenFile).and(setting(AmazonS3ConfigKey::RoleArn));
+    let agent = Agent {
+        relative: setting(AmazonS3ConfigKey::ContainerCredentialsRelativeUri),
+        full: setting(AmazonS3ConfigKey::ContainerCredentialsFullUri),
+        token_file: setting(AmazonS3ConfigKey::ContainerAuthorizationTokenFile).map(Into::into),
+        token: std::env::var("AWS_CONTAINER_AUTHORIZATION_TOKEN").ok().filter(|token| !token.is_empty()),
+    };
+    let named = agent.relative.is_some() || agent.full.is_some();
+    (keys.is_none() && identity.is_none() && named).then_some(agent)
 }

@@ -1,5 +1,6 @@
 //! Writing one object, whole or not at all: what the command line's tools make. Serving never writes.
 
+use crate::backend::http::retry::Account;
 use crate::{
     Bucket, Key, OpenError, Options, StorageError,
     open::{address, any_bucket, local, shown, split_name},
@@ -9,6 +10,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -54,7 +56,8 @@ pub fn destination(location: &str, options: &Options) -> Result<Destination, Ope
             let key = split_name(&mut url).ok_or_else(nameless)?;
             let mut options = options.clone();
             options.timeouts.first_byte = options.timeouts.first_byte.max(PUT_TIMEOUT);
-            return Ok(Destination(To::Bucket(Box::new(any_bucket(&url, &options)?), key)));
+            let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
+            return Ok(Destination(To::Bucket(Box::new(any_bucket(&url, &options, &account)?), key)));
         }
         Some(_) => {
             let detail = "cannot be written to, only a path, s3://, gs:// or az://";

@@ -2,9 +2,11 @@
 //!
 //! - [`recipe`]: files made with ffmpeg's test sources, once, and kept in the target folder
 //! - [`rewrite`]: the same media in the box variants ffmpeg does not write
+//! - [`fragmented`]: fragments in every way of writing them
 //! - [`probe`]: what ffprobe, who knows nothing of us, says is in a file
 //! - [`process`]: nginx, versitygw and their like, each on a port of its own
 
+pub mod fragmented;
 pub mod probe;
 pub mod process;
 pub mod recipe;

@@ -1,6 +1,9 @@
 //! Files ffmpeg makes: every way of storing one title.
 
-use crate::{locating::locate, packets::compare};
+use crate::{
+    locating::{locate, locate_listed},
+    packets::compare,
+};
 use bytes::Bytes;
 use latemux_index::{
     locate::Limits,
@@ -65,6 +68,14 @@ pub(crate) fn check(path: &Path, source: IndexSource, round_trips: u32) -> Bytes
         let again = locate(&object, Limits { head: small, tail: small, ..Limits::default() }).unwrap();
         assert_eq!(again.index.source, source, "{} with a head of {small}", path.display());
         assert_eq!(format!("{:?}", again.index.tracks), format!("{:?}", located.index.tracks));
+    }
+    // So it is where both ends are read at once.
+    for limits in [Limits::default(), Limits { head: 5000, tail: 5000, ..Limits::default() }] {
+        let listed = locate_listed(&object, limits).unwrap();
+        assert_eq!(format!("{:?}", listed.index.tracks), format!("{:?}", located.index.tracks));
+        let plain = locate(&object, limits).unwrap();
+        assert_eq!(listed.index.fingerprint, plain.index.fingerprint);
+        assert!(listed.round_trips <= plain.round_trips, "{}", path.display());
     }
     object
 }
@@ -142,7 +153,7 @@ fn fragmented_files_without_an_index() {
     let negative =
         ["-movflags", "+frag_keyframe+empty_moov+skip_trailer+negative_cts_offsets+default_base_moof"];
     check(&store(&avc, "negative.mp4", &negative), Scan, 100);
-    // Its `mfra` says 0 for audio that starts with priming, before 0: of no use.
+    // Without `tfdt`, and its `tfxd` and `mfra` are below 0 and 0 for audio that starts with priming: of no use.
     check(&store(&avc, "smooth.ismv", &["-movflags", "+frag_keyframe"]), Scan, 100);
     // The first fragment's samples are in `moov`.
     check(&store(&avc, "hybrid.mp4", &["-movflags", "+frag_keyframe"]), Scan, 100);

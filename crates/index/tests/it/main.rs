@@ -9,10 +9,13 @@
 mod generated;
 mod hostile;
 mod index_files;
+mod index_times;
 mod locating;
 mod memory;
 mod moov;
 mod oracle;
 mod packets;
+mod persist;
+mod reach;
 mod segment_indexes;
 mod shared_media;

@@ -1,9 +1,10 @@
 //! Durations and byte sizes as people write them: `4s`, `500ms`, `2m`; `64KiB`, `1GiB`, `4096`.
 
+use super::Reach;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr, time::Duration};
 
-/// A duration written as a number and `ms`, `s`, `m`, `h` or `d`; fractions of a second as `1.5s`.
+/// A duration written as a number and `us`, `ms`, `s`, `m`, `h` or `d`; fractions of a second as `1.5s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
@@ -11,7 +12,15 @@ pub struct Span(pub Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
-const SPANS: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+/// Units with their worth in µs.
+const SPANS: [(&str, u64); 6] = [
+    ("us", 1),
+    ("ms", 1000),
+    ("s", 1_000_000),
+    ("m", 60_000_000),
+    ("h", 3_600_000_000),
+    ("d", 86_400_000_000),
+];
 const SIZES: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
 impl FromStr for Span {
@@ -21,25 +30,28 @@ impl FromStr for Span {
         let bad = || format!("'{text}' is no duration: write 500ms, 4s, 1.5s, 2m or 1h");
         let at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
         let (number, unit) = text.split_at(at);
-        let millis = SPANS.iter().find(|(u, _)| *u == unit).ok_or_else(bad)?.1;
+        let worth = SPANS.iter().find(|(u, _)| *u == unit).ok_or_else(bad)?.1;
         let (whole, fraction) = number.trim().split_once('.').unwrap_or((number.trim(), ""));
         if whole.is_empty() || fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
             return Err(bad());
         }
         let whole: u64 = whole.parse().map_err(|_| bad())?;
-        let micros: u64 = format!("{fraction:0<6}").parse().map_err(|_| bad())?;
-        let total = whole.checked_mul(1_000_000).and_then(|w| w.checked_add(micros));
-        let total = total.and_then(|t| t.checked_mul(millis)).ok_or_else(bad)?;
-        Ok(Self(Duration::from_micros(total / 1000)))
+        let millionths: u64 = format!("{fraction:0<6}").parse().map_err(|_| bad())?;
+        let parts = worth.checked_mul(millionths).ok_or_else(bad)? / 1_000_000;
+        let total = whole.checked_mul(worth).and_then(|w| w.checked_add(parts)).ok_or_else(bad)?;
+        Ok(Self(Duration::from_micros(total)))
     }
 }
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = self.0.as_millis();
+        let micros = self.0.as_micros();
+        if micros == 0 {
+            return f.write_str("0s");
+        }
         let (unit, worth) =
-            SPANS.iter().rev().find(|(_, w)| millis.is_multiple_of(u128::from(*w))).unwrap_or(&SPANS[0]);
-        write!(f, "{}{unit}", millis / u128::from(*worth))
+            SPANS.iter().rev().find(|(_, w)| micros.is_multiple_of(u128::from(*w))).unwrap_or(&SPANS[0]);
+        write!(f, "{}{unit}", micros / u128::from(*worth))
     }
 }
 
@@ -83,6 +95,32 @@ macro_rules! as_text {
 }
 as_text!(Span);
 as_text!(Bytes);
+as_text!(Reach);
+
+impl FromStr for Reach {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "exact" => Ok(Self::Exact),
+            "grid" => Ok(Self::Grid),
+            _ => match text.parse() {
+                Ok(Bytes(block)) if block >= 4096 => Ok(Self::Block(block)),
+                _ => Err(format!("'{text}' is neither grid nor exact nor a size from 4KiB")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Grid => f.write_str("grid"),
+            Self::Block(block) => Bytes(*block).fmt(f),
+        }
+    }
+}
 
 /// Serde of a [`Duration`] as a [`Span`]'s text.
 pub mod span {
@@ -151,23 +189,36 @@ mod tests {
 
     #[test]
     fn durations_read_and_print() {
-        for (text, millis, printed) in [
-            ("500ms", 500, "500ms"),
-            ("4s", 4000, "4s"),
-            ("1.5s", 1500, "1500ms"),
-            ("90s", 90_000, "90s"),
-            ("2m", 120_000, "2m"),
-            ("24h", 86_400_000, "1d"),
+        for (text, micros, printed) in [
+            ("0s", 0, "0s"),
+            ("250us", 250, "250us"),
+            ("0.25ms", 250, "250us"),
+            ("500ms", 500_000, "500ms"),
+            ("4s", 4_000_000, "4s"),
+            ("1.5s", 1_500_000, "1500ms"),
+            ("90s", 90_000_000, "90s"),
+            ("2m", 120_000_000, "2m"),
+            ("24h", 86_400_000_000, "1d"),
         ] {
             let span: Span = text.parse().unwrap();
             assert_eq!(
                 (span.0, span.to_string().as_str()),
-                (Duration::from_millis(millis), printed),
+                (Duration::from_micros(micros), printed),
                 "{text}"
             );
         }
         for text in ["", "4", "s", "-1s", "1.s.s", "4 parsecs", "1.1234567s", "99999999999999999999s"] {
             text.parse::<Span>().unwrap_err();
+        }
+    }
+
+    #[test]
+    fn reaches_read_and_print() {
+        for text in ["grid", "exact", "4KiB", "1MiB"] {
+            assert_eq!(text.parse::<Reach>().unwrap().to_string(), text);
+        }
+        for text in ["", "Grid", "0", "4095", "block"] {
+            text.parse::<Reach>().unwrap_err();
         }
     }
 

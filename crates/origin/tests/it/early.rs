@@ -1,14 +1,15 @@
 //! Bytes leave as they arrive, and reads end when nobody waits for them.
 
 use crate::{
-    client::{fetch, open},
-    server::{Faults, Server, fragmented_segment, last_moof_end, library},
+    client::{fetch, get, open},
+    server::{Faults, Server, fragmented_segment, key, last_moof_end, library},
 };
-use futures_util::{FutureExt, StreamExt, future::BoxFuture};
+use futures_util::StreamExt;
 use http::Method;
 use http_body_util::BodyExt;
 use latemux_storage::{
-    Key, Listing, Read, Storage, StorageError, Version, Want,
+    Read, Storage, Want,
+    altered::Altered,
     counting::Counting,
     fault::{Fault, Gate},
 };
@@ -56,13 +57,6 @@ async fn the_head_of_a_segment_is_sent_before_its_tail_was_read() {
     }
 }
 
-/// Counts reads that are wanted: asked for, or with a body that somebody holds.
-#[derive(Debug)]
-struct Watched {
-    inner: Arc<dyn Storage>,
-    live: Arc<AtomicUsize>,
-}
-
 struct Live(Arc<AtomicUsize>);
 
 impl Live {
@@ -78,30 +72,15 @@ impl Drop for Live {
     }
 }
 
-impl Storage for Watched {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        async move {
-            let live = Live::one(&self.live);
-            let mut read = self.inner.read(key, want, pin).await?;
-            // The count is held by the body's closure and goes with it.
-            read.body = read.body.inspect(move |_| _ = &live).boxed();
-            Ok(read)
-        }
-        .boxed()
-    }
-
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.inner.list(folder)
-    }
-
-    fn describe(&self) -> String {
-        String::new()
-    }
+/// Counts in `live` the reads that are wanted: asked for, or with a body that somebody holds.
+fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage> {
+    let live = live.clone();
+    let watch = move || {
+        let live = Live::one(&live);
+        // The count is held by the body's closure and goes with it.
+        move |read: Read| Read { body: read.body.inspect(move |_| _ = &live).boxed(), ..read }
+    };
+    Arc::new(Altered::new(inner, watch))
 }
 
 async fn until(mut reached: impl FnMut() -> bool) {
@@ -114,7 +93,7 @@ async fn until(mut reached: impl FnMut() -> bool) {
 async fn a_client_that_leaves_ends_its_reads() {
     let live = Arc::new(AtomicUsize::new(0));
     let faults = Faults::default();
-    let storage = Arc::new(Watched { inner: faults.over(library()), live: live.clone() });
+    let storage = watched(faults.over(library()), &live);
     let server = Server::start(storage).await;
     for base in ["harbour", "fragmented.mp4"] {
         fetch(server.address, &format!("/{base}/.mpd")).await;
@@ -138,8 +117,58 @@ async fn a_client_that_leaves_ends_its_reads() {
         });
         until(|| live.load(SeqCst) == 1).await;
         request.abort();
+        drop(request);
         until(|| live.load(SeqCst) == 0).await;
     }
+}
+
+/// Storage far away takes a round trip to answer: what is made from the index is there before.
+#[tokio::test]
+async fn the_head_of_a_segment_does_not_wait_for_far_storage() {
+    let memory = library();
+    for url in SEGMENTS {
+        let faults = Faults::default();
+        let server = Server::start(faults.over(memory.clone())).await;
+        let whole = fetch(server.address, url).await;
+        let gate = Gate::new();
+        faults.set([Fault::Wait(gate.clone())]);
+        let response = open(server.address, Method::GET, url, &[]).await.unwrap();
+        assert_eq!(response.headers()["content-length"], whole.len().to_string());
+        let mut body = response.into_body();
+        let mut got = body.frame().await.unwrap().unwrap().into_data().unwrap().to_vec();
+        assert!(!got.is_empty() && got.len() < 2000, "{url}: {}", got.len());
+        gate.open();
+        got.extend_from_slice(&body.collect().await.unwrap().to_bytes());
+        assert_eq!(got, whole, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn what_storage_refuses_too_late_is_known_to_the_next_request() {
+    let memory = library();
+    let faults = Faults::default();
+    let server = Server::start(faults.over(memory.clone())).await;
+    let url = "/lighthouse.mp4/dash/x-video=102000-0.dash";
+    let url = url.replace("video=102000", &first_video(server.address).await);
+    fetch(server.address, &url).await;
+    let gate = Gate::new();
+    faults.set([Fault::Wait(gate.clone())]);
+    let response = open(server.address, Method::GET, &url, &[]).await.unwrap();
+    assert_eq!(response.status(), 200);
+    memory.remove(&key("lighthouse.mp4"));
+    gate.open();
+    response.into_body().collect().await.expect_err("there are no bytes");
+    let next = get(server.address, &url).await;
+    assert_eq!((next.status.as_u16(), next.reason().as_str()), (404, "source_not_found"));
+}
+
+/// The name of a video track of the lighthouse.
+async fn first_video(address: std::net::SocketAddr) -> String {
+    let urls = crate::server::crawl(address, "/lighthouse.mp4").await;
+    let name =
+        urls.iter().find_map(|url| Some(&url[url.find("-video")? + 1..]).filter(|_| url.contains("/dash/")));
+    let name = name.unwrap();
+    name[..name.find(['-', '.']).unwrap()].to_owned()
 }
 
 /// Else a scan that outlasts a player's patience would begin again with each of its tries, and never end.

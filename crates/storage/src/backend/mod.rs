@@ -1,5 +1,6 @@
 //! The places bytes can lie.
 
+pub(crate) mod container;
 pub mod file;
 pub mod http;
 pub mod memory;

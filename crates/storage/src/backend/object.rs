@@ -6,25 +6,22 @@
 //! checks and errors, and no byte is copied on it. Listings and credentials are fetched by `object_store` over the same
 //! connections.
 
-use super::http::Retries;
 use super::http::client::{Client, Failure};
 use super::http::fetch::{Ask, Fetch, Requests};
 use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
 use futures_util::{FutureExt, future::BoxFuture};
-use http::StatusCode;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
     HttpService,
 };
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use object_store::{
-    BackoffConfig, ClientOptions, Extensions, GetOptions, GetRange, ObjectStore, RetryConfig,
-};
+use object_store::{ClientOptions, Extensions, GetOptions, GetRange, ObjectStore, RetryConfig};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Largest answer to a listing or to a request for credentials, in bytes: a page of 1000 keys of 1024 bytes, and more.
 const DOCUMENT: usize = 16 * 1024 * 1024;
@@ -46,6 +43,9 @@ struct Service {
     objects: Arc<dyn ObjectStore>,
     lists: Arc<dyn Lists>,
     prefix: Key,
+    /// Longest time to sign a request: credentials may have to be asked for, by one request after another where nobody
+    /// answers.
+    patience: Duration,
 }
 
 trait Lists: PaginatedListStore + std::fmt::Debug {}
@@ -87,46 +87,26 @@ impl HttpService for Connector {
                 return Err(HttpError::new(HttpErrorKind::Unknown, Captured));
             }
             let failed = |failure: Failure| {
-                let kind = match &failure {
-                    Failure::Connect(_) | Failure::ConnectTimedOut(_) => HttpErrorKind::Connect,
-                    Failure::TimedOut(_) => HttpErrorKind::Timeout,
-                    Failure::Broken(_) => HttpErrorKind::Interrupted,
-                    Failure::Status(status) if tried_again(*status) => HttpErrorKind::Interrupted,
-                    Failure::Status(_) | Failure::TooLong(_) => HttpErrorKind::Unknown,
-                };
-                HttpError::new(kind, failure)
+                // Of a kind that is not tried again: that was done already.
+                HttpError::new(HttpErrorKind::Unknown, failure)
             };
             let is_listing = request.extensions().get::<IsListing>().is_some();
-            let (head, body) = self.0.send(request).await.map_err(failed)?.into_parts();
-            if tried_again(head.status) || is_listing && !head.status.is_success() {
+            let (head, body) = self.0.document(request, DOCUMENT).await.map_err(failed)?.into_parts();
+            if is_listing && !head.status.is_success() {
                 return Err(failed(Failure::Status(head.status)));
             }
-            let body = self.0.whole(body, DOCUMENT).await.map_err(failed)?;
             Ok(HttpResponse::from_parts(head, HttpResponseBody::from(body)))
         }
         .boxed()
     }
 }
 
-fn tried_again(status: StatusCode) -> bool {
-    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
-}
-
 /// What `#[async_trait]` makes of `HttpService::call`.
 type Call<'a> = BoxFuture<'a, Result<HttpResponse, HttpError>>;
 
-/// For listings and credentials, which `object_store` asks for itself.
-pub(crate) fn retry_config(retries: &Retries) -> RetryConfig {
-    let backoff = BackoffConfig {
-        init_backoff: Duration::from_millis(100),
-        max_backoff: Duration::from_secs(1),
-        base: 2.,
-    };
-    RetryConfig {
-        backoff,
-        max_retries: usize::try_from(retries.max).unwrap_or(usize::MAX),
-        retry_timeout: retries.within,
-    }
+/// `object_store` retries nothing: [`Client::document`] does.
+pub(crate) fn no_retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 /// Finds our own error in what `object_store` made of it.
@@ -166,7 +146,10 @@ impl Requests for Service {
                 extensions,
                 ..GetOptions::default()
             };
-            let answer = self.objects.get_opts(&path, options).await;
+            let Ok(answer) = timeout(self.patience, self.objects.get_opts(&path, options)).await else {
+                tracing::warn!(%key, after = ?self.patience, "no credentials in time");
+                return Err(StorageError::TimedOut { key: key.to_string(), after: self.patience });
+            };
             let signed = capture.0.lock().unwrap_or_else(PoisonError::into_inner).take();
             signed.ok_or_else(|| match answer {
                 // Before a request is signed only the credentials can fail.
@@ -189,13 +172,14 @@ impl Requests for Service {
 
 impl Bucket {
     /// `name` is shown to people; `prefix` is where our keys begin.
-    pub(crate) fn new<S>(service: S, prefix: Key, name: String, client: Client, retries: Retries) -> Self
+    pub(crate) fn new<S>(service: S, prefix: Key, name: String, client: Client) -> Self
     where
         S: ObjectStore + PaginatedListStore,
     {
         let both = Arc::new(service);
-        let service = Service { objects: Arc::clone(&both) as _, lists: both, prefix };
-        let fetch = Arc::new(Fetch { client, requests: Box::new(service.clone()), retries });
+        let patience = client.patience();
+        let service = Service { objects: Arc::clone(&both) as _, lists: both, prefix, patience };
+        let fetch = Arc::new(Fetch::new(client, service.clone()));
         Self { fetch, service, name }
     }
 

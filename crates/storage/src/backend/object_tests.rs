@@ -1,16 +1,13 @@
 //! GCS and Azure have no server to test against here: what they are asked, and that answers take the common path.
 
-use super::{Bucket, Connector};
-use crate::backend::http::client::Client;
-use crate::{Key, Retries, Storage, StorageError, Timeouts, Version, Want};
+use super::{Bucket, Connector, no_retries};
+use crate::backend::http::{client::Client, retry::Account};
+use crate::server::{Reply, Request, Server, Then};
+use crate::{Connections, Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, stand_in};
 use futures_util::TryStreamExt;
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
-
-#[path = "../../tests/it/server.rs"]
-#[allow(dead_code, reason = "the integration tests use the rest of it")]
-mod server;
-use server::{Reply, Request, Server, Then};
+use object_store::aws::AmazonS3Builder;
+use std::sync::Arc;
+use std::time::Duration;
 
 const RANGE: &str = "bytes 2-5/10";
 
@@ -25,7 +22,7 @@ fn reply(n: usize, request: &Request) -> Reply {
     }
 }
 
-async fn reads(server: &Server, bucket: &Bucket, target: &str, authorization: &str) {
+async fn reads(server: &Server, bucket: &dyn Storage, target: &str, authorization: &str) {
     let key = Key::new("a b/ü+%.mp4").unwrap();
     let read = bucket.read(&key, Want::Range(2..6), None).await.unwrap();
     assert_eq!((read.object.version.etag.as_deref(), read.object.size), (Some("\"0x8D\""), 10));
@@ -50,32 +47,40 @@ async fn reads(server: &Server, bucket: &Bucket, target: &str, authorization: &s
 #[tokio::test]
 async fn google() {
     let server = Server::start(reply).await;
-    let client = Client::new(Timeouts::default()).unwrap();
-    let service = GoogleCloudStorageBuilder::new()
-        .with_bucket_name("bucket")
-        .with_base_url(&server.address)
-        .with_bearer_token("token")
-        .with_http_connector(Connector(client.clone()))
-        .build()
-        .unwrap();
     let prefix = Key::new("vod").unwrap();
-    let bucket = Bucket::new(service, prefix, "gs://bucket/vod".into(), client, Retries::default());
-    reads(&server, &bucket, "/bucket/vod%2Fa%20b%2F%C3%BC%2B%25%2Emp4", "Bearer token").await;
+    let bucket = stand_in::google(&server.address, "bucket", &prefix, &Options::default()).unwrap();
+    reads(&server, &*bucket, "/bucket/vod%2Fa%20b%2F%C3%BC%2B%25%2Emp4", "Bearer token").await;
 }
 
 #[tokio::test]
 async fn azure() {
     let server = Server::start(reply).await;
-    let client = Client::new(Timeouts::default()).unwrap();
-    let service = MicrosoftAzureBuilder::new()
-        .with_container_name("container")
-        .with_account("account")
-        .with_access_key("c2VjcmV0")
-        .with_endpoint(server.address.clone())
-        .with_allow_http(true)
+    let bucket = stand_in::azure(&server.address, "container", &Key::root(), &Options::default()).unwrap();
+    reads(&server, &*bucket, "/container/a%20b/%C3%BC+%25.mp4", "SharedKey account:").await;
+}
+
+/// Whoever waits for credentials that someone else asks for does not wait for ever.
+#[tokio::test]
+async fn credentials_that_never_come() {
+    let instance = Server::start(|_, _| Reply::nothing(Then::Hang)).await;
+    let brief = Duration::from_millis(100);
+    let retries = Retries { within: brief, ..Retries::default() };
+    let account = Arc::new(Account::new(retries, Arc::default()));
+    let timeouts = Timeouts { connect: brief, first_byte: brief, stall: brief };
+    let client = Client::new(timeouts, &Connections::default(), account).unwrap();
+    let service = AmazonS3Builder::new()
+        .with_bucket_name("bucket")
+        .with_metadata_endpoint(&instance.address)
         .with_http_connector(Connector(client.clone()))
+        .with_retry(no_retries())
         .build()
         .unwrap();
-    let bucket = Bucket::new(service, Key::root(), "az://container".into(), client, Retries::default());
-    reads(&server, &bucket, "/container/a%20b/%C3%BC+%25.mp4", "SharedKey account:").await;
+    let bucket = Bucket::new(service, Key::root(), "s3://bucket".into(), client);
+    let (bucket, key) = (&bucket, Key::new("x").unwrap());
+    let reads = (0..50).map(|_| bucket.read(&key, Want::Head(1), None));
+    // One after the other they would take five seconds.
+    let all = tokio::time::timeout(brief * 30, futures_util::future::join_all(reads)).await.unwrap();
+    for answer in all {
+        assert_eq!(answer.unwrap_err().reason(), "storage_timeout");
+    }
 }

@@ -1,9 +1,9 @@
 //! An HTTP server that does what a test tells it to, down to the byte and the moment the connection breaks.
 
-use std::future::pending;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// A request as it came.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ impl Request {
 pub(crate) enum Then {
     NextRequest,
     Close,
+    /// What the client has not read yet is lost.
+    Reset,
     Hang,
 }
 
@@ -70,6 +72,8 @@ type Handler = Arc<dyn Fn(usize, &Request) -> Reply + Send + Sync>;
 pub(crate) struct Server {
     pub(crate) address: String,
     log: Arc<Mutex<Vec<Request>>>,
+    /// Connections taken so far, and those that hung and were closed by the client.
+    connections: watch::Sender<(usize, usize)>,
 }
 
 impl Server {
@@ -79,12 +83,31 @@ impl Server {
         let address = format!("http://{}", listener.local_addr().unwrap());
         let log = Arc::new(Mutex::new(Vec::new()));
         let (handler, shared): (Handler, _) = (Arc::new(handler), Arc::clone(&log));
+        let connections = watch::Sender::new((0, 0));
+        let counted = connections.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(connection(stream, Arc::clone(&handler), Arc::clone(&shared)));
+                counted.send_modify(|(taken, _)| *taken += 1);
+                let (handler, log, counted) = (Arc::clone(&handler), Arc::clone(&shared), counted.clone());
+                tokio::spawn(async move {
+                    if connection(stream, handler, log).await {
+                        counted.send_modify(|(_, hung)| *hung += 1);
+                    }
+                });
             }
         });
-        Self { address, log }
+        Self { address, log, connections }
+    }
+
+    /// Connections taken so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.borrow().0
+    }
+
+    /// Waits until the client has closed so many connections that hung.
+    pub(crate) async fn hung_up(&self, connections: usize) {
+        // The sender lives as long as `self`: the wait cannot fail.
+        let _ = self.connections.subscribe().wait_for(|(_, hung)| *hung >= connections).await;
     }
 
     /// The requests so far.
@@ -93,7 +116,8 @@ impl Server {
     }
 }
 
-async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<Request>>>) {
+/// Says whether the client closed the connection while it hung.
+async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<Request>>>) -> bool {
     let mut buffer = Vec::new();
     loop {
         let end = loop {
@@ -101,7 +125,7 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
                 break end;
             }
             match stream.read_buf(&mut buffer).await {
-                Ok(0) | Err(_) => return,
+                Ok(0) | Err(_) => return false,
                 Ok(_) => {}
             }
         };
@@ -114,12 +138,19 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
         };
         // The client may be gone before the end: that is its right.
         if stream.write_all(&reply.bytes).await.is_err() {
-            return;
+            return false;
         }
         match reply.then {
             Then::NextRequest => {}
-            Then::Close => return,
-            Then::Hang => pending().await,
+            Then::Close => return false,
+            Then::Reset => {
+                let _ = stream.set_zero_linger();
+                return false;
+            }
+            Then::Hang => while !matches!(stream.read_buf(&mut buffer).await, Ok(0) | Err(_)) {},
+        }
+        if matches!(reply.then, Then::Hang) {
+            return true;
         }
     }
 }

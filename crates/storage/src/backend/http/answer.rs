@@ -1,7 +1,9 @@
 //! What the head of an answer says, and whether it is an answer to what was asked. RFC 9110.
 
 use crate::{ObjectMeta, StorageError, Version, Want};
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER};
+use http::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER,
+};
 use http::{StatusCode, response};
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,9 +12,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) object: ObjectMeta,
-    /// The bytes that were asked for. The body begins with them; a server that ignores ranges sends more.
+    /// The bytes that were asked for. A server that ignores ranges sends more after them.
     pub(crate) range: Range<u64>,
+    /// Bytes of the body before them: a server that ignores ranges begins with the object's first.
+    pub(crate) skip: u64,
 }
+
+/// Most bytes that are read to be thrown away, because the server ignores ranges: no more than two ranges of one
+/// object may lie apart to be read as one.
+pub(crate) const MOST_SKIPPED: u64 = 1 << 20;
 
 /// An answer that is none, and whether asking again may help.
 #[derive(Debug)]
@@ -66,13 +74,16 @@ fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// `Retry-After`: seconds or a date (RFC 9110, 10.2.3).
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = text(headers, RETRY_AFTER)?;
-    if let Some(seconds) = digits(text) {
+/// `Retry-After`: seconds or a date (RFC 9110, 10.2.3), which is compared with the date of the answer rather than with
+/// our clock, whatever either of them shows.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let wait = text(headers, RETRY_AFTER)?;
+    if let Some(seconds) = digits(wait) {
         return Some(Duration::from_secs(seconds));
     }
-    Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
+    let date = |text| httpdate::parse_http_date(text).ok();
+    let now = text(headers, DATE).and_then(date).unwrap_or_else(SystemTime::now);
+    Some(date(wait)?.duration_since(now).unwrap_or_default())
 }
 
 /// Judges the head of an answer to `want`. `Head(0)` and empty ranges are asked with the HEAD method; everything else
@@ -106,18 +117,18 @@ pub(crate) fn judge(
         return Err(StorageError::Changed(key.to_owned()).into());
     }
     let wanted = want.within(size).ok_or_else(|| StorageError::OutOfRange(key.to_owned()))?;
-    match range {
+    let skip = match range {
         Some((range, _)) if range != wanted => {
             let detail = format!("asked for bytes {wanted:?}, answered bytes {range:?}");
             return Err(bad(key, detail).into());
         }
-        // Skipping to the range would mean to read all that lies before it.
-        None if wanted.start > 0 && !wanted.is_empty() => {
+        None if wanted.start > MOST_SKIPPED && !wanted.is_empty() => {
             return Err(bad(key, "the server ignores byte ranges").into());
         }
-        _ => {}
-    }
-    Ok(Answer { object: ObjectMeta { size, version }, range: wanted })
+        None if !wanted.is_empty() => wanted.start,
+        _ => 0,
+    };
+    Ok(Answer { object: ObjectMeta { size, version }, range: wanted, skip })
 }
 
 fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts) -> Refusal {
@@ -136,7 +147,7 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
         }
         .into(),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            let wait = retry_after(&head.headers, SystemTime::now());
+            let wait = retry_after(&head.headers);
             let error = StorageError::Throttled { key: name, retry_after: wait };
             Refusal { error, again: true, wait }
         }

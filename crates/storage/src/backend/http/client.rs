@@ -3,7 +3,10 @@
 //! A `hyper-util` client rather than `reqwest`: it lets us set the read buffer, and keeps one TLS library in the tree.
 //! Certificate authorities are those of the system (or of `SSL_CERT_FILE`, `SSL_CERT_DIR`).
 
+use super::answer::retry_after;
+use super::retry::Account;
 use crate::StorageError;
+use crate::counters::one_more;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -18,7 +21,7 @@ use std::fmt::Write;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Largest read from a socket, in bytes. hyper starts at 8 KiB and doubles while reads come back full, so a small
 /// answer does not hold a large buffer in memory and a large one arrives in few frames.
@@ -49,6 +52,19 @@ impl Default for Timeouts {
     }
 }
 
+/// Connections to a back end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connections {
+    /// Whether a connection is kept for further requests. Without, each request opens one of its own.
+    pub reuse: bool,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { reuse: true }
+    }
+}
+
 /// Why no (whole) answer came.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Failure {
@@ -71,6 +87,16 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whether asking again may help. A server that was connected and does not answer is not asked again: the time a
+    /// client waits would double, and so would the load.
+    pub(crate) fn again(&self) -> bool {
+        match self {
+            Self::Connect(_) | Self::ConnectTimedOut(_) | Self::Broken(_) => true,
+            Self::Status(status) => tried_again(*status),
+            Self::TimedOut(_) | Self::TooLong(_) => false,
+        }
+    }
+
     pub(crate) fn into_error(self, key: &str) -> StorageError {
         let key = key.to_owned();
         match self {
@@ -103,28 +129,22 @@ fn chain(e: &dyn Error) -> String {
     text
 }
 
-/// The next data of a body. `None` is its end.
-pub(crate) async fn frame(body: &mut Incoming, stall: Duration) -> Result<Option<Bytes>, Failure> {
-    loop {
-        match timeout(stall, body.frame()).await {
-            Err(_) => return Err(Failure::TimedOut(stall)),
-            Ok(None) => return Ok(None),
-            Ok(Some(Err(e))) => return Err(Failure::Broken(chain(&e))),
-            Ok(Some(Ok(frame))) => {
-                // Trailers mean nothing here.
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
-        }
-    }
+/// Whether a status is one that may be another the next time.
+fn tried_again(status: StatusCode) -> bool {
+    status.is_server_error() || is_throttling(status)
+}
+
+/// Whether a status asks us to slow down.
+pub(crate) fn is_throttling(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// A pool of connections.
 #[derive(Clone)]
 pub(crate) struct Client {
     pool: legacy::Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
-    pub(crate) timeouts: Timeouts,
+    timeouts: Timeouts,
+    pub(crate) account: Arc<Account>,
 }
 
 impl std::fmt::Debug for Client {
@@ -135,7 +155,11 @@ impl std::fmt::Debug for Client {
 
 impl Client {
     /// Reads the system's certificates the first time.
-    pub(crate) fn new(timeouts: Timeouts) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(
+        timeouts: Timeouts,
+        connections: &Connections,
+        account: Arc<Account>,
+    ) -> Result<Self, rustls::Error> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -150,9 +174,19 @@ impl Client {
             .http1_max_buf_size(READ_BUFFER)
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_max_idle_per_host(if connections.reuse { IDLE_CONNECTIONS } else { 0 })
             .build(connector);
-        Ok(Self { pool, timeouts })
+        Ok(Self { pool, timeouts, account })
+    }
+
+    /// Longest time that a small answer may reasonably take, with all its retries.
+    pub(crate) fn patience(&self) -> Duration {
+        self.timeouts.connect + self.timeouts.first_byte + self.account.retries.within
+    }
+
+    fn timed_out(&self, failure: Failure) -> Failure {
+        one_more(&self.account.counters.timeouts);
+        failure
     }
 
     /// Sends a request; returns when the head of the answer is there. The pool sends again by itself only what a
@@ -164,10 +198,11 @@ impl Client {
             answer = &mut answer => answer,
             () = async { drop(connection.wait_for_connection_metadata().await) } => {
                 let first_byte = self.timeouts.first_byte;
-                timeout(first_byte, answer).await.map_err(|_| Failure::TimedOut(first_byte))?
+                let timed_out = |_| self.timed_out(Failure::TimedOut(first_byte));
+                timeout(first_byte, answer).await.map_err(timed_out)?
             }
             () = tokio::time::sleep(self.timeouts.connect) => {
-                return Err(Failure::ConnectTimedOut(self.timeouts.connect));
+                return Err(self.timed_out(Failure::ConnectTimedOut(self.timeouts.connect)));
             }
         };
         answer.map_err(|e| match e.is_connect() {
@@ -176,19 +211,71 @@ impl Client {
         })
     }
 
+    /// The next data of a body. `None` is its end.
+    pub(crate) async fn frame(&self, body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+        let stall = self.timeouts.stall;
+        loop {
+            match timeout(stall, body.frame()).await {
+                Err(_) => return Err(self.timed_out(Failure::TimedOut(stall))),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(e))) => return Err(Failure::Broken(chain(&e))),
+                Ok(Some(Ok(frame))) => {
+                    // Trailers mean nothing here.
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+
     /// The rest of a small answer.
     pub(crate) async fn whole(&self, mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
         if body.size_hint().lower() > limit as u64 {
             return Err(Failure::TooLong(limit));
         }
-        while let Some(data) = frame(&mut body, self.timeouts.stall).await? {
+        while let Some(data) = self.frame(&mut body).await? {
             if whole.len() + data.len() > limit {
                 return Err(Failure::TooLong(limit));
             }
             whole.extend_from_slice(&data);
         }
         Ok(whole.freeze())
+    }
+
+    async fn document_once(
+        &self,
+        request: HttpRequest,
+        limit: usize,
+    ) -> Result<http::Response<Bytes>, Failure> {
+        let (head, body) = self.send(request).await?.into_parts();
+        Ok(http::Response::from_parts(head, self.whole(body, limit).await?))
+    }
+
+    /// A small answer of at most `limit` bytes, asked for again within the budget where that may help.
+    pub(crate) async fn document(
+        &self,
+        request: HttpRequest,
+        limit: usize,
+    ) -> Result<http::Response<Bytes>, Failure> {
+        let mut budget = self.account.budget();
+        loop {
+            let begun = Instant::now();
+            let (failure, wait) = match self.document_once(request.clone(), limit).await {
+                Ok(answer) if tried_again(answer.status()) => {
+                    if is_throttling(answer.status()) {
+                        one_more(&self.account.counters.throttled);
+                    }
+                    (Failure::Status(answer.status()), retry_after(answer.headers()))
+                }
+                Err(failure) if failure.again() => (failure, None),
+                done => return done,
+            };
+            let Some(wait) = budget.spend(begun.elapsed(), wait) else { return Err(failure) };
+            tracing::debug!(%failure, ?wait, "trying again");
+            tokio::time::sleep(wait).await;
+        }
     }
 }
 

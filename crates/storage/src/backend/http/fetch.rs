@@ -1,17 +1,19 @@
 //! One read over HTTP: request, retries, and a body that is picked up where it broke off.
 
 use super::answer::{self, Answer, Refusal};
-use super::client::{Client, Failure, frame};
-use super::retry::{Budget, Retries};
+use super::client::{Client, Failure, is_throttling};
+use super::retry::Budget;
+use crate::counters::one_more;
 use crate::{Key, Read, StorageError, Version, Want};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, future::BoxFuture, stream};
-use http::StatusCode;
 use http::header::LOCATION;
+use http::{StatusCode, response};
 use hyper::body::Incoming;
 use object_store::client::HttpRequest;
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -48,14 +50,40 @@ pub(crate) trait Requests: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) client: Client,
-    pub(crate) requests: Box<dyn Requests>,
-    pub(crate) retries: Retries,
+    requests: Box<dyn Requests>,
+    said: Said,
+}
+
+/// What the log was told once about a back end.
+#[derive(Debug, Default)]
+struct Said {
+    no_etag: AtomicBool,
+    no_ranges: AtomicBool,
+}
+
+impl Said {
+    fn of(&self, key: &Key, head: &response::Parts, answer: &Answer) {
+        let first = |said: &AtomicBool| !said.swap(true, Relaxed);
+        let version = &answer.object.version;
+        if version.etag.is_none() && first(&self.no_etag) {
+            let by = if version.modified.is_some() { "size and modification time" } else { "size alone" };
+            tracing::warn!(%key, "storage sends no strong ETag: versions of objects are told apart by {by}");
+        }
+        let part = answer.range.end - answer.range.start < answer.object.size;
+        if head.status == StatusCode::OK && part && !answer.range.is_empty() && first(&self.no_ranges) {
+            tracing::warn!(%key, "storage ignores byte ranges: more is read than asked for");
+        }
+    }
 }
 
 /// Bytes of an error document that are read.
 const ERROR_DOCUMENT: usize = 16 * 1024;
 
 impl Fetch {
+    pub(crate) fn new(client: Client, requests: impl Requests + 'static) -> Self {
+        Self { client, requests: Box::new(requests), said: Said::default() }
+    }
+
     pub(crate) async fn read(
         self: &Arc<Self>,
         key: &Key,
@@ -66,7 +94,7 @@ impl Fetch {
         if key.as_str().is_empty() {
             return Err(StorageError::NotFound(String::new()));
         }
-        let mut budget = Budget::new(&self.retries);
+        let mut budget = self.client.account.budget();
         let answer = self.ask(key, &want, pin, &mut budget).await;
         let (answer, body) = match (answer, &want) {
             // An empty object has no first byte: its size and version come with a HEAD.
@@ -80,12 +108,13 @@ impl Fetch {
             }
             (answer, _) => answer?,
         };
-        let Answer { object, range } = answer;
+        let Answer { object, range, skip } = answer;
         let transfer = Transfer {
             fetch: Arc::clone(self),
             key: key.clone(),
             version: object.version.clone(),
             body,
+            skip,
             at: range.start,
             end: range.end,
             budget,
@@ -130,13 +159,15 @@ impl Fetch {
         let (head, body) = match self.client.send(request).await {
             Ok(answer) => answer.into_parts(),
             Err(failure) => {
-                let again =
-                    matches!(failure, Failure::Connect(_) | Failure::ConnectTimedOut(_) | Failure::Broken(_));
+                let again = failure.again();
                 return Err(Refusal { error: failure.into_error(key.as_str()), again, wait: None });
             }
         };
         match answer::judge(key.as_str(), want, pin, &head) {
-            Ok(answer) => Ok((answer, body)),
+            Ok(answer) => {
+                self.said.of(key, &head, &answer);
+                Ok((answer, body))
+            }
             Err(refusal) if head.status.is_redirection() => {
                 let to = head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
                 // How web servers say that the name is a folder's.
@@ -162,6 +193,9 @@ impl Fetch {
     ) -> Refusal {
         if status.is_success() {
             return refusal;
+        }
+        if is_throttling(status) {
+            one_more(&self.client.account.counters.throttled);
         }
         let patience = Duration::from_secs(1);
         let document = tokio::time::timeout(patience, self.client.whole(body, ERROR_DOCUMENT)).await;
@@ -205,6 +239,8 @@ struct Transfer {
     key: Key,
     version: Version,
     body: Incoming,
+    /// Bytes that come before the next byte and were not asked for.
+    skip: u64,
     /// Next byte, and one past the last, in the object.
     at: u64,
     end: u64,
@@ -218,9 +254,14 @@ impl Transfer {
             if left == 0 {
                 return Ok(None);
             }
-            match frame(&mut self.body, self.fetch.client.timeouts.stall).await {
-                Ok(Some(data)) if data.is_empty() => {}
+            match self.fetch.client.frame(&mut self.body).await {
                 Ok(Some(mut data)) => {
+                    let before = usize::try_from(self.skip).unwrap_or(usize::MAX).min(data.len());
+                    data.advance(before);
+                    self.skip -= before as u64;
+                    if data.is_empty() {
+                        continue;
+                    }
                     // More than was asked for: cut, and the connection with it.
                     data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
                     self.at += data.len() as u64;
@@ -237,13 +278,14 @@ impl Transfer {
     async fn resume(&mut self, failure: Failure) -> Result<(), StorageError> {
         let known = self.version.etag.is_some() || self.version.modified.is_some();
         let error = failure.into_error(self.key.as_str());
-        let wait = self.budget.spend(Duration::ZERO, None).filter(|_| known);
+        let wait = if known { self.budget.spend(Duration::ZERO, None) } else { None };
         let Some(wait) = wait else { return Err(error) };
         tracing::debug!(key = %self.key, %error, at = self.at, ?wait, "asking for the rest");
         tokio::time::sleep(wait).await;
         let rest = Want::Range(self.at..self.end);
-        let (_, body) = self.fetch.ask(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
-        self.body = body;
+        let (answer, body) = self.fetch.ask(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
+        one_more(&self.fetch.client.account.counters.resumed);
+        (self.body, self.skip) = (body, answer.skip);
         Ok(())
     }
 }

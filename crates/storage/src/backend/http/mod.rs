@@ -4,9 +4,9 @@ mod answer;
 pub(crate) mod client;
 pub(crate) mod fetch;
 mod index_page;
-mod retry;
+pub(crate) mod retry;
 
-pub use client::Timeouts;
+pub use client::{Connections, Timeouts};
 pub use retry::Retries;
 
 use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
@@ -96,10 +96,7 @@ impl Requests for Base {
 
 impl HttpServer {
     /// The folder at `address`.
-    ///
-    /// # Errors
-    /// Where TLS cannot be set up.
-    pub fn new(address: &Url, timeouts: Timeouts, retries: Retries) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(address: &Url, client: Client) -> Self {
         let mut folder = address.clone();
         folder.set_query(None);
         folder.set_fragment(None);
@@ -109,16 +106,15 @@ impl HttpServer {
         }
         let query = address.query().map(|query| format!("?{query}")).unwrap_or_default();
         let base = Base { folder, query };
-        let fetch = Fetch { client: Client::new(timeouts)?, requests: Box::new(base.clone()), retries };
-        Ok(Self { fetch: Arc::new(fetch), base })
+        Self { fetch: Arc::new(Fetch::new(client, base.clone())), base }
     }
 
-    /// A listing is one request, made once: whoever lists can ask again.
     async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
         let request = http::Request::builder().header(ACCEPT, "application/json, text/html");
         let request = self.base.build(folder, request, true)?;
         let failed = |failure: client::Failure| failure.into_error(folder.as_str());
-        let (head, body) = self.fetch.client.send(request).await.map_err(failed)?.into_parts();
+        let (head, page) =
+            self.fetch.client.document(request, INDEX_PAGE).await.map_err(failed)?.into_parts();
         match head.status {
             StatusCode::OK => {}
             // A folder that may not be listed, as servers say it.
@@ -133,7 +129,6 @@ impl HttpServer {
             status => return Err(failed(client::Failure::Status(status))),
         }
         let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let page = self.fetch.client.whole(body, INDEX_PAGE).await.map_err(failed)?;
         let listing =
             index_page::parse(kind, &page).ok_or_else(|| StorageError::CannotList(folder.to_string()))?;
         if listing == Listing::default() {

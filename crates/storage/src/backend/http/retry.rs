@@ -1,26 +1,74 @@
-//! The only retries in the program, and their budget.
+//! The only retries in the program, and their budgets: one for each read, and one for all requests to a back end.
 
+use crate::counters::{Counters, one_more};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How often and how long one read may be tried again.
+/// How often and how long a read may be tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retries {
-    /// Requests after the first.
+    /// Requests after the first, for one read.
     pub max: u32,
     /// Time that failed requests and the waits between them may take together. A request that fails later than this
-    /// is not tried again.
+    /// is not tried again, and a longer `Retry-After` is not waited for.
     pub within: Duration,
+    /// Most retries of all requests to one back end, in percent of the requests made: when storage is down, it is not
+    /// asked three times as often as when it is up.
+    pub percent: u32,
+    /// Retries beyond that percentage that are saved up, and there from the start.
+    pub burst: u32,
 }
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { max: 2, within: Duration::from_secs(5) }
+        Self { max: 2, within: Duration::from_secs(5), percent: 20, burst: 50 }
     }
 }
 
 /// The first wait; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// What one retry costs: hundredths, so that a request earns a percentage in whole numbers.
+const PRICE: u64 = 100;
+
+/// What a back end may be asked beyond one request for each read: a token bucket filled by requests, not by a clock.
+#[derive(Debug)]
+pub(crate) struct Account {
+    saved: AtomicU64,
+    full: u64,
+    earned: u64,
+    pub(crate) retries: Retries,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Account {
+    pub(crate) fn new(retries: Retries, counters: Arc<Counters>) -> Self {
+        let full = u64::from(retries.burst) * PRICE;
+        Self { saved: AtomicU64::new(full), full, earned: u64::from(retries.percent), retries, counters }
+    }
+
+    /// A request that is not a retry was made.
+    pub(crate) fn earn(&self) {
+        let more = |saved: u64| Some((saved + self.earned).min(self.full));
+        let _ = self.saved.fetch_update(Relaxed, Relaxed, more);
+    }
+
+    /// Whether one more may be made than was asked for.
+    pub(crate) fn spend(&self) -> bool {
+        let allowed = self.saved.fetch_update(Relaxed, Relaxed, |saved| saved.checked_sub(PRICE)).is_ok();
+        if !allowed {
+            one_more(&self.counters.retries_refused);
+        }
+        allowed
+    }
+
+    /// For one read.
+    pub(crate) fn budget(self: &Arc<Self>) -> Budget {
+        let Retries { max, within, .. } = self.retries;
+        Budget { left: max, time: within, wait: FIRST_WAIT, account: Arc::clone(self) }
+    }
+}
 
 /// What is left of a read's retries.
 #[derive(Debug)]
@@ -28,21 +76,21 @@ pub(crate) struct Budget {
     left: u32,
     time: Duration,
     wait: Duration,
+    account: Arc<Account>,
 }
 
 impl Budget {
-    pub(crate) fn new(retries: &Retries) -> Self {
-        Self { left: retries.max, time: retries.within, wait: FIRST_WAIT }
-    }
-
-    /// How long to wait before trying again after a failure that took `spent`; `None` where the budget is used up, or
+    /// How long to wait before trying again after a failure that took `spent`; `None` where a budget is used up, or
     /// the server asks for a longer wait than is left.
     pub(crate) fn spend(&mut self, spent: Duration, asked: Option<Duration>) -> Option<Duration> {
         self.left = self.left.checked_sub(1)?;
         let wait = asked.unwrap_or_else(|| jittered(self.wait));
         self.time = self.time.checked_sub(spent)?.checked_sub(wait)?;
         self.wait = self.wait.saturating_mul(2);
-        Some(wait)
+        self.account.spend().then(|| {
+            one_more(&self.account.counters.retries);
+            wait
+        })
     }
 }
 
@@ -57,27 +105,60 @@ fn jittered(wait: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, FIRST_WAIT, Retries};
+    use super::{Account, Budget, FIRST_WAIT, Retries};
+    use std::sync::Arc;
     use std::time::Duration;
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn account(percent: u32, burst: u32) -> Arc<Account> {
+        Arc::new(Account::new(Retries { percent, burst, ..Retries::default() }, Arc::default()))
+    }
+
+    fn budget() -> Budget {
+        account(20, 50).budget()
+    }
+
     #[test]
     fn two_retries_with_growing_waits() {
-        let mut budget = Budget::new(&Retries::default());
+        let mut budget = budget();
         let first = budget.spend(Duration::ZERO, None).unwrap();
         let second = budget.spend(Duration::ZERO, None).unwrap();
         assert!((FIRST_WAIT / 2..=FIRST_WAIT).contains(&first), "{first:?}");
         assert!((FIRST_WAIT..=FIRST_WAIT * 2).contains(&second), "{second:?}");
         assert_eq!(budget.spend(Duration::ZERO, None), None);
+        assert_eq!(budget.account.counters.figures().retries, 2);
     }
 
     #[test]
     fn no_longer_than_five_seconds() {
-        assert_eq!(Budget::new(&Retries::default()).spend(5 * SECOND, None), None);
-        let mut budget = Budget::new(&Retries::default());
-        assert_eq!(budget.spend(SECOND, Some(3 * SECOND)), Some(3 * SECOND));
-        assert_eq!(budget.spend(SECOND, None), None);
-        assert_eq!(Budget::new(&Retries::default()).spend(Duration::ZERO, Some(6 * SECOND)), None);
+        assert_eq!(budget().spend(5 * SECOND, None), None);
+        let mut used = budget();
+        assert_eq!(used.spend(SECOND, Some(3 * SECOND)), Some(3 * SECOND));
+        assert_eq!(used.spend(SECOND, None), None);
+        assert_eq!(budget().spend(Duration::ZERO, Some(6 * SECOND)), None);
+    }
+
+    #[test]
+    fn all_retries_together_are_a_share_of_the_requests() {
+        let account = account(10, 3);
+        let made = |requests: u32| {
+            let tried = (0..requests).map(|_| {
+                account.earn();
+                account.budget().spend(Duration::ZERO, None).is_some()
+            });
+            tried.filter(|made| *made).count()
+        };
+        // The burst, and a tenth of the requests; a full bucket overflows at the first.
+        assert_eq!(made(100), 3 + 9);
+        assert_eq!(made(1000), 100);
+        let figures = account.counters.figures();
+        assert_eq!((figures.retries, figures.retries_refused), (112, 1100 - 112));
+        for _ in 0..1000 {
+            account.earn();
+        }
+        assert_eq!(made(1), 1);
+        let more = (0..10).filter(|_| account.spend()).count();
+        assert_eq!(more, 2, "no more than the burst is saved");
     }
 }

@@ -1,0 +1,57 @@
+//! What of an object belongs to a stretch of the grid: the bytes that all its tracks bring to it.
+//!
+//! A cache that reads whole stretches reads no byte twice whichever track or protocol asks first: in an interleaved file
+//! the audio of a segment lies between its video, and some of it just before or after.
+
+use crate::{
+    media::Samples,
+    title::{Title, TitleTrack},
+};
+use std::ops::Range;
+
+impl Title {
+    /// Bytes, from the start of the object of track number `track` (an index into [`Self::tracks`]), that hold the samples or
+    /// fragments `cut` of it, and all that the title's tracks in that object bring to the same part of the grid. A hint for
+    /// reading ahead: in a file whose samples do not lie in the order of time it may say too little or too much. `None` for an
+    /// empty cut or one that is not there. O(log n) for each track.
+    #[must_use]
+    pub fn reach(&self, track: usize, cut: &Range<u32>) -> Option<Range<u64>> {
+        let asked = self.tracks.get(track)?;
+        let own = self.extent(asked, cut)?;
+        let grid = asked.grid_range(cut)?;
+        let together = self.tracks.iter().filter(|other| other.object == asked.object);
+        let extents = together.filter_map(|track| self.extent(track, &track.cut_of_grid(&grid)?));
+        Some(extents.fold(own, |all, one| all.start.min(one.start)..all.end.max(one.end)))
+    }
+
+    /// From the first byte of the first to the last byte of the last.
+    fn extent(&self, track: &TitleTrack, cut: &Range<u32>) -> Option<Range<u64>> {
+        let last = cut.end.checked_sub(1).filter(|&last| last >= cut.start)?;
+        let (first, last) = match &self.track(track).samples {
+            Samples::Table(table) => {
+                let bytes = |i| table.get(i).map(|s| s.offset..s.offset.saturating_add(u64::from(s.size)));
+                (bytes(cut.start)?, bytes(last)?)
+            }
+            Samples::Fragments(table) => (table.get(cut.start)?.bytes(), table.get(last)?.bytes()),
+        };
+        Some(first.start.min(last.start)..first.end.max(last.end))
+    }
+}
+
+impl TitleTrack {
+    /// Which segments of the grid samples or fragments of this track lie in.
+    fn grid_range(&self, cut: &Range<u32>) -> Option<Range<u32>> {
+        let first = self.cuts.partition_point(|&c| c <= cut.start).checked_sub(1)?;
+        let end = self.cuts.partition_point(|&c| c < cut.end);
+        let start = *self.grid_segments.get(first)?;
+        Some(start..self.grid_segments.get(end).copied().unwrap_or(u32::MAX))
+    }
+
+    /// Samples or fragments of this track in segments of the grid; `None` where there are none.
+    fn cut_of_grid(&self, grid: &Range<u32>) -> Option<Range<u32>> {
+        let first = self.grid_segments.partition_point(|&g| g < grid.start);
+        let end = self.grid_segments.partition_point(|&g| g < grid.end);
+        (first < end).then_some(())?;
+        Some(*self.cuts.get(first)?..*self.cuts.get(end)?)
+    }
+}

@@ -1,0 +1,218 @@
+//! Credentials of a container: from the agent whose address the environment names, renewed before they expire.
+//!
+//! `object_store` asks such agents too, but only where a token lies in a file, and at an address no test can listen on.
+//! <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>
+
+use super::http::client::{Client, Failure};
+use bytes::Bytes;
+use futures_util::{FutureExt, future::BoxFuture};
+use http::StatusCode;
+use http::header::{ACCEPT, AUTHORIZATION, HeaderValue};
+use object_store::CredentialProvider;
+use object_store::aws::AwsCredential;
+use object_store::client::{HttpRequest, HttpRequestBody};
+use serde::Deserialize;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use url::{Host, Url};
+
+/// Where the agent of ECS is.
+pub(crate) const ECS: &str = "http://169.254.170.2";
+/// Largest answer of an agent, in bytes.
+const DOCUMENT: usize = 64 * 1024;
+/// Credentials are renewed when they have no more than this left.
+const RENEW: Duration = Duration::from_secs(300);
+/// An agent whose credentials have less than that left, or that fails while there are some, is not asked more often.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the environment says.
+#[derive(Default)]
+pub(crate) struct Agent {
+    /// `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`, at [`ECS`].
+    pub(crate) relative: Option<String>,
+    /// `AWS_CONTAINER_CREDENTIALS_FULL_URI`.
+    pub(crate) full: Option<String>,
+    /// `AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE`.
+    pub(crate) token_file: Option<PathBuf>,
+    /// `AWS_CONTAINER_AUTHORIZATION_TOKEN`.
+    pub(crate) token: Option<String>,
+}
+
+impl Agent {
+    /// The address to ask. An address without TLS must be of this machine or one that a container service uses: it is sent
+    /// a secret, and answers with one.
+    fn address(&self, ecs: &str) -> Result<Url, String> {
+        if let Some(path) = &self.relative {
+            return Url::parse(&format!("{ecs}{path}")).map_err(|e| format!("relative URI: {e}"));
+        }
+        let full = self.full.as_deref().ok_or("no URI")?;
+        let url = Url::parse(full).map_err(|e| format!("full URI: {e}"))?;
+        let eks6 = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23);
+        let services =
+            [Ipv4Addr::new(169, 254, 170, 2).into(), Ipv4Addr::new(169, 254, 170, 23).into(), eks6.into()];
+        let near = |ip: IpAddr| ip.is_loopback() || services.contains(&ip);
+        let allowed = match (url.scheme(), url.host()) {
+            ("https", Some(_)) => true,
+            ("http", Some(Host::Ipv4(ip))) => near(ip.into()),
+            ("http", Some(Host::Ipv6(ip))) => near(ip.into()),
+            ("http", Some(Host::Domain(name))) => name == "localhost",
+            _ => false,
+        };
+        if allowed {
+            Ok(url)
+        } else {
+            Err("full URI: neither https nor an address of this machine".to_owned())
+        }
+    }
+}
+
+/// Asks an agent for credentials.
+pub(crate) struct ContainerCredentials {
+    client: Client,
+    agent: Agent,
+    address: Url,
+    kept: Mutex<Option<Kept>>,
+}
+
+struct Kept {
+    credential: Arc<AwsCredential>,
+    /// `None`: they do not expire.
+    expires: Option<Instant>,
+    asked: Instant,
+}
+
+impl fmt::Debug for ContainerCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContainerCredentials").finish_non_exhaustive()
+    }
+}
+
+/// Why there are no credentials. Holds no secret.
+#[derive(Debug, thiserror::Error)]
+enum NoCredentials {
+    #[error("the token cannot be read: {0}")]
+    Token(#[from] std::io::Error),
+    #[error("the token is no header")]
+    TokenText,
+    #[error("{0}")]
+    Failure(#[from] Failure),
+    /// Not a [`Failure`], which would say that the object is not there, or not ours.
+    #[error("the agent answered {0}")]
+    Refused(StatusCode),
+    #[error("{0}")]
+    Document(serde_json::Error),
+    #[error("the request cannot be made: {0}")]
+    Request(#[from] http::Error),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Document {
+    access_key_id: String,
+    secret_access_key: String,
+    token: Option<String>,
+    expiration: Option<String>,
+}
+
+impl ContainerCredentials {
+    /// `ecs` is where relative addresses lead.
+    ///
+    /// # Errors
+    /// What is wrong with what the environment says.
+    pub(crate) fn new(client: Client, agent: Agent, ecs: &str) -> Result<Self, String> {
+        let address = agent.address(ecs)?;
+        Ok(Self { client, agent, address, kept: Mutex::new(None) })
+    }
+
+    async fn get(&self) -> Result<Arc<AwsCredential>, NoCredentials> {
+        // Whoever comes while credentials are asked for waits for them: one request serves all.
+        let mut kept = self.kept.lock().await;
+        if let Some(kept) = &*kept
+            && (kept.left() > RENEW || kept.left() > Duration::ZERO && kept.asked.elapsed() < PAUSE)
+        {
+            return Ok(Arc::clone(&kept.credential));
+        }
+        let asked = Instant::now();
+        let answer = self.ask().await.and_then(|bytes| parse(&bytes, asked));
+        match (answer, &mut *kept) {
+            (Ok(new), kept) => Ok(Arc::clone(&kept.insert(new).credential)),
+            (Err(error), Some(old)) if old.left() > Duration::ZERO => {
+                tracing::warn!(%error, "credentials cannot be renewed yet: going on with those there are");
+                old.asked = Instant::now();
+                Ok(Arc::clone(&old.credential))
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    async fn ask(&self) -> Result<Bytes, NoCredentials> {
+        let mut request =
+            http::Request::builder().uri(self.address.as_str()).header(ACCEPT, "application/json");
+        let token = match (&self.agent.token_file, &self.agent.token) {
+            // Rewritten from time to time: read each time.
+            (Some(file), _) => Some(tokio::fs::read_to_string(file).await?),
+            (None, token) => token.clone(),
+        };
+        if let Some(token) = token {
+            let mut token = HeaderValue::from_str(token.trim()).map_err(|_| NoCredentials::TokenText)?;
+            token.set_sensitive(true);
+            request = request.header(AUTHORIZATION, token);
+        }
+        let request: HttpRequest = request.body(HttpRequestBody::empty())?;
+        let answer = self.client.document(request, DOCUMENT).await?;
+        if !answer.status().is_success() {
+            return Err(NoCredentials::Refused(answer.status()));
+        }
+        Ok(answer.into_body())
+    }
+}
+
+impl Kept {
+    /// How long they are good for.
+    fn left(&self) -> Duration {
+        self.expires.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// What an agent answered. When they expire is a date: our clock is asked how far away that is, once.
+fn parse(document: &[u8], asked: Instant) -> Result<Kept, NoCredentials> {
+    let document: Document = serde_json::from_slice(document).map_err(NoCredentials::Document)?;
+    let expires = document.expiration.map(|date| asked + time_until(&date));
+    let (key_id, secret_key) = (document.access_key_id, document.secret_access_key);
+    let credential = Arc::new(AwsCredential { key_id, secret_key, token: document.token });
+    Ok(Kept { credential, expires, asked })
+}
+
+/// None where the date has passed, or is none.
+fn time_until(date: &str) -> Duration {
+    let Ok(date) = chrono::DateTime::parse_from_rfc3339(date) else { return Duration::ZERO };
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let at = Duration::from_secs(u64::try_from(date.timestamp()).unwrap_or(0));
+    // An `Instant` cannot be any time away.
+    at.saturating_sub(since_1970).min(Duration::from_secs(365 * 24 * 3600))
+}
+
+impl CredentialProvider for ContainerCredentials {
+    type Credential = AwsCredential;
+
+    fn get_credential<'life, 'future>(
+        &'life self,
+    ) -> BoxFuture<'future, object_store::Result<Arc<AwsCredential>>>
+    where
+        'life: 'future,
+        Self: 'future,
+    {
+        let wrapped =
+            |error: NoCredentials| object_store::Error::Generic { store: "S3", source: error.into() };
+        async move { self.get().await.map_err(wrapped) }.boxed()
+    }
+}
+
+#[cfg(test)]
+#[path = "container_tests.rs"]
+mod tests;

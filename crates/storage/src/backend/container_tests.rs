@@ -1,0 +1,87 @@
+use super::{Agent, ContainerCredentials, ECS, NoCredentials, RENEW, parse};
+use crate::backend::http::{client::Client, retry::Account};
+use crate::server::{Reply, Server};
+use crate::{Connections, Retries, Timeouts};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+#[test]
+fn secrets_go_to_this_machine_or_over_tls() {
+    let full = |text: &str| {
+        let agent = Agent { full: Some(text.to_owned()), ..Agent::default() };
+        agent.address(ECS).map(|url| url.to_string())
+    };
+    for good in [
+        "http://127.0.0.1:8080/get",
+        "http://127.1.2.3/",
+        "http://localhost/get",
+        "http://[::1]:1/",
+        "http://169.254.170.2/v2/x",
+        "http://169.254.170.23/v1/credentials",
+        "http://[fd00:ec2::23]/v1/credentials",
+        "https://agent.example/get",
+    ] {
+        assert_eq!(full(good).as_deref(), Ok(good));
+    }
+    for bad in
+        ["http://agent.example/", "http://169.254.169.254/", "http://10.0.0.1/", "ftp://localhost/", "/x", ""]
+    {
+        assert!(full(bad).is_err(), "{bad}");
+    }
+    let both = Agent { relative: Some("/v2/x".into()), full: Some("http://no".into()), ..Agent::default() };
+    assert_eq!(both.address(ECS).unwrap().as_str(), "http://169.254.170.2/v2/x", "the relative one wins");
+    assert!(Agent::default().address(ECS).is_err());
+}
+
+#[test]
+fn documents() {
+    let at = |expiration: &str| {
+        let text =
+            format!(r#"{{"RoleArn":"r","AccessKeyId":"a","SecretAccessKey":"s","Token":"t"{expiration}}}"#);
+        parse(text.as_bytes(), Instant::now()).unwrap()
+    };
+    assert_eq!(at("").left(), Duration::MAX);
+    assert!(at(r#","Expiration":"2120-01-01T00:00:00Z""#).left() > RENEW);
+    for past in ["2020-01-01T00:00:00Z", "1900-01-01T00:00:00Z", "tomorrow"] {
+        assert_eq!(at(&format!(r#","Expiration":"{past}""#)).left(), Duration::ZERO);
+    }
+    assert_eq!(at("").credential.token.as_deref(), Some("t"));
+    let e = parse(br#"{"AccessKeyId":"hidden"}"#, Instant::now()).err().unwrap();
+    assert!(matches!(e, NoCredentials::Document(_)) && !e.to_string().contains("hidden"), "{e}");
+}
+
+#[tokio::test]
+async fn an_agent_that_fails_at_renewal() {
+    let agent = Server::start(|n, _| match n {
+        0 => Reply::new(
+            200,
+            &[],
+            br#"{"AccessKeyId":"a","SecretAccessKey":"s","Expiration":"2120-01-01T00:00:00Z"}"#,
+        ),
+        _ => Reply::new(400, &[], b""),
+    })
+    .await;
+    let account = Arc::new(Account::new(Retries::default(), Arc::default()));
+    let client = Client::new(Timeouts::default(), &Connections::default(), account).unwrap();
+    let at = Agent { relative: Some("/v2".to_owned()), ..Agent::default() };
+    let credentials = ContainerCredentials::new(client, at, &agent.address).unwrap();
+    let age = async |left: Duration, ago: Duration| {
+        let mut kept = credentials.kept.lock().await;
+        let kept = kept.as_mut().unwrap();
+        kept.expires = Some(Instant::now() + left);
+        kept.asked = Instant::now().checked_sub(ago).unwrap();
+    };
+    let get = async || credentials.get().await.map(|credential| credential.key_id.clone());
+    assert_eq!(get().await.unwrap(), "a");
+    assert_eq!((get().await.unwrap().as_str(), agent.requests().len()), ("a", 1));
+    // Those there are go on to be used while they are good, and the agent is not asked each time.
+    age(Duration::from_secs(100), Duration::from_secs(2)).await;
+    for _ in 0..5 {
+        assert_eq!(get().await.unwrap(), "a");
+    }
+    assert_eq!(agent.requests().len(), 2);
+    age(Duration::ZERO, Duration::ZERO).await;
+    assert!(matches!(get().await, Err(NoCredentials::Refused(_))));
+    assert_eq!(agent.requests().len(), 3);
+}

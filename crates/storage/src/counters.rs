@@ -1,0 +1,199 @@
+//! What is asked of each back end, and what became of it: atomics that a metrics page reads.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// What a request is for; the caller says it by [`crate::Storage::for_kind`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Kind {
+    /// Server manifests and listings of folders: what says which objects a title has.
+    Manifest,
+    /// Where samples lie: heads and tails of objects, index MP4s.
+    Index,
+    /// Samples, and the fragments' `moof`s among them.
+    #[default]
+    Media,
+}
+
+impl Kind {
+    /// All of them, in the order of [`Figures::by_kind`].
+    pub const ALL: [Self; 3] = [Self::Manifest, Self::Index, Self::Media];
+
+    /// A stable word for metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Manifest => "manifest",
+            Self::Index => "index",
+            Self::Media => "media",
+        }
+    }
+}
+
+/// The counters of one back end. They only grow, but for those of [`Counters::in_flight`] and [`Counters::queued`].
+#[derive(Debug, Default)]
+pub struct Counters {
+    by_kind: [ByKind; 3],
+    pub(crate) retries: AtomicU64,
+    pub(crate) retries_refused: AtomicU64,
+    pub(crate) hedges: AtomicU64,
+    pub(crate) hedges_won: AtomicU64,
+    pub(crate) timeouts: AtomicU64,
+    pub(crate) throttled: AtomicU64,
+    pub(crate) resumed: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    busy: AtomicU64,
+    in_flight: AtomicU64,
+    queued: AtomicU64,
+    waited: AtomicU64,
+    waited_micros: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct ByKind {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// The counters of a back end at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figures {
+    /// Requests and bytes for each of [`Kind::ALL`].
+    pub by_kind: [KindFigures; 3],
+    /// Requests made once more after one that failed, those for the rest of a body included.
+    pub retries: u64,
+    /// Retries that were not made, because the budget of the back end was used up.
+    pub retries_refused: u64,
+    /// Bodies that broke off and were asked for again from that byte on; also among `retries`.
+    pub resumed: u64,
+    /// Second requests beside one that was slow to answer.
+    pub hedges: u64,
+    /// Those of them that answered first.
+    pub hedges_won: u64,
+    /// Connections, answers and bodies that did not come in time.
+    pub timeouts: u64,
+    /// Answers that asked us to slow down.
+    pub throttled: u64,
+    /// Reads and listings that failed because of the back end; what is not there has not failed.
+    pub failed: u64,
+    /// Reads and listings that found no place within the time they may wait for one.
+    pub busy: u64,
+    /// Requests under way now: until the end of their bodies.
+    pub in_flight: u64,
+    /// Requests that wait for a place now.
+    pub queued: u64,
+    /// Requests that had to wait for a place.
+    pub waited: u64,
+    /// How long they waited, together.
+    pub waited_time: Duration,
+}
+
+/// Of one [`Kind`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KindFigures {
+    /// Reads and listings. What was sent to the back end is these and [`Figures::retries`] and [`Figures::hedges`].
+    pub requests: u64,
+    /// Bytes of bodies as they were handed on.
+    pub bytes: u64,
+}
+
+pub(crate) fn one_more(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+/// Counts as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Present {
+    counters: Arc<Counters>,
+    gauge: fn(&Counters) -> &AtomicU64,
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        (self.gauge)(&self.counters).fetch_sub(1, Relaxed);
+    }
+}
+
+impl Counters {
+    /// What they say now.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let get = |counter: &AtomicU64| counter.load(Relaxed);
+        let kind = |kind: &ByKind| KindFigures { requests: get(&kind.requests), bytes: get(&kind.bytes) };
+        Figures {
+            by_kind: self.by_kind.each_ref().map(kind),
+            retries: get(&self.retries),
+            retries_refused: get(&self.retries_refused),
+            resumed: get(&self.resumed),
+            hedges: get(&self.hedges),
+            hedges_won: get(&self.hedges_won),
+            timeouts: get(&self.timeouts),
+            throttled: get(&self.throttled),
+            failed: get(&self.failed),
+            busy: get(&self.busy),
+            in_flight: get(&self.in_flight),
+            queued: get(&self.queued),
+            waited: get(&self.waited),
+            waited_time: Duration::from_micros(get(&self.waited_micros)),
+        }
+    }
+
+    fn kind(&self, kind: Kind) -> &ByKind {
+        let [manifest, index, media] = &self.by_kind;
+        match kind {
+            Kind::Manifest => manifest,
+            Kind::Index => index,
+            Kind::Media => media,
+        }
+    }
+
+    pub(crate) fn request(&self, kind: Kind) {
+        one_more(&self.kind(kind).requests);
+    }
+
+    pub(crate) fn bytes(&self, kind: Kind, bytes: usize) {
+        self.kind(kind).bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    pub(crate) fn waits(self: &Arc<Self>) -> Present {
+        one_more(&self.queued);
+        Present { counters: Arc::clone(self), gauge: |counters| &counters.queued }
+    }
+
+    pub(crate) fn has_waited(&self, time: Duration, in_vain: bool) {
+        one_more(&self.waited);
+        self.waited_micros.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Relaxed);
+        if in_vain {
+            one_more(&self.busy);
+        }
+    }
+
+    pub(crate) fn flies(self: &Arc<Self>) -> Present {
+        one_more(&self.in_flight);
+        Present { counters: Arc::clone(self), gauge: |counters| &counters.in_flight }
+    }
+}
+
+/// The back ends that were opened with one set of [`crate::Options`], as long as they are in use.
+#[derive(Debug, Clone, Default)]
+pub struct Registry(Arc<Mutex<Vec<Opened>>>);
+
+/// A back end's name, and its counters.
+type Opened = (String, Weak<Counters>);
+
+impl Registry {
+    pub(crate) fn add(&self, name: String, counters: &Arc<Counters>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(_, counters)| counters.strong_count() > 0);
+        all.push((name, Arc::downgrade(counters)));
+    }
+
+    /// Each back end's name, without secrets, and its counters; in the order they were opened.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, Arc<Counters>)> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(|(name, counters)| Some((name.clone(), counters.upgrade()?))).collect()
+    }
+}

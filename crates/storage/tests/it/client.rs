@@ -1,0 +1,326 @@
+//! What every back end has in common: places for requests under way, second reads, budgets and counters. The clock of
+//! the tests without a server stands still but for waits.
+
+use crate::server::{Reply, Server, Then};
+use futures_util::{FutureExt, StreamExt, future::join_all};
+use latemux_storage::conformance::{collect, pattern};
+use latemux_storage::fault::{Fault, Faulty, Gate};
+use latemux_storage::{
+    Connections, InFlight, Key, Kind, Memory, Options, Read, Retries, Storage, StorageClient, StorageError,
+    Want, of_kind, open,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn film() -> Key {
+    Key::new("film.mp4").unwrap()
+}
+
+fn memory() -> Arc<dyn Storage> {
+    let memory = Memory::new();
+    memory.put(film(), pattern(1, 1000));
+    Arc::new(memory)
+}
+
+fn places(max: usize) -> Options {
+    Options { in_flight: InFlight { max, queue_timeout: 10 * SECOND }, ..Options::default() }
+}
+
+async fn open_read(storage: &dyn Storage) -> Result<Read, StorageError> {
+    storage.read(&film(), Want::Range(0..1000), None).await
+}
+
+async fn whole(storage: &dyn Storage) -> Result<usize, StorageError> {
+    Ok(collect(open_read(storage).await?).await?.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_held_until_the_body_has_ended_or_is_dropped() {
+    let client = StorageClient::new(memory(), &places(2));
+    let in_flight = || client.counters().figures().in_flight;
+    let (mut one, two) = (open_read(&client).await.unwrap(), open_read(&client).await.unwrap());
+    assert_eq!(in_flight(), 2);
+    let mut third = Box::pin(whole(&client));
+    assert!(third.as_mut().now_or_never().is_none(), "no place");
+    assert_eq!(client.counters().figures().queued, 1);
+    drop(two);
+    assert_eq!(third.await.unwrap(), 1000);
+    // The last byte, not the end after it.
+    assert_eq!(in_flight(), 1);
+    assert_eq!(one.body.next().await.unwrap().unwrap().len(), 1000);
+    assert_eq!(in_flight(), 0);
+    drop(one);
+    // What has no body holds none; nor does what failed, or whoever stopped waiting.
+    let nothing = client.read(&film(), Want::Head(0), None).await.unwrap();
+    assert!(client.read(&Key::new("absent").unwrap(), Want::Head(1), None).await.is_err());
+    assert_eq!(in_flight(), 0);
+    drop(nothing);
+    let held = [open_read(&client).await.unwrap(), open_read(&client).await.unwrap()];
+    assert!(whole(&client).now_or_never().is_none());
+    drop(held);
+    let figures = client.counters().figures();
+    assert_eq!((figures.in_flight, figures.queued, figures.failed), (0, 0, 0));
+    assert_eq!(whole(&client).await.unwrap(), 1000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_are_given_in_the_order_they_were_asked_for() {
+    let client = StorageClient::new(memory(), &places(1));
+    let held = open_read(&client).await.unwrap();
+    let order = std::sync::Mutex::new(Vec::new());
+    let waiting = (0..50).map(|i| {
+        let (client, order) = (&client, &order);
+        async move {
+            let read = open_read(client).await.unwrap();
+            order.lock().unwrap().push(i);
+            // Whoever comes now comes after all who wait.
+            assert!(i == 49 || whole(client).now_or_never().is_none());
+            collect(read).await.unwrap();
+        }
+    });
+    let mut waiting = Box::pin(join_all(waiting));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    drop(held);
+    waiting.await;
+    assert_eq!(*order.lock().unwrap(), (0..50).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_place_ends() {
+    let client = StorageClient::new(memory(), &places(1));
+    let held = open_read(&client).await.unwrap();
+    let begun = Instant::now();
+    let error = open_read(&client).await.unwrap_err();
+    assert!(matches!(&error, StorageError::Busy { after, .. } if *after == 10 * SECOND), "{error:?}");
+    assert_eq!((begun.elapsed().as_secs(), error.reason()), (10, "storage_busy"));
+    let error = client.list(&Key::root()).await.unwrap_err();
+    assert_eq!(error.reason(), "storage_busy");
+    let figures = client.counters().figures();
+    assert_eq!((figures.busy, figures.waited, figures.queued), (2, 2, 0));
+    assert!(figures.waited_time >= 20 * SECOND, "{figures:?}");
+    drop(held);
+    assert_eq!(whole(&client).await.unwrap(), 1000);
+}
+
+/// 2,000 cold requests at once over 8 connections: all are answered or, where the reader went away, forgotten; never more
+/// than 8 are under way.
+#[tokio::test]
+async fn two_thousand_requests_over_eight_connections() {
+    let content = pattern(1, 100_000);
+    for reuse in [true, false] {
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let body = content.clone();
+        let server = Server::start(move |n, _| match n % 50 {
+            // Some break off, and are resumed within the same place.
+            17 => Reply::cut(
+                206,
+                &[("ETag", "\"1\""), ("Content-Range", "bytes 0-99999/100000")],
+                &body,
+                0,
+                Then::Close,
+            ),
+            _ => Reply::new(206, &[("ETag", "\"1\""), ("Content-Range", "bytes 0-99999/100000")], &body),
+        })
+        .await;
+        let options = Options {
+            in_flight: InFlight { max: 8, queue_timeout: 60 * SECOND },
+            connections: Connections { reuse },
+            retries: Retries { burst: 1000, ..Retries::default() },
+            ..Options::default()
+        };
+        let storage = open(&format!("{}/", server.address), &options).unwrap();
+        let reads = (0..2000).map(|i| {
+            let (storage, now, most, content) = (&storage, &now, &most, &content);
+            async move {
+                let mut read = storage.read(&film(), Want::Range(0..100_000), None).await.unwrap();
+                most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                let first = read.body.next().await.unwrap().unwrap();
+                if i % 3 == 0 {
+                    now.fetch_sub(1, SeqCst);
+                    drop(read);
+                    return;
+                }
+                let mut at = first.len();
+                assert!(first == content[..at]);
+                while at < content.len() {
+                    let frame = read.body.next().await.unwrap().unwrap();
+                    assert!(frame == content[at..at + frame.len()]);
+                    at += frame.len();
+                }
+                now.fetch_sub(1, SeqCst);
+            }
+        });
+        tokio::time::timeout(120 * SECOND, join_all(reads)).await.expect("a deadlock");
+        let (_, counters) = options.registry.all().pop().unwrap();
+        let figures = counters.figures();
+        assert_eq!((figures.in_flight, figures.queued, figures.busy), (0, 0, 0));
+        assert_eq!(figures.by_kind[2].requests, 2000);
+        assert!(figures.waited > 1900 && figures.waited_time > Duration::ZERO, "{figures:?}");
+        assert!(most.load(SeqCst) <= 8, "{most:?}");
+        assert_eq!(server.requests().len() as u64, 2000 + figures.retries);
+        // Connections under way at one time, not counting those that wait in the pool or are being closed.
+        if reuse {
+            assert!(server.connections() < 1200, "{} connections", server.connections());
+        } else {
+            assert_eq!(server.connections() as u64, 2000 + figures.retries);
+        }
+    }
+}
+
+fn hedging(inner: Arc<dyn Storage>, options: Options) -> StorageClient {
+    StorageClient::new(inner, &Options { hedge_after: Some(SECOND), ..options })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_read_answers_when_the_first_is_slow() {
+    let faulty = Faulty::scripted(memory(), [Fault::Silence]);
+    let client = hedging(Arc::new(faulty), Options::default());
+    let begun = Instant::now();
+    let read = open_read(&client).await.unwrap();
+    assert_eq!(begun.elapsed(), SECOND);
+    let figures = client.counters().figures();
+    assert_eq!((figures.hedges, figures.hedges_won, figures.in_flight), (1, 1, 1), "the other one has ended");
+    assert_eq!(collect(read).await.unwrap(), pattern(1, 1000));
+    assert_eq!(client.counters().figures().by_kind[2].bytes, 1000, "counted once");
+    // A quick answer needs none.
+    whole(&client).await.unwrap();
+    assert_eq!(client.counters().figures().hedges, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whichever_answers_first_is_the_answer() {
+    let (gate, other) = (Gate::new(), Gate::new());
+    let faulty = Faulty::scripted(memory(), [Fault::Wait(gate.clone()), Fault::Wait(other.clone())]);
+    let client = hedging(Arc::new(faulty), Options::default());
+    let mut read = Box::pin(open_read(&client));
+    assert!(tokio::time::timeout(2 * SECOND, &mut read).await.is_err());
+    other.reached(1).await;
+    assert_eq!(client.counters().figures().in_flight, 2);
+    gate.open();
+    let read = read.await.unwrap();
+    let figures = client.counters().figures();
+    assert_eq!((figures.hedges, figures.hedges_won, figures.in_flight), (1, 0, 1));
+    drop(read);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_may_fail() {
+    let unavailable = || StorageError::Unavailable { key: "k".into(), detail: "injected".into() };
+    // The second fails: the first goes on. Both fail: so does the read.
+    for (last_of_first, expected) in [
+        (None, "ok"),
+        (Some(unavailable()), "storage_unavailable"),
+        (Some(StorageError::Changed("k".into())), "source_changed"),
+    ] {
+        let gate = Gate::new();
+        let script = [Fault::Wait(gate.clone()), Fault::Error(unavailable())];
+        let first_fails = last_of_first.map(Fault::Error);
+        // Waits, then fails as said: one decorator for each.
+        let inner: Arc<dyn Storage> = match first_fails {
+            None => memory(),
+            Some(fault) => Arc::new(Faulty::scripted(memory(), [fault])),
+        };
+        let client = hedging(Arc::new(Faulty::scripted(inner, script)), Options::default());
+        let mut read = Box::pin(whole(&client));
+        assert!(tokio::time::timeout(2 * SECOND, &mut read).await.is_err());
+        assert_eq!(client.counters().figures().in_flight, 1, "the one that failed holds no place");
+        gate.open();
+        let outcome = read.await;
+        assert_eq!(outcome.as_ref().map_or_else(StorageError::reason, |_| "ok"), expected);
+        assert_eq!(client.counters().figures().in_flight, 0);
+    }
+    // The object is not there, whoever says it.
+    let script = [Fault::Silence, Fault::Error(StorageError::NotFound("k".into()))];
+    let client = hedging(Arc::new(Faulty::scripted(memory(), script)), Options::default());
+    assert_eq!(whole(&client).await.unwrap_err().reason(), "source_not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn second_reads_keep_to_places_and_budget() {
+    let slow = || {
+        let gates: Vec<_> = (0..4).map(|_| Gate::new()).collect();
+        let faulty = Faulty::scripted(memory(), gates.iter().cloned().map(Fault::Wait));
+        (gates, Arc::new(faulty))
+    };
+    // One place: the read keeps it, and none waits for another.
+    let (gates, faulty) = slow();
+    let client = hedging(faulty, places(1));
+    let mut read = Box::pin(whole(&client));
+    assert!(tokio::time::timeout(5 * SECOND, &mut read).await.is_err());
+    assert_eq!(client.counters().figures().hedges, 0);
+    gates[0].open();
+    assert_eq!(read.await.unwrap(), 1000);
+    // No retries left: no second reads either.
+    let (gates, faulty) = slow();
+    let retries = Retries { percent: 0, burst: 1, ..Retries::default() };
+    let client = hedging(faulty, Options { retries, ..Options::default() });
+    let mut reads = Box::pin(join_all([whole(&client), whole(&client)]));
+    assert!(tokio::time::timeout(5 * SECOND, &mut reads).await.is_err());
+    let figures = client.counters().figures();
+    assert_eq!((figures.hedges, figures.retries_refused, figures.in_flight), (1, 1, 3));
+    for gate in gates {
+        gate.open();
+    }
+    assert!(reads.await.iter().all(Result::is_ok));
+    assert_eq!(client.counters().figures().in_flight, 0);
+}
+
+/// Over HTTP the loser's connection is closed: nobody sends what nobody reads.
+#[tokio::test]
+async fn the_loser_is_cancelled() {
+    let body = pattern(1, 1000);
+    let content = body.clone();
+    let server = Server::start(move |n, _| match n {
+        0 => Reply::nothing(Then::Hang),
+        _ => Reply::new(206, &[("ETag", "\"1\""), ("Content-Range", "bytes 0-999/1000")], &body),
+    })
+    .await;
+    let options = Options { hedge_after: Some(Duration::from_millis(50)), ..Options::default() };
+    let storage = open(&server.address, &options).unwrap();
+    assert_eq!(collect(open_read(&*storage).await.unwrap()).await.unwrap(), content);
+    server.hung_up(1).await;
+    let figures = options.registry.all()[0].1.figures();
+    assert_eq!((figures.hedges, figures.hedges_won, figures.timeouts, figures.in_flight), (1, 1, 0, 0));
+}
+
+#[tokio::test]
+async fn requests_and_bytes_are_counted_by_kind() {
+    let options = Options::default();
+    let all: Arc<dyn Storage> = Arc::new(StorageClient::new(memory(), &options));
+    let index = of_kind(&all, Kind::Index);
+    whole(&*index).await.unwrap();
+    whole(&*all).await.unwrap();
+    whole(&*all).await.unwrap();
+    of_kind(&index, Kind::Manifest).list(&Key::root()).await.unwrap();
+    let [(name, counters)] = options.registry.all().try_into().unwrap();
+    assert_eq!(name, all.describe());
+    let figures = counters.figures();
+    let counted = figures.by_kind.map(|kind| (kind.requests, kind.bytes));
+    assert_eq!(counted, [(1, 0), (1, 1000), (2, 2000)]);
+    assert_eq!(Kind::ALL.map(Kind::name), ["manifest", "index", "media"]);
+    // What does not count is itself.
+    let plain = memory();
+    assert!(Arc::ptr_eq(&of_kind(&plain, Kind::Index), &plain));
+    drop((all, index, counters));
+    assert!(options.registry.all().is_empty(), "a back end that is gone");
+}
+
+/// Storage that is down is not asked more often than the budget allows, however many ask.
+#[tokio::test]
+async fn retries_of_all_requests_have_one_budget() {
+    let down = Server::start(|_, _| Reply::new(500, &[], b"")).await;
+    let retries = Retries { percent: 10, burst: 5, within: 60 * SECOND, ..Retries::default() };
+    let options = Options { retries, ..Options::default() };
+    let storage = open(&down.address, &options).unwrap();
+    let reads = join_all((0..100).map(|_| whole(&*storage))).await;
+    assert!(reads.iter().all(|read| read.as_ref().unwrap_err().reason() == "storage_unavailable"));
+    let figures = options.registry.all()[0].1.figures();
+    let asked = down.requests().len();
+    assert_eq!(asked as u64, 100 + figures.retries);
+    assert!((5..=15).contains(&figures.retries), "{figures:?}");
+    assert!(figures.retries_refused > 0 && figures.failed == 100, "{figures:?}");
+}
