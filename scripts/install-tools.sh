@@ -88,6 +88,12 @@ group_clients() {
   attempt "streamlink $STREAMLINK" sh -c "python3 -m venv e2e/.venv && e2e/.venv/bin/pip install --quiet streamlink==$STREAMLINK"
 }
 
+# The reference reader of OpenMetrics, for tests of what /metrics says.
+group_metrics() {
+  apt python3 python3
+  python3 -c 'import prometheus_client' 2>/dev/null || apt no-command-has-prometheus-client python3-prometheus-client
+}
+
 group_browser() { [ -n "${CHROMIUM:-}" ] || apt chromium chromium; }
 
 group_npm() {
@@ -109,7 +115,7 @@ group_fuzz() {
   cargo +nightly fuzz --version >/dev/null 2>&1 || attempt "cargo-fuzz $FUZZ" cargo install --locked --debug "cargo-fuzz@$FUZZ"
 }
 
-for group in ${*:-media servers browser clients npm rust lint fuzz}; do
+for group in ${*:-media servers metrics browser clients npm rust lint fuzz}; do
   "group_$group"
 done
 [ $((installed + missing)) = 0 ] || say "$installed installed, $missing could not be"

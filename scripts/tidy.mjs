@@ -44,9 +44,10 @@ export function names(files) {
 }
 
 /** Which crate of the workspace may use which; "dev" is for tests only. */
-const all = ["storage", "isobmff", "index", "packager", "origin"];
+const all = ["storage", "cache", "isobmff", "index", "packager", "origin"];
 const EDGES = {
   storage: [],
+  cache: ["storage"],
   isobmff: [],
   index: ["isobmff"],
   packager: ["isobmff", "index"],

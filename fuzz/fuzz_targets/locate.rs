@@ -49,7 +49,7 @@ fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
 
 fn locate(object: &Bytes, head: u64) -> Option<Arc<MediaIndex>> {
     let size = object.len() as u64;
-    let mut locator = Locator::new(Limits { head, tail: head, max_index: 1 << 20 });
+    let mut locator = Locator::new(Limits { head, tail: head, ahead: head, max_index: 1 << 20 });
     let mut wants = vec![locator.first()];
     // Each round trip brings at least a byte that was not there.
     for _ in 0..=object.len() + 1 {

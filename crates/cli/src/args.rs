@@ -37,6 +37,12 @@ pub(crate) struct Serve {
     /// Address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Address of metrics, health and purging; keep it from clients [default: none]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<SocketAddr>,
+    /// Say in each answer's head how it was made: Server-Timing, Latemux-Cache, Latemux-Storage-Requests
+    #[arg(long)]
+    pub(crate) debug_headers: bool,
     /// Target duration of segments [default: 4s]
     #[arg(long, value_name = "DURATION")]
     pub(crate) segment_duration: Option<Span>,
@@ -49,6 +55,18 @@ pub(crate) struct Serve {
     /// Memory for indexes of titles [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) index_memory: Option<Bytes>,
+    /// Serve nginx-vod-module's URLs too, below /hls/, /dash/, /mss/ and /hds/ or what the configuration says
+    #[arg(long)]
+    pub(crate) nginx_vod_urls: bool,
+    /// Memory for byte ranges of sources; 0 keeps none [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache_memory: Option<Bytes>,
+    /// Folder for byte ranges of sources, which outlive a restart
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Bytes in that folder [default: 50GiB]
+    #[arg(long, value_name = "SIZE", requires = "cache_dir")]
+    pub(crate) cache_disk: Option<Bytes>,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }

@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 use latemux_origin::{
     OriginConfig,
     config::{
-        CacheControlConfig, HttpConfig, IndexConfig, MemoryConfig, ReadConfig, SourcesConfig, quantity::Span,
+        CacheControlConfig, HttpConfig, IndexConfig, MemoryConfig, ReadConfig, SourcesConfig, UrlsConfig,
+        quantity::{Bytes, Span},
     },
 };
 use latemux_storage::{
@@ -29,6 +30,10 @@ pub(crate) struct Config {
     pub(crate) source: Option<String>,
     /// Address to listen on.
     pub(crate) listen: SocketAddr,
+    /// Address of metrics, health and purging; none where it is not set.
+    pub(crate) admin: Option<SocketAddr>,
+    /// Answers say how they were made.
+    pub(crate) debug_headers: bool,
     /// Target duration of segments.
     pub(crate) segment_duration: Span,
     /// How old a remembered title may be before a manifest compares it with storage.
@@ -39,8 +44,10 @@ pub(crate) struct Config {
     pub(crate) max_objects: usize,
     pub(crate) tls: Option<Tls>,
     pub(crate) sources: SourcesConfig,
+    pub(crate) urls: UrlsConfig,
     pub(crate) index: IndexConfig,
     pub(crate) memory: MemoryConfig,
+    pub(crate) cache: Cache,
     pub(crate) read: ReadConfig,
     pub(crate) cache_control: CacheControlConfig,
     pub(crate) http: HttpConfig,
@@ -87,6 +94,22 @@ pub(crate) struct Storage {
     pub(crate) hedge_after: Span,
 }
 
+/// The range cache: bytes of sources, kept for every protocol alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Cache {
+    /// Memory for all it holds; with 0 and no folder there is no range cache.
+    pub(crate) memory: Bytes,
+    /// A folder of its own for what is to outlive this process, and what memory is too small for.
+    pub(crate) dir: Option<PathBuf>,
+    /// Bytes in that folder.
+    pub(crate) disk: Bytes,
+    /// Largest piece that is kept or let go as one.
+    pub(crate) unit: Bytes,
+    /// Bytes at hand that are read again where that makes one request to storage out of two.
+    pub(crate) bridge: Bytes,
+}
+
 /// The log, on standard error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -103,14 +126,18 @@ impl Default for Config {
         Self {
             source: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            admin: None,
+            debug_headers: origin.debug_headers,
             segment_duration: Span(origin.segment_duration),
             recheck_after: Span(origin.recheck_after),
             load_timeout: Span(origin.load_timeout),
             max_objects: origin.max_objects,
             tls: None,
             sources: origin.sources,
+            urls: origin.urls,
             index: origin.index,
             memory: origin.memory,
+            cache: Cache::default(),
             read: origin.read,
             cache_control: origin.cache_control,
             http: origin.http,
@@ -138,6 +165,32 @@ impl Default for Storage {
             queue_timeout: Span(options.in_flight.queue_timeout),
             hedge_after: Span(options.hedge_after.unwrap_or_default()),
         }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        let usual = latemux_cache::Config::default();
+        Self {
+            memory: Bytes(usual.memory),
+            dir: None,
+            disk: Bytes(50 << 30),
+            unit: Bytes(usual.unit),
+            bridge: Bytes(usual.bridge),
+        }
+    }
+}
+
+impl Cache {
+    /// Opens it; `None` where nothing is to be kept.
+    pub(crate) fn open(&self) -> Result<Option<latemux_cache::Cache>> {
+        if self.memory.0 == 0 && self.dir.is_none() {
+            return Ok(None);
+        }
+        let disk = self.dir.as_ref().map(|dir| latemux_cache::DiskConfig::new(dir, self.disk.0));
+        let (memory, unit, bridge) = (self.memory.0, self.unit.0, self.bridge.0);
+        let config = latemux_cache::Config { memory, unit, bridge, disk, ..latemux_cache::Config::default() };
+        Ok(Some(latemux_cache::Cache::open(config).context("the range cache")?))
     }
 }
 
@@ -178,10 +231,22 @@ impl Config {
             self.source.clone_from(&flags.source);
         }
         set(&mut self.listen, flags.listen.as_ref());
+        if flags.admin.is_some() {
+            self.admin = flags.admin;
+        }
+        self.debug_headers |= flags.debug_headers;
         set(&mut self.segment_duration, flags.segment_duration.as_ref());
         set(&mut self.memory.index, flags.index_memory.map(|b| b.0).as_ref());
+        set(&mut self.cache.memory, flags.cache_memory.as_ref());
+        set(&mut self.cache.disk, flags.cache_disk.as_ref());
+        if flags.cache_dir.is_some() {
+            self.cache.dir.clone_from(&flags.cache_dir);
+        }
         if let (Some(cert), Some(key)) = (&flags.tls_cert, &flags.tls_key) {
             self.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
+        }
+        if flags.nginx_vod_urls {
+            self.urls.nginx_vod.enable();
         }
         self.storage.apply(&flags.storage);
     }
@@ -194,11 +259,13 @@ impl Config {
             load_timeout: self.load_timeout.0,
             max_objects: self.max_objects,
             sources: self.sources.clone(),
+            urls: self.urls.clone(),
             index: self.index.clone(),
             memory: self.memory.clone(),
             read: self.read.clone(),
             cache_control: self.cache_control.clone(),
             http: self.http.clone(),
+            debug_headers: self.debug_headers,
         }
     }
 
@@ -210,6 +277,7 @@ impl Config {
             self.segment_duration
         );
         self.sources.check().map_err(anyhow::Error::msg)?;
+        self.urls.check().map_err(anyhow::Error::msg)?;
         ensure!(self.index.head >= 1024, "index.head must be at least 1KiB");
         ensure!(self.storage.max_in_flight > 0, "storage.max_in_flight must be at least 1");
         ensure!(
@@ -280,9 +348,15 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_refused_at_every_level() {
-        for text in
-            ["sauce = 'x'", "[storage]\nendpoint = 'x'", "[tls]\ncert='a'\nkey='b'\nca='c'", "[cache]"]
-        {
+        for text in [
+            "sauce = 'x'",
+            "[urls.wowza]",
+            "[urls.nginx_vod]\nhsl = '/'",
+            "[urls.nginx_vod.names]\nmaster = 'x'",
+            "[storage]\nendpoint = 'x'",
+            "[tls]\ncert='a'\nkey='b'\nca='c'",
+            "[cache]",
+        ] {
             let error = format!("{:#}", Config::parse(text).unwrap_err());
             assert!(error.contains("unknown field"), "{text}: {error}");
         }
@@ -293,8 +367,10 @@ mod tests {
         let mut config = Config::default();
         config.apply(&flags(
             "latemux serve s3://b/p --listen [::1]:9 --segment-duration 1.5s --tls-cert c --tls-key k \
-             --s3-endpoint http://127.0.0.1:1 --s3-region eu --index-memory 3MiB",
+             --s3-endpoint http://127.0.0.1:1 --s3-region eu --index-memory 3MiB --nginx-vod-urls \
+             --admin 127.0.0.1:9 --debug-headers",
         ));
+        config.urls.nginx_vod.names.hls_master = "playlist".to_owned();
         let printed = toml::to_string(&config).unwrap();
         assert_eq!(Config::parse(&printed).unwrap(), config, "{printed}");
         assert!(printed.contains("segment_duration = \"1500ms\""), "{printed}");
@@ -330,8 +406,25 @@ mod tests {
     }
 
     #[test]
+    fn prefixes_of_other_forms_are_there_only_when_asked_for() {
+        let none = Config::default().urls.nginx_vod;
+        assert_eq!((none.hls, none.dash, none.mss, none.hds), (None, None, None, None));
+        let text = "[urls.nginx_vod]\nhls = '/content/'\nhls_fmp4 = true\nnames.hls_master = 'playlist'";
+        let mut config = Config::parse(text).unwrap();
+        let urls = config.urls.nginx_vod.clone();
+        assert_eq!((urls.hls.as_deref(), urls.dash, urls.hls_fmp4), (Some("/content/"), None, true));
+        assert_eq!((urls.names.hls_master.as_str(), urls.names.hls_index.as_str()), ("playlist", "index"));
+        config.apply(&flags("latemux serve x --nginx-vod-urls"));
+        let urls = &config.urls.nginx_vod;
+        assert_eq!((urls.hls.as_deref(), urls.dash.as_deref()), (Some("/content/"), Some("/dash/")));
+        config.check().unwrap();
+    }
+
+    #[test]
     fn nonsense_is_refused_with_the_name_of_the_key() {
         for (text, key) in [
+            ("[urls.nginx_vod]\nhls = 'hls'", "urls.nginx_vod: hls"),
+            ("[urls.nginx_vod.names]\nhls_index = 'master'", "hls_index"),
             ("segment_duration = '0s'", "segment_duration"),
             ("[index]\nhead = '1'", "index.head"),
             ("[http]\nmax_connections = 0", "max_connections"),

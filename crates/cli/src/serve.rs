@@ -2,7 +2,7 @@
 
 use crate::{args, config::Config, log};
 use anyhow::{Context, Result};
-use latemux_origin::{Origin, Tls};
+use latemux_origin::{Means, Origin, Tls};
 use std::{fs, io::Write};
 use tokio::net::TcpListener;
 
@@ -22,13 +22,26 @@ async fn serve(config: Config) -> Result<()> {
     let options = config.storage.options();
     let storage = latemux_storage::open::open(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", config.listen))?;
+    let bind = async |address| {
+        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+    };
+    let listener = bind(config.listen).await?;
+    let admin = match config.admin {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let origin = Origin::with_options(storage.clone(), config.origin(), options);
+    let means = Means { cache: config.cache.open()?, elsewhere: options };
+    let origin = Origin::with(storage.clone(), means, config.origin());
+    let mut metrics = String::new();
+    if let Some(admin) = admin {
+        metrics = format!("metrics at http://{}/metrics\n", admin.local_addr()?);
+        let origin = origin.clone();
+        // Ends with the runtime: what happens while open answers end can still be read.
+        tokio::spawn(async move { origin.serve_admin(admin).await });
+    }
     say(&format!(
-        "latemux {} serves {}\nsegments of {}; page and player at {scheme}://{address}/\n",
+        "latemux {} serves {}\n{metrics}segments of {}; page and player at {scheme}://{address}/\n",
         env!("CARGO_PKG_VERSION"),
         storage.describe(),
         config.segment_duration,

@@ -7,17 +7,19 @@ use crate::{
 };
 
 /// A track's fragments in order, packed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentTable {
-    first_start: i64,
+    pub(crate) first_start: i64,
     /// End of the last one.
-    end: i64,
+    pub(crate) end: i64,
+    /// See [`Self::reorder`].
+    pub(crate) reorder: u32,
     /// From each start to the next one, in track ticks.
-    steps: Column,
-    sizes: Column,
-    positions: Positions,
+    pub(crate) steps: Column,
+    pub(crate) sizes: Column,
+    pub(crate) positions: Positions,
     /// 1 where a fragment starts with a sync sample.
-    sync: Column,
+    pub(crate) sync: Column,
 }
 
 impl FragmentTable {
@@ -101,6 +103,13 @@ impl FragmentTable {
         self.end
     }
 
+    /// How long before its presentation the first sample of a fragment must be decoded, so that none is decoded after it is presented,
+    /// in track ticks: the longest of the fragments that were looked into to find the index.
+    #[must_use]
+    pub fn reorder(&self) -> u32 {
+        self.reorder
+    }
+
     /// Bytes of all fragments.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -161,14 +170,15 @@ impl FragmentTableBuilder {
         true
     }
 
-    /// The table; `end` in track ticks.
-    pub(crate) fn finish(mut self, end: i64) -> FragmentTable {
+    /// The table; `end` and `reorder` in track ticks.
+    pub(crate) fn finish(mut self, end: i64, reorder: u32) -> FragmentTable {
         let last = self.last_start.unwrap_or(self.first_start);
         // One step more than starts, so that the last fragment is found like the others.
         self.steps.push(u32::try_from(end.saturating_sub(last)).unwrap_or(0).max(1));
         FragmentTable {
             first_start: self.first_start,
             end: end.max(last),
+            reorder,
             steps: self.steps.finish(),
             sizes: self.sizes.finish(),
             positions: self.positions.finish(),
@@ -200,7 +210,7 @@ mod tests {
                 prop_assert!(builder.push(f.offset, f.size, f.start, f.sync));
             }
             prop_assert!(!builder.push(offset, 1, fragments.last().unwrap().start, true));
-            let table = builder.finish(start);
+            let table = builder.finish(start, 0);
             let all: Vec<Fragment> = (0..table.len()).map(|i| table.get(i).unwrap()).collect();
             prop_assert_eq!(&all, &fragments);
             prop_assert_eq!(table.get(table.len()), None);

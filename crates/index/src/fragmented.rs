@@ -180,6 +180,17 @@ pub(crate) struct Measured {
     duration: u64,
     /// Its times are its own: from `tfdt` or `tfxd`.
     timed: bool,
+    /// Composition offset of the first sample in decode order, in track ticks.
+    composition: i32,
+    /// The least composition offset.
+    least_composition: i32,
+}
+
+impl Measured {
+    /// How long before its presentation the first sample must be decoded, so that none is decoded after it, in track ticks.
+    fn reorder(&self) -> u32 {
+        u32::try_from(i64::from(self.composition) - i64::from(self.least_composition)).unwrap_or(0)
+    }
 }
 
 /// Reads the `moof`s in a range until one has samples of head number `number`; with `all`, every one in the range.
@@ -222,7 +233,10 @@ fn measure(
                         bytes: 0,
                         duration: 0,
                         timed,
+                        composition: s.composition_offset,
+                        least_composition: s.composition_offset,
                     });
+                    m.least_composition = m.least_composition.min(s.composition_offset);
                     m.first = m.first.min(first);
                     m.end = m.end.max(end);
                     m.count += 1;
@@ -280,7 +294,7 @@ fn tables(
         let Some(origin) = origin(reader, found, number, listed, &measured)? else {
             return Ok(Err(starts(&index)));
         };
-        let Origin { offset, first_start } = origin;
+        let Origin { offset, first_start, reorder } = origin;
         let end = match listed.end {
             Some(end) => end.saturating_add(offset),
             None => {
@@ -315,7 +329,7 @@ fn tables(
             let seconds = (measured.duration, head.timescale.get());
             head.declared_bitrate().unwrap_or_else(|| rate(measured.bytes, seconds))
         });
-        tables.push((builder.finish(end), bitrate));
+        tables.push((builder.finish(end, reorder), bitrate));
     }
     Ok(Ok(Found::Fragments { source: index.source, boxes: index.boxes, tables }))
 }
@@ -327,6 +341,8 @@ struct Origin {
     offset: i64,
     /// Where the first fragment's presentation starts, in track ticks.
     first_start: i64,
+    /// See [`Measured::reorder`]; the longest of the fragments that were looked into.
+    reorder: u32,
 }
 
 /// Writers differ in what the times of an index count from: the start of the media, or of its presentation. The samples
@@ -342,6 +358,7 @@ fn origin(
         return Ok(None);
     };
     let mut probed = Vec::new();
+    let mut reorder = measured.reorder();
     for probe in probes(listed) {
         let Some(at_probe) = measure(reader, found, number, &probe.bytes, probe.time, false)? else {
             return Ok(None);
@@ -350,6 +367,7 @@ fn origin(
         if probe.sync && !at_probe.sync && head.kind == TrackKind::Video {
             return Ok(None);
         }
+        reorder = reorder.max(at_probe.reorder());
         if at_probe.timed {
             probed.push(at_probe.first.saturating_sub(probe.time));
         }
@@ -380,7 +398,7 @@ fn origin(
         return Ok(None);
     }
     let first_start = first.time.saturating_add(by_first);
-    Ok(Some(Origin { offset, first_start }))
+    Ok(Some(Origin { offset, first_start, reorder }))
 }
 
 /// Whether fragments of different tracks that start at one place also end at one: what is read of it is remembered by its start.

@@ -1,16 +1,23 @@
-//! One log line per request, written when its body has ended, whichever way.
+//! One log line per request, written when its body has ended, whichever way; and the request's part in the metrics.
 
-use crate::{Error, error::Fault};
+use crate::{
+    Error,
+    error::Fault,
+    metrics::{Responses, Series, Which},
+    trace::Trace,
+};
 use http::{Method, StatusCode};
-use std::time::Instant;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What is known of a request so far. Dropped, it is logged: so none is missed.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
+    trace: Trace,
     method: Method,
     path: String,
-    started: Instant,
     status: Option<StatusCode>,
+    /// Where this answer is counted, once its status is known.
+    series: Option<Which>,
     reason: &'static str,
     bytes: u64,
 }
@@ -19,12 +26,14 @@ pub(crate) struct AccessLog {
 const CLIENT_GONE: &str = "client_gone";
 
 impl AccessLog {
-    pub(crate) fn start(method: &Method, path: String) -> Self {
+    pub(crate) fn start(trace: Trace, method: &Method, path: String) -> Self {
+        trace.metrics().in_flight(true);
         Self {
+            trace,
             method: method.clone(),
             path,
-            started: Instant::now(),
             status: None,
+            series: None,
             reason: CLIENT_GONE,
             bytes: 0,
         }
@@ -33,6 +42,7 @@ impl AccessLog {
     /// The head of the answer is known.
     pub(crate) fn answered(&mut self, status: StatusCode) {
         self.status = Some(status);
+        self.counted();
     }
 
     /// The answer is an error. It is logged by itself where it is not the client's doing.
@@ -40,26 +50,48 @@ impl AccessLog {
         let (status, fault) = error.status();
         self.status = Some(status);
         self.reason = error.reason();
+        self.trace.metrics().refusals.count(self.reason);
         log_error(error, fault, &self.path);
     }
 
     /// The answer broke off after its head was sent.
     pub(crate) fn broken_off(&mut self, error: &Error) {
         self.reason = error.reason();
+        self.trace.metrics().broken_off.count(self.reason);
         let (_, fault) = error.status();
         log_error(error, fault, &self.path);
     }
 
-    /// Bytes of body handed to the connection.
-    pub(crate) fn sent(&mut self, bytes: u64) {
+    /// Bytes of body handed to the connection; with `last`, all of it was.
+    pub(crate) fn sent(&mut self, bytes: u64, last: bool) {
+        let first = self.bytes == 0;
         self.bytes = self.bytes.saturating_add(bytes);
-    }
-
-    /// All of the body was handed over.
-    pub(crate) fn complete(&mut self) {
-        if self.reason == CLIENT_GONE {
+        if last && self.reason == CLIENT_GONE {
             self.reason = "ok";
         }
+        let Some(series) = self.series() else { return };
+        series.bytes.fetch_add(bytes, Relaxed);
+        // The clock is looked at once, and not at all in the middle.
+        if first || last {
+            let took = self.trace.started().elapsed();
+            if first {
+                series.first_byte.observe(took);
+            }
+            if last {
+                series.last_byte.observe(took);
+            }
+        }
+    }
+
+    /// Counts the answer by what it is.
+    fn counted(&mut self) {
+        let which = Responses::which(self.trace.kind(), self.status);
+        self.trace.metrics().responses.get(which).count.fetch_add(1, Relaxed);
+        self.series = Some(which);
+    }
+
+    fn series(&self) -> Option<&Series> {
+        self.series.map(|which| self.trace.metrics().responses.get(which))
     }
 }
 
@@ -74,7 +106,17 @@ fn log_error(error: &Error, fault: Fault, path: &str) {
 
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        let ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if self.series.is_none() {
+            self.counted();
+        }
+        let (trace, metrics) = (&self.trace, self.trace.metrics());
+        if self.reason == CLIENT_GONE {
+            metrics.broken_off.count(CLIENT_GONE);
+        }
+        metrics.count_outcome(trace.kind().class, trace.outcome());
+        metrics.in_flight(false);
+        // Evaluated only where somebody listens.
+        let ms = || u64::try_from(trace.started().elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
             target: "access",
             method = %self.method,
@@ -82,7 +124,10 @@ impl Drop for AccessLog {
             status = self.status.map_or(0, |s| s.as_u16()),
             reason = self.reason,
             bytes = self.bytes,
-            ms,
+            ms = ms(),
+            cache = trace.cache(),
+            storage_requests = trace.storage_requests(),
+            storage_bytes = trace.storage_bytes(),
         );
     }
 }

@@ -1,7 +1,16 @@
 //! The wiring: what a request may use, made once.
 
-use crate::{OriginConfig, fragments::Fragments, manifests::Manifests, titles::Titles};
-use latemux_storage::{Options, Storage};
+use crate::{
+    Means, OriginConfig,
+    fragments::Fragments,
+    manifests::Manifests,
+    media::Media,
+    metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    titles::Titles,
+};
+use latemux_cache::{Cache, SegmentCache};
+use latemux_packager::address::nginx_vod::Settings;
+use latemux_storage::Storage;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,21 +20,51 @@ use std::sync::{
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: OriginConfig,
+    /// As the configuration says.
+    pub(crate) nginx_vod: Arc<Settings>,
+    /// The storage that is served, where it is listed.
     pub(crate) storage: Arc<dyn Storage>,
+    /// The same, where media is read.
+    pub(crate) media: Arc<dyn Storage>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
     pub(crate) manifests: Manifests,
+    /// Finished segments, where they are kept.
+    pub(crate) segments: Option<Arc<SegmentCache>>,
+    pub(crate) metrics: Arc<Metrics>,
     draining: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: OriginConfig, elsewhere: Options) -> Self {
+    pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
+        let Means { cache, elsewhere } = means;
+        let metrics = Arc::new(Metrics::default());
+        let meter = metrics.storage_meter();
+        if let Some(cache) = &cache {
+            range_cache(cache).into_iter().for_each(|watch| metrics.watch(watch));
+        }
+        let budget = config.memory.segments;
+        let segments = (budget > 0).then(|| Arc::new(SegmentCache::new(budget)));
+        if let Some(segments) = segments.clone() {
+            metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
+        }
+        let media = Media::new(meter.clone(), cache, elsewhere);
+        let titles = Titles::new(&storage, &config, &media);
+        let fragments = Fragments::new(config.memory.fragments);
+        let manifests = Manifests::new(config.memory.manifests);
+        for cache in titles.watch().into_iter().chain([fragments.watch(), manifests.watch()]) {
+            metrics.watch(cache);
+        }
         Self {
-            titles: Arc::new(Titles::new(&storage, &config, elsewhere)),
-            fragments: Fragments::new(config.memory.fragments),
-            manifests: Manifests::new(config.memory.manifests),
+            titles: Arc::new(titles),
+            fragments,
+            manifests,
+            segments,
+            nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
-            storage,
+            media: media.over(storage.clone()),
+            storage: meter.over(storage, Read::Manifest),
+            metrics,
             config,
         }
     }
@@ -37,5 +76,56 @@ impl App {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
+    }
+}
+
+/// The range cache as metrics show it: memory, then disk.
+fn range_cache(cache: &Cache) -> [CacheWatch; 2] {
+    let (memory, disk) = (cache.clone(), cache.clone());
+    [
+        CacheWatch::new(move || {
+            let (figures, limits) = (memory.figures(), memory.limits());
+            CacheSnapshot {
+                cache: "range",
+                tier: "memory",
+                bytes: figures.memory_bytes,
+                limit: limits.memory,
+                entries: figures.cached_units,
+                hits: figures.hits_memory,
+                misses: figures.filled,
+                joins: figures.joined,
+                evictions: figures.evictions,
+            }
+        }),
+        CacheWatch::new(move || {
+            let (figures, limits) = (disk.figures(), disk.limits());
+            CacheSnapshot {
+                cache: "range",
+                tier: "disk",
+                bytes: figures.disk_bytes,
+                limit: limits.disk.as_ref().map_or(0, |disk| disk.bytes),
+                entries: figures.disk_units,
+                hits: figures.hits_disk,
+                misses: figures.filled,
+                joins: 0,
+                evictions: figures.disk_evictions,
+            }
+        }),
+    ]
+}
+
+/// Finished segments as metrics show them.
+fn finished(segments: &SegmentCache, limit: u64) -> CacheSnapshot {
+    let figures = segments.figures();
+    CacheSnapshot {
+        cache: "segment",
+        tier: "memory",
+        bytes: figures.bytes,
+        limit,
+        entries: figures.bodies,
+        hits: figures.hits,
+        misses: figures.misses,
+        joins: 0,
+        evictions: figures.evictions,
     }
 }

@@ -2,6 +2,9 @@
 //! unknown keys are refused.
 
 pub mod quantity;
+mod urls;
+
+pub use urls::{NginxVodConfig, UrlsConfig};
 
 use http::HeaderValue;
 use latemux_packager::plan::Class;
@@ -26,6 +29,8 @@ pub struct OriginConfig {
     pub max_objects: usize,
     /// Where index MP4s and server manifests may lead.
     pub sources: SourcesConfig,
+    /// Forms of URL beside the native one.
+    pub urls: UrlsConfig,
     /// Reading the index of an object.
     pub index: IndexConfig,
     /// What is remembered, and how much of it.
@@ -36,6 +41,8 @@ pub struct OriginConfig {
     pub cache_control: CacheControlConfig,
     /// The HTTP server.
     pub http: HttpConfig,
+    /// Answers say how they were made: `Server-Timing`, `Latemux-Cache`, `Latemux-Storage-Requests`.
+    pub debug_headers: bool,
 }
 
 impl Default for OriginConfig {
@@ -46,11 +53,13 @@ impl Default for OriginConfig {
             load_timeout: Duration::from_secs(120),
             max_objects: 64,
             sources: SourcesConfig::default(),
+            urls: UrlsConfig::default(),
             index: IndexConfig::default(),
             memory: MemoryConfig::default(),
             read: ReadConfig::default(),
             cache_control: CacheControlConfig::default(),
             http: HttpConfig::default(),
+            debug_headers: false,
         }
     }
 }
@@ -74,6 +83,10 @@ pub struct IndexConfig {
     /// Bytes read from its end where its head shows that the index may be there.
     #[serde(with = "quantity::size")]
     pub tail: u64,
+    /// Most bytes read from the start, and at once from the end, of an object whose size a folder's listing told: a sixty-fourth of it,
+    /// at least `head` and `tail`. With 0 neither is more than that.
+    #[serde(with = "quantity::size")]
+    pub ahead: u64,
     /// Largest `moov`, `sidx` chain or `mfra` accepted, in bytes.
     #[serde(with = "quantity::size")]
     pub max_index: u64,
@@ -82,7 +95,7 @@ pub struct IndexConfig {
 impl Default for IndexConfig {
     fn default() -> Self {
         let limits = latemux_index::locate::Limits::default();
-        Self { head: limits.head, tail: limits.tail, max_index: limits.max_index }
+        Self { head: limits.head, tail: limits.tail, ahead: limits.ahead, max_index: limits.max_index }
     }
 }
 
@@ -99,6 +112,10 @@ pub struct MemoryConfig {
     /// Manifests, plain and compressed.
     #[serde(with = "quantity::size")]
     pub manifests: u64,
+    /// Finished segments, kept as they were sent; 0 keeps none. With a range cache they save making a segment again, which costs
+    /// little: worth it for TS that is asked for again and again.
+    #[serde(with = "quantity::size")]
+    pub segments: u64,
     /// Index bytes being read or parsed at one time, over all objects.
     #[serde(with = "quantity::size")]
     pub loading: u64,
@@ -106,8 +123,19 @@ pub struct MemoryConfig {
 
 impl Default for MemoryConfig {
     fn default() -> Self {
-        Self { index: 512 << 20, fragments: 64 << 20, manifests: 64 << 20, loading: 512 << 20 }
+        Self { index: 512 << 20, fragments: 64 << 20, manifests: 64 << 20, segments: 0, loading: 512 << 20 }
     }
+}
+
+/// What a cache reads along, where it has to read at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing: written `exact`.
+    Exact,
+    /// The blocks of so many bytes, counted from the start of the object, in which it lies: written `1MiB`.
+    Block(u64),
+    /// What of the object belongs to the same part of the segment grid, whichever track: written `grid`.
+    Grid,
 }
 
 /// Reading media.
@@ -124,6 +152,8 @@ pub struct ReadConfig {
     /// and a refusal that comes later breaks the answer off.
     #[serde(with = "quantity::span")]
     pub patience: Duration,
+    /// What a cache reads along: `grid`, `exact`, or the size of blocks.
+    pub reach: Reach,
     /// Most requests to storage open at one time for one response.
     pub open: usize,
     /// Most requests to storage for one response; a segment scattered wider is refused.
@@ -139,6 +169,7 @@ impl Default for ReadConfig {
             gap: 1 << 20,
             waste: 8 << 20,
             patience: Duration::from_micros(500),
+            reach: Reach::Grid,
             open: 16,
             requests: 256,
             held: 64 << 20,

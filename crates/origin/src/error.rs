@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use latemux_index::IndexError;
-use latemux_packager::{PackError, manifest::server::ManifestError};
+use latemux_packager::{AddressError, PackError, manifest::server::ManifestError};
 use latemux_storage::StorageError;
 use serde::Serialize;
 use std::time::Duration;
@@ -17,6 +17,9 @@ pub enum Error {
     /// Nothing has this form of URL.
     #[error("no such URL")]
     NoSuchUrl,
+    /// A parameter of the query that means nothing.
+    #[error(transparent)]
+    Query(AddressError),
     /// Neither GET nor HEAD nor OPTIONS.
     #[error("method not allowed")]
     MethodNotAllowed,
@@ -146,6 +149,7 @@ impl Error {
         match self {
             Self::BadPath => "bad_path",
             Self::NoSuchUrl => "no_such_url",
+            Self::Query(error) => error.reason(),
             Self::MethodNotAllowed => "method_not_allowed",
             Self::PreconditionFailed => "precondition_failed",
             Self::RangeNotSatisfiable { .. } => "range_not_satisfiable",
@@ -171,7 +175,7 @@ impl Error {
     pub fn status(&self) -> (StatusCode, Fault) {
         use Fault::{Client, Origin, Source, Storage};
         match self {
-            Self::BadPath => (StatusCode::BAD_REQUEST, Client),
+            Self::BadPath | Self::Query(_) => (StatusCode::BAD_REQUEST, Client),
             Self::NoSuchUrl | Self::NoMedia(_) => (StatusCode::NOT_FOUND, Client),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Client),
             Self::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, Client),
@@ -257,6 +261,15 @@ impl Error {
         let mut line = serde_json::to_string(&body).unwrap_or_default();
         line.push('\n');
         line
+    }
+}
+
+impl From<AddressError> for Error {
+    fn from(error: AddressError) -> Self {
+        match error {
+            AddressError::NoSuchUrl => Self::NoSuchUrl,
+            other => Self::Query(other),
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::reader::SourceReader;
 use futures_util::stream;
 use latemux_index::locate::{Got, Limits, Locator, Step};
-use latemux_storage::{Key, Listing, Memory, Version, counting::Counting};
+use latemux_storage::{Key, Memory, Version, Want, altered::Altered, counting::Counting};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -46,44 +46,21 @@ pub(crate) fn library(sizes: &[usize]) -> (Arc<Memory>, Arc<[Arc<Object>]>) {
 }
 
 /// Gives bodies in frames of `frame` bytes, each of which is not there at first.
-#[derive(Debug)]
-struct Chopped {
-    inner: Arc<dyn Storage>,
-    frame: usize,
-}
-
-impl Storage for Chopped {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        async move {
-            let mut read = self.inner.read(key, want, pin).await?;
-            let frame = self.frame;
-            let body = read.body.flat_map(move |bytes| {
-                let bytes = bytes.unwrap();
-                let cuts: Vec<_> = (0..bytes.len()).step_by(frame).collect();
-                stream::iter(cuts.into_iter().map(move |at| bytes.slice(at..(at + frame).min(bytes.len()))))
-            });
-            let late = |bytes| async move {
-                tokio::task::yield_now().await;
-                Ok(bytes)
-            };
-            read.body = body.then(late).boxed();
-            Ok(read)
-        }
-        .boxed()
-    }
-
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.inner.list(folder)
-    }
-
-    fn describe(&self) -> String {
-        String::new()
-    }
+fn chopped(inner: Arc<dyn Storage>, frame: usize) -> Arc<dyn Storage> {
+    let chop = move |mut read: Read| {
+        let body = read.body.flat_map(move |bytes| {
+            let bytes = bytes.unwrap();
+            let cuts: Vec<_> = (0..bytes.len()).step_by(frame).collect();
+            stream::iter(cuts.into_iter().map(move |at| bytes.slice(at..(at + frame).min(bytes.len()))))
+        });
+        let late = |bytes| async move {
+            tokio::task::yield_now().await;
+            Ok(bytes)
+        };
+        read.body = body.then(late).boxed();
+        read
+    };
+    Arc::new(Altered::new(inner, move || chop))
 }
 
 async fn read_all(mut reader: SourceReader, limit: usize) -> Result<Vec<Bytes>, Error> {
@@ -128,7 +105,7 @@ proptest! {
         runtime.block_on(async {
             let (memory, objects) = library(&[3000, 3000]);
             let counting = Arc::new(Counting::new(memory, Duration::ZERO));
-            let storage = Arc::new(Chopped { inner: counting.clone(), frame });
+            let storage = chopped(counting.clone(), frame);
             let config = ReadConfig { gap, waste, open, ..ReadConfig::default() };
             let mut fetch = Fetch::new(storage, objects, config);
             // What was begun before the plan was known is used, wherever it lies.
@@ -194,37 +171,14 @@ async fn what_cannot_be_read_is_said_before_anything_is() {
 /// Whatever the contract of storage forbids becomes an error, never other bytes.
 #[tokio::test]
 async fn short_and_false_answers_are_errors() {
-    #[derive(Debug)]
-    struct Lying(Arc<Memory>, fn(&mut Read));
-    impl Storage for Lying {
-        fn read<'a>(
-            &'a self,
-            key: &'a Key,
-            want: Want,
-            pin: Option<&'a Version>,
-        ) -> BoxFuture<'a, Result<Read, StorageError>> {
-            async move {
-                let mut read = self.0.read(key, want, pin).await?;
-                (self.1)(&mut read);
-                Ok(read)
-            }
-            .boxed()
-        }
-        fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-            self.0.list(folder)
-        }
-        fn describe(&self) -> String {
-            String::new()
-        }
-    }
-    let lies: [fn(&mut Read); 3] = [
-        |read| read.body = stream::iter([Ok(Bytes::from_static(&[0; 9]))]).boxed(),
-        |read| read.body = stream::iter([Ok(Bytes::from_static(&[0; 11]))]).boxed(),
-        |read| read.range = 0..10,
+    let lies: [fn(Read) -> Read; 3] = [
+        |read| Read { body: stream::iter([Ok(Bytes::from_static(&[0; 9]))]).boxed(), ..read },
+        |read| Read { body: stream::iter([Ok(Bytes::from_static(&[0; 11]))]).boxed(), ..read },
+        |read| Read { range: 0..10, ..read },
     ];
     for (i, lie) in lies.into_iter().enumerate() {
         let (memory, objects) = library(&[1000]);
-        let fetch = Fetch::new(Arc::new(Lying(memory, lie)), objects, ReadConfig::default());
+        let fetch = Fetch::new(Arc::new(Altered::new(memory, move || lie)), objects, ReadConfig::default());
         let reader = SourceReader::new(fetch, &[source(0, 20..30)]).unwrap();
         let error = read_all(reader, usize::MAX).await.unwrap_err();
         assert_eq!(error.reason(), "storage_bad_answer", "lie {i}");
@@ -234,7 +188,7 @@ async fn short_and_false_answers_are_errors() {
 #[tokio::test]
 async fn bytes_are_joined_across_frames() {
     let (memory, objects) = library(&[1000]);
-    let mut fetch = Fetch::new(Arc::new(Chopped { inner: memory, frame: 7 }), objects, ReadConfig::default());
+    let mut fetch = Fetch::new(chopped(memory, 7), objects, ReadConfig::default());
     fetch.cover(&[source(0, 100..900)]).unwrap();
     let got = fetch.bytes(0, 250, 100).await.unwrap();
     assert!(got.len() >= 100);

@@ -1,5 +1,6 @@
 //! Single flight: one computation per key however many wait for it.
 
+use crate::trace::{Outcome, carried, note};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
@@ -7,7 +8,10 @@ use futures_util::{
 use std::{
     collections::HashMap,
     hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// Computations in flight. All who wait share the result, errors too: a source that does not answer is waited for once, not
@@ -15,6 +19,8 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Flights<K, T: Clone> {
     running: Mutex<Running<K, T>>,
+    /// How often a computation in flight was waited for.
+    joins: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -29,9 +35,9 @@ struct Flight<T: Clone> {
     result: WeakShared<BoxFuture<'static, T>>,
 }
 
-impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
+impl<K: Hash + Eq + Clone, T: Clone + 'static> Flights<K, T> {
     pub(crate) fn new() -> Self {
-        Self { running: Mutex::new(Running { by_key: HashMap::new(), next: 0 }) }
+        Self { running: Mutex::new(Running { by_key: HashMap::new(), next: 0 }), joins: Arc::default() }
     }
 
     /// The result for a key: of the computation in flight, else of `start`.
@@ -41,6 +47,11 @@ impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
         let value = waiter.result.clone().await;
         waiter.seat.land();
         value
+    }
+
+    /// How often a computation in flight was waited for, counted on.
+    pub(crate) fn joins(&self) -> Arc<AtomicU64> {
+        self.joins.clone()
     }
 
     /// Whether a computation for a key is in flight.
@@ -57,9 +68,12 @@ impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
         if let Some(flight) = running.by_key.get(key)
             && let Some(result) = flight.result.upgrade()
         {
+            self.joins.fetch_add(1, Relaxed);
+            note(Outcome::Joined);
             return (result, flight.number);
         }
-        let result = start().shared();
+        // Whoever drives it: what it reads is read for who began it.
+        let result = carried(start()).boxed().shared();
         let number = running.next;
         running.next += 1;
         if let Some(weak) = result.downgrade() {
@@ -67,7 +81,9 @@ impl<K: Hash + Eq + Clone, T: Clone> Flights<K, T> {
         }
         (result, number)
     }
+}
 
+impl<K, T: Clone> Flights<K, T> {
     fn lock(&self) -> MutexGuard<'_, Running<K, T>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
 //! Samples of fragments: read along with the media, remembered beside the index.
 
-use crate::{Error, fetch::Fetch, index::Object, memo::Memo, titles::LoadedTitle};
+use crate::{Error, fetch::Fetch, index::Object, memo::Memo, metrics::CacheWatch, titles::LoadedTitle};
 use bytes::Bytes;
 use latemux_index::fragments::{FragmentReader, FragmentSamples, FragmentStep, KnownFragments};
 use latemux_packager::plan::SourceRange;
@@ -15,6 +15,11 @@ pub(crate) struct Fragments {
 impl Fragments {
     pub(crate) fn new(capacity: u64) -> Self {
         Self { memo: Memo::new(capacity, |_, samples: &Arc<FragmentSamples>| samples.heap_bytes()) }
+    }
+
+    /// What is remembered, for metrics. Nobody waits for another's fragment.
+    pub(crate) fn watch(&self) -> CacheWatch {
+        self.memo.watch("fragments", Arc::default())
     }
 
     /// The fragments of a title, as planning asks for them.

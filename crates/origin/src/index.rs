@@ -2,18 +2,25 @@
 
 use crate::{
     Error, OriginConfig,
+    config::IndexConfig,
     flight::Flights,
+    media::Media,
     memo::Memo,
+    metrics::{CacheWatch, Read},
     places::{Place, Places},
+    trace::carried,
 };
 use bytes::{Bytes, BytesMut};
-use futures_util::{FutureExt, StreamExt, future::try_join_all};
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{join, join_all, try_join_all},
+};
 use latemux_index::{
     MediaIndex,
     external::MEDIA_HEAD,
     locate::{Got, Limits, Locator, Step, Want},
 };
-use latemux_storage::{Key, Kind, ObjectMeta, Options, Storage, StorageError, Version, of_kind};
+use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
 use std::{
     future::Future,
     sync::{
@@ -33,8 +40,8 @@ pub struct Object {
     pub version: Version,
     /// Its index.
     pub index: Arc<MediaIndex>,
-    /// The storage it is in, if that is not the one that is served.
-    pub(crate) elsewhere: Option<Arc<dyn Storage>>,
+    /// Where it is, if not in the storage that is served.
+    pub(crate) elsewhere: Option<Place>,
     /// The index MP4 its index was read from, and that one's version, if not from the object itself.
     pub(crate) indexed_by: Option<(Place, Version)>,
     /// Unlike that of any other object, or version of it, in this process.
@@ -66,12 +73,12 @@ pub(crate) struct Objects {
 const LOADING_UNIT: u64 = 4096;
 
 impl Objects {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: &OriginConfig, elsewhere: Options) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
-        let limits =
-            Limits { head: config.index.head, tail: config.index.tail, max_index: config.index.max_index };
+        let IndexConfig { head, tail, ahead, max_index } = config.index;
+        let limits = Limits { head, tail, ahead, max_index };
         Self {
-            storage,
+            storage: media.meter().over(storage.clone(), Read::Index),
             limits,
             // Titles hold their objects too: each memo gets half.
             memo: Memo::new(config.memory.index / 2, |place: &Place, parts: &Parts| {
@@ -80,7 +87,7 @@ impl Objects {
                     + parts.iter().map(|o| o.heap_bytes()).sum::<usize>()
             }),
             flights: Flights::new(),
-            places: Places::new(&config.sources, elsewhere),
+            places: Places::new(&config.sources, media.clone()),
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
@@ -94,12 +101,23 @@ impl Objects {
         Place::served(self.storage.clone(), key)
     }
 
-    /// What a file gives: remembered and, as one small read of each object confirms, unchanged; or indexed now.
-    pub(crate) async fn current(self: &Arc<Self>, key: &Place) -> Result<Parts, Error> {
+    /// Forgets what a file gave; whether that was known.
+    pub(crate) fn forget(&self, place: &Place) -> bool {
+        self.memo.remove(place)
+    }
+
+    /// What is remembered, for metrics.
+    pub(crate) fn watch(&self) -> CacheWatch {
+        self.memo.watch("objects", self.flights.joins())
+    }
+
+    /// What a file gives: remembered and, as one small read of each object confirms, unchanged; or indexed now, which takes fewer round
+    /// trips where a listing told its size, in bytes.
+    pub(crate) async fn current(self: &Arc<Self>, key: &Place, listed: Option<u64>) -> Result<Parts, Error> {
         if let Some(parts) = self.memo.get(key) {
             match self.unchanged(key, &parts).await {
                 Ok(()) => return Ok(parts),
-                Err(StorageError::Changed(_)) => self.memo.remove(key),
+                Err(StorageError::Changed(_)) => _ = self.memo.remove(key),
                 Err(error) => {
                     self.memo.remove(key);
                     return Err(error.into());
@@ -107,10 +125,10 @@ impl Objects {
             }
         }
         if self.flights.is_running(key) {
-            return self.fly(key.clone()).await;
+            return self.fly(key.clone(), listed).await;
         }
         // What was begun is finished, whoever leaves: a scan that outlasts a player's patience would never end otherwise.
-        let leader = tokio::spawn(self.fly(key.clone()));
+        let leader = tokio::spawn(carried(self.fly(key.clone(), listed)));
         leader.await.unwrap_or(Err(Error::Internal("indexing broke off")))
     }
 
@@ -119,8 +137,8 @@ impl Objects {
         let index = parts.iter().find_map(|object| object.indexed_by.as_ref());
         let index = index.map(|(_, version)| (place.storage.clone(), &place.key, version));
         let media = parts.iter().map(|object| {
-            let elsewhere = object.elsewhere.as_ref().map(|storage| of_kind(storage, Kind::Index));
-            (elsewhere.unwrap_or_else(|| self.storage.clone()), &object.key, &object.version)
+            let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.storage);
+            (storage.clone(), &object.key, &object.version)
         });
         // Each answer is let go at once: whoever kept them all would hold places that the last of them may wait for.
         let checks = index.into_iter().chain(media).map(|(storage, key, version)| async move {
@@ -130,14 +148,18 @@ impl Objects {
     }
 
     /// Waits for the indexing of an object that is under way, or begins it.
-    fn fly(self: &Arc<Self>, key: Place) -> impl Future<Output = Result<Parts, Error>> + Send + use<> {
+    fn fly(
+        self: &Arc<Self>,
+        key: Place,
+        listed: Option<u64>,
+    ) -> impl Future<Output = Result<Parts, Error>> + Send + use<> {
         let this = self.clone();
         async move {
             let (loader, wanted) = (this.clone(), key.clone());
             let load = move || {
                 async move {
                     let after = loader.load_timeout;
-                    let loaded = tokio::time::timeout(after, loader.load(&wanted)).await;
+                    let loaded = tokio::time::timeout(after, loader.load(&wanted, listed)).await;
                     loaded.unwrap_or_else(|_| Err(Error::LoadTimedOut { base: wanted.to_string(), after }))
                 }
                 .boxed()
@@ -146,10 +168,10 @@ impl Objects {
         }
     }
 
-    async fn load(&self, place: &Place) -> Result<Parts, Error> {
-        let parts = match self.parts(place).await {
+    async fn load(&self, place: &Place, listed: Option<u64>) -> Result<Parts, Error> {
+        let parts = match self.parts(place, listed).await {
             // Replaced between two reads of its index: once more, from the start.
-            Err(Error::Storage(StorageError::Changed(_))) => self.parts(place).await?,
+            Err(Error::Storage(StorageError::Changed(_))) => self.parts(place, None).await?,
             other => other?,
         };
         let parts = Parts::from(parts);
@@ -157,8 +179,8 @@ impl Objects {
         Ok(parts)
     }
 
-    async fn parts(&self, place: &Place) -> Result<Vec<Arc<Object>>, Error> {
-        let (version, index) = self.index(place).await?;
+    async fn parts(&self, place: &Place, listed: Option<u64>) -> Result<Vec<Arc<Object>>, Error> {
+        let (version, index) = self.index(place, listed).await?;
         let parts = index.by_location();
         if parts.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: parts.len(), limit: self.max_objects });
@@ -200,26 +222,33 @@ impl Objects {
             key: place.key.clone(),
             version,
             index: Arc::new(index),
-            elsewhere: (!Arc::ptr_eq(&place.storage, &self.storage))
-                .then(|| of_kind(&place.storage, Kind::Media)),
+            elsewhere: place.is_elsewhere().then(|| place.clone()),
             indexed_by,
             id: self.next_id.fetch_add(1, Relaxed),
         })
     }
 
     /// Reads the index of an object: the reads of one step at once, each step a round trip.
-    async fn index(&self, key: &Place) -> Result<(Version, MediaIndex), Error> {
+    async fn index(&self, key: &Place, listed: Option<u64>) -> Result<(Version, MediaIndex), Error> {
         let mut locator = Locator::new(self.limits);
-        let mut wants = vec![locator.first()];
+        let mut wants = listed.map_or_else(|| vec![locator.first()], |size| locator.first_of(size));
         let mut version: Option<Version> = None;
         let mut scanning = false;
         loop {
             let _permit = self.room_for(&wants).await?;
-            let reads = wants.iter().map(|want| self.read(key, want, version.as_ref()));
+            let mut reads = wants.iter().map(|want| self.read(key, want, version.as_ref()));
             let mut got = Vec::with_capacity(wants.len());
-            for (object, bytes) in try_join_all(reads).await? {
-                version.get_or_insert(object.version);
+            if version.is_none() {
+                let first = reads.next().ok_or(Error::Internal("nothing to read"))?;
+                let (head, guesses) = join(first, join_all(reads)).await;
+                let (object, bytes) = head?;
                 got.push(bytes);
+                // Listings may be old: what is not of this version, or not there, is read when it turns out to be needed.
+                let same = guesses.into_iter().flatten().filter(|(guess, _)| guess.version == object.version);
+                got.extend(same.map(|(_, bytes)| bytes));
+                version = Some(object.version);
+            } else {
+                got.extend(try_join_all(reads).await?.into_iter().map(|(_, bytes)| bytes));
             }
             let Some(version) = version.clone() else { return Err(Error::Internal("no read to index by")) };
             let size = version.size;
@@ -285,7 +314,7 @@ impl Objects {
             let detail = format!("{received} bytes or more where {promised} were promised");
             return Err(StorageError::BadAnswer { key: place.to_string(), detail });
         }
-        Ok((read.object, Got { offset: read.range.start, bytes: join(frames) }))
+        Ok((read.object, Got { offset: read.range.start, bytes: joined(frames) }))
     }
 }
 
@@ -297,7 +326,7 @@ impl Object {
 }
 
 /// One piece of many; a single frame as it is.
-fn join(mut frames: Vec<Bytes>) -> Bytes {
+fn joined(mut frames: Vec<Bytes>) -> Bytes {
     if frames.len() == 1 {
         return frames.pop().unwrap_or_default();
     }

@@ -16,9 +16,12 @@
 //! - `respond`: conditions, ranges, caching, CORS
 //! - `error`: the one table from errors to status codes
 //! - `server`, `stall`, `tls`: connections and their limits
+//! - `trace`, `metrics`, `access`: what happened for one request, and for all of them
+//! - `admin`: the address where that can be read
 //! - `page`, `library`: the player page and what it lists
 
 mod access;
+mod admin;
 mod app;
 mod body;
 pub mod config;
@@ -30,7 +33,9 @@ mod index;
 mod library;
 mod manifest_tracks;
 mod manifests;
+mod media;
 mod memo;
+mod metrics;
 mod page;
 mod places;
 mod reader;
@@ -42,6 +47,7 @@ mod server;
 mod stall;
 mod titles;
 mod tls;
+mod trace;
 
 pub use config::OriginConfig;
 pub use error::Error;
@@ -51,10 +57,20 @@ pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};
 
 use app::App;
+use latemux_cache::Cache;
 use latemux_storage::{Options, Storage};
 use std::{future::Future, io, sync::Arc};
 use titles::Fresh;
 use tokio::net::TcpListener;
+
+/// What an origin may use besides its storage.
+#[derive(Debug, Default)]
+pub struct Means {
+    /// Keeps what is read of media.
+    pub cache: Option<Cache>,
+    /// How what index MP4s and server manifests name elsewhere is reached.
+    pub elsewhere: Options,
+}
 
 /// An origin over one storage. Cheap to clone: clones share all that is remembered.
 #[derive(Debug, Clone)]
@@ -66,13 +82,13 @@ impl Origin {
     /// An origin that has read nothing yet.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
-        Self::with_options(storage, config, Options::default())
+        Self::with(storage, Means::default(), config)
     }
 
-    /// The same; what index MP4s and server manifests name elsewhere is opened with these options.
+    /// The same, with means of its own.
     #[must_use]
-    pub fn with_options(storage: Arc<dyn Storage>, config: OriginConfig, elsewhere: Options) -> Self {
-        Self { app: Arc::new(App::new(storage, config, elsewhere)) }
+    pub fn with(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
+        Self { app: Arc::new(App::new(storage, means, config)) }
     }
 
     /// Serves a listener until `shutdown` resolves, then lets open answers end within the configured time.
@@ -86,6 +102,12 @@ impl Origin {
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
         server::serve(self.app.clone(), listener, tls, shutdown).await
+    }
+
+    /// Serves metrics, health and purging on a listener of their own, for as long as the future is polled. Whoever reaches it
+    /// may read and purge: it belongs on an address that clients do not reach.
+    pub async fn serve_admin(&self, listener: TcpListener) {
+        admin::serve(self.app.clone(), listener).await;
     }
 
     /// The title of a base (decoded, as it stands in URLs), read from storage where it is not remembered.

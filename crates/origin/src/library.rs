@@ -77,7 +77,7 @@ pub(crate) async fn look(storage: &dyn Storage) -> Result<Library, Error> {
         Err(error) => return Err(error.into()),
     };
     library.titles.extend(manifests(&root).map(|name| entry(name, "manifest", 1)));
-    library.titles.extend(media_files(&root).map(|name| entry(name, "file", 1)));
+    library.titles.extend(media_files(&root).map(|(name, _)| entry(name, "file", 1)));
     let mut level = children(&Key::root(), &root);
     let mut looked = 0;
     for _ in 0..DEPTH {

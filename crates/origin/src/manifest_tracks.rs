@@ -20,10 +20,20 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) objects: Vec<Arc<Object>>,
+    /// Of each object, the 1-based number of the file it is of.
+    pub(crate) files: Vec<u32>,
     /// What is left out.
     pub(crate) broken: Vec<Problem>,
     /// `None`: all tracks.
     pub(crate) chosen: Option<Named>,
+}
+
+impl Sources {
+    /// The parts of a file.
+    pub(crate) fn add(&mut self, file: u32, parts: &Parts) {
+        self.files.extend(parts.iter().map(|_| file));
+        self.objects.extend(parts.iter().cloned());
+    }
 }
 
 /// Tracks a server manifest chose.
@@ -68,17 +78,19 @@ impl Objects {
                 files.push((place, element));
             }
         }
-        let loads =
-            files.iter().map(|(place, element)| async { self.current(place).await.map_err(at(element)) });
+        let loads = files
+            .iter()
+            .map(|(place, element)| async { self.current(place, None).await.map_err(at(element)) });
         let parts: Vec<Parts> = join_all(loads).await.into_iter().collect::<Result<_, _>>()?;
 
-        let mut objects = Vec::new();
+        let mut sources =
+            Sources { objects: Vec::new(), files: Vec::new(), broken: Vec::new(), chosen: None };
         let mut first_of = Vec::with_capacity(parts.len());
-        for parts in &parts {
-            first_of.push(objects.len());
-            objects.extend(parts.iter().cloned());
+        for (number, parts) in (1..).zip(&parts) {
+            first_of.push(sources.objects.len());
+            sources.add(number, parts);
         }
-        let (mut named, mut broken) = (Named { tracks: Vec::new(), languages: Vec::new() }, Vec::new());
+        let mut named = Named { tracks: Vec::new(), languages: Vec::new() };
         let mut left_out = None;
         for (element, file) in manifest.elements.iter().zip(file_of) {
             let (Some(parts), Some(first)) = (parts.get(file), first_of.get(file)) else { continue };
@@ -93,14 +105,14 @@ impl Objects {
                 }
                 Found::LeftOut(error) => {
                     let detail = format!("{} is left out: {error}", element.describe());
-                    broken.push(Problem { object: None, reason: error.reason(), detail });
+                    sources.broken.push(Problem { object: None, reason: error.reason(), detail });
                     left_out.get_or_insert_with(|| at(element)(Error::index(element.src.clone(), error)));
                 }
             }
         }
         match left_out {
             Some(error) if named.tracks.is_empty() => Err(error),
-            _ => Ok(Sources { objects, broken, chosen: Some(named) }),
+            _ => Ok(Sources { chosen: Some(named), ..sources }),
         }
     }
 }

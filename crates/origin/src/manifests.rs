@@ -1,11 +1,11 @@
 //! Manifests, remembered as text and compressed: they are made from every sample of a title.
 
-use crate::{Error, flight::Flights, memo::Memo, titles::LoadedTitle};
+use crate::{Error, flight::Flights, memo::Memo, metrics::CacheWatch, titles::LoadedTitle};
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
 use latemux_index::fragments::NoFragments;
-use latemux_packager::{Address, Part, Plan, Planned, Resource, plan};
+use latemux_packager::{Address, Part, Plan, Planned, plan};
 use std::{io::Write, sync::Arc};
 
 /// A manifest.
@@ -21,15 +21,25 @@ pub(crate) struct Manifest {
 /// Remembered manifests by title and what was asked of it.
 #[derive(Debug)]
 pub(crate) struct Manifests {
-    memo: Memo<(u64, Resource), Arc<Manifest>>,
-    flights: Flights<(u64, Resource), Result<Arc<Manifest>, Error>>,
+    memo: Memo<(u64, Address), Arc<Manifest>>,
+    flights: Flights<(u64, Address), Result<Arc<Manifest>, Error>>,
 }
 
 impl Manifests {
     pub(crate) fn new(capacity: u64) -> Self {
         let weigh =
-            |_: &(u64, Resource), m: &Arc<Manifest>| m.text.len() + m.gzip.as_ref().map_or(0, Bytes::len);
+            |_: &(u64, Address), m: &Arc<Manifest>| m.text.len() + m.gzip.as_ref().map_or(0, Bytes::len);
         Self { memo: Memo::new(capacity, weigh), flights: Flights::new() }
+    }
+
+    /// Forgets the manifests of a title, by its id; how many.
+    pub(crate) fn forget(&self, title: u64) -> u64 {
+        self.memo.remove_where(|(id, _)| *id == title)
+    }
+
+    /// What is remembered, for metrics.
+    pub(crate) fn watch(&self) -> CacheWatch {
+        self.memo.watch("manifests", self.flights.joins())
     }
 
     /// The manifest at an address of a title.
@@ -38,7 +48,7 @@ impl Manifests {
         loaded: &Arc<LoadedTitle>,
         address: &Address,
     ) -> Result<Arc<Manifest>, Error> {
-        let key = (loaded.id, address.resource.clone());
+        let key = (loaded.id, address.clone());
         if let Some(manifest) = self.memo.get(&key) {
             return Ok(manifest);
         }
@@ -58,7 +68,7 @@ impl Manifests {
 }
 
 fn make(loaded: &LoadedTitle, address: &Address) -> Result<Manifest, Error> {
-    match plan(&loaded.title, &address.name(), &address.resource, &NoFragments)? {
+    match plan(&loaded.title, address, &NoFragments)? {
         Planned::Ready(plan) => {
             let text = text_of(&plan)?;
             let gzip = compress(&text).filter(|gzip| gzip.len() < text.len());

@@ -1,11 +1,52 @@
 //! A cache of immutable values, bounded in bytes.
 
-use quick_cache::{DefaultHashBuilder, Equivalent, OptionsBuilder, Weighter, sync::Cache};
-use std::hash::Hash;
+use crate::{
+    metrics::{CacheSnapshot, CacheWatch},
+    trace::{Outcome, Tier, note},
+};
+use quick_cache::{
+    DefaultHashBuilder, Equivalent, Lifecycle, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
+use std::{
+    hash::Hash,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 /// Values by key, at most so many bytes of them.
 pub(crate) struct Memo<K, V> {
-    cache: Cache<K, V, Weigh<K, V>>,
+    inner: Arc<Inner<K, V>>,
+}
+
+struct Inner<K, V> {
+    cache: Cache<K, V, Weigh<K, V>, DefaultHashBuilder, Counting<K, V>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    evictions: Arc<AtomicU64>,
+}
+
+/// As the library's own, and counts what goes.
+struct Counting<K, V> {
+    evictions: Arc<AtomicU64>,
+    inner: DefaultLifecycle<K, V>,
+}
+
+impl<K, V> Clone for Counting<K, V> {
+    fn clone(&self) -> Self {
+        Self { evictions: self.evictions.clone(), inner: self.inner.clone() }
+    }
+}
+
+impl<K, V> Lifecycle<K, V> for Counting<K, V> {
+    type RequestState = <DefaultLifecycle<K, V> as Lifecycle<K, V>>::RequestState;
+
+    fn on_evict(&self, state: &mut Self::RequestState, key: K, value: V) {
+        self.evictions.fetch_add(1, Relaxed);
+        self.inner.on_evict(state, key, value);
+    }
 }
 
 /// Bytes an entry takes.
@@ -35,25 +76,73 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
             .weight_capacity(capacity)
             .build()
             .unwrap_or_else(|_| unreachable!("both capacities are set"));
+        let evictions = Arc::<AtomicU64>::default();
         let cache = Cache::with_options(
             options,
             Weigh(weigh),
             DefaultHashBuilder::default(),
-            quick_cache::sync::DefaultLifecycle::default(),
+            Counting { evictions: evictions.clone(), inner: DefaultLifecycle::default() },
         );
-        Self { cache }
+        let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { inner: Arc::new(Inner { cache, hits, misses, evictions }) }
     }
 
     pub(crate) fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
-        self.cache.get(key)
+        let found = self.inner.cache.get(key);
+        if found.is_some() {
+            self.inner.hits.fetch_add(1, Relaxed);
+            note(Outcome::Hit(Tier::Memory));
+        } else {
+            self.inner.misses.fetch_add(1, Relaxed);
+        }
+        found
+    }
+
+    /// The same, for who looked already or only wants to know.
+    pub(crate) fn peek<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
+        self.inner.cache.peek(key)
     }
 
     pub(crate) fn insert(&self, key: K, value: V) {
-        self.cache.insert(key, value);
+        self.inner.cache.insert(key, value);
     }
 
-    pub(crate) fn remove(&self, key: &K) {
-        self.cache.remove(key);
+    /// Whether it was there.
+    pub(crate) fn remove<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
+        self.inner.cache.remove(key).is_some()
+    }
+
+    /// Forgets all entries of such keys; how many. Looks at all there are.
+    pub(crate) fn remove_where(&self, condition: impl Fn(&K) -> bool) -> u64 {
+        let removed = AtomicU64::new(0);
+        self.inner.cache.retain(|key, _| {
+            let remove = condition(key);
+            removed.fetch_add(u64::from(remove), Relaxed);
+            !remove
+        });
+        removed.into_inner()
+    }
+}
+
+impl<K, V> Memo<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    /// Looks at it under a name; `joins` counts waits for what is being made for it.
+    pub(crate) fn watch(&self, name: &'static str, joins: Arc<AtomicU64>) -> CacheWatch {
+        let inner = self.inner.clone();
+        CacheWatch::new(move || CacheSnapshot {
+            cache: name,
+            tier: "memory",
+            bytes: inner.cache.weight(),
+            limit: inner.cache.capacity(),
+            entries: u64::try_from(inner.cache.len()).unwrap_or(u64::MAX),
+            hits: inner.hits.load(Relaxed),
+            misses: inner.misses.load(Relaxed),
+            joins: joins.load(Relaxed),
+            evictions: inner.evictions.load(Relaxed),
+        })
     }
 }
 
@@ -73,10 +162,12 @@ mod tests {
         for key in 0..1000 {
             memo.insert(key, vec![0; 900]);
         }
-        assert!(memo.cache.weight() <= 10_000);
-        assert!(memo.cache.len() > 5);
+        let kept = memo.inner.cache.len();
+        assert!(memo.inner.cache.weight() <= 10_000);
+        assert!(kept > 5);
+        assert_eq!(memo.inner.evictions.load(Relaxed), 1000 - u64::try_from(kept).unwrap());
         memo.insert(5000, vec![0; 20_000]);
         assert!(memo.get(&5000).is_none(), "larger than all of it");
-        assert!(memo.cache.len() > 5, "and it does not drive out the others");
+        assert!(memo.inner.cache.len() > 5, "and it does not drive out the others");
     }
 }

@@ -1,8 +1,8 @@
 //! Where a name written in a file leads, and whether it may: the data location of an index MP4, the `src` of a server
 //! manifest. Whoever uploads a file could otherwise make the server fetch anything.
 
-use crate::{Error, config::SourcesConfig};
-use latemux_storage::{Key, Kind, Options, Storage, of_kind};
+use crate::{Error, config::SourcesConfig, media::Media, metrics::Read};
+use latemux_storage::{Key, Storage};
 use percent_encoding::percent_decode_str;
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,10 @@ use std::{
 /// An object and the storage it is in.
 #[derive(Debug, Clone)]
 pub struct Place {
+    /// Where its index is read.
     pub(crate) storage: Arc<dyn Storage>,
+    /// The same, where its media is read.
+    pub(crate) media: Arc<dyn Storage>,
     /// The allowed root or host it was reached by; empty for the storage that is served.
     root: Arc<str>,
     /// Its key there.
@@ -46,7 +49,12 @@ impl std::fmt::Display for Place {
 impl Place {
     /// In the storage that is served.
     pub(crate) fn served(storage: Arc<dyn Storage>, key: Key) -> Self {
-        Self { storage, root: Arc::from(""), key }
+        Self { media: storage.clone(), storage, root: Arc::from(""), key }
+    }
+
+    /// Whether it is in another storage than the one that is served.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        !self.root.is_empty()
     }
 }
 
@@ -56,7 +64,7 @@ pub(crate) struct Places {
     allow: Vec<Allowed>,
     /// Opened so far, at most one for each allowed root, two for each host.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
-    options: Options,
+    door: Media,
 }
 
 /// An entry of the configuration.
@@ -104,9 +112,9 @@ impl SourcesConfig {
 }
 
 impl Places {
-    pub(crate) fn new(config: &SourcesConfig, options: Options) -> Self {
+    pub(crate) fn new(config: &SourcesConfig, door: Media) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
-        Self { allow, opened: Mutex::default(), options }
+        Self { allow, opened: Mutex::default(), door }
     }
 
     /// Where `location`, written in the file at `from`, leads.
@@ -224,14 +232,15 @@ impl Places {
         let storage = match opened.get(root) {
             Some(storage) => storage.clone(),
             None => {
-                let storage = latemux_storage::open::open(root, &self.options);
+                let storage = latemux_storage::open::open(root, self.door.options());
                 let storage = storage.map_err(|_| refuse("the allowed root cannot be opened"))?;
-                let storage = of_kind(&storage, Kind::Index);
                 opened.insert(root.to_owned(), storage.clone());
                 storage
             }
         };
-        Ok(Place { storage, root: Arc::from(root), key })
+        let media = self.door.over(storage.clone());
+        let storage = self.door.meter().over(storage, Read::Index);
+        Ok(Place { storage, media, root: Arc::from(root), key })
     }
 }
 
@@ -251,7 +260,7 @@ mod tests {
         let config = SourcesConfig { allow: allow.iter().map(ToString::to_string).collect() };
         config.check().unwrap();
         let from = Place::served(Arc::new(Memory::new()), Key::new(from).unwrap());
-        let found = Places::new(&config, Options::default()).find(&from, location);
+        let found = Places::new(&config, Media::default()).find(&from, location);
         found.map(|place| place.to_string()).map_err(|e| (e.reason(), e.to_string()))
     }
 

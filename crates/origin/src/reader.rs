@@ -83,6 +83,7 @@ impl SourceReader {
         bytes.truncate(limit.min(usize::try_from(left).unwrap_or(usize::MAX)));
         let given = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.given += given;
+        self.fetch.used(given);
         let done = given == left;
         match (piece.keep, done) {
             (None, true) => self.fetch.release(piece.span, None),

@@ -14,8 +14,8 @@ const MEDIA: [&str; 14] =
 #[derive(Debug)]
 pub(crate) enum Resolved {
     /// All tracks of these files, in order: the media file itself, the files of a comma list, or the media files of a folder
-    /// by name.
-    Files(Vec<Key>),
+    /// by name; each with its size in bytes where a listing told it.
+    Files(Vec<(Key, Option<u64>)>),
     /// The tracks a server manifest names.
     Manifest {
         /// Where it is.
@@ -30,10 +30,11 @@ pub(crate) enum Resolved {
 /// # Errors
 /// [`Error::NoMedia`], [`Error::TooManyObjects`], [`Error::BadPath`], [`Error::Manifest`], or what storage says.
 pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> Result<Resolved, Error> {
-    let keys = if let Some(list) = base.strip_suffix(".urlset") {
-        comma_list(list)?
+    let unlisted = |key| (key, None);
+    let files: Vec<_> = if let Some(list) = base.strip_suffix(".urlset") {
+        comma_list(list)?.into_iter().map(unlisted).collect()
     } else if is_media(base) {
-        vec![Key::new(base).ok_or(Error::BadPath)?]
+        vec![unlisted(Key::new(base).ok_or(Error::BadPath)?)]
     } else if is_manifest(base) {
         let key = Key::new(base).ok_or(Error::BadPath)?;
         let manifest = read_manifest(storage, &key).await?;
@@ -41,12 +42,15 @@ pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> 
     } else {
         let folder = Key::new(base).ok_or(Error::BadPath)?;
         let listing = storage.list(&folder).await?;
-        media_files(&listing).filter_map(|name| folder.join(name)).collect()
+        // Listings that are pages for people may not tell sizes, which is said by 0.
+        let listed =
+            |(name, size): (&str, u64)| Some((folder.join(name)?, Some(size).filter(|&size| size > 0)));
+        media_files(&listing).filter_map(listed).collect()
     };
-    match keys.len() {
+    match files.len() {
         0 => Err(Error::NoMedia(base.to_owned())),
         count if count > limit => Err(Error::TooManyObjects { count, limit }),
-        _ => Ok(Resolved::Files(keys)),
+        _ => Ok(Resolved::Files(files)),
     }
 }
 
@@ -68,12 +72,13 @@ async fn read_manifest(storage: &dyn Storage, key: &Key) -> Result<ServerManifes
     parse(&bytes).map_err(refuse)
 }
 
-/// Names of the media files in a folder, in the order of the listing. An index MP4 (`film.index.mp4`) stands for the files it may be
+/// Names and sizes, as the listing says, of the media files in a folder, in its order. An index MP4 (`film.index.mp4`) stands for the files it may be
 /// the index of (`film.mp4`, `film.cmfv`).
-pub(crate) fn media_files(listing: &Listing) -> impl Iterator<Item = &str> {
-    let media = || listing.objects.iter().map(|(name, _)| name.as_str()).filter(|name| is_media(name));
-    let indexed: BTreeSet<&str> = media().filter_map(indexed_stem).collect();
-    media().filter(move |name| {
+pub(crate) fn media_files(listing: &Listing) -> impl Iterator<Item = (&str, u64)> {
+    let objects = || listing.objects.iter().map(|(name, size)| (name.as_str(), *size));
+    let media = || objects().filter(|(name, _)| is_media(name));
+    let indexed: BTreeSet<&str> = media().filter_map(|(name, _)| indexed_stem(name)).collect();
+    media().filter(move |(name, _)| {
         let stem = name.rsplit_once('.').map_or(*name, |(stem, _)| stem);
         indexed_stem(name).is_some() || !indexed.contains(stem)
     })
@@ -137,7 +142,7 @@ mod tests {
         let names = ["a.index.mp4", "a.mp4", "b.mp4", "c.cmfv", "c.index.mp4", "notes.txt", ".index.mp4"];
         let objects = names.map(|name| (name.to_owned(), 1)).to_vec();
         let listing = Listing { objects, folders: Vec::new() };
-        let media: Vec<&str> = media_files(&listing).collect();
+        let media: Vec<&str> = media_files(&listing).map(|(name, _)| name).collect();
         assert_eq!(media, ["a.index.mp4", "b.mp4", "c.index.mp4", ".index.mp4"]);
     }
 

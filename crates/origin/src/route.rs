@@ -1,18 +1,23 @@
 //! Every URL in one function.
 
-use crate::Error;
+use crate::{Error, metrics::Kind};
 use http::{Method, Uri};
+use latemux_index::Title;
 use latemux_packager::{
-    Address, Resource,
-    address::{DashTemplate, HlsContainer},
+    Address, PackError, Resource,
+    address::{
+        DashTemplate, HlsContainer,
+        nginx_vod::{NginxVodAddress, Settings},
+    },
 };
 use percent_encoding::percent_decode_str;
+use std::{borrow::Cow, sync::Arc};
 
 /// What a request is for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// Something of a title.
-    Title(Address),
+    Title(Box<Asked>),
     /// A file of the player page.
     Page(String),
     /// The titles there are.
@@ -23,14 +28,67 @@ pub(crate) enum Route {
     Options,
 }
 
+/// What is asked of a title, in the words of the URL.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Native(Address),
+    /// What it names is known once the title is.
+    NginxVod(NginxVodAddress),
+}
+
+impl Asked {
+    pub(crate) fn base(&self) -> &str {
+        match self {
+            Self::Native(address) => &address.base,
+            Self::NginxVod(address) => &address.base,
+        }
+    }
+
+    /// Manifests are made from the index alone and are not immutable as segments are: more titles may have come.
+    pub(crate) fn is_manifest(&self) -> bool {
+        match self {
+            Self::Native(address) => address.resource.is_manifest(),
+            Self::NginxVod(address) => address.file.is_manifest(),
+        }
+    }
+
+    /// The address in a title whose objects are of files of these numbers.
+    pub(crate) fn of<'a>(
+        &'a self,
+        title: &Title,
+        files: &[u32],
+        settings: &Arc<Settings>,
+    ) -> Result<Cow<'a, Address>, PackError> {
+        match self {
+            Self::Native(address) => Ok(Cow::Borrowed(address)),
+            Self::NginxVod(address) => address.address(title, files, settings).map(Cow::Owned),
+        }
+    }
+}
+
+impl Route {
+    /// What it counts as, as far as the URL alone tells.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Title(asked) => match &**asked {
+                Asked::Native(address) => Some(Kind::of(&address.resource)),
+                // What it names is known once the title is.
+                Asked::NginxVod(_) => None,
+            },
+            Self::Page(_) | Self::Library | Self::Health { .. } => Some(Kind::PAGE),
+            Self::Options => Some(Kind::default()),
+        }
+    }
+}
+
 /// Folder of the page's files: no title's base can be in it.
 const PAGE: &str = "/_/";
 
-/// What a method and URL ask for.
+/// What a method and URL ask for. Under the prefixes of `settings`, URLs are of nginx-vod-module's form.
 ///
 /// # Errors
-/// [`Error::BadPath`], [`Error::MethodNotAllowed`], [`Error::NoSuchUrl`].
-pub(crate) fn route(method: &Method, uri: &Uri) -> Result<Route, Error> {
+/// [`Error::BadPath`], [`Error::MethodNotAllowed`], [`Error::NoSuchUrl`], [`Error::Query`].
+pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<Route, Error> {
     let path = uri.path();
     if method == Method::OPTIONS {
         return Ok(Route::Options);
@@ -45,7 +103,10 @@ pub(crate) fn route(method: &Method, uri: &Uri) -> Result<Route, Error> {
         "/healthz/ready" => Ok(Route::Health { ready: true }),
         "/api/library" => Ok(Route::Library),
         _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
-        _ => Address::parse(path, uri.query()).map(Route::Title).ok_or(Error::NoSuchUrl),
+        _ => Ok(Route::Title(Box::new(match NginxVodAddress::parse(settings, path, uri.query()) {
+            Some(address) => Asked::NginxVod(address?),
+            None => Asked::Native(Address::parse(path, uri.query())?),
+        }))),
     }
 }
 
@@ -58,23 +119,9 @@ fn check(path: &str) -> Result<(), Error> {
     if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }
 }
 
-/// Manifests are made from the index alone and are not immutable as segments are: more titles may have come.
-pub(crate) fn is_manifest(resource: &Resource) -> bool {
-    matches!(
-        resource,
-        Resource::DashManifest(_)
-            | Resource::HlsMultivariant(_)
-            | Resource::HlsPlaylist(..)
-            | Resource::HlsIFramePlaylist(..)
-            | Resource::SmoothManifest
-            | Resource::HdsManifest
-            | Resource::HdsBootstrap(_)
-    )
-}
-
 /// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments, Smooth Streaming, HDS.
 pub(crate) fn entry_points(base: &str) -> [String; 5] {
-    let url = |resource| Address { base: base.to_owned(), resource }.to_url();
+    let url = |resource| Address::new(base, resource).to_url();
     [
         url(Resource::DashManifest(DashTemplate::Time)),
         url(Resource::HlsMultivariant(HlsContainer::Auto)),
@@ -89,7 +136,7 @@ mod tests {
     use super::*;
 
     fn get(path: &str) -> Result<Route, Error> {
-        route(&Method::GET, &path.parse().unwrap())
+        route(&Method::GET, &path.parse().unwrap(), &Settings::default())
     }
 
     #[test]
@@ -111,7 +158,7 @@ mod tests {
             "/_/%2e%2e/secret",
         ] {
             let Ok(uri) = path.parse::<Uri>() else { continue };
-            assert!(matches!(route(&Method::GET, &uri), Err(Error::BadPath)), "{path}");
+            assert!(matches!(route(&Method::GET, &uri, &Settings::default()), Err(Error::BadPath)), "{path}");
         }
     }
 
@@ -120,9 +167,9 @@ mod tests {
         assert_eq!(get("/").unwrap(), Route::Page("index.html".into()));
         assert_eq!(get("/_/app.js").unwrap(), Route::Page("_/app.js".into()));
         assert_eq!(get("/api/library").unwrap(), Route::Library);
-        assert!(matches!(get("/x.mp4/.mpd").unwrap(), Route::Title(a) if a.base == "x.mp4"));
+        assert!(matches!(get("/x.mp4/.mpd").unwrap(), Route::Title(a) if a.base() == "x.mp4"));
         assert!(matches!(get("/x.mp4"), Err(Error::NoSuchUrl)));
-        let post = route(&Method::POST, &"/x.mp4/.mpd".parse().unwrap());
+        let post = route(&Method::POST, &"/x.mp4/.mpd".parse().unwrap(), &Settings::default());
         assert!(matches!(post, Err(Error::MethodNotAllowed)));
         assert_eq!(entry_points("a b")[2], "/a%20b/.m3u8?hls_fmp4");
     }

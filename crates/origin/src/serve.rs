@@ -6,10 +6,13 @@ use crate::{
     app::App,
     body::{Body, PlanBody},
     fetch::Fetch,
-    library, page,
+    library,
+    metrics::Kind,
+    page,
     respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
-    route::{Route, is_manifest, route},
+    route::{Asked, Route, route},
     titles::{Fresh, LoadedTitle},
+    trace::{Phase, Trace, asked_for, enter},
 };
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header, request::Parts};
@@ -17,37 +20,43 @@ use latemux_packager::{
     Address, Plan, Planned, plan,
     plan::{Class, MediaFirst},
 };
-use latemux_storage::{Kind, of_kind};
 use std::sync::Arc;
 
 /// Answers a request: never fails, for an error is an answer too, and logs it once its body has ended.
 pub(crate) async fn handle<B>(app: &App, request: Request<B>) -> Response<Body> {
     let (request, _) = request.into_parts();
-    let mut log = AccessLog::start(&request.method, request.uri.to_string());
-    let response = answer(app, &request).await.unwrap_or_else(|error| {
+    let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
+    let mut log = AccessLog::start(trace.clone(), &request.method, request.uri.to_string());
+    let mut response = trace.scope(answer(app, &request)).await.unwrap_or_else(|error| {
         log.refused(&error);
         respond::refuse(&error, &request.method)
     });
+    if app.config.debug_headers {
+        trace.tell(response.headers_mut());
+    }
     log.answered(response.status());
     response.map(|body| body.logged(log))
 }
 
 /// Route, then for a title: resolve and index, plan, read, respond.
 async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
-    let address = match route(&request.method, &request.uri)? {
-        Route::Title(address) => address,
+    let route = route(&request.method, &request.uri, &app.nginx_vod)?;
+    route.kind().into_iter().for_each(asked_for);
+    let asked = match route {
+        Route::Title(asked) => asked,
         Route::Page(file) => return page::respond(request, &file),
         Route::Library => return library_json(app, request).await,
         Route::Health { ready } => return health(app, request, ready),
         Route::Options => return Ok(respond::options()),
     };
-    let fresh = if is_manifest(&address.resource) { Fresh::Recent } else { Fresh::Remembered };
-    let title = app.titles.load(&address.base, fresh).await?;
-    match package(app, request, &address, &title).await {
+    enter(Phase::Index);
+    let fresh = if asked.is_manifest() { Fresh::Recent } else { Fresh::Remembered };
+    let title = app.titles.load(asked.base(), fresh).await?;
+    match package(app, request, &asked, &title).await {
         Err(error) if error.is_changed() => {
             tracing::warn!(reason = error.reason(), title = title.base, "{error}: indexing it anew");
-            let title = app.titles.load(&address.base, Fresh::Now).await?;
-            package(app, request, &address, &title).await
+            let title = app.titles.load(asked.base(), Fresh::Now).await?;
+            package(app, request, &asked, &title).await
         }
         other => other,
     }
@@ -57,27 +66,42 @@ async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
 async fn package(
     app: &App,
     request: &Parts,
-    address: &Address,
+    asked: &Asked,
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
-    if is_manifest(&address.resource) {
+    enter(Phase::Plan);
+    let address = &*asked.of(&title.title, &title.files, &app.nginx_vod)?;
+    asked_for(Kind::of(&address.resource));
+    if address.resource.is_manifest() {
         return manifest(app, request, address, title).await;
     }
-    let mut fetch = Fetch::new(app.storage.clone(), title.objects.clone(), app.config.read.clone());
+    let mut fetch = Fetch::new(app.media.clone(), title.objects.clone(), app.config.read.clone());
     let plan = match plan_with_fragments(app, address, title, &mut fetch).await? {
         Ready::Plan(plan) => plan,
         Ready::MediaFirst(media) => {
             if let Some(head) = unchanged(app, request, &media)? {
                 return Ok(head.respond(Body::empty()));
             }
+            fetch.belongs_to(media.reach());
             let bytes = PlanBody::hold(media.parts(), &mut fetch, app.config.read.held).await?;
             media.plan(&bytes)
         }
     };
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
+    let (segments, digest) = (app.segments.as_ref().filter(|_| plan.class == Class::Media), plan.digest);
+    if let Some(pieces) = segments.and_then(|segments| segments.get(digest)) {
+        return Ok(head.respond(Body::kept(&pieces, window)));
+    }
+    enter(Phase::Storage);
+    fetch.belongs_to(&plan.reach);
+    let is_whole = window == (0..plan.content_length);
     let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
-    Ok(head.respond(Body::plan(body, Some(title.clone()))))
+    let body = Body::plan(body, Some(title.clone()));
+    Ok(head.respond(match segments.filter(|_| is_whole) {
+        Some(segments) => body.keep(segments.clone(), digest),
+        None => body,
+    }))
 }
 
 /// A plan whose samples are known.
@@ -93,13 +117,18 @@ async fn plan_with_fragments(
     title: &LoadedTitle,
     fetch: &mut Fetch,
 ) -> Result<Ready, Error> {
-    let (mut known, name) = (app.fragments.of(title), address.name());
+    let mut known = app.fragments.of(title);
     // Once every fragment of the segment was read, all is known: there is no third time.
     for _ in 0..3 {
-        match plan(&title.title, &name, &address.resource, &known)? {
+        match plan(&title.title, address, &known)? {
             Planned::Ready(plan) => return Ok(Ready::Plan(plan)),
             Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
-            Planned::Needs(needs) => known.learn(fetch, &needs.fragments).await?,
+            Planned::Needs(needs) => {
+                enter(Phase::Storage);
+                fetch.belongs_to(&needs.reach);
+                known.learn(fetch, &needs.fragments).await?;
+                enter(Phase::Plan);
+            }
         }
     }
     Err(Error::Internal("a plan that is never complete"))
@@ -158,7 +187,7 @@ async fn manifest(
 }
 
 async fn library_json(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
-    let library = library::look(&*of_kind(&app.storage, Kind::Manifest)).await?;
+    let library = library::look(&*app.storage).await?;
     let json = serde_json::to_vec(&library).map_err(|_| Error::Internal("the library is no JSON"))?;
     json_line(request, &json.into())
 }

@@ -40,13 +40,13 @@ pub(crate) async fn serve(
         };
         let Some((stream, slot)) = accepted else { continue };
         let connection = Connection { app: app.clone(), tls: tls.clone(), watcher: graceful.watcher() };
-        let mut killed = killed.clone();
+        let (mut killed, open) = (killed.clone(), app.metrics.connection());
         tokio::spawn(async move {
             tokio::select! {
                 () = connection.run(stream) => {}
                 _ = killed.changed() => {}
             }
-            drop(slot);
+            drop((slot, open));
         });
     }
     app.drain();
@@ -59,7 +59,7 @@ pub(crate) async fn serve(
 }
 
 /// The next connection, when there is room for one.
-async fn accept(
+pub(crate) async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
 ) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {

@@ -5,13 +5,15 @@ use crate::{
     flight::Flights,
     index::{Object, Objects, Parts},
     manifest_tracks::{Named, Sources},
+    media::Media,
     memo::Memo,
+    metrics::{CacheWatch, Read},
     resolve::{Resolved, resolve},
 };
 use futures_util::{FutureExt, future::join_all};
 use latemux_index::{MediaIndex, Title, title::Problem};
 use latemux_packager::carry::{Protocol, carries};
-use latemux_storage::{Kind, Options, Storage, of_kind};
+use latemux_storage::Storage;
 use std::{
     sync::{
         Arc,
@@ -29,6 +31,8 @@ pub struct LoadedTitle {
     pub title: Arc<Title>,
     /// Its objects, as [`Title::objects`] counts them.
     pub objects: Arc<[Arc<Object>]>,
+    /// Of each object, the 1-based number of the file it is of: the media file itself or, of an index MP4, a part.
+    pub files: Arc<[u32]>,
     /// What a server manifest chose of them.
     chosen: Option<Named>,
     /// Unlike that of any other title, or version of it, in this process.
@@ -66,10 +70,10 @@ pub(crate) enum Fresh {
 }
 
 impl Titles {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, elsewhere: Options) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
         Self {
-            objects: Arc::new(Objects::new(of_kind(storage, Kind::Index), config, elsewhere)),
-            storage: of_kind(storage, Kind::Manifest),
+            objects: Arc::new(Objects::new(storage, config, media)),
+            storage: media.meter().over(storage.clone(), Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
@@ -109,23 +113,43 @@ impl Titles {
         self.flights.run(base.to_owned(), load).await
     }
 
+    /// Forgets a title and the indexes of its objects: its id, if it was known, and how many indexes. What is being read
+    /// for it now may come to be remembered yet.
+    pub(crate) fn forget(&self, base: &str) -> (Option<u64>, u64) {
+        let Some(title) = self.memo.peek(base) else { return (None, 0) };
+        self.memo.remove(base);
+        let places = title.objects.iter().map(|object| match (&object.indexed_by, &object.elsewhere) {
+            (Some((place, _)), _) | (None, Some(place)) => place.clone(),
+            (None, None) => self.objects.served(object.key.clone()),
+        });
+        let forgotten = places.filter(|place| self.objects.forget(place)).count();
+        (Some(title.id), u64::try_from(forgotten).unwrap_or(u64::MAX))
+    }
+
+    /// What is remembered, for metrics.
+    pub(crate) fn watch(&self) -> [CacheWatch; 2] {
+        [self.memo.watch("titles", self.flights.joins()), self.objects.watch()]
+    }
+
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let checked = self.now();
         let sources = match resolve(&*self.storage, base, self.max_objects).await? {
-            Resolved::Files(keys) => {
-                let places: Vec<_> = keys.into_iter().map(|key| self.objects.served(key)).collect();
-                let parts = join_all(places.iter().map(|place| self.objects.current(place))).await;
-                let (objects, broken) = sound(parts)?;
-                Sources { objects, broken, chosen: None }
+            Resolved::Files(files) => {
+                let places: Vec<_> =
+                    files.into_iter().map(|(key, listed)| (self.objects.served(key), listed)).collect();
+                let current = places.iter().map(|(place, listed)| self.objects.current(place, *listed));
+                let parts = join_all(current).await;
+                sound(parts)?
             }
             Resolved::Manifest { key, manifest } => self.objects.named_by(&key, &manifest).await?,
         };
-        let Sources { objects, broken, chosen } = sources;
+        let Sources { objects, files, broken, chosen } = sources;
         if objects.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: objects.len(), limit: self.max_objects });
         }
-        if let Some(known) = self.memo.get(base)
+        if let Some(known) = self.memo.peek(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
+            && *known.files == *files
             && known.chosen == chosen
         {
             known.checked.store(checked, Relaxed);
@@ -149,6 +173,7 @@ impl Titles {
             base: base.to_owned(),
             title: Arc::new(title),
             objects: objects.into(),
+            files: files.into(),
             chosen,
             id: self.next_id.fetch_add(1, Relaxed),
             checked: AtomicU64::new(checked),
@@ -186,22 +211,23 @@ impl LoadedTitle {
 
 /// Objects that can be served. One that cannot is left out, as the same bytes are on every node; what storage does
 /// wrong fails the title, for that may be otherwise a moment later or elsewhere.
-fn sound(objects: Vec<Result<Parts, Error>>) -> Result<(Vec<Arc<Object>>, Vec<Problem>), Error> {
-    let (mut sound, mut broken, mut first) = (Vec::new(), Vec::new(), None);
-    for object in objects {
-        match object {
-            Ok(parts) => sound.extend(parts.iter().cloned()),
+fn sound(files: Vec<Result<Parts, Error>>) -> Result<Sources, Error> {
+    let mut sources = Sources { objects: Vec::new(), files: Vec::new(), broken: Vec::new(), chosen: None };
+    let mut first = None;
+    for (number, file) in (1..).zip(files) {
+        match file {
+            Ok(parts) => sources.add(number, &parts),
             Err(error @ (Error::Index { .. } | Error::LocationRefused { .. })) => {
                 let detail = format!("left out: {error}");
-                broken.push(Problem { object: None, reason: error.reason(), detail });
+                sources.broken.push(Problem { object: None, reason: error.reason(), detail });
                 first.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }
     }
     match first {
-        Some(error) if sound.is_empty() => Err(error),
-        _ => Ok((sound, broken)),
+        Some(error) if sources.objects.is_empty() => Err(error),
+        _ => Ok(sources),
     }
 }
 

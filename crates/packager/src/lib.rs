@@ -6,7 +6,9 @@
 //! URL ──address──► Resource ──plan──► Plan { length, ETag, parts } ──(origin reads)──► bytes
 //! ```
 //!
-//! - [`address`]: the one grammar that both prints and parses URLs
+//! - [`address`]: the grammars that both print and parse URLs
+//! - [`filter`]: which tracks of a title a request is about
+//! - [`selected`]: what of a title a request is about
 //! - [`carry`]: which protocol carries which codec, and why not
 //! - [`mod@plan`]: request + title → [`Plan`]
 //! - [`segment`]: CMAF, TS, Smooth Streaming and HDS segments: inline bytes and source ranges
@@ -16,11 +18,13 @@
 pub mod address;
 pub mod carry;
 pub mod error;
+pub mod filter;
 pub mod manifest;
 pub mod plan;
 pub mod segment;
+pub mod selected;
 pub mod sizes;
 
-pub use address::{Address, Resource};
+pub use address::{Address, AddressError, Resource};
 pub use error::PackError;
 pub use plan::{Part, Plan, Planned, plan};

@@ -2,10 +2,12 @@
 //!
 //! - [`recipe`]: files made with ffmpeg's test sources, once, and kept in the target folder
 //! - [`rewrite`]: the same media in the box variants ffmpeg does not write
+//! - [`fragmented`]: fragments in every way of writing them
 //! - [`probe`]: what ffprobe, who knows nothing of us, says is in a file
 //! - [`process`]: nginx, versitygw and their like, each on a port of its own
 //! - `net` (feature): a server far away, by a proxy that holds bytes back
 
+pub mod fragmented;
 #[cfg(feature = "net")]
 pub mod net;
 pub mod probe;

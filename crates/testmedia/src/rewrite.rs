@@ -15,12 +15,12 @@ pub struct Variant {
     pub wide_boxes: bool,
 }
 
-type Code = [u8; 4];
+pub(crate) type Code = [u8; 4];
 
 const CONTAINERS: [&Code; 5] = [b"moov", b"trak", b"mdia", b"minf", b"stbl"];
 
 /// Children of a run of boxes: type, header length, whole range.
-fn boxes(bytes: &[u8]) -> Vec<(Code, &[u8])> {
+pub(crate) fn boxes(bytes: &[u8]) -> Vec<(Code, &[u8])> {
     let mut found = Vec::new();
     let mut at = 0;
     while at + 8 <= bytes.len() {
@@ -40,7 +40,7 @@ fn boxes(bytes: &[u8]) -> Vec<(Code, &[u8])> {
     found
 }
 
-fn put(out: &mut Vec<u8>, kind: Code, payload: &[u8], wide: bool) {
+pub(crate) fn put(out: &mut Vec<u8>, kind: Code, payload: &[u8], wide: bool) {
     let len = payload.len() as u64;
     if wide {
         out.extend(1u32.to_be_bytes());
@@ -53,7 +53,7 @@ fn put(out: &mut Vec<u8>, kind: Code, payload: &[u8], wide: bool) {
     out.extend(payload);
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 

@@ -1,6 +1,9 @@
 //! `serve --print-config`, refusals, and `inspect`.
 
-use crate::server::samples;
+use crate::{
+    client::get,
+    server::{Server, samples},
+};
 use serde_json::Value;
 use std::{
     fs,
@@ -87,4 +90,22 @@ fn inspect_takes_a_folder_as_one_title() {
         report["tracks"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 5, "{names:?}");
     assert!(names.iter().any(|n| n.starts_with("audio_fra=")), "{names:?}");
+}
+
+#[test]
+fn metrics_are_served_where_the_command_line_says() {
+    let plain = Server::start(&samples(), &[], &[]);
+    assert_eq!(plain.admin, None, "none unless asked for");
+    assert!(!get(plain.address, "/healthz").headers.contains_key("latemux-cache"));
+    let server = Server::start(&samples(), &["--admin", "127.0.0.1:0", "--debug-headers"], &[]);
+    let admin = server.admin.expect("it says where");
+    assert_ne!(admin, server.address);
+    let answer = get(server.address, "/harbour/.mpd");
+    assert_eq!((answer.status, answer.headers["latemux-cache"].as_str()), (200, "fill"));
+    let metrics = get(admin, "/metrics");
+    let counted = "latemux_responses_total{protocol=\"dash\",class=\"manifest\",status=\"2xx\"} 1\n";
+    assert!(metrics.text().contains(counted), "{}", metrics.text());
+    assert_eq!(get(server.address, "/metrics").status, 404);
+    let log = server.stop();
+    assert!(log.contains("storage_requests"), "{log}");
 }

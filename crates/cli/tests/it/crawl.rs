@@ -5,14 +5,14 @@ use dash_mpd_core::{AdaptationSet, MPD};
 use roxmltree::Document;
 use std::{collections::BTreeMap, net::SocketAddr};
 
-/// Where players start.
-const ENTRIES: [&str; 6] =
+/// Where players of a title start.
+pub(crate) const NATIVE: [&str; 6] =
     [".mpd", ".mpd?mpd_segment_template=number", ".m3u8", ".m3u8?hls_fmp4", "Manifest", ".f4m"];
 
-/// All answers of a title, by path and query.
-pub(crate) fn crawl(server: SocketAddr, base: &str) -> BTreeMap<String, Answer> {
+/// All answers from these entries on, by path and query.
+pub(crate) fn crawl(server: SocketAddr, entries: &[String]) -> BTreeMap<String, Answer> {
     let mut found = BTreeMap::new();
-    let mut open: Vec<String> = ENTRIES.iter().map(|entry| format!("{base}/{entry}")).collect();
+    let mut open = entries.to_vec();
     while let Some(path) = open.pop() {
         if found.contains_key(&path) {
             continue;
@@ -88,7 +88,8 @@ fn hds(text: &str) -> Vec<String> {
     let media = document.descendants().filter(|n| n.tag_name().name() == "media");
     let url =
         |n: roxmltree::Node<'_, '_>| n.attribute("url").expect("a URL").trim_end_matches('-').to_owned();
-    media.map(|n| format!("{}.abst", url(n))).collect()
+    // nginx-vod-module's has a name of its own.
+    media.map(|n| format!("{}.abst", url(n).replacen("frag-", "bootstrap-", 1))).collect()
 }
 
 /// As many as the one entry of the segment run table says.
@@ -96,6 +97,7 @@ fn hds_fragments(path: &str, abst: &[u8]) -> Vec<String> {
     let at = abst.windows(4).position(|w| w == b"asrt").expect("a segment run table");
     let count = abst[at + 17..at + 21].iter().fold(0_u32, |n, &b| n << 8 | u32::from(b));
     let name = path.rsplit('/').next().and_then(|file| file.strip_suffix(".abst")).expect("a name");
+    let name = name.replacen("bootstrap-", "frag-", 1);
     (1..=count).map(|n| format!("{name}-Seg1-Frag{n}")).collect()
 }
 

@@ -3,6 +3,7 @@
 mod client;
 mod command_line;
 mod crawl;
+mod nginx_vod;
 mod same_bytes;
 mod server;
 mod store;

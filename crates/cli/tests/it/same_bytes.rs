@@ -1,7 +1,7 @@
 //! Two processes on different back ends give identical bytes and ETags for every URL of the sample library.
 
 use crate::{
-    crawl::crawl,
+    crawl::{NATIVE, crawl},
     server::{Server, samples},
     store::{Nginx, S3},
 };
@@ -12,7 +12,8 @@ const LISTED: [&str; 1] = ["/harbour"];
 
 fn same(one: &Server, other: &Server, titles: &[&str]) {
     for title in titles {
-        let (left, right) = (crawl(one.address, title), crawl(other.address, title));
+        let entries = NATIVE.map(|entry| format!("{title}/{entry}"));
+        let (left, right) = (crawl(one.address, &entries), crawl(other.address, &entries));
         assert!(left.len() > 20, "{title}: only {} URLs", left.len());
         assert!(left.keys().eq(right.keys()), "{title}: other URLs");
         for (path, left) in &left {

@@ -11,6 +11,8 @@ use std::{
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// Where its metrics are, if it was told to have any.
+    pub(crate) admin: Option<SocketAddr>,
     log: Option<JoinHandle<String>>,
 }
 
@@ -33,11 +35,18 @@ impl Server {
             text
         });
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut admin = None;
         let address = lines
             .map_while(Result::ok)
-            .find_map(|line| line.split_once("http://")?.1.trim_end_matches('/').parse().ok())
+            .find_map(|line| {
+                let url = line.split_once("http://")?.1;
+                if let Some(address) = url.strip_suffix("/metrics") {
+                    admin = address.parse().ok();
+                }
+                url.trim_end_matches('/').parse().ok()
+            })
             .expect("latemux says where it listens");
-        Self { child, address, log: Some(log) }
+        Self { child, address, admin, log: Some(log) }
     }
 
     /// Ends it and gives its log.

@@ -1,6 +1,9 @@
 //! Files ffmpeg makes: every way of storing one title.
 
-use crate::{locating::locate, packets::compare};
+use crate::{
+    locating::{locate, locate_listed},
+    packets::compare,
+};
 use bytes::Bytes;
 use latemux_index::{
     locate::Limits,
@@ -65,6 +68,14 @@ pub(crate) fn check(path: &Path, source: IndexSource, round_trips: u32) -> Bytes
         let again = locate(&object, Limits { head: small, tail: small, ..Limits::default() }).unwrap();
         assert_eq!(again.index.source, source, "{} with a head of {small}", path.display());
         assert_eq!(format!("{:?}", again.index.tracks), format!("{:?}", located.index.tracks));
+    }
+    // So it is where both ends are read at once.
+    for limits in [Limits::default(), Limits { head: 5000, tail: 5000, ..Limits::default() }] {
+        let listed = locate_listed(&object, limits).unwrap();
+        assert_eq!(format!("{:?}", listed.index.tracks), format!("{:?}", located.index.tracks));
+        let plain = locate(&object, limits).unwrap();
+        assert_eq!(listed.index.fingerprint, plain.index.fingerprint);
+        assert!(listed.round_trips <= plain.round_trips, "{}", path.display());
     }
     object
 }

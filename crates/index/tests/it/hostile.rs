@@ -13,7 +13,7 @@ use std::{sync::LazyLock, time::Duration};
 
 /// Locates, cuts and reads everything; asserts what must hold whatever the bytes are. The number of samples found.
 fn exercise(object: &Bytes, head: u64) -> Result<usize, IndexError> {
-    let limits = Limits { head, tail: head, max_index: 16 << 20 };
+    let limits = Limits { head, tail: head, ahead: head, max_index: 16 << 20 };
     let located = locate(object, limits)?;
     let size = object.len() as u64;
     let inside = |samples: &[Sample]| samples.iter().all(|s| s.offset + u64::from(s.size) <= size);

@@ -9,7 +9,10 @@ use bytes::Bytes;
 use latemux_index::{
     Sample,
     locate::Limits,
-    media::IndexSource::{self, RandomAccess, Scan, SegmentIndex},
+    media::{
+        IndexSource::{self, RandomAccess, Scan, SegmentIndex},
+        Samples, TrackKind,
+    },
 };
 use std::path::{Path, PathBuf};
 
@@ -25,6 +28,11 @@ fn ends_with_samples(path: &Path, object: &Bytes) {
         let samples = samples_of(&index, object, number);
         let end = samples.iter().map(|s| time(s) + i64::from(s.duration)).max();
         assert_eq!(Some(track.end), end, "{} track {}", path.display(), track.id);
+        if let (Samples::Fragments(table), TrackKind::Video) = (&track.samples, track.kind) {
+            let late = samples.iter().map(|s| s.composition_offset).min().unwrap();
+            let reorder = i64::from(samples[0].composition_offset) - i64::from(late);
+            assert_eq!(i64::from(table.reorder()), reorder, "{}", path.display());
+        }
     }
 }
 

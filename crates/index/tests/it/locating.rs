@@ -28,14 +28,31 @@ pub(crate) fn locate(object: &Bytes, limits: Limits) -> Result<Located, IndexErr
     locate_by(object.len() as u64, limits, |range| slice(object, range))
 }
 
+/// The same of an object whose size is known before anything of it has been read.
+pub(crate) fn locate_listed(object: &Bytes, limits: Limits) -> Result<Located, IndexError> {
+    let size = object.len() as u64;
+    let locator = Locator::new(limits);
+    let wants = locator.first_of(size);
+    run(locator, wants, size, |range| slice(object, range))
+}
+
 /// Finds the index of an object of which only what is asked for need exist.
 pub(crate) fn locate_by(
     size: u64,
     limits: Limits,
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
-    let mut locator = Locator::new(limits);
-    let mut wants = vec![locator.first()];
+    let locator = Locator::new(limits);
+    let wants = vec![locator.first()];
+    run(locator, wants, size, read)
+}
+
+fn run(
+    mut locator: Locator,
+    mut wants: Vec<Want>,
+    size: u64,
+    read: impl Fn(&Range<u64>) -> Bytes,
+) -> Result<Located, IndexError> {
     let (mut round_trips, mut bytes_read, mut scanned) = (0, 0, false);
     loop {
         round_trips += 1;

@@ -2,11 +2,15 @@
 
 use crate::{
     client::{fetch, get, get_with, send},
-    server::{Server, crawl, fragmented_segment, library},
+    server::{Server, crawl, fragmented_segment, key, library},
 };
 use flate2::read::GzDecoder;
 use http::Method;
-use latemux_storage::counting::Counting;
+use latemux_storage::{Memory, counting::Counting};
+use latemux_testmedia::{
+    fragmented::{self, Fragmented, Index},
+    recipe,
+};
 use std::{io::Read, sync::Arc, time::Duration};
 
 /// One URL of each kind: DASH manifest, init, segment; HLS multivariant, media and I-frame playlist; TS; CMAF; from
@@ -99,6 +103,75 @@ async fn head_says_what_get_says_and_reads_no_media() {
 
 async fn get_with_etag(server: std::net::SocketAddr, url: &str, etag: &str) -> crate::client::Answer {
     get_with(server, url, &[("if-none-match", etag)]).await
+}
+
+/// TS of a source with NAL lengths of two bytes: only the media tells how long a segment is, so it is read before the answer starts.
+#[tokio::test]
+async fn what_must_be_read_first_is_answered_like_all_else() {
+    for index in [Index::Neither, Index::Sidx] {
+        let stored = |nal_lengths| {
+            let memory = Memory::new();
+            let fragments = Fragmented { index, nal_lengths, ..Fragmented::default() };
+            memory.put(key("x.mp4"), fragmented::fragmented(&plain_fragments(), fragments));
+            Arc::new(memory)
+        };
+        let long = Server::start(stored(4)).await;
+        let ts = |urls: Vec<String>| urls.into_iter().filter(|url| url.ends_with(".ts")).collect::<Vec<_>>();
+        let long_urls = ts(crawl(long.address, "/x.mp4").await);
+        let urls = ts(crawl(Server::start(stored(2)).await.address, "/x.mp4").await);
+        assert_eq!((urls.len(), urls.len() >= 6), (long_urls.len(), true), "{urls:?}");
+        for (url, long_url) in urls.iter().zip(&long_urls) {
+            // The same as of four bytes, for a range, a HEAD or a GET that comes first.
+            let whole = fetch(long.address, long_url).await;
+            let len = whole.len();
+            let range = format!("bytes={}-{}", len / 3, len - 9);
+            for first in 0..3 {
+                let counting = Arc::new(Counting::new(stored(2), Duration::ZERO));
+                let server = Server::start(counting.clone()).await;
+                let at = server.address;
+                let mut etags = Vec::new();
+                for n in 0..3 {
+                    let (status, answer) = match (first + n) % 3 {
+                        0 => (200, get(at, url).await),
+                        1 => (206, get_with(at, url, &[("range", &range)]).await),
+                        _ => (200, send(at, Method::HEAD, url, &[]).await.unwrap()),
+                    };
+                    let expected = match (first + n) % 3 {
+                        0 => &whole[..],
+                        1 => &whole[len / 3..len - 8],
+                        _ => &[],
+                    };
+                    assert_eq!(answer.status, status, "{url}");
+                    assert!(answer.body == expected, "{url}");
+                    let said = if status == 206 { expected.len() } else { len };
+                    assert_eq!(answer.header("content-length"), said.to_string(), "{url}");
+                    if status == 206 {
+                        let part = format!("bytes {}-{}/{len}", len / 3, len - 9);
+                        assert_eq!(answer.header("content-range"), part);
+                    }
+                    etags.push(answer.header("etag").to_owned());
+                }
+                etags.dedup();
+                assert_eq!(etags.len(), 1, "{url}");
+                let beyond = get_with(at, url, &[("range", &format!("bytes={len}-"))]).await;
+                assert_eq!(beyond.status, 416);
+                assert_eq!(beyond.header("content-range"), format!("bytes */{len}"));
+                // The length is in the media; what conditions settle needs none.
+                drop(counting.take());
+                send(at, Method::HEAD, url, &[]).await.unwrap();
+                assert_ne!(counting.take(), [], "{url}");
+                assert_eq!(get_with_etag(at, url, &etags[0]).await.status, 304);
+                assert_eq!(get_with(at, url, &[("if-match", "\"other\"")]).await.status, 412);
+                assert_eq!(counting.take(), [], "{url}");
+            }
+        }
+    }
+}
+
+/// Fragments to be written anew in other ways.
+fn plain_fragments() -> Vec<u8> {
+    let flags = "-movflags frag_keyframe+delay_moov+default_base_moof+skip_trailer";
+    std::fs::read(recipe::avc_aac("fragments", flags)).unwrap()
 }
 
 #[tokio::test]

@@ -53,6 +53,30 @@ async fn a_request_that_does_not_come_is_not_waited_for() {
     }
 }
 
+/// A client that asks for much and takes nothing of it holds the only connection there may be; whoever waits gets it.
+#[tokio::test]
+async fn a_client_that_stops_reading_is_left() {
+    let config = with_http(|http| {
+        http.stall_timeout = Duration::from_millis(50);
+        http.max_connections = 1;
+    });
+    let server = Server::with(library(), config, None).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // More than the kernel takes from the server on its own account, which is some megabytes.
+    let times = 400;
+    let request = format!("GET {SEGMENT} HTTP/1.1\r\nhost: x\r\n\r\n");
+    stream.write_all(request.repeat(times).as_bytes()).await.unwrap();
+    let healthy = tokio::time::timeout(Duration::from_secs(60), get(server.address, "/healthz")).await;
+    assert_eq!(healthy.expect("the first connection ends").status, 200);
+
+    let whole = fetch(server.address, SEGMENT).await.len();
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers).await;
+    assert!(answers.starts_with(b"HTTP/1.1 200"));
+    assert!(whole * times > 16 << 20, "{whole} bytes are too few to stall");
+    assert!(answers.len() < whole * times, "{} bytes came", answers.len());
+}
+
 #[tokio::test]
 async fn no_more_connections_than_configured() {
     let config = with_http(|http| http.max_connections = 1);

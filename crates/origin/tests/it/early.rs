@@ -4,11 +4,12 @@ use crate::{
     client::{fetch, get, open},
     server::{Faults, Server, fragmented_segment, key, last_moof_end, library},
 };
-use futures_util::{FutureExt, StreamExt, future::BoxFuture};
+use futures_util::StreamExt;
 use http::Method;
 use http_body_util::BodyExt;
 use latemux_storage::{
-    Key, Listing, Read, Storage, StorageError, Version, Want,
+    Read, Storage, Want,
+    altered::Altered,
     counting::Counting,
     fault::{Fault, Gate},
 };
@@ -56,13 +57,6 @@ async fn the_head_of_a_segment_is_sent_before_its_tail_was_read() {
     }
 }
 
-/// Counts reads that are wanted: asked for, or with a body that somebody holds.
-#[derive(Debug)]
-struct Watched {
-    inner: Arc<dyn Storage>,
-    live: Arc<AtomicUsize>,
-}
-
 struct Live(Arc<AtomicUsize>);
 
 impl Live {
@@ -78,30 +72,15 @@ impl Drop for Live {
     }
 }
 
-impl Storage for Watched {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        async move {
-            let live = Live::one(&self.live);
-            let mut read = self.inner.read(key, want, pin).await?;
-            // The count is held by the body's closure and goes with it.
-            read.body = read.body.inspect(move |_| _ = &live).boxed();
-            Ok(read)
-        }
-        .boxed()
-    }
-
-    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
-        self.inner.list(folder)
-    }
-
-    fn describe(&self) -> String {
-        String::new()
-    }
+/// Counts in `live` the reads that are wanted: asked for, or with a body that somebody holds.
+fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage> {
+    let live = live.clone();
+    let watch = move || {
+        let live = Live::one(&live);
+        // The count is held by the body's closure and goes with it.
+        move |read: Read| Read { body: read.body.inspect(move |_| _ = &live).boxed(), ..read }
+    };
+    Arc::new(Altered::new(inner, watch))
 }
 
 async fn until(mut reached: impl FnMut() -> bool) {
@@ -114,7 +93,7 @@ async fn until(mut reached: impl FnMut() -> bool) {
 async fn a_client_that_leaves_ends_its_reads() {
     let live = Arc::new(AtomicUsize::new(0));
     let faults = Faults::default();
-    let storage = Arc::new(Watched { inner: faults.over(library()), live: live.clone() });
+    let storage = watched(faults.over(library()), &live);
     let server = Server::start(storage).await;
     for base in ["harbour", "fragmented.mp4"] {
         fetch(server.address, &format!("/{base}/.mpd")).await;

@@ -3,11 +3,16 @@
 use crate::{
     client::fetch,
     server::{HARBOUR, Server, crawl, fragmented, key, library},
+    sparse::Sparse,
 };
+use bytes::Bytes;
 use latemux_index::media::{IndexSource, Samples};
 use latemux_origin::{Origin, OriginConfig};
 use latemux_storage::{Memory, counting::Counting};
-use latemux_testmedia::{recipe, rewrite::without};
+use latemux_testmedia::{
+    recipe,
+    rewrite::{Variant, progressive, without},
+};
 use std::{sync::Arc, time::Duration};
 
 const FAR: Duration = Duration::from_millis(100);
@@ -17,6 +22,7 @@ async fn depth_of(memory: Arc<Memory>, base: &str, head: u64) -> u32 {
     let counting = Arc::new(Counting::new(memory, FAR));
     let mut config = OriginConfig::default();
     config.index.head = head;
+    config.index.tail = head;
     let origin = Origin::new(counting.clone(), config);
     origin.title(base).await.unwrap();
     counting.depth()
@@ -38,6 +44,77 @@ async fn a_cold_title_takes_two_round_trips_however_many_renditions() {
     // A folder is listed first.
     assert_eq!(depth_of(memory.clone(), "harbour", 64 << 10).await, 2);
     assert_eq!(depth_of(memory, "harbour", 1024).await, 3);
+}
+
+/// A film of two hours, 25 frames a second, in few bytes.
+fn film(moov_last: bool) -> Vec<u8> {
+    let minute = recipe::make(
+        "minute",
+        "mp4",
+        "-f lavfi -i testsrc2=size=64x36:rate=25:duration=60 -c:v libx264 -preset ultrafast -bf 2 -b_strategy 0 -g 50 \
+         -pix_fmt yuv420p -crf 51",
+    );
+    let film = recipe::make("film", "mp4", &format!("-stream_loop 119 -i {} -c copy", minute.display()));
+    progressive(&std::fs::read(film).unwrap(), Variant { moov_last, wide_mdat: true, ..Variant::default() })
+}
+
+/// Two renditions of a film as large as such renditions are: 0.3 and 6 Mbit/s. Their `mdat` is as much longer. A listing says
+/// their sizes, or others.
+fn renditions(film: &[u8], moov_last: bool, listed: impl Fn(u64) -> u64) -> Sparse {
+    let mut sparse = Sparse::default();
+    for kbits in [300, 6000] {
+        let size = kbits * 1000 / 8 * 7200;
+        let place = |code: &[u8; 4]| film.windows(4).position(|w| w == code).unwrap() - 4;
+        let (start, end) = film.split_at(if moov_last { place(b"moov") } else { film.len() });
+        let mut start = start.to_vec();
+        let media: &mut [u8; 8] = (&mut start[place(b"mdat") + 8..][..8]).try_into().unwrap();
+        let more = size - u64::try_from(film.len()).unwrap();
+        *media = (u64::from_be_bytes(*media) + more).to_be_bytes();
+        let end = Bytes::copy_from_slice(end);
+        sparse.add(&format!("{kbits:04}.mp4"), start.into(), end, size, listed(size));
+    }
+    sparse
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_tells_how_much_to_read_of_a_film() {
+    for moov_last in [false, true] {
+        let film = film(moov_last);
+        let moov = {
+            let at = film.windows(4).position(|w| w == b"moov").unwrap() - 4;
+            u64::from(u32::from_be_bytes(film[at..at + 4].try_into().unwrap()))
+        };
+        assert!(moov > 1_600_000, "{moov} bytes of moov are no film's");
+        let mut titles = Vec::new();
+        // Sizes of yesterday: what is guessed is of no use at the end, and good enough at the start.
+        let stale = if moov_last { 3 } else { 2 };
+        type Listed = fn(u64) -> u64;
+        let cases: [(Listed, u64, u32); 5] = [
+            (|size| size, 2 << 20, 2),
+            (|size| size, 0, 3),
+            (|_| 0, 2 << 20, 3),
+            (|size| size + 9, 2 << 20, stale),
+            (|size| size - size / 16, 2 << 20, stale),
+        ];
+        for (listed, ahead, depth) in cases {
+            let counting = Arc::new(Counting::new(Arc::new(renditions(&film, moov_last, listed)), FAR));
+            let mut config = OriginConfig::default();
+            config.index.ahead = ahead;
+            let origin = Origin::new(counting.clone(), config);
+            let title = origin.title("film").await.unwrap();
+            assert_eq!(title.objects.len(), 2);
+            assert_eq!(counting.depth(), depth, "moov last: {moov_last}; {} ahead", ahead);
+            let bytes: u64 = counting.take().iter().map(|request| request.bytes).sum();
+            println!(
+                "moov last: {moov_last}; {ahead} ahead: {depth} round trips, {bytes} bytes for {}",
+                2 * moov
+            );
+            assert!(bytes <= 2 * (2 * ahead.max(64 << 10) + moov + (64 << 10)), "{bytes} bytes");
+            titles.push(title.objects.iter().map(|object| object.index.fingerprint).collect::<Vec<_>>());
+        }
+        titles.dedup();
+        assert_eq!(titles.len(), 1, "the same title whatever was guessed");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,12 +14,13 @@ use super::{
 };
 use crate::{
     PackError,
-    address::DashTemplate,
+    address::{DashTemplate, Extent, Links},
     carry::{Protocol, carries},
+    selected::Selected,
     sizes::min_buffer_millis,
 };
 use adaptation::{AdaptationSet, Representation};
-use latemux_index::{Title, media::TrackKind};
+use latemux_index::media::TrackKind;
 use latemux_isobmff::{
     FourCc, Time, Timescale,
     codec::{Media, VideoRange},
@@ -33,17 +34,18 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
     None => Timescale::MILLIS,
 };
 
-/// The MPD of a title. `name` is the basename its segment URLs carry, already encoded ([`crate::address::name_of`]). O(samples).
+/// The MPD of what is selected of a title. O(samples).
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where DASH carries none of its tracks.
-pub fn mpd(title: &Title, name: &str, template: DashTemplate) -> Result<String, PackError> {
+pub fn mpd(selected: &Selected<'_>, links: &Links<'_>, template: DashTemplate) -> Result<String, PackError> {
+    let title = selected.title();
     let carried = (0..title.tracks.len())
         .filter(|&i| {
             let track = &title.tracks[i];
             track.segment_count() > 0 && carries(Protocol::Dash, title.track(track)).is_ok()
         })
-        .map(|i| Representation::new(title, i));
+        .map(|i| Representation::new(selected, i, links));
     let sets = adaptation::group(carried);
     if sets.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
@@ -76,7 +78,7 @@ pub fn mpd(title: &Title, name: &str, template: DashTemplate) -> Result<String, 
         .attr("minBufferTime", iso8601(i64::try_from(buffer).unwrap_or(i64::MAX).saturating_mul(1000)))
         .children();
     xml.tag("Period").attr("id", 1).attr("start", "PT0S").children();
-    let scene = Scene::new(&sets, name, template, start);
+    let scene = Scene::new(&sets, links, template, start);
     for (number, set) in (1..).zip(&sets) {
         scene.adaptation_set(&mut xml, number, set);
     }
@@ -85,7 +87,7 @@ pub fn mpd(title: &Title, name: &str, template: DashTemplate) -> Result<String, 
 
 /// What every adaptation set needs to know of the others.
 struct Scene<'a> {
-    name: &'a str,
+    links: &'a Links<'a>,
     template: DashTemplate,
     /// Presentation time at which the period starts.
     start: Time,
@@ -96,13 +98,13 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    fn new(sets: &'a [AdaptationSet<'a>], name: &'a str, template: DashTemplate, start: Time) -> Self {
+    fn new(sets: &'a [AdaptationSet<'a>], links: &'a Links<'a>, template: DashTemplate, start: Time) -> Self {
         let all = || sets.iter().flat_map(|s| &s.representations);
         let audio = || all().filter(|r| r.track.kind == TrackKind::Audio);
         let main = audio().find(|r| r.track.enabled).or_else(|| audio().next());
         let is_sdr = |r: &Representation<'_>| matches!(&r.track.codec.media, Media::Video(v) if v.range == VideoRange::Sdr);
         Self {
-            name,
+            links,
             template,
             start,
             main_language: main.map(|r| r.track.language.as_str()),
@@ -146,7 +148,7 @@ impl<'a> Scene<'a> {
         descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
         let shared = set.shared_timeline();
         if let Some(timeline) = shared {
-            self.segment_template(xml, timeline, first.timescale);
+            self.segment_template(xml, (timeline, first), set.extent());
         }
         for representation in &set.representations {
             self.representation(xml, representation, shared.is_none());
@@ -178,19 +180,29 @@ impl<'a> Scene<'a> {
             describe::audio(xml, audio, &codec.config);
         }
         if own_timeline {
-            self.segment_template(xml, &r.timeline, r.timescale);
+            self.segment_template(xml, (&r.timeline, r), r.extent);
         }
         xml.close();
     }
 
-    fn segment_template(&self, xml: &mut Xml, timeline: &Timeline, timescale: Timescale) {
+    /// Of a timeline, and a representation that has it.
+    fn segment_template(
+        &self,
+        xml: &mut Xml,
+        (timeline, of): (&Timeline, &Representation<'_>),
+        extent: Extent,
+    ) {
+        let timescale = of.timescale;
         let offset = self.start.in_scale(timescale, Round::Down);
         xml.tag("SegmentTemplate")
             .attr("timescale", timescale.get())
             .attr_if("presentationTimeOffset", (offset > 0).then_some(offset))
-            .attr_if("startNumber", (self.template == DashTemplate::Number).then_some(1))
-            .attr("initialization", self.template.initialization(self.name))
-            .attr("media", self.template.media(self.name))
+            .attr_if(
+                "startNumber",
+                (self.template == DashTemplate::Number).then(|| of.first.saturating_add(1)),
+            )
+            .attr("initialization", self.links.dash_initialization())
+            .attr("media", self.links.dash_media(self.template, extent))
             .children();
         xml.tag("SegmentTimeline").children();
         for run in &timeline.0 {

@@ -60,6 +60,11 @@ fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Res
     }
 }
 
+/// Whether tracks (indexes into [`Title::tracks`]) go out in one media playlist.
+pub(crate) fn in_one_playlist(title: &Title, tracks: &[usize], container: HlsContainer) -> bool {
+    protocol_for(title, tracks, container).is_ok()
+}
+
 /// Looks tracks up by name.
 fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {
     names

@@ -82,8 +82,8 @@ fn track_name(kind: TrackKind, name: Option<&str>, language: &Language, bitrate:
     let named = TrackName { stem, bitrate };
     // A stem with `-` in it is not always found again in a URL.
     let resource = Resource::DashInit(named.clone());
-    let url = Address { base: "x".to_owned(), resource: resource.clone() }.to_url();
-    if Address::parse(&url, None).is_some_and(|address| address.resource == resource) {
+    let url = Address::new("x".to_owned(), resource.clone()).to_url();
+    if Address::parse(&url, None).is_ok_and(|address| address.resource == resource) {
         return named;
     }
     TrackName { stem: named.stem.replace('-', "_"), bitrate }
@@ -128,18 +128,22 @@ fn rounded(bitrate: u64) -> u64 {
     (bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000)
 }
 
+/// What the param `FourCC` says.
+pub(crate) fn four_cc(track: &Track) -> String {
+    match &track.codec.config {
+        Config::Avc(_) => "AVC1".to_owned(),
+        Config::Aac(_) => "AACL".to_owned(),
+        _ => track.codec.format.to_string(),
+    }
+}
+
 fn params(track: &Track) -> Vec<(&'static str, String)> {
     let mut params = vec![
         ("trackID", track.id.to_string()),
         ("trackName", word(track.kind).to_owned()),
         ("timescale", track.timescale.get().to_string()),
     ];
-    let four_cc = match &track.codec.config {
-        Config::Avc(_) => "AVC1".to_owned(),
-        Config::Aac(_) => "AACL".to_owned(),
-        _ => track.codec.format.to_string(),
-    };
-    params.push(("FourCC", four_cc));
+    params.push(("FourCC", four_cc(track)));
     match &track.codec.media {
         Media::Video(video) => {
             params.push(("MaxWidth", video.width.to_string()));

@@ -1,7 +1,7 @@
 //! MPDs read back by a parser that is not ours, and followed to their segments.
 
 use crate::{
-    media::{avc_aac, fragmented, hevc, hevc_open, ladder, with_mfra, with_sidx},
+    media::{avc_aac, fragmented, hevc, hevc_open, ladder, signed, with_mfra, with_sidx},
     oracles::{Fragment, moov},
     origin::{NAME, Origin},
 };
@@ -53,7 +53,7 @@ fn follow(relative: &str) -> Resource {
 #[test]
 fn the_timeline_is_that_of_the_segments_to_the_tick() {
     let mut titles: Vec<Vec<PathBuf>> =
-        [avc_aac(), hevc(), hevc_open(), fragmented(), with_sidx(), with_mfra()]
+        [avc_aac(), hevc(), hevc_open(), fragmented(), with_sidx(), with_mfra(), signed()]
             .into_iter()
             .map(|f| vec![f])
             .collect();
@@ -174,8 +174,7 @@ fn manifests_differ_by_name_and_media_does_not() {
     let video = origin.names(TrackKind::Video).remove(0);
     let digest = |name: &str, resource: &Resource| match latemux_packager::plan(
         &origin.title,
-        name,
-        resource,
+        &Address::new(name, resource.clone()),
         &latemux_index::fragments::NoFragments,
     )
     .unwrap()

@@ -2,7 +2,10 @@
 //! by ffprobe.
 
 use crate::{
-    media::{avc_aac, five_hours, fragmented, hevc, ladder, shared, with_mfra, with_sidx},
+    media::{
+        Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, signed, with_mfra, with_sidx,
+    },
+    moved::{Moved, fingerprint, origin_of},
     origin::Origin,
     player::{BASE, fetch},
     smooth_init::boxes,
@@ -10,19 +13,19 @@ use crate::{
 use latemux_index::media::{Samples, TrackKind};
 use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
 use latemux_testmedia::{
-    probe::{self, Stream, probe},
-    recipe::{folder, make},
+    probe::{Stream, probe},
+    recipe::make,
 };
 use roxmltree::Document;
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
 
 /// A `media` element with all its fragments.
-struct Media {
-    attributes: BTreeMap<String, String>,
-    bootstrap: Bootstrap,
-    fragments: Vec<Vec<u8>>,
+pub(crate) struct Media {
+    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) bootstrap: Bootstrap,
+    pub(crate) fragments: Vec<Vec<u8>>,
 }
 
 fn from_base64(text: &str) -> Vec<u8> {
@@ -38,7 +41,7 @@ fn from_base64(text: &str) -> Vec<u8> {
 
 /// What bootstrap information says.
 #[derive(Debug, PartialEq, Eq)]
-struct Bootstrap {
+pub(crate) struct Bootstrap {
     current_media_time: u64,
     fragments_per_segment: u32,
     /// Number, start in ms and duration in ms of the first fragment of each run; the last one ends the presentation.
@@ -87,13 +90,18 @@ impl Bootstrap {
         Self { current_media_time, fragments_per_segment, runs }
     }
 
+    /// Number of the first fragment.
+    fn first(&self) -> u32 {
+        self.runs[0].0
+    }
+
     /// When each fragment begins, and when the last one ends, in ms.
-    fn times(&self) -> Vec<u64> {
+    pub(crate) fn times(&self) -> Vec<u64> {
         let (end, runs) = self.runs.split_last().unwrap();
         assert_eq!(*end, (0, 0, 0));
         let mut times = Vec::new();
         for (i, &(first, start, duration)) in runs.iter().enumerate() {
-            assert_eq!(usize::try_from(first).unwrap(), times.len() + 1);
+            assert_eq!(usize::try_from(first - self.first()).unwrap(), times.len());
             let next = runs.get(i + 1).map_or(self.fragments_per_segment + 1, |run| run.0);
             times.extend((0..u64::from(next - first)).map(|n| start + n * u64::from(duration)));
         }
@@ -105,7 +113,11 @@ impl Bootstrap {
 }
 
 fn play(origin: &mut Origin) -> Vec<Media> {
-    let answer = fetch(origin, &format!("{BASE}.f4m")).unwrap();
+    play_at(origin, "")
+}
+
+pub(crate) fn play_at(origin: &mut Origin, query: &str) -> Vec<Media> {
+    let answer = fetch(origin, &format!("{BASE}.f4m{query}")).unwrap();
     assert_eq!((answer.content_type, answer.class), ("application/f4m+xml", Class::Manifest));
     let text = String::from_utf8(answer.bytes).unwrap();
     let document = Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -139,10 +151,13 @@ fn play(origin: &mut Origin) -> Vec<Media> {
         .map(|attributes| {
             let inline = &bootstraps[&attributes["bootstrapInfoId"]];
             let url = attributes["url"].strip_suffix('-').unwrap();
-            let beside = fetch(origin, &format!("{BASE}{url}.abst")).unwrap();
+            // Of a clip of whole fragments, their URLs do not say that it is one.
+            let clip = query.strip_prefix('?').filter(|_| !url.contains('/'));
+            let folder = clip.map_or_else(String::new, |clip| format!("{clip}/"));
+            let beside = fetch(origin, &format!("{BASE}{folder}{url}.abst")).unwrap();
             assert_eq!((beside.content_type, &beside.bytes), ("video/abst", inline));
             let bootstrap = Bootstrap::read(inline);
-            let fragments = (1..=bootstrap.fragments_per_segment)
+            let fragments = (bootstrap.first()..=bootstrap.fragments_per_segment)
                 .map(|n| fetch(origin, &format!("{BASE}{}Seg1-Frag{n}", attributes["url"])).unwrap().bytes)
                 .collect();
             Media { attributes, bootstrap, fragments }
@@ -175,30 +190,31 @@ fn walk(mut tags: &[u8]) -> Vec<(u8, u32, [u8; 2])> {
 }
 
 /// What ffprobe finds in the tags of all fragments; it has nothing to say of them.
-fn demuxed(what: &str, media: &Media) -> Vec<Stream> {
+pub(crate) fn demuxed(what: &str, media: &Media) -> Vec<Stream> {
     let mut flv = b"FLV\x01\x05\0\0\0\x09\0\0\0\0".to_vec();
-    for (n, fragment) in (1..).zip(&media.fragments) {
+    let first = usize::try_from(media.bootstrap.first()).unwrap();
+    for (n, fragment) in (first..).zip(&media.fragments) {
         flv.extend_from_slice(tags(n, fragment));
     }
-    let file = folder().join(format!("hds-{}-{what}.flv", std::process::id()));
-    fs::write(&file, flv).unwrap();
-    let probe = probe::probe(&file, &[]);
+    let probe = probed(&format!("{what}.flv"), &flv);
     assert_eq!(probe.warnings, "", "{what}");
-    fs::remove_file(file).unwrap();
-    probe.streams
+    probe.streams.clone()
 }
 
-fn millis(ticks: i64, timescale: u32) -> i64 {
+pub(crate) fn millis(ticks: i64, timescale: u32) -> i64 {
     (ticks * 1000).div_euclid(i64::from(timescale))
 }
 
+/// Of files, as [`comes_out`].
+fn files_come_out(what: &str, files: &[&Path], constant_rate: bool) {
+    comes_out(what, &Source::files(files), constant_rate);
+}
+
 /// Every packet of every track that HDS carries comes out of the fragments, times rounded down to ms and shifted by one constant.
-fn comes_out(what: &str, files: &[&Path], constant_rate: bool) {
-    let mut origin = Origin::open(files, TARGET);
+pub(crate) fn comes_out(what: &str, source: &Source, constant_rate: bool) {
+    let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let all = play(&mut origin);
-    let sources: Vec<Stream> = files.iter().flat_map(|file| probe(file, &[]).streams).collect();
-    let (mut delays, mut shifts) = (Vec::new(), Vec::new());
-    let mut seen = Vec::new();
+    let (mut moved, mut seen) = (Moved::default(), Vec::new());
     for (n, media) in all.iter().enumerate() {
         let what = format!("{what}-{n}");
         let times = media.bootstrap.times();
@@ -213,14 +229,7 @@ fn comes_out(what: &str, files: &[&Path], constant_rate: bool) {
             assert_eq!(headers, kinds.len(), "{what}: fragment {n}");
         }
         for got in demuxed(&what, media) {
-            let hashes = |s: &Stream| s.packets.iter().map(|p| (p.hash.clone(), p.size)).collect::<Vec<_>>();
-            let of_ours = hashes(&got);
-            let same = |s: &&Stream| s.kind == got.kind && hashes(s).ends_with(&of_ours);
-            let want =
-                sources.iter().find(same).unwrap_or_else(|| panic!("{what} {}: of no source", got.kind));
-            let packets = &want.packets[want.packets.len() - got.packets.len()..];
-            let hidden = &want.packets[..want.packets.len() - got.packets.len()];
-            assert!(hidden.iter().all(|p| p.pts + p.duration <= 0), "{what}: only hidden ones go");
+            let (want, packets) = origin_of(&what, &got, source);
             if got.kind == "video" {
                 let keys = packets.iter().filter(|p| p.key).count();
                 let said = media.fragments.iter().enumerate();
@@ -228,22 +237,15 @@ fn comes_out(what: &str, files: &[&Path], constant_rate: bool) {
                 assert_eq!(said, keys, "{what}: key frames");
             }
             let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
-            for (n, (got_packet, packet)) in got.packets.iter().zip(packets).enumerate() {
-                assert_eq!(got_packet.key, packet.key, "{what}: packet {n}");
-                delays.push(got_packet.pts - millis(packet.pts, want.timescale));
-                let exact = millis(packet.dts + reorder, want.timescale);
-                shifts.push((got.kind.clone(), got_packet.dts - exact));
+            for (got_packet, packet) in got.packets.iter().zip(packets) {
+                let decoded = constant_rate.then(|| millis(packet.dts + reorder, want.timescale));
+                let at = (got_packet.dts, got_packet.pts);
+                moved.note(&got.kind, at, millis(packet.pts, want.timescale), decoded);
             }
-            seen.push(of_ours);
+            seen.push(fingerprint(&got));
         }
     }
-    delays.sort_unstable();
-    delays.dedup();
-    assert_eq!(delays.len(), 1, "{what}: presented with delays {delays:?}");
-    assert!((0..1000).contains(&delays[0]), "{what}: a delay of {} ms", delays[0]);
-    shifts.sort_unstable();
-    shifts.dedup();
-    assert!(!constant_rate || shifts.len() <= 2, "{what}: {shifts:?}");
+    moved.delay(what, 1000);
     seen.sort();
     seen.dedup();
     let carried = origin
@@ -256,21 +258,32 @@ fn comes_out(what: &str, files: &[&Path], constant_rate: bool) {
 
 #[test]
 fn avc_and_aac() {
-    comes_out("hds-avc-aac", &[&avc_aac()], true);
+    files_come_out("hds-avc-aac", &[&avc_aac()], true);
+}
+
+/// Its first picture is presented at 0: ffprobe moves pictures alone, so that none is decoded after it is presented.
+fn presented_from_0() -> Source {
+    let mut source = Source::files(&[signed()]);
+    for video in source.files.iter_mut().flat_map(|file| &mut file.1).filter(|s| s.kind == "video") {
+        let moved = video.packets[0].pts;
+        video.packets.iter_mut().for_each(|p| (p.pts, p.dts) = (p.pts - moved, p.dts - moved));
+    }
+    source
 }
 
 #[test]
 fn fragments_of_every_kind_of_index() {
-    comes_out("hds-fragmented", &[&fragmented()], true);
-    comes_out("hds-sidx", &[&with_sidx()], true);
-    comes_out("hds-mfra", &[&with_mfra()], true);
+    files_come_out("hds-fragmented", &[&fragmented()], true);
+    files_come_out("hds-sidx", &[&with_sidx()], true);
+    files_come_out("hds-mfra", &[&with_mfra()], true);
+    comes_out("hds-signed", &presented_from_0(), true);
 }
 
 #[test]
 fn renditions_and_languages() {
     let files = ladder();
     let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
-    comes_out("hds-ladder", &files, true);
+    files_come_out("hds-ladder", &files, true);
     let media = play(&mut Origin::open(&files, TARGET));
     let [low, middle, high, french] = &media[..] else { panic!("{} media", media.len()) };
     for (media, height) in [(low, "180"), (middle, "288"), (high, "360")] {
@@ -287,7 +300,7 @@ fn renditions_and_languages() {
 /// Past the 24 bits of a tag's time.
 #[test]
 fn five_hours_of_tags() {
-    comes_out("hds-long", &[&five_hours()], true);
+    files_come_out("hds-long", &[&five_hours()], true);
     let media = play(&mut Origin::open(&[five_hours()], TARGET));
     assert!(media[0].bootstrap.current_media_time > 1 << 24);
     let last = media[0].fragments.last().unwrap();
@@ -384,7 +397,7 @@ fn shared_media() {
         .iter()
         .filter(|(name, rate, file)| {
             let what = name.replace('/', "-");
-            std::panic::catch_unwind(|| comes_out(&what, &[file], *rate)).is_err()
+            std::panic::catch_unwind(|| files_come_out(&what, &[file], *rate)).is_err()
         })
         .map(|(name, ..)| name)
         .collect();

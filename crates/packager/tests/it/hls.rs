@@ -270,3 +270,26 @@ fn key_frames_stand_alone() {
     std::fs::remove_file(file).unwrap();
     assert!(fetch(&mut origin, "/a/x.mp4/keyframes/x-video=1-1.ts").is_err());
 }
+
+/// Everything a CMAF playlist names has the bytes DASH has.
+pub(crate) fn is_dash(objects: &[bytes::Bytes]) {
+    let mut origin = Origin::of(objects.to_vec(), TARGET).unwrap();
+    let (_, playlist) = multivariant(&mut origin, "?hls_fmp4");
+    let names = [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat();
+    let mut dash: Vec<Vec<u8>> = names
+        .iter()
+        .map(|name| {
+            let (init, segments) = origin.cmaf(name);
+            [vec![init], segments].concat().concat()
+        })
+        .collect();
+    let audio = playlist.alternatives.iter().filter_map(|a| a.uri.as_deref());
+    let uris = variants(&playlist).into_iter().map(|variant| variant.uri.as_str()).chain(audio);
+    for uri in uris {
+        let whole = play(&mut origin, uri).whole();
+        let before = dash.len();
+        dash.retain(|bytes| *bytes != whole);
+        assert_eq!(dash.len() + 1, before, "{uri}");
+    }
+    assert!(dash.is_empty());
+}

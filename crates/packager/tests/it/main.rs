@@ -3,14 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod carry;
+mod clip;
 mod cmaf;
 mod dash;
 mod hds;
 mod hls;
+mod matrix;
 mod media;
+mod moved;
 mod oracles;
 mod origin;
 mod player;
+mod selection;
 mod smooth;
 mod smooth_init;
 mod ts;

@@ -1,13 +1,17 @@
 //! Files to package, and what ffprobe says of what came out.
 
+use bytes::Bytes;
 use latemux_testmedia::{
-    probe::{self, Packet, Stream},
+    probe::{self, Packet, Probe, Stream},
     recipe::{folder, make},
 };
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
 };
+use xxhash_rust::xxh3::xxh3_128;
 
 const X264: &str = "-c:v libx264 -preset veryfast -g 25 -keyint_min 25 -sc_threshold 0 -pix_fmt yuv420p";
 
@@ -53,6 +57,12 @@ pub(crate) fn fragmented() -> PathBuf {
 /// AVC and AAC in fragments of their own, with an `mfra` at the end; offsets from the start of the file.
 pub(crate) fn with_mfra() -> PathBuf {
     in_fragments("pack-mfra", 44100, "frag_keyframe+empty_moov+separate_moof")
+}
+
+/// AVC and AAC in the same fragments, each with its `sidx`; composition offsets below 0, audio whose `sidx` counts from before 0.
+pub(crate) fn signed() -> PathBuf {
+    let flags = "frag_keyframe+empty_moov+default_base_moof+negative_cts_offsets+global_sidx";
+    in_fragments("pack-signed", 48000, flags)
 }
 
 fn in_fragments(name: &str, rate: u32, flags: &str) -> PathBuf {
@@ -117,6 +127,35 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     Some(folder.join(name)).filter(|file| file.exists())
 }
 
+/// What is served, and what is in it.
+pub(crate) struct Source {
+    /// What is served.
+    pub(crate) objects: Vec<Bytes>,
+    /// What ffprobe says of the same media, in files of which it is known to read everything right.
+    pub(crate) files: Vec<(Bytes, Vec<Stream>)>,
+}
+
+impl Source {
+    /// Files that are served as they are.
+    pub(crate) fn files(files: &[impl AsRef<Path>]) -> Self {
+        let read = |file: &Path| (Bytes::from(fs::read(file).unwrap()), probe::probe(file, &[]).streams);
+        let files: Vec<_> = files.iter().map(|file| read(file.as_ref())).collect();
+        Self { objects: files.iter().map(|(bytes, _)| bytes.clone()).collect(), files }
+    }
+
+    /// The same media, stored as other bytes.
+    pub(crate) fn stored_as(&self, bytes: Vec<u8>) -> Self {
+        Self { objects: vec![bytes.into()], files: self.files.clone() }
+    }
+
+    /// All streams, each with the file it is in and its number there.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = (&Bytes, usize, &Stream)> {
+        self.files.iter().flat_map(|(file, streams)| {
+            streams.iter().enumerate().map(move |(number, stream)| (file, number, stream))
+        })
+    }
+}
+
 /// Writes bytes for a tool to read; whoever asks removes them.
 pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
     let file = folder().join(format!("packed-{}-{name}", std::process::id()));
@@ -124,21 +163,47 @@ pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
     file
 }
 
+/// What was found out about some bytes in this process. The same bytes are asked about once: where one title is stored in many ways, most
+/// come out the same.
+type Known<T> = Mutex<BTreeMap<(u128, usize), Arc<T>>>;
+
+fn once<T>(known: &Known<T>, name: &str, bytes: &[u8], stream: usize, ask: impl Fn(&Path) -> T) -> Arc<T> {
+    let key = (xxh3_128(bytes), stream);
+    if let Some(answer) = known.lock().unwrap().get(&key) {
+        return answer.clone();
+    }
+    let file = write(name, bytes);
+    let answer = Arc::new(ask(&file));
+    fs::remove_file(file).unwrap();
+    known.lock().unwrap().insert(key, answer.clone());
+    answer
+}
+
+/// What ffprobe says of bytes in a file called so.
+pub(crate) fn probed(name: &str, bytes: &[u8]) -> Arc<Probe> {
+    static KNOWN: Known<Probe> = Mutex::new(BTreeMap::new());
+    once(&KNOWN, name, bytes, 0, |file| probe::probe(file, &[]))
+}
+
+/// The bytes of each packet of a stream, in order.
+pub(crate) fn packet_data(name: &str, bytes: &[u8], stream: usize, packets: &[Packet]) -> Arc<Vec<Vec<u8>>> {
+    static KNOWN: Known<Vec<Vec<u8>>> = Mutex::new(BTreeMap::new());
+    once(&KNOWN, name, bytes, stream, |file| probe::data(file, stream, packets))
+}
+
 /// The streams of bytes we made, of which ffprobe must have nothing to say.
 #[track_caller]
 pub(crate) fn probe_ours(what: &str, bytes: &[u8]) -> Vec<Stream> {
-    let file = folder().join(format!("packed-{}-{what}.mp4", std::process::id()));
-    fs::write(&file, bytes).unwrap();
-    let probe = probe::probe(&file, &[]);
+    let probe = probed(&format!("{what}.mp4"), bytes);
     assert_eq!(probe.warnings, "", "{what}");
-    fs::remove_file(file).unwrap();
-    probe.streams
+    probe.streams.clone()
 }
 
 /// Two streams hold the same packets; says which differ first, and how many of the source's are hidden.
 ///
 /// Packets of the source that end before presentation begins may be missing: an edit list hides them, and no decoder needs
-/// all of them. Durations are not compared: of fragments, ffprobe guesses them from decode times and the codec.
+/// all of them. Durations are not compared: of fragments, ffprobe guesses them from decode times and the codec. Those are read by
+/// another's parser, [`crate::oracles::durations`].
 #[track_caller]
 pub(crate) fn assert_same_packets(what: &str, got: &Stream, want: &Stream) -> usize {
     assert_eq!((&got.kind, &got.codec, got.timescale), (&want.kind, &want.codec, want.timescale), "{what}");

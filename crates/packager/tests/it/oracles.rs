@@ -1,17 +1,18 @@
 //! Readers of fragmented MP4 that others wrote.
 
 use crate::{
-    media::{avc_aac, fragmented, hevc, with_mfra, with_sidx},
+    media::{avc_aac, fragmented, hevc, signed, with_mfra, with_sidx},
     origin::Origin,
 };
 use latemux_index::media::TrackKind;
+use latemux_testmedia::probe::Stream;
 use mp4_atom::{Any, DecodeMaybe as _, Moov};
 use std::{io::Cursor, path::PathBuf, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
 
 fn sources() -> Vec<PathBuf> {
-    vec![avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra()]
+    vec![avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra(), signed()]
 }
 
 /// Every box, read to its end.
@@ -82,6 +83,36 @@ impl Fragment {
     pub(crate) fn end(&self) -> i64 {
         self.samples.iter().map(|&(_, at, duration)| at + duration).max().unwrap()
     }
+}
+
+/// How long each sample of a file's track (by its number in the file) lasts, in track ticks: what `stts`, `trun`, `tfhd` and `trex` say.
+/// `None` of files that this reader does not take, or takes otherwise than ffprobe.
+pub(crate) fn durations(file: &[u8], number: usize, stream: &Stream) -> Option<Vec<i64>> {
+    let mut cursor = Cursor::new(file);
+    let mut found = None;
+    let mut said: Vec<u32> = Vec::new();
+    while let Some(any) = Any::decode_maybe(&mut cursor).ok()? {
+        match any {
+            Any::Moov(moov) => {
+                let trak = moov.trak.get(number)?;
+                let runs = &trak.mdia.minf.stbl.stts.entries;
+                said.extend(runs.iter().flat_map(|run| vec![run.sample_delta; run.sample_count as usize]));
+                let id = trak.tkhd.track_id;
+                let trex = moov.mvex.iter().flat_map(|mvex| &mvex.trex).find(|trex| trex.track_id == id);
+                found = Some((id, trex.map_or(0, |trex| trex.default_sample_duration)));
+            }
+            Any::Moof(moof) => {
+                let (id, of_all) = found?;
+                for traf in moof.traf.iter().filter(|traf| traf.tfhd.track_id == id) {
+                    let default = traf.tfhd.default_sample_duration.unwrap_or(of_all);
+                    let samples = traf.trun.iter().flat_map(|trun| &trun.samples);
+                    said.extend(samples.map(|sample| sample.duration.unwrap_or(default)));
+                }
+            }
+            _ => {}
+        }
+    }
+    (said.len() == stream.packets.len()).then(|| said.into_iter().map(i64::from).collect())
 }
 
 /// What the edit list takes off.

@@ -2,17 +2,15 @@
 //! init segment made from the manifest alone, demuxed by ffprobe.
 
 use crate::{
-    media::{avc_aac, five_hours, fragmented, hevc, ladder, shared, with_mfra, with_sidx},
+    media::{Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, with_mfra, with_sidx},
+    moved::{Moved, origin_of},
     origin::Origin,
     player::{BASE, fetch},
     smooth_init::{boxes, init},
 };
 use latemux_index::media::{Samples, TrackKind};
 use latemux_packager::{PackError, Resource, carry::Protocol, plan::Class, sizes};
-use latemux_testmedia::{
-    probe::{self, Packet, Stream, probe},
-    recipe::{folder, make},
-};
+use latemux_testmedia::{probe::Stream, recipe::make};
 use roxmltree::{Document, Node};
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -20,22 +18,26 @@ const TARGET: Duration = Duration::from_secs(2);
 const SCALE: i64 = 10_000_000;
 
 /// A quality level with all its fragments.
-struct Level {
+pub(crate) struct Level {
     /// Attributes of it and of its stream.
-    attributes: BTreeMap<String, String>,
-    stream: BTreeMap<String, String>,
+    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) stream: BTreeMap<String, String>,
     /// When each begins, and when the last one ends.
-    times: Vec<i64>,
-    fragments: Vec<Vec<u8>>,
+    pub(crate) times: Vec<i64>,
+    pub(crate) fragments: Vec<Vec<u8>>,
 }
 
 fn attributes(node: Node<'_, '_>) -> BTreeMap<String, String> {
     node.attributes().map(|a| (a.name().to_owned(), a.value().to_owned())).collect()
 }
 
-/// Reads the manifest as players do, and fetches everything it names.
 fn play(origin: &mut Origin) -> (BTreeMap<String, String>, Vec<Level>) {
-    let answer = fetch(origin, &format!("{BASE}Manifest")).unwrap();
+    play_at(origin, "")
+}
+
+/// Reads the manifest as players do, and fetches everything it names.
+pub(crate) fn play_at(origin: &mut Origin, query: &str) -> (BTreeMap<String, String>, Vec<Level>) {
+    let answer = fetch(origin, &format!("{BASE}Manifest{query}")).unwrap();
     assert_eq!((answer.content_type, answer.class), ("application/vnd.ms-sstr+xml", Class::Manifest));
     let text = String::from_utf8(answer.bytes).unwrap();
     let document = Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -93,7 +95,7 @@ fn play(origin: &mut Origin) -> (BTreeMap<String, String>, Vec<Level>) {
 
 /// A fragment is `moof` and `mdat`, without what came into the standard later, and says when it is: time and duration in its `tfxd`.
 /// Its third value is the number of samples.
-fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
+pub(crate) fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
     const TFXD: &[u8] = b"\x6d\x1d\x9b\x05\x42\xd5\x44\xe6\x80\xe2\x14\x1d\xaf\xf7\x57\xb2\x01\0\0\0";
     let top = boxes(fragment);
     let kinds: Vec<_> = top.iter().map(|(kind, _)| *kind).collect();
@@ -110,48 +112,48 @@ fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
 }
 
 /// What ffprobe finds in a level; it has nothing to say of it.
-fn demuxed(what: &str, level: &Level) -> Stream {
+pub(crate) fn demuxed(what: &str, level: &Level) -> Stream {
     let bytes: Vec<u8> = std::iter::once(&init(&level.attributes, &level.stream))
         .chain(&level.fragments)
         .flatten()
         .copied()
         .collect();
-    let file = folder().join(format!("smooth-{}-{what}.mp4", std::process::id()));
-    fs::write(&file, bytes).unwrap();
-    let mut probe = probe::probe(&file, &[]);
+    let probe = probed(&format!("{what}.mp4"), &bytes);
     // Of timed text, ffprobe knows that it does not know it.
     let unknown = |line: &&str| line.starts_with("Unsupported codec with id 0");
     let text = level.stream["Type"] == "text";
     let warnings: Vec<_> = probe.warnings.lines().filter(|line| !(text && unknown(line))).collect();
     assert_eq!(warnings, Vec::<&str>::new(), "{what}");
-    fs::remove_file(file).unwrap();
     assert_eq!(probe.streams.len(), 1);
-    let stream = probe.streams.remove(0);
+    let stream = probe.streams[0].clone();
     assert_eq!(i64::from(stream.timescale), SCALE);
     stream
 }
 
-fn floor(ticks: i64, timescale: u32) -> i64 {
+pub(crate) fn floor(ticks: i64, timescale: u32) -> i64 {
     i64::try_from((i128::from(ticks) * i128::from(SCALE)).div_euclid(i128::from(timescale))).unwrap()
 }
 
 /// How regular a source is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rate {
+pub(crate) enum Rate {
     /// Decode times differ from the source's by a constant.
     Constant,
     /// Frames last unequally: only presentation is as in the source.
     Variable,
 }
 
+/// Of files, as [`comes_out`].
+fn files_come_out(what: &str, files: &[&Path], rate: Rate) {
+    comes_out(what, &Source::files(files), rate);
+}
+
 /// Every packet of every track that Smooth carries comes out of the fragments the manifest names: bytes, key frames, and times rounded down
 /// to 100 ns, all shifted by one constant.
-fn comes_out(what: &str, files: &[&Path], rate: Rate) {
-    let mut origin = Origin::open(files, TARGET);
+pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
+    let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let (root, levels) = play(&mut origin);
-    let sources: Vec<Stream> = files.iter().flat_map(|file| probe(file, &[]).streams).collect();
-    let (mut delays, mut ends) = (Vec::new(), Vec::new());
-    let mut decode_shifts = Vec::new();
+    let (mut moved, mut ends) = (Moved::default(), Vec::new());
     for (n, level) in levels.iter().enumerate() {
         let what = format!("{what}-{n}");
         let got = demuxed(&what, level);
@@ -164,20 +166,8 @@ fn comes_out(what: &str, files: &[&Path], rate: Rate) {
             first += samples;
         }
         assert_eq!(first, got.packets.len(), "{what}");
-        let hashes = |s: &Stream| s.packets.iter().map(|p| (p.hash.clone(), p.size)).collect::<Vec<_>>();
-        let of_ours = hashes(&got);
-        let same = |s: &&Stream| {
-            let hashes = hashes(s);
-            s.kind == got.kind && (hashes == of_ours || hashes.ends_with(&of_ours))
-        };
-        let want = sources.iter().find(same).unwrap_or_else(|| panic!("{what}: bytes of no source"));
-        let hidden = want.packets.len() - got.packets.len();
-        let (packets, scale) = (&want.packets[hidden..], want.timescale);
-        assert!(
-            want.packets[..hidden].iter().all(|p| p.pts + p.duration <= 0),
-            "{what}: only hidden ones go"
-        );
-        assert_eq!(want.codec, got.codec);
+        let (want, packets) = origin_of(&what, &got, source);
+        let scale = want.timescale;
 
         // ffprobe begins with 0 where no fragment says when it is.
         assert_eq!(got.packets[0].dts, 0);
@@ -189,32 +179,20 @@ fn comes_out(what: &str, files: &[&Path], rate: Rate) {
             level.times.last().unwrap() - floor(shown, scale),
             packets.iter().all(|p| p.duration > 0),
         ));
-        let video = got.kind == "video";
-        let first: &Packet = &packets[0];
-        let reorder = if video { first.pts - first.dts } else { 0 };
+        let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
         let mut last = i64::MIN;
-        for (n, (got, want)) in got.packets.iter().zip(packets).enumerate() {
-            let (dts, pts) = (got.dts + start, got.pts + start);
-            assert_eq!(got.key, want.key, "{what}: packet {n}");
+        for (n, (got_packet, want)) in got.packets.iter().zip(packets).enumerate() {
+            let (dts, pts) = (got_packet.dts + start, got_packet.pts + start);
             assert!(dts > last, "{what}: packet {n}");
             assert!(rate == Rate::Variable || pts >= dts, "{what}: packet {n}");
             last = dts;
-            delays.push(pts - floor(want.pts, scale));
-            if rate == Rate::Constant {
-                let exact = floor(want.dts + reorder, scale);
-                decode_shifts.push((video, dts - exact));
-            }
+            let decoded = (rate == Rate::Constant).then(|| floor(want.dts + reorder, scale));
+            moved.note(&got.kind, (dts, pts), floor(want.pts, scale), decoded);
         }
     }
-    delays.sort_unstable();
-    delays.dedup();
-    assert_eq!(delays.len(), 1, "{what}: presented with delays {delays:?}");
-    assert!((0..SCALE).contains(&delays[0]), "{what}: a delay of {} x 100 ns", delays[0]);
+    let delay = moved.delay(what, SCALE);
     let exact_ends = ends.iter().filter(|&&(_, known)| known && rate == Rate::Constant);
-    assert!(exact_ends.map(|(end, _)| end).all(|end| *end == delays[0]), "{what}: {ends:?}");
-    decode_shifts.sort_unstable();
-    decode_shifts.dedup();
-    assert!(decode_shifts.len() <= 2, "{what}: {decode_shifts:?}");
+    assert!(exact_ends.map(|(end, _)| end).all(|end| *end == delay), "{what}: {ends:?}");
     let expected = origin
         .title
         .tracks
@@ -231,19 +209,19 @@ fn comes_out(what: &str, files: &[&Path], rate: Rate) {
 
 #[test]
 fn avc_and_aac() {
-    comes_out("smooth-avc-aac", &[&avc_aac()], Rate::Constant);
+    files_come_out("smooth-avc-aac", &[&avc_aac()], Rate::Constant);
 }
 
 #[test]
 fn hevc_at_30000_over_1001() {
-    comes_out("smooth-hevc", &[&hevc()], Rate::Constant);
+    files_come_out("smooth-hevc", &[&hevc()], Rate::Constant);
 }
 
 #[test]
 fn fragments_of_every_kind_of_index() {
-    comes_out("smooth-fragmented", &[&fragmented()], Rate::Constant);
-    comes_out("smooth-sidx", &[&with_sidx()], Rate::Constant);
-    comes_out("smooth-mfra", &[&with_mfra()], Rate::Constant);
+    files_come_out("smooth-fragmented", &[&fragmented()], Rate::Constant);
+    files_come_out("smooth-sidx", &[&with_sidx()], Rate::Constant);
+    files_come_out("smooth-mfra", &[&with_mfra()], Rate::Constant);
 }
 
 /// Renditions with and without B-frames: one stream, one timeline.
@@ -257,7 +235,7 @@ fn renditions_that_reorder_differently() {
          -sc_threshold 0 -pix_fmt yuv420p -bf 0 -b:v 60k",
     ));
     let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
-    comes_out("smooth-ladder", &files, Rate::Constant);
+    files_come_out("smooth-ladder", &files, Rate::Constant);
     let mut origin = Origin::open(&files, TARGET);
     let (_, levels) = play(&mut origin);
     let streams: Vec<_> = levels.iter().map(|l| l.stream["Name"].as_str()).collect();
@@ -281,7 +259,7 @@ fn rates_that_do_not_divide_100_ns() {
                  -g 24 -keyint_min 24 -sc_threshold 0 -pix_fmt yuv420p -c:a aac -b:a 64k"
             ),
         );
-        comes_out(&format!("smooth-odd-{audio}"), &[&file], Rate::Constant);
+        files_come_out(&format!("smooth-odd-{audio}"), &[&file], Rate::Constant);
     }
 }
 
@@ -294,7 +272,7 @@ fn dolby_digital_plus() {
          -f lavfi -i sine=frequency=440:sample_rate=48000:duration=6 -c:v libx264 -preset veryfast -g 50 \
          -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a eac3 -b:a 192k -ac 6",
     );
-    comes_out("smooth-eac3", &[&file], Rate::Constant);
+    files_come_out("smooth-eac3", &[&file], Rate::Constant);
     let (_, levels) = play(&mut Origin::open(&[&file], TARGET));
     let audio = &levels[1].attributes;
     assert_eq!((&*audio["FourCC"], &*audio["AudioTag"], &*audio["Channels"]), ("EC-3", "65534", "6"));
@@ -329,7 +307,7 @@ fn variable_frame_rate() {
         "-f lavfi -i testsrc2=size=192x108:rate=30:duration=9 -vf select='lt(mod(n,7),4)+eq(mod(n,45),0)' -vsync vfr \
          -c:v libx264 -preset veryfast -bf 3 -force_key_frames expr:gte(t,n_forced*1.5) -sc_threshold 0 -pix_fmt yuv420p",
     );
-    comes_out("smooth-vfr", &[&file], Rate::Variable);
+    files_come_out("smooth-vfr", &[&file], Rate::Variable);
 }
 
 /// A stream has one timeline: a rendition that is cut at other times is a stream of its own, though its URLs look alike.
@@ -347,7 +325,7 @@ fn renditions_that_are_not_aligned() {
     };
     let files = [rendition(50), rendition(35)];
     let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
-    comes_out("smooth-misaligned", &files, Rate::Constant);
+    files_come_out("smooth-misaligned", &files, Rate::Constant);
     let mut origin = Origin::open(&files, TARGET);
     let (_, levels) = play(&mut origin);
     let names: Vec<_> = levels.iter().map(|l| l.stream["Name"].as_str()).collect();
@@ -381,7 +359,7 @@ fn the_rest_plays_without_what_is_left_out() {
 /// The longest samples there are: 100 s each, five hours.
 #[test]
 fn long_titles_do_not_drift() {
-    comes_out("smooth-long", &[&five_hours()], Rate::Constant);
+    files_come_out("smooth-long", &[&five_hours()], Rate::Constant);
 }
 
 #[test]
@@ -453,7 +431,7 @@ fn shared_media() {
         .iter()
         .filter(|(name, rate, file)| {
             let what = name.replace('/', "-");
-            std::panic::catch_unwind(|| comes_out(&what, &[file], *rate)).is_err()
+            std::panic::catch_unwind(|| files_come_out(&what, &[file], *rate)).is_err()
         })
         .map(|(name, ..)| name)
         .collect();

@@ -1,12 +1,12 @@
 //! TS playlists from outside: every packet of a file comes out of the segments its playlists name.
 
 use crate::{
-    media::{avc_aac, fragmented, shared, with_mfra, with_sidx, write},
+    media::{Source, avc_aac, fragmented, packet_data, probed, shared, with_mfra, with_sidx, write},
     origin::Origin,
     player::{multivariant, play},
 };
 use latemux_testmedia::{
-    probe::{Packet, Stream, data, probe},
+    probe::{Packet, Stream},
     recipe::make,
 };
 use std::{
@@ -49,7 +49,7 @@ fn nals_of_stream(stream: &[u8]) -> Vec<&[u8]> {
 }
 
 /// What to expect of a source.
-struct Expect {
+pub(crate) struct Expect {
     /// Bytes of its NAL lengths.
     length_size: usize,
     /// Ticks of 90 kHz that frames within a PES packet may be off: ffprobe counts them from the first.
@@ -58,7 +58,7 @@ struct Expect {
     header: usize,
 }
 
-const AAC: Expect = Expect { length_size: 4, off: 0, header: 7 };
+pub(crate) const AAC: Expect = Expect { length_size: 4, off: 0, header: 7 };
 
 fn check_video(what: &str, expect: &Expect, object: &[u8], want: &Stream, got: &Stream, bytes: &[Vec<u8>]) {
     assert_eq!(got.packets.len(), want.packets.len(), "{what}");
@@ -88,34 +88,10 @@ fn decode(file: &Path) -> String {
 }
 
 /// Follows the first variant's playlist and compares what comes out with what is in the file.
-fn comes_out(what: &str, file: &Path, expect: &Expect) {
-    let object = fs::read(file).unwrap();
-    let source = probe(file, &[]).streams;
-    let mut origin = Origin::open(&[file], TARGET);
-    let (_, playlist) = multivariant(&mut origin, "");
-    let uri = playlist.variants[0].uri.clone();
-    let played = play(&mut origin, &uri);
-    assert!(played.init.is_none(), "{what} is not TS");
-    let whole = played.whole();
-    let out = write(&format!("{what}.ts"), &whole);
-    let probed = probe(&out, &[]);
-    assert_eq!(probed.warnings, "", "{what}");
-    for (index, got) in probed.streams.iter().enumerate() {
-        let want = source.iter().find(|s| s.kind == got.kind).unwrap();
-        let what = format!("{what} {}", got.kind);
-        let bytes = data(&out, index, &got.packets);
-        if got.kind == "video" {
-            check_video(&what, expect, &object, want, got, &bytes);
-            continue;
-        }
-        assert_eq!(got.packets.len(), want.packets.len(), "{what}");
-        for (n, ((got, packet), bytes)) in got.packets.iter().zip(&want.packets).zip(&bytes).enumerate() {
-            let pts = in_90khz(packet.pts, want.timescale);
-            assert!((got.pts - pts).abs() <= expect.off, "{what}: packet {n} at {} for {pts}", got.pts);
-            assert_eq!(&bytes[expect.header..], slice(&object, packet), "{what}: packet {n}");
-        }
-    }
+fn file_comes_out(what: &str, file: &Path, expect: &Expect) {
+    let whole = comes_out(what, &Source::files(&[file]), expect);
     // Decoders have nothing to say either, where they have not of the source, and no counter is missed.
+    let out = write(&format!("{what}.ts"), &whole);
     if decode(file).is_empty() {
         assert_eq!(decode(&out), "", "{what}");
     }
@@ -125,16 +101,48 @@ fn comes_out(what: &str, file: &Path, expect: &Expect) {
     fs::remove_file(out).unwrap();
 }
 
+/// The same of any source; what came out.
+pub(crate) fn comes_out(what: &str, source: &Source, expect: &Expect) -> Vec<u8> {
+    let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
+    let (_, playlist) = multivariant(&mut origin, "");
+    let uri = playlist.variants[0].uri.clone();
+    let played = play(&mut origin, &uri);
+    assert!(played.init.is_none(), "{what} is not TS");
+    let whole = played.whole();
+    let probed = probed(&format!("{what}.ts"), &whole);
+    assert_eq!(probed.warnings, "", "{what}");
+    for (index, got) in probed.streams.iter().enumerate() {
+        let (file, _, want) = source.streams().find(|(.., s)| s.kind == got.kind).unwrap();
+        let what = format!("{what} {}", got.kind);
+        let bytes = packet_data(&format!("{what}.ts"), &whole, index, &got.packets);
+        if got.kind == "video" {
+            check_video(&what, expect, file, want, got, &bytes);
+            continue;
+        }
+        // What an edit list hides may be left out.
+        let hidden = want.packets.len() - got.packets.len();
+        assert!(want.packets[..hidden].iter().all(|p| p.pts + p.duration <= 0), "{what}");
+        for (n, ((got, packet), bytes)) in
+            got.packets.iter().zip(&want.packets[hidden..]).zip(&*bytes).enumerate()
+        {
+            let pts = in_90khz(packet.pts, want.timescale);
+            assert!((got.pts - pts).abs() <= expect.off, "{what}: packet {n} at {} for {pts}", got.pts);
+            assert_eq!(&bytes[expect.header..], slice(file, packet), "{what}: packet {n}");
+        }
+    }
+    whole
+}
+
 #[test]
 fn avc_and_aac() {
-    comes_out("ts-avc-aac", &avc_aac(), &AAC);
+    file_comes_out("ts-avc-aac", &avc_aac(), &AAC);
 }
 
 #[test]
 fn fragments() {
-    comes_out("ts-fragmented", &fragmented(), &AAC);
-    comes_out("ts-sidx", &with_sidx(), &AAC);
-    comes_out("ts-mfra", &with_mfra(), &Expect { off: 4, ..AAC });
+    file_comes_out("ts-fragmented", &fragmented(), &AAC);
+    file_comes_out("ts-sidx", &with_sidx(), &AAC);
+    file_comes_out("ts-mfra", &with_mfra(), &Expect { off: 4, ..AAC });
 }
 
 #[test]
@@ -146,7 +154,7 @@ fn rates_that_do_not_divide_90_khz() {
          -f lavfi -i sine=frequency=440:sample_rate=44100:duration=9 -c:v libx264 -preset veryfast -bf 3 -g 24 \
          -keyint_min 24 -sc_threshold 0 -pix_fmt yuv420p -video_track_timescale 24000 -c:a aac -b:a 64k",
     );
-    comes_out("ts-odd-rates", &file, &Expect { off: 4, ..AAC });
+    file_comes_out("ts-odd-rates", &file, &Expect { off: 4, ..AAC });
 }
 
 #[test]
@@ -163,7 +171,7 @@ fn dolby_and_mp3() {
                  -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a {options} -ac 2"
             ),
         );
-        comes_out(&format!("ts-{codec}"), &file, &Expect { header: 0, ..AAC });
+        file_comes_out(&format!("ts-{codec}"), &file, &Expect { header: 0, ..AAC });
     }
 }
 
@@ -175,7 +183,7 @@ fn channels_in_a_hexagon() {
         "mp4",
         "-f lavfi -i sine=duration=6:sample_rate=48000,aformat=channel_layouts=hexagonal -c:a aac -b:a 192k",
     );
-    comes_out("ts-hexagon", &file, &Expect { header: 7 + 9, ..AAC });
+    file_comes_out("ts-hexagon", &file, &Expect { header: 7 + 9, ..AAC });
 }
 
 /// Files nobody here made.
@@ -193,7 +201,7 @@ fn shared_media() {
         ("mp4ff/prog_8s.mp4", &off),
     ] {
         if let Some(file) = shared(name) {
-            comes_out(&name.replace('/', "-"), &file, expect);
+            file_comes_out(&name.replace('/', "-"), &file, expect);
         }
     }
 }

@@ -7,10 +7,11 @@ use super::{
     renditions::{Group, Renditions, groups},
 };
 use crate::{
-    PackError, Resource,
-    address::HlsContainer,
+    PackError,
+    address::{HlsContainer, Links},
     carry::Protocol,
     manifest::constant_frame_rate,
+    selected::Selected,
     sizes::{Bitrate, SegmentSize, iframe_sizes},
 };
 use latemux_index::{Title, Track, media::TrackKind};
@@ -19,14 +20,19 @@ use latemux_isobmff::{
     codec::{Media, Video, VideoRange},
 };
 
-/// The multivariant playlist of a title: a variant for every video with every group of audio, or for every audio where there is no
-/// video. `name` is the NAME its URLs carry ([`crate::address::name_of`]). O(samples).
+/// The multivariant playlist of what is selected of a title: a variant for every video with every group of audio, or for every audio where there is no
+/// video. O(samples).
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where HLS carries none of its tracks.
-pub fn multivariant(title: &Title, name: &str, container: HlsContainer) -> Result<String, PackError> {
+pub fn multivariant(
+    selected: &Selected<'_>,
+    links: &Links<'_>,
+    container: HlsContainer,
+) -> Result<String, PackError> {
+    let title = selected.title();
     let protocol = protocol_of(title, container);
-    let list = Multivariant { title, name, protocol, rates: Rates::new(title, protocol) };
+    let list = Multivariant { title, links, protocol, rates: Rates::new(title, protocol, selected.minimum) };
     let video = carried(title, TrackKind::Video, protocol);
     let audio = carried(title, TrackKind::Audio, protocol);
     if video.is_empty() && audio.is_empty() {
@@ -46,7 +52,7 @@ pub fn multivariant(title: &Title, name: &str, container: HlsContainer) -> Resul
 
 struct Multivariant<'a> {
     title: &'a Title,
-    name: &'a str,
+    links: &'a Links<'a>,
     protocol: Protocol,
     rates: Rates<'a>,
 }
@@ -137,8 +143,8 @@ impl<'a> Multivariant<'a> {
         default_in_variant: bool,
         text: &mut String,
     ) {
-        let (title, name, protocol) = (self.title, self.name, self.protocol);
-        let renditions = Renditions { title, name, kind, protocol, default_in_variant };
+        let (title, links, protocol) = (self.title, self.links, self.protocol);
+        let renditions = Renditions { title, links, kind, protocol, default_in_variant };
         for group in groups {
             renditions.write(group, text);
         }
@@ -148,7 +154,7 @@ impl<'a> Multivariant<'a> {
         let video = variant.tracks.iter().find_map(|&i| Some((i, self.video(i)?)));
         let frame_rate = video.and_then(|(i, _)| constant_frame_rate(self.title, i)).map(decimal);
         let names = variant.tracks.iter().map(|&i| self.title.tracks[i].name.clone()).collect();
-        let uri = Resource::HlsPlaylist(names, container_of(self.protocol));
+        let uri = self.links.hls_playlist(names, container_of(self.protocol));
         Tag::new("EXT-X-STREAM-INF")
             .plain("BANDWIDTH", variant.bitrate.peak.max(1))
             .plain("AVERAGE-BANDWIDTH", variant.bitrate.average.max(1))
@@ -160,14 +166,15 @@ impl<'a> Multivariant<'a> {
             .quoted_if("AUDIO", variant.audio)
             .quoted_if("SUBTITLES", variant.subtitles)
             .write(text);
-        text.push_str(&self.url(&uri));
+        text.push_str(&uri);
         text.push('\n');
     }
 
     fn write_iframes(&self, track: usize, text: &mut String) {
         let Some(video) = self.video(track) else { return };
         let title_track = &self.title.tracks[track];
-        let segments: Vec<SegmentSize> = (0..)
+        let segments: Vec<SegmentSize> = title_track
+            .numbers()
             .zip(iframe_sizes(self.title, track, self.protocol))
             .filter_map(|(number, bytes)| {
                 let segment = title_track.segment(number)?;
@@ -177,7 +184,7 @@ impl<'a> Multivariant<'a> {
             .collect();
         let bitrate = Bitrate::of(&segments, self.track(track).timescale.get());
         let name = self.title.tracks[track].name.clone();
-        let uri = Resource::HlsIFramePlaylist(name, container_of(self.protocol));
+        let uri = self.links.hls_iframe_playlist(name, container_of(self.protocol));
         Tag::new("EXT-X-I-FRAME-STREAM-INF")
             .plain("BANDWIDTH", bitrate.peak.max(1))
             .plain("AVERAGE-BANDWIDTH", bitrate.average.max(1))
@@ -185,7 +192,7 @@ impl<'a> Multivariant<'a> {
             .quoted_if("SUPPLEMENTAL-CODECS", video.supplemental.as_deref())
             .plain("RESOLUTION", resolution(video))
             .plain("VIDEO-RANGE", range(video))
-            .quoted("URI", &self.url(&uri))
+            .quoted("URI", &uri)
             .write(text);
     }
 
@@ -204,10 +211,6 @@ impl<'a> Multivariant<'a> {
             peak: most.peak.max(rate.peak),
             average: most.average.max(rate.average),
         })
-    }
-
-    fn url(&self, resource: &Resource) -> String {
-        resource.relative_to(&Resource::HlsMultivariant(HlsContainer::Auto), self.name)
     }
 
     fn track(&self, index: usize) -> &'a Track {

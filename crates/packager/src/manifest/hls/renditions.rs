@@ -1,7 +1,7 @@
 //! Audio and subtitle groups: which renditions a player may choose from.
 
 use super::attributes::Tag;
-use crate::{Resource, address::HlsContainer, carry::Protocol};
+use crate::{address::Links, carry::Protocol};
 use latemux_index::{Title, Track, title::TrackName};
 use latemux_isobmff::codec::{Audio, Media};
 
@@ -76,7 +76,7 @@ fn default_of(title: &Title, tracks: &[usize], main: Option<usize>) -> Option<us
 /// `EXT-X-MEDIA` tags of groups.
 pub(super) struct Renditions<'a> {
     pub(super) title: &'a Title,
-    pub(super) name: &'a str,
+    pub(super) links: &'a Links<'a>,
     /// `AUDIO` or `SUBTITLES`.
     pub(super) kind: &'static str,
     pub(super) protocol: Protocol,
@@ -121,9 +121,7 @@ impl Renditions<'_> {
     }
 
     fn uri(&self, track: &TrackName) -> String {
-        let container = super::container_of(self.protocol);
-        Resource::HlsPlaylist(vec![track.clone()], container)
-            .relative_to(&Resource::HlsMultivariant(HlsContainer::Auto), self.name)
+        self.links.hls_playlist(vec![track.clone()], super::container_of(self.protocol))
     }
 }
 

@@ -1,5 +1,7 @@
-use super::*;
+use super::{native::MAX_TRACKS, *};
+use crate::filter::tests::any_filter;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn track(stem: &str, bitrate: u64) -> TrackName {
     TrackName { stem: stem.to_owned(), bitrate }
@@ -7,7 +9,7 @@ fn track(stem: &str, bitrate: u64) -> TrackName {
 
 fn parsed(url: &str) -> Option<(String, Resource)> {
     let (path, query) = url.split_once('?').map_or((url, None), |(p, q)| (p, Some(q)));
-    Address::parse(path, query).map(|a| (a.base, a.resource))
+    Address::parse(path, query).ok().map(|a| (a.base, a.resource))
 }
 
 #[test]
@@ -129,6 +131,8 @@ fn names_are_printed_the_same_however_they_were_asked() {
         (".hidden", ".hidden"),
         ("x_,360,720,.mp4.urlset", "x_%2C360%2C720%2C"),
         ("video=400.mp4", "video_400"),
+        ("my-video_1-hd.ism", "my_video_1-hd"),
+        ("a-audio=1--textstream_.mp4", "a_audio_1-_textstream_"),
         ("50$ off", "50%24%20off"),
         ("", "title"),
     ] {
@@ -140,13 +144,28 @@ fn names_are_printed_the_same_however_they_were_asked() {
 }
 
 #[test]
+fn a_name_is_not_taken_for_the_start_of_a_track() {
+    for base in ["my-video_1-hd.ism", "my-video=1-.mp4"] {
+        let address = Address::new(base, Resource::DashInit(track("English", 1)));
+        assert_eq!(Address::parse(&address.to_url(), None), Ok(address), "{base}");
+    }
+    let playlist = Resource::HlsPlaylist(vec![track("audio", 2)], HlsContainer::Auto);
+    let address = Address::new("x-Seg1-Frag", playlist);
+    assert_eq!(Address::parse(&address.to_url(), None), Ok(address));
+}
+
+#[test]
 fn keyframe_playlists_point_one_folder_up() {
     let video = || track("video", 400_000);
-    let playlist = Resource::HlsIFramePlaylist(video(), HlsContainer::Cmaf);
-    assert_eq!(Resource::HlsInit(video()).relative_to(&playlist, "x"), "../hls/x-video=400000.m4s");
-    assert_eq!(Resource::HlsIFrameCmaf(video(), 2).relative_to(&playlist, "x"), "x-video=400000-2.m4s");
-    let multivariant = Resource::HlsMultivariant(HlsContainer::Cmaf);
-    assert_eq!(playlist.relative_to(&multivariant, "x"), "keyframes/x-video=400000.m3u8?hls_fmp4");
+    let playlist = Address::new("x", Resource::HlsIFramePlaylist(video(), HlsContainer::Cmaf));
+    let links = Links::new(&playlist);
+    assert_eq!(links.hls_init(video()), "../hls/x-video=400000.m4s");
+    let frame = Resource::HlsIFrameCmaf(video(), 2);
+    assert_eq!(links.hls_segment(&frame, Extent::Whole), "x-video=400000-2.m4s");
+    let multivariant = Address::new("x", Resource::HlsMultivariant(HlsContainer::Cmaf));
+    let links = Links::new(&multivariant);
+    let url = links.hls_iframe_playlist(video(), HlsContainer::Cmaf);
+    assert_eq!(url, "keyframes/x-video=400000.m3u8?hls_fmp4");
 }
 
 fn any_track() -> impl Strategy<Value = TrackName> {
@@ -188,21 +207,118 @@ fn any_base() -> impl Strategy<Value = String> {
     prop::collection::vec(component, 0..4).prop_map(|c| c.join("/"))
 }
 
+fn any_selection() -> impl Strategy<Value = Selection> {
+    let time = || (0_u64..1_000_000, 0_u32..1_000_000_000).prop_map(|(s, ns)| Duration::new(s, ns));
+    let clip = (prop::option::of(time()), prop::option::of(time()))
+        .prop_map(|(begin, end)| Clip::new(begin, end).unwrap_or_default());
+    let minimum = prop::option::of((1_u64..=600_000).prop_map(Duration::from_millis));
+    (prop::option::of(any_filter()), clip, minimum).prop_map(|(filter, clip, minimum_segment)| Selection {
+        filter,
+        clip,
+        minimum_segment,
+        ..Selection::default()
+    })
+}
+
+#[test]
+fn a_filter_is_read_in_every_encoding() {
+    let read = |query: &str| {
+        let filter = Address::parse("/x/.m3u8", Some(query)).map(|address| address.selection.filter);
+        filter.map(|filter| filter.map(|f| f.to_string())).map_err(|e| e.reason())
+    };
+    let text = r#"type=="audio"&&systemBitrate<=64000"#;
+    for query in [
+        "filter=type%3D%3D%22audio%22%26%26systemBitrate%3C%3D64000",
+        "filter=type==%22audio%22&&systemBitrate%3c=64000",
+        "a=b&filter=(type==%22audio%22&&systemBitrate%3c=64000)&hls_fmp4",
+        "filter=+type+==+%22audio%22+%26%26+systemBitrate+%3c=+64000",
+    ] {
+        assert_eq!(read(query), Ok(Some(text.to_owned())), "{query}");
+    }
+    let query = "hls_fmp4&filter=type=='audio'&&trackID==1&vend=2";
+    let address = Address::parse("/x/.m3u8", Some(query)).unwrap();
+    let url = "/x/.m3u8?hls_fmp4&filter=type%3D%3D%22audio%22%26%26trackID%3D%3D1&vend=2";
+    assert_eq!(address.to_url(), url);
+    assert_eq!(read("filter="), Ok(None));
+    for query in ["filter=type", "filter=%ff", "filter=type==%22audio%22&&hls_fmp4", "filter=%26%26"] {
+        assert_eq!(read(query), Err("filter_malformed"), "{query}");
+    }
+}
+
+#[test]
+fn a_clip_is_a_stretch_of_time() {
+    let read = |query: &str| Address::parse("/x/.mpd", Some(query)).map(|address| address.selection.clip);
+    let clip = |begin: Option<u64>, end: Option<u64>| {
+        Ok(Clip::new(begin.map(Duration::from_millis), end.map(Duration::from_millis)).unwrap())
+    };
+    for (query, expected) in [
+        ("vbegin=1.5&vend=20", clip(Some(1500), Some(20_000))),
+        ("vbegin=01.500", clip(Some(1500), None)),
+        ("vend=0.001", clip(None, Some(1))),
+        ("vbegin=0&vend=", clip(None, None)),
+        ("vbegin=1&vbegin=2", clip(Some(2000), None)),
+        ("vbegin=1.0000000009", clip(Some(1000), None)),
+    ] {
+        assert_eq!(read(query), expected, "{query}");
+    }
+    for query in [
+        "vbegin=NaN",
+        "vbegin=-1",
+        "vbegin=+1",
+        "vbegin=1e3",
+        "vbegin=1.",
+        "vbegin=.5",
+        "vbegin=1,5",
+        "vbegin=inf",
+        "vend=99999999999999999999999",
+        "vend=1000000000.1",
+        "vbegin=2&vend=2",
+        "vbegin=2&vend=1.999999999",
+        "vend=0",
+        "vbegin=%31",
+    ] {
+        assert_eq!(read(query).map_err(|e| e.reason()), Err("clip_malformed"), "{query}");
+    }
+    // A path that is no address is none, whatever is asked of it.
+    assert_eq!(Address::parse("/x", Some("vend=0")), Err(AddressError::NoSuchUrl));
+}
+
+#[test]
+fn manifests_carry_their_selection_on_and_segments_what_they_depend_on() {
+    let query = "hls_fmp4&vbegin=1.5&hls_minimum_fragment_length=8";
+    let address = Address::parse("/x/.m3u8", Some(query)).unwrap();
+    let links = Links::new(&address);
+    let video = || track("video", 400_000);
+    assert_eq!(address.to_url(), format!("/x/.m3u8?{query}"));
+    assert_eq!(links.hls_playlist(vec![video()], HlsContainer::Cmaf), format!("x-video=400000.m3u8?{query}"));
+    assert_eq!(links.hls_init(video()), "hls/x-video=400000.m4s");
+    let segment = Resource::HlsSegment(video(), 3);
+    assert_eq!(links.hls_segment(&segment, Extent::Whole), "hls/x-video=400000-3.m4s");
+    assert_eq!(
+        links.hls_segment(&segment, Extent::Selected),
+        "hls/x-video=400000-3.m4s?vbegin=1.5&hls_minimum_fragment_length=8"
+    );
+}
+
 proptest! {
     #[test]
-    fn parse_of_print_is_the_identity(base in any_base(), resource in any_resource()) {
-        let address = Address { base, resource };
+    fn parse_of_print_is_the_identity(
+        base in any_base(),
+        resource in any_resource(),
+        selection in any_selection(),
+    ) {
+        let address = Address { selection, ..Address::new(base, resource) };
         let url = address.to_url();
         let (path, query) = url.split_once('?').map_or((url.as_str(), None), |(p, q)| (p, Some(q)));
-        prop_assert_eq!(Address::parse(path, query), Some(address), "{}", url);
+        prop_assert_eq!(Address::parse(path, query), Ok(address), "{}", url);
     }
 
     #[test]
     fn whatever_parses_prints_to_itself(path in "/?([a-z.%]{0,4}/)?(dash/|hls/|keyframes/)?[-=a-z0-9_]{0,24}(\\.mpd|\\.m3u8|\\.dash|\\.m4s|\\.ts|\\.f4m|\\.abst|-Seg1-Frag[0-9]{1,3})") {
-        if let Some(address) = Address::parse(&path, None) {
+        if let Ok(address) = Address::parse(&path, None) {
             let url = address.to_url();
             let (path, query) = url.split_once('?').map_or((url.as_str(), None), |(p, q)| (p, Some(q)));
-            prop_assert_eq!(Address::parse(path, query), Some(address));
+            prop_assert_eq!(Address::parse(path, query), Ok(address));
         }
     }
 

@@ -1,0 +1,99 @@
+//! A unit on its way: what has arrived of it, for all who wait.
+
+use crate::{
+    fill::Fill,
+    gauge::{narrow, wide},
+};
+use bytes::Bytes;
+use latemux_storage::StorageError;
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::Notify;
+
+/// A unit on its way. Readers hold the one they are at, so its bytes reach them even where there is no room to keep it.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    /// Where its bytes lie in the object.
+    pub(crate) range: Range<u64>,
+    /// Who fetches it.
+    pub(crate) fill: Arc<Fill>,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// As they came, without gaps, each with where it starts in the object.
+    frames: Vec<(u64, Bytes)>,
+    end: Option<Result<Bytes, StorageError>>,
+}
+
+impl Cell {
+    pub(crate) fn new(range: Range<u64>, fill: Arc<Fill>) -> Self {
+        Self { range, fill, state: Mutex::default(), changed: Notify::new() }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Hands a frame on; `at` is where it starts in the object.
+    pub(crate) fn push(&self, at: u64, frame: Bytes) {
+        self.state().frames.push((at, frame));
+        self.changed.notify_waiters();
+    }
+
+    /// All that arrived, in one piece of exactly its size.
+    pub(crate) fn whole(&self) -> Box<[u8]> {
+        let state = self.state();
+        let mut whole = Vec::with_capacity(narrow(self.len()));
+        for (_, frame) in &state.frames {
+            whole.extend_from_slice(frame);
+        }
+        whole.into_boxed_slice()
+    }
+
+    /// The unit is complete, or will never be. Frames are let go.
+    pub(crate) fn finish(&self, end: Result<Bytes, StorageError>) {
+        let frames = {
+            let mut state = self.state();
+            if state.end.is_none() {
+                state.end = Some(end);
+            }
+            std::mem::take(&mut state.frames)
+        };
+        drop(frames);
+        self.changed.notify_waiters();
+    }
+
+    /// Bytes of the object from `at` on, which lies in the unit: as many as are there in one piece, at least one.
+    pub(crate) async fn bytes(&self, at: u64) -> Result<Bytes, StorageError> {
+        loop {
+            // Made before looking, so that what happens in between is not missed.
+            let changed = self.changed.notified();
+            if let Some(found) = self.look(at) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    fn look(&self, at: u64) -> Option<Result<Bytes, StorageError>> {
+        let state = self.state();
+        match &state.end {
+            Some(Ok(whole)) => return Some(Ok(whole.slice(narrow(at - self.range.start)..))),
+            Some(Err(error)) => return Some(Err(error.clone())),
+            None => {}
+        }
+        let after = state.frames.partition_point(|(start, _)| *start <= at);
+        let (start, frame) = state.frames.get(after.checked_sub(1)?)?;
+        let skip = at - start;
+        (skip < wide(frame.len())).then(|| Ok(frame.slice(narrow(skip)..)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

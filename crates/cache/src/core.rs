@@ -1,0 +1,287 @@
+//! What all reads share: the units in memory and their budget, the disk, the counters.
+
+use crate::{
+    Config, Figures, RangeCache,
+    cell::Cell,
+    counters::Counters,
+    disk::{Disk, Piece},
+    extents::Unit,
+    fill::Done,
+    gauge::{Gauge, Reserved, wide},
+    object::{Object, Table},
+    s3fifo::{Entry, Mark, S3Fifo},
+};
+use bytes::Bytes;
+use latemux_storage::Storage;
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// What a unit takes in memory besides its bytes: measured with the allocator, rounded up.
+const UNIT: u64 = 512;
+
+/// The cache's folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{dir}: {error}")]
+pub struct OpenError {
+    /// The folder.
+    pub dir: String,
+    /// Why.
+    #[source]
+    pub error: std::io::Error,
+}
+
+/// Units of any number of storages, under one set of limits.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    core: Arc<Core>,
+}
+
+impl Cache {
+    /// An empty cache; with a disk, what its folder holds is found in the background. Touches the disk: call it at start,
+    /// not while serving.
+    ///
+    /// # Errors
+    /// Where the folder cannot be made or is used by another process. What goes wrong with the disk later is no error of the
+    /// cache's: it asks storage instead.
+    pub fn open(config: Config) -> Result<Self, OpenError> {
+        let (gauge, counters) = (Arc::<Gauge>::default(), Arc::<Counters>::default());
+        let disk = match &config.disk {
+            Some(disk) => Some(Disk::open(disk.clone(), gauge.clone(), counters.clone())?),
+            None => None,
+        };
+        Ok(Self::new(config, gauge, counters, disk))
+    }
+
+    pub(crate) fn new(
+        config: Config,
+        gauge: Arc<Gauge>,
+        counters: Arc<Counters>,
+        disk: Option<Disk>,
+    ) -> Self {
+        let config = config.fitted();
+        let filling = Filling::new(config.filling());
+        let (table, policy) = (Table::new(gauge.clone()), Mutex::new(S3Fifo::new()));
+        let fetches = AtomicU64::new(0);
+        Self { core: Arc::new(Core { config, table, policy, gauge, counters, filling, fetches, disk }) }
+    }
+
+    /// A storage that remembers what `source` sends. `name` tells this storage from others for as long as the disk keeps
+    /// anything of it: a different bucket, host or folder needs a different name.
+    #[must_use]
+    pub fn around(&self, source: Arc<dyn Storage>, name: &str) -> RangeCache {
+        RangeCache::new(self.core.clone(), source, name)
+    }
+
+    /// Its limits, as they were fitted to each other.
+    #[must_use]
+    pub fn limits(&self) -> &Config {
+        &self.core.config
+    }
+
+    /// What it did and holds.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let (units, bytes) = {
+            let policy = self.core.policy();
+            (wide(policy.len()), policy.bytes())
+        };
+        let (disk_units, disk_bytes) = self.core.disk.as_ref().map(Disk::holds).unwrap_or_default();
+        Figures {
+            memory_bytes: self.core.gauge.total(),
+            fetches: self.core.fetches.load(Relaxed),
+            cached_bytes: bytes.saturating_sub(units.saturating_mul(UNIT)),
+            cached_units: units,
+            disk_bytes,
+            disk_units,
+            ..self.core.counters.figures()
+        }
+    }
+
+    /// Waits until all that the disk held at start has been found.
+    pub async fn recovered(&self) {
+        if let Some(disk) = &self.core.disk {
+            disk.recovered().await;
+        }
+    }
+
+    /// Waits until what is to be written to disk has been.
+    pub async fn flush(&self) {
+        if let Some(disk) = &self.core.disk {
+            disk.flush().await;
+        }
+    }
+
+    /// Writes what is to be written and lets go of the folder. Reads go on, from memory and storage.
+    pub async fn close(&self) {
+        if let Some(disk) = &self.core.disk {
+            disk.close().await;
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) table: Arc<Table>,
+    policy: Mutex<S3Fifo<Kept>>,
+    pub(crate) gauge: Arc<Gauge>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) filling: Filling,
+    /// Under way.
+    pub(crate) fetches: AtomicU64,
+    pub(crate) disk: Option<Disk>,
+}
+
+/// A unit in memory, as eviction sees it.
+#[derive(Debug)]
+struct Kept {
+    object: Arc<Object>,
+    start: u64,
+    len: u64,
+    unit: Arc<Unit>,
+}
+
+impl Entry for Kept {
+    fn weight(&self) -> u64 {
+        self.len.saturating_add(UNIT)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        let id = self.object.id as u64;
+        id ^ self.start.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn mark(&self) -> &Mark {
+        &self.unit.mark
+    }
+
+    fn awaited(&self) -> bool {
+        self.unit.fill.is_awaited()
+    }
+}
+
+impl Core {
+    /// A unit has arrived: keeps it if it fits, and gives it to those who wait.
+    pub(crate) fn keep(&self, object: &Arc<Object>, cell: &Arc<Cell>, bytes: &Bytes) -> Arc<Unit> {
+        let unit = Arc::new(Unit { mark: Mark::default(), fill: cell.fill.clone() });
+        let kept =
+            Kept { object: object.clone(), start: cell.range.start, len: cell.len(), unit: unit.clone() };
+        let fits = kept.weight() <= self.config.memory;
+        let is_new = object.extents().arrived(cell, fits.then(|| (bytes.clone(), unit.clone())));
+        cell.finish(Ok(bytes.clone()));
+        if fits && is_new {
+            self.gauge.table_grew(UNIT);
+            self.policy().insert(kept);
+        }
+        self.make_room();
+        unit
+    }
+
+    /// Sets memory aside, and makes room for it.
+    pub(crate) fn reserve(&self, bytes: u64) -> Reserved {
+        let reserved = self.gauge.reserve(bytes);
+        self.make_room();
+        reserved
+    }
+
+    /// Drives units out until everything fits into the budget. What readers hold is not freed by driving it out: for their
+    /// sake at most half of the budget is given up.
+    fn make_room(&self) {
+        while self.gauge.total() > self.config.memory {
+            let kept = {
+                let mut policy = self.policy();
+                if policy.bytes().saturating_add(self.gauge.reserved()) <= self.config.memory / 2 {
+                    return;
+                }
+                policy.evict()
+            };
+            let Some(kept) = kept else { return };
+            self.gauge.table_shrank(UNIT);
+            let bytes = kept.object.extents().forget(kept.start, &kept.unit);
+            if bytes.is_some() {
+                self.counters.evictions.add(1);
+                self.counters.evicted_bytes.add(kept.len);
+            }
+        }
+    }
+
+    /// Forgets units that should not have been kept.
+    pub(crate) fn forget(&self, object: &Arc<Object>, units: &[Done]) {
+        for done in units {
+            let bytes = object.extents().forget(done.start, &done.unit);
+            drop(bytes);
+        }
+        self.forget_kept(|kept| units.iter().any(|done| Arc::ptr_eq(&done.unit, &kept.unit)));
+    }
+
+    /// Forgets all of an object that is no longer what it was.
+    pub(crate) fn purge(&self, object: &Arc<Object>) {
+        let bytes = object.extents().forget_ready();
+        if let Some(disk) = &self.disk {
+            disk.forget(object.id);
+        }
+        if !bytes.is_empty() {
+            self.counters.purged.add(1);
+        }
+        drop(bytes);
+        self.forget_kept(|kept| Arc::ptr_eq(&kept.object, object));
+    }
+
+    fn forget_kept(&self, gone: impl Fn(&Kept) -> bool) {
+        let mut policy = self.policy();
+        let before = policy.len();
+        policy.retain(|kept| !gone(kept));
+        self.gauge.table_shrank(wide(before - policy.len()).saturating_mul(UNIT));
+    }
+
+    /// The bytes of a piece, exactly those of `range`; `None` where the disk does not have them after all.
+    pub(crate) async fn read_from_disk(
+        &self,
+        object: &Arc<Object>,
+        piece: &Piece,
+        range: &Range<u64>,
+    ) -> Option<Bytes> {
+        let disk = self.disk.as_ref().filter(|_| piece.range == *range)?;
+        disk.read(object, piece).await
+    }
+
+    pub(crate) fn write_to_disk(&self, object: &Arc<Object>, done: Done) {
+        if let (Some(disk), Some(bytes)) = (&self.disk, done.bytes) {
+            disk.write(object, done.start, bytes);
+        }
+    }
+
+    fn policy(&self) -> MutexGuard<'_, S3Fifo<Kept>> {
+        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room for units being fetched, given out in turn.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    room: Semaphore,
+    total: u32,
+}
+
+impl Filling {
+    const STEP: u64 = 4096;
+
+    fn new(bytes: u64) -> Self {
+        let total = u32::try_from(bytes / Self::STEP).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 4);
+        Self { room: Semaphore::new(usize::try_from(total).unwrap_or(Semaphore::MAX_PERMITS)), total }
+    }
+
+    /// Room for so many bytes, or all there is.
+    pub(crate) async fn acquire(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
+        let wanted = u32::try_from(bytes.div_ceil(Self::STEP)).unwrap_or(u32::MAX).clamp(1, self.total);
+        // It is never closed.
+        self.room.acquire_many(wanted).await.ok()
+    }
+}

@@ -1,0 +1,102 @@
+//! Where log files are: a folder, or what a test puts in its place.
+
+use std::{
+    fmt::Debug,
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Numbered log files.
+pub(crate) trait Device: Send + Sync + Debug {
+    /// Numbers of those there are.
+    fn numbers(&self) -> io::Result<Vec<u64>>;
+    fn create(&self, number: u64) -> io::Result<Arc<dyn Log>>;
+    fn open(&self, number: u64) -> io::Result<Arc<dyn Log>>;
+    fn remove(&self, number: u64) -> io::Result<()>;
+}
+
+/// A log file.
+pub(crate) trait Log: Send + Sync + Debug {
+    fn len(&self) -> io::Result<u64>;
+    /// Fills the buffer, or fails.
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()>;
+    /// Writes all, or fails; then some of it may be written.
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    fn truncate(&self, len: u64) -> io::Result<()>;
+}
+
+/// A folder that one process holds.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Locked as long as it is open; the kernel lets go of it however the process ends.
+    _lock: File,
+}
+
+const LOCK: &str = "lock";
+const SUFFIX: &str = ".units";
+
+impl Folder {
+    /// Makes the folder where there is none.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        std::fs::create_dir_all(path)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process uses this cache folder"))
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn file(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:016x}{SUFFIX}"))
+    }
+}
+
+impl Device for Folder {
+    fn numbers(&self) -> io::Result<Vec<u64>> {
+        let mut numbers = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+            numbers.extend(number.and_then(|number| u64::from_str_radix(number, 16).ok()));
+        }
+        Ok(numbers)
+    }
+
+    fn create(&self, number: u64) -> io::Result<Arc<dyn Log>> {
+        let file = OpenOptions::new().create_new(true).read(true).write(true).open(self.file(number))?;
+        Ok(Arc::new(file))
+    }
+
+    fn open(&self, number: u64) -> io::Result<Arc<dyn Log>> {
+        Ok(Arc::new(OpenOptions::new().read(true).write(true).open(self.file(number))?))
+    }
+
+    fn remove(&self, number: u64) -> io::Result<()> {
+        std::fs::remove_file(self.file(number))
+    }
+}
+
+impl Log for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()> {
+        self.read_exact_at(buffer, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(bytes, at)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+}

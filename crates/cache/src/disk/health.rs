@@ -1,0 +1,74 @@
+//! A disk that failed is left alone for a while, and the log says so once.
+
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+#[derive(Debug)]
+pub(crate) struct Health {
+    doing: &'static str,
+    retry: Duration,
+    /// Failures in a row until it is left alone.
+    strikes: u32,
+    /// A steady clock's zero.
+    zero: Instant,
+    /// Milliseconds after it until which to rest; 0 for none.
+    until: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    strikes: u32,
+    said: bool,
+}
+
+impl Health {
+    pub(crate) fn new(doing: &'static str, retry: Duration, strikes: u32) -> Self {
+        Self {
+            doing,
+            retry,
+            strikes,
+            zero: Instant::now(),
+            until: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn is_resting(&self) -> bool {
+        let until = self.until.load(Relaxed);
+        until > 0 && self.now() < until
+    }
+
+    pub(crate) fn failed(&self, error: &io::Error) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.strikes += 1;
+        if error.kind() == io::ErrorKind::TimedOut || state.strikes >= self.strikes {
+            let retry = u64::try_from(self.retry.as_millis()).unwrap_or(u64::MAX);
+            self.until.store(self.now().saturating_add(retry), Relaxed);
+        }
+        if !state.said {
+            state.said = true;
+            tracing::warn!(%error, retry = ?self.retry, "cache disk: {} fails; storage is asked meanwhile", self.doing);
+        }
+    }
+
+    pub(crate) fn succeeded(&self) {
+        if self.until.load(Relaxed) == 0 && self.state.try_lock().is_ok_and(|state| state.strikes == 0) {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.strikes = 0;
+        self.until.store(0, Relaxed);
+        if std::mem::take(&mut state.said) {
+            tracing::info!("cache disk: {} works again", self.doing);
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.zero.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,200 @@
+//! Which units are on disk, and where.
+
+use super::record::Entry;
+use crate::{gauge::Gauge, gauge::wide};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64, atomic::Ordering::Relaxed},
+};
+
+const SHARDS: usize = 16;
+/// What a unit on disk takes in memory: measured with the allocator, rounded up.
+const SLOT: u64 = 128;
+
+/// Where a unit lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) log: u64,
+    pub(crate) entry: Entry,
+}
+
+/// A part of a unit on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// In the object.
+    pub(crate) range: Range<u64>,
+    pub(crate) place: Place,
+}
+
+#[derive(Debug)]
+struct Slot {
+    place: Place,
+    /// Wanted since it was written.
+    hit: bool,
+}
+
+impl Slot {
+    fn end(&self) -> u64 {
+        self.place.entry.offset.saturating_add(self.place.entry.len.into())
+    }
+}
+
+/// Units by where they start, for each object. Whoever looks up bytes never sees two units that hold them.
+type Objects = HashMap<u128, BTreeMap<u64, Slot>>;
+
+#[derive(Debug)]
+pub(crate) struct Index {
+    shards: Vec<Mutex<Objects>>,
+    units: AtomicU64,
+    gauge: Arc<Gauge>,
+}
+
+impl Index {
+    pub(crate) fn new(gauge: Arc<Gauge>) -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), units: AtomicU64::new(0), gauge }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.units.load(Relaxed)
+    }
+
+    /// Takes note of a unit. Those it makes superfluous are forgotten.
+    pub(crate) fn insert(&self, place: Place) {
+        let slot = Slot { place, hit: false };
+        let range = place.entry.offset..slot.end();
+        let mut shard = self.shard(place.entry.id);
+        let units = shard.entry(place.entry.id).or_default();
+        let inside = units.extract_if(range.clone(), |_, old| old.end() <= range.end).count();
+        units.insert(range.start, slot);
+        self.units.fetch_add(1, Relaxed);
+        self.gauge.table_grew(SLOT);
+        self.shrank(inside);
+    }
+
+    /// The parts of a range that are on disk, which count as hit, and those that are not, each in order.
+    pub(crate) fn find(
+        &self,
+        id: u128,
+        range: Range<u64>,
+        pieces: &mut Vec<Piece>,
+        holes: &mut Vec<Range<u64>>,
+    ) {
+        let mut shard = self.shard(id);
+        let Some(units) = shard.get_mut(&id) else { return holes.push(range) };
+        let mut at = range.start;
+        while at < range.end {
+            let here =
+                units.range_mut(..=at).next_back().map(|(_, slot)| slot).filter(|slot| slot.end() > at);
+            if let Some(slot) = here {
+                let end = slot.end().min(range.end);
+                slot.hit = true;
+                pieces.push(Piece { range: at..end, place: slot.place });
+                at = end;
+            } else {
+                let end = units.range(at..range.end).next().map_or(range.end, |(start, _)| *start);
+                holes.push(at..end);
+                at = end;
+            }
+        }
+    }
+
+    /// Whether all of a range is on disk.
+    pub(crate) fn covers(&self, id: u128, range: &Range<u64>) -> bool {
+        let shard = self.shard(id);
+        let Some(units) = shard.get(&id) else { return false };
+        let mut at = range.start;
+        while at < range.end {
+            match units.range(..=at).next_back().filter(|(_, slot)| slot.end() > at) {
+                Some((_, slot)) => at = slot.end(),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Forgets one unit, if it still lies there.
+    pub(crate) fn forget(&self, place: &Place) {
+        let mut shard = self.shard(place.entry.id);
+        let Some(units) = shard.get_mut(&place.entry.id) else { return };
+        if units.get(&place.entry.offset).is_some_and(|slot| slot.place == *place) {
+            units.remove(&place.entry.offset);
+            self.shrank(1);
+        }
+        if units.is_empty() {
+            shard.remove(&place.entry.id);
+        }
+    }
+
+    /// Forgets all of an object.
+    pub(crate) fn forget_object(&self, id: u128) {
+        let units = self.shard(id).remove(&id);
+        self.shrank(units.map_or(0, |units| units.len()));
+    }
+
+    /// Forgets what lies in a log file. Returns where that was, and whether it was hit.
+    pub(crate) fn forget_log(&self, log: u64) -> Vec<(Place, bool)> {
+        let mut forgotten = Vec::new();
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.retain(|_, units| {
+                let gone = units.extract_if(.., |_, slot| slot.place.log == log);
+                forgotten.extend(gone.map(|(_, slot)| (slot.place, slot.hit)));
+                !units.is_empty()
+            });
+        }
+        forgotten.sort_unstable_by_key(|(place, _)| place.entry.at);
+        self.shrank(forgotten.len());
+        forgotten
+    }
+
+    fn shrank(&self, units: usize) {
+        self.units.fetch_sub(wide(units), Relaxed);
+        self.gauge.table_shrank(wide(units).saturating_mul(SLOT));
+    }
+
+    fn shard(&self, id: u128) -> MutexGuard<'_, Objects> {
+        let place = id as usize % SHARDS;
+        let shard = self.shards.get(place).unwrap_or_else(|| unreachable!("a remainder of their number"));
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(log: u64, offset: u64, len: u32) -> Place {
+        Place { log, entry: Entry { id: 7, offset, len, names_len: 0, at: offset } }
+    }
+
+    fn found(index: &Index, range: Range<u64>) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
+        let (mut pieces, mut holes) = (Vec::new(), Vec::new());
+        index.find(7, range, &mut pieces, &mut holes);
+        (pieces.into_iter().map(|piece| piece.range).collect(), holes)
+    }
+
+    #[test]
+    #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+    fn finds_parts_and_holes() {
+        let gauge = Arc::new(Gauge::default());
+        let index = Index::new(gauge.clone());
+        assert_eq!(found(&index, 0..5), (vec![], vec![0..5]));
+        for one in [place(1, 10, 10), place(1, 20, 5), place(2, 40, 10)] {
+            index.insert(one);
+        }
+        assert_eq!(found(&index, 0..60), (vec![10..20, 20..25, 40..50], vec![0..10, 25..40, 50..60]));
+        assert_eq!(found(&index, 12..22), (vec![12..20, 20..22], vec![]));
+        assert_eq!(found(&index, 30..40), (vec![], vec![30..40]));
+        assert!(index.covers(7, &(12..25)) && !index.covers(7, &(12..26)) && !index.covers(8, &(12..13)));
+        // One that holds two others takes their place.
+        index.insert(place(3, 8, 30));
+        assert_eq!(index.len(), 2);
+        assert_eq!(found(&index, 0..60), (vec![8..38, 40..50], vec![0..8, 38..40, 50..60]));
+        index.forget(&place(1, 40, 10));
+        assert_eq!(index.len(), 2, "that one lies elsewhere");
+        assert_eq!(index.forget_log(2), [(place(2, 40, 10), true)]);
+        index.forget_object(7);
+        assert_eq!((index.len(), gauge.total()), (0, 0));
+    }
+}

@@ -1,0 +1,235 @@
+//! The format of log files. All numbers are little-endian.
+//!
+//! ```text
+//! file    = head, record*, footer?
+//! head    = "LMXCACHE", format: u32, 0: u32, sum of these: u64
+//! record  = "LMRC", length of names: u32, id: u128, offset in the object: u64, length of data: u32, 0: u32,
+//!           sum of data: u64, sum of all before and names: u64, names, data
+//! footer  = entry*, "LMXINDEX", number of entries: u64, where they start: u64, sum of entries: u64, sum of these: u64
+//! entry   = id: u128, offset in the object: u64, length of data: u32, length of names: u32, where the record starts: u64
+//! ```
+//! Sums are XXH3 of 64 bits. *Names* are what names the object for ever (storage, key, version), and `id` is their XXH3 of 128
+//! bits. The footer is there once the file is full or was closed; without one the records are walked.
+
+use super::device::Log;
+use crate::gauge::{narrow, wide};
+use std::io;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// What this program writes, and all it reads.
+pub(crate) const FORMAT: u32 = 1;
+const FILE_MAGIC: &[u8; 8] = b"LMXCACHE";
+const RECORD_MAGIC: &[u8; 4] = b"LMRC";
+const FOOTER_MAGIC: &[u8; 8] = b"LMXINDEX";
+pub(crate) const FILE_HEAD: u64 = 24;
+pub(crate) const RECORD_HEAD: u64 = 56;
+pub(crate) const ENTRY: u64 = 40;
+pub(crate) const TRAILER: u64 = 40;
+/// Longest names: a key of 4 KiB in URL and bucket is beyond what stores allow.
+pub(crate) const NAMES: u64 = 16 << 10;
+
+/// Where a unit lies in a log file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) id: u128,
+    /// Where the unit starts in its object.
+    pub(crate) offset: u64,
+    /// Bytes of the unit.
+    pub(crate) len: u32,
+    pub(crate) names_len: u32,
+    /// Where the record starts in its file.
+    pub(crate) at: u64,
+}
+
+impl Entry {
+    pub(crate) fn record_len(&self) -> u64 {
+        RECORD_HEAD + u64::from(self.names_len) + u64::from(self.len)
+    }
+}
+
+/// Reads numbers off the front.
+struct Numbers<'a>(&'a [u8]);
+
+impl Numbers<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn u128(&mut self) -> Option<u128> {
+        self.take().map(u128::from_le_bytes)
+    }
+}
+
+pub(crate) fn file_head() -> Vec<u8> {
+    let mut head = FILE_MAGIC.to_vec();
+    head.extend(FORMAT.to_le_bytes());
+    head.extend([0; 4]);
+    head.extend(xxh3_64(&head).to_le_bytes());
+    head
+}
+
+/// The head of a record of `data`, and its names: what comes before the data. `None` where it is too large for one.
+pub(crate) fn record_head(id: u128, names: &[u8], offset: u64, data: &[u8]) -> Option<Vec<u8>> {
+    let len = u32::try_from(data.len()).ok()?;
+    let names_len = u32::try_from(names.len()).ok().filter(|len| u64::from(*len) <= NAMES)?;
+    let mut head = RECORD_MAGIC.to_vec();
+    head.extend(names_len.to_le_bytes());
+    head.extend(id.to_le_bytes());
+    head.extend(offset.to_le_bytes());
+    head.extend(len.to_le_bytes());
+    head.extend([0; 4]);
+    head.extend(xxh3_64(data).to_le_bytes());
+    head.extend(head_sum(&head, names).to_le_bytes());
+    head.extend_from_slice(names);
+    Some(head)
+}
+
+fn head_sum(head: &[u8], names: &[u8]) -> u64 {
+    let mut sum = Xxh3::new();
+    sum.update(head);
+    sum.update(names);
+    sum.digest()
+}
+
+/// What of a record is not its data, checked.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) entry: Entry,
+    pub(crate) names: Vec<u8>,
+    data_sum: u64,
+}
+
+impl Head {
+    /// The head of the record at `at`, of which it is known that it should end before `end`. `Ok(None)`: there is no record.
+    pub(crate) fn read(log: &dyn Log, at: u64, end: u64) -> io::Result<Option<Self>> {
+        let mut fixed = [0; 56];
+        if end.saturating_sub(at) < RECORD_HEAD {
+            return Ok(None);
+        }
+        log.read_at(&mut fixed, at)?;
+        let Some((entry, data_sum, sum)) = parse(&fixed, at) else { return Ok(None) };
+        let fits = at.checked_add(entry.record_len()).is_some_and(|past| past <= end);
+        if u64::from(entry.names_len) > NAMES || !fits {
+            return Ok(None);
+        }
+        let mut names = vec![0; narrow(entry.names_len.into())];
+        log.read_at(&mut names, at + RECORD_HEAD)?;
+        let right = fixed.get(..48).is_some_and(|head| head_sum(head, &names) == sum);
+        Ok(right.then_some(Self { entry, names, data_sum }))
+    }
+
+    /// The data, checked. `Ok(None)`: they are not what was written.
+    pub(crate) fn data(&self, log: &dyn Log) -> io::Result<Option<Box<[u8]>>> {
+        let mut data = vec![0; narrow(self.entry.len.into())].into_boxed_slice();
+        log.read_at(&mut data, self.entry.at + RECORD_HEAD + u64::from(self.entry.names_len))?;
+        Ok((xxh3_64(&data) == self.data_sum).then_some(data))
+    }
+}
+
+fn parse(fixed: &[u8; 56], at: u64) -> Option<(Entry, u64, u64)> {
+    let mut numbers = Numbers(fixed);
+    if &numbers.take::<4>()? != RECORD_MAGIC {
+        return None;
+    }
+    let names_len = numbers.u32()?;
+    let (id, offset, len) = (numbers.u128()?, numbers.u64()?, numbers.u32()?);
+    numbers.u32()?;
+    let (data_sum, sum) = (numbers.u64()?, numbers.u64()?);
+    Some((Entry { id, offset, len, names_len, at }, data_sum, sum))
+}
+
+pub(crate) fn footer(entries: &[Entry], start: u64) -> Vec<u8> {
+    let mut footer = Vec::with_capacity(entries.len() * narrow(ENTRY) + narrow(TRAILER));
+    for entry in entries {
+        footer.extend(entry.id.to_le_bytes());
+        footer.extend(entry.offset.to_le_bytes());
+        footer.extend(entry.len.to_le_bytes());
+        footer.extend(entry.names_len.to_le_bytes());
+        footer.extend(entry.at.to_le_bytes());
+    }
+    let sum = xxh3_64(&footer);
+    let trailer_at = footer.len();
+    footer.extend(FOOTER_MAGIC);
+    footer.extend(wide(entries.len()).to_le_bytes());
+    footer.extend(start.to_le_bytes());
+    footer.extend(sum.to_le_bytes());
+    let sum = xxh3_64(footer.get(trailer_at..).unwrap_or_default());
+    footer.extend(sum.to_le_bytes());
+    footer
+}
+
+/// What a log file holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Contents {
+    pub(crate) entries: Vec<Entry>,
+    /// Where the next record would go: where the footer starts, or what is torn.
+    pub(crate) end: u64,
+    pub(crate) sealed: bool,
+}
+
+/// What a log file holds; `Ok(None)` where it is of another format, or none of ours.
+pub(crate) fn contents(log: &dyn Log) -> io::Result<Option<Contents>> {
+    let len = log.len()?;
+    let mut head = [0; 24];
+    if len < FILE_HEAD {
+        return Ok(None);
+    }
+    log.read_at(&mut head, 0)?;
+    if head[..] != file_head()[..] {
+        return Ok(None);
+    }
+    if let Some(sealed) = sealed(log, len)? {
+        return Ok(Some(sealed));
+    }
+    let (mut entries, mut at) = (Vec::new(), FILE_HEAD);
+    while let Some(Head { entry, .. }) = Head::read(log, at, len)? {
+        at += entry.record_len();
+        entries.push(entry);
+    }
+    Ok(Some(Contents { entries, end: at, sealed: false }))
+}
+
+/// What the footer says, where there is a whole one.
+fn sealed(log: &dyn Log, len: u64) -> io::Result<Option<Contents>> {
+    let mut trailer = [0; 40];
+    let Some(trailer_at) = len.checked_sub(TRAILER).filter(|at| *at >= FILE_HEAD) else { return Ok(None) };
+    log.read_at(&mut trailer, trailer_at)?;
+    let Some((count, start, sum)) = parse_trailer(&trailer) else { return Ok(None) };
+    let size = count.checked_mul(ENTRY);
+    if start < FILE_HEAD || size.and_then(|size| size.checked_add(start)) != Some(trailer_at) {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; narrow(trailer_at - start)];
+    log.read_at(&mut bytes, start)?;
+    if xxh3_64(&bytes) != sum {
+        return Ok(None);
+    }
+    let mut numbers = Numbers(&bytes);
+    let mut entries = Vec::with_capacity(narrow(count));
+    while let Some(id) = numbers.u128() {
+        let fields = (numbers.u64(), numbers.u32(), numbers.u32(), numbers.u64());
+        let (Some(offset), Some(len), Some(names_len), Some(at)) = fields else { break };
+        entries.push(Entry { id, offset, len, names_len, at });
+    }
+    Ok(Some(Contents { entries, end: start, sealed: true }))
+}
+
+fn parse_trailer(trailer: &[u8; 40]) -> Option<(u64, u64, u64)> {
+    let (body, _) = trailer.split_at(32);
+    let mut numbers = Numbers(trailer);
+    if &numbers.take::<8>()? != FOOTER_MAGIC {
+        return None;
+    }
+    let (count, start, sum) = (numbers.u64()?, numbers.u64()?, numbers.u64()?);
+    (numbers.u64()? == xxh3_64(body)).then_some((count, start, sum))
+}

@@ -1,0 +1,454 @@
+//! The disk tier over a device that lives in memory and fails as told.
+
+use super::{
+    Disk,
+    device::{Device, Log},
+    record::{FILE_HEAD, RECORD_HEAD, contents},
+};
+use crate::{
+    Cache, Config, DiskConfig, Outcome, RangeCache, Tier,
+    counters::Counters,
+    gauge::Gauge,
+    object::{Names, Object, Table},
+};
+use bytes::Bytes;
+use latemux_storage::{Key, Memory, Storage, Version, Want, conformance};
+use std::{
+    collections::BTreeMap,
+    io,
+    ops::Range,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+/// Files in memory, which outlive whoever opens them.
+#[derive(Debug, Default, Clone)]
+struct Ram(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    files: Mutex<BTreeMap<u64, Arc<RamLog>>>,
+    switches: Arc<Switches>,
+}
+
+#[derive(Debug, Default)]
+struct Switches {
+    write_error: Mutex<Option<io::ErrorKind>>,
+    read_error: AtomicBool,
+    /// Writes end after half of their bytes, then fail.
+    torn: AtomicBool,
+    /// Reads wait until it is false.
+    hangs: Mutex<bool>,
+    goes_on: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct RamLog {
+    bytes: Mutex<Vec<u8>>,
+    switches: Arc<Switches>,
+}
+
+impl Switches {
+    fn write(&self) -> io::Result<()> {
+        self.write_error.lock().unwrap().map_or(Ok(()), |kind| Err(kind.into()))
+    }
+
+    fn hang(&self, hangs: bool) {
+        *self.hangs.lock().unwrap() = hangs;
+        self.goes_on.notify_all();
+    }
+}
+
+impl Device for Ram {
+    fn numbers(&self) -> io::Result<Vec<u64>> {
+        Ok(self.0.files.lock().unwrap().keys().rev().copied().collect())
+    }
+
+    fn create(&self, number: u64) -> io::Result<Arc<dyn Log>> {
+        self.0.switches.write()?;
+        let log = Arc::new(RamLog { bytes: Mutex::default(), switches: self.0.switches.clone() });
+        assert!(self.0.files.lock().unwrap().insert(number, log.clone()).is_none(), "a new file");
+        Ok(log)
+    }
+
+    fn open(&self, number: u64) -> io::Result<Arc<dyn Log>> {
+        Ok(self.0.files.lock().unwrap()[&number].clone())
+    }
+
+    fn remove(&self, number: u64) -> io::Result<()> {
+        self.0.files.lock().unwrap().remove(&number).map(drop).ok_or(io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Log for RamLog {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.lock().unwrap().len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()> {
+        let hangs = self.switches.hangs.lock().unwrap();
+        drop(self.switches.goes_on.wait_while(hangs, |hangs| *hangs).unwrap());
+        if self.switches.read_error.load(SeqCst) {
+            return Err(io::Error::other("injected"));
+        }
+        let bytes = self.bytes.lock().unwrap();
+        let at = usize::try_from(at).unwrap();
+        let part = bytes.get(at..at + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(part);
+        Ok(())
+    }
+
+    fn write_at(&self, new: &[u8], at: u64) -> io::Result<()> {
+        self.switches.write()?;
+        let mut bytes = self.bytes.lock().unwrap();
+        let at = usize::try_from(at).unwrap();
+        let torn = self.switches.torn.load(SeqCst);
+        let new = if torn { &new[..new.len() / 2] } else { new };
+        let len = bytes.len().max(at + new.len());
+        bytes.resize(len, 0);
+        bytes[at..at + new.len()].copy_from_slice(new);
+        if torn { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.switches.write()?;
+        self.bytes.lock().unwrap().truncate(usize::try_from(len).unwrap());
+        Ok(())
+    }
+}
+
+impl Ram {
+    /// Another device whose only file holds these bytes.
+    fn holding(bytes: Vec<u8>) -> Self {
+        let ram = Self::default();
+        let log = RamLog { bytes: Mutex::new(bytes), switches: ram.0.switches.clone() };
+        ram.0.files.lock().unwrap().insert(1, Arc::new(log));
+        ram
+    }
+
+    fn only(&self) -> Vec<u8> {
+        let files = self.0.files.lock().unwrap();
+        assert_eq!(files.len(), 1);
+        files.values().next().unwrap().bytes.lock().unwrap().clone()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.files.lock().unwrap().values().map(|log| log.len().unwrap()).sum()
+    }
+}
+
+/// The tier alone, and an object of 300 bytes of which three units of 100 may be in it.
+struct Tier3 {
+    disk: Disk,
+    counters: Arc<Counters>,
+    object: Arc<Object>,
+    content: Bytes,
+}
+
+impl Tier3 {
+    async fn over(ram: &Ram) -> Self {
+        let (gauge, counters) = (Arc::<Gauge>::default(), Arc::<Counters>::default());
+        let config = DiskConfig::new("ram", 1 << 20);
+        let disk = Disk::on(Box::new(ram.clone()), config, gauge.clone(), counters.clone()).unwrap();
+        let table = Table::new(gauge);
+        let (key, version) = (Key::new("x").unwrap(), Version { etag: None, size: 300, modified: Some(-1) });
+        let names = Names { storage: "s", key: &key, version: &version };
+        let object = table.get(&"s".into(), &names).unwrap();
+        disk.recovered().await;
+        Self { disk, counters, object, content: conformance::pattern(3, 300) }
+    }
+
+    async fn write_all(&self) {
+        for start in [0, 100, 200] {
+            self.disk.write(&self.object, start, self.expected(start..start + 100));
+        }
+        self.disk.flush().await;
+    }
+
+    fn expected(&self, range: Range<u64>) -> Bytes {
+        self.content.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
+    }
+
+    /// How many units it has, all of whose bytes are right.
+    async fn right(&self, what: &str) -> u64 {
+        let (mut pieces, mut holes, mut right) = (Vec::new(), Vec::new(), 0);
+        self.disk.find(self.object.id, 0..300, &mut pieces, &mut holes);
+        for piece in pieces {
+            if let Some(bytes) = self.disk.read(&self.object, &piece).await {
+                assert!(bytes == self.expected(piece.range.clone()), "{what}: {piece:?}");
+                right += 1;
+            }
+        }
+        right
+    }
+}
+
+/// A log with three units, without its footer or with it.
+async fn three_units(sealed: bool) -> Vec<u8> {
+    let ram = Ram::default();
+    let tier = Tier3::over(&ram).await;
+    tier.write_all().await;
+    if sealed {
+        tier.disk.close().await;
+    }
+    ram.only()
+}
+
+#[tokio::test]
+async fn a_log_cut_anywhere_gives_what_came_before() {
+    for sealed in [false, true] {
+        let whole = three_units(sealed).await;
+        // Storage, key, no ETag, size, modification time.
+        let record = usize::try_from(RECORD_HEAD).unwrap() + (8 + 1) * 2 + 8 + 8 + 1 + 8 + 100;
+        let head = usize::try_from(FILE_HEAD).unwrap();
+        for len in 0..=whole.len() {
+            let ram = Ram::holding(whole[..len].to_vec());
+            let tier = Tier3::over(&ram).await;
+            let units = len.saturating_sub(head) / record;
+            let right = tier.right(&format!("sealed {sealed}, cut at {len}")).await;
+            assert_eq!(right, units.min(3) as u64, "sealed {sealed}, cut at {len}");
+            assert_eq!(tier.counters.disk_corrupt.get(), 0);
+            // And it can go on from there.
+            tier.write_all().await;
+            assert_eq!(tier.right("after it went on").await, 3);
+            tier.disk.close().await;
+            assert_eq!(Tier3::over(&ram).await.right("reopened").await, 3);
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_flipped_bit_is_believed() {
+    for sealed in [false, true] {
+        let whole = three_units(sealed).await;
+        let mut lost = 0;
+        for bit in 0..whole.len() * 8 {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let tier = Tier3::over(&Ram::holding(flipped)).await;
+            let right = tier.right(&format!("bit {bit}, sealed {sealed}")).await;
+            lost += 3 - right;
+        }
+        assert!(lost > 0, "bits were flipped in data");
+    }
+}
+
+#[tokio::test]
+async fn a_log_of_another_format_is_thrown_away() {
+    let mut newer = three_units(true).await;
+    newer[8] = 2;
+    let sum = xxhash_rust::xxh3::xxh3_64(&newer[..16]).to_le_bytes();
+    newer[16..24].copy_from_slice(&sum);
+    let ram = Ram::holding(newer);
+    let tier = Tier3::over(&ram).await;
+    assert_eq!((tier.right("newer").await, tier.counters.disk_discarded.get(), ram.bytes()), (0, 1, 0));
+    tier.write_all().await;
+    assert_eq!(tier.right("ours").await, 3);
+}
+
+#[tokio::test]
+async fn another_object_of_the_same_hash_is_not_served() {
+    let ram = Ram::default();
+    let tier = Tier3::over(&ram).await;
+    tier.write_all().await;
+    let (mut pieces, mut holes) = (Vec::new(), Vec::new());
+    tier.disk.find(tier.object.id, 0..100, &mut pieces, &mut holes);
+    let table = Table::new(Arc::default());
+    let (key, version) = (Key::new("y").unwrap(), tier.object.version.clone());
+    let other = table.get(&"s".into(), &Names { storage: "s", key: &key, version: &version }).unwrap();
+    assert!(tier.disk.read(&other, &pieces[0]).await.is_none());
+}
+
+/// A cache over such a device, around an object of 1 MB.
+struct World {
+    ram: Ram,
+    cache: Cache,
+    storage: RangeCache,
+    version: Version,
+    content: Bytes,
+}
+
+impl World {
+    fn new(ram: &Ram, config: DiskConfig) -> Self {
+        let (gauge, counters) = (Arc::<Gauge>::default(), Arc::<Counters>::default());
+        let disk = Disk::on(Box::new(ram.clone()), config.clone(), gauge.clone(), counters.clone()).unwrap();
+        // Hardly any memory: most is read from disk again.
+        let config = Config { memory: 100_000, unit: 10_000, disk: Some(config), ..Config::default() };
+        let cache = Cache::new(config, gauge, counters, Some(disk));
+        let memory = Memory::new();
+        let content = conformance::pattern(1, 1_000_000);
+        let version = memory.put(Key::new("film").unwrap(), content.clone());
+        let storage = cache.around(Arc::new(memory), "s");
+        Self { ram: ram.clone(), cache, storage, version, content }
+    }
+
+    fn config() -> DiskConfig {
+        DiskConfig {
+            retry: Duration::ZERO,
+            patience: Duration::from_secs(1),
+            ..DiskConfig::new("ram", 8 << 20)
+        }
+    }
+
+    async fn read(&self, range: Range<u64>) -> Outcome {
+        let key = Key::new("film").unwrap();
+        let answer = self.storage.read_and_tell(&key, Want::Range(range.clone()), Some(&self.version)).await;
+        let (read, outcome) = answer.unwrap();
+        let expected = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        assert!(conformance::collect(read).await.unwrap() == self.content[expected]);
+        while self.cache.figures().fetches > 0 {
+            tokio::task::yield_now().await;
+        }
+        self.cache.flush().await;
+        outcome
+    }
+}
+
+const ALL: Range<u64> = 0..1_000_000;
+
+#[tokio::test]
+async fn a_full_or_read_only_disk_is_done_without() {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    for kind in [StorageFull, ReadOnlyFilesystem, PermissionDenied] {
+        let world = World::new(&Ram::default(), World::config());
+        world.read(0..500_000).await;
+        *world.ram.0.switches.write_error.lock().unwrap() = Some(kind);
+        for _ in 0..2 {
+            world.read(ALL).await;
+        }
+        let figures = world.cache.figures();
+        assert!(figures.disk_errors > 0 && figures.disk_dropped > 0, "{figures:?}");
+        *world.ram.0.switches.write_error.lock().unwrap() = None;
+        world.read(ALL).await;
+        assert_eq!(world.read(ALL).await, Outcome::Hit(Tier::Disk), "{kind}: it is tried again");
+        let before = world.cache.figures().storage_bytes;
+        world.read(ALL).await;
+        assert_eq!(world.cache.figures().storage_bytes, before);
+    }
+}
+
+#[tokio::test]
+async fn half_written_records_are_written_over() {
+    let world = World::new(&Ram::default(), World::config());
+    world.read(0..100_000).await;
+    world.ram.0.switches.torn.store(true, SeqCst);
+    world.read(100_000..300_000).await;
+    world.ram.0.switches.torn.store(false, SeqCst);
+    world.read(ALL).await;
+    world.cache.close().await;
+    let again = World::new(&world.ram, World::config());
+    again.cache.recovered().await;
+    again.read(ALL).await;
+    assert_eq!(again.cache.figures().disk_corrupt, 0);
+    assert!(again.cache.figures().disk_units > 60, "{:?}", again.cache.figures());
+}
+
+#[tokio::test]
+async fn a_disk_that_cannot_be_read_is_left_alone_for_a_while() {
+    let config = DiskConfig { retry: Duration::from_secs(3600), ..World::config() };
+    let world = World::new(&Ram::default(), config);
+    world.read(ALL).await;
+    world.ram.0.switches.read_error.store(true, SeqCst);
+    for _ in 0..5 {
+        world.read(ALL).await;
+    }
+    let figures = world.cache.figures();
+    assert_eq!(figures.disk_errors, 3, "three strikes: {figures:?}");
+    world.ram.0.switches.read_error.store(false, SeqCst);
+    assert_eq!(world.read(ALL).await, Outcome::Filled, "not yet");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_hangs_is_waited_for_once() {
+    let config = DiskConfig { retry: Duration::from_secs(3600), ..World::config() };
+    let world = World::new(&Ram::default(), config);
+    world.read(ALL).await;
+    world.ram.0.switches.hang(true);
+    let begun = tokio::time::Instant::now();
+    // The clock of tests stands still while a thread is busy: it is moved by hand.
+    let (outcome, ()) = tokio::join!(world.read(ALL), async {
+        while world.cache.figures().disk_timeouts == 0 {
+            tokio::time::advance(Duration::from_millis(100)).await;
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(outcome, Outcome::Hit(Tier::Disk), "so it was meant");
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(world.cache.figures().disk_timeouts, 1);
+    assert_eq!(world.read(ALL).await, Outcome::Filled, "others do not even try");
+    world.ram.0.switches.hang(false);
+}
+
+#[tokio::test]
+async fn bytes_rotten_on_disk_come_from_storage() {
+    let world = World::new(&Ram::default(), World::config());
+    world.read(ALL).await;
+    for log in world.ram.0.files.lock().unwrap().values() {
+        let mut bytes = log.bytes.lock().unwrap();
+        // In the data of every second record or so.
+        for at in (5_000..bytes.len()).step_by(20_000) {
+            bytes[at] ^= 0x10;
+        }
+    }
+    for _ in 0..3 {
+        world.read(ALL).await;
+    }
+    let figures = world.cache.figures();
+    assert!(figures.disk_corrupt > 3, "{figures:?}");
+    let before = figures.storage_bytes;
+    world.read(ALL).await;
+    assert_eq!(world.cache.figures().storage_bytes, before, "and are written anew");
+}
+
+#[tokio::test]
+#[expect(
+    clippy::await_holding_lock,
+    reason = "so the writer's thread has to wait; this one does not want it"
+)]
+async fn a_queue_that_is_full_takes_no_more() {
+    let config = DiskConfig { queue: 25_000, ..World::config() };
+    let world = World::new(&Ram::default(), config);
+    let files = world.ram.0.files.lock().unwrap();
+    // The writer waits for the files, and the queue fills.
+    let key = Key::new("film").unwrap();
+    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    assert!(conformance::collect(read).await.unwrap() == world.content);
+    while world.cache.figures().disk_dropped == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(world.cache.figures().memory_bytes < 200_000);
+    drop(files);
+    world.cache.flush().await;
+    let figures = world.cache.figures();
+    assert_eq!(figures.disk_written + figures.disk_dropped, 160, "{figures:?}");
+}
+
+#[tokio::test]
+async fn the_oldest_goes_unless_it_was_wanted() {
+    // Some 60 units of 10 000 bytes, 6 to a log.
+    let config = DiskConfig { bytes: 700_000, ..World::config() };
+    let world = World::new(&Ram::default(), config);
+    let part = |n: u64| n * 10_000..(n + 1) * 10_000;
+    world.read(part(0)).await;
+    let mut hits = 0;
+    for n in 1..100 {
+        world.read(part(n)).await;
+        assert!(world.ram.bytes() <= 700_000, "{} bytes on disk", world.ram.bytes());
+        assert_eq!(world.cache.figures().disk_bytes, world.ram.bytes());
+        if n % 15 == 0 {
+            hits += u32::from(matches!(world.read(part(0)).await, Outcome::Hit(_)));
+        }
+    }
+    let figures = world.cache.figures();
+    assert_eq!(hits, 6, "wanted all the time: {figures:?}");
+    assert!(figures.disk_reinserted > 0 && figures.disk_evictions > 20, "{figures:?}");
+    assert!(figures.disk_units > 30, "{figures:?}");
+    world.cache.close().await;
+    // Every log says of itself what it holds.
+    for log in world.ram.0.files.lock().unwrap().values() {
+        assert!(contents(&**log).unwrap().unwrap().sealed);
+    }
+}

@@ -1,0 +1,286 @@
+//! The one thread that writes: appends records, seals full logs, drives out the oldest, and finds at start what is there.
+
+use super::{
+    Shared,
+    device::{Device, Log},
+    index::Place,
+    record::{
+        self, Contents, ENTRY, Entry, FILE_HEAD, Head, TRAILER, contents, file_head, footer, record_head,
+    },
+};
+use crate::{gauge::wide, object::Object};
+use bytes::Bytes;
+use std::{
+    io,
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed, mpsc},
+};
+use tokio::sync::{oneshot, watch};
+
+/// Bytes of a log file for each unit it may hold: bounds the table of units where they are small.
+const PER_UNIT: u64 = 16 << 10;
+
+/// What the writer is asked to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    Write {
+        object: Arc<Object>,
+        start: u64,
+        bytes: Bytes,
+    },
+    /// Tells when everything before it is done.
+    Flush(oneshot::Sender<()>),
+    Close(oneshot::Sender<()>),
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    device: Box<dyn Device>,
+    shared: Arc<Shared>,
+    /// The log that grows.
+    active: Option<Active>,
+    next_number: u64,
+    /// Bytes a log may grow to.
+    file_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Active {
+    number: u64,
+    log: Arc<dyn Log>,
+    entries: Vec<Entry>,
+    end: u64,
+}
+
+impl Active {
+    /// Its length with a footer for one more unit.
+    fn sealed_len(&self) -> u64 {
+        self.end + (wide(self.entries.len()) + 1) * ENTRY + TRAILER
+    }
+}
+
+impl Writer {
+    pub(super) fn new(device: Box<dyn Device>, shared: Arc<Shared>) -> Self {
+        let file_bytes = shared.config.file_bytes();
+        Self { device, shared, active: None, next_number: 1, file_bytes }
+    }
+
+    /// Until the last sender is gone, or one says so.
+    pub(super) fn run(mut self, queue: &mpsc::Receiver<Job>, recovered: &watch::Sender<bool>) {
+        if let Err(error) = self.recover() {
+            self.note(&error);
+        }
+        let _ = recovered.send_replace(true);
+        let mut closed = None;
+        for job in queue {
+            match job {
+                Job::Write { object, start, bytes } => {
+                    self.write(&object, start, &bytes);
+                    self.shared.queued.fetch_sub(wide(bytes.len()), Relaxed);
+                }
+                Job::Flush(tell) => drop(tell.send(())),
+                Job::Close(tell) => {
+                    closed = Some(tell);
+                    break;
+                }
+            }
+        }
+        self.seal();
+        // The folder is let go of before anyone is told.
+        drop(self);
+        closed.map(|tell| tell.send(()));
+    }
+
+    fn note(&self, error: &io::Error) {
+        self.shared.counters.disk_errors.add(1);
+        self.shared.writing.failed(error);
+    }
+
+    fn write(&mut self, object: &Object, start: u64, bytes: &Bytes) {
+        if self.shared.writing.is_resting() {
+            return self.shared.counters.disk_dropped.add(1);
+        }
+        if self.shared.index.covers(object.id, &(start..start + wide(bytes.len()))) {
+            return;
+        }
+        let Some(head) = record_head(object.id, &object.names, start, bytes) else {
+            return self.shared.counters.disk_dropped.add(1);
+        };
+        let entry = Entry { id: object.id, offset: start, len: 0, names_len: 0, at: 0 };
+        match self.make_room(wide(head.len() + bytes.len())).and_then(|()| self.append(entry, &head, bytes)) {
+            Ok(()) => {
+                self.shared.writing.succeeded();
+                self.shared.counters.disk_written.add(1);
+                self.shared.counters.disk_written_bytes.add(wide(head.len() + bytes.len()));
+            }
+            Err(error) => {
+                self.shared.counters.disk_dropped.add(1);
+                self.note(&error);
+                if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+                    // Others fill the disk: give some back, then try again.
+                    self.evict_oldest();
+                }
+            }
+        }
+    }
+
+    /// Appends to the active log. Where it fails, what was written is overwritten next time.
+    fn append(&mut self, entry: Entry, head: &[u8], data: &[u8]) -> io::Result<()> {
+        let active = self.active.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let at = active.end;
+        active.log.write_at(head, at)?;
+        active.log.write_at(data, at + wide(head.len()))?;
+        let len = |len: u64| u32::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge);
+        let names_len = len(wide(head.len()) - record::RECORD_HEAD)?;
+        let entry = Entry { len: len(wide(data.len()))?, names_len, at, ..entry };
+        active.end = at + entry.record_len();
+        active.entries.push(entry);
+        self.shared.bytes.fetch_add(entry.record_len(), Relaxed);
+        self.shared.index.insert(Place { log: active.number, entry });
+        Ok(())
+    }
+
+    /// Makes sure that there is an active log with room for a record.
+    fn make_room(&mut self, record: u64) -> io::Result<()> {
+        if let Some(active) = &self.active {
+            let fits = active.sealed_len() + record <= self.file_bytes
+                && wide(active.entries.len()) < self.file_bytes / PER_UNIT;
+            if fits || active.entries.is_empty() {
+                return Ok(());
+            }
+        }
+        self.seal();
+        let number = self.next_number;
+        let log = self.device.create(number)?;
+        self.next_number += 1;
+        if let Err(error) = log.write_at(&file_head(), 0) {
+            // It would be thrown away at the next start; and its number is not used again.
+            let _ = self.device.remove(number);
+            return Err(error);
+        }
+        self.shared.bytes.fetch_add(FILE_HEAD, Relaxed);
+        self.logs(|logs| drop(logs.insert(number, log.clone())));
+        self.active = Some(Active { number, log, entries: Vec::new(), end: FILE_HEAD });
+        self.fit();
+        Ok(())
+    }
+
+    /// Drives out the oldest logs until the active one may grow to its full size.
+    fn fit(&mut self) {
+        // Survivors are written before their log is removed: half a file may be there twice.
+        let most = self.shared.config.bytes.saturating_sub(self.file_bytes + self.file_bytes / 2);
+        while self.shared.bytes.load(Relaxed) > most && self.evict_oldest() {}
+    }
+
+    /// Removes the oldest log that is not the active one; what was hit in it is written again, up to half of a log. Says
+    /// whether there was one.
+    fn evict_oldest(&mut self) -> bool {
+        let active = self.active.as_ref().map(|active| active.number);
+        let mut oldest = None;
+        self.logs(|logs| {
+            oldest =
+                logs.iter().find(|(number, _)| Some(**number) != active).map(|(n, log)| (*n, log.clone()));
+        });
+        let Some((number, log)) = oldest else { return false };
+        let units = self.shared.index.forget_log(number);
+        let all = units.len();
+        let mut survivors = 0;
+        for (place, hit) in units {
+            let room = self.active.as_ref().is_some_and(|active| {
+                active.sealed_len() + place.entry.record_len() <= self.file_bytes / 2
+                    && wide(active.entries.len()) < self.file_bytes / PER_UNIT / 2
+            });
+            if hit && room && self.reinsert(&*log, place.entry).is_ok_and(|done| done) {
+                survivors += 1;
+            }
+        }
+        self.shared.counters.disk_reinserted.add(survivors);
+        self.shared.counters.disk_evictions.add(wide(all) - survivors);
+        self.logs(|logs| drop(logs.remove(&number)));
+        let len = log.len().unwrap_or(0);
+        let _ = self.shared.bytes.fetch_update(Relaxed, Relaxed, |bytes| Some(bytes.saturating_sub(len)));
+        if let Err(error) = self.device.remove(number)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            self.note(&error);
+        }
+        true
+    }
+
+    fn reinsert(&mut self, log: &dyn Log, entry: Entry) -> io::Result<bool> {
+        let end = entry.at.saturating_add(entry.record_len());
+        let Some(head) = Head::read(log, entry.at, end)?.filter(|head| head.entry == entry) else {
+            return Ok(false);
+        };
+        let Some(data) = head.data(log)? else { return Ok(false) };
+        let Some(bytes) = record_head(entry.id, &head.names, entry.offset, &data) else { return Ok(false) };
+        self.append(entry, &bytes, &data)?;
+        Ok(true)
+    }
+
+    /// Ends the active log with a footer. Without one it is walked at the next start, so a failure is no loss.
+    fn seal(&mut self) {
+        let Some(active) = self.active.take() else { return };
+        let footer = footer(&active.entries, active.end);
+        let sealed = active
+            .log
+            .write_at(&footer, active.end)
+            .and_then(|()| active.log.truncate(active.end + wide(footer.len())));
+        match sealed {
+            Ok(()) => drop(self.shared.bytes.fetch_add(wide(footer.len()), Relaxed)),
+            Err(error) => self.note(&error),
+        }
+    }
+
+    /// Finds what the folder holds.
+    fn recover(&mut self) -> io::Result<()> {
+        let mut numbers = self.device.numbers()?;
+        numbers.sort_unstable();
+        let newest = numbers.last().copied();
+        for number in numbers {
+            self.next_number = number.saturating_add(1);
+            let opened = self.device.open(number).and_then(|log| Ok((contents(&*log)?, log.len()?, log)));
+            let (found, len, log) = match opened {
+                Ok((Some(found), len, log)) => (found, len, log),
+                Ok((None, ..)) => {
+                    self.shared.counters.disk_discarded.add(1);
+                    self.device.remove(number)?;
+                    continue;
+                }
+                // A file that cannot be read now may be read at the next start.
+                Err(error) => {
+                    self.shared.counters.disk_errors.add(1);
+                    tracing::warn!(%error, number, "cache disk: a log cannot be read");
+                    continue;
+                }
+            };
+            self.shared.bytes.fetch_add(len, Relaxed);
+            self.logs(|logs| drop(logs.insert(number, log.clone())));
+            for entry in &found.entries {
+                let within = entry.at >= FILE_HEAD
+                    && entry.at.checked_add(entry.record_len()).is_some_and(|end| end <= found.end)
+                    && entry.offset.checked_add(entry.len.into()).is_some();
+                if within && entry.len > 0 {
+                    self.shared.index.insert(Place { log: number, entry: *entry });
+                }
+            }
+            if Some(number) == newest {
+                self.go_on(number, log, found, len);
+            }
+        }
+        self.fit();
+        Ok(())
+    }
+
+    /// Goes on with the newest log where it has room, so that many starts do not make many files.
+    fn go_on(&mut self, number: u64, log: Arc<dyn Log>, found: Contents, len: u64) {
+        if found.end >= self.file_bytes / 2 || log.truncate(found.end).is_err() {
+            return;
+        }
+        self.shared.bytes.fetch_sub(len - found.end, Relaxed);
+        self.active = Some(Active { number, log, entries: found.entries, end: found.end });
+    }
+
+    fn logs(&self, change: impl FnOnce(&mut std::collections::BTreeMap<u64, Arc<dyn Log>>)) {
+        change(&mut self.shared.logs.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}

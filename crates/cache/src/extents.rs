@@ -1,0 +1,196 @@
+//! What is known of one version of an object: extents that do not overlap, each a unit that is here or on its way.
+
+use crate::{cell::Cell, fill::Fill, s3fifo::Mark};
+use bytes::Bytes;
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+/// A unit in memory.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) mark: Mark,
+    /// Who brought it: as long as somebody waits for more of the same, this may be wanted too.
+    pub(crate) fill: Arc<Fill>,
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    Ready { bytes: Bytes, unit: Arc<Unit> },
+    Filling(Arc<Cell>),
+}
+
+#[derive(Debug)]
+struct Extent {
+    end: u64,
+    state: State,
+}
+
+/// Extents by where they start, in bytes of the object.
+#[derive(Debug, Default)]
+pub(crate) struct Extents(BTreeMap<u64, Extent>);
+
+impl Extents {
+    /// The parts of a range in order: what is known of each, or `None` for a gap. Where an extent reaches beyond the range,
+    /// its part within; the first number is where the extent itself starts.
+    pub(crate) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Range<u64>, Option<&State>)> {
+        let before = self.0.range(..range.start).next_back().filter(|(_, extent)| extent.end > range.start);
+        let mut extents = before.into_iter().chain(self.0.range(range.start..range.end)).peekable();
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            if at >= range.end {
+                return None;
+            }
+            let from = at;
+            let part = match extents.peek() {
+                Some((start, extent)) if **start <= at => {
+                    at = extent.end.min(range.end);
+                    let part = (**start, from..at, Some(&extent.state));
+                    extents.next();
+                    part
+                }
+                next => {
+                    at = next.map_or(range.end, |(start, _)| **start);
+                    (from, from..at, None)
+                }
+            };
+            Some(part)
+        })
+    }
+
+    /// Takes note of a unit on its way, where nothing is known yet.
+    pub(crate) fn expect(&mut self, cell: Arc<Cell>) {
+        debug_assert!(self.parts(cell.range.clone()).all(|(_, _, state)| state.is_none()), "units overlap");
+        self.0.insert(cell.range.start, Extent { end: cell.range.end, state: State::Filling(cell) });
+    }
+
+    /// A unit is here: kept as `unit`, or forgotten. Says whether it was expected (and so is kept).
+    pub(crate) fn arrived(&mut self, cell: &Arc<Cell>, kept: Option<(Bytes, Arc<Unit>)>) -> bool {
+        let Some(extent) = self.0.get_mut(&cell.range.start) else { return false };
+        if !matches!(&extent.state, State::Filling(this) if Arc::ptr_eq(this, cell)) {
+            return false;
+        }
+        match kept {
+            Some((bytes, unit)) => extent.state = State::Ready { bytes, unit },
+            None => drop(self.0.remove(&cell.range.start)),
+        }
+        true
+    }
+
+    /// Forgets a unit in memory; its bytes, for the caller to drop when no lock is held.
+    pub(crate) fn forget(&mut self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
+        let is_it =
+            |e: &Extent| matches!(&e.state, State::Ready { unit: this, .. } if Arc::ptr_eq(this, unit));
+        self.0.get(&start).filter(|extent| is_it(extent))?;
+        match self.0.remove(&start)?.state {
+            State::Ready { bytes, .. } => Some(bytes),
+            State::Filling(_) => None,
+        }
+    }
+
+    /// Forgets all units in memory.
+    pub(crate) fn forget_ready(&mut self) -> Vec<Bytes> {
+        self.0
+            .extract_if(.., |_, extent| matches!(extent.state, State::Ready { .. }))
+            .filter_map(|(_, extent)| match extent.state {
+                State::Ready { bytes, .. } => Some(bytes),
+                State::Filling(_) => None,
+            })
+            .collect()
+    }
+}
+
+/// Ranges in order, put together where at most `bridge` bytes lie between: each group can be fetched in one request.
+pub(crate) fn group(ranges: Vec<Range<u64>>, bridge: u64) -> Vec<Vec<Range<u64>>> {
+    let mut groups: Vec<Vec<Range<u64>>> = Vec::new();
+    for range in ranges {
+        match groups.last_mut() {
+            Some(group) if group.last().is_some_and(|last| range.start - last.end <= bridge) => {
+                group.push(range);
+            }
+            _ => groups.push(vec![range]),
+        }
+    }
+    groups
+}
+
+/// Equal parts of a range, none larger than `most`.
+pub(crate) fn split(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
+    let len = range.end - range.start;
+    let parts = len.div_ceil(most.max(1));
+    // Parts differ by one byte at most: the first `longer` ones are longer.
+    let (each, longer) = (len.checked_div(parts).unwrap_or(0), len.checked_rem(parts).unwrap_or(0));
+    let mut at = range.start;
+    (0..parts).map(move |n| {
+        let start = at;
+        at += each + u64::from(n < longer);
+        start..at
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn unit() -> (Bytes, Arc<Unit>) {
+        (Bytes::new(), Arc::new(Unit { mark: Mark::default(), fill: Fill::new(0..0, false, false) }))
+    }
+
+    fn put(extents: &mut Extents, range: Range<u64>) {
+        let cell = Arc::new(Cell::new(range.clone(), Fill::new(range, false, false)));
+        extents.expect(cell.clone());
+        assert!(extents.arrived(&cell, Some(unit())));
+        assert!(!extents.arrived(&cell, Some(unit())), "arrives once");
+    }
+
+    fn shown(extents: &Extents, range: Range<u64>) -> Vec<(Range<u64>, bool)> {
+        extents.parts(range).map(|(_, part, state)| (part, state.is_some())).collect()
+    }
+
+    #[test]
+    fn parts_are_what_is_there_and_the_gaps_between() {
+        let mut extents = Extents::default();
+        assert_eq!(shown(&extents, 5..9), [(5..9, false)]);
+        put(&mut extents, 10..20);
+        put(&mut extents, 20..30);
+        put(&mut extents, 40..50);
+        assert_eq!(shown(&extents, 0..10), [(0..10, false)]);
+        assert_eq!(shown(&extents, 12..13), [(12..13, true)]);
+        assert_eq!(shown(&extents, 15..20), [(15..20, true)]);
+        assert_eq!(
+            shown(&extents, 5..60),
+            [
+                (5..10, false),
+                (10..20, true),
+                (20..30, true),
+                (30..40, false),
+                (40..50, true),
+                (50..60, false)
+            ]
+        );
+        assert_eq!(shown(&extents, 25..45), [(25..30, true), (30..40, false), (40..45, true)]);
+        assert_eq!(shown(&extents, 30..40), [(30..40, false)]);
+        assert_eq!(shown(&extents, 7..7), []);
+    }
+
+    #[test]
+    fn requests_are_few_and_cross_little() {
+        let holes = vec![0..10, 15..20, 40..50, 51..52];
+        assert_eq!(group(holes.clone(), 0).len(), 4);
+        assert_eq!(group(holes.clone(), 5), [vec![0..10, 15..20], vec![40..50, 51..52]]);
+        assert_eq!(group(holes, 20).len(), 1);
+        assert_eq!(group(vec![0..10, 10..20], 0).len(), 1, "what touches is one");
+    }
+
+    proptest! {
+        #[test]
+        fn units_tile_what_was_asked_for(start in 0..1000_u64, len in 1..10_000_u64, most in 1..500_u64) {
+            let parts: Vec<_> = split(start..start + len, most).collect();
+            prop_assert_eq!(parts.first().unwrap().start, start);
+            prop_assert_eq!(parts.last().unwrap().end, start + len);
+            prop_assert!(parts.windows(2).all(|w| w[0].end == w[1].start));
+            let sizes: Vec<u64> = parts.iter().map(|p| p.end - p.start).collect();
+            let (least, largest) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+            prop_assert!(*largest <= most && *least > 0 && largest - least <= 1);
+        }
+    }
+}

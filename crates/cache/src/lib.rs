@@ -1,0 +1,49 @@
+//! A storage that remembers: byte ranges of source objects, kept in memory and on disk, for every protocol alike.
+//!
+//! [`RangeCache`] is a [`Storage`](latemux_storage::Storage) around another one. What it keeps are *units*: extents of one
+//! version of one object, cut where requests cut, never overlapping. A request is answered from whatever units lie in its
+//! range, whoever asked for them first, and only what is missing is fetched. How, and why so: `docs/caching.md`.
+//!
+//! ```
+//! # use latemux_cache::{Cache, Config};
+//! # use latemux_storage::{Key, Memory, Storage, Want};
+//! # use std::sync::Arc;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let source = Memory::new();
+//! let key = Key::new("film.mp4").ok_or("no key")?;
+//! let version = source.put(key.clone(), vec![7; 100_000]);
+//!
+//! let cache = Cache::open(Config { memory: 1 << 20, ..Config::default() })?;
+//! let storage = cache.around(Arc::new(source), "films");
+//! for _ in 0..2 {
+//!     let read = storage.read(&key, Want::Range(5_000..60_000), Some(&version)).await?;
+//!     latemux_storage::conformance::collect(read).await?;
+//! }
+//! assert_eq!(cache.figures().storage_requests, 1);
+//! # Ok(())
+//! # }
+//! ```
+
+mod body;
+mod cell;
+mod config;
+mod core;
+mod counters;
+mod disk;
+mod extents;
+mod fill;
+mod gauge;
+mod object;
+mod outcome;
+mod plan;
+mod range_cache;
+mod s3fifo;
+pub mod segments;
+
+pub use config::{Config, DiskConfig};
+pub use core::{Cache, OpenError};
+pub use counters::Figures;
+pub use outcome::{Outcome, Reason, Tier};
+pub use range_cache::RangeCache;
+pub use segments::SegmentCache;

@@ -1,0 +1,223 @@
+//! Finished bodies by digest: for set-ups that would rather keep a segment than make it again.
+
+use crate::{
+    gauge::wide,
+    s3fifo::{Entry, Mark, S3Fifo},
+};
+use bytes::Bytes;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// Largest piece a body is kept in, in bytes.
+const PIECE: usize = 1 << 20;
+/// What a body takes in memory besides its bytes.
+const OVERHEAD: u64 = 256;
+/// The same for each piece.
+const PER_PIECE: u64 = 64;
+
+/// Finished bodies in memory, within a budget in bytes, evicted as ranges are.
+#[derive(Debug)]
+pub struct SegmentCache {
+    state: Mutex<State>,
+    budget: u64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    evictions: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    bodies: HashMap<u128, Arc<Body>>,
+    policy: S3Fifo<Arc<Body>>,
+}
+
+#[derive(Debug)]
+struct Body {
+    digest: u128,
+    pieces: Arc<[Bytes]>,
+    weight: u64,
+    mark: Mark,
+}
+
+impl Entry for Arc<Body> {
+    fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    fn fingerprint(&self) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "any bits of a digest will do")]
+        let fingerprint = self.digest as u64;
+        fingerprint
+    }
+
+    fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    fn awaited(&self) -> bool {
+        false
+    }
+}
+
+/// What a [`SegmentCache`] did and holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentFigures {
+    /// Bodies that were there.
+    pub hits: u64,
+    /// Bodies that were not.
+    pub misses: u64,
+    /// Bodies driven out.
+    pub evictions: u64,
+    /// Now: bytes of memory, tables included.
+    pub bytes: u64,
+    /// Now: bodies.
+    pub bodies: u64,
+}
+
+impl SegmentCache {
+    /// At most `budget` bytes of memory, tables included.
+    #[must_use]
+    pub fn new(budget: u64) -> Self {
+        let state = Mutex::new(State { bodies: HashMap::new(), policy: S3Fifo::new() });
+        let (hits, misses, evictions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { state, budget, hits, misses, evictions }
+    }
+
+    /// The body with this digest, in pieces.
+    #[must_use]
+    pub fn get(&self, digest: u128) -> Option<Arc<[Bytes]>> {
+        let body = self.state().bodies.get(&digest).cloned();
+        let counter = if body.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Relaxed);
+        body.map(|body| {
+            body.mark.hit();
+            body.pieces.clone()
+        })
+    }
+
+    /// Keeps a body. It is copied, so that it holds no larger buffers its pieces may be parts of. One that is larger than the
+    /// whole budget is not kept.
+    pub fn insert(&self, digest: u128, body: &[Bytes]) {
+        let len = body.iter().map(Bytes::len).sum::<usize>();
+        let weight = wide(len) + wide(len.div_ceil(PIECE)) * PER_PIECE + OVERHEAD;
+        if weight > self.budget || self.state().bodies.contains_key(&digest) {
+            return;
+        }
+        let body = Arc::new(Body { digest, pieces: compact(body, len), weight, mark: Mark::default() });
+        let mut gone = Vec::new();
+        let mut state = self.state();
+        // Somebody may have been faster.
+        if state.bodies.contains_key(&digest) {
+            return;
+        }
+        state.bodies.insert(digest, body.clone());
+        state.policy.insert(body);
+        while state.policy.bytes() > self.budget {
+            let Some(body) = state.policy.evict() else { break };
+            state.bodies.remove(&body.digest);
+            gone.push(body);
+        }
+        drop(state);
+        self.evictions.fetch_add(wide(gone.len()), Relaxed);
+    }
+
+    /// What it did and holds.
+    #[must_use]
+    pub fn figures(&self) -> SegmentFigures {
+        let state = self.state();
+        SegmentFigures {
+            hits: self.hits.load(Relaxed),
+            misses: self.misses.load(Relaxed),
+            evictions: self.evictions.load(Relaxed),
+            bytes: state.policy.bytes(),
+            bodies: wide(state.bodies.len()),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The same bytes in few buffers of exactly their size.
+fn compact(body: &[Bytes], len: usize) -> Arc<[Bytes]> {
+    let mut pieces = Vec::with_capacity(len.div_ceil(PIECE));
+    let mut left = len;
+    let mut piece = Vec::with_capacity(left.min(PIECE));
+    for bytes in body {
+        let mut bytes = &bytes[..];
+        while !bytes.is_empty() {
+            let room = PIECE - piece.len();
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            piece.extend_from_slice(now);
+            bytes = later;
+            if piece.len() == PIECE {
+                left -= PIECE;
+                let full = std::mem::replace(&mut piece, Vec::with_capacity(left.min(PIECE)));
+                pieces.push(Bytes::from(full.into_boxed_slice()));
+            }
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push(Bytes::from(piece.into_boxed_slice()));
+    }
+    pieces.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(seed: u8, lens: &[usize]) -> Vec<Bytes> {
+        lens.iter().map(|len| Bytes::from(vec![seed; *len])).collect()
+    }
+
+    #[test]
+    fn gives_back_what_it_was_given() {
+        let cache = SegmentCache::new(100 << 20);
+        for (digest, lens) in [
+            (1, &[][..]),
+            (2, &[0, 0]),
+            (3, &[10, 20, 0, 30]),
+            (4, &[PIECE - 1, 1, 1]),
+            (5, &[2 * PIECE, 5, PIECE]),
+        ] {
+            let whole: Vec<Bytes> = lens
+                .iter()
+                .enumerate()
+                .flat_map(|(i, len)| body(u8::try_from(i).unwrap(), &[*len]))
+                .collect();
+            assert!(cache.get(digest).is_none());
+            cache.insert(digest, &whole);
+            cache.insert(digest, &[]);
+            let kept = cache.get(digest).unwrap();
+            assert_eq!(kept.concat(), whole.concat());
+            assert_eq!(kept.len(), whole.concat().len().div_ceil(PIECE));
+        }
+        let figures = cache.figures();
+        assert_eq!((figures.hits, figures.misses, figures.bodies), (5, 5, 5));
+    }
+
+    #[test]
+    fn never_holds_more_than_its_budget_and_keeps_what_is_hit() {
+        let budget = 1 << 20;
+        let cache = SegmentCache::new(budget);
+        cache.insert(0, &body(0, &[50_000]));
+        cache.get(0).unwrap();
+        for digest in 1..1000 {
+            cache.insert(digest, &body(1, &[10_000, 40_000]));
+            assert!(cache.figures().bytes <= budget);
+            assert!(cache.get(0).is_some(), "hit all the time, and gone at {digest}");
+        }
+        assert!(cache.figures().bytes > budget * 9 / 10);
+        assert_eq!(cache.figures().evictions + cache.figures().bodies, 1000);
+        cache.insert(5000, &body(0, &[1 << 20]));
+        assert!(cache.get(5000).is_none() && cache.get(0).is_some(), "larger than all of it");
+    }
+}

@@ -1,0 +1,234 @@
+//! Whatever storage does: right bytes or an error, for all who wait, and nothing of it stays.
+
+use crate::storages::{NAME, Network, World, key, until};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future, future::BoxFuture, stream};
+use latemux_cache::Config;
+use latemux_storage::conformance::{collect, pattern};
+use latemux_storage::fault::{Fault, Faulty};
+use latemux_storage::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use std::sync::Arc;
+use std::time::Duration;
+
+const LEN: u64 = 400_000;
+
+fn config() -> Config {
+    Config { memory: 64 << 20, unit: 100_000, bridge: 0, ..Config::default() }
+}
+
+fn world(fault: Fault) -> World {
+    World::new(LEN, config(), |inner| {
+        Arc::new(Network::new(Arc::new(Faulty::scripted(inner, [fault])), 10_000, 1))
+    })
+}
+
+/// What ten readers get who wait for one fetch; then all is well again.
+async fn fails_for_all(fault: Fault, kept: u64) -> StorageError {
+    let shown = format!("{fault:?}");
+    let world = world(fault);
+    let errors = future::join_all((0..10).map(|_| world.read(0..LEN))).await;
+    let asked = world.asked();
+    assert_eq!(asked, [0..LEN], "{shown}: one request, one error");
+    let mut errors = errors.into_iter().map(Result::unwrap_err);
+    let error = errors.next().unwrap();
+    assert!(errors.all(|other| other.to_string() == error.to_string()), "{shown}");
+    assert_eq!(world.cache.figures().cached_bytes, kept, "{shown}");
+    assert_eq!(world.cache.figures().storage_errors, 1, "{shown}");
+    world.read(0..LEN).await.unwrap();
+    assert_eq!(world.asked(), [kept..LEN], "{shown}: no error is remembered");
+    error
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_reaches_all_who_wait_and_is_not_remembered() {
+    let name = || NAME.to_owned();
+    for error in [
+        StorageError::NotFound(name()),
+        StorageError::Changed(name()),
+        StorageError::OutOfRange(name()),
+        StorageError::Denied(name()),
+        StorageError::Throttled { key: name(), retry_after: Some(Duration::from_secs(3)) },
+        StorageError::TimedOut { key: name(), after: Duration::from_secs(1) },
+        StorageError::Unavailable { key: name(), detail: "503".to_owned() },
+        StorageError::BadAnswer { key: name(), detail: "200".to_owned() },
+    ] {
+        assert_eq!(fails_for_all(Fault::Error(error.clone()), 0).await.to_string(), error.to_string());
+        // Units that were complete when the connection broke are right; unless it is no longer the same object.
+        let kept = if matches!(error, StorageError::Changed(_)) { 0 } else { 200_000 };
+        assert_eq!(
+            fails_for_all(Fault::BreakAfter(250_000, error.clone()), kept).await.to_string(),
+            error.to_string()
+        );
+        fails_for_all(Fault::BreakAfter(0, error), 0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_keeps_only_whole_units() {
+    for (after, kept) in [(0, 0), (1, 0), (99_999, 0), (100_000, 100_000), (399_999, 300_000)] {
+        fails_for_all(Fault::reset_after(&key(NAME), after), kept).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_wait_has_an_end() {
+    for (fault, kept) in
+        [(Fault::Silence, 0), (Fault::StallAfter(0), 0), (Fault::StallAfter(150_000), 100_000)]
+    {
+        let begun = tokio::time::Instant::now();
+        let error = fails_for_all(fault, kept).await;
+        assert!(matches!(error, StorageError::TimedOut { .. }), "{error:?}");
+        // The requests take a second each, before they are silent; frames take none.
+        assert!(begun.elapsed() <= config().patience + Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_answer_is_none() {
+    for after in [0, 1, 100_000, 399_999] {
+        let error = fails_for_all(Fault::ShortAfter(after), 0).await;
+        assert!(matches!(error, StorageError::BadAnswer { .. }), "{error:?}");
+    }
+}
+
+/// Answers that are not what was asked for, the first time.
+#[derive(Debug)]
+enum Lie {
+    /// More bytes than the range it states.
+    Long,
+    /// The range asked for, then a frame too many.
+    Surplus,
+    /// Another range of the same size.
+    Elsewhere,
+    /// Another version.
+    Version,
+}
+
+#[derive(Debug)]
+struct Lying {
+    inner: Arc<dyn Storage>,
+    lie: std::sync::Mutex<Option<Lie>>,
+}
+
+impl Storage for Lying {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move {
+            let lie = self.lie.lock().unwrap().take();
+            let (Some(lie), Want::Range(range)) = (lie, want.clone()) else {
+                return self.inner.read(key, want, pin).await;
+            };
+            match lie {
+                Lie::Long => {
+                    let longer = Want::Range(range.start..range.end + 100);
+                    Ok(Read { range, ..self.inner.read(key, longer, pin).await? })
+                }
+                Lie::Surplus => {
+                    let read = self.inner.read(key, want, pin).await?;
+                    let surplus = stream::iter([Ok(Bytes::new()), Ok(Bytes::from_static(b"surplus"))]);
+                    Ok(Read { body: read.body.chain(surplus).boxed(), ..read })
+                }
+                Lie::Elsewhere => {
+                    self.inner.read(key, Want::Range(range.start + 1..range.end + 1), pin).await
+                }
+                Lie::Version => {
+                    let mut read = self.inner.read(key, want, pin).await?;
+                    read.object.version.etag = Some("\"other\"".into());
+                    Ok(read)
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.inner.list(folder)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_the_one_does_not_stay() {
+    for (lie, fails) in
+        [(Lie::Long, false), (Lie::Surplus, false), (Lie::Elsewhere, true), (Lie::Version, true)]
+    {
+        let shown = format!("{lie:?}");
+        let world = World::new(LEN, config(), |inner| {
+            let lying: Arc<dyn Storage> = Arc::new(Lying { inner, lie: std::sync::Mutex::new(Some(lie)) });
+            lying
+        });
+        // Some may have their bytes before anyone can tell that there are more; others get an error.
+        let answer = world.read(0..LEN - 100).await;
+        assert!(answer.is_err() || !fails, "{shown}");
+        until("it has been told", || world.cache.figures().storage_errors == 1).await;
+        assert_eq!(world.cache.figures().cached_bytes, 0, "{shown}");
+        let _ = world.asked();
+        world.read(0..LEN - 100).await.unwrap();
+        assert_eq!(world.asked(), [0..LEN - 100], "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_object_is_never_mixed() {
+    let world = World::plain(LEN, config());
+    world.read(0..150_000).await.unwrap();
+    let new = pattern(7, 400_001);
+    let version = world.memory.put(key(NAME), new.clone());
+    // What is known of the old one is right for who wants the old one.
+    world.read(0..150_000).await.unwrap();
+    let error = world.read(100_000..LEN).await.unwrap_err();
+    assert!(matches!(error, StorageError::Changed(_)), "{error:?}");
+    assert_eq!(world.cache.figures().cached_bytes, 0, "nothing of it stays");
+    assert_eq!(world.cache.figures().purged, 1);
+    let read = world.storage.read(&key(NAME), Want::Range(0..400_001), Some(&version)).await.unwrap();
+    assert!(collect(read).await.unwrap() == new);
+    assert!(matches!(world.read(0..150_000).await, Err(StorageError::Changed(_))));
+    let read = world.storage.read(&key(NAME), Want::Range(5..400_000), Some(&version)).await.unwrap();
+    assert!(collect(read).await.unwrap() == new[5..400_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_found_out_by_one_is_told_to_all() {
+    let changed = Fault::BreakAfter(120_000, StorageError::Changed(NAME.to_owned()));
+    let world = world(changed);
+    let mut reader = world.open(0..LEN).await.unwrap();
+    let mut at = 0;
+    let error = loop {
+        match reader.body.next().await.unwrap() {
+            Ok(frame) => {
+                assert!(frame == world.expected(at..at + frame.len() as u64));
+                at += frame.len() as u64;
+            }
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StorageError::Changed(_)));
+    assert_eq!(world.asked().len(), 1);
+}
+
+/// Any mixture of faults, from a seed that is printed where the test fails.
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_no_byte_is_wrong() {
+    for seed in 0..16_u64 {
+        let world = World::new(LEN, Config { memory: 150_000, unit: 20_000, ..config() }, |inner| {
+            Arc::new(Network::new(Arc::new(Faulty::seeded(inner, seed, 3)), 7_000, 4))
+        });
+        let (mut good, mut bad) = (0, 0);
+        for step in 0..60_u64 {
+            let start = (seed * 31 + step * 104_729) % (LEN - 1);
+            let end = (start + 1 + step * 7_919 % 150_000).min(LEN);
+            let reads = [world.read(start..end), world.read(start / 2..end)];
+            for read in future::join_all(reads).await {
+                if read.is_ok() { good += 1 } else { bad += 1 }
+            }
+        }
+        assert!(good > 0 && bad > 0, "seed {seed}: {good} good, {bad} bad");
+    }
+}

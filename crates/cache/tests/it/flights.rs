@@ -1,0 +1,283 @@
+//! One fetch for all who wait.
+
+use crate::storages::{KIB, NAME, Network, World, key, until};
+use futures_util::{StreamExt, future};
+use latemux_cache::{Config, Outcome, Tier};
+use latemux_storage::conformance::collect;
+use latemux_storage::fault::{Fault, Faulty, Gate};
+use latemux_storage::{Storage, Want};
+use std::sync::Arc;
+
+fn roomy() -> Config {
+    Config { memory: 64 << 20, unit: 100_000, bridge: 0, ..Config::default() }
+}
+
+async fn outcome(world: &World, range: std::ops::Range<u64>) -> Outcome {
+    let (read, outcome) = world
+        .storage
+        .read_and_tell(&key(NAME), Want::Range(range.clone()), Some(&world.version))
+        .await
+        .unwrap();
+    assert!(collect(read).await.unwrap() == world.expected(range));
+    outcome
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_missing_bytes_are_asked_for() {
+    let world = World::plain(3_000_000, roomy());
+    assert_eq!(outcome(&world, 1_000_000..1_250_000).await, Outcome::Filled);
+    assert_eq!(outcome(&world, 1_000_000..1_250_000).await, Outcome::Hit(Tier::Memory));
+    assert_eq!(outcome(&world, 1_249_999..1_250_000).await, Outcome::Hit(Tier::Memory));
+    assert_eq!(world.asked(), [1_000_000..1_250_000], "adjacent units are one request");
+    world.read(900_000..1_300_000).await.unwrap();
+    assert_eq!(world.asked(), [900_000..1_000_000, 1_250_000..1_300_000]);
+    world.read(0..3_000_000).await.unwrap();
+    assert_eq!(world.asked(), [0..900_000, 1_300_000..3_000_000]);
+    for start in 0..300 {
+        world.read(start * 9_999..start * 9_999 + 3_001).await.unwrap();
+    }
+    assert_eq!(world.asked(), []);
+    let figures = world.cache.figures();
+    assert_eq!((figures.storage_bytes, figures.cached_bytes), (3_000_000, 3_000_000));
+    assert_eq!(
+        figures.cached_units,
+        9 + 1 + 3 + 1 + 17,
+        "units are cut where requests were, and where they are large"
+    );
+    assert_eq!((figures.evictions, figures.reread_bytes), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_storage_is_asked_all_that_belongs_together_comes() {
+    let world = World::plain(3_000_000, roomy());
+    let (name, version) = (key(NAME), world.version.clone());
+    let within = |range: std::ops::Range<u64>, reach: std::ops::Range<u64>| {
+        let read = world.storage.read_within(&name, range.clone(), reach, &version);
+        async { assert!(collect(read.await.unwrap()).await.unwrap() == world.expected(range)) }
+    };
+    // The audio in the middle of a stretch; then what lies around it, whose reader it was not.
+    within(1_100_000..1_130_000, 1_000_000..1_500_000).await;
+    assert_eq!(world.asked(), [1_000_000..1_500_000]);
+    until("all has come", || world.cache.figures().cached_bytes == 500_000).await;
+    within(1_000_000..1_500_000, 1_000_000..1_500_000).await;
+    // The next stretch begins within this one.
+    within(1_490_000..1_600_000, 1_480_000..2_000_000).await;
+    assert_eq!(world.asked(), [1_500_000..2_000_000]);
+    until("all has come", || world.cache.figures().cached_bytes == 1_000_000).await;
+    // All is here: its reach is of no interest.
+    within(1_200_000..1_300_000, 0..3_000_000).await;
+    assert_eq!(world.asked(), []);
+    // A reach that does not hold the range, or leaves the object, is none.
+    within(0..10, 5..100).await;
+    within(10..20, 0..9_000_000).await;
+    assert_eq!(world.asked(), [0..10, 10..20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_for_others_is_finished_without_its_reader() {
+    let gate = Gate::new();
+    let world = World::new(400_000, roomy(), |inner| {
+        let script = [Fault::WaitAfter(150_000, gate.clone())];
+        Arc::new(Network::new(Arc::new(Faulty::scripted(inner, script)), 10_000, 8))
+    });
+    let read = world.storage.read_within(&key(NAME), 0..50_000, 0..400_000, &world.version).await.unwrap();
+    drop(read);
+    gate.open();
+    until("all has come", || world.cache.figures().cached_bytes == 400_000).await;
+    world.read(0..400_000).await.unwrap();
+    assert_eq!(world.asked(), [0..400_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hit_comes_in_few_frames() {
+    let world = World::plain(300_000, roomy());
+    world.read(0..300_000).await.unwrap();
+    let frames: Vec<_> = world.open(50_000..300_000).await.unwrap().body.collect().await;
+    assert_eq!(
+        frames.iter().map(|frame| frame.as_ref().unwrap().len()).collect::<Vec<_>>(),
+        [50_000, 100_000, 100_000]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_unit_between_gaps_is_read_again() {
+    let world = World::plain(100_000, Config { bridge: 2000, ..roomy() });
+    for known in [10_000..12_000, 30_000..32_001] {
+        world.read(known).await.unwrap();
+    }
+    let _ = world.asked();
+    world.read(0..50_000).await.unwrap();
+    assert_eq!(world.asked(), [0..30_000, 32_001..50_000]);
+    assert_eq!(world.cache.figures().reread_bytes, 2000);
+    assert_eq!(world.cache.figures().cached_bytes, 50_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_readers_are_one_request() {
+    let world = World::plain(350_000, roomy());
+    future::join_all((0..200).map(|_| world.read(0..350_000))).await.into_iter().for_each(Result::unwrap);
+    assert_eq!(world.asked(), [0..350_000]);
+    let figures = world.cache.figures();
+    assert_eq!((figures.filled, figures.joined, figures.storage_bytes), (1, 199, 350_000));
+    assert_eq!(figures.bytes_storage, 200 * 350_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_of_overlapping_ranges_on_many_threads_share_every_byte() {
+    let world = Arc::new(World::plain(1_000_000, roomy()));
+    let readers = (0..200_u64).map(|n| {
+        let world = world.clone();
+        tokio::spawn(async move { world.read(n * 1000..n * 1000 + 800_000).await })
+    });
+    for reader in future::join_all(readers).await {
+        reader.unwrap().unwrap();
+    }
+    let figures = world.cache.figures();
+    assert_eq!((figures.storage_bytes, figures.cached_bytes), (999_000, 999_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_are_passed_on_as_they_come() {
+    let gate = Gate::new();
+    let world = World::new(400_000, roomy(), |inner| {
+        let script = [Fault::WaitAfter(150_000, gate.clone())];
+        Arc::new(Network::new(Arc::new(Faulty::scripted(inner, script)), 10_000, 8))
+    });
+    let mut leader = world.open(0..400_000).await.unwrap();
+    let mut follower = world.open(40_000..400_000).await.unwrap();
+    for (read, from) in [(&mut leader, 0), (&mut follower, 40_000)] {
+        let mut at = from;
+        while at < 150_000 {
+            let frame = read.body.next().await.unwrap().unwrap();
+            at += frame.len() as u64;
+        }
+        assert_eq!(at, 150_000, "all that has come");
+    }
+    gate.open();
+    assert!(collect(leader).await.unwrap() == world.expected(150_000..400_000));
+    assert!(collect(follower).await.unwrap() == world.expected(150_000..400_000));
+    assert_eq!(world.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asked_first_may_leave() {
+    for whole_answer in [false, true] {
+        let gate = Gate::new();
+        let fault =
+            if whole_answer { Fault::Wait(gate.clone()) } else { Fault::WaitAfter(150_000, gate.clone()) };
+        let world =
+            Arc::new(World::new(400_000, roomy(), |inner| Arc::new(Faulty::scripted(inner, [fault]))));
+        let leader = tokio::spawn({
+            let world = world.clone();
+            async move { world.read(0..400_000).await }
+        });
+        gate.reached(1).await;
+        let follower = tokio::spawn({
+            let world = world.clone();
+            async move { world.read(100_000..390_000).await }
+        });
+        until("the follower waits", || world.cache.figures().joined == 1).await;
+        leader.abort();
+        assert!(leader.await.is_err());
+        gate.open();
+        follower.await.unwrap().unwrap();
+        assert_eq!(world.asked(), [0..400_000]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_all_have_left_the_unit_at_hand_is_finished() {
+    let gate = Gate::new();
+    let world = World::new(1_000_000, roomy(), |inner| {
+        let script = [Fault::WaitAfter(150_000, gate.clone())];
+        Arc::new(Network::new(Arc::new(Faulty::scripted(inner, script)), 10_000, 1))
+    });
+    let reader = world.open(0..1_000_000).await.unwrap();
+    gate.reached(1).await;
+    drop(reader);
+    gate.open();
+    until("it is given up", || world.cache.figures().abandoned == 1).await;
+    let figures = world.cache.figures();
+    assert_eq!((figures.cached_bytes, figures.storage_bytes), (200_000, 200_000));
+    // The one connection is free again, and the gap is a gap.
+    world.read(0..300_000).await.unwrap();
+    assert_eq!(world.asked(), [0..1_000_000, 200_000..300_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_holds_up_nobody() {
+    let world = World::new(1_000_000, roomy(), |inner| Arc::new(Network::new(inner, 10_000, 1)));
+    let mut slow = world.open(0..1_000_000).await.unwrap();
+    let first = slow.body.next().await.unwrap().unwrap();
+    until("all is here", || world.cache.figures().cached_bytes == 1_000_000).await;
+    world.read(0..1_000_000).await.unwrap();
+    assert!(collect(slow).await.unwrap() == world.expected(first.len() as u64..1_000_000));
+    assert_eq!(world.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_much_is_not_run_away_from() {
+    let world = World::plain(
+        20_000_000,
+        Config { memory: 8 << 20, unit: 100_000, window: 1 << 20, ..Config::default() },
+    );
+    let mut slow = world.open(0..20_000_000).await.unwrap();
+    let mut at = slow.body.next().await.unwrap().unwrap().len() as u64;
+    until("the window is full", || world.cache.figures().cached_bytes >= 1 << 20).await;
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.cache.figures().storage_bytes, 1 << 20);
+    while let Some(frame) = slow.body.next().await {
+        let frame = frame.unwrap();
+        assert!(frame == world.expected(at..at + frame.len() as u64));
+        at += frame.len() as u64;
+        assert!(world.cache.figures().storage_bytes <= at + (1 << 20));
+    }
+    assert_eq!(world.cache.figures().storage_bytes, 20_000_000);
+}
+
+/// The published server stood still at 90 clients, its threads waiting for a cache that the same threads had to serve.
+async fn many_cold_requests_over_few_connections(memory: u64) {
+    let config = Config { memory, unit: 64 * KIB, ..Config::default() };
+    let world = Arc::new(World::new(2000 * 10_000, config, |inner| Arc::new(Network::new(inner, 10_000, 8))));
+    let readers = (0..2000_u64).map(|n| {
+        let world = world.clone();
+        let start = n * 7919 % 2000 * 10_000;
+        tokio::spawn(async move { world.read(start..(start + 100_000).min(20_000_000)).await })
+    });
+    for reader in future::join_all(readers).await {
+        reader.unwrap().unwrap();
+    }
+    assert!(world.cache.figures().memory_bytes <= memory.max(4 << 20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_thousand_cold_requests_over_eight_connections_end() {
+    many_cold_requests_over_few_connections(64 << 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn and_they_do_where_there_is_hardly_any_room() {
+    many_cold_requests_over_few_connections(1 << 20).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_else_passes() {
+    let world = World::plain(1000, roomy());
+    let key = key(NAME);
+    let collected = async |want, pin| {
+        let (read, outcome) = world.storage.read_and_tell(&key, want, pin).await.unwrap();
+        (collect(read).await.unwrap().len(), outcome.name())
+    };
+    let pin = Some(&world.version);
+    assert_eq!(collected(Want::Head(10), pin).await, (10, "bypassed_head"));
+    assert_eq!(collected(Want::Range(0..9), None).await, (9, "bypassed_unpinned"));
+    assert_eq!(collected(Want::Range(9..9), pin).await, (0, "bypassed_range"));
+    assert!(world.storage.list(&latemux_storage::Key::root()).await.is_ok());
+    assert_eq!(world.counting.take().len(), 4);
+    let nameless = latemux_storage::Version { etag: None, ..world.version.clone() };
+    assert!(world.storage.read(&key, Want::Range(0..9), Some(&nameless)).await.is_err(), "another version");
+    let figures = world.cache.figures();
+    assert_eq!((figures.bypassed_version, figures.requests(), figures.memory_bytes), (1, 4, 0));
+}

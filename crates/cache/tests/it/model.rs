@@ -1,0 +1,166 @@
+//! Random reads of random ranges, against what the objects hold.
+
+#![allow(clippy::cast_possible_truncation, reason = "sizes here are small")]
+
+use crate::storages::{Network, key, until};
+use bytes::Bytes;
+use latemux_cache::{Cache, Config, DiskConfig};
+use latemux_storage::conformance::{collect, pattern};
+use latemux_storage::counting::Counting;
+use latemux_storage::{Memory, Storage, Version, Want};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const OBJECTS: [(&str, u64); 3] = [("a", 5_000), ("b", 20_000), ("c", 64_000)];
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Readers of ranges (object, start and length as parts of 1000) at the same time; some give up after a frame.
+    Read(Vec<(usize, u64, u64, bool)>),
+    Replace(usize),
+    /// The cache is closed and opened again.
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let one = (0..3_usize, 0..1000_u64, 0..1000_u64, proptest::bool::weighted(0.1));
+    prop_oneof![
+        20 => proptest::collection::vec(one, 1..6).prop_map(Step::Read),
+        1 => (0..3_usize).prop_map(Step::Replace),
+        1 => Just(Step::Restart),
+    ]
+}
+
+struct Source {
+    memory: Arc<Memory>,
+    counting: Arc<Counting>,
+    versions: Vec<(u8, Version, Bytes)>,
+}
+
+impl Source {
+    fn new() -> Self {
+        let memory = Arc::new(Memory::new());
+        let network = Network::new(memory.clone(), 700, 4);
+        let counting = Arc::new(Counting::new(Arc::new(network), Duration::ZERO));
+        let mut source = Self { memory, counting, versions: vec![] };
+        source.versions = (0..3).map(|object| source.put(object, 0)).collect();
+        source
+    }
+
+    fn put(&self, object: usize, seed: u8) -> (u8, Version, Bytes) {
+        let (name, len) = OBJECTS[object];
+        let content = pattern(seed, usize::try_from(len).unwrap());
+        (seed, self.memory.put(key(name), content.clone()), content)
+    }
+}
+
+/// Plays the steps; returns the bytes asked of storage and those that had to be.
+async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
+    let mut source = Source::new();
+    let mut cache = Cache::open(config.clone()).unwrap();
+    let mut needed: BTreeMap<(usize, u8), Vec<bool>> = BTreeMap::new();
+    for step in steps {
+        match step {
+            Step::Replace(object) => {
+                let seed = source.versions[object].0 + 1;
+                source.versions[object] = source.put(object, seed);
+            }
+            Step::Restart => {
+                cache.close().await;
+                drop(cache);
+                cache = Cache::open(config.clone()).unwrap();
+                cache.recovered().await;
+                if config.disk.is_none() {
+                    needed.clear();
+                    let _ = source.counting.take();
+                }
+            }
+            Step::Read(ranges) => {
+                let storage = cache.around(source.counting.clone(), "model");
+                let reads = ranges.into_iter().map(|(object, start, len, gives_up)| {
+                    let (name, size) = OBJECTS[object];
+                    let start = start * size / 1000;
+                    let range = start..(start + 1 + len * size / 1000).min(size);
+                    if !gives_up {
+                        let seed = source.versions[object].0;
+                        let known =
+                            needed.entry((object, seed)).or_insert_with(|| vec![false; size as usize]);
+                        known[range.start as usize..range.end as usize].fill(true);
+                    }
+                    let (_, version, all) = source.versions[object].clone();
+                    let storage = storage.clone();
+                    async move {
+                        let read = storage
+                            .read(&key(name), Want::Range(range.clone()), Some(&version))
+                            .await
+                            .unwrap();
+                        if gives_up {
+                            return;
+                        }
+                        let bytes = collect(read).await.unwrap();
+                        let range =
+                            usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+                        assert!(bytes == all[range.clone()], "{name} {range:?}");
+                    }
+                });
+                futures_util::future::join_all(reads).await;
+                until("fetches end", || cache.figures().fetches == 0).await;
+                cache.flush().await;
+            }
+        }
+        if config.memory > 0 {
+            let figures = cache.figures();
+            // Tables about what is on disk, and objects that are read, cannot be driven out.
+            let tables = figures.disk_units * 128 + 3 * 600;
+            assert!(figures.memory_bytes <= config.memory + tables, "{figures:?}");
+            let disk = config.disk.as_ref().map_or(0, |disk| disk.bytes);
+            assert!(figures.disk_bytes <= disk, "{figures:?}");
+        }
+    }
+    cache.close().await;
+    let asked = source.counting.take().iter().map(|request| request.bytes).sum();
+    (asked, needed.values().flatten().filter(|known| **known).count() as u64)
+}
+
+fn run(steps: Vec<Step>, config: Config) -> (u64, u64) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    runtime.block_on(play(steps, config))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn tiny_budgets_always_give_the_bytes(
+        steps in proptest::collection::vec(step(), 1..30),
+        memory in prop_oneof![Just(0), 3_000..60_000_u64],
+        unit in 500..5_000_u64,
+        bridge in 0..2_000_u64,
+        with_disk: bool,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = with_disk.then(|| DiskConfig::new(dir.path(), 300_000));
+        run(steps, Config { memory, unit, bridge, disk, ..Config::default() });
+    }
+
+    #[test]
+    fn nothing_is_fetched_twice_where_there_is_room(
+        steps in proptest::collection::vec(step(), 1..30),
+        unit in 500..5_000_u64,
+        with_disk: bool,
+    ) {
+        // Who gives up leaves gaps in what was asked for.
+        let patient = |step| match step {
+            Step::Read(reads) => Step::Read(reads.into_iter().map(|(o, s, l, _)| (o, s, l, false)).collect()),
+            other => other,
+        };
+        let steps = steps.into_iter().map(patient).collect();
+        let dir = tempfile::tempdir().unwrap();
+        let disk = with_disk.then(|| DiskConfig::new(dir.path(), 64 << 20));
+        let (asked, needed) = run(steps, Config { unit, bridge: 0, disk, ..Config::default() });
+        prop_assert_eq!(asked, needed);
+    }
+}

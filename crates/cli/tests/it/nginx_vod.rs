@@ -1,0 +1,119 @@
+//! nginx-vod-module's URLs, crawled: manifests of the form point at the form, and what they point at is the native form's, to the byte.
+
+use crate::{
+    client::Answer,
+    crawl::{NATIVE, crawl},
+    server::{Server, samples},
+};
+use latemux_testmedia::probe::probe;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+const MANIFESTS: [&str; 4] = [
+    "application/vnd.apple.mpegurl",
+    "application/dash+xml",
+    "application/vnd.ms-sstr+xml",
+    "application/f4m+xml",
+];
+
+/// Where players of a title start.
+fn entries(title: &str, parameters: &str) -> Vec<String> {
+    ["hls/master.m3u8", "hls/master.m3u8?hls_fmp4", "dash/manifest.mpd", "mss/manifest", "hds/manifest.f4m"]
+        .iter()
+        .map(|entry| {
+            let (prefix, name) = entry.split_once('/').expect("two parts");
+            format!("/{prefix}{title}{parameters}/{name}")
+        })
+        .collect()
+}
+
+/// All segments that were found: their ETags, and their bytes.
+fn segments(found: &BTreeMap<String, Answer>) -> BTreeMap<&str, &[u8]> {
+    let media = found.values().filter(|a| {
+        let kind = a.headers["content-type"].as_str();
+        !MANIFESTS.contains(&kind) && kind != "video/abst"
+    });
+    media.map(|a| (a.headers["etag"].as_str(), a.body.as_slice())).collect()
+}
+
+#[test]
+fn all_that_its_manifests_name_is_there_and_is_what_the_native_forms_name() {
+    let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
+    let list = "/harbour/,audio-eng,audio-fra,video-180p,video-234p,video-360p,.mp4.urlset";
+    for title in ["/lighthouse.mp4", "/ferry.mp4", "/buoy.mp4", "/harbour", list] {
+        let native = crawl(server.address, &NATIVE.map(|entry| format!("{title}/{entry}")));
+        let theirs = crawl(server.address, &entries(title, ""));
+        for url in theirs.keys() {
+            let below = ["/hls", "/dash", "/mss", "/hds"]
+                .iter()
+                .any(|prefix| url.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(title)));
+            assert!(
+                below && (url.starts_with("/mss") || !url.replace("hls_fmp4", "").contains("=")),
+                "{url} is of another form"
+            );
+        }
+        let (one, other) = (segments(&theirs), segments(&native));
+        assert!(one.len() > 15, "{title}: {} segments", one.len());
+        assert!(one.keys().eq(other.keys()), "{title}: other segments");
+        assert!(one == other, "{title}: other bytes");
+    }
+    assert!(!server.stop().contains("panicked"));
+}
+
+#[test]
+fn a_selection_is_kept_by_all_that_is_named() {
+    let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
+    let all = crawl(server.address, &entries("/harbour", ""));
+    let some = crawl(server.address, &entries("/harbour", "/tracks/f4-v1-f2-a1"));
+    let (all, some) = (segments(&all), segments(&some));
+    assert!(some.len() > 15 && some.len() < all.len(), "{} of {}", some.len(), all.len());
+    // But for video muxed with that audio, which the whole title does not name.
+    let known: BTreeSet<_> = all.keys().collect();
+    let unknown = some.keys().filter(|etag| !known.contains(etag)).count();
+    assert!(unknown > 0 && unknown < some.len() / 2, "{unknown} of {}", some.len());
+    assert!(some.iter().all(|(etag, bytes)| all.get(etag).is_none_or(|known| known == bytes)));
+}
+
+#[test]
+fn a_clip_is_the_native_forms() {
+    let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
+    for title in ["/lighthouse.mp4", "/harbour"] {
+        let mut native = Vec::new();
+        for entry in [".mpd?", ".m3u8?", ".m3u8?hls_fmp4&", "Manifest?"] {
+            native.push(format!("{title}/{entry}vbegin=3&vend=9.5"));
+        }
+        let entries = entries(title, "/clipFrom/3000/clipTo/9500");
+        let entries: Vec<_> = entries.into_iter().filter(|entry| !entry.contains(".f4m")).collect();
+        let (native, theirs) = (crawl(server.address, &native), crawl(server.address, &entries));
+        assert!(theirs.keys().all(|url| url.contains("/clipFrom/3000/clipTo/9500/")));
+        let (one, other) = (segments(&theirs), segments(&native));
+        assert!(one.len() > 10, "{title}: {} segments", one.len());
+        assert!(one == other, "{title}: other bytes");
+        // Those that are whole are the whole title's.
+        let whole = crawl(server.address, &NATIVE.map(|entry| format!("{title}/{entry}")));
+        let whole = segments(&whole);
+        assert!(one.keys().any(|etag| whole.contains_key(etag)), "{title}: none is whole");
+        assert!(one.keys().any(|etag| !whole.contains_key(etag)), "{title}: none is cut");
+        // HDS has its own way to say it natively.
+        let hds = crawl(server.address, &[format!("/hds{title}/clipFrom/3000/clipTo/9500/manifest.f4m")]);
+        assert!(!segments(&hds).is_empty());
+    }
+}
+
+/// What ffprobe demuxes from CMAF playlists is what it demuxes from the file.
+#[test]
+fn a_player_gets_the_sources_packets() {
+    let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
+    let source = probe(Path::new(&format!("{}/lighthouse.mp4", samples())), &[]);
+    for (kind, name) in [("video", "index-v1.m3u8"), ("audio", "index-a1.m3u8")] {
+        let url = format!("http://{}/hls/lighthouse.mp4/{name}?hls_fmp4", server.address);
+        let served = probe(Path::new(&url), &[]);
+        let data = |probe: &latemux_testmedia::probe::Probe| -> Vec<String> {
+            probe.first(kind).packets.iter().map(|packet| packet.hash.clone()).collect()
+        };
+        assert!(data(&source).len() > 100);
+        assert!(data(&served) == data(&source), "{kind}: other packets");
+    }
+}

@@ -1,0 +1,120 @@
+//! The admin address: metrics, health, forgetting. It is a listener of its own, and nothing of it is reached through the
+//! public one.
+
+use crate::{app::App, body::Body, metrics, server::accept, stall::Stall};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use std::{convert::Infallible, sync::Arc};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+
+/// Most connections at one time: a few scrapers, a load balancer, a person.
+const CONNECTIONS: usize = 64;
+
+/// Serves for as long as it is polled, while the public listener drains too; connections end with the runtime.
+pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Some((stream, slot)) = accept(&listener, &slots).await else { continue };
+        let app = app.clone();
+        tokio::spawn(async move {
+            connection(&app, stream).await;
+            drop(slot);
+        });
+    }
+}
+
+async fn connection(app: &Arc<App>, stream: TcpStream) {
+    let config = &app.config.http;
+    let stream = Stall::new(stream, config.header_timeout, config.stall_timeout);
+    let service = service_fn(|request: Request<hyper::body::Incoming>| {
+        let response = answer(app, request.method(), request.uri(), request.headers());
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(config.header_timeout);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(reason = "connection", "admin: {error}");
+    }
+}
+
+/// Every URL of the admin address.
+fn answer(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Body> {
+    let allowed = if uri.path() == "/purge" { "POST" } else { "GET, HEAD" };
+    match (uri.path(), method) {
+        ("/metrics", &Method::GET | &Method::HEAD) => {
+            respond(StatusCode::OK, metrics::CONTENT_TYPE, metrics::expose(&app.metrics))
+        }
+        ("/healthz/live", &Method::GET | &Method::HEAD) => status(StatusCode::OK, "ok"),
+        ("/healthz/ready", &Method::GET | &Method::HEAD) if app.is_draining() => {
+            status(StatusCode::SERVICE_UNAVAILABLE, "draining")
+        }
+        ("/healthz/ready", &Method::GET | &Method::HEAD) => status(StatusCode::OK, "ok"),
+        // A browser names the page that asks: no page of another site may do this from an operator's machine.
+        ("/purge", &Method::POST) if headers.contains_key(header::ORIGIN) => {
+            status(StatusCode::FORBIDDEN, "not from a page")
+        }
+        ("/purge", &Method::POST) => match base(uri) {
+            Some(base) => json(StatusCode::OK, &purge(app, base)),
+            None => status(StatusCode::BAD_REQUEST, "name a title: /purge?base=PATH"),
+        },
+        ("/metrics" | "/healthz/live" | "/healthz/ready" | "/purge", _) => {
+            let mut response = status(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+            response
+        }
+        _ => status(StatusCode::NOT_FOUND, "no such URL"),
+    }
+}
+
+/// The base a query names, decoded as it stands in URLs.
+fn base(uri: &Uri) -> Option<String> {
+    let value = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("base="))?;
+    let base = percent_decode_str(value).decode_utf8().ok()?;
+    Some(base.trim_matches('/').to_owned())
+}
+
+/// What was forgotten of a title.
+#[derive(Debug, Serialize)]
+struct Purged {
+    base: String,
+    titles: u64,
+    indexes: u64,
+    manifests: u64,
+}
+
+fn purge(app: &App, base: String) -> Purged {
+    let (title, indexes) = app.titles.forget(&base);
+    let manifests = title.map_or(0, |id| app.manifests.forget(id));
+    tracing::info!(reason = "purge", title = base, indexes, manifests, "forgotten");
+    Purged { base, titles: u64::from(title.is_some()), indexes, manifests }
+}
+
+fn status(code: StatusCode, word: &str) -> Response<Body> {
+    #[derive(Serialize)]
+    struct Status<'a> {
+        status: &'a str,
+    }
+    json(code, &Status { status: word })
+}
+
+fn json(code: StatusCode, value: &impl Serialize) -> Response<Body> {
+    let mut line = serde_json::to_string(value).unwrap_or_default();
+    line.push('\n');
+    respond(code, "application/json", line)
+}
+
+fn respond(code: StatusCode, content_type: &'static str, text: String) -> Response<Body> {
+    let mut response = Response::new(Body::full(text.into()));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,153 @@
+//! The URLs a manifest holds: of other manifests, which carry its selection on, and of segments.
+//!
+//! A segment's URL says no more than its bytes depend on. One that is the same in a clip as in the whole title has one URL in both, but
+//! in forms whose paths hold the clip: there it has one ETag.
+
+use super::{
+    Address, DashTemplate, HlsContainer, Profile, Resource, Selection, name_of, native, query, rep_id,
+};
+use latemux_index::title::TrackName;
+
+/// Whether a segment is one of the whole title.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// It is, whatever else is left out.
+    Whole,
+    /// There is none such without the selection: cut off, or joined.
+    Selected,
+}
+
+/// The URLs that the manifest at an address holds, relative to it.
+#[derive(Debug)]
+pub struct Links<'a> {
+    profile: &'a Profile,
+    name: String,
+    manifest: &'a Resource,
+    selection: &'a Selection,
+}
+
+impl<'a> Links<'a> {
+    /// The URLs in the manifest at `address`.
+    #[must_use]
+    pub fn new(address: &'a Address) -> Self {
+        Self {
+            profile: &address.profile,
+            name: name_of(&address.base),
+            manifest: &address.resource,
+            selection: &address.selection,
+        }
+    }
+
+    /// The NAME that URLs of the title carry, encoded.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What `$RepresentationID$` stands for.
+    #[must_use]
+    pub fn representation_id(&self, track: &TrackName) -> String {
+        match self.profile {
+            Profile::Native => rep_id(track),
+            Profile::NginxVod(form) => form.representation_id(track),
+        }
+    }
+
+    /// `SegmentTemplate@initialization`.
+    #[must_use]
+    pub fn dash_initialization(&self) -> String {
+        match self.profile {
+            Profile::Native => native::dash_initialization(&self.name),
+            Profile::NginxVod(form) => form.dash_initialization(),
+        }
+    }
+
+    /// `SegmentTemplate@media`.
+    #[must_use]
+    pub fn dash_media(&self, template: DashTemplate, extent: Extent) -> String {
+        match self.profile {
+            Profile::Native => native::dash_media(template, &self.name) + &self.query(extent),
+            Profile::NginxVod(form) => form.dash_media(),
+        }
+    }
+
+    /// A media playlist, of this selection.
+    #[must_use]
+    pub fn hls_playlist(&self, tracks: Vec<TrackName>, container: HlsContainer) -> String {
+        self.url(&Resource::HlsPlaylist(tracks, container), self.selection)
+    }
+
+    /// An I-frame playlist, of this selection.
+    #[must_use]
+    pub fn hls_iframe_playlist(&self, track: TrackName, container: HlsContainer) -> String {
+        self.url(&Resource::HlsIFramePlaylist(track, container), self.selection)
+    }
+
+    /// An init segment.
+    #[must_use]
+    pub fn hls_init(&self, track: TrackName) -> String {
+        self.url(&Resource::HlsInit(track), &Selection::default())
+    }
+
+    /// A media segment, which may be joined.
+    #[must_use]
+    pub fn hls_segment(&self, segment: &Resource, extent: Extent) -> String {
+        let selection = self.of_segments(extent);
+        let minimum_segment = self.selection.minimum_segment.filter(|_| extent == Extent::Selected);
+        self.url(segment, &Selection { minimum_segment, ..selection })
+    }
+
+    /// An I-frame.
+    #[must_use]
+    pub fn hls_iframe(&self, frame: &Resource, extent: Extent) -> String {
+        self.url(frame, &self.of_segments(extent))
+    }
+
+    /// `StreamIndex@Url` of tracks with a stem, with the places a player fills in.
+    #[must_use]
+    pub fn smooth_url(&self, stem: &str, extent: Extent) -> String {
+        match self.profile {
+            Profile::Native => native::smooth_url(stem) + &self.query(extent),
+            Profile::NginxVod(_) => native::smooth_url(stem),
+        }
+    }
+
+    /// `media@url`, which players put `SegX-FragN` behind.
+    #[must_use]
+    pub fn hds_url(&self, tracks: &[TrackName], extent: Extent) -> String {
+        match self.profile {
+            Profile::Native => native::hds_url(&self.name, tracks, self.of_segments(extent).clip),
+            Profile::NginxVod(form) => form.hds_url(tracks),
+        }
+    }
+
+    /// What a template has behind its path.
+    fn query(&self, extent: Extent) -> String {
+        query::of_selection(&self.of_segments(extent))
+    }
+
+    fn of_segments(&self, extent: Extent) -> Selection {
+        match extent {
+            Extent::Whole => Selection::default(),
+            Extent::Selected => self.selection.of_segments(),
+        }
+    }
+
+    /// I-frame playlists are one folder below the base, all other manifests directly under it.
+    fn url(&self, resource: &Resource, selection: &Selection) -> String {
+        match self.profile {
+            Profile::NginxVod(form) => form.url(resource, selection),
+            Profile::Native => {
+                let query = query::of(resource, selection);
+                let path = native::path(resource, &self.name, selection.clip);
+                if !matches!(self.manifest, Resource::HlsIFramePlaylist(..)) {
+                    return path + &query;
+                }
+                match path.strip_prefix(native::KEYFRAMES) {
+                    Some(beside) => format!("{beside}{query}"),
+                    None => format!("../{path}{query}"),
+                }
+            }
+        }
+    }
+}

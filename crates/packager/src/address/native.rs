@@ -1,0 +1,294 @@
+//! Paths of the native form.
+//!
+//! ```text
+//! REST      = [NAME] ".mpd"                              DASH manifest
+//!           | "dash/" NAME "-" REPID ".dash"             DASH init
+//!           | "dash/" NAME "-" REPID "-" TIME ".dash"    DASH segment by time
+//!           | "dash/" NAME "-" REPID "-" N ".m4s"        DASH segment by number
+//!           | [NAME] ".m3u8"                             HLS multivariant playlist
+//!           | NAME 1*("-" REPID) ".m3u8"                 HLS media playlist
+//!           | NAME 1*("-" REPID) "-" N ".ts"             HLS TS segment
+//!           | "hls/" NAME "-" REPID ["-" N] ".m4s"       HLS CMAF init, segment
+//!           | "keyframes/" NAME "-" REPID ".m3u8"        HLS I-frame playlist
+//!           | "keyframes/" NAME "-" REPID "-" N (".ts" | ".m4s")
+//!           | "Manifest" | "manifest"                    Smooth Streaming client manifest
+//!           | "QualityLevels(" BITRATE ")/Fragments(" STEM "=" TIME ")"
+//!           | [NAME] ".f4m"                              HDS manifest
+//!           | [CLIP "/"] NAME 1*("-" REPID) ".abst"      HDS bootstrap information
+//!           | [CLIP "/"] NAME 1*("-" REPID) "-Seg1-Frag" N   HDS fragment
+//! CLIP      = "vbegin=" SECONDS | "vend=" SECONDS | "vbegin=" SECONDS "&vend=" SECONDS, as a query has it
+//! REPID     = STEM "=" BITRATE
+//! N         = 1*DIGIT from 1, TIME and BITRATE = 1*DIGIT; without leading zeros, so that each has one spelling
+//! ```
+//!
+//! REPIDs are found from the right. A stem may hold `-` (`audio_pt-BR`): it starts at the last `video`, `audio` or `textstream` that
+//! follows a `-`, else behind the last `-`.
+
+use super::{
+    Clip, DashTemplate, RESERVED, Resource,
+    query::{Options, clip_of_folder, folder_of_clip},
+    rep_id,
+};
+use latemux_index::title::TrackName;
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
+use std::fmt::Write as _;
+
+/// Most tracks one media playlist may name: more are not a playlist anybody was given.
+pub(super) const MAX_TRACKS: usize = 8;
+/// What a stem may begin with that holds `-`.
+pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
+/// The folder I-frame playlists and their segments are in.
+pub(super) const KEYFRAMES: &str = "keyframes/";
+/// Between the tracks and the number of an HDS fragment: all of them are in the first segment.
+pub(super) const HDS_FRAGMENT: &str = "-Seg1-Frag";
+/// What of it a player adds.
+pub(super) const HDS_ADDED: &str = "Seg1-Frag";
+
+/// What a path says.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) base: String,
+    pub(super) resource: Resource,
+    pub(super) clip: Option<Clip>,
+}
+
+/// Reads a URL path (with or without its leading `/`, percent-encoded). `None` where it is none of this grammar.
+pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let components = path.split('/').map(decode).collect::<Option<Vec<_>>>()?;
+    let (file, folders) = components.split_last()?;
+    let (resource, depth) = match folders.last().map(String::as_str) {
+        Some("dash") if file.ends_with(".dash") || file.ends_with(".m4s") => (dash_file(file)?, 1),
+        Some("hls") if file.ends_with(".m4s") => (hls_cmaf_file(file)?, 1),
+        Some("keyframes") => match keyframe_file(file, options) {
+            Some(resource) => (resource, 1),
+            // A title may be in a folder of that name: its manifests are not I-frame playlists.
+            None => (base_file(file, options)?, 0),
+        },
+        Some(level) if file.starts_with("Fragments(") && file.ends_with(')') => {
+            (smooth_fragment(level, file)?, 1)
+        }
+        _ => (base_file(file, options)?, 0),
+    };
+    let mut base = folders.get(..folders.len().checked_sub(depth)?)?;
+    let mut clip = None;
+    if let (Resource::HdsFragment(..) | Resource::HdsBootstrap(_), Some((last, before))) =
+        (&resource, base.split_last())
+        && let Some(found) = clip_of_folder(last)
+    {
+        (base, clip) = (before, Some(found));
+    }
+    let sound = |c: &String| !matches!(c.as_str(), "" | "." | "..");
+    base.iter().all(sound).then(|| Parsed { base: base.join("/"), resource, clip })
+}
+
+/// The path relative to the base (`BASE/`); `name` is the NAME to print, already encoded ([`super::name_of`]).
+pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
+    let ids = |tracks: &[TrackName]| {
+        tracks.iter().fold(String::new(), |mut ids, track| {
+            // Writing to a string cannot fail.
+            let _ = write!(ids, "-{}", rep_id(track));
+            ids
+        })
+    };
+    let id = |track: &TrackName| ids(std::slice::from_ref(track));
+    match resource {
+        Resource::DashManifest(_) => ".mpd".to_owned(),
+        Resource::DashInit(t) => format!("dash/{name}{}.dash", id(t)),
+        Resource::DashSegmentAt(t, time) => format!("dash/{name}{}-{time}.dash", id(t)),
+        Resource::DashSegment(t, n) => format!("dash/{name}{}-{n}.m4s", id(t)),
+        Resource::HlsMultivariant(_) => ".m3u8".to_owned(),
+        Resource::HlsPlaylist(t, _) => format!("{name}{}.m3u8", ids(t)),
+        Resource::HlsTsSegment(t, n) => format!("{name}{}-{n}.ts", ids(t)),
+        Resource::HlsInit(t) => format!("hls/{name}{}.m4s", id(t)),
+        Resource::HlsSegment(t, n) => format!("hls/{name}{}-{n}.m4s", id(t)),
+        Resource::HlsIFramePlaylist(t, _) => format!("{KEYFRAMES}{name}{}.m3u8", id(t)),
+        Resource::HlsIFrameTs(t, n) => format!("{KEYFRAMES}{name}{}-{n}.ts", id(t)),
+        Resource::HlsIFrameCmaf(t, n) => format!("{KEYFRAMES}{name}{}-{n}.m4s", id(t)),
+        Resource::SmoothManifest => "Manifest".to_owned(),
+        Resource::SmoothFragment(t, time) => {
+            let stem = utf8_percent_encode(&t.stem, RESERVED);
+            format!("QualityLevels({})/Fragments({stem}={time})", t.bitrate)
+        }
+        Resource::HdsManifest => ".f4m".to_owned(),
+        Resource::HdsBootstrap(t) => format!("{}{name}{}.abst", clip_folder(clip), ids(t)),
+        Resource::HdsFragment(t, n) => format!("{}{n}", hds_fragments(name, t, clip)),
+    }
+}
+
+/// `SegmentTemplate@initialization`, relative to the base.
+pub(super) fn dash_initialization(name: &str) -> String {
+    format!("dash/{name}-$RepresentationID$.dash")
+}
+
+/// `SegmentTemplate@media`, relative to the base. `name` holds no `$`: [`super::name_of`] encodes it.
+pub(super) fn dash_media(template: DashTemplate, name: &str) -> String {
+    match template {
+        DashTemplate::Time => format!("dash/{name}-$RepresentationID$-$Time$.dash"),
+        DashTemplate::Number => format!("dash/{name}-$RepresentationID$-$Number$.m4s"),
+    }
+}
+
+/// `StreamIndex@Url` of tracks with a stem, relative to the base, with the places a player fills in.
+pub(super) fn smooth_url(stem: &str) -> String {
+    format!("QualityLevels({{bitrate}})/Fragments({}={{start time}})", utf8_percent_encode(stem, RESERVED))
+}
+
+/// `media@url`: the URL of an HDS fragment up to where a player goes on, relative to the base.
+pub(super) fn hds_url(name: &str, tracks: &[TrackName], clip: Clip) -> String {
+    let url = hds_fragments(name, tracks, clip);
+    url.strip_suffix(HDS_ADDED).map_or_else(String::new, str::to_owned)
+}
+
+/// The URL of an HDS fragment up to its number.
+fn hds_fragments(name: &str, tracks: &[TrackName], clip: Clip) -> String {
+    let ids: String = tracks.iter().map(|track| format!("-{}", rep_id(track))).collect();
+    format!("{}{name}{ids}{HDS_FRAGMENT}", clip_folder(clip))
+}
+
+/// The folder that says of a clip what other URLs have in their query; empty for all of a title.
+fn clip_folder(clip: Clip) -> String {
+    let folder = folder_of_clip(clip);
+    if folder.is_empty() { folder } else { folder + "/" }
+}
+
+/// Files directly under the base.
+fn base_file(file: &str, options: &Options) -> Option<Resource> {
+    if file.ends_with(".mpd") {
+        return Some(Resource::DashManifest(options.template));
+    }
+    if let Some(stem) = file.strip_suffix(".ts") {
+        let (ids, n) = numbered(stem)?;
+        return Some(Resource::HlsTsSegment(rep_ids(ids)?, n));
+    }
+    if matches!(file, "Manifest" | "manifest") {
+        return Some(Resource::SmoothManifest);
+    }
+    if file.ends_with(".f4m") {
+        return Some(Resource::HdsManifest);
+    }
+    if let Some(ids) = file.strip_suffix(".abst") {
+        return Some(Resource::HdsBootstrap(rep_ids(ids)?));
+    }
+    if let Some(stem) = file.strip_suffix(".m3u8") {
+        // A NAME with `=` is a misspelt REPID sooner than a name.
+        if stem.contains('=') {
+            return Some(Resource::HlsPlaylist(rep_ids(stem)?, options.container));
+        }
+        return Some(Resource::HlsMultivariant(options.container));
+    }
+    let (ids, n) = file.rsplit_once(HDS_FRAGMENT)?;
+    Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?))
+}
+
+/// Files under `dash/`.
+fn dash_file(file: &str) -> Option<Resource> {
+    if let Some(stem) = file.strip_suffix(".m4s") {
+        let (id, n) = numbered(stem)?;
+        return Some(Resource::DashSegment(only_rep_id(id)?, n));
+    }
+    let stem = file.strip_suffix(".dash")?;
+    if let Some(track) = only_rep_id(stem) {
+        return Some(Resource::DashInit(track));
+    }
+    let (id, time) = stem.rsplit_once('-')?;
+    Some(Resource::DashSegmentAt(only_rep_id(id)?, number(time)?))
+}
+
+/// Files under `hls/`.
+fn hls_cmaf_file(file: &str) -> Option<Resource> {
+    let stem = file.strip_suffix(".m4s")?;
+    if let Some(track) = only_rep_id(stem) {
+        return Some(Resource::HlsInit(track));
+    }
+    let (id, n) = numbered(stem)?;
+    Some(Resource::HlsSegment(only_rep_id(id)?, n))
+}
+
+/// Files under `keyframes/`.
+fn keyframe_file(file: &str, options: &Options) -> Option<Resource> {
+    if let Some(stem) = file.strip_suffix(".m3u8") {
+        return Some(Resource::HlsIFramePlaylist(only_rep_id(stem)?, options.container));
+    }
+    if let Some(stem) = file.strip_suffix(".ts") {
+        let (id, n) = numbered(stem)?;
+        return Some(Resource::HlsIFrameTs(only_rep_id(id)?, n));
+    }
+    let (id, n) = numbered(file.strip_suffix(".m4s")?)?;
+    Some(Resource::HlsIFrameCmaf(only_rep_id(id)?, n))
+}
+
+/// `QualityLevels(BITRATE)/Fragments(STEM=TIME)`.
+pub(super) fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
+    let bitrate = number(level.strip_prefix("QualityLevels(")?.strip_suffix(')')?)?;
+    let (stem, time) = file.strip_prefix("Fragments(")?.strip_suffix(')')?.rsplit_once('=')?;
+    let named = !stem.is_empty() && !stem.contains('=');
+    named.then_some(Resource::SmoothFragment(TrackName { stem: stem.to_owned(), bitrate }, number(time)?))
+}
+
+/// `…-N`, N from 1.
+fn numbered(stem: &str) -> Option<(&str, u32)> {
+    let (rest, n) = stem.rsplit_once('-')?;
+    Some((rest, number(n).filter(|&n| n > 0)?))
+}
+
+/// `NAME-REPID`: the last REPID; what is before it is the NAME, whatever it is.
+fn only_rep_id(stem: &str) -> Option<TrackName> {
+    last_rep_id(stem).map(|(_, track)| track)
+}
+
+/// `NAME-REPID[-REPID]…`: as many as there are, in the order they stand.
+fn rep_ids(stem: &str) -> Option<Vec<TrackName>> {
+    let (mut rest, last) = last_rep_id(stem)?;
+    let mut tracks = vec![last];
+    while rest.contains('=') {
+        let (before, track) = last_rep_id(rest)?;
+        tracks.push(track);
+        rest = before;
+        if tracks.len() > MAX_TRACKS {
+            return None;
+        }
+    }
+    tracks.reverse();
+    Some(tracks)
+}
+
+/// Splits `REST-STEM=BITRATE`.
+fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
+    let (left, bitrate) = stem.rsplit_once('=')?;
+    let bitrate = number(bitrate)?;
+    // A stem holds no `=`: it lies behind the REPID before it.
+    let floor = left.rfind('=').map_or(0, |at| at + 1);
+    let mut dashes = left.get(floor..)?.rmatch_indices('-').map(|(at, _)| floor + at);
+    let is_kind = |at: &usize| {
+        let stem = left.get(at + 1..).unwrap_or_default();
+        KINDS
+            .iter()
+            .any(|kind| stem.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')))
+    };
+    let at = dashes.clone().find(is_kind).or_else(|| dashes.next())?;
+    let (rest, stem) = (left.get(..at)?, left.get(at + 1..)?);
+    (!stem.is_empty()).then(|| (rest, TrackName { stem: stem.to_owned(), bitrate }))
+}
+
+/// Digits alone, without leading zeros: a number has one spelling.
+pub(super) fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
+    let canonical =
+        digits.bytes().all(|b| b.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'));
+    canonical.then(|| digits.parse().ok()).flatten()
+}
+
+/// Percent-decodes one path component, once. `None` for a `%` without two hex digits, bytes that are not UTF-8, or
+/// characters that have no place in a name (`/` and `\` only get here encoded).
+pub(super) fn decode(component: &str) -> Option<String> {
+    let bytes = component.as_bytes();
+    let whole = |(at, _): (usize, _)| {
+        bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !component.match_indices('%').all(whole) {
+        return None;
+    }
+    let decoded = percent_decode_str(component).decode_utf8().ok()?;
+    let misplaced = |c: char| c == '/' || c == '\\' || c.is_control();
+    (!decoded.contains(misplaced)).then(|| decoded.into_owned())
+}

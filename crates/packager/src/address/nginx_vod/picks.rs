@@ -1,0 +1,105 @@
+//! References to tracks by number: `-f2-v1-a1`.
+
+use crate::address::{AddressError, native::number};
+use latemux_index::media::TrackKind;
+use std::fmt;
+
+/// Most references in one URL: a title of 64 files, each named.
+const MAX_PICKS: usize = 128;
+
+/// One reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pick {
+    /// `fN`: the tracks that follow are those of the title's file N, from 1.
+    File(u32),
+    /// `vN`, `aN`, `tN`: the Nth video, audio or text track of its file, from 1; 0 for all of that kind.
+    Track(TrackKind, u32),
+}
+
+/// References in the order they stand. None at all stand for every track, or the first video and audio, as is said where they are used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Picks(Vec<Pick>);
+
+impl Picks {
+    /// Of references; a URL holds no more than are printed here.
+    #[must_use]
+    pub fn new(mut picks: Vec<Pick>) -> Self {
+        picks.truncate(MAX_PICKS);
+        Self(picks)
+    }
+
+    /// In order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Pick] {
+        &self.0
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether any track is named, and not files alone.
+    #[must_use]
+    pub fn names_tracks(&self) -> bool {
+        self.0.iter().any(|pick| matches!(pick, Pick::Track(..)))
+    }
+
+    /// `-f2-v1-a1`, each reference with its hyphen, as it stands in a file's name; nothing for none.
+    ///
+    /// # Errors
+    /// [`AddressError::BadTracks`], [`AddressError::IndexZero`].
+    pub(super) fn parse(text: &str) -> Result<Self, AddressError> {
+        match text.strip_prefix('-') {
+            Some(rest) => Self::listed(rest),
+            None if text.is_empty() => Ok(Self::default()),
+            None => Err(AddressError::BadTracks(text.to_owned())),
+        }
+    }
+
+    /// `f2-v1-a1`, as it stands behind `/tracks/`.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub(super) fn listed(text: &str) -> Result<Self, AddressError> {
+        let picks = text.split('-').take(MAX_PICKS + 1).map(pick).collect::<Result<Vec<_>, _>>()?;
+        if picks.len() > MAX_PICKS {
+            return Err(AddressError::TooLong { what: "references to tracks", limit: MAX_PICKS });
+        }
+        Ok(Self(picks))
+    }
+}
+
+fn pick(text: &str) -> Result<Pick, AddressError> {
+    let bad = || AddressError::BadTracks(text.to_owned());
+    let mut chars = text.chars();
+    let letter = chars.next().ok_or_else(bad)?;
+    let n = number(chars.as_str()).ok_or_else(bad)?;
+    match letter {
+        'f' if n == 0 => Err(AddressError::IndexZero),
+        'f' => Ok(Pick::File(n)),
+        'v' => Ok(Pick::Track(TrackKind::Video, n)),
+        'a' => Ok(Pick::Track(TrackKind::Audio, n)),
+        't' => Ok(Pick::Track(TrackKind::Text, n)),
+        _ => Err(bad()),
+    }
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(n) => write!(f, "f{n}"),
+            Self::Track(TrackKind::Video, n) => write!(f, "v{n}"),
+            Self::Track(TrackKind::Audio, n) => write!(f, "a{n}"),
+            Self::Track(TrackKind::Text, n) => write!(f, "t{n}"),
+        }
+    }
+}
+
+/// With the hyphen before each.
+impl fmt::Display for Picks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|pick| write!(f, "-{pick}"))
+    }
+}

@@ -1,0 +1,223 @@
+//! Which track a reference names, and how a track is named.
+
+use super::{File, Pick, Picks};
+use crate::{
+    PackError,
+    address::{DashTemplate, HlsContainer, Resource},
+    manifest::hls,
+};
+use latemux_index::{
+    Title,
+    media::TrackKind,
+    title::{TitleTrack, TrackName},
+};
+
+/// Where the tracks of a title are, by number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Places {
+    /// Of each track of the title, its name and where it is.
+    tracks: Vec<(TrackName, Place)>,
+    /// More than one file: references say which.
+    several: bool,
+}
+
+/// Where one track is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    /// 1-based number of its file.
+    file: u32,
+    kind: TrackKind,
+    /// 1-based number among the tracks of its kind in the file.
+    number: u32,
+}
+
+/// What a URL of this form is in the native one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// What is asked.
+    pub resource: Resource,
+    /// The tracks a manifest is of, as indexes in [`Title::tracks`]; `None` for all of them.
+    pub tracks: Option<Vec<usize>>,
+}
+
+impl Places {
+    /// Of a title whose objects are the parts of these files: `files` holds the 1-based number of each object's. Objects that it says
+    /// nothing of are files by themselves.
+    #[must_use]
+    pub fn new(title: &Title, files: &[u32]) -> Self {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let file = |object: usize| files.get(object).copied().unwrap_or_else(|| count(object + 1));
+        let place = |object: usize, track: usize| {
+            let kind = title.objects.get(object)?.tracks.get(track)?.kind;
+            let alike = |object: usize, end: usize| {
+                let tracks = title.objects.get(object).map_or(&[][..], |object| &object.tracks);
+                tracks.iter().take(end).filter(|track| track.kind == kind).count()
+            };
+            let same = (0..object).filter(|&other| file(other) == file(object));
+            let before = same.map(|other| alike(other, usize::MAX)).sum::<usize>() + alike(object, track);
+            Some(Place { file: file(object), kind, number: count(before + 1) })
+        };
+        let named = |track: &TitleTrack| Some((track.name.clone(), place(track.object, track.track)?));
+        let tracks = title.tracks.iter().filter_map(named).collect();
+        let several = (1..title.objects.len()).any(|object| file(object) != file(0));
+        Self { tracks, several }
+    }
+
+    /// References to tracks, video first; the file is named where there are several. Tracks the title does not have are left out.
+    #[must_use]
+    pub fn picks(&self, names: &[TrackName]) -> Picks {
+        let of =
+            |name: &TrackName| self.tracks.iter().find(|(other, _)| other == name).map(|(_, place)| *place);
+        let mut places: Vec<Place> = names.iter().filter_map(of).collect();
+        places.sort_by_key(|place| place.kind);
+        let (mut picks, mut file) = (Vec::new(), None);
+        for place in places {
+            if self.several && file != Some(place.file) {
+                picks.push(Pick::File(place.file));
+                file = Some(place.file);
+            }
+            picks.push(Pick::Track(place.kind, place.number));
+        }
+        Picks::new(picks)
+    }
+
+    /// What a file is in the native form. Of its tracks only those that `among` names exist.
+    ///
+    /// # Errors
+    /// [`PackError::NoSuchTrack`], [`PackError::SeveralTracks`].
+    pub fn resolve(&self, title: &Title, file: &File, among: &Picks) -> Result<Resolved, PackError> {
+        let allowed = self.all_of(among)?;
+        let manifest = |picks: &Picks, resource: Resource| {
+            let mut tracks = self.all_of(picks)?;
+            tracks.retain(|track| allowed.contains(track));
+            if tracks.is_empty() {
+                return Err(no_such(picks));
+            }
+            let all = tracks.len() == self.tracks.len();
+            Ok(Resolved { resource, tracks: (!all).then_some(tracks) })
+        };
+        let names = |tracks: &[usize]| -> Vec<TrackName> {
+            tracks.iter().filter_map(|&i| self.tracks.get(i)).map(|(name, _)| name.clone()).collect()
+        };
+        let together = |picks: &Picks| self.together(picks, &allowed).map(|tracks| names(&tracks));
+        let one = |picks: &Picks| match <[TrackName; 1]>::try_from(together(picks)?) {
+            Ok([track]) => Ok(track),
+            Err(_) => Err(PackError::SeveralTracks(spoken(picks))),
+        };
+        // The module writes I-frame playlists as of video and audio.
+        let video = |picks: &Picks| {
+            let mut tracks = self.together(picks, &allowed)?;
+            tracks.retain(|&i| self.tracks.get(i).is_some_and(|(_, place)| place.kind == TrackKind::Video));
+            names(&tracks).into_iter().next().ok_or_else(|| no_such(picks))
+        };
+        let resource = match file {
+            File::HlsMaster(picks, container) => {
+                return manifest(picks, Resource::HlsMultivariant(*container));
+            }
+            File::DashManifest(picks) => {
+                return manifest(picks, Resource::DashManifest(DashTemplate::Number));
+            }
+            File::SmoothManifest(picks) => return manifest(picks, Resource::SmoothManifest),
+            File::HdsManifest(picks) => return manifest(picks, Resource::HdsManifest),
+            File::HlsIndex(picks, container) => {
+                let tracks = self.together(picks, &allowed)?;
+                if tracks.len() > 1 && !hls::in_one_playlist(title, &tracks, *container) {
+                    // CMAF has a playlist per track: the two are played together by a multivariant playlist.
+                    let resource = Resource::HlsMultivariant(HlsContainer::Cmaf);
+                    return Ok(Resolved { resource, tracks: Some(tracks) });
+                }
+                Resource::HlsPlaylist(names(&tracks), *container)
+            }
+            File::HlsIFrames(picks, container) => Resource::HlsIFramePlaylist(video(picks)?, *container),
+            File::HlsTs(picks, n) => Resource::HlsTsSegment(together(picks)?, *n),
+            File::HlsSegment(picks, n) => Resource::HlsSegment(one(picks)?, *n),
+            File::HlsInit(picks) => Resource::HlsInit(one(picks)?),
+            File::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
+            File::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),
+            File::DashInit(picks) => Resource::DashInit(one(picks)?),
+            File::DashSegment(picks, n) => Resource::DashSegment(one(picks)?, *n),
+            File::SmoothFragment(track, time) => Resource::SmoothFragment(track.clone(), *time),
+            File::HdsBootstrap(picks) => Resource::HdsBootstrap(together(picks)?),
+            File::HdsFragment(picks, n) => Resource::HdsFragment(together(picks)?, *n),
+        };
+        Ok(Resolved { resource, tracks: None })
+    }
+
+    /// All tracks that are meant by any of the references, in the title's order; none at all mean every one.
+    fn all_of(&self, picks: &Picks) -> Result<Vec<usize>, PackError> {
+        let everything = || 0..self.tracks.len();
+        if picks.is_empty() {
+            return Ok(everything().collect());
+        }
+        let mut chosen = vec![false; self.tracks.len()];
+        let mut file = None;
+        let mut picks = picks.as_slice().iter().peekable();
+        while let Some(&pick) = picks.next() {
+            let (kind, number) = match pick {
+                Pick::File(n) => {
+                    file = Some(n);
+                    if matches!(picks.peek(), Some(Pick::Track(..))) {
+                        continue;
+                    }
+                    // A file alone means all of it.
+                    (None, 0)
+                }
+                Pick::Track(kind, number) => (Some(kind), number),
+            };
+            let meant = |place: &Place| {
+                file.is_none_or(|file| place.file == file)
+                    && kind.is_none_or(|kind| place.kind == kind)
+                    && (number == 0 || place.number == number)
+            };
+            let mut found = false;
+            for (chosen, (_, place)) in chosen.iter_mut().zip(&self.tracks) {
+                *chosen |= meant(place);
+                found |= meant(place);
+            }
+            if !found {
+                return Err(no_such(&Picks::new(
+                    [file.map(Pick::File), Some(pick)].into_iter().flatten().collect(),
+                )));
+            }
+        }
+        Ok(everything().filter(|&i| chosen.get(i) == Some(&true)).collect())
+    }
+
+    /// The tracks that play together, one for each reference; where none names a track, the first video and the first audio of the file.
+    fn together(&self, picks: &Picks, allowed: &[usize]) -> Result<Vec<usize>, PackError> {
+        let first = |file: Option<u32>, kind: TrackKind, number: u32| {
+            let places = self.tracks.iter().enumerate();
+            let meant = places.filter(|(i, (_, place))| {
+                allowed.contains(i)
+                    && place.kind == kind
+                    && file.is_none_or(|file| place.file == file)
+                    && (number == 0 || place.number == number)
+            });
+            // In the order of files, whatever that of the title.
+            meant.min_by_key(|(_, (_, place))| (place.file, place.number)).map(|(i, _)| i)
+        };
+        let (mut file, mut tracks) = (None, Vec::new());
+        for &pick in picks.as_slice() {
+            match pick {
+                Pick::File(n) => file = Some(n),
+                Pick::Track(kind, number) => {
+                    tracks.push(first(file, kind, number).ok_or_else(|| no_such(picks))?);
+                }
+            }
+        }
+        if !picks.names_tracks() {
+            let kinds = [TrackKind::Video, TrackKind::Audio];
+            tracks.extend(kinds.into_iter().filter_map(|kind| first(file, kind, 0)));
+        }
+        if tracks.is_empty() { Err(no_such(picks)) } else { Ok(tracks) }
+    }
+}
+
+/// References as people say them.
+fn spoken(picks: &Picks) -> String {
+    picks.to_string().trim_start_matches('-').to_owned()
+}
+
+fn no_such(picks: &Picks) -> PackError {
+    PackError::NoSuchTrack(spoken(picks))
+}

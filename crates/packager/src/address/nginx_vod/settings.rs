@@ -1,0 +1,162 @@
+//! What an operator has configured: under which prefixes the form is served, and what its files are called.
+
+use crate::{address::HlsContainer, carry::Protocol};
+
+/// The form as configured. By default no prefix is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// Prefix of each protocol's URLs.
+    pub prefixes: Prefixes,
+    /// Names of its files.
+    pub names: Names,
+    /// What HLS playlists point at where the query does not say.
+    pub container: HlsContainer,
+}
+
+/// Prefix of each protocol's URLs: begins and ends with `/`, unreserved characters between. Protocols may share one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Prefixes {
+    /// HLS.
+    pub hls: Option<String>,
+    /// DASH.
+    pub dash: Option<String>,
+    /// Smooth Streaming.
+    pub mss: Option<String>,
+    /// HDS.
+    pub hds: Option<String>,
+}
+
+/// Names of files without extension. The defaults are the module's own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Names {
+    /// `master.m3u8`
+    pub hls_master: String,
+    /// `index-v1-a1.m3u8`
+    pub hls_index: String,
+    /// `iframes-v1.m3u8`
+    pub hls_iframes: String,
+    /// `seg-1-v1-a1.ts`
+    pub hls_segment: String,
+    /// `init-v1.mp4`
+    pub hls_init: String,
+    /// `manifest.mpd`
+    pub dash_manifest: String,
+    /// `fragment-1-v1.m4s`
+    pub dash_fragment: String,
+    /// `init-v1.mp4`
+    pub dash_init: String,
+    /// `manifest`
+    pub mss_manifest: String,
+    /// `manifest.f4m`
+    pub hds_manifest: String,
+    /// `frag-v1-a1-Seg1-Frag1`
+    pub hds_fragment: String,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let name = str::to_owned;
+        Self {
+            hls_master: name("master"),
+            hls_index: name("index"),
+            hls_iframes: name("iframes"),
+            hls_segment: name("seg"),
+            hls_init: name("init"),
+            dash_manifest: name("manifest"),
+            dash_fragment: name("fragment"),
+            dash_init: name("init"),
+            mss_manifest: name("manifest"),
+            hds_manifest: name("manifest"),
+            hds_fragment: name("frag"),
+        }
+    }
+}
+
+/// Protocols whose files may be under a prefix.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Served {
+    pub(super) hls: bool,
+    pub(super) dash: bool,
+    pub(super) mss: bool,
+    pub(super) hds: bool,
+}
+
+impl Settings {
+    /// The prefix of a protocol.
+    #[must_use]
+    pub fn prefix(&self, protocol: Protocol) -> Option<&str> {
+        let Prefixes { hls, dash, mss, hds } = &self.prefixes;
+        match protocol {
+            Protocol::HlsCmaf | Protocol::HlsTs => hls.as_deref(),
+            Protocol::Dash => dash.as_deref(),
+            Protocol::Smooth => mss.as_deref(),
+            Protocol::Hds => hds.as_deref(),
+        }
+    }
+
+    /// The longest prefix a path has, what is behind it, and what is served there.
+    pub(super) fn below<'a>(&self, path: &'a str) -> Option<(&str, &'a str, Served)> {
+        let Prefixes { hls, dash, mss, hds } = &self.prefixes;
+        let all = [hls, dash, mss, hds].into_iter().flatten().map(String::as_str);
+        let prefix = all.filter(|prefix| path.starts_with(prefix)).max_by_key(|prefix| prefix.len())?;
+        let is = |one: &Option<String>| one.as_deref() == Some(prefix);
+        let served = Served { hls: is(hls), dash: is(dash), mss: is(mss), hds: is(hds) };
+        Some((prefix, path.get(prefix.len()..)?, served))
+    }
+
+    /// What is wrong with it, for people: a prefix or name no URL can have, or two names that are one.
+    ///
+    /// # Errors
+    /// The setting and why.
+    pub fn check(&self) -> Result<(), String> {
+        let Prefixes { hls, dash, mss, hds } = &self.prefixes;
+        for (key, prefix) in [("hls", hls), ("dash", dash), ("mss", mss), ("hds", hds)] {
+            let Some(prefix) = prefix else { continue };
+            let inner = prefix.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+            let ends = prefix.len() > 1 && prefix.ends_with('/') || prefix == "/";
+            let sound = |part: &str| is_name(part) && part != "." && part != "..";
+            let parts = prefix == "/" || inner.is_some_and(|inner| inner.split('/').all(sound));
+            if !ends || !parts {
+                return Err(format!(
+                    "{key} = '{prefix}': a prefix begins and ends with '/', and holds letters, digits and -._~"
+                ));
+            }
+            if prefix == "/_/" || prefix == "/api/" || prefix == "/healthz/" {
+                return Err(format!("{key} = '{prefix}': that folder has another meaning"));
+            }
+        }
+        let names = &self.names;
+        let files = [
+            ("hls_master", &names.hls_master, "m3u8"),
+            ("hls_index", &names.hls_index, "m3u8"),
+            ("hls_iframes", &names.hls_iframes, "m3u8"),
+            ("hls_segment", &names.hls_segment, "segment"),
+            ("hls_init", &names.hls_init, "HLS init"),
+            ("dash_manifest", &names.dash_manifest, "mpd"),
+            ("dash_fragment", &names.dash_fragment, "segment"),
+            ("dash_init", &names.dash_init, "DASH init"),
+            ("mss_manifest", &names.mss_manifest, "Smooth manifest"),
+            ("hds_manifest", &names.hds_manifest, "f4m"),
+            ("hds_fragment", &names.hds_fragment, "HDS fragment"),
+        ];
+        for (at, (key, name, kind)) in files.iter().enumerate() {
+            if !is_name(name) || name.starts_with('.') {
+                return Err(format!("{key} = '{name}': a name holds letters, digits and -._~"));
+            }
+            let begins =
+                |a: &str, b: &str| a.strip_prefix(b).is_some_and(|r| r.is_empty() || r.starts_with('-'));
+            let same = |(_, other, of): &&(&str, &String, &str)| {
+                of == kind && (begins(name, other) || begins(other, name))
+            };
+            if let Some((other, ..)) = files.iter().take(at).find(same) {
+                return Err(format!("{key} = '{name}' cannot be told from {other}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Unreserved characters alone (RFC 3986 §2.3).
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
+}

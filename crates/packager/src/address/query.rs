@@ -1,0 +1,209 @@
+//! What stands in a query: options of a manifest, and the selection. Unknown parameters are ignored, of several of one name the last
+//! one counts, and one without a value is not there.
+
+use super::{AddressError, Clip, DashTemplate, HlsContainer, RESERVED, Resource, Selection};
+use crate::filter::{Filter, MAX_BYTES};
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
+use std::time::Duration;
+
+/// Names of the selection's parameters.
+pub const FILTER: &str = "filter";
+/// Seconds, with decimals, where a clip begins.
+pub const BEGIN: &str = "vbegin";
+/// Seconds, with decimals, where a clip ends.
+pub const END: &str = "vend";
+/// Seconds, with decimals, that segments of HLS last at least.
+pub const MINIMUM_SEGMENT: &str = "hls_minimum_fragment_length";
+/// The most of that.
+const LONGEST_MINIMUM: Duration = Duration::from_secs(600);
+
+/// What a query says.
+#[derive(Debug)]
+pub(super) struct Options {
+    pub(super) template: DashTemplate,
+    pub(super) container: HlsContainer,
+    selection: Result<Selection, AddressError>,
+}
+
+impl Options {
+    /// Values of manifest options that mean nothing leave the default; those of the selection are an error, for what a client left out on
+    /// purpose must not be sent to it.
+    pub(super) fn parse(query: &str) -> Self {
+        Self::or(HlsContainer::Auto, query)
+    }
+
+    /// The same, with another default.
+    pub(super) fn or(mut container: HlsContainer, query: &str) -> Self {
+        let mut template = DashTemplate::Time;
+        let (mut begin, mut end, mut minimum) = ("", "", "");
+        let mut filter = "";
+        for parameter in Parameters(query) {
+            match parameter.split_once('=').unwrap_or((parameter, "")) {
+                ("hls_fmp4", "" | "true" | "1") => container = HlsContainer::Cmaf,
+                ("hls_fmp4", _) => container = HlsContainer::Auto,
+                ("mpd_segment_template", "number") => template = DashTemplate::Number,
+                ("mpd_segment_template", _) => template = DashTemplate::Time,
+                (FILTER, value) => filter = value,
+                (BEGIN, value) => begin = value,
+                (END, value) => end = value,
+                (MINIMUM_SEGMENT, value) => minimum = value,
+                _ => {}
+            }
+        }
+        let selection = clip(begin, end).and_then(|clip| {
+            let minimum_segment = minimum_segment(minimum)?;
+            Ok(Selection { filter: self::filter(filter)?, clip, minimum_segment, ..Selection::default() })
+        });
+        Self { template, container, selection }
+    }
+
+    pub(super) fn selection(self) -> Result<Selection, AddressError> {
+        self.selection
+    }
+}
+
+/// What a folder named like a query says of a clip; `None` where it says nothing of one.
+pub(super) fn clip_of_folder(name: &str) -> Option<Clip> {
+    let clip = Options::parse(name).selection.ok()?.clip;
+    (!clip.is_everything() && folder_of_clip(clip) == name).then_some(clip)
+}
+
+/// That name; empty for all of a title.
+pub(super) fn folder_of_clip(clip: Clip) -> String {
+    let query = of_selection(&Selection { clip, ..Selection::default() });
+    query.strip_prefix('?').map_or_else(String::new, str::to_owned)
+}
+
+/// The query of a resource, `?` included; empty where everything is as by default.
+pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
+    let option = match resource {
+        Resource::DashManifest(DashTemplate::Number) => Some("mpd_segment_template=number".to_owned()),
+        Resource::HlsMultivariant(HlsContainer::Cmaf)
+        | Resource::HlsPlaylist(_, HlsContainer::Cmaf)
+        | Resource::HlsIFramePlaylist(_, HlsContainer::Cmaf) => Some("hls_fmp4".to_owned()),
+        _ => None,
+    };
+    // Players of HDS put the number behind the URL: there, a clip is in the path.
+    let in_path = matches!(resource, Resource::HdsFragment(..) | Resource::HdsBootstrap(_));
+    let clip = if in_path { Clip::default() } else { selection.clip };
+    query(option.into_iter().chain(parameters(&Selection { clip, ..selection.clone() })))
+}
+
+/// The query of an option, and a selection.
+pub(super) fn with(option: Option<&str>, selection: &Selection) -> String {
+    query(option.map(str::to_owned).into_iter().chain(parameters(selection)))
+}
+
+/// The query of a selection alone, `?` included; empty for everything.
+pub(super) fn of_selection(selection: &Selection) -> String {
+    query(parameters(selection))
+}
+
+fn query(parameters: impl Iterator<Item = String>) -> String {
+    let mut query = String::new();
+    for parameter in parameters {
+        query.push(if query.is_empty() { '?' } else { '&' });
+        query.push_str(&parameter);
+    }
+    query
+}
+
+fn parameters(selection: &Selection) -> impl Iterator<Item = String> + use<> {
+    let filter = selection.filter.as_ref().map(|filter| {
+        let text = filter.to_string();
+        format!("{FILTER}={}", utf8_percent_encode(&text, RESERVED))
+    });
+    let seconds = |name: &str, time: Option<Duration>| Some(format!("{name}={}", decimal(time?)));
+    [
+        filter,
+        seconds(BEGIN, selection.clip.begin()),
+        seconds(END, selection.clip.end()),
+        seconds(MINIMUM_SEGMENT, selection.minimum_segment),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The parameters of a query. A filter may hold `&&` as it is: between parameters it means nothing.
+struct Parameters<'a>(&'a str);
+
+impl<'a> Iterator for Parameters<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let is_filter = self.0.strip_prefix(FILTER).is_some_and(|rest| rest.starts_with('='));
+        let mut signs = self.0.match_indices('&').map(|(at, _)| at);
+        let end = loop {
+            let Some(at) = signs.next() else { break self.0.len() };
+            let doubled = self.0.get(at + 1..).is_some_and(|rest| rest.starts_with('&'));
+            if !(is_filter && doubled) {
+                break at;
+            }
+            // The second of the two.
+            signs.next();
+        };
+        let parameter = self.0.get(..end)?;
+        self.0 = self.0.get(end + 1..).unwrap_or_default();
+        Some(parameter)
+    }
+}
+
+fn filter(value: &str) -> Result<Option<Filter>, AddressError> {
+    let malformed = |problem| AddressError::Malformed { parameter: FILTER, problem };
+    if value.is_empty() {
+        return Ok(None);
+    }
+    if value.len() > 3 * MAX_BYTES {
+        return Err(malformed(format!("longer than {MAX_BYTES} bytes")));
+    }
+    // As forms are encoded (WHATWG URL standard §5.1): no filter has a plus sign outside of text.
+    let spaced = value.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| malformed("not UTF-8".to_owned()))?;
+    Filter::parse(&decoded).map(Some).map_err(malformed)
+}
+
+fn clip(begin: &str, end: &str) -> Result<Clip, AddressError> {
+    let (begin, end) = (time(BEGIN, begin)?, time(END, end)?);
+    let parameter = if end.is_some() { END } else { BEGIN };
+    Clip::new(begin, end)
+        .map_err(|problem| AddressError::Malformed { parameter, problem: problem.to_owned() })
+}
+
+fn minimum_segment(value: &str) -> Result<Option<Duration>, AddressError> {
+    let minimum = time(MINIMUM_SEGMENT, value)?.filter(|minimum| !minimum.is_zero());
+    if minimum.is_some_and(|minimum| minimum > LONGEST_MINIMUM) {
+        let problem = format!("longer than {} s", LONGEST_MINIMUM.as_secs());
+        return Err(AddressError::Malformed { parameter: MINIMUM_SEGMENT, problem });
+    }
+    Ok(minimum)
+}
+
+/// `None` for no value.
+fn time(parameter: &'static str, value: &str) -> Result<Option<Duration>, AddressError> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    let malformed = || AddressError::Malformed { parameter, problem: "not a number of seconds".to_owned() };
+    seconds(value).ok_or_else(malformed).map(Some)
+}
+
+/// Digits, and with a point digits behind it, of which nine count.
+fn seconds(text: &str) -> Option<Duration> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let nanos = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let nanos = nanos.fold(0, |nanos: u32, digit| nanos * 10 + u32::from(digit - b'0'));
+    Some(Duration::new(whole.parse().ok()?, nanos))
+}
+
+/// Seconds with as many decimals as it takes.
+fn decimal(time: Duration) -> String {
+    let text = format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

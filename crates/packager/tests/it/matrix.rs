@@ -1,0 +1,221 @@
+//! Every way of storing a title times every protocol: what comes out is the same, packet by packet, and equals what ffprobe says of the
+//! title in its plainest form.
+//!
+//! Most ways of storing give the very same bytes, so ffprobe is asked about few of them; see [`crate::media::probed`].
+
+use crate::{
+    cmaf, hds, hls,
+    media::{Source, avc_aac},
+    origin::{Origin, index},
+    smooth, ts,
+};
+use bytes::Bytes;
+use latemux_index::media::IndexSource::{self, RandomAccess, SampleTables, Scan, SegmentIndex};
+use latemux_testmedia::{
+    fragmented::{Base, DecodeTime, Fields, Fragmented, Index, fragmented},
+    probe::{Stream, probe},
+    recipe::{folder, make},
+    rewrite::{Variant, progressive},
+};
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    time::Duration,
+};
+
+/// A title in one way of storing it.
+struct Stored {
+    what: String,
+    source: Source,
+    /// How its index is found.
+    index: IndexSource,
+    /// Whether ffprobe reads it right.
+    known: bool,
+    /// What ffprobe takes the last samples to last.
+    rate: smooth::Rate,
+}
+
+impl Stored {
+    fn new(what: String, source: Source, index: IndexSource) -> Self {
+        // ffprobe does not follow an index to others, and takes data without a stated place to begin at the base.
+        let known = !what.contains("Runs") && matches!(index, SampleTables | Scan);
+        // Cut within an audio frame, it adds what is cut off to the last one.
+        let rate = if what == "cut" { smooth::Rate::Variable } else { smooth::Rate::Constant };
+        Self { what, source, index, known, rate }
+    }
+}
+
+/// Streams of a file, stored by ffmpeg in another way.
+fn copy(name: &str, file: &Path, args: &str) -> Vec<u8> {
+    fs::read(make(name, "mp4", &format!("-i {} -c copy {args}", file.display()))).unwrap()
+}
+
+/// As ffmpeg writes fragments for others to find: to be written anew in every way.
+const FRAGMENTS: &str = "-movflags frag_keyframe+delay_moov+default_base_moof+skip_trailer";
+
+fn tables() -> Vec<Stored> {
+    let file = avc_aac();
+    let source = Source::files(&[&file]);
+    let bytes = source.objects[0].to_vec();
+    let first = Variant::default();
+    let last = Variant { moov_last: true, ..first };
+    let all = Variant { moov_last: true, co64: true, stz2: true, wide_mdat: true, wide_boxes: true };
+    let variants = [
+        first,
+        last,
+        Variant { co64: true, ..first },
+        Variant { stz2: true, ..first },
+        Variant { wide_mdat: true, ..last },
+        Variant { wide_boxes: true, ..first },
+        all,
+    ];
+    let stored = |what, bytes| Stored::new(what, source.stored_as(bytes), SampleTables);
+    let mut found = vec![stored("as ffmpeg writes it".to_owned(), bytes.clone())];
+    found.extend(variants.map(|variant| stored(format!("{variant:?}"), progressive(&bytes, variant))));
+    found
+}
+
+/// Tables with other times: each is its own measure.
+fn times() -> Vec<Stored> {
+    let file = avc_aac();
+    let path = file.display();
+    let late = format!("-itsoffset 0.7 -i {path} -i {path} -map 0:v -map 1:a -c copy");
+    let cut = format!("-ss 2.32 -t 5.2 -i {path} -c copy");
+    let negative = format!("-i {path} -c copy -movflags negative_cts_offsets");
+    let unedited = format!("-i {path} -c copy -use_editlist 0");
+    [("late", late), ("cut", cut), ("ctts-1", negative), ("unedited", unedited)]
+        .map(|(what, args)| {
+            let file = make(&format!("matrix-{what}"), "mp4", &args);
+            Stored::new(what.to_owned(), Source::files(&[file]), SampleTables)
+        })
+        .into()
+}
+
+/// All of index, decode time and base of offsets; with them, by turns, each way of saying the rest.
+fn fragments() -> Vec<Stored> {
+    use DecodeTime::{Absent, Narrow, Wide};
+    let file = avc_aac();
+    let source = Source::files(&[&file]);
+    let plain = copy("matrix-fragments", &file, FRAGMENTS);
+    let mut turns = [Fields::Tfhd, Fields::Trex, Fields::Samples, Fields::Runs].into_iter().cycle();
+    let mut found = Vec::new();
+    for index in [Index::Neither, Index::Sidx, Index::SidxTree, Index::Mfra, Index::Both] {
+        for decode_time in [Narrow, Wide, Absent] {
+            for base in [Base::Moof, Base::Stated, Base::Implied] {
+                let fields = turns.next().unwrap();
+                let separate = found.len() % 2 == 1;
+                let variant = Fragmented { index, decode_time, base, fields, separate, nal_lengths: 4 };
+                let index = match index {
+                    Index::Neither => Scan,
+                    Index::Sidx | Index::SidxTree | Index::Both => SegmentIndex,
+                    _ => RandomAccess,
+                };
+                let source = source.stored_as(fragmented(&plain, variant));
+                found.push(Stored::new(format!("{variant:?}"), source, index));
+            }
+        }
+    }
+    found
+}
+
+/// What only files of one track have.
+fn fragments_of_one_track() -> Vec<Stored> {
+    let file = avc_aac();
+    let alone = make("matrix-video", "mp4", &format!("-i {} -map 0:v -c copy", file.display()));
+    let source = Source::files(&[&alone]);
+    let plain = copy("matrix-fragments", &alone, FRAGMENTS);
+    let stored = |what: &str, bytes| Stored::new(what.to_owned(), source.stored_as(bytes), SegmentIndex);
+    let chain = |decode_time| Fragmented { index: Index::SidxChain, decode_time, ..Fragmented::default() };
+    vec![
+        stored("chain", fragmented(&plain, chain(DecodeTime::Narrow))),
+        stored("chain without times", fragmented(&plain, chain(DecodeTime::Absent))),
+        stored("ffmpeg's sidx", copy("matrix-sidx", &alone, &format!("{FRAGMENTS}+global_sidx"))),
+    ]
+}
+
+fn all() -> Vec<Stored> {
+    [tables(), times(), fragments(), fragments_of_one_track()].into_iter().flatten().collect()
+}
+
+/// Does something with every way of storing; says of all that fail how.
+fn each(check: impl Fn(&Stored)) {
+    let stored = all();
+    let failed: Vec<String> = stored
+        .iter()
+        .filter_map(|stored| {
+            let done = catch_unwind(AssertUnwindSafe(|| check(stored)));
+            let why = *done.err()?.downcast::<String>().unwrap_or_default();
+            Some(format!("{}: {}", stored.what, why.chars().take(400).collect::<String>()))
+        })
+        .collect();
+    assert!(stored.len() > 50);
+    assert!(failed.is_empty(), "{} of {}: {failed:#?}", failed.len(), stored.len());
+}
+
+fn packets(streams: &[Stream]) -> Vec<Vec<(i64, i64, String)>> {
+    let of = |s: &Stream| s.packets.iter().map(|p| (p.dts, p.pts, p.hash.clone())).collect();
+    streams.iter().map(of).collect()
+}
+
+/// The ways of storing are what they are said to be: ffprobe reads the same in those it can read.
+#[test]
+fn ffprobe_reads_the_same_whatever_the_way() {
+    each(|stored| {
+        assert_eq!(index(&stored.source.objects[0]).unwrap().source, stored.index);
+        if stored.known {
+            let file = folder().join(format!("matrix-{}.mp4", std::process::id()));
+            fs::write(&file, &stored.source.objects[0]).unwrap();
+            let probe = probe(&file, &[]);
+            assert_eq!(probe.warnings, "");
+            assert_eq!(packets(&probe.streams), packets(&stored.source.files[0].1));
+            fs::remove_file(file).unwrap();
+        }
+    });
+}
+
+#[test]
+fn dash_and_cmaf() {
+    each(|stored| cmaf::comes_out("matrix", &stored.source));
+}
+
+#[test]
+fn hls_in_cmaf_is_dash() {
+    each(|stored| hls::is_dash(&stored.source.objects));
+}
+
+#[test]
+fn hls_in_ts() {
+    each(|stored| drop(ts::comes_out("matrix", &stored.source, &ts::AAC)));
+}
+
+#[test]
+fn smooth_streaming() {
+    each(|stored| smooth::comes_out("matrix-smooth", &stored.source, stored.rate));
+}
+
+#[test]
+fn http_dynamic_streaming() {
+    each(|stored| hds::comes_out("matrix-hds", &stored.source, true));
+}
+
+/// NAL lengths of two bytes: TS undoes them, and comes out the same. DASH passes them on.
+#[test]
+fn short_nal_lengths() {
+    let file = avc_aac();
+    let source = Source::files(&[&file]);
+    let plain = copy("matrix-fragments", &file, FRAGMENTS);
+    for index in [Index::Neither, Index::Sidx] {
+        let variant = Fragmented { index, nal_lengths: 2, ..Fragmented::default() };
+        let short = source.stored_as(fragmented(&plain, variant));
+        let whole = ts::comes_out("matrix-short", &short, &ts::AAC);
+        let long = source.stored_as(fragmented(&plain, Fragmented { nal_lengths: 4, ..variant }));
+        assert!(whole == ts::comes_out("matrix-long", &long, &ts::AAC), "{index:?}");
+        let mut origin = Origin::of(short.objects, Duration::from_secs(2)).unwrap();
+        let name = origin.names(latemux_index::media::TrackKind::Video).remove(0);
+        let (init, segments) = origin.cmaf(&name);
+        let bytes: Bytes = [vec![init], segments].concat().concat().into();
+        let ours = crate::media::probe_ours("matrix-short", &bytes);
+        assert_eq!(ours[0].packets.len(), source.files[0].1[0].packets.len());
+    }
+}

@@ -1,0 +1,57 @@
+//! A storage whose answers a test alters or watches.
+
+use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use futures_util::{FutureExt, future::BoxFuture};
+use std::sync::Arc;
+
+/// Hands every answer of another storage to a function: `alter` is called when a read is asked for, and what it gives is called with the
+/// answer, or dropped where there is none or nobody waits for it any more.
+pub struct Altered<F> {
+    inner: Arc<dyn Storage>,
+    alter: F,
+}
+
+impl<F, G> Altered<F>
+where
+    F: Fn() -> G + Send + Sync,
+    G: FnOnce(Read) -> Read + Send,
+{
+    /// Alters what `inner` answers.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Storage>, alter: F) -> Self {
+        Self { inner, alter }
+    }
+}
+
+impl<F> std::fmt::Debug for Altered<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Altered").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl<F, G> Storage for Altered<F>
+where
+    F: Fn() -> G + Send + Sync,
+    G: FnOnce(Read) -> Read + Send,
+{
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move {
+            let alter = (self.alter)();
+            self.inner.read(key, want, pin).await.map(alter)
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.inner.list(folder)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
