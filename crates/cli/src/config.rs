@@ -355,11 +355,7 @@ mod tests {
             "[urls.nginx_vod.names]\nmaster = 'x'",
             "[storage]\nendpoint = 'x'",
             "[tls]\ncert='a'\nkey='b'\nca='c'",
-<<<<<<< HEAD
             "[cache]\nbytes = 1",
-=======
-            "[cache]\nsize = 1",
->>>>>>> vodurls
         ] {
             let error = format!("{:#}", Config::parse(text).unwrap_err());
             assert!(error.contains("unknown field"), "{text}: {error}");
