@@ -75,7 +75,6 @@ impl StorageMeter {
     }
 
     /// The same storage, whose reads are counted as `read`; listings always as what they are.
-    #[expect(clippy::needless_pass_by_value, reason = "what is counted is kept")]
     pub(crate) fn over(&self, inner: Arc<dyn Storage>, read: Read) -> Arc<dyn Storage> {
         let kind = match read {
             Read::Manifest | Read::Listing => Kind::Manifest,
