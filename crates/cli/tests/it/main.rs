@@ -10,5 +10,6 @@ mod nginx_vod;
 mod pack;
 mod same_bytes;
 mod server;
+mod setups;
 mod store;
 mod tools;
