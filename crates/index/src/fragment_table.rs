@@ -18,8 +18,8 @@ pub struct FragmentTable {
     pub(crate) first_offset: i32,
     /// From each start to the next one, in track ticks.
     pub(crate) steps: Column,
-    /// From each start to when its sync sample is presented, in track ticks.
-    pub(crate) leads: Column,
+    /// From each start to when its sync sample is presented, in track ticks; `None` where that is no time at all.
+    pub(crate) leads: Option<Column>,
     pub(crate) sizes: Column,
     pub(crate) positions: Positions,
     /// 1 where a fragment starts with a sync sample.
@@ -64,7 +64,8 @@ impl FragmentTable {
     /// it, later than the start.
     #[must_use]
     pub fn sync_time(&self, index: u32) -> Option<i64> {
-        Some(self.start(index)?.saturating_add(self.leads.get(index)?.into()))
+        let lead = self.leads.as_ref().and_then(|leads| leads.get(index)).unwrap_or(0);
+        Some(self.start(index)?.saturating_add(lead.into()))
     }
 
     /// The first fragment whose sync sample is presented at or after `time` (track ticks); [`Self::len`] where none is.
@@ -149,7 +150,7 @@ impl FragmentTable {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.steps.heap_bytes()
-            + self.leads.heap_bytes()
+            + self.leads.as_ref().map_or(0, Column::heap_bytes)
             + self.sizes.heap_bytes()
             + self.sync.heap_bytes()
             + self.positions.heap_bytes()
@@ -164,6 +165,7 @@ pub(crate) struct FragmentTableBuilder {
     first_offset: i32,
     steps: ColumnBuilder,
     leads: ColumnBuilder,
+    any_leads: bool,
     sizes: ColumnBuilder,
     positions: PositionsBuilder,
     sync: ColumnBuilder,
@@ -177,6 +179,7 @@ impl FragmentTableBuilder {
             first_offset: 0,
             steps: ColumnBuilder::default(),
             leads: ColumnBuilder::default(),
+            any_leads: false,
             sizes: ColumnBuilder::default(),
             positions: PositionsBuilder::new(),
             sync: ColumnBuilder::default(),
@@ -198,7 +201,9 @@ impl FragmentTableBuilder {
             }
         }
         self.last_start = Some(start);
-        self.leads.push(u32::try_from(lead).unwrap_or(0));
+        let lead = u32::try_from(lead).unwrap_or(0);
+        self.leads.push(lead);
+        self.any_leads |= lead > 0;
         self.sizes.push(size);
         self.positions.push(offset, size.into());
         self.sync.push(sync.into());
@@ -221,7 +226,7 @@ impl FragmentTableBuilder {
             reorder,
             first_offset: self.first_offset,
             steps: self.steps.finish(),
-            leads: self.leads.finish(),
+            leads: self.any_leads.then(|| self.leads.finish()),
             sizes: self.sizes.finish(),
             positions: self.positions.finish(),
             sync: self.sync.finish(),

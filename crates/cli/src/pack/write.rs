@@ -124,7 +124,7 @@ impl Packing {
     fn cmaf(&self, track: usize) -> Result<impl Iterator<Item = Resource> + use<>> {
         let track = self.title.title.tracks.get(track).context("a track of the title")?;
         let name = track.name.clone();
-        Ok((1..=track.segment_count()).map(move |number| Resource::DashSegment(name.clone(), number)))
+        Ok(track.numbers().map(move |number| Resource::DashSegment(name.clone(), number.saturating_add(1))))
     }
 
     /// Begins to read a segment.

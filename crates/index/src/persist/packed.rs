@@ -213,7 +213,7 @@ pub(super) fn put_fragments(table: &FragmentTable, out: &mut Writer) {
     out.u32(table.reorder);
     out.i32(table.first_offset);
     put_column(&table.steps, out);
-    put_column(&table.leads, out);
+    out.option(table.leads.as_ref(), |out, leads| put_column(leads, out));
     put_column(&table.sizes, out);
     put_positions(&table.positions, out);
     put_column(&table.sync, out);
@@ -226,13 +226,16 @@ pub(super) fn take_fragments(bytes: &mut Reader<'_>) -> Result<FragmentTable, Pe
         reorder: bytes.u32()?,
         first_offset: bytes.i32()?,
         steps: take_column(bytes)?,
-        leads: take_column(bytes)?,
+        leads: bytes.option(take_column)?,
         sizes: take_column(bytes)?,
         positions: take_positions(bytes)?,
         sync: take_column(bytes)?,
     };
     let len = table.sizes.len();
-    if table.steps.len() == len && table.leads.len() == len && table.sync.len() == len {
+    if table.steps.len() == len
+        && table.leads.as_ref().is_none_or(|leads| leads.len() == len)
+        && table.sync.len() == len
+    {
         Ok(table)
     } else {
         Err(PersistError::Damaged("a table that contradicts itself"))

@@ -76,7 +76,7 @@ impl<'a> Layout<'a> {
     #[must_use]
     pub fn header(&self) -> Bytes {
         let ends =
-            self.tracks.iter().filter_map(|&t| self.clock.boundary(t, self.title_track(t)?.segment_count()));
+            self.tracks.iter().filter_map(|&t| self.clock.boundary(t, self.title_track(t)?.numbers().end));
         let duration = ends.max().and_then(|end| u64::try_from(end).ok());
         let tracks =
             self.tracks.iter().filter_map(|&t| Some(self.init_track(t, self.title_track(t)?))).collect();
@@ -92,12 +92,13 @@ impl<'a> Layout<'a> {
 
     /// Every fragment in the order of the file: by time, and of those that begin together in the order of the tracks.
     pub fn fragments(&self) -> impl Iterator<Item = Place> + '_ {
-        let mut next = vec![0_u32; self.tracks.len()];
+        let first = |&track: &usize| self.title_track(track).map_or(0, |track| track.numbers().start);
+        let mut next: Vec<u32> = self.tracks.iter().map(first).collect();
         std::iter::from_fn(move || {
             let upcoming =
                 next.iter().zip(&self.tracks).enumerate().filter_map(|(place, (&number, &track))| {
                     let of = self.title_track(track)?;
-                    (number < of.segment_count()).then_some(())?;
+                    (number < of.numbers().end).then_some(())?;
                     Some((self.clock.boundary(track, number)?, place, of))
                 });
             let (time, place, of) = upcoming.min_by_key(|&(time, place, _)| (time, place))?;

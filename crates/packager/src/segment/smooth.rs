@@ -28,18 +28,19 @@ pub fn clock(title: &Title) -> Clock<'_> {
 }
 
 /// `track_ID` of a track (index into [`Title::tracks`]) in its fragments: the one in its source; where that is not a number of its own in
-/// the title, its place among all tracks of all objects. Manifests do not mention any, but a file that fragments are put into does.
+/// the title, its place among all tracks of all objects, whatever is selected of them. Manifests do not mention any, but a file that
+/// fragments are put into does.
 #[must_use]
 pub fn track_id(title: &Title, track: usize) -> u32 {
-    let source_id = |t: &TitleTrack| title.track(t).id;
-    let mut ids: Vec<u32> = title.tracks.iter().map(source_id).collect();
+    let mut ids: Vec<u32> = title.whole_tracks().map(|track| track.id).collect();
     ids.sort_unstable();
     let Some(title_track) = title.tracks.get(track) else { return 0 };
     if !ids.contains(&0) && ids.is_sorted_by(|a, b| a < b) {
-        return source_id(title_track);
+        return title.track(title_track).id;
     }
     let place = |t: &TitleTrack| (t.object, t.track);
-    let before = title.tracks.iter().filter(|t| place(t) < place(title_track)).count();
+    let places = title.tracks.iter().map(place).chain(title.unlisted.iter().copied());
+    let before = places.filter(|&other| other < place(title_track)).count();
     u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 
