@@ -2,6 +2,11 @@
 //! `cargo run --example seeds` in this folder.
 
 use bytes::{BufMut, Bytes};
+use latemux_index::{
+    MediaIndex, Sample,
+    fragments::FragmentSamples,
+    locate::{Got, Limits, Locator, Step},
+};
 use latemux_isobmff::{
     FourCc,
     boxes::{
@@ -61,6 +66,7 @@ fn main() -> std::io::Result<()> {
             ("moof-all", moof_all()),
         ],
     )?;
+    seeds("address", &urls())?;
     seeds(
         "locate",
         &[
@@ -70,7 +76,72 @@ fn main() -> std::io::Result<()> {
             ("sidx", indexed(false)),
             ("mfra", indexed(true)),
         ],
+    )?;
+    let avc = describable(0, &avc());
+    let aac = describable(1, &aac());
+    seeds("describe", &[("avc", avc), ("aac", aac), ("vtt", describable(2, &wvtt()))])?;
+    seeds("ism", &[("one", ISM.as_bytes().to_vec())])?;
+    // The first byte of these is the kind, and what comes behind the header follows.
+    let payload = |kind: u8, bytes: &[u8]| [&[kind], bytes.get(28..).expect("a header")].concat();
+    let table = locate(&whole(&[progressive()])[1..]);
+    let fragments = locate(&indexed(false)[1..]);
+    let sample =
+        Sample { offset: 1 << 33, size: 9, decode_time: -3, duration: 7, composition_offset: -1, sync: true };
+    let samples = FragmentSamples { tracks: vec![Box::new([sample; 3]), Box::default()] };
+    seeds(
+        "persist",
+        &[
+            ("table", payload(1, &table.to_bytes())),
+            ("fragments", payload(1, &fragments.to_bytes())),
+            ("samples", payload(2, &samples.to_bytes())),
+        ],
     )
+}
+
+/// One of each form, below prefixes of their own.
+fn urls() -> Vec<(&'static str, Vec<u8>)> {
+    [
+        ("mpd", "/a/x.mp4/.mpd\nmpd_segment_template=number&vbegin=1.5&vend=20"),
+        ("dash", "/x/dash/x-audio_eng=128000-96256.dash"),
+        ("m3u8", "/x,1,2,.mp4.urlset/x-audio_eng=1-video=2.m3u8\nhls_fmp4&hls_minimum_fragment_length=6"),
+        ("keyframes", "/x/keyframes/x-video=1-2.ts"),
+        ("smooth", "/mss/x/clipTo/5/QualityLevels(128000)/Fragments(audio_eng=20000000)"),
+        ("f4f", "/hds/x/frag-f1-v1-a1-Seg1-Frag3"),
+        ("abst", "/hds/x/bootstrap-v1.abst"),
+        (
+            "master",
+            "/hls/x,1,2,.mp4.urlset/clipFrom/1000/clipTo/60000/tracks/v1-f2-a1/master-f1.m3u8\nhls_fmp4",
+        ),
+        ("index", "/hls/x.mp4/index-f2-v1-a1.m3u8"),
+        ("seg", "/hls/x.mp4/seg-12-f1-v1-a0.ts"),
+        ("init", "/dash/x.ism/init-f1-v1-x3.mp4"),
+        ("fragment", "/dash/x.ism/fragment-1-a1-x3.m4s"),
+        ("manifest", "/dash/x%20y/manifest-t1.mpd"),
+    ]
+    .map(|(name, url)| (name, [b"\xff", url.as_bytes()].concat()))
+    .to_vec()
+}
+
+const ISM: &str = r#"<?xml version="1.0"?><smil xmlns="http://www.w3.org/2001/SMIL20/Language"><head>
+<meta name="creator" content="x"/></head><body><switch>
+<video src="v.mp4" systemBitrate="1000"><param name="trackID" value="1" valueType="data"/></video>
+<audio src="a.mp4" systemBitrate="64000" systemLanguage="eng"><param name="trackID" value="2"/>
+<param name="trackName" value="sound-1"/></audio>
+<textstream src="t.mp4" systemBitrate="1"><param name="trackID" value="3"/></textstream></switch></body></smil>"#;
+
+/// What the target `describe` takes: the handler's number, and a sample entry without its size.
+fn describable(handler: u8, entry: &SampleEntry) -> Vec<u8> {
+    [&[handler], &entry.raw[4..]].concat()
+}
+
+fn locate(object: &[u8]) -> MediaIndex {
+    let size = object.len() as u64;
+    let mut locator = Locator::new(Limits::default());
+    let got = Got { offset: 0, bytes: Bytes::copy_from_slice(object) };
+    match locator.step(size, vec![got]) {
+        Ok(Step::Done(index)) => *index,
+        other => panic!("not in one step: {other:?}"),
+    }
 }
 
 /// A file whose head is longer than 255 bytes, of these parts and enough media for the samples they speak of.
@@ -146,6 +217,16 @@ fn avc() -> SampleEntry {
     sample_entry(b"avc1", 70, b"avcC", config)
 }
 
+fn aac() -> SampleEntry {
+    let config =
+        b"\0\0\0\0\x03\x19\0\x01\0\x04\x11\x40\x15\0\0\0\0\0\0\0\0\0\0\0\x05\x02\x11\x90\x06\x01\x02";
+    sample_entry(b"mp4a", 20, b"esds", config)
+}
+
+fn wvtt() -> SampleEntry {
+    sample_entry(b"wvtt", 0, b"vttC", b"WEBVTT")
+}
+
 fn progressive() -> Vec<u8> {
     let mvhd = Mvhd { timescale: scale(1000), duration: 60_000, next_track_id: 2 };
     let tkhd = Tkhd {
@@ -185,12 +266,7 @@ fn progressive() -> Vec<u8> {
 
     let hdlr = Hdlr(FourCc(*b"soun"));
     let header = MediaHeader { handler: hdlr.0 };
-    let entries = [sample_entry(
-        b"mp4a",
-        20,
-        b"esds",
-        b"\0\0\0\0\x03\x19\0\x01\0\x04\x11\x40\x15\0\0\0\0\0\0\0\0\0\0\0\x05\x02\x11\x90\x06\x01\x02",
-    )];
+    let entries = [aac()];
     let stsz = SampleSizes::Table { bits: 4, count: 3, entries: Bytes::from_static(b"\x12\x30") };
     let stbl = Container(b"stbl", &[&Stsd(&entries), &stts, &stsc, &stsz, &stco]);
     let minf = Container(b"minf", &[&header, &stbl]);
@@ -208,7 +284,7 @@ fn wide() -> Vec<u8> {
     let mdhd = Mdhd { timescale: scale(1), duration: large, language: language("und") };
     let hdlr = Hdlr(FourCc(*b"text"));
     let header = MediaHeader { handler: hdlr.0 };
-    let entries = [sample_entry(b"wvtt", 0, b"vttC", b"WEBVTT")];
+    let entries = [wvtt()];
     let stts: TimeToSamples = [stts::Run { count: 1, delta: 1 }].into_iter().collect();
     let stsz = SampleSizes::Constant { size: 1, count: u32::MAX };
     let stco: ChunkOffsets = [large].into_iter().collect();

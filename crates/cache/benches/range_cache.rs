@@ -102,7 +102,10 @@ fn around(config: Config, size: u64) -> (Cache, RangeCache, Version) {
 }
 
 fn hits() {
-    println!("\nhits: {:>8} {:>9} {:>9} {:>12} {:>12}", "range", "threads", "ns/read", "allocations", "of them/frame");
+    println!(
+        "\nhits: {:>8} {:>9} {:>9} {:>12} {:>12}",
+        "range", "threads", "ns/read", "allocations", "of them/frame"
+    );
     for (len, threads) in [(128 * KIB, 1), (2 * MIB, 1), (8 * MIB, 1), (2 * MIB, 2)] {
         let size = 64 * MIB;
         let runtime = runtime(threads);
@@ -198,7 +201,9 @@ fn memory() {
                 tokio::spawn(async move {
                     let mut random = reader + 1;
                     for _ in 0..150 {
-                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        random = random
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1_442_695_040_888_963_407);
                         let place = (random >> 33) % 10_000;
                         let place = if place < 2000 { place % 40 } else { place + (random >> 50) };
                         let len = 100_000 + place * 7919 % 3_900_000;
@@ -226,7 +231,8 @@ fn memory() {
 fn restart() {
     let gigabytes: u64 = std::env::var("LATEMUX_BENCH_DISK_GB").map_or(1, |text| text.parse().unwrap());
     let size = gigabytes * 1_000_000_000;
-    let dir = tempfile::tempdir_in(std::env::var("LATEMUX_BENCH_DIR").unwrap_or_else(|_| ".".to_owned())).unwrap();
+    let dir =
+        tempfile::tempdir_in(std::env::var("LATEMUX_BENCH_DIR").unwrap_or_else(|_| ".".to_owned())).unwrap();
     let disk = Some(DiskConfig { queue: GIB, ..DiskConfig::new(dir.path(), size + size / 10) });
     let config = Config { memory: 64 * MIB, disk, ..Config::default() };
     let runtime = runtime(2);

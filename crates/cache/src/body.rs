@@ -12,6 +12,9 @@ use bytes::Bytes;
 use latemux_storage::{Storage, StorageError};
 use std::{ops::Range, sync::Arc};
 
+/// No more than the range itself.
+const NO_REACH: Range<u64> = 0..0;
+
 pub(crate) struct Body {
     core: Arc<Core>,
     source: Arc<dyn Storage>,
@@ -38,6 +41,7 @@ impl Body {
         source: Arc<dyn Storage>,
         object: Arc<Object>,
         range: Range<u64>,
+        reach: &Range<u64>,
     ) -> (Self, Found) {
         let (at, end) = (range.start, range.end);
         let mut body = Self {
@@ -52,7 +56,7 @@ impl Body {
             ready: None,
             first: None,
         };
-        let found = body.plan(at);
+        let found = body.plan(at, reach);
         (body, found)
     }
 
@@ -73,9 +77,14 @@ impl Body {
     }
 
     /// Asks for what is missing from `from` on, as far as the reader may be ahead of itself.
-    fn plan(&mut self, from: u64) -> Found {
-        let range = from..self.end.min(self.at.saturating_add(self.core.config.window));
-        let (to, found, cell) = plan(&self.core, &self.source, &self.object, range, &mut self.interests);
+    fn plan(&mut self, from: u64, reach: &Range<u64>) -> Found {
+        let window = self.core.config.window;
+        let range = from..self.end.min(self.at.saturating_add(window));
+        let holds = reach.start <= range.start && range.end <= reach.end;
+        let sound = reach.end <= self.object.version.size && reach.end.saturating_sub(reach.start) <= window;
+        let reach = if holds && sound { reach.clone() } else { range.clone() };
+        let (to, found, cell) =
+            plan(&self.core, &self.source, &self.object, range, reach, &mut self.interests);
         if from == self.at {
             self.cell = cell;
         }
@@ -117,7 +126,7 @@ impl Body {
         let window = self.core.config.window;
         let runs_ahead = window > self.core.config.unit;
         if runs_ahead && self.planned < self.end && self.planned.saturating_sub(self.at) <= window / 2 {
-            self.plan(self.planned.max(self.at));
+            self.plan(self.planned.max(self.at), &NO_REACH);
             if self.cell.is_some() {
                 return Ok(());
             }
@@ -131,7 +140,7 @@ impl Body {
                 if let Some(error) = ours.filter_map(|interest| interest.0.failure()).next() {
                     return Err(error.clone());
                 }
-                self.plan(self.at);
+                self.plan(self.at, &NO_REACH);
             }
         }
         Ok(())

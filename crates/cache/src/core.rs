@@ -78,6 +78,12 @@ impl Cache {
         RangeCache::new(self.core.clone(), source, name)
     }
 
+    /// Its limits, as they were fitted to each other.
+    #[must_use]
+    pub fn limits(&self) -> &Config {
+        &self.core.config
+    }
+
     /// What it did and holds.
     #[must_use]
     pub fn figures(&self) -> Figures {

@@ -132,11 +132,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn unit() -> (Bytes, Arc<Unit>) {
-        (Bytes::new(), Arc::new(Unit { mark: Mark::default(), fill: Fill::new(0..0, false) }))
+        (Bytes::new(), Arc::new(Unit { mark: Mark::default(), fill: Fill::new(0..0, false, false) }))
     }
 
     fn put(extents: &mut Extents, range: Range<u64>) {
-        let cell = Arc::new(Cell::new(range.clone(), Fill::new(range, false)));
+        let cell = Arc::new(Cell::new(range.clone(), Fill::new(range, false, false)));
         extents.expect(cell.clone());
         assert!(extents.arrived(&cell, Some(unit())));
         assert!(!extents.arrived(&cell, Some(unit())), "arrives once");

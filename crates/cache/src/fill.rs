@@ -29,14 +29,17 @@ pub(crate) struct Fill {
     /// From the first to the last byte it brings.
     pub(crate) range: Range<u64>,
     pub(crate) from_disk: bool,
+    /// It brings more than its first reader wants, for those to come: it goes on without any.
+    for_others: bool,
     /// Readers that still want something of it.
     readers: AtomicUsize,
     failed: OnceLock<StorageError>,
 }
 
 impl Fill {
-    pub(crate) fn new(range: Range<u64>, from_disk: bool) -> Arc<Self> {
-        Arc::new(Self { range, from_disk, readers: AtomicUsize::new(0), failed: OnceLock::new() })
+    pub(crate) fn new(range: Range<u64>, from_disk: bool, for_others: bool) -> Arc<Self> {
+        let (readers, failed) = (AtomicUsize::new(0), OnceLock::new());
+        Arc::new(Self { range, from_disk, for_others, readers, failed })
     }
 
     pub(crate) fn is_awaited(&self) -> bool {
@@ -199,7 +202,7 @@ impl Filler {
     /// Whether nobody waits; if so, nothing is left to do. A reader that comes later finds gaps and fetches anew.
     fn given_up(&mut self) -> bool {
         let mut extents = self.object.extents();
-        if self.fill.is_awaited() {
+        if self.fill.is_awaited() || self.fill.for_others {
             return false;
         }
         for cell in &self.left {

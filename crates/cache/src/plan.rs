@@ -86,13 +86,14 @@ pub(crate) fn look(object: &Object, at: u64, end: u64, interests: &mut Vec<Inter
 }
 
 /// Starts what fetches a range needs, and takes an interest in all that concern it. Says how far that goes: one reader may
-/// start only so many. The unit under way at the start of the range comes with it: where there is no room to keep units, it
+/// start only so many. Where storage must be asked, it is asked for all of `reach`, which holds the range. The unit under way at the start of the range comes with it: where there is no room to keep units, it
 /// would be gone when looked for later.
 pub(crate) fn plan(
     core: &Arc<Core>,
     source: &Arc<dyn Storage>,
     object: &Arc<Object>,
     range: Range<u64>,
+    reach: Range<u64>,
     interests: &mut Vec<Interest>,
 ) -> (u64, Found, Option<Arc<Cell>>) {
     let (mut found, mut first, mut missing) = (Found::default(), None, Vec::new());
@@ -113,7 +114,7 @@ pub(crate) fn plan(
     if missing.is_empty() {
         return (range.end, found, first);
     }
-    let (to, starts) = fetches(core, object, &mut extents, missing, range.end);
+    let (to, starts) = fetches(core, object, &mut extents, missing, &range, &reach);
     for start in &starts {
         found.disk |= start.fill.from_disk;
         found.filled |= !start.fill.from_disk;
@@ -140,24 +141,37 @@ fn fetches(
     object: &Object,
     extents: &mut Extents,
     missing: Vec<Range<u64>>,
-    end: u64,
+    range: &Range<u64>,
+    reach: &Range<u64>,
 ) -> (u64, Vec<Start>) {
     let (mut pieces, mut holes) = (Vec::new(), Vec::new());
     match &core.disk {
         Some(disk) => missing.into_iter().for_each(|gap| disk.find(object.id, gap, &mut pieces, &mut holes)),
         None => holes = missing,
     }
+    let asked = !holes.is_empty() && reach != range;
+    if asked {
+        let around = [reach.start..range.start, range.end..reach.end];
+        for (_, gap, state) in around.into_iter().flat_map(|part| extents.parts(part)) {
+            match (&core.disk, state) {
+                (_, Some(_)) => {}
+                (Some(disk), None) => disk.find(object.id, gap, &mut Vec::new(), &mut holes),
+                (None, None) => holes.push(gap),
+            }
+        }
+        holes.sort_unstable_by_key(|hole| hole.start);
+    }
     let mut runs = group(holes, core.config.bridge);
-    let mut to = end;
+    let mut to = range.end;
     if let Some(over) = runs.get(core.config.parallel).and_then(|run| run.first()) {
-        to = over.start;
+        to = over.start.clamp(range.start, range.end);
         runs.truncate(core.config.parallel);
         pieces.retain(|piece| piece.range.start < to);
     }
     let mut starts = Vec::new();
     let mut start = |ranges: Vec<Range<u64>>, pieces: Vec<Piece>| {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return };
-        let fill = Fill::new(first.start..last.end, !pieces.is_empty());
+        let fill = Fill::new(first.start..last.end, !pieces.is_empty(), asked && pieces.is_empty());
         let cells: Vec<_> =
             ranges.iter().map(|range| Arc::new(Cell::new(range.clone(), fill.clone()))).collect();
         cells.iter().for_each(|cell| extents.expect(cell.clone()));

@@ -26,15 +26,17 @@ impl RangeCache {
         Self { core, source, name: name.into() }
     }
 
-    /// As [`Storage::read`], and what became of it. The answer comes with its first bytes, so that an error storage gives at
+    /// As [`Storage::read_within`], and what became of it: where anything of `range` has to be fetched, all of `reach` is that is not
+    /// here, in as few requests; it comes to the end, whether or not this reader stays. The answer comes with its first bytes, so that an error storage gives at
     /// once is an error here.
     ///
     /// # Errors
     /// Those of the storage around which this is, as they come: none is remembered.
-    pub async fn read_and_tell(
+    pub async fn read_within_and_tell(
         &self,
         key: &Key,
         want: Want,
+        reach: Range<u64>,
         pin: Option<&Version>,
     ) -> Result<(Read, Outcome), StorageError> {
         let (object, range) = match self.object(key, &want, pin) {
@@ -46,12 +48,26 @@ impl RangeCache {
             }
         };
         let meta = ObjectMeta { size: object.version.size, version: object.version.clone() };
-        let (mut body, found) = Body::new(self.core.clone(), self.source.clone(), object, range.clone());
+        let (core, source) = (self.core.clone(), self.source.clone());
+        let (mut body, found) = Body::new(core, source, object, range.clone(), &reach);
         let outcome = found.outcome();
         self.core.counters.count(outcome);
         body.open().await?;
         let body = stream::try_unfold(body, Body::next).boxed();
         Ok((Read { object: meta, range, body }, outcome))
+    }
+
+    /// As [`Storage::read`], and what became of it.
+    ///
+    /// # Errors
+    /// As [`Self::read_within_and_tell`].
+    pub async fn read_and_tell(
+        &self,
+        key: &Key,
+        want: Want,
+        pin: Option<&Version>,
+    ) -> Result<(Read, Outcome), StorageError> {
+        self.read_within_and_tell(key, want, 0..0, pin).await
     }
 
     /// What a read is of, if it can be answered from here.
@@ -83,6 +99,17 @@ impl Storage for RangeCache {
         pin: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move { Ok(self.read_and_tell(key, want, pin).await?.0) }.boxed()
+    }
+
+    fn read_within<'a>(
+        &'a self,
+        key: &'a Key,
+        range: Range<u64>,
+        reach: Range<u64>,
+        pin: &'a Version,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move { Ok(self.read_within_and_tell(key, Want::Range(range), reach, Some(pin)).await?.0) }
+            .boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

@@ -58,6 +58,15 @@ pub(crate) struct Serve {
     /// Serve nginx-vod-module's URLs too, below /hls/, /dash/, /mss/ and /hds/ or what the configuration says
     #[arg(long)]
     pub(crate) nginx_vod_urls: bool,
+    /// Memory for byte ranges of sources; 0 keeps none [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache_memory: Option<Bytes>,
+    /// Folder for byte ranges of sources, which outlive a restart
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+    /// Bytes in that folder [default: 50GiB]
+    #[arg(long, value_name = "SIZE", requires = "cache_dir")]
+    pub(crate) cache_disk: Option<Bytes>,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }

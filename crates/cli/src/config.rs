@@ -8,10 +8,13 @@ use latemux_origin::{
     OriginConfig,
     config::{
         CacheControlConfig, HttpConfig, IndexConfig, MemoryConfig, ReadConfig, SourcesConfig, UrlsConfig,
-        quantity::Span,
+        quantity::{Bytes, Span},
     },
 };
-use latemux_storage::open::{Options, S3Options};
+use latemux_storage::{
+    Connections, InFlight, Registry, Retries, Timeouts,
+    open::{Options, S3Options},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -44,6 +47,7 @@ pub(crate) struct Config {
     pub(crate) urls: UrlsConfig,
     pub(crate) index: IndexConfig,
     pub(crate) memory: MemoryConfig,
+    pub(crate) cache: Cache,
     pub(crate) read: ReadConfig,
     pub(crate) cache_control: CacheControlConfig,
     pub(crate) http: HttpConfig,
@@ -72,8 +76,38 @@ pub(crate) struct Storage {
     pub(crate) first_byte_timeout: Span,
     /// Longest pause between two pieces of an answer.
     pub(crate) stall_timeout: Span,
-    /// Further tries after a failed one.
+    /// Further tries after a failed one; the rest of a body that broke off is one.
     pub(crate) retries: u32,
+    /// Longest time that failed tries and the waits between them may take; a longer `Retry-After` is not waited for.
+    pub(crate) retry_within: Span,
+    /// Most further tries of all requests together, in percent of the requests. Second reads are among them.
+    pub(crate) retry_percent: u32,
+    /// Further tries beyond that percentage that are saved up, and there from the start.
+    pub(crate) retry_burst: u32,
+    /// Whether connections are kept for further requests.
+    pub(crate) reuse_connections: bool,
+    /// Most requests under way to one HTTP server or service; files are not bounded by this.
+    pub(crate) max_in_flight: usize,
+    /// Longest time a request waits for its turn when so many are under way.
+    pub(crate) queue_timeout: Span,
+    /// A read without an answer after this long is made once more beside it; `0s` for never.
+    pub(crate) hedge_after: Span,
+}
+
+/// The range cache: bytes of sources, kept for every protocol alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Cache {
+    /// Memory for all it holds; with 0 and no folder there is no range cache.
+    pub(crate) memory: Bytes,
+    /// A folder of its own for what is to outlive this process, and what memory is too small for.
+    pub(crate) dir: Option<PathBuf>,
+    /// Bytes in that folder.
+    pub(crate) disk: Bytes,
+    /// Largest piece that is kept or let go as one.
+    pub(crate) unit: Bytes,
+    /// Bytes at hand that are read again where that makes one request to storage out of two.
+    pub(crate) bridge: Bytes,
 }
 
 /// The log, on standard error.
@@ -103,6 +137,7 @@ impl Default for Config {
             urls: origin.urls,
             index: origin.index,
             memory: origin.memory,
+            cache: Cache::default(),
             read: origin.read,
             cache_control: origin.cache_control,
             http: origin.http,
@@ -114,14 +149,48 @@ impl Default for Config {
 
 impl Default for Storage {
     fn default() -> Self {
+        let options = Options::default();
         Self {
             s3_endpoint: None,
             s3_region: None,
-            connect_timeout: Span(Duration::from_secs(5)),
-            first_byte_timeout: Span(Duration::from_secs(10)),
-            stall_timeout: Span(Duration::from_secs(10)),
-            retries: 2,
+            connect_timeout: Span(options.timeouts.connect),
+            first_byte_timeout: Span(options.timeouts.first_byte),
+            stall_timeout: Span(options.timeouts.stall),
+            retries: options.retries.max,
+            retry_within: Span(options.retries.within),
+            retry_percent: options.retries.percent,
+            retry_burst: options.retries.burst,
+            reuse_connections: options.connections.reuse,
+            max_in_flight: options.in_flight.max,
+            queue_timeout: Span(options.in_flight.queue_timeout),
+            hedge_after: Span(options.hedge_after.unwrap_or_default()),
         }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        let usual = latemux_cache::Config::default();
+        Self {
+            memory: Bytes(usual.memory),
+            dir: None,
+            disk: Bytes(50 << 30),
+            unit: Bytes(usual.unit),
+            bridge: Bytes(usual.bridge),
+        }
+    }
+}
+
+impl Cache {
+    /// Opens it; `None` where nothing is to be kept.
+    pub(crate) fn open(&self) -> Result<Option<latemux_cache::Cache>> {
+        if self.memory.0 == 0 && self.dir.is_none() {
+            return Ok(None);
+        }
+        let disk = self.dir.as_ref().map(|dir| latemux_cache::DiskConfig::new(dir, self.disk.0));
+        let (memory, unit, bridge) = (self.memory.0, self.unit.0, self.bridge.0);
+        let config = latemux_cache::Config { memory, unit, bridge, disk, ..latemux_cache::Config::default() };
+        Ok(Some(latemux_cache::Cache::open(config).context("the range cache")?))
     }
 }
 
@@ -168,6 +237,11 @@ impl Config {
         self.debug_headers |= flags.debug_headers;
         set(&mut self.segment_duration, flags.segment_duration.as_ref());
         set(&mut self.memory.index, flags.index_memory.map(|b| b.0).as_ref());
+        set(&mut self.cache.memory, flags.cache_memory.as_ref());
+        set(&mut self.cache.disk, flags.cache_disk.as_ref());
+        if flags.cache_dir.is_some() {
+            self.cache.dir.clone_from(&flags.cache_dir);
+        }
         if let (Some(cert), Some(key)) = (&flags.tls_cert, &flags.tls_key) {
             self.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
         }
@@ -205,6 +279,11 @@ impl Config {
         self.sources.check().map_err(anyhow::Error::msg)?;
         self.urls.check().map_err(anyhow::Error::msg)?;
         ensure!(self.index.head >= 1024, "index.head must be at least 1KiB");
+        ensure!(self.storage.max_in_flight > 0, "storage.max_in_flight must be at least 1");
+        ensure!(
+            self.read.open <= self.storage.max_in_flight,
+            "read.open must be no more than storage.max_in_flight: one response would wait for itself"
+        );
         ensure!(self.http.max_connections > 0, "http.max_connections must be at least 1");
         Ok(())
     }
@@ -213,19 +292,33 @@ impl Config {
 impl Storage {
     /// What the storage client is told.
     pub(crate) fn options(&self) -> Options {
-        let mut options = Options::default();
-        options.timeouts.connect = self.connect_timeout.0;
-        options.timeouts.first_byte = self.first_byte_timeout.0;
-        options.timeouts.stall = self.stall_timeout.0;
-        options.retries.max = self.retries;
-        options.s3 = S3Options {
+        let timeouts = Timeouts {
+            connect: self.connect_timeout.0,
+            first_byte: self.first_byte_timeout.0,
+            stall: self.stall_timeout.0,
+        };
+        let retries = Retries {
+            max: self.retries,
+            within: self.retry_within.0,
+            percent: self.retry_percent,
+            burst: self.retry_burst,
+        };
+        let s3 = S3Options {
             endpoint: self.s3_endpoint.clone(),
             region: self.s3_region.clone(),
             // An endpoint spelled http:// says that plain HTTP is meant.
             allow_http: self.s3_endpoint.as_deref().is_some_and(|e| e.starts_with("http://")),
             ..S3Options::default()
         };
-        options
+        Options {
+            timeouts,
+            retries,
+            connections: Connections { reuse: self.reuse_connections },
+            in_flight: InFlight { max: self.max_in_flight, queue_timeout: self.queue_timeout.0 },
+            hedge_after: (!self.hedge_after.0.is_zero()).then_some(self.hedge_after.0),
+            s3,
+            registry: Registry::default(),
+        }
     }
 
     /// Flags over what the file says.
@@ -284,6 +377,25 @@ mod tests {
     }
 
     #[test]
+    fn storage_is_told_what_the_file_says() {
+        let text = "[storage]\nconnect_timeout = '1s'\nfirst_byte_timeout = '2s'\nstall_timeout = '3s'\n\
+                    retries = 4\nretry_within = '5s'\nretry_percent = 6\nretry_burst = 7\n\
+                    reuse_connections = false\nmax_in_flight = 80\nqueue_timeout = '9s'\nhedge_after = '300ms'";
+        let config = Config::parse(text).unwrap();
+        config.check().unwrap();
+        let seconds = Duration::from_secs;
+        let options = config.storage.options();
+        let timeouts = Timeouts { connect: seconds(1), first_byte: seconds(2), stall: seconds(3) };
+        assert_eq!(options.timeouts, timeouts);
+        assert_eq!(options.retries, Retries { max: 4, within: seconds(5), percent: 6, burst: 7 });
+        assert_eq!(options.in_flight, InFlight { max: 80, queue_timeout: seconds(9) });
+        assert!(!options.connections.reuse);
+        assert_eq!(options.hedge_after, Some(Duration::from_millis(300)));
+        let default = Config::default().storage.options();
+        assert_eq!((default.hedge_after, default.retries), (None, Retries::default()));
+    }
+
+    #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
         let mut config =
             Config::parse("source = 'a'\nsegment_duration = '6s'\n[memory]\nindex = '1MiB'").unwrap();
@@ -316,6 +428,8 @@ mod tests {
             ("segment_duration = '0s'", "segment_duration"),
             ("[index]\nhead = '1'", "index.head"),
             ("[http]\nmax_connections = 0", "max_connections"),
+            ("[storage]\nmax_in_flight = 0", "storage.max_in_flight"),
+            ("[storage]\nmax_in_flight = 8", "read.open"),
         ] {
             let error = Config::parse(text).unwrap().check().unwrap_err().to_string();
             assert!(error.contains(key), "{error}");

@@ -2,7 +2,7 @@
 
 use crate::{args, config::Config, log};
 use anyhow::{Context, Result};
-use latemux_origin::{Origin, Tls};
+use latemux_origin::{Means, Origin, Tls};
 use std::{fs, io::Write};
 use tokio::net::TcpListener;
 
@@ -19,7 +19,8 @@ pub(crate) fn run(flags: &args::Serve) -> Result<()> {
 
 async fn serve(config: Config) -> Result<()> {
     let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
-    let storage = latemux_storage::open::open(source, &config.storage.options())?;
+    let options = config.storage.options();
+    let storage = latemux_storage::open::open(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
     let bind = async |address| {
         TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
@@ -30,7 +31,8 @@ async fn serve(config: Config) -> Result<()> {
         None => None,
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let origin = Origin::new(storage.clone(), config.origin());
+    let means = Means { cache: config.cache.open()?, elsewhere: options };
+    let origin = Origin::with(storage.clone(), means, config.origin());
     let mut metrics = String::new();
     if let Some(admin) = admin {
         metrics = format!("metrics at http://{}/metrics\n", admin.local_addr()?);

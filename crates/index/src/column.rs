@@ -4,49 +4,58 @@ use crate::rice::{BLOCK, BitWriter, BlockReader, State};
 use std::slice;
 
 /// Values between two entries of a packed column's directory: what a seek decodes at most.
-const STRIDE: u32 = 512;
+pub(crate) const STRIDE: u32 = 512;
 
 /// A column of `u32` values: constant, runs, or blocks of 64 Rice-coded values, whichever is smallest.
 /// Reading one value costs O(log n), reading on from there O(1).
-#[derive(Debug, Clone)]
-pub struct Column {
-    len: u32,
-    form: Form,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column(pub(crate) Form);
+
+/// Whatever is not constant lies behind a pointer: most columns of a short title are constant, and a column takes 16 bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Form {
+    Constant { len: u32, value: u32 },
+    Runs(Box<Runs>),
+    Packed(Box<Packed>),
 }
 
-#[derive(Debug, Clone)]
-enum Form {
-    Constant(u32),
-    /// Run by run, ascending.
-    Runs(Box<[Run]>),
-    /// Blocks of Rice codes; one directory entry every [`STRIDE`] values.
-    Packed {
-        directory: Box<[Entry]>,
-        stream: Box<[u8]>,
-        total: u64,
-    },
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Runs {
+    pub(crate) len: u32,
+    /// Ascending.
+    pub(crate) runs: Box<[Run]>,
+}
+
+/// Blocks of Rice codes; one directory entry every [`STRIDE`] values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Packed {
+    pub(crate) len: u32,
+    pub(crate) directory: Box<[Entry]>,
+    pub(crate) stream: Box<[u8]>,
+    /// Sum of all values.
+    pub(crate) total: u64,
 }
 
 /// A run of equal values.
-#[derive(Debug, Clone, Copy)]
-struct Run {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
     /// Index of its first value.
-    start: u32,
-    value: u32,
+    pub(crate) start: u32,
+    pub(crate) value: u32,
     /// Sum of all values before it.
-    before: u64,
+    pub(crate) before: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Entry {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
     /// Sum of all values before it, 64 bits in two halves so that an entry takes 12 bytes, not 16.
-    before: [u32; 2],
+    pub(crate) before: [u32; 2],
     /// Byte of the stream where its first block starts.
-    byte: u32,
+    pub(crate) byte: u32,
 }
 
 impl Entry {
-    fn before(self) -> u64 {
+    pub(crate) fn before(self) -> u64 {
         u64::from(self.before[0]) << 32 | u64::from(self.before[1])
     }
 }
@@ -55,19 +64,23 @@ impl Column {
     /// A column of one value.
     #[must_use]
     pub fn constant(value: u32, len: u32) -> Self {
-        Self { len, form: Form::Constant(value) }
+        Self(Form::Constant { len, value })
     }
 
     /// Number of values.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.len
+        match &self.0 {
+            Form::Constant { len, .. } => *len,
+            Form::Runs(form) => form.len,
+            Form::Packed(form) => form.len,
+        }
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// The value at an index (0-based).
@@ -79,20 +92,21 @@ impl Column {
     /// Values from an index on; none where it is beyond the end.
     #[must_use]
     pub fn iter_from(&self, index: u32) -> Values<'_> {
-        let index = index.min(self.len);
-        let left = self.len - index;
-        let state = match &self.form {
-            Form::Constant(value) => {
-                Reading::Run { value: *value, count: left, next: [].iter(), len: self.len }
-            }
-            Form::Runs(runs) => {
+        let len = self.len();
+        let index = index.min(len);
+        let left = len - index;
+        let state = match &self.0 {
+            Form::Constant { value, .. } => Reading::Run { value: *value, count: left, next: [].iter(), len },
+            Form::Runs(form) => {
+                let runs = &form.runs;
                 let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
                 let mut next = runs.get(at..).unwrap_or_default().iter();
                 let value = next.next().map_or(0, |run| run.value);
-                let end = next.as_slice().first().map_or(self.len, |run| run.start);
-                Reading::Run { value, count: end - index, next, len: self.len }
+                let end = next.as_slice().first().map_or(len, |run| run.start);
+                Reading::Run { value, count: end - index, next, len }
             }
-            Form::Packed { directory, stream, .. } => {
+            Form::Packed(form) => {
+                let Packed { directory, stream, .. } = &**form;
                 let start =
                     directory.get((index / STRIDE) as usize).map_or(stream.len(), |e| e.byte as usize);
                 let mut blocks = BlockReader::new(stream, start);
@@ -108,17 +122,19 @@ impl Column {
     /// Sum of all values before an index; of all where it is beyond the end.
     #[must_use]
     pub fn sum_before(&self, index: u32) -> u64 {
-        let index = index.min(self.len);
-        match &self.form {
-            Form::Constant(value) => u64::from(*value) * u64::from(index),
-            Form::Runs(runs) => {
-                let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
-                runs.get(at).map_or(0, |run| run.before + u64::from(run.value) * u64::from(index - run.start))
+        let index = index.min(self.len());
+        match &self.0 {
+            Form::Constant { value, .. } => u64::from(*value) * u64::from(index),
+            Form::Runs(form) => {
+                let at = form.runs.partition_point(|run| run.start <= index).saturating_sub(1);
+                form.runs
+                    .get(at)
+                    .map_or(0, |run| run.before + u64::from(run.value) * u64::from(index - run.start))
             }
-            Form::Packed { total, .. } if index == self.len => *total,
-            Form::Packed { directory, .. } => {
+            Form::Packed(form) if index == form.len => form.total,
+            Form::Packed(form) => {
                 let first = index - index % STRIDE;
-                let before = directory.get((index / STRIDE) as usize).map_or(0, |e| e.before());
+                let before = form.directory.get((index / STRIDE) as usize).map_or(0, |e| e.before());
                 before + self.iter_from(first).take((index - first) as usize).map(u64::from).sum::<u64>()
             }
         }
@@ -127,26 +143,29 @@ impl Column {
     /// Sum of all values.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.sum_before(self.len)
+        self.sum_before(self.len())
     }
 
     /// The largest index, at most [`Self::len`], with `sum_before(index) <= sum`.
     #[must_use]
     pub fn find(&self, sum: u64) -> u32 {
-        let clamp = |index: u64| u32::try_from(index).map_or(self.len, |i| i.min(self.len));
-        match &self.form {
-            Form::Constant(value) => sum.checked_div((*value).into()).map_or(self.len, clamp),
-            Form::Runs(runs) => {
+        let len = self.len();
+        let clamp = |index: u64| u32::try_from(index).map_or(len, |i| i.min(len));
+        match &self.0 {
+            Form::Constant { value, .. } => sum.checked_div((*value).into()).map_or(len, clamp),
+            Form::Runs(form) => {
+                let runs = &form.runs;
                 let at = runs.partition_point(|run| run.before <= sum).saturating_sub(1);
-                let end = runs.get(at + 1).map_or(self.len, |run| run.start);
+                let end = runs.get(at + 1).map_or(len, |run| run.start);
                 runs.get(at).map_or(0, |run| {
                     let steps = (sum - run.before).checked_div(run.value.into());
                     steps.map_or(end, |s| clamp(u64::from(run.start).saturating_add(s)).min(end))
                 })
             }
-            Form::Packed { directory, total, .. } => {
-                if *total <= sum {
-                    return self.len;
+            Form::Packed(form) => {
+                let directory = &form.directory;
+                if form.total <= sum {
+                    return len;
                 }
                 let at = directory.partition_point(|e| e.before() <= sum).saturating_sub(1);
                 let mut index = u32::try_from(at).unwrap_or(0) * STRIDE;
@@ -166,10 +185,12 @@ impl Column {
     /// Bytes of memory this holds on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        match &self.form {
-            Form::Constant(_) => 0,
-            Form::Runs(runs) => size_of_val::<[Run]>(runs),
-            Form::Packed { directory, stream, .. } => size_of_val::<[Entry]>(directory) + stream.len(),
+        match &self.0 {
+            Form::Constant { .. } => 0,
+            Form::Runs(form) => size_of::<Runs>() + size_of_val::<[Run]>(&form.runs),
+            Form::Packed(form) => {
+                size_of::<Packed>() + size_of_val::<[Entry]>(&form.directory) + form.stream.len()
+            }
         }
     }
 }
@@ -332,15 +353,15 @@ impl ColumnBuilder {
         let Self { len, total, runs, packer } = self;
         let form = match packer {
             Some(packer) if packer.runs_given_up || packer.bytes() < size_of_val::<[Run]>(&runs) => {
-                packer.finish(total)
+                packer.finish(len, total)
             }
             _ => match runs.as_slice() {
-                [] => Form::Constant(0),
-                [only] => Form::Constant(only.value),
-                _ => Form::Runs(runs.into_boxed_slice()),
+                [] => Form::Constant { len, value: 0 },
+                [only] => Form::Constant { len, value: only.value },
+                _ => Form::Runs(Box::new(Runs { len, runs: runs.into_boxed_slice() })),
             },
         };
-        Column { len, form }
+        Column(form)
     }
 }
 
@@ -373,9 +394,10 @@ impl Packer {
         size_of_val::<[Entry]>(&self.directory) + self.stream.len() + size_of_val::<[u32]>(&self.block) / 2
     }
 
-    fn finish(mut self, total: u64) -> Form {
+    fn finish(mut self, len: u32, total: u64) -> Form {
         self.flush();
-        Form::Packed { directory: self.directory.into_boxed_slice(), stream: self.stream.finish(), total }
+        let (directory, stream) = (self.directory.into_boxed_slice(), self.stream.finish());
+        Form::Packed(Box::new(Packed { len, directory, stream, total }))
     }
 }
 

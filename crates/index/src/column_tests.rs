@@ -70,9 +70,9 @@ fn a_constant_of_billions_costs_nothing() {
 #[test]
 fn takes_the_form_that_is_smallest() {
     let few: Column = std::iter::repeat_n(1, 100_000).chain(std::iter::repeat_n(2, 100_000)).collect();
-    assert!(matches!(few.form, Form::Runs(_)), "{} bytes", few.heap_bytes());
+    assert!(matches!(few.0, Form::Runs(_)), "{} bytes", few.heap_bytes());
     let noise: Column = (0..100_000_u32).map(|i| 300 + (i.wrapping_mul(2_654_435_761) >> 27)).collect();
-    assert!(matches!(noise.form, Form::Packed { .. }));
+    assert!(matches!(noise.0, Form::Packed(_)));
     // 32 equally likely values are 5 bits each.
     assert!(noise.heap_bytes() < 100_000 * 6 / 8, "{} bytes", noise.heap_bytes());
     // Steps of a frame clock rounded to milliseconds: 33, 33, 34.

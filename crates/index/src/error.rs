@@ -1,6 +1,7 @@
 //! Why an object has no index, or a title no tracks.
 
 use latemux_isobmff::FourCc;
+use std::borrow::Cow;
 
 /// An object or title that cannot be served. [`IndexError::reason`] is the stable word for logs and answers.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -114,7 +115,7 @@ pub enum TrackProblem {
         /// Track ID.
         track: u32,
         /// What.
-        what: &'static str,
+        what: Cow<'static, str>,
     },
 }
 

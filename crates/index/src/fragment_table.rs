@@ -7,19 +7,19 @@ use crate::{
 };
 
 /// A track's fragments in order, packed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentTable {
-    first_start: i64,
+    pub(crate) first_start: i64,
     /// End of the last one.
-    end: i64,
+    pub(crate) end: i64,
     /// See [`Self::reorder`].
-    reorder: u32,
+    pub(crate) reorder: u32,
     /// From each start to the next one, in track ticks.
-    steps: Column,
-    sizes: Column,
-    positions: Positions,
+    pub(crate) steps: Column,
+    pub(crate) sizes: Column,
+    pub(crate) positions: Positions,
     /// 1 where a fragment starts with a sync sample.
-    sync: Column,
+    pub(crate) sync: Column,
 }
 
 impl FragmentTable {

@@ -39,7 +39,7 @@ impl Fragment {
 pub use crate::fragment_table::FragmentTable;
 
 /// The samples of one fragment, of every track in it. Immutable; remembered by (object version, fragment).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentSamples {
     /// Per track of the object (same order and length as [`MediaIndex::tracks`]), in decode order.
     pub tracks: Vec<Box<[Sample]>>,

@@ -13,13 +13,13 @@ use crate::{
 const MAX_TRACKS: usize = 8;
 
 /// Tracks and where their samples lie.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    tracks: Vec<LaidOut>,
+    pub(crate) tracks: Vec<LaidOut>,
 }
 
 /// One track.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LaidOut {
     /// Bytes of each sample.
     pub(crate) sizes: Column,
@@ -29,7 +29,7 @@ pub(crate) struct LaidOut {
 }
 
 /// Where the chunks of a track lie.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Chunks {
     /// By themselves.
     Alone(Positions),

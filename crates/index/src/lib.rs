@@ -8,6 +8,7 @@
 //! - [`media`]: [`MediaIndex`], the packed index of one object, and its tracks
 //! - [`external`]: index MP4s: whose samples lie in another object
 //! - [`index_file`]: writing one
+//! - [`persist`]: indexes as bytes, to be kept on disk
 //! - [`column`]: packed columns of numbers with O(log n) search
 //! - [`samples`]: the sample table of a track: columns for timing, size, position, sync
 //! - [`fragments`]: tracks whose samples are known only fragment by fragment
@@ -15,6 +16,7 @@
 //! - [`grid`]: where segments begin, the same for all protocols and renditions
 //! - [`title`]: several objects as one presentation
 
+mod clip;
 pub mod column;
 mod cut_points;
 pub mod error;
@@ -29,6 +31,7 @@ pub mod locate;
 pub mod media;
 mod moof_samples;
 mod object_reader;
+pub mod persist;
 mod pieces;
 mod positions;
 pub mod presentation;

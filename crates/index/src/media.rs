@@ -4,15 +4,16 @@ use crate::{
     error::TrackProblem, external::MediaStamp, fragments::FragmentTable, presentation::Presentation,
     samples::SampleTable,
 };
+use bytes::Bytes;
 use latemux_isobmff::{
     FourCc, Timescale,
     boxes::{mdhd::Language, stsd::SampleEntry, trex::Trex},
-    codec::Codec,
+    codec::{Codec, Config},
 };
 use std::sync::Arc;
 
 /// Everything about one object but its media bytes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaIndex {
     /// Size of the object in bytes.
     pub object_size: u64,
@@ -47,7 +48,7 @@ pub enum IndexSource {
 }
 
 /// One track of an object.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Track {
     /// `track_ID`.
     pub id: u32,
@@ -97,7 +98,7 @@ pub enum TrackKind {
 }
 
 /// Where a track's samples are.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Samples {
     /// Every sample is known.
     Table(SampleTable),
@@ -122,13 +123,13 @@ impl MediaIndex {
             .tracks
             .iter()
             .map(|track| {
-                // The codec's views lie in the sample entry's bytes.
-                let entry = track.sample_entry.raw.len() + track.codec.rfc6381.len();
+                let entry = track.sample_entry.raw.len() + codec_bytes(&track.codec);
+                let names = track.language.as_str().len() + track.location.as_ref().map_or(0, |l| l.len());
                 let samples = match &track.samples {
                     Samples::Table(table) => table.heap_bytes(),
                     Samples::Fragments(table) => table.heap_bytes(),
                 };
-                entry + samples
+                entry + names + samples
             })
             .sum();
         tracks
@@ -136,4 +137,15 @@ impl MediaIndex {
             + size_of_val::<[TrackProblem]>(&self.left_out)
             + size_of_val::<[Trex]>(&self.fragment_defaults)
     }
+}
+
+/// Bytes on the heap. What a configuration says in bytes are views of the sample entry: what counts is their number, and what they share.
+fn codec_bytes(codec: &Codec) -> usize {
+    const SHARED: usize = 3 * size_of::<usize>();
+    let views = match &codec.config {
+        Config::Avc(avc) => avc.sps.len() + avc.pps.len() + avc.sps_ext.len(),
+        Config::Hevc(hevc) => hevc.nal_units.len(),
+        _ => 0,
+    };
+    codec.rfc6381.len() + views * size_of::<Bytes>() + SHARED
 }

@@ -147,7 +147,7 @@ fn check_description(
         Some(index) if index == track.sample_description => Ok(()),
         Some(_) => Err(FragmentError::Track(TrackProblem::Unsupported {
             track: track.id,
-            what: "a track with several sample entries in use",
+            what: "a track with several sample entries in use".into(),
         })),
     }
 }

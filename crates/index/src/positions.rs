@@ -3,16 +3,16 @@
 use crate::column::{Column, ColumnBuilder};
 
 /// Byte offsets of pieces, in the pieces' order.
-#[derive(Debug, Clone)]
-pub(crate) struct Positions(Form);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Positions(pub(crate) Form);
 
-#[derive(Debug, Clone)]
-enum Form {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Form {
     /// Pieces ascend: the bytes between one's end and the next one's start, the first one's from the start of the
     /// object. In an interleaved file these are the other tracks' bytes.
     Gaps(Column),
     /// Any order: upper and lower halves of each offset.
-    Halves { high: Column, low: Column },
+    Halves(Box<[Column; 2]>),
 }
 
 impl Positions {
@@ -21,7 +21,8 @@ impl Positions {
     pub(crate) fn get(&self, index: u32, bytes_before: u64) -> u64 {
         match &self.0 {
             Form::Gaps(gaps) => gaps.sum_before(index.saturating_add(1)).saturating_add(bytes_before),
-            Form::Halves { high, low } => {
+            Form::Halves(halves) => {
+                let [high, low] = &**halves;
                 u64::from(high.get(index).unwrap_or(0)) << 32 | u64::from(low.get(index).unwrap_or(0))
             }
         }
@@ -34,7 +35,8 @@ impl Positions {
                 gaps: gaps.iter_from(index),
                 end: gaps.sum_before(index).saturating_add(bytes_before),
             },
-            Form::Halves { high, low } => {
+            Form::Halves(halves) => {
+                let [high, low] = &**halves;
                 PositionsFrom::Halves { high: high.iter_from(index), low: low.iter_from(index) }
             }
         }
@@ -48,7 +50,9 @@ impl Positions {
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {
             Form::Gaps(gaps) => gaps.heap_bytes(),
-            Form::Halves { high, low } => high.heap_bytes() + low.heap_bytes(),
+            Form::Halves(halves) => {
+                size_of::<[Column; 2]>() + halves.iter().map(Column::heap_bytes).sum::<usize>()
+            }
         }
     }
 }
@@ -104,7 +108,7 @@ impl PositionsBuilder {
     pub(crate) fn finish(self) -> Positions {
         Positions(match self.gaps {
             Some(gaps) => Form::Gaps(gaps.finish()),
-            None => Form::Halves { high: self.high.finish(), low: self.low.finish() },
+            None => Form::Halves(Box::new([self.high.finish(), self.low.finish()])),
         })
     }
 }

@@ -27,24 +27,24 @@ pub struct Sample {
 }
 
 /// All samples of a track that play, packed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleTable {
     /// Those that play, as numbers (0-based) of samples in the columns.
-    window: Range<u32>,
+    pub(crate) window: Range<u32>,
     /// Decode time of the columns' first sample on the output timeline.
-    first_decode_time: i64,
-    durations: Column,
+    pub(crate) first_decode_time: i64,
+    pub(crate) durations: Column,
     /// Zigzag-coded composition offsets; `None` where all are 0.
-    compositions: Option<Column>,
+    pub(crate) compositions: Option<Column>,
     /// Smallest and largest composition offset.
-    composition_bounds: (i32, i32),
+    pub(crate) composition_bounds: (i32, i32),
     /// Added to every composition offset of the column, see [`SampleTable::lift_compositions`].
-    composition_lift: i32,
+    pub(crate) composition_lift: i32,
     /// Where samples lie, together with other tracks', and this track's number there.
-    layout: Arc<Layout>,
-    track: usize,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) track: usize,
     /// Number of the first sync sample, then the distances from one to the next; `None` where all are.
-    sync: Option<Column>,
+    pub(crate) sync: Option<Column>,
 }
 
 impl SampleTable {

@@ -83,7 +83,7 @@ impl TrackHead {
         }
         let fragmented = movie.fragments.is_some();
         let edits = Edits::resolve(&track.edits, movie.timescale, track.timescale, fragmented)
-            .map_err(|what| TrackProblem::Unsupported { track: id, what })?;
+            .map_err(|what| TrackProblem::Unsupported { track: id, what: what.into() })?;
         Ok(Self {
             id,
             kind,
@@ -202,7 +202,8 @@ fn location(
     entry: &SampleEntry,
     fragmented: bool,
 ) -> Result<Option<Arc<str>>, TrackProblem> {
-    let unsupported = |what| Err(TrackProblem::Unsupported { track: track.id, what });
+    let unsupported =
+        |what: &'static str| Err(TrackProblem::Unsupported { track: track.id, what: what.into() });
     let number = usize::from(entry.data_reference_index).checked_sub(1);
     // An index out of range means the first, as everyone reads it.
     let reference = number.and_then(|i| track.data_references.get(i)).or(track.data_references.first());
@@ -236,7 +237,7 @@ pub(crate) fn malformed(track: u32, what: impl Into<String>) -> TrackProblem {
 fn problem(track: u32, error: TableError, object_size: u64) -> TrackProblem {
     match error {
         TableError::Empty => TrackProblem::Empty { track },
-        TableError::Unsupported(what) => TrackProblem::Unsupported { track, what },
+        TableError::Unsupported(what) => TrackProblem::Unsupported { track, what: what.into() },
         TableError::Malformed(what) => TrackProblem::Malformed { track, what },
         TableError::Truncated { sample, end } => TrackProblem::Truncated { track, sample, end, object_size },
     }

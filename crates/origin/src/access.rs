@@ -62,28 +62,24 @@ impl AccessLog {
         log_error(error, fault, &self.path);
     }
 
-    /// Bytes of body handed to the connection.
-    pub(crate) fn sent(&mut self, bytes: u64) {
-        if let Some(series) = self.series() {
-            if self.bytes == 0 {
-                series.first_byte.observe(self.trace.started().elapsed());
-            }
-            series.bytes.fetch_add(bytes, Relaxed);
-        }
+    /// Bytes of body handed to the connection; with `last`, all of it was.
+    pub(crate) fn sent(&mut self, bytes: u64, last: bool) {
+        let first = self.bytes == 0;
         self.bytes = self.bytes.saturating_add(bytes);
-    }
-
-    /// All of the body was handed over.
-    pub(crate) fn complete(&mut self) {
-        if self.reason == CLIENT_GONE {
+        if last && self.reason == CLIENT_GONE {
             self.reason = "ok";
         }
-        if let Some(series) = self.series() {
+        let Some(series) = self.series() else { return };
+        series.bytes.fetch_add(bytes, Relaxed);
+        // The clock is looked at once, and not at all in the middle.
+        if first || last {
             let took = self.trace.started().elapsed();
-            if self.bytes == 0 {
+            if first {
                 series.first_byte.observe(took);
             }
-            series.last_byte.observe(took);
+            if last {
+                series.last_byte.observe(took);
+            }
         }
     }
 
@@ -119,7 +115,8 @@ impl Drop for AccessLog {
         }
         metrics.count_outcome(trace.kind().class, trace.outcome());
         metrics.in_flight(false);
-        let ms = u64::try_from(trace.started().elapsed().as_millis()).unwrap_or(u64::MAX);
+        // Evaluated only where somebody listens.
+        let ms = || u64::try_from(trace.started().elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
             target: "access",
             method = %self.method,
@@ -127,7 +124,7 @@ impl Drop for AccessLog {
             status = self.status.map_or(0, |s| s.as_u16()),
             reason = self.reason,
             bytes = self.bytes,
-            ms,
+            ms = ms(),
             cache = trace.cache(),
             storage_requests = trace.storage_requests(),
             storage_bytes = trace.storage_bytes(),

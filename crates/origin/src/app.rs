@@ -1,12 +1,14 @@
 //! The wiring: what a request may use, made once.
 
 use crate::{
-    OriginConfig,
+    Means, OriginConfig,
     fragments::Fragments,
     manifests::Manifests,
-    metrics::{Metrics, Read},
+    media::Media,
+    metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
     titles::Titles,
 };
+use latemux_cache::{Cache, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;
 use latemux_storage::Storage;
 use std::sync::{
@@ -27,15 +29,27 @@ pub(crate) struct App {
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
     pub(crate) manifests: Manifests,
+    /// Finished segments, where they are kept.
+    pub(crate) segments: Option<Arc<SegmentCache>>,
     pub(crate) metrics: Arc<Metrics>,
     draining: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
+    pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
+        let Means { cache, elsewhere } = means;
         let metrics = Arc::new(Metrics::default());
         let meter = metrics.storage_meter();
-        let titles = Titles::new(&storage, &config, &meter);
+        if let Some(cache) = &cache {
+            range_cache(cache).into_iter().for_each(|watch| metrics.watch(watch));
+        }
+        let budget = config.memory.segments;
+        let segments = (budget > 0).then(|| Arc::new(SegmentCache::new(budget)));
+        if let Some(segments) = segments.clone() {
+            metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
+        }
+        let media = Media::new(meter.clone(), cache, elsewhere);
+        let titles = Titles::new(&storage, &config, &media);
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests);
         for cache in titles.watch().into_iter().chain([fragments.watch(), manifests.watch()]) {
@@ -45,9 +59,10 @@ impl App {
             titles: Arc::new(titles),
             fragments,
             manifests,
+            segments,
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
-            media: meter.over(storage.clone(), Read::Media),
+            media: media.over(storage.clone()),
             storage: meter.over(storage, Read::Manifest),
             metrics,
             config,
@@ -61,5 +76,56 @@ impl App {
 
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
+    }
+}
+
+/// The range cache as metrics show it: memory, then disk.
+fn range_cache(cache: &Cache) -> [CacheWatch; 2] {
+    let (memory, disk) = (cache.clone(), cache.clone());
+    [
+        CacheWatch::new(move || {
+            let (figures, limits) = (memory.figures(), memory.limits());
+            CacheSnapshot {
+                cache: "range",
+                tier: "memory",
+                bytes: figures.memory_bytes,
+                limit: limits.memory,
+                entries: figures.cached_units,
+                hits: figures.hits_memory,
+                misses: figures.filled,
+                joins: figures.joined,
+                evictions: figures.evictions,
+            }
+        }),
+        CacheWatch::new(move || {
+            let (figures, limits) = (disk.figures(), disk.limits());
+            CacheSnapshot {
+                cache: "range",
+                tier: "disk",
+                bytes: figures.disk_bytes,
+                limit: limits.disk.as_ref().map_or(0, |disk| disk.bytes),
+                entries: figures.disk_units,
+                hits: figures.hits_disk,
+                misses: figures.filled,
+                joins: 0,
+                evictions: figures.disk_evictions,
+            }
+        }),
+    ]
+}
+
+/// Finished segments as metrics show them.
+fn finished(segments: &SegmentCache, limit: u64) -> CacheSnapshot {
+    let figures = segments.figures();
+    CacheSnapshot {
+        cache: "segment",
+        tier: "memory",
+        bytes: figures.bytes,
+        limit,
+        entries: figures.bodies,
+        hits: figures.hits,
+        misses: figures.misses,
+        joins: 0,
+        evictions: figures.evictions,
     }
 }

@@ -3,6 +3,7 @@
 use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader, titles::LoadedTitle};
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
+use latemux_cache::SegmentCache;
 use latemux_packager::{
     PackError,
     plan::{Part, Plan, SourceRange, Transform},
@@ -28,11 +29,21 @@ pub(crate) struct Body {
     log: Option<AccessLog>,
     /// What the bytes are of: to be looked at again where storage refuses them.
     title: Option<Arc<LoadedTitle>>,
+    keep: Option<Keep>,
+}
+
+/// A body that is kept once it has been sent whole.
+#[derive(Debug)]
+struct Keep {
+    segments: Arc<SegmentCache>,
+    digest: u128,
+    frames: Vec<Bytes>,
 }
 
 #[derive(Debug)]
 enum Content {
     Bytes(Bytes),
+    Pieces(VecDeque<Bytes>),
     Plan(Box<PlanBody>),
 }
 
@@ -43,17 +54,40 @@ impl Body {
 
     pub(crate) fn full(bytes: Bytes) -> Self {
         let left = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Self { content: Content::Bytes(bytes), left, log: None, title: None }
+        Self { content: Content::Bytes(bytes), left, log: None, title: None, keep: None }
     }
 
     pub(crate) fn plan(plan: PlanBody, title: Option<Arc<LoadedTitle>>) -> Self {
-        Self { left: plan.left, content: Content::Plan(Box::new(plan)), log: None, title }
+        Self { left: plan.left, content: Content::Plan(Box::new(plan)), log: None, title, keep: None }
+    }
+
+    /// A window of a body that was kept.
+    pub(crate) fn kept(pieces: &[Bytes], window: Range<u64>) -> Self {
+        let mut at = 0_u64;
+        let mut slices = VecDeque::with_capacity(pieces.len());
+        for piece in pieces {
+            let end = at.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
+            let (from, to) = (window.start.max(at), window.end.min(end));
+            if from < to {
+                let index = |n: u64| usize::try_from(n - at).unwrap_or(usize::MAX).min(piece.len());
+                slices.push_back(piece.slice(index(from)..index(to)));
+            }
+            at = end;
+        }
+        let left = window.end.saturating_sub(window.start);
+        Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None }
+    }
+
+    /// Has the body kept under its digest once it has been sent.
+    pub(crate) fn keep(mut self, segments: Arc<SegmentCache>, digest: u128) -> Self {
+        self.keep = Some(Keep { segments, digest, frames: Vec::new() });
+        self
     }
 
     /// Has the request logged when this body ends.
     pub(crate) fn logged(mut self, mut log: AccessLog) -> Self {
         if self.left == 0 {
-            log.complete();
+            log.sent(0, true);
         }
         self.log = Some(log);
         self
@@ -73,6 +107,9 @@ impl hyper::body::Body for Body {
         }
         let next = match &mut self.content {
             Content::Bytes(bytes) => Ok(std::mem::take(bytes)),
+            Content::Pieces(pieces) => {
+                pieces.pop_front().ok_or(Error::Internal("a body kept is shorter than planned"))
+            }
             Content::Plan(plan) => ready!(plan.poll_next(cx)),
         };
         match next {
@@ -81,9 +118,12 @@ impl hyper::body::Body for Body {
                 self.left = self.left.saturating_sub(sent);
                 let done = self.left == 0;
                 if let Some(log) = &mut self.log {
-                    log.sent(sent);
+                    log.sent(sent, done);
+                }
+                if let Some(keep) = &mut self.keep {
+                    keep.frames.push(bytes.clone());
                     if done {
-                        log.complete();
+                        keep.segments.insert(keep.digest, &keep.frames);
                     }
                 }
                 if done {

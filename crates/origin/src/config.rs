@@ -112,6 +112,10 @@ pub struct MemoryConfig {
     /// Manifests, plain and compressed.
     #[serde(with = "quantity::size")]
     pub manifests: u64,
+    /// Finished segments, kept as they were sent; 0 keeps none. With a range cache they save making a segment again, which costs
+    /// little: worth it for TS that is asked for again and again.
+    #[serde(with = "quantity::size")]
+    pub segments: u64,
     /// Index bytes being read or parsed at one time, over all objects.
     #[serde(with = "quantity::size")]
     pub loading: u64,
@@ -119,8 +123,19 @@ pub struct MemoryConfig {
 
 impl Default for MemoryConfig {
     fn default() -> Self {
-        Self { index: 512 << 20, fragments: 64 << 20, manifests: 64 << 20, loading: 512 << 20 }
+        Self { index: 512 << 20, fragments: 64 << 20, manifests: 64 << 20, segments: 0, loading: 512 << 20 }
     }
+}
+
+/// What a cache reads along, where it has to read at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing: written `exact`.
+    Exact,
+    /// The blocks of so many bytes, counted from the start of the object, in which it lies: written `1MiB`.
+    Block(u64),
+    /// What of the object belongs to the same part of the segment grid, whichever track: written `grid`.
+    Grid,
 }
 
 /// Reading media.
@@ -137,6 +152,8 @@ pub struct ReadConfig {
     /// and a refusal that comes later breaks the answer off.
     #[serde(with = "quantity::span")]
     pub patience: Duration,
+    /// What a cache reads along: `grid`, `exact`, or the size of blocks.
+    pub reach: Reach,
     /// Most requests to storage open at one time for one response.
     pub open: usize,
     /// Most requests to storage for one response; a segment scattered wider is refused.
@@ -152,6 +169,7 @@ impl Default for ReadConfig {
             gap: 1 << 20,
             waste: 8 << 20,
             patience: Duration::from_micros(500),
+            reach: Reach::Grid,
             open: 16,
             requests: 256,
             held: 64 << 20,

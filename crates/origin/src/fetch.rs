@@ -2,9 +2,9 @@
 
 use crate::{
     Error,
-    config::ReadConfig,
+    config::{Reach, ReadConfig},
     index::Object,
-    trace::{Outcome, Trace},
+    trace::Trace,
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::{
@@ -13,16 +13,13 @@ use futures_util::{
     stream::BoxStream,
 };
 use latemux_packager::plan::SourceRange;
-use latemux_storage::{Read, Storage, StorageError, Want};
+use latemux_storage::{Read, Storage, StorageError};
 use std::{
     collections::VecDeque,
     ops::Range,
     sync::Arc,
     task::{Context, Poll, ready},
 };
-
-/// Why media is not remembered.
-const NO_CACHE: &str = "off";
 
 /// Reads of a title's objects, each pinned to the version its index was made from. Bytes that arrive before they are
 /// wanted are kept, at most the spans themselves; dropping this ends all transfers.
@@ -31,6 +28,8 @@ pub(crate) struct Fetch {
     objects: Arc<[Arc<Object>]>,
     config: ReadConfig,
     spans: Vec<Span>,
+    /// What else of the objects is worth reading along.
+    reach: Vec<SourceRange>,
     /// The request this reads for.
     trace: Option<Trace>,
 }
@@ -39,6 +38,8 @@ pub(crate) struct Fetch {
 struct Span {
     object: usize,
     range: Range<u64>,
+    /// What a cache may read along; holds the range.
+    reach: Range<u64>,
     state: State,
     /// What arrived and is still wanted, in order without gaps; ends at `received`.
     chunks: VecDeque<Chunk>,
@@ -71,7 +72,12 @@ impl std::fmt::Debug for Fetch {
 impl Fetch {
     /// No reads yet; those to come are for the current request.
     pub(crate) fn new(storage: Arc<dyn Storage>, objects: Arc<[Arc<Object>]>, config: ReadConfig) -> Self {
-        Self { storage, objects, config, spans: Vec::new(), trace: Trace::current() }
+        Self { storage, objects, config, spans: Vec::new(), reach: Vec::new(), trace: Trace::current() }
+    }
+
+    /// What belongs together with what will be asked for, at most one range for each object.
+    pub(crate) fn belongs_to(&mut self, reach: &[SourceRange]) {
+        self.reach = reach.to_vec();
     }
 
     /// Starts reading what of `ranges` is not being read yet.
@@ -93,13 +99,11 @@ impl Fetch {
         if requests > self.config.requests {
             return Err(Error::Scattered { requests, limit: self.config.requests });
         }
-        self.spans.extend(spans.into_iter().map(|SourceRange { object, range }| Span {
-            object,
-            received: range.start,
-            range,
-            state: State::Waiting,
-            chunks: VecDeque::new(),
-        }));
+        for SourceRange { object, range } in spans {
+            let (reach, received) = (self.reach_of(object, &range), range.start);
+            let (state, chunks) = (State::Waiting, VecDeque::new());
+            self.spans.push(Span { object, range, reach, state, chunks, received });
+        }
         self.open_more(None)
     }
 
@@ -200,6 +204,27 @@ impl Fetch {
         }
     }
 
+    /// What a cache may read along with a range.
+    fn reach_of(&self, object: usize, range: &Range<u64>) -> Range<u64> {
+        let size = self.objects.get(object).map_or(0, |object| object.version.size);
+        match self.config.reach {
+            Reach::Exact => range.clone(),
+            Reach::Block(block) => {
+                let block = block.max(1);
+                let end = range.end.div_ceil(block).saturating_mul(block).min(size).max(range.end);
+                range.start / block * block..end
+            }
+            Reach::Grid => {
+                let more = self.reach.iter().find(|reach| reach.object == object);
+                let all = more.map_or(range.clone(), |SourceRange { range: more, .. }| {
+                    range.start.min(more.start)..range.end.max(more.end.min(size))
+                });
+                let wasted = (all.end - all.start).saturating_sub(range.end - range.start);
+                if wasted > self.config.waste { range.clone() } else { all }
+            }
+        }
+    }
+
     fn object(&self, object: usize) -> Result<&Arc<Object>, Error> {
         self.objects.get(object).ok_or(Error::Internal("a range of no object"))
     }
@@ -230,14 +255,10 @@ impl Fetch {
             }
             let object = self.objects.get(span.object).ok_or(Error::Internal("a range of no object"))?;
             let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.media).clone();
-            let (object, range) = (object.clone(), span.range.clone());
-            let read =
-                async move { storage.read(&object.key, Want::Range(range), Some(&object.version)).await };
+            let (object, range, reach) = (object.clone(), span.range.clone(), span.reach.clone());
+            let read = async move { storage.read_within(&object.key, range, reach, &object.version).await };
             span.state = State::Opening(match &self.trace {
-                Some(trace) => {
-                    trace.note(Outcome::Bypassed(NO_CACHE));
-                    trace.scope(read).boxed()
-                }
+                Some(trace) => trace.scope(read).boxed(),
                 None => read.boxed(),
             });
             open += 1;

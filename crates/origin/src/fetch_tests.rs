@@ -2,7 +2,7 @@ use super::*;
 use crate::reader::SourceReader;
 use futures_util::stream;
 use latemux_index::locate::{Got, Limits, Locator, Step};
-use latemux_storage::{Key, Memory, Version, altered::Altered, counting::Counting};
+use latemux_storage::{Key, Memory, Version, Want, altered::Altered, counting::Counting};
 use proptest::prelude::*;
 use std::time::Duration;
 

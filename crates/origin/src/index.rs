@@ -4,8 +4,9 @@ use crate::{
     Error, OriginConfig,
     config::IndexConfig,
     flight::Flights,
+    media::Media,
     memo::Memo,
-    metrics::{CacheWatch, Read, StorageMeter},
+    metrics::{CacheWatch, Read},
     places::{Place, Places},
     trace::carried,
 };
@@ -72,12 +73,12 @@ pub(crate) struct Objects {
 const LOADING_UNIT: u64 = 4096;
 
 impl Objects {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, meter: &StorageMeter) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
         let IndexConfig { head, tail, ahead, max_index } = config.index;
         let limits = Limits { head, tail, ahead, max_index };
         Self {
-            storage: meter.over(storage.clone(), Read::Index),
+            storage: media.meter().over(storage.clone(), Read::Index),
             limits,
             // Titles hold their objects too: each memo gets half.
             memo: Memo::new(config.memory.index / 2, |place: &Place, parts: &Parts| {
@@ -86,7 +87,7 @@ impl Objects {
                     + parts.iter().map(|o| o.heap_bytes()).sum::<usize>()
             }),
             flights: Flights::new(),
-            places: Places::new(&config.sources, meter.clone()),
+            places: Places::new(&config.sources, media.clone()),
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
@@ -134,15 +135,15 @@ impl Objects {
     /// Compares the file and the media it points to with what is remembered.
     async fn unchanged(&self, place: &Place, parts: &Parts) -> Result<(), StorageError> {
         let index = parts.iter().find_map(|object| object.indexed_by.as_ref());
-        let index = index.map(|(_, version)| (&*place.storage, &place.key, version));
+        let index = index.map(|(_, version)| (place.storage.clone(), &place.key, version));
         let media = parts.iter().map(|object| {
             let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.storage);
-            (&**storage, &object.key, &object.version)
+            (storage.clone(), &object.key, &object.version)
         });
-        let checks = index
-            .into_iter()
-            .chain(media)
-            .map(|(storage, key, version)| storage.read(key, latemux_storage::Want::Head(1), Some(version)));
+        // Each answer is let go at once: whoever kept them all would hold places that the last of them may wait for.
+        let checks = index.into_iter().chain(media).map(|(storage, key, version)| async move {
+            storage.read(key, latemux_storage::Want::Head(1), Some(version)).await.map(drop)
+        });
         try_join_all(checks).await.map(drop)
     }
 

@@ -33,6 +33,7 @@ mod index;
 mod library;
 mod manifest_tracks;
 mod manifests;
+mod media;
 mod memo;
 mod metrics;
 mod page;
@@ -56,10 +57,20 @@ pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};
 
 use app::App;
-use latemux_storage::Storage;
+use latemux_cache::Cache;
+use latemux_storage::{Options, Storage};
 use std::{future::Future, io, sync::Arc};
 use titles::Fresh;
 use tokio::net::TcpListener;
+
+/// What an origin may use besides its storage.
+#[derive(Debug, Default)]
+pub struct Means {
+    /// Keeps what is read of media.
+    pub cache: Option<Cache>,
+    /// How what index MP4s and server manifests name elsewhere is reached.
+    pub elsewhere: Options,
+}
 
 /// An origin over one storage. Cheap to clone: clones share all that is remembered.
 #[derive(Debug, Clone)]
@@ -71,7 +82,13 @@ impl Origin {
     /// An origin that has read nothing yet.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, config: OriginConfig) -> Self {
-        Self { app: Arc::new(App::new(storage, config)) }
+        Self::with(storage, Means::default(), config)
+    }
+
+    /// The same, with means of its own.
+    #[must_use]
+    pub fn with(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
+        Self { app: Arc::new(App::new(storage, means, config)) }
     }
 
     /// Serves a listener until `shutdown` resolves, then lets open answers end within the configured time.

@@ -1,11 +1,7 @@
 //! Where a name written in a file leads, and whether it may: the data location of an index MP4, the `src` of a server
 //! manifest. Whoever uploads a file could otherwise make the server fetch anything.
 
-use crate::{
-    Error,
-    config::SourcesConfig,
-    metrics::{Read, StorageMeter},
-};
+use crate::{Error, config::SourcesConfig, media::Media, metrics::Read};
 use latemux_storage::{Key, Storage};
 use percent_encoding::percent_decode_str;
 use std::{
@@ -68,7 +64,7 @@ pub(crate) struct Places {
     allow: Vec<Allowed>,
     /// Opened so far, at most one for each allowed root, two for each host.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
-    meter: StorageMeter,
+    door: Media,
 }
 
 /// An entry of the configuration.
@@ -116,9 +112,9 @@ impl SourcesConfig {
 }
 
 impl Places {
-    pub(crate) fn new(config: &SourcesConfig, meter: StorageMeter) -> Self {
+    pub(crate) fn new(config: &SourcesConfig, door: Media) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
-        Self { allow, opened: Mutex::default(), meter }
+        Self { allow, opened: Mutex::default(), door }
     }
 
     /// Where `location`, written in the file at `from`, leads.
@@ -236,14 +232,15 @@ impl Places {
         let storage = match opened.get(root) {
             Some(storage) => storage.clone(),
             None => {
-                let storage = latemux_storage::open::open(root, &latemux_storage::Options::default());
+                let storage = latemux_storage::open::open(root, self.door.options());
                 let storage = storage.map_err(|_| refuse("the allowed root cannot be opened"))?;
                 opened.insert(root.to_owned(), storage.clone());
                 storage
             }
         };
-        let media = self.meter.over(storage.clone(), Read::Media);
-        Ok(Place { storage: self.meter.over(storage, Read::Index), media, root: Arc::from(root), key })
+        let media = self.door.over(storage.clone());
+        let storage = self.door.meter().over(storage, Read::Index);
+        Ok(Place { storage, media, root: Arc::from(root), key })
     }
 }
 
@@ -263,7 +260,7 @@ mod tests {
         let config = SourcesConfig { allow: allow.iter().map(ToString::to_string).collect() };
         config.check().unwrap();
         let from = Place::served(Arc::new(Memory::new()), Key::new(from).unwrap());
-        let found = Places::new(&config, StorageMeter::default()).find(&from, location);
+        let found = Places::new(&config, Media::default()).find(&from, location);
         found.map(|place| place.to_string()).map_err(|e| (e.reason(), e.to_string()))
     }
 

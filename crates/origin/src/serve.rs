@@ -10,7 +10,7 @@ use crate::{
     metrics::Kind,
     page,
     respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
-    route::{Asked, Route, is_manifest, route},
+    route::{Asked, Route, route},
     titles::{Fresh, LoadedTitle},
     trace::{Phase, Trace, asked_for, enter},
 };
@@ -72,7 +72,7 @@ async fn package(
     enter(Phase::Plan);
     let address = &*asked.of(&title.title, &title.files, &app.nginx_vod)?;
     asked_for(Kind::of(&address.resource));
-    if is_manifest(&address.resource) {
+    if address.resource.is_manifest() {
         return manifest(app, request, address, title).await;
     }
     let mut fetch = Fetch::new(app.media.clone(), title.objects.clone(), app.config.read.clone());
@@ -82,15 +82,26 @@ async fn package(
             if let Some(head) = unchanged(app, request, &media)? {
                 return Ok(head.respond(Body::empty()));
             }
+            fetch.belongs_to(media.reach());
             let bytes = PlanBody::hold(media.parts(), &mut fetch, app.config.read.held).await?;
             media.plan(&bytes)
         }
     };
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
+    let (segments, digest) = (app.segments.as_ref().filter(|_| plan.class == Class::Media), plan.digest);
+    if let Some(pieces) = segments.and_then(|segments| segments.get(digest)) {
+        return Ok(head.respond(Body::kept(&pieces, window)));
+    }
     enter(Phase::Storage);
+    fetch.belongs_to(&plan.reach);
+    let is_whole = window == (0..plan.content_length);
     let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
-    Ok(head.respond(Body::plan(body, Some(title.clone()))))
+    let body = Body::plan(body, Some(title.clone()));
+    Ok(head.respond(match segments.filter(|_| is_whole) {
+        Some(segments) => body.keep(segments.clone(), digest),
+        None => body,
+    }))
 }
 
 /// A plan whose samples are known.
@@ -114,6 +125,7 @@ async fn plan_with_fragments(
             Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
             Planned::Needs(needs) => {
                 enter(Phase::Storage);
+                fetch.belongs_to(&needs.reach);
                 known.learn(fetch, &needs.fragments).await?;
                 enter(Phase::Plan);
             }

@@ -5,8 +5,9 @@ use crate::{
     flight::Flights,
     index::{Object, Objects, Parts},
     manifest_tracks::{Named, Sources},
+    media::Media,
     memo::Memo,
-    metrics::{CacheWatch, Read, StorageMeter},
+    metrics::{CacheWatch, Read},
     resolve::{Resolved, resolve},
 };
 use futures_util::{FutureExt, future::join_all};
@@ -69,10 +70,10 @@ pub(crate) enum Fresh {
 }
 
 impl Titles {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, meter: &StorageMeter) -> Self {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
         Self {
-            objects: Arc::new(Objects::new(storage, config, meter)),
-            storage: meter.over(storage.clone(), Read::Manifest),
+            objects: Arc::new(Objects::new(storage, config, media)),
+            storage: media.meter().over(storage.clone(), Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),

@@ -38,7 +38,6 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tier {
     Memory,
-    #[expect(dead_code, reason = "told by caches that keep something on disk")]
     Disk,
 }
 

@@ -8,6 +8,7 @@
 //!
 //! - [`address`]: the grammars that both print and parse URLs
 //! - [`filter`]: which tracks of a title a request is about
+//! - [`selected`]: what of a title a request is about
 //! - [`carry`]: which protocol carries which codec, and why not
 //! - [`mod@plan`]: request + title → [`Plan`]
 //! - [`segment`]: CMAF, TS, Smooth Streaming and HDS segments: inline bytes and source ranges
@@ -21,6 +22,7 @@ pub mod filter;
 pub mod manifest;
 pub mod plan;
 pub mod segment;
+pub mod selected;
 pub mod sizes;
 
 pub use address::{Address, AddressError, Resource};

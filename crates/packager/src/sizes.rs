@@ -24,9 +24,14 @@ pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64
 /// what a player fetches of all of them for one segment of the lead.
 #[must_use]
 pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u64> {
-    let Some(mux) = Mux::new(title, tracks) else { return Vec::new() };
+    Mux::new(title, tracks).map(|mux| mux_sizes(title, &mux, protocol)).unwrap_or_default()
+}
+
+/// Bytes of every segment of tracks of a title packed together, as [`muxed_sizes`].
+#[must_use]
+pub fn mux_sizes(title: &Title, mux: &Mux<'_>, protocol: Protocol) -> Vec<u64> {
     let container = container_bytes(protocol);
-    (0..mux.segment_count())
+    mux.numbers()
         .map(|number| {
             mux.parts(number)
                 .filter_map(|(i, part)| Some(part_size(title, i, &part?, protocol)))
@@ -41,7 +46,8 @@ pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u
 pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     let Some(title_track) = title.tracks.get(track) else { return Vec::new() };
     let container = container_bytes(protocol);
-    (0..title_track.segment_count())
+    title_track
+        .numbers()
         .filter_map(|number| title_track.segment(number))
         .map(|mut segment| {
             if matches!(title.track(title_track).samples, Samples::Table(_)) {
@@ -192,8 +198,9 @@ pub fn sized_segments(title: &Title, tracks: &[usize], protocol: Protocol) -> (V
         let (start, end) = mux.times(number)?;
         u64::try_from(end.ticks.saturating_sub(start.ticks)).ok()
     };
-    let segments = (0..)
-        .zip(muxed_sizes(title, tracks, protocol))
+    let segments = mux
+        .numbers()
+        .zip(mux_sizes(title, &mux, protocol))
         .map(|(number, bytes)| SegmentSize { bytes, duration: duration(number).unwrap_or(0).max(1) })
         .collect();
     (segments, title.track(mux.lead()).timescale.get())

@@ -21,6 +21,8 @@ pub mod open;
 #[path = "../tests/it/server.rs"]
 #[allow(dead_code, reason = "the integration tests use the rest of it")]
 mod server;
+#[cfg(any(test, feature = "testing"))]
+pub mod stand_in;
 pub mod write;
 
 pub use backend::http::{Connections, HttpServer, Retries, Timeouts};
@@ -94,6 +96,19 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
         want: Want,
         pin: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Read, StorageError>>;
+
+    /// As [`Self::read`] of a range of a version. `reach`, which holds `range`, is what will be asked for soon: a storage that remembers
+    /// may fetch all of it at once where it has to fetch any. A hint; others take no notice.
+    fn read_within<'a>(
+        &'a self,
+        key: &'a Key,
+        range: Range<u64>,
+        reach: Range<u64>,
+        pin: &'a Version,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        let _ = reach;
+        self.read(key, Want::Range(range), Some(pin))
+    }
 
     /// What lies directly in a folder (`""` is the root). An empty or missing folder is [`StorageError::NotFound`];
     /// a place that cannot list is [`StorageError::CannotList`].

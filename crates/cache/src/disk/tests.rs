@@ -404,7 +404,10 @@ async fn bytes_rotten_on_disk_come_from_storage() {
 }
 
 #[tokio::test]
-#[expect(clippy::await_holding_lock, reason = "so the writer's thread has to wait; this one does not want it")]
+#[expect(
+    clippy::await_holding_lock,
+    reason = "so the writer's thread has to wait; this one does not want it"
+)]
 async fn a_queue_that_is_full_takes_no_more() {
     let config = DiskConfig { queue: 25_000, ..World::config() };
     let world = World::new(&Ram::default(), config);

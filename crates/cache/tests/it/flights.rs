@@ -48,6 +48,47 @@ async fn only_missing_bytes_are_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_storage_is_asked_all_that_belongs_together_comes() {
+    let world = World::plain(3_000_000, roomy());
+    let (name, version) = (key(NAME), world.version.clone());
+    let within = |range: std::ops::Range<u64>, reach: std::ops::Range<u64>| {
+        let read = world.storage.read_within(&name, range.clone(), reach, &version);
+        async { assert!(collect(read.await.unwrap()).await.unwrap() == world.expected(range)) }
+    };
+    // The audio in the middle of a stretch; then what lies around it, whose reader it was not.
+    within(1_100_000..1_130_000, 1_000_000..1_500_000).await;
+    assert_eq!(world.asked(), [1_000_000..1_500_000]);
+    until("all has come", || world.cache.figures().cached_bytes == 500_000).await;
+    within(1_000_000..1_500_000, 1_000_000..1_500_000).await;
+    // The next stretch begins within this one.
+    within(1_490_000..1_600_000, 1_480_000..2_000_000).await;
+    assert_eq!(world.asked(), [1_500_000..2_000_000]);
+    until("all has come", || world.cache.figures().cached_bytes == 1_000_000).await;
+    // All is here: its reach is of no interest.
+    within(1_200_000..1_300_000, 0..3_000_000).await;
+    assert_eq!(world.asked(), []);
+    // A reach that does not hold the range, or leaves the object, is none.
+    within(0..10, 5..100).await;
+    within(10..20, 0..9_000_000).await;
+    assert_eq!(world.asked(), [0..10, 10..20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_begun_for_others_is_finished_without_its_reader() {
+    let gate = Gate::new();
+    let world = World::new(400_000, roomy(), |inner| {
+        let script = [Fault::WaitAfter(150_000, gate.clone())];
+        Arc::new(Network::new(Arc::new(Faulty::scripted(inner, script)), 10_000, 8))
+    });
+    let read = world.storage.read_within(&key(NAME), 0..50_000, 0..400_000, &world.version).await.unwrap();
+    drop(read);
+    gate.open();
+    until("all has come", || world.cache.figures().cached_bytes == 400_000).await;
+    world.read(0..400_000).await.unwrap();
+    assert_eq!(world.asked(), [0..400_000]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hit_comes_in_few_frames() {
     let world = World::plain(300_000, roomy());
     world.read(0..300_000).await.unwrap();

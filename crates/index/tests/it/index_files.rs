@@ -19,7 +19,7 @@ use std::{
 };
 
 /// Reads all tables of an object; also how many bytes that took.
-fn full(object: &Bytes, limits: Limits) -> Result<(Locator, MediaIndex, u64), IndexError> {
+pub(crate) fn full(object: &Bytes, limits: Limits) -> Result<(Locator, MediaIndex, u64), IndexError> {
     let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(limits);
     let mut wants = vec![locator.first()];

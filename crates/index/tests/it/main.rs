@@ -15,6 +15,7 @@ mod memory;
 mod moov;
 mod oracle;
 mod packets;
+mod persist;
 mod reach;
 mod segment_indexes;
 mod shared_media;

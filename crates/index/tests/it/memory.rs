@@ -1,8 +1,19 @@
 //! The index in memory is at most a quarter of the `moov` it came from.
 
-use crate::moov::{Sparse, TrackTables, audio, interleave, sample_entries, video};
-use latemux_index::{Title, fragments::NoFragments, media::Samples, title::SegmentSamples};
-use std::time::Duration;
+use crate::{
+    locating::locate_by,
+    moov::{Sparse, TrackTables, audio, interleave, sample_entries, video},
+    segment_indexes::{boxes, fragments, media_of, sidx},
+};
+use bytes::Bytes;
+use latemux_index::{
+    Title,
+    fragments::NoFragments,
+    locate::Limits,
+    media::{IndexSource, Samples},
+    title::SegmentSamples,
+};
+use std::{ops::Range, time::Duration};
 
 fn measure(name: &str, mut tracks: Vec<TrackTables>) {
     interleave(&mut tracks);
@@ -95,4 +106,64 @@ fn a_title_of_four_hours() {
     let started = std::time::Instant::now();
     let SegmentSamples::Known(samples) = title.samples(0, &segment, &NoFragments) else { unreachable!() };
     println!("samples of one segment: {}, {:?}", samples.len(), started.elapsed());
+}
+
+/// Video in fragments of two seconds, half a megabyte each. What is fixed for a track, its codec above all, is all there is to save in a
+/// short title; the sizes of fragments are what they are.
+#[test]
+fn video_by_sidx() {
+    let (from, ten_minutes) = by_sidx(300);
+    let fixed = ten_minutes - 300 * 18 / 8;
+    assert!(fixed < 1000 && ten_minutes * 2 < from, "{ten_minutes} of {from}, {fixed} of them fixed");
+    let (from, an_hour) = by_sidx(1800);
+    assert!(an_hour * 4 <= from, "{an_hour} of {from}");
+}
+
+/// Bytes of `moov` and `sidx`, and of the index made from them.
+fn by_sidx(count: u32) -> (u64, u64) {
+    let (_, init, fragments) = fragments("memory_sidx");
+    let moof: Vec<u8> = boxes(&fragments[0])
+        .into_iter()
+        .filter(|(kind, _)| kind == b"moof")
+        .flat_map(|(_, range)| fragments[0][range].to_vec())
+        .collect();
+    // Numbers as they come, with a spread of a quarter or so: nothing packs them.
+    let mut state = 1_u64;
+    let mut size = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(400_000 + (state >> 33) % 200_000).unwrap()
+    };
+    let sizes: Vec<usize> = (0..count).map(|_| size()).collect();
+    let references = sizes.iter().map(|&size| media_of(size)).collect();
+    let head = [init, sidx(0, references)].concat();
+    let size = head.len() + sizes.iter().sum::<usize>();
+    let read = |range: &Range<u64>| {
+        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        let mut out = vec![0; range.len()];
+        let mut put = |at: usize, bytes: &[u8]| {
+            let shown = at.max(range.start)..(at + bytes.len()).min(range.end);
+            if !shown.is_empty() {
+                out[shown.start - range.start..shown.end - range.start]
+                    .copy_from_slice(&bytes[shown.start - at..shown.end - at]);
+            }
+        };
+        put(0, &head);
+        let mut at = head.len();
+        for (number, size) in (0_u64..).zip(&sizes) {
+            let mut moof = moof.clone();
+            let tfdt = moof.windows(4).position(|w| w == b"tfdt").unwrap();
+            moof[tfdt + 8..tfdt + 16].copy_from_slice(&(number * 25_600).to_be_bytes());
+            put(at, &moof);
+            at += size;
+        }
+        Bytes::from(out)
+    };
+    let index = locate_by(size as u64, Limits::default(), read).unwrap().index;
+    assert_eq!(index.source, IndexSource::SegmentIndex);
+    let (from, bytes) = (index.source_bytes, index.heap_bytes() as u64);
+    println!(
+        "{count} fragments: moov and sidx {from} bytes, index {bytes}, 1/{:.2}",
+        from as f64 / bytes as f64
+    );
+    (from, bytes)
 }

@@ -22,7 +22,7 @@ use std::{
 };
 
 /// Top-level boxes: type and place.
-fn boxes(object: &[u8]) -> Vec<([u8; 4], Range<usize>)> {
+pub(crate) fn boxes(object: &[u8]) -> Vec<([u8; 4], Range<usize>)> {
     let mut at = 0;
     let mut boxes = Vec::new();
     while at < object.len() {
@@ -35,7 +35,7 @@ fn boxes(object: &[u8]) -> Vec<([u8; 4], Range<usize>)> {
 }
 
 /// A title of ten fragments of 2 s: what comes before the first, and each.
-fn fragments(test: &str) -> (PathBuf, Vec<u8>, Vec<Vec<u8>>) {
+pub(crate) fn fragments(test: &str) -> (PathBuf, Vec<u8>, Vec<Vec<u8>>) {
     let folder = folder(test);
     let codecs = ["-map", "0:v", "-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "50"];
     let source = encode(&folder, "source.mp4", &codecs);
@@ -54,7 +54,12 @@ fn fragments(test: &str) -> (PathBuf, Vec<u8>, Vec<Vec<u8>>) {
 }
 
 fn media(fragment: &[u8]) -> Reference {
-    Reference { is_index: false, ..index(fragment.len(), 25_600) }
+    media_of(fragment.len())
+}
+
+/// Two seconds.
+pub(crate) fn media_of(size: usize) -> Reference {
+    Reference { is_index: false, ..index(size, 25_600) }
 }
 
 fn index(size: usize, duration: u32) -> Reference {
@@ -62,7 +67,7 @@ fn index(size: usize, duration: u32) -> Reference {
     Reference { is_index: true, size, duration, starts_with_sap: true, sap_type: 1 }
 }
 
-fn sidx(start: u64, references: Vec<Reference>) -> Vec<u8> {
+pub(crate) fn sidx(start: u64, references: Vec<Reference>) -> Vec<u8> {
     let mut out = Vec::new();
     let sidx = Sidx {
         reference_id: 1,

@@ -22,7 +22,14 @@ pub(super) fn configuration(avcc: &Child, format: FourCc) -> Result<Avc, Error> 
     let pps = nal_units(&mut bits, pps_count.into(), &avcc.body).ok_or_else(truncated)?;
     let sps_ext = extensions(&mut bits, profile[0], &avcc.body).unwrap_or_default();
     let in_band_parameters = matches!(&format.0, b"avc3" | b"avc4" | b"dvav");
-    Ok(Avc { in_band_parameters, nal_length_size, profile, sps, pps, sps_ext })
+    Ok(Avc {
+        in_band_parameters,
+        nal_length_size,
+        profile,
+        sps: sps.into(),
+        pps: pps.into(),
+        sps_ext: sps_ext.into(),
+    })
 }
 
 /// lengthSizeMinusOne, the last two bits of a byte of ones or flags. A length of 3 bytes is forbidden.

@@ -39,7 +39,7 @@ pub(super) fn configuration(hvcc: &Child) -> Result<(Hevc, ProfileTierLevel), Er
         let count = bits.u16(16).ok_or_else(truncated)?;
         units.extend(nal_units(&mut bits, count.into(), &hvcc.body).ok_or_else(truncated)?);
     }
-    Ok((Hevc { nal_length_size, nal_units: units }, profile))
+    Ok((Hevc { nal_length_size, nal_units: units.into() }, profile))
 }
 
 fn profile_tier_level(bits: &mut Bits<'_>) -> Option<ProfileTierLevel> {

@@ -171,11 +171,11 @@ pub struct Avc {
     /// AVCProfileIndication, profile_compatibility, AVCLevelIndication.
     pub profile: [u8; 3],
     /// Sequence parameter sets, without start codes.
-    pub sps: Vec<Bytes>,
+    pub sps: Box<[Bytes]>,
     /// Picture parameter sets.
-    pub pps: Vec<Bytes>,
+    pub pps: Box<[Bytes]>,
     /// Sequence parameter set extensions.
-    pub sps_ext: Vec<Bytes>,
+    pub sps_ext: Box<[Bytes]>,
 }
 
 /// HEVC decoder configuration.
@@ -184,7 +184,7 @@ pub struct Hevc {
     /// Bytes of the length before each NAL unit: 1, 2 or 4.
     pub nal_length_size: u8,
     /// Parameter sets and SEI of the configuration in order, each without start code.
-    pub nal_units: Vec<Bytes>,
+    pub nal_units: Box<[Bytes]>,
 }
 
 /// MPEG-4 audio configuration.

@@ -1,5 +1,6 @@
 //! Durations and byte sizes as people write them: `4s`, `500ms`, `2m`; `64KiB`, `1GiB`, `4096`.
 
+use super::Reach;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -94,6 +95,32 @@ macro_rules! as_text {
 }
 as_text!(Span);
 as_text!(Bytes);
+as_text!(Reach);
+
+impl FromStr for Reach {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "exact" => Ok(Self::Exact),
+            "grid" => Ok(Self::Grid),
+            _ => match text.parse() {
+                Ok(Bytes(block)) if block >= 4096 => Ok(Self::Block(block)),
+                _ => Err(format!("'{text}' is neither grid nor exact nor a size from 4KiB")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Grid => f.write_str("grid"),
+            Self::Block(block) => Bytes(*block).fmt(f),
+        }
+    }
+}
 
 /// Serde of a [`Duration`] as a [`Span`]'s text.
 pub mod span {
@@ -182,6 +209,16 @@ mod tests {
         }
         for text in ["", "4", "s", "-1s", "1.s.s", "4 parsecs", "1.1234567s", "99999999999999999999s"] {
             text.parse::<Span>().unwrap_err();
+        }
+    }
+
+    #[test]
+    fn reaches_read_and_print() {
+        for text in ["grid", "exact", "4KiB", "1MiB"] {
+            assert_eq!(text.parse::<Reach>().unwrap().to_string(), text);
+        }
+        for text in ["", "Grid", "0", "4095", "block"] {
+            text.parse::<Reach>().unwrap_err();
         }
     }
 

@@ -3,7 +3,7 @@
 use super::responses::Histogram;
 use crate::trace::{Outcome, Trace};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
-use latemux_storage::{Key, Listing, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Kind, Listing, Storage, StorageError, Version, Want, of_kind};
 use std::{
     sync::{
         Arc,
@@ -76,6 +76,12 @@ impl StorageMeter {
 
     /// The same storage, whose reads are counted as `read`; listings always as what they are.
     pub(crate) fn over(&self, inner: Arc<dyn Storage>, read: Read) -> Arc<dyn Storage> {
+        let kind = match read {
+            Read::Manifest | Read::Listing => Kind::Manifest,
+            Read::Index => Kind::Index,
+            Read::Media => Kind::Media,
+        };
+        let inner = of_kind(&inner, kind);
         Arc::new(Metered { inner, read, totals: self.totals.clone() })
     }
 }

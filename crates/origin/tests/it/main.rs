@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod answers;
+mod caching;
 mod changes;
 mod client;
 mod connections;
+mod crowd;
 mod early;
 mod library;
 mod log;
@@ -13,6 +15,7 @@ mod metrics;
 mod refusals;
 mod round_trips;
 mod same_bytes;
+mod selections;
 mod server;
 mod sources;
 mod sparse;

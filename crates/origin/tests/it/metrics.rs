@@ -236,6 +236,11 @@ async fn every_answer_is_counted_once_with_its_bytes() {
     assert_eq!(sum(&after, "latemux_response_outcomes_total"), sum(&after, "latemux_responses_total"));
 }
 
+/// Bytes of a CMAF segment before its media.
+fn head_of(segment: &[u8]) -> u64 {
+    segment.windows(4).position(|four| four == b"mdat").unwrap() as u64 + 4
+}
+
 fn by_kind(requests: &[Request]) -> [(f64, f64); 2] {
     let (listings, reads): (Vec<&Request>, Vec<&Request>) = requests.iter().partition(|r| r.want.is_none());
     [listings, reads]
@@ -260,9 +265,10 @@ async fn storage_is_counted_by_what_was_read() {
     assert!(indexes.0 >= 5.0 && listings.0 == 1.0);
 
     // Media in order; fragments are read along with it and count as it does.
-    let mut sent = 0.0;
+    let mut of_source = 0.0;
     for url in [SEGMENT, &fragmented_segment(0).await] {
-        sent += float(fetch(server.address, url).await.len() as u64);
+        let body = fetch(server.address, url).await;
+        of_source += float(body.len() as u64 - head_of(&body));
     }
     let [_, reads] = by_kind(&counting.take());
     let samples = scrape(&server).await;
@@ -276,7 +282,7 @@ async fn storage_is_counted_by_what_was_read() {
     let answered = value(&samples, "latemux_storage_first_byte_seconds_count", &[("kind", "index")]);
     assert_eq!(answered, now.0);
     let used = value(&samples, "latemux_media_used_bytes_total", &[]);
-    assert!(used < sent && used > 0.9 * sent, "all but the heads: {used} of {sent}");
+    assert_eq!(used, of_source);
     let efficiency = value(&samples, "latemux_conversion_efficiency_ratio", &[]);
     assert_eq!(efficiency, used / fragmented_index.1);
     assert!(efficiency > 0.5 && efficiency <= 1.0, "{efficiency}");
@@ -300,7 +306,7 @@ async fn what_broke_off_counts_what_was_sent() {
         all - value(&first, "latemux_response_bytes_total", &labels)
     };
     // Until all that storage gave has come: the rest will not.
-    let head = whole.windows(4).position(|four| four == b"mdat").unwrap() as u64 + 4;
+    let head = head_of(&whole);
     while got < head + 20_000 {
         got += body.frame().await.unwrap().unwrap().into_data().unwrap().len() as u64;
     }
@@ -440,6 +446,30 @@ async fn who_waits_for_another_is_counted_as_waiting() {
         let line = log::access(&format!("/buoy.mp4/waits{n}.mpd")).await;
         assert!(line.contains("cache=\"join\" storage_requests=0 storage_bytes=0"), "{line}");
     }
+}
+
+/// What the one who began does not wait for any more, the others drive on; it is not theirs for that.
+#[tokio::test]
+async fn who_waits_for_one_that_left_asked_nothing_of_storage() {
+    log::keep();
+    let faults = Faults::default();
+    let server = Server::start(faults.over(library())).await;
+    let gate = Gate::new();
+    faults.set([Fault::Wait(gate.clone())]);
+    let address = server.address;
+    let leader = tokio::spawn(async move { fetch(address, "/harbour/leaves.mpd").await });
+    gate.reached(1).await;
+    let joined = tokio::spawn(async move { fetch(address, "/harbour/stays.mpd").await });
+    until(&server, "latemux_cache_joins_total", &[("cache", "titles"), ("tier", "memory")], 1.0).await;
+    leader.abort();
+    log::access("/harbour/leaves.mpd").await;
+    gate.open();
+    joined.await.unwrap();
+    let line = log::access("/harbour/stays.mpd").await;
+    assert!(line.contains("cache=\"join\" storage_requests=0 storage_bytes=0"), "{line}");
+    let asked = scrape(&server).await;
+    let index = [("kind", "index")];
+    assert!(value(&asked, "latemux_storage_requests_total", &index) >= 5.0);
 }
 
 #[tokio::test]

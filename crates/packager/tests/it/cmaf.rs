@@ -2,8 +2,8 @@
 
 use crate::{
     media::{
-        Source, assert_same_packets, avc_aac, fragmented, hevc, hevc_open, probe_ours, shared, signed, with_mfra,
-        with_sidx,
+        Source, assert_same_packets, avc_aac, fragmented, hevc, hevc_open, probe_ours, shared, signed,
+        with_mfra, with_sidx,
     },
     oracles::{self, Fragment, moov},
     origin::Origin,

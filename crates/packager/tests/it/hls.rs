@@ -118,7 +118,7 @@ fn one_muxed_track_is_no_rendition() {
     assert_eq!((variant.audio.as_deref(), variant.uri.contains("-audio=")), (None, true), "{text}");
     assert!(variant.codecs.as_ref().unwrap().ends_with(",mp4a.40.2"));
     let played = play(&mut origin, &variant.uri);
-    check_playlist("muxed", &played, 9.0);
+    check_playlist("muxed", &played, 9.1);
     assert_eq!(variant.average_bandwidth, Some(rates(&[&played]).1));
     // In CMAF it is beside the video, and must be named.
     let (text, playlist) = multivariant(&mut origin, "?hls_fmp4");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod carry;
+mod clip;
 mod cmaf;
 mod dash;
 mod hds;
@@ -13,6 +14,7 @@ mod moved;
 mod oracles;
 mod origin;
 mod player;
+mod selection;
 mod smooth;
 mod smooth_init;
 mod ts;

@@ -3,18 +3,11 @@
 use super::{Bucket, Connector, no_retries};
 use crate::backend::http::{client::Client, retry::Account};
 use crate::server::{Reply, Request, Server, Then};
-use crate::{Connections, Key, Retries, Storage, StorageError, Timeouts, Version, Want};
+use crate::{Connections, Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, stand_in};
 use futures_util::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
-use object_store::gcp::GoogleCloudStorageBuilder;
 use std::sync::Arc;
 use std::time::Duration;
-
-fn client() -> Client {
-    let account = Arc::new(Account::new(Retries::default(), Arc::default()));
-    Client::new(Timeouts::default(), &Connections::default(), account).unwrap()
-}
 
 const RANGE: &str = "bytes 2-5/10";
 
@@ -29,7 +22,7 @@ fn reply(n: usize, request: &Request) -> Reply {
     }
 }
 
-async fn reads(server: &Server, bucket: &Bucket, target: &str, authorization: &str) {
+async fn reads(server: &Server, bucket: &dyn Storage, target: &str, authorization: &str) {
     let key = Key::new("a b/ü+%.mp4").unwrap();
     let read = bucket.read(&key, Want::Range(2..6), None).await.unwrap();
     assert_eq!((read.object.version.etag.as_deref(), read.object.size), (Some("\"0x8D\""), 10));
@@ -54,34 +47,16 @@ async fn reads(server: &Server, bucket: &Bucket, target: &str, authorization: &s
 #[tokio::test]
 async fn google() {
     let server = Server::start(reply).await;
-    let client = client();
-    let service = GoogleCloudStorageBuilder::new()
-        .with_bucket_name("bucket")
-        .with_base_url(&server.address)
-        .with_bearer_token("token")
-        .with_http_connector(Connector(client.clone()))
-        .build()
-        .unwrap();
     let prefix = Key::new("vod").unwrap();
-    let bucket = Bucket::new(service, prefix, "gs://bucket/vod".into(), client);
-    reads(&server, &bucket, "/bucket/vod%2Fa%20b%2F%C3%BC%2B%25%2Emp4", "Bearer token").await;
+    let bucket = stand_in::google(&server.address, "bucket", &prefix, &Options::default()).unwrap();
+    reads(&server, &*bucket, "/bucket/vod%2Fa%20b%2F%C3%BC%2B%25%2Emp4", "Bearer token").await;
 }
 
 #[tokio::test]
 async fn azure() {
     let server = Server::start(reply).await;
-    let client = client();
-    let service = MicrosoftAzureBuilder::new()
-        .with_container_name("container")
-        .with_account("account")
-        .with_access_key("c2VjcmV0")
-        .with_endpoint(server.address.clone())
-        .with_allow_http(true)
-        .with_http_connector(Connector(client.clone()))
-        .build()
-        .unwrap();
-    let bucket = Bucket::new(service, Key::root(), "az://container".into(), client);
-    reads(&server, &bucket, "/container/a%20b/%C3%BC+%25.mp4", "SharedKey account:").await;
+    let bucket = stand_in::azure(&server.address, "container", &Key::root(), &Options::default()).unwrap();
+    reads(&server, &*bucket, "/container/a%20b/%C3%BC+%25.mp4", "SharedKey account:").await;
 }
 
 /// Whoever waits for credentials that someone else asks for does not wait for ever.

@@ -1,11 +1,13 @@
-//! Servers that do what they should not. Each case is run against plain HTTP and against S3: one data path.
+//! Servers that do what they should not. Each case is run against plain HTTP, S3, GCS and Azure: one data path.
 
 use crate::server::{Reply, Request, Server, Then};
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::open::{AccessKeys, S3Options};
-use latemux_storage::{Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, open};
+use latemux_storage::{
+    Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, open, stand_in,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,26 +66,38 @@ async fn get(storage: &dyn Storage, want: Want, pin: Option<&Version>) -> Outcom
     Ok((version, collect(read).await?))
 }
 
-/// Runs one read against a server that answers so, over plain HTTP and over S3; both fare the same, but for what is
-/// compared by `check`.
+/// Every back end that speaks HTTP, at a server of ours; and the path it asks for [`film`] by.
+fn back_ends(server: &Server) -> [(Arc<dyn Storage>, &'static str); 4] {
+    let (options, vod) = (options(server), Key::new("vod").unwrap());
+    [
+        (open(&format!("{}/vod/", server.address), &options).unwrap(), "/vod/film.mp4"),
+        (open("s3://bucket/vod", &options).unwrap(), "/bucket/vod/film.mp4"),
+        (stand_in::google(&server.address, "bucket", &vod, &options).unwrap(), "/bucket/vod%2Ffilm%2Emp4"),
+        (stand_in::azure(&server.address, "bucket", &vod, &options).unwrap(), "/bucket/vod/film.mp4"),
+    ]
+}
+
+const BACK_ENDS: usize = 4;
+
+/// Runs one read against a server that answers so, over every back end; all fare the same.
 async fn case(
     want: Want,
     pin: Option<Version>,
     handler: impl Fn(usize, &Request) -> Reply + Clone + Send + Sync + 'static,
     check: impl Fn(Outcome, &[Request]),
 ) {
-    for scheme in ["http", "s3"] {
+    let one = async |back_end: usize| {
         let server = Server::start(handler.clone()).await;
-        let location =
-            if scheme == "s3" { "s3://bucket/vod".to_owned() } else { format!("{}/vod/", server.address) };
-        let storage: Arc<dyn Storage> = open(&location, &options(&server)).unwrap();
+        let (storage, target) = back_ends(&server)[back_end].clone();
         let outcome = get(&*storage, want.clone(), pin.as_ref()).await;
         let requests = server.requests();
-        let target = if scheme == "s3" { "/bucket/vod/film.mp4" } else { "/vod/film.mp4" };
         assert!(requests.iter().all(|request| request.target == target), "{requests:?}");
-        assert!(requests.iter().all(|request| request.header("authorization").is_some() == (scheme == "s3")));
+        let signed = back_end > 0;
+        assert!(requests.iter().all(|request| request.header("authorization").is_some() == signed));
         check(outcome, &requests);
-    }
+    };
+    // Side by side, for the waits between the requests are real.
+    join_all((0..BACK_ENDS).map(one)).await;
 }
 
 fn reason(outcome: &Outcome) -> &'static str {
@@ -532,5 +546,124 @@ async fn listings_over_s3() {
         let storage = open("s3://bucket/vod", &options(&server)).unwrap();
         let e = storage.list(&Key::root()).await.unwrap_err();
         assert_eq!((e.reason(), server.requests().len()), (expected, asked), "{status}: {e}");
+    }
+}
+
+#[tokio::test]
+async fn resets() {
+    let content = pattern(1, 1000);
+    let body = content.clone();
+    let resetting = move |n, request: &Request| match n {
+        0 => Reply::nothing(Then::Reset),
+        1 => broken(request, &body, &[ETAG], 100, Then::Reset),
+        _ => good(request, &body, &[ETAG]),
+    };
+    case(Want::Range(0..500), None, resetting, |outcome, requests| {
+        assert_eq!(outcome.unwrap().1, content[..500]);
+        // What had arrived before the reset may be lost with it: the rest is asked for from what was read.
+        assert_eq!(requests.len(), 3);
+        assert!(range(&requests[2]).ends_with("-499"), "{requests:?}");
+    })
+    .await;
+}
+
+/// A server that comes and goes: every answer that is given is right, and none takes longer than its budget allows.
+#[tokio::test]
+async fn flapping() {
+    let content = pattern(1, 100_000);
+    let body = content.clone();
+    let server = Server::start(move |n, request| match n % 7 {
+        0 => Reply::new(503, &[("Retry-After", "0")], b""),
+        2 => Reply::nothing(Then::Close),
+        3 => broken(request, &body, &[ETAG], 30_000, Then::Reset),
+        5 => Reply::new(500, &[], b""),
+        _ => good(request, &body, &[ETAG]),
+    })
+    .await;
+    for (storage, _) in back_ends(&server) {
+        let reads = (0..20).map(|i| {
+            let (storage, content) = (&storage, &content);
+            async move {
+                let start = i * 1000;
+                let outcome = get(&**storage, Want::Range(start..start + 50_000), None).await;
+                let from = usize::try_from(start).unwrap();
+                match outcome {
+                    Ok((_, bytes)) => assert!(bytes == content[from..from + 50_000]),
+                    Err(error) => assert!(error.is_fault(), "{error:?}"),
+                }
+            }
+        });
+        tokio::time::timeout(Duration::from_secs(20), join_all(reads)).await.unwrap();
+    }
+}
+
+/// A server that calls another version by the same range: never mixed with the first.
+#[tokio::test]
+async fn an_object_replaced_while_it_is_read() {
+    let (old, new) = (pattern(1, 1000), pattern(2, 1000));
+    for (first, second) in
+        [(ETAG, ("ETag", "\"two\"")), (MODIFIED, ("Last-Modified", "Sun, 06 Nov 1994 08:49:38 GMT"))]
+    {
+        let (old, new) = (old.clone(), new.clone());
+        let replaced = move |n, request: &Request| match n {
+            0 => broken(request, &old, &[first], 300, Then::Close),
+            _ => good(request, &new, &[second]),
+        };
+        case(Want::Head(1000), None, replaced, |outcome, requests| {
+            assert_eq!((reason(&outcome), requests.len()), ("source_changed", 2));
+        })
+        .await;
+    }
+}
+
+/// What the log was told while `work` was done.
+async fn logged(work: impl Future<Output = ()>) -> String {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let shared = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || shared.clone()).finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    work.await;
+    drop(guard);
+    let text = lines.0.lock().unwrap().clone();
+    String::from_utf8(text).unwrap()
+}
+
+#[tokio::test]
+async fn what_storage_lacks_is_said_once() {
+    for (headers, said) in [
+        ([MODIFIED].as_slice(), "by size and modification time"),
+        (&[("ETag", "W/\"weak\"")], "by size alone"),
+        (&[ETAG], ""),
+    ] {
+        let content = pattern(1, 100);
+        let owned: Vec<_> = headers.to_vec();
+        let server = Server::start(move |n, request| match n % 2 {
+            0 => good(request, &content, &owned),
+            _ => Reply::new(200, &owned, &content),
+        })
+        .await;
+        for (storage, _) in back_ends(&server) {
+            let log = logged(async {
+                for _ in 0..6 {
+                    get(&*storage, Want::Head(10), None).await.unwrap();
+                }
+            })
+            .await;
+            let warnings =
+                |text: &str| log.lines().filter(|line| line.contains("WARN") && line.contains(text)).count();
+            assert_eq!(warnings("no strong ETag"), usize::from(!said.is_empty()), "{log}");
+            assert!(said.is_empty() || log.contains(said), "{log}");
+            assert_eq!(warnings("ignores byte ranges"), 1, "{log}");
+        }
     }
 }

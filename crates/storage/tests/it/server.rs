@@ -24,6 +24,8 @@ impl Request {
 pub(crate) enum Then {
     NextRequest,
     Close,
+    /// What the client has not read yet is lost.
+    Reset,
     Hang,
 }
 
@@ -141,6 +143,10 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
         match reply.then {
             Then::NextRequest => {}
             Then::Close => return false,
+            Then::Reset => {
+                let _ = stream.set_zero_linger();
+                return false;
+            }
             Then::Hang => while !matches!(stream.read_buf(&mut buffer).await, Ok(0) | Err(_)) {},
         }
         if matches!(reply.then, Then::Hang) {

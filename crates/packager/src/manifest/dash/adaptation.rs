@@ -2,13 +2,14 @@
 
 use super::timeline::Timeline;
 use crate::{
-    address::Links,
+    address::{Extent, Links},
     carry::Protocol,
     manifest::{constant_frame_rate, reduced},
+    selected::Selected,
     sizes::{Bitrate, SegmentSize, sized_segments},
 };
 use latemux_index::{
-    Title, Track,
+    Track,
     media::{Samples, TrackKind},
     title::TitleTrack,
 };
@@ -33,11 +34,16 @@ pub(super) struct Representation<'a> {
     sap: Option<u8>,
     /// Boundaries of its segments in track ticks.
     times: &'a [i64],
+    /// Number (0-based) of its first segment.
+    pub(super) first: u32,
+    /// Whether its segments are those of the whole title.
+    pub(super) extent: Extent,
 }
 
 impl<'a> Representation<'a> {
     /// Of a track of the title; `index` is in range.
-    pub(super) fn new(title: &'a Title, index: usize, links: &Links<'_>) -> Self {
+    pub(super) fn new(selected: &'a Selected<'_>, index: usize, links: &Links<'_>) -> Self {
+        let title = selected.title();
         let title_track = &title.tracks[index];
         let track = title.track(title_track);
         let (segments, timescale) = sized_segments(title, &[index], Protocol::Dash);
@@ -52,6 +58,8 @@ impl<'a> Representation<'a> {
             frame_rate: is_video.then(|| constant_frame_rate(title, index)).flatten(),
             sap: access_point_type(track, title_track),
             times: &title_track.times,
+            first: title_track.first,
+            extent: selected.extent_of_all(&[index]),
         }
     }
 
@@ -174,8 +182,14 @@ impl AdaptationSet<'_> {
     pub(super) fn shared_timeline(&self) -> Option<&Timeline> {
         let (first, rest) = self.representations.split_first()?;
         rest.iter()
-            .all(|r| r.timescale == first.timescale && r.timeline == first.timeline)
+            .all(|r| (r.timescale, r.first, &r.timeline) == (first.timescale, first.first, &first.timeline))
             .then_some(&first.timeline)
+    }
+
+    /// Whether the segments of all are those of the whole title.
+    pub(super) fn extent(&self) -> Extent {
+        let whole = self.representations.iter().all(|r| r.extent == Extent::Whole);
+        if whole { Extent::Whole } else { Extent::Selected }
     }
 
     /// Width : height of the picture, where all agree.

@@ -122,8 +122,14 @@ fn avc(file: &[u8]) -> Coding {
         list
     };
     let (sps, pps) = (sets(0x1F), sets(0xFF));
-    let avc =
-        Avc { in_band_parameters: false, nal_length_size: 4, profile: [0; 3], sps, pps, sps_ext: Vec::new() };
+    let avc = Avc {
+        in_band_parameters: false,
+        nal_length_size: 4,
+        profile: [0; 3],
+        sps: sps.into(),
+        pps: pps.into(),
+        sps_ext: Box::default(),
+    };
     Coding::Avc { parameter_sets: annexb::parameter_sets(&avc), length_size: 4 }
 }
 

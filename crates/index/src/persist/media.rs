@@ -1,0 +1,246 @@
+//! Objects, tracks and fragments.
+
+use super::{
+    PersistError,
+    cursor::{Reader, Writer},
+    packed,
+};
+use crate::{
+    error::TrackProblem,
+    external::MediaStamp,
+    fragments::FragmentSamples,
+    layout::Layout,
+    media::{IndexSource, MediaIndex, Samples, Track, TrackKind},
+    presentation::Presentation,
+    samples::Sample,
+};
+use bytes::Bytes;
+use latemux_isobmff::{
+    FourCc, Timescale,
+    boxes::{mdhd::Language, stsd::SampleEntry, trex::Trex},
+    codec,
+};
+use std::sync::Arc;
+
+const SOURCES: [IndexSource; 4] =
+    [IndexSource::SampleTables, IndexSource::SegmentIndex, IndexSource::RandomAccess, IndexSource::Scan];
+const KINDS: [TrackKind; 3] = [TrackKind::Video, TrackKind::Audio, TrackKind::Text];
+
+/// Writes the number of a value among all there are.
+fn put_one<T: PartialEq>(value: &T, all: &[T], out: &mut Writer) {
+    let number = all.iter().position(|one| one == value);
+    out.u8(number.and_then(|number| u8::try_from(number).ok()).unwrap_or(u8::MAX));
+}
+
+fn take_one<T: Copy>(all: &[T], bytes: &mut Reader<'_>) -> Result<T, PersistError> {
+    all.get(usize::from(bytes.u8()?)).copied().ok_or(PersistError::Damaged("one that is none of them"))
+}
+
+pub(super) fn put_index(index: &MediaIndex, out: &mut Writer) {
+    out.u64(index.object_size);
+    out.u128(index.fingerprint);
+    put_one(&index.source, &SOURCES, out);
+    out.u64(index.source_bytes);
+    out.option(index.stamp, |out, stamp| {
+        out.u64(stamp.size);
+        out.u32(stamp.head);
+        out.u128(stamp.digest);
+    });
+    out.list(&index.fragment_defaults, |out, trex| {
+        [trex.track_id, trex.sample_description_index, trex.duration, trex.size, trex.flags]
+            .into_iter()
+            .for_each(|number| out.u32(number));
+    });
+    out.list(&index.left_out, |out, problem| put_problem(problem, out));
+    let mut layouts = Vec::new();
+    out.count(index.tracks.len());
+    for track in &index.tracks {
+        put_track(track, &mut layouts, out);
+    }
+}
+
+pub(super) fn take_index(bytes: &mut Reader<'_>) -> Result<MediaIndex, PersistError> {
+    let mut layouts = Vec::new();
+    Ok(MediaIndex {
+        object_size: bytes.u64()?,
+        fingerprint: bytes.u128()?,
+        source: take_one(&SOURCES, bytes)?,
+        source_bytes: bytes.u64()?,
+        stamp: bytes.option(|bytes| {
+            Ok(MediaStamp { size: bytes.u64()?, head: bytes.u32()?, digest: bytes.u128()? })
+        })?,
+        fragment_defaults: bytes
+            .list(20, |bytes| {
+                Ok(Trex {
+                    track_id: bytes.u32()?,
+                    sample_description_index: bytes.u32()?,
+                    duration: bytes.u32()?,
+                    size: bytes.u32()?,
+                    flags: bytes.u32()?,
+                })
+            })?
+            .into(),
+        left_out: bytes.list(5, take_problem)?,
+        tracks: bytes.list(TRACK, |bytes| take_track(&mut layouts, bytes))?,
+    })
+}
+
+/// The fewest bytes of a track, but for its sample entry and samples.
+const TRACK: usize = 100;
+
+fn put_track<'a>(track: &'a Track, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut Writer) {
+    out.u32(track.id);
+    put_one(&track.kind, &KINDS, out);
+    out.bytes(&track.handler.0);
+    out.bool(track.enabled);
+    out.u32(track.timescale.get());
+    out.text(track.language.as_str());
+    out.bytes(&track.sample_entry.format.0);
+    out.u16(track.sample_entry.data_reference_index);
+    out.blob(&track.sample_entry.raw);
+    out.u32(track.display_size.0);
+    out.u32(track.display_size.1);
+    out.i64(track.presentation.media_time);
+    out.i64(track.presentation.shift);
+    out.i64(track.start);
+    out.i64(track.end);
+    out.u64(track.average_bitrate);
+    out.u32(track.sample_description);
+    out.option(track.location.as_deref(), Writer::text);
+    match &track.samples {
+        Samples::Table(table) => {
+            out.u8(0);
+            packed::put_table(table, layouts, out);
+        }
+        Samples::Fragments(table) => {
+            out.u8(1);
+            packed::put_fragments(table, out);
+        }
+    }
+}
+
+fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut Reader<'_>) -> Result<Track, PersistError> {
+    let id = bytes.u32()?;
+    let kind = take_one(&KINDS, bytes)?;
+    let handler = four(bytes)?;
+    let enabled = bytes.bool()?;
+    let timescale = Timescale::new(bytes.u32()?).ok_or(PersistError::Damaged("a time scale of 0"))?;
+    let language = Language::new(bytes.text()?).ok_or(PersistError::Damaged("a language that is none"))?;
+    let sample_entry = SampleEntry {
+        format: four(bytes)?,
+        data_reference_index: bytes.u16()?,
+        raw: Bytes::copy_from_slice(bytes.blob()?),
+    };
+    // Read anew: a codec is views of its sample entry, and nothing else.
+    let codec = codec::describe(&sample_entry, handler)
+        .map_err(|_| PersistError::Damaged("a sample entry that says nothing"))?;
+    Ok(Track {
+        id,
+        kind,
+        handler,
+        enabled,
+        timescale,
+        language,
+        sample_entry,
+        codec,
+        display_size: (bytes.u32()?, bytes.u32()?),
+        presentation: Presentation { media_time: bytes.i64()?, shift: bytes.i64()? },
+        start: bytes.i64()?,
+        end: bytes.i64()?,
+        average_bitrate: bytes.u64()?,
+        sample_description: bytes.u32()?,
+        location: bytes.option(|bytes| Ok(Arc::from(bytes.text()?)))?,
+        samples: match bytes.u8()? {
+            0 => Samples::Table(packed::take_table(layouts, bytes)?),
+            1 => Samples::Fragments(packed::take_fragments(bytes)?),
+            _ => return Err(PersistError::Damaged("samples of no known form")),
+        },
+    })
+}
+
+fn four(bytes: &mut Reader<'_>) -> Result<FourCc, PersistError> {
+    Ok(FourCc(bytes.u32()?.to_le_bytes()))
+}
+
+fn put_problem(problem: &TrackProblem, out: &mut Writer) {
+    let mut head = |number: u8| {
+        out.u8(number);
+        out.u32(problem.track());
+    };
+    match problem {
+        TrackProblem::Encrypted { scheme, .. } => {
+            head(0);
+            out.bytes(&scheme.0);
+        }
+        TrackProblem::UnsupportedCodec { format, .. } => {
+            head(1);
+            out.bytes(&format.0);
+        }
+        TrackProblem::Empty { .. } => head(2),
+        TrackProblem::NoSyncSample { .. } => head(3),
+        TrackProblem::Malformed { what, .. } => {
+            head(4);
+            out.text(what);
+        }
+        TrackProblem::Truncated { sample, end, object_size, .. } => {
+            head(5);
+            out.u32(*sample);
+            out.u64(*end);
+            out.u64(*object_size);
+        }
+        TrackProblem::Unsupported { what, .. } => {
+            head(6);
+            out.text(what);
+        }
+    }
+}
+
+fn take_problem(bytes: &mut Reader<'_>) -> Result<TrackProblem, PersistError> {
+    let (number, track) = (bytes.u8()?, bytes.u32()?);
+    Ok(match number {
+        0 => TrackProblem::Encrypted { track, scheme: four(bytes)? },
+        1 => TrackProblem::UnsupportedCodec { track, format: four(bytes)? },
+        2 => TrackProblem::Empty { track },
+        3 => TrackProblem::NoSyncSample { track },
+        4 => TrackProblem::Malformed { track, what: bytes.text()?.to_owned() },
+        5 => TrackProblem::Truncated {
+            track,
+            sample: bytes.u32()?,
+            end: bytes.u64()?,
+            object_size: bytes.u64()?,
+        },
+        6 => TrackProblem::Unsupported { track, what: bytes.text()?.to_owned().into() },
+        _ => return Err(PersistError::Damaged("a problem of no known kind")),
+    })
+}
+
+/// Bytes of a sample.
+const SAMPLE: usize = 8 + 4 + 8 + 4 + 4 + 1;
+
+pub(super) fn put_fragment(fragment: &FragmentSamples, out: &mut Writer) {
+    out.list(&fragment.tracks, |out, samples| {
+        out.list(samples, |out, sample| {
+            out.u64(sample.offset);
+            out.u32(sample.size);
+            out.i64(sample.decode_time);
+            out.u32(sample.duration);
+            out.i32(sample.composition_offset);
+            out.bool(sample.sync);
+        });
+    });
+}
+
+pub(super) fn take_fragment(bytes: &mut Reader<'_>) -> Result<FragmentSamples, PersistError> {
+    let sample = |bytes: &mut Reader<'_>| {
+        Ok(Sample {
+            offset: bytes.u64()?,
+            size: bytes.u32()?,
+            decode_time: bytes.i64()?,
+            duration: bytes.u32()?,
+            composition_offset: bytes.i32()?,
+            sync: bytes.bool()?,
+        })
+    };
+    let tracks = bytes.list(4, |bytes| Ok(bytes.list(SAMPLE, sample)?.into()))?;
+    Ok(FragmentSamples { tracks })
+}

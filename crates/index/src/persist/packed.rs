@@ -1,0 +1,236 @@
+//! Packed columns, and what is made of them.
+
+use super::{
+    PersistError,
+    cursor::{Reader, Writer},
+};
+use crate::{
+    column::{Column, Entry, Form, Packed, Run, Runs, STRIDE},
+    fragment_table::FragmentTable,
+    layout::{Chunks, LaidOut, Layout},
+    positions::{self, Positions},
+    samples::SampleTable,
+};
+use std::sync::Arc;
+
+const DAMAGED: PersistError = PersistError::Damaged("a column that contradicts itself");
+
+/// Sums of a column are below this: room to add what two blocks hold.
+const MAX_SUM: u64 = 1 << 62;
+
+pub(super) fn put_column(column: &Column, out: &mut Writer) {
+    match &column.0 {
+        Form::Constant { len, value } => {
+            out.u8(0);
+            out.u32(*len);
+            out.u32(*value);
+        }
+        Form::Runs(runs) => {
+            out.u8(1);
+            out.u32(runs.len);
+            out.list(&runs.runs, |out, run| {
+                out.u32(run.start);
+                out.u32(run.value);
+                out.u64(run.before);
+            });
+        }
+        Form::Packed(packed) => {
+            out.u8(2);
+            out.u32(packed.len);
+            out.u64(packed.total);
+            out.list(&packed.directory, |out, entry| {
+                out.u32(entry.before[0]);
+                out.u32(entry.before[1]);
+                out.u32(entry.byte);
+            });
+            out.blob(&packed.stream);
+        }
+    }
+}
+
+pub(super) fn take_column(bytes: &mut Reader<'_>) -> Result<Column, PersistError> {
+    let form = bytes.u8()?;
+    let len = bytes.u32()?;
+    match form {
+        0 => Ok(Column(Form::Constant { len, value: bytes.u32()? })),
+        1 => {
+            let runs = bytes.list(16, |bytes| {
+                Ok(Run { start: bytes.u32()?, value: bytes.u32()?, before: bytes.u64()? })
+            })?;
+            // Each starts behind the one before it, with the sum of all values up to there.
+            let mut end = (0, 0);
+            for (number, run) in runs.iter().enumerate() {
+                let next = runs.get(number + 1).map_or(len, |next| next.start);
+                if (run.start, run.before) != end || next <= run.start {
+                    return Err(DAMAGED);
+                }
+                let sum = u64::from(next - run.start) * u64::from(run.value);
+                end = (next, run.before.checked_add(sum).filter(|&sum| sum < MAX_SUM).ok_or(DAMAGED)?);
+            }
+            if end.0 != len {
+                return Err(DAMAGED);
+            }
+            Ok(Column(Form::Runs(Box::new(Runs { len, runs: runs.into() }))))
+        }
+        2 => {
+            let total = bytes.u64()?;
+            let directory = bytes
+                .list(12, |bytes| Ok(Entry { before: [bytes.u32()?, bytes.u32()?], byte: bytes.u32()? }))?;
+            let stream = bytes.blob()?;
+            let ascend = directory.is_sorted_by_key(|entry| entry.before())
+                && directory.is_sorted_by_key(|entry| entry.byte);
+            let within = directory.last().is_none_or(|last| {
+                last.before() <= total && usize::try_from(last.byte).is_ok_and(|byte| byte <= stream.len())
+            });
+            let starts = directory.first().is_none_or(|first| (first.before(), first.byte) == (0, 0));
+            let entries = usize::try_from(len.div_ceil(STRIDE)) == Ok(directory.len());
+            if !(ascend && within && starts && entries && total < MAX_SUM) {
+                return Err(DAMAGED);
+            }
+            let (directory, stream) = (directory.into(), stream.into());
+            Ok(Column(Form::Packed(Box::new(Packed { len, directory, stream, total }))))
+        }
+        _ => Err(PersistError::Damaged("a column of no known form")),
+    }
+}
+
+fn put_positions(positions: &Positions, out: &mut Writer) {
+    match &positions.0 {
+        positions::Form::Gaps(gaps) => {
+            out.u8(0);
+            put_column(gaps, out);
+        }
+        positions::Form::Halves(halves) => {
+            out.u8(1);
+            halves.iter().for_each(|half| put_column(half, out));
+        }
+    }
+}
+
+fn take_positions(bytes: &mut Reader<'_>) -> Result<Positions, PersistError> {
+    Ok(Positions(match bytes.u8()? {
+        0 => positions::Form::Gaps(take_column(bytes)?),
+        1 => positions::Form::Halves(Box::new([take_column(bytes)?, take_column(bytes)?])),
+        _ => return Err(PersistError::Damaged("positions of no known form")),
+    }))
+}
+
+/// The fewest bytes of a column.
+const COLUMN: usize = 9;
+
+pub(super) fn put_layout(layout: &Layout, out: &mut Writer) {
+    out.list(&layout.tracks, |out, track| {
+        put_column(&track.sizes, out);
+        put_column(&track.chunk_samples, out);
+        match &track.chunks {
+            Chunks::Alone(positions) => {
+                out.u8(0);
+                put_positions(positions, out);
+            }
+            Chunks::Among { gaps, others } => {
+                out.u8(1);
+                put_column(gaps, out);
+                out.list(others, |out, (number, counts)| {
+                    out.count(*number);
+                    put_column(counts, out);
+                });
+            }
+        }
+    });
+}
+
+pub(super) fn take_layout(bytes: &mut Reader<'_>) -> Result<Layout, PersistError> {
+    let tracks = bytes.list(2 * COLUMN, |bytes| {
+        let (sizes, chunk_samples) = (take_column(bytes)?, take_column(bytes)?);
+        let chunks = match bytes.u8()? {
+            0 => Chunks::Alone(take_positions(bytes)?),
+            1 => {
+                let gaps = take_column(bytes)?;
+                let other = |bytes: &mut Reader<'_>| Ok((number(bytes)?, take_column(bytes)?));
+                Chunks::Among { gaps, others: bytes.list(4 + COLUMN, other)? }
+            }
+            _ => return Err(PersistError::Damaged("chunks of no known form")),
+        };
+        Ok(LaidOut { sizes, chunk_samples, chunks })
+    })?;
+    Ok(Layout { tracks })
+}
+
+fn number(bytes: &mut Reader<'_>) -> Result<usize, PersistError> {
+    usize::try_from(bytes.u32()?).map_err(|_| PersistError::Damaged("a number too large"))
+}
+
+/// `layouts` holds those of all tables before, which tracks of one object share.
+pub(super) fn put_table<'a>(table: &'a SampleTable, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut Writer) {
+    let known = layouts.iter().position(|layout| Arc::ptr_eq(layout, &table.layout));
+    out.count(known.unwrap_or(layouts.len()));
+    if known.is_none() {
+        put_layout(&table.layout, out);
+        layouts.push(&table.layout);
+    }
+    out.count(table.track);
+    out.u32(table.window.start);
+    out.u32(table.window.end);
+    out.i64(table.first_decode_time);
+    put_column(&table.durations, out);
+    out.option(table.compositions.as_ref(), |out, column| put_column(column, out));
+    out.i32(table.composition_bounds.0);
+    out.i32(table.composition_bounds.1);
+    out.i32(table.composition_lift);
+    out.option(table.sync.as_ref(), |out, column| put_column(column, out));
+}
+
+pub(super) fn take_table(
+    layouts: &mut Vec<Arc<Layout>>,
+    bytes: &mut Reader<'_>,
+) -> Result<SampleTable, PersistError> {
+    let known = number(bytes)?;
+    if known == layouts.len() {
+        layouts.push(Arc::new(take_layout(bytes)?));
+    }
+    let layout = Arc::clone(layouts.get(known).ok_or(PersistError::Damaged("a layout that is none"))?);
+    let table = SampleTable {
+        track: number(bytes)?,
+        window: bytes.u32()?..bytes.u32()?,
+        first_decode_time: bytes.i64()?,
+        durations: take_column(bytes)?,
+        compositions: bytes.option(take_column)?,
+        composition_bounds: (bytes.i32()?, bytes.i32()?),
+        composition_lift: bytes.i32()?,
+        sync: bytes.option(take_column)?,
+        layout,
+    };
+    let samples = table.layout.track(table.track).map(|track| track.sizes.len());
+    let columns = [Some(&table.durations), table.compositions.as_ref()];
+    let equal = columns.into_iter().flatten().all(|column| Some(column.len()) == samples);
+    let window = table.window.start <= table.window.end && Some(table.window.end) <= samples;
+    if equal && window { Ok(table) } else { Err(PersistError::Damaged("a table that contradicts itself")) }
+}
+
+pub(super) fn put_fragments(table: &FragmentTable, out: &mut Writer) {
+    out.i64(table.first_start);
+    out.i64(table.end);
+    out.u32(table.reorder);
+    put_column(&table.steps, out);
+    put_column(&table.sizes, out);
+    put_positions(&table.positions, out);
+    put_column(&table.sync, out);
+}
+
+pub(super) fn take_fragments(bytes: &mut Reader<'_>) -> Result<FragmentTable, PersistError> {
+    let table = FragmentTable {
+        first_start: bytes.i64()?,
+        end: bytes.i64()?,
+        reorder: bytes.u32()?,
+        steps: take_column(bytes)?,
+        sizes: take_column(bytes)?,
+        positions: take_positions(bytes)?,
+        sync: take_column(bytes)?,
+    };
+    let len = table.sizes.len();
+    if table.steps.len() == len && table.sync.len() == len {
+        Ok(table)
+    } else {
+        Err(PersistError::Damaged("a table that contradicts itself"))
+    }
+}

@@ -1,0 +1,167 @@
+//! Indexes as bytes: what is read back is the same, and nothing else is read.
+
+use crate::{
+    index_files::full,
+    locating::{locate, read_fragment, samples_of},
+    moov::{Sparse, audio, interleave, sample_entries, video},
+    shared_media,
+};
+use bytes::Bytes;
+use latemux_index::{
+    MediaIndex,
+    error::TrackProblem,
+    fragments::FragmentSamples,
+    locate::Limits,
+    media::{IndexSource, Samples},
+    persist::{FORMAT, PersistError},
+};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+fn library() -> Vec<PathBuf> {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/library");
+    let folders = [library.clone(), library.join("harbour")];
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut files: Vec<_> = entries.map(|e| e.unwrap().path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+fn read(path: &Path) -> Bytes {
+    Bytes::from(std::fs::read(path).unwrap())
+}
+
+#[test]
+fn every_kind_of_index_comes_back() {
+    let mut kinds = BTreeSet::new();
+    let mut left_out = BTreeSet::new();
+    for path in library().into_iter().chain(shared_media::files()) {
+        let object = read(&path);
+        let Ok(located) = locate(&object, Limits::default()) else { continue };
+        let index = located.index;
+        let bytes = index.to_bytes();
+        let again = MediaIndex::from_bytes(&bytes).unwrap();
+        assert_eq!(again, *index, "{}", path.display());
+        assert_eq!(again.to_bytes(), bytes, "{}", path.display());
+        assert_eq!(again.heap_bytes(), index.heap_bytes(), "{}", path.display());
+        assert!(bytes.len() < index.heap_bytes() + 400, "{}: {} bytes", path.display(), bytes.len());
+        kinds.insert(format!("{:?}", index.source));
+        left_out.extend(index.left_out.iter().map(TrackProblem::reason));
+        // Not only equal, but as good.
+        let again = std::sync::Arc::new(again);
+        for (number, track) in index.tracks.iter().enumerate() {
+            assert_eq!(samples_of(&again, &object, number), samples_of(&index, &object, number));
+            let Samples::Fragments(table) = &track.samples else { continue };
+            for fragment in (0..table.len()).filter_map(|i| table.get(i)).take(3) {
+                let samples = read_fragment(&index, &object, fragment.bytes(), 4000).unwrap();
+                let bytes = samples.to_bytes();
+                assert_eq!(FragmentSamples::from_bytes(&bytes).unwrap(), samples);
+                assert!(MediaIndex::from_bytes(&bytes).is_err());
+            }
+        }
+    }
+    println!("{kinds:?}, left out {left_out:?}");
+    assert!(kinds.len() >= if shared_media::files().is_empty() { 2 } else { 4 }, "{kinds:?}");
+}
+
+/// An index MP4: its tracks lie in other objects, and share a layout with tracks of other parts.
+#[test]
+fn tracks_with_media_elsewhere() {
+    let path = library().into_iter().find(|path| path.ends_with("lighthouse.mp4")).unwrap();
+    let (locator, _, _) = full(&read(&path), Limits::default()).unwrap();
+    let made = locator.full_tables().unwrap().index_file("one.mp4", None).unwrap().to_vec();
+    let at: Vec<usize> =
+        made.windows(7).enumerate().filter(|(_, w)| w == b"one.mp4").map(|(i, _)| i).collect();
+    let mut made = made;
+    made[at[1]..at[1] + 7].copy_from_slice(b"two.mp4");
+    let made = Bytes::from(made);
+    let index = locate(&made, Limits::default()).unwrap().index;
+    assert!(index.stamp.is_some() && index.tracks.iter().all(|track| track.location.is_some()));
+    assert_eq!(MediaIndex::from_bytes(&index.to_bytes()).unwrap(), *index);
+    let parts = MediaIndex::clone(&index).by_location();
+    assert_eq!(parts.len(), 2);
+    for (_, part) in parts {
+        assert_eq!(MediaIndex::from_bytes(&part.to_bytes()).unwrap(), part);
+    }
+}
+
+/// The smallest index by `sidx` and the smallest of tables.
+fn small() -> Vec<Vec<u8>> {
+    let indexes = library().into_iter().map(|path| locate(&read(&path), Limits::default()).unwrap().index);
+    let (mut tables, mut fragments): (Vec<_>, Vec<_>) =
+        indexes.partition(|index| index.source == IndexSource::SampleTables);
+    tables.sort_by_key(|index| index.heap_bytes());
+    fragments.sort_by_key(|index| index.heap_bytes());
+    [&tables[0], &fragments[0]].map(|index| index.to_bytes()).to_vec()
+}
+
+#[test]
+fn whatever_flips_or_is_missing_is_seen() {
+    for bytes in small() {
+        println!("{} bytes", bytes.len());
+        for len in 0..bytes.len() {
+            assert!(MediaIndex::from_bytes(&bytes[..len]).is_err(), "{len} of {}", bytes.len());
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert_eq!(MediaIndex::from_bytes(&longer), Err(PersistError::Damaged("another length")));
+        let mut flipped = bytes.clone();
+        for bit in 0..bytes.len() * 8 {
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(MediaIndex::from_bytes(&flipped).is_err(), "bit {bit}");
+            flipped[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(flipped, bytes);
+    }
+}
+
+#[test]
+fn other_versions_are_told_from_damage() {
+    let bytes = small().remove(0);
+    for other in [FORMAT - 1, FORMAT + 1, u16::MAX] {
+        let mut bytes = bytes.clone();
+        bytes[9..11].copy_from_slice(&other.to_le_bytes());
+        assert_eq!(MediaIndex::from_bytes(&bytes), Err(PersistError::OtherFormat { found: other }));
+    }
+    let none = PersistError::NotThis("the index of an object");
+    assert_eq!(MediaIndex::from_bytes(b""), Err(none.clone()));
+    assert_eq!(MediaIndex::from_bytes(&read(&library()[0])), Err(none.clone()));
+    let samples = FragmentSamples { tracks: Vec::new() };
+    assert_eq!(MediaIndex::from_bytes(&samples.to_bytes()), Err(none));
+}
+
+/// What is on disk today can be read: these bytes change only together with [`FORMAT`].
+#[test]
+fn the_format_is_frozen() {
+    let path = library().into_iter().find(|path| path.ends_with("ferry.mp4")).unwrap();
+    let bytes = locate(&read(&path), Limits::default()).unwrap().index.to_bytes();
+    let digest = xxhash_rust::xxh3::xxh3_64(&bytes);
+    assert_eq!((FORMAT, bytes.len(), digest), (1, 969, 15_251_360_158_360_846_376));
+}
+
+/// A measurement, for people: a title of four hours.
+#[test]
+#[ignore = "a measurement"]
+fn four_hours() {
+    let (avc, aac) = sample_entries("persist");
+    let mut tracks = vec![video(&avc, 14_400), audio(&aac, 14_400)];
+    interleave(&mut tracks);
+    let sparse = Sparse::new(tracks, 1 << 20);
+    let index = sparse.locate().unwrap().index;
+    let started = Instant::now();
+    let bytes = index.to_bytes();
+    let written = started.elapsed();
+    let started = Instant::now();
+    let again = MediaIndex::from_bytes(&bytes).unwrap();
+    let loaded = started.elapsed();
+    assert_eq!(again, *index);
+    println!(
+        "moov {} bytes, in memory {}, as bytes {}; written in {written:?}, read in {loaded:?}",
+        sparse.moov,
+        index.heap_bytes(),
+        bytes.len()
+    );
+}

@@ -1,0 +1,108 @@
+//! Many more clients than storage takes requests.
+
+use crate::{
+    client::{fetch, get},
+    server::{Server, crawl, fragmented, key, library},
+};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use latemux_origin::OriginConfig;
+use latemux_storage::{
+    InFlight, Key, Listing, Options, Read, Storage, StorageClient, StorageError, Version, Want,
+};
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+/// A storage whose bodies come in small pieces with pauses between them, as over a network: readers overlap.
+#[derive(Debug)]
+struct Crumbling(Arc<dyn Storage>);
+
+impl Storage for Crumbling {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move {
+            tokio::task::yield_now().await;
+            let mut read = self.0.read(key, want, pin).await?;
+            let pieces = |frame: Result<Bytes, StorageError>| {
+                let frame = frame.unwrap();
+                let starts = (0..frame.len()).step_by(10_000);
+                stream::iter(starts.map(move |at| frame.slice(at..frame.len().min(at + 10_000)))).then(
+                    |piece| async {
+                        tokio::task::yield_now().await;
+                        Ok(piece)
+                    },
+                )
+            };
+            read.body = read.body.flat_map(pieces).boxed();
+            Ok(read)
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.0.list(folder)
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+/// 2,000 requests at once for titles nobody has asked for yet, over 8 connections to storage: progressive and fragmented,
+/// muxed and separate, all protocols. Each is answered, with the right bytes, and none waits for another for ever.
+#[tokio::test]
+async fn two_thousand_cold_requests_over_eight_connections() {
+    let memory = library();
+    memory.put(key("copy.mp4"), fragmented());
+    let mut right = HashMap::new();
+    {
+        let server = Server::start(memory.clone()).await;
+        for base in ["/harbour", "/lighthouse.mp4", "/ferry.mp4", "/fragmented.mp4", "/copy.mp4"] {
+            for url in crawl(server.address, base).await {
+                right.insert(url.clone(), fetch(server.address, &url).await);
+            }
+        }
+    }
+    // A manifest is the work of processors, and remembered: it is here to make its title cold for someone.
+    let manifest = |url: &&String| url.contains(".m3u8") || url.contains(".mpd");
+    let mut urls: Vec<_> = right.keys().filter(|url| !manifest(url)).collect();
+    urls.sort();
+    let in_flight = InFlight { max: 8, queue_timeout: Duration::from_secs(1000) };
+    let client =
+        StorageClient::new(Arc::new(Crumbling(memory)), &Options { in_flight, ..Options::default() });
+    let counters = client.counters().clone();
+    let mut config = OriginConfig::default();
+    config.read.open = 8;
+    let server = Server::with(Arc::new(client), config, None).await;
+    let answered = AtomicUsize::new(0);
+    let all = urls.into_iter().cycle().take(2000).map(|url| {
+        let (address, right, answered) = (server.address, &right, &answered);
+        async move {
+            let answer = get(address, url).await;
+            assert!(answer.status == 200 && answer.body == right[url], "{url}: {}", answer.status);
+            answered.fetch_add(1, Relaxed);
+        }
+    });
+    let mut all = pin!(futures_util::future::join_all(all));
+    let mut before = 0;
+    // However slow the machine is: something is answered in a minute, or nothing ever will be.
+    while tokio::time::timeout(Duration::from_secs(60), &mut all).await.is_err() {
+        let now = answered.load(Relaxed);
+        assert!(now > before, "stuck after {now}: {:?}", counters.figures());
+        before = now;
+    }
+    let figures = counters.figures();
+    assert_eq!((figures.busy, figures.in_flight, figures.queued), (0, 0, 0), "{figures:?}");
+    assert!(figures.waited > 0, "{figures:?}");
+}
