@@ -168,7 +168,7 @@ fn indexed(by_mfra: bool) -> Vec<u8> {
     out.extend(init());
     if !by_mfra {
         let reference =
-            Reference { is_index: false, size, duration: 24_000, starts_with_sap: true, sap_type: 1 };
+            Reference { is_index: false, size, duration: 24_000, starts_with_sap: true, sap_type: 1, sap_delta: 0 };
         Sidx { references: vec![reference; 2], ..sidx(0) }.write(&mut out);
     }
     let first = u32::try_from(out.len() - 1).expect("small");
@@ -330,7 +330,7 @@ fn junk() -> Vec<u8> {
 }
 
 fn sidx(earliest_presentation_time: u64) -> Sidx {
-    let reference = Reference { is_index: false, size: 9, duration: 9, starts_with_sap: true, sap_type: 1 };
+    let reference = Reference { is_index: false, size: 9, duration: 9, starts_with_sap: true, sap_type: 1, sap_delta: 0 };
     let references = vec![reference, Reference { is_index: true, ..reference }];
     Sidx {
         reference_id: 1,

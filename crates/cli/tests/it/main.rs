@@ -1,9 +1,13 @@
 //! The binary as its users meet it: processes, sockets, files.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bucket;
 mod client;
 mod command_line;
 mod crawl;
 mod nginx_vod;
+mod pack;
 mod same_bytes;
 mod server;
 mod store;
