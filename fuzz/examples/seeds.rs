@@ -66,6 +66,7 @@ fn main() -> std::io::Result<()> {
             ("moof-all", moof_all()),
         ],
     )?;
+    seeds("address", &urls())?;
     seeds(
         "locate",
         &[
@@ -95,6 +96,30 @@ fn main() -> std::io::Result<()> {
             ("samples", payload(2, &samples.to_bytes())),
         ],
     )
+}
+
+/// One of each form, below prefixes of their own.
+fn urls() -> Vec<(&'static str, Vec<u8>)> {
+    [
+        ("mpd", "/a/x.mp4/.mpd\nmpd_segment_template=number&vbegin=1.5&vend=20"),
+        ("dash", "/x/dash/x-audio_eng=128000-96256.dash"),
+        ("m3u8", "/x,1,2,.mp4.urlset/x-audio_eng=1-video=2.m3u8\nhls_fmp4&hls_minimum_fragment_length=6"),
+        ("keyframes", "/x/keyframes/x-video=1-2.ts"),
+        ("smooth", "/mss/x/clipTo/5/QualityLevels(128000)/Fragments(audio_eng=20000000)"),
+        ("f4f", "/hds/x/frag-f1-v1-a1-Seg1-Frag3"),
+        ("abst", "/hds/x/bootstrap-v1.abst"),
+        (
+            "master",
+            "/hls/x,1,2,.mp4.urlset/clipFrom/1000/clipTo/60000/tracks/v1-f2-a1/master-f1.m3u8\nhls_fmp4",
+        ),
+        ("index", "/hls/x.mp4/index-f2-v1-a1.m3u8"),
+        ("seg", "/hls/x.mp4/seg-12-f1-v1-a0.ts"),
+        ("init", "/dash/x.ism/init-f1-v1-x3.mp4"),
+        ("fragment", "/dash/x.ism/fragment-1-a1-x3.m4s"),
+        ("manifest", "/dash/x%20y/manifest-t1.mpd"),
+    ]
+    .map(|(name, url)| (name, [b"\xff", url.as_bytes()].concat()))
+    .to_vec()
 }
 
 const ISM: &str = r#"<?xml version="1.0"?><smil xmlns="http://www.w3.org/2001/SMIL20/Language"><head>
@@ -143,7 +168,7 @@ fn indexed(by_mfra: bool) -> Vec<u8> {
     out.extend(init());
     if !by_mfra {
         let reference =
-            Reference { is_index: false, size, duration: 24_000, starts_with_sap: true, sap_type: 1 };
+            Reference { is_index: false, size, duration: 24_000, starts_with_sap: true, sap_type: 1, sap_delta: 0 };
         Sidx { references: vec![reference; 2], ..sidx(0) }.write(&mut out);
     }
     let first = u32::try_from(out.len() - 1).expect("small");
@@ -305,7 +330,7 @@ fn junk() -> Vec<u8> {
 }
 
 fn sidx(earliest_presentation_time: u64) -> Sidx {
-    let reference = Reference { is_index: false, size: 9, duration: 9, starts_with_sap: true, sap_type: 1 };
+    let reference = Reference { is_index: false, size: 9, duration: 9, starts_with_sap: true, sap_type: 1, sap_delta: 0 };
     let references = vec![reference, Reference { is_index: true, ..reference }];
     Sidx {
         reference_id: 1,

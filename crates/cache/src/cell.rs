@@ -2,7 +2,7 @@
 
 use crate::{
     fill::Fill,
-    gauge::{narrow, wide},
+    gauge::{Gauge, narrow, wide},
 };
 use bytes::Bytes;
 use latemux_storage::StorageError;
@@ -46,13 +46,17 @@ impl Cell {
     }
 
     /// All that arrived, in one piece of exactly its size.
-    pub(crate) fn whole(&self) -> Box<[u8]> {
-        let state = self.state();
-        let mut whole = Vec::with_capacity(narrow(self.len()));
-        for (_, frame) in &state.frames {
-            whole.extend_from_slice(frame);
+    pub(crate) fn whole(&self, gauge: &Gauge) -> Box<[u8]> {
+        let mut whole = gauge.buffer(narrow(self.len()));
+        let mut at = 0;
+        for (_, frame) in &self.state().frames {
+            let Some(here) = whole.get_mut(at..at + frame.len()) else { break };
+            here.copy_from_slice(frame);
+            at += frame.len();
         }
-        whole.into_boxed_slice()
+        // What a spare buffer held before must not show.
+        debug_assert_eq!(at, whole.len(), "frames make up the unit");
+        whole
     }
 
     /// The unit is complete, or will never be. Frames are let go.

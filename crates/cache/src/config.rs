@@ -96,6 +96,11 @@ impl Config {
         self
     }
 
+    /// Bytes of memory for buffers that wait to be used again.
+    pub(crate) fn spare(&self) -> u64 {
+        (self.memory / 32).min(16 << 20)
+    }
+
     /// Bytes that may be held for units being fetched, all together: twice their size, for they are copied once.
     pub(crate) fn filling(&self) -> u64 {
         let least = self.unit.saturating_mul(4);

@@ -50,7 +50,8 @@ impl Cache {
     /// Where the folder cannot be made or is used by another process. What goes wrong with the disk later is no error of the
     /// cache's: it asks storage instead.
     pub fn open(config: Config) -> Result<Self, OpenError> {
-        let (gauge, counters) = (Arc::<Gauge>::default(), Arc::<Counters>::default());
+        let config = config.fitted();
+        let (gauge, counters) = (Gauge::with_spares(config.unit, config.spare()), Arc::<Counters>::default());
         let disk = match &config.disk {
             Some(disk) => Some(Disk::open(disk.clone(), gauge.clone(), counters.clone())?),
             None => None,
@@ -93,7 +94,7 @@ impl Cache {
         };
         let (disk_units, disk_bytes) = self.core.disk.as_ref().map(Disk::holds).unwrap_or_default();
         Figures {
-            memory_bytes: self.core.gauge.total(),
+            memory_bytes: self.core.gauge.total() + self.core.gauge.spares(),
             fetches: self.core.fetches.load(Relaxed),
             cached_bytes: bytes.saturating_sub(units.saturating_mul(UNIT)),
             cached_units: units,
@@ -194,10 +195,11 @@ impl Core {
     /// Drives units out until everything fits into the budget. What readers hold is not freed by driving it out: for their
     /// sake at most half of the budget is given up.
     fn make_room(&self) {
-        while self.gauge.total() > self.config.memory {
+        let budget = self.config.memory.saturating_sub(self.config.spare());
+        while self.gauge.total() > budget {
             let kept = {
                 let mut policy = self.policy();
-                if policy.bytes().saturating_add(self.gauge.reserved()) <= self.config.memory / 2 {
+                if policy.bytes().saturating_add(self.gauge.reserved()) <= budget / 2 {
                     return;
                 }
                 policy.evict()

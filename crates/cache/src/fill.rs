@@ -159,7 +159,7 @@ impl Filler {
                 Err(Broken::Storage(error)) => return Err(error),
                 Err(Broken::Short) => return Err(self.take_back(format!("{whole:?} ended at {}", frames.at))),
             }
-            let bytes = core.gauge.unit(cell.whole());
+            let bytes = core.gauge.unit(cell.whole(&core.gauge));
             drop(reserved);
             self.complete(&cell, bytes);
             if !self.left.is_empty() && self.given_up() {

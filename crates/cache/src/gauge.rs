@@ -2,13 +2,18 @@
 
 use bytes::Bytes;
 use std::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 /// Bytes held, by what for.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
+    /// Buffers of units that are gone, for the next ones: most units are of one size, and an allocator that gets their
+    /// buffers back on one thread and is asked for new ones on another keeps up to a third more than it was asked for.
+    spares: Mutex<Vec<Box<[u8]>>>,
+    /// Size of a spare buffer, and how many there may be.
+    spare: (usize, usize),
     /// Units that are alive: cached, waiting to be written to disk, or in the hands of readers.
     units: AtomicU64,
     /// Set aside for units being fetched.
@@ -18,6 +23,32 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
+    /// One that keeps up to `bytes` in spare buffers of `unit` bytes each.
+    pub(crate) fn with_spares(unit: u64, bytes: u64) -> Arc<Self> {
+        let most = bytes.checked_div(unit).unwrap_or(0);
+        Arc::new(Self { spare: (narrow(unit), narrow(most)), ..Self::default() })
+    }
+
+    /// A buffer of `len` bytes, whatever they are.
+    pub(crate) fn buffer(&self, len: usize) -> Box<[u8]> {
+        let spare = if len == self.spare.0 { self.lock().pop() } else { None };
+        spare.unwrap_or_else(|| vec![0; len].into_boxed_slice())
+    }
+
+    fn give_back(&self, data: Box<[u8]>) {
+        self.units.fetch_sub(wide(data.len()), Relaxed);
+        if data.len() == self.spare.0 {
+            let mut spares = self.lock();
+            if spares.len() < self.spare.1 {
+                spares.push(data);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn total(&self) -> u64 {
         self.units().saturating_add(self.reserved()).saturating_add(self.tables.load(Relaxed))
     }
@@ -34,6 +65,11 @@ impl Gauge {
     pub(crate) fn unit(self: &Arc<Self>, data: Box<[u8]>) -> Bytes {
         self.units.fetch_add(wide(data.len()), Relaxed);
         Bytes::from_owner(Counted { data, gauge: self.clone() })
+    }
+
+    /// Bytes of spare buffers.
+    pub(crate) fn spares(&self) -> u64 {
+        wide(self.lock().len()).saturating_mul(wide(self.spare.0))
     }
 
     /// Sets bytes aside until the guard is dropped.
@@ -64,7 +100,7 @@ impl AsRef<[u8]> for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.gauge.units.fetch_sub(wide(self.data.len()), Relaxed);
+        self.gauge.give_back(std::mem::take(&mut self.data));
     }
 }
 

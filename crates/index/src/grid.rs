@@ -186,4 +186,4 @@ impl Steps {
 
 #[cfg(test)]
 #[path = "grid_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -16,12 +16,18 @@ use latemux_isobmff::{
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn scale(ticks: u32) -> Timescale {
+pub(crate) fn scale(ticks: u32) -> Timescale {
     Timescale::new(ticks).unwrap()
 }
 
 /// A track of samples with presentation times that start at `media_time` before 0.
-fn track_of(kind: TrackKind, timescale: u32, media_time: i64, samples: Samples, bounds: (i64, i64)) -> Track {
+pub(crate) fn track_of(
+    kind: TrackKind,
+    timescale: u32,
+    media_time: i64,
+    samples: Samples,
+    bounds: (i64, i64),
+) -> Track {
     let format = FourCc(*b"test");
     Track {
         id: 1,
@@ -50,14 +56,14 @@ fn track_of(kind: TrackKind, timescale: u32, media_time: i64, samples: Samples, 
     }
 }
 
-fn table_track(kind: TrackKind, timescale: u32, media_time: i64, samples: &[Sample]) -> Track {
+pub(crate) fn table_track(kind: TrackKind, timescale: u32, media_time: i64, samples: &[Sample]) -> Track {
     let table = build(samples);
     let bounds = table.presented(&Presentation { media_time, shift: 0 }).unwrap();
     track_of(kind, timescale, media_time, Samples::Table(table), bounds)
 }
 
 /// Frames of one duration, every `gop`th a sync sample.
-fn frames(count: u32, duration: u32, gop: u32) -> Vec<Sample> {
+pub(crate) fn frames(count: u32, duration: u32, gop: u32) -> Vec<Sample> {
     (0..count)
         .map(|i| Sample {
             offset: u64::from(i) * 100,
@@ -70,25 +76,25 @@ fn frames(count: u32, duration: u32, gop: u32) -> Vec<Sample> {
         .collect()
 }
 
-fn video(timescale: u32, count: u32, duration: u32, gop: u32) -> Track {
+pub(crate) fn video(timescale: u32, count: u32, duration: u32, gop: u32) -> Track {
     table_track(TrackKind::Video, timescale, 0, &frames(count, duration, gop))
 }
 
 /// AAC at 48 kHz with its priming before 0.
-fn audio(count: u32) -> Track {
+pub(crate) fn audio(count: u32) -> Track {
     table_track(TrackKind::Audio, 48_000, 1024, &frames(count, 1024, 1))
 }
 
-fn fragments(kind: TrackKind, timescale: u32, starts: &[i64], end: i64) -> Track {
+pub(crate) fn fragments(kind: TrackKind, timescale: u32, starts: &[i64], end: i64) -> Track {
     let mut builder = FragmentTableBuilder::new();
     for (i, &start) in (0..).zip(starts) {
-        assert!(builder.push(1000 + i * 100, 100, start, true));
+        assert!(builder.push(1000 + i * 100, 100, start, 0, true));
     }
     track_of(kind, timescale, 0, Samples::Fragments(builder.finish(end, 0)), (starts[0], end))
 }
 
 /// Each track an object of its own.
-fn title(tracks: Vec<Track>, seconds: u64) -> Title {
+pub(crate) fn title(tracks: Vec<Track>, seconds: u64) -> Title {
     let object = |track| {
         Arc::new(MediaIndex {
             object_size: 1 << 40,
@@ -267,7 +273,7 @@ fn nothing_to_play_is_an_error_that_says_why() {
     assert_eq!(error.reason(), "no_media");
 }
 
-fn any_track() -> impl Strategy<Value = Track> {
+pub(crate) fn any_track() -> impl Strategy<Value = Track> {
     let samples = prop::collection::vec((0..9000_u32, -3..4_i32, prop::bool::weighted(0.1)), 1..400);
     let kind = prop_oneof![Just(TrackKind::Video), Just(TrackKind::Audio), Just(TrackKind::Text)];
     (samples, kind, 1..100_000_u32, 0..5000_i64).prop_filter_map(

@@ -17,6 +17,7 @@
 //! - [`grid`]: where segments begin, the same for all protocols and renditions
 //! - [`title`]: several objects as one presentation
 
+mod clip;
 pub mod column;
 mod cut_points;
 pub mod error;

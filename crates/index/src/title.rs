@@ -12,14 +12,17 @@ use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
 use xxhash_rust::xxh3::Xxh3;
 
 /// One title: its objects, the tracks that play together, and the grid they are cut by. Immutable.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Title {
     /// The objects in order: as listed, or by name in a folder.
     pub objects: Vec<Arc<MediaIndex>>,
     /// Tracks: video by ascending bit rate, then audio in object order, then text.
     pub tracks: Vec<TitleTrack>,
+    /// Tracks of [`Self::whole_tracks`] that a selection leaves out: (object, track). What all tracks of a title have in common does not change
+    /// with what is asked for.
+    pub unlisted: Vec<(usize, usize)>,
     /// Where segments begin.
-    pub grid: Grid,
+    pub grid: Arc<Grid>,
     /// The target duration the grid was cut for.
     pub target: Duration,
     /// What is wrong with it and plays all the same: tracks left out, GOPs that disagree, …
@@ -29,7 +32,7 @@ pub struct Title {
 }
 
 /// One track of a title.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TitleTrack {
     /// Index into [`Title::objects`].
     pub object: usize,
@@ -37,6 +40,8 @@ pub struct TitleTrack {
     pub track: usize,
     /// Its name in URLs.
     pub name: TrackName,
+    /// Number (0-based) of its first segment: that of the whole title, in a clip as well.
+    pub first: u32,
     /// For each of its segments the first sample (or fragment), and one past the last: `cuts.len() == segments + 1`.
     /// Grid segments in which the track has nothing of its own are joined to the one before.
     pub cuts: Vec<u32>,
@@ -44,9 +49,9 @@ pub struct TitleTrack {
     pub times: Vec<i64>,
     /// For each of its segments, the index in [`Grid::starts`] where it starts.
     pub grid_segments: Vec<u32>,
-    /// A segment has samples that are presented before the sync sample it starts with: leading pictures of an open GOP. Of fragments,
-    /// whose samples are not known, never.
-    pub leading: bool,
+    /// Whether a segment has samples that are presented before the sync sample it starts with: leading pictures of an open GOP. Of
+    /// fragments, whose samples are not known, none has; of a clip it is not known.
+    pub leading: Option<bool>,
 }
 
 /// `trackName[_lang][_n]=bitrate`, unique within a title.
@@ -78,7 +83,7 @@ pub struct Problem {
 /// One segment of one track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// 0-based number in the track.
+    /// 0-based number in the track of the whole title.
     pub number: u32,
     /// Presentation time of its start in track ticks, ≥ 0: what manifests and URLs say.
     pub start: i64,
@@ -131,7 +136,15 @@ impl Title {
         let places: Vec<_> = places.into_iter().zip(names).collect();
         let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
         let fingerprint = fingerprint(&objects, &grid, target);
-        Ok(Self { objects, tracks, grid, target, problems, fingerprint })
+        Ok(Self {
+            objects,
+            tracks,
+            unlisted: Vec::new(),
+            grid: Arc::new(grid),
+            target,
+            problems,
+            fingerprint,
+        })
     }
 
     /// Makes one title of some tracks of several objects, named as told: what a server manifest says. Names that collide get `_1`, `_2` in
@@ -165,13 +178,55 @@ impl Title {
             digest.update(format!("{}:{}:{} {language};", track.object, track.track, track.name).as_bytes());
         }
         let fingerprint = digest.digest128();
-        Ok(Self { objects, tracks, grid, target, problems, fingerprint })
+        Ok(Self {
+            objects,
+            tracks,
+            unlisted: Vec::new(),
+            grid: Arc::new(grid),
+            target,
+            problems,
+            fingerprint,
+        })
     }
 
     /// The track behind a title track.
     #[must_use]
     pub fn track(&self, track: &TitleTrack) -> &Track {
         &self.objects[track.object].tracks[track.track]
+    }
+
+    /// All tracks, those too that a selection leaves out.
+    pub fn whole_tracks(&self) -> impl Iterator<Item = &Track> {
+        let places =
+            self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied());
+        places.filter_map(|(object, track)| self.objects.get(object)?.tracks.get(track))
+    }
+
+    /// The same title with some of its tracks (indexes into [`Self::tracks`]): cut as before, for a selection changes no segment.
+    #[must_use]
+    pub fn with_tracks(&self, mut keep: impl FnMut(usize) -> bool) -> Self {
+        let mut tracks = Vec::new();
+        let mut unlisted = self.unlisted.clone();
+        for (index, track) in self.tracks.iter().enumerate() {
+            if keep(index) {
+                tracks.push(track.clone());
+            } else {
+                unlisted.push((track.object, track.track));
+            }
+        }
+        self.selected(tracks, unlisted)
+    }
+
+    pub(crate) fn selected(&self, tracks: Vec<TitleTrack>, unlisted: Vec<(usize, usize)>) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            tracks,
+            unlisted,
+            grid: self.grid.clone(),
+            target: self.target,
+            problems: Vec::new(),
+            fingerprint: self.fingerprint,
+        }
     }
 
     /// Finds a track by its name in URLs.
@@ -323,8 +378,8 @@ impl TitleTrack {
         cuts.push(len);
         times.push(track.end.max(times.last().map_or(0, |&last| last.saturating_add(1))));
         let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
-        let leading = ranges.any(|(&start, &end)| by.leads(&(start..end)));
-        Self { object, track: index, name, cuts, times, grid_segments, leading }
+        let leading = Some(ranges.any(|(&start, &end)| by.leads(&(start..end))));
+        Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading }
     }
 
     /// Number of segments.
@@ -338,20 +393,34 @@ impl TitleTrack {
     #[must_use]
     pub fn starts_composed(&self, track: &Track) -> bool {
         let Samples::Table(table) = &track.samples else { return false };
+        let composed =
+            |cut: u32| table.composition_time(cut).is_some_and(|time| time != table.decode_time(cut));
         // Without leading pictures the time of a segment is that of its first sample, but for the first one's, which is clamped.
-        let later = self.cuts.iter().zip(&self.times).skip(1).take(self.cuts.len().saturating_sub(2));
+        let mut later = self.cuts.iter().zip(&self.times).skip(1).take(self.cuts.len().saturating_sub(2));
         table.composition_bounds() != (0, 0)
-            && !self.leading
-            && table.composition_time(0).is_some_and(|time| time != table.decode_time(0))
-            && later.into_iter().all(|(&cut, &time)| {
+            && self.leading == Some(false)
+            && self.cuts.first().is_some_and(|&cut| composed(cut))
+            && later.all(|(&cut, &time)| {
                 time.saturating_add(track.presentation.media_time) != table.decode_time(cut)
             })
     }
 
-    /// Segment by 0-based number.
+    /// Numbers of its segments, 0-based in the whole title.
+    #[must_use]
+    pub fn numbers(&self) -> Range<u32> {
+        self.first..self.first.saturating_add(self.segment_count())
+    }
+
+    /// Where a segment stands in the lists: its number, less those a clip leaves out.
+    #[must_use]
+    pub fn position(&self, number: u32) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
+    /// Segment by 0-based number in the whole title.
     #[must_use]
     pub fn segment(&self, number: u32) -> Option<Segment> {
-        let i = usize::try_from(number).ok()?;
+        let i = self.position(number)?;
         Some(Segment {
             number,
             start: *self.times.get(i)?,
@@ -364,6 +433,6 @@ impl TitleTrack {
     #[must_use]
     pub fn segment_at(&self, start: i64) -> Option<Segment> {
         let i = self.times.binary_search(&start).ok()?;
-        self.segment(u32::try_from(i).ok()?)
+        self.segment(self.first.saturating_add(u32::try_from(i).ok()?))
     }
 }

@@ -17,7 +17,7 @@ use std::{borrow::Cow, sync::Arc};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// Something of a title.
-    Title(Asked),
+    Title(Box<Asked>),
     /// A file of the player page.
     Page(String),
     /// The titles there are.
@@ -47,7 +47,7 @@ impl Asked {
     /// Manifests are made from the index alone and are not immutable as segments are: more titles may have come.
     pub(crate) fn is_manifest(&self) -> bool {
         match self {
-            Self::Native(address) => is_manifest(&address.resource),
+            Self::Native(address) => address.resource.is_manifest(),
             Self::NginxVod(address) => address.file.is_manifest(),
         }
     }
@@ -70,9 +70,11 @@ impl Route {
     /// What it counts as, as far as the URL alone tells.
     pub(crate) fn kind(&self) -> Option<Kind> {
         match self {
-            Self::Title(Asked::Native(address)) => Some(Kind::of(&address.resource)),
-            // What it names is known once the title is.
-            Self::Title(Asked::NginxVod(_)) => None,
+            Self::Title(asked) => match &**asked {
+                Asked::Native(address) => Some(Kind::of(&address.resource)),
+                // What it names is known once the title is.
+                Asked::NginxVod(_) => None,
+            },
             Self::Page(_) | Self::Library | Self::Health { .. } => Some(Kind::PAGE),
             Self::Options => Some(Kind::default()),
         }
@@ -101,10 +103,10 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
         "/healthz/ready" => Ok(Route::Health { ready: true }),
         "/api/library" => Ok(Route::Library),
         _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
-        _ => Ok(Route::Title(match NginxVodAddress::parse(settings, path, uri.query()) {
+        _ => Ok(Route::Title(Box::new(match NginxVodAddress::parse(settings, path, uri.query()) {
             Some(address) => Asked::NginxVod(address?),
             None => Asked::Native(Address::parse(path, uri.query())?),
-        })),
+        }))),
     }
 }
 
@@ -115,20 +117,6 @@ fn check(path: &str) -> Result<(), Error> {
     let dots = decoded.split('/').any(|segment| matches!(segment, "." | ".."));
     let foreign = decoded.contains(|c: char| c == '\\' || c.is_control());
     if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }
-}
-
-/// See [`Asked::is_manifest`].
-pub(crate) fn is_manifest(resource: &Resource) -> bool {
-    matches!(
-        resource,
-        Resource::DashManifest(_)
-            | Resource::HlsMultivariant(_)
-            | Resource::HlsPlaylist(..)
-            | Resource::HlsIFramePlaylist(..)
-            | Resource::SmoothManifest
-            | Resource::HdsManifest
-            | Resource::HdsBootstrap(_)
-    )
 }
 
 /// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments, Smooth Streaming, HDS.

@@ -10,7 +10,7 @@ use crate::{
     metrics::Kind,
     page,
     respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
-    route::{Asked, Route, is_manifest, route},
+    route::{Asked, Route, route},
     titles::{Fresh, LoadedTitle},
     trace::{Phase, Trace, asked_for, enter},
 };
@@ -72,7 +72,7 @@ async fn package(
     enter(Phase::Plan);
     let address = &*asked.of(&title.title, &title.files, &app.nginx_vod)?;
     asked_for(Kind::of(&address.resource));
-    if is_manifest(&address.resource) {
+    if address.resource.is_manifest() {
         return manifest(app, request, address, title).await;
     }
     let mut fetch = Fetch::new(app.media.clone(), title.objects.clone(), app.config.read.clone());

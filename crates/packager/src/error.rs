@@ -28,6 +28,12 @@ pub enum PackError {
         /// Coding name.
         format: FourCc,
     },
+    /// The filter is true of no track.
+    #[error("the filter selects no track")]
+    NothingSelected,
+    /// The clip has no sample: the title has ended before it begins, or begins after it ends.
+    #[error("there is nothing in the clip")]
+    NothingInClip,
     /// The segment would be too large to address or hold (e.g. more than 4 GiB of samples in one `trun`).
     #[error("segment too large: {0}")]
     TooLarge(&'static str),
@@ -42,6 +48,8 @@ impl PackError {
             Self::SeveralTracks(_) => "several_tracks",
             Self::NoSuchSegment { .. } => "no_such_segment",
             Self::CannotCarry { .. } => "cannot_carry",
+            Self::NothingSelected => "filter_selects_nothing",
+            Self::NothingInClip => "clip_empty",
             Self::TooLarge(_) => "segment_too_large",
         }
     }

@@ -1,25 +1,19 @@
 //! The plan: what a response will be, before any media byte is read.
 
+mod request;
+
 use crate::{
     Address, PackError, Resource,
-    address::{Links, Profile, rep_id},
-    carry::{Protocol, carries},
-    manifest::{dash, hds, hls, smooth as smooth_manifest},
-    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
+    address::Links,
+    carry::Protocol,
+    manifest::{dash, hds, hls, smooth},
+    segment::{Mux, ts},
+    selected::Selected,
 };
 use bytes::{Bytes, BytesMut};
-use latemux_index::{
-    Sample, Title, Track,
-    fragments::KnownFragments,
-    media::{Samples, TrackKind},
-    title::{Segment, SegmentSamples, TrackName},
-};
-use std::{fmt::Write as _, ops::Range};
-use xxhash_rust::xxh3::Xxh3;
-
-/// Part of every digest: raised with every change of the bytes this crate makes of the same request, so that no cache mixes old and
-/// new.
-const FORMAT_VERSION: u32 = 1;
+use latemux_index::{Title, fragments::KnownFragments};
+use request::{Request, Take};
+use std::ops::Range;
 
 /// A plan, or what must be read first.
 #[derive(Debug)]
@@ -222,32 +216,35 @@ impl Part {
     }
 }
 
-/// Plans a response. Cost does not grow with the title for segments and init segments. What of the address is not its resource only
-/// manifests depend on.
+/// Plans a response. Cost does not grow with the title for segments and init segments, but for those at the ends of a clip. Only manifests
+/// depend on the address's profile and base.
 ///
 /// # Errors
 /// Where the title has no such track or segment, or the protocol cannot carry it.
 pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Result<Planned, PackError> {
-    let request = Request { title, address, known };
-    let links = || Links::new(address);
+    let selected = &Selected::new(title, address)?;
+    let title = selected.title();
+    let request = Request { selected, title, address, known };
+    let links = &Links::new(address);
     match &address.resource {
         Resource::DashManifest(template) => {
-            request.manifest("application/dash+xml", dash::mpd(title, &links(), *template)?)
+            request.manifest("application/dash+xml", dash::mpd(selected, links, *template)?)
         }
-        Resource::SmoothManifest => request
-            .manifest("application/vnd.ms-sstr+xml", smooth_manifest::client_manifest(title, &links())?),
-        Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(title, &links())?),
-        Resource::HdsBootstrap(tracks) => request.manifest("video/abst", hds::bootstrap(title, tracks)?),
+        Resource::SmoothManifest => {
+            request.manifest("application/vnd.ms-sstr+xml", smooth::client_manifest(selected, links)?)
+        }
+        Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(selected, links)?),
+        Resource::HdsBootstrap(tracks) => request.manifest("video/abst", hds::bootstrap(selected, tracks)?),
         Resource::SmoothFragment(track, time) => request.smooth_fragment(track, *time),
         Resource::HdsFragment(tracks, n) => request.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
-            request.playlist(hls::multivariant(title, &links(), *container)?)
+            request.playlist(hls::multivariant(selected, links, *container)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            request.playlist(hls::media(title, &links(), tracks, *container)?)
+            request.playlist(hls::media(selected, links, tracks, *container)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            request.playlist(hls::iframes(title, &links(), track, *container)?)
+            request.playlist(hls::iframes(selected, links, track, *container)?)
         }
         Resource::DashInit(track) => request.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(track) => request.cmaf_init(Protocol::HlsCmaf, track),
@@ -257,329 +254,17 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
         }
         Resource::DashSegment(track, n) => request.cmaf_segment_number(Protocol::Dash, track, *n, Take::All),
         Resource::HlsSegment(track, n) => {
-            request.cmaf_segment_number(Protocol::HlsCmaf, track, *n, Take::All)
+            let find = |t: usize| {
+                let mux = Mux::new(title, std::slice::from_ref(&t))?.joined(selected.minimum);
+                mux.parts(n.checked_sub(1)?).find_map(|(_, part)| part)
+            };
+            request.cmaf_segment(Protocol::HlsCmaf, track, find, u64::from(*n), Take::All)
         }
         Resource::HlsIFrameCmaf(track, n) => {
             request.cmaf_segment_number(Protocol::HlsCmaf, track, *n, Take::IFrame)
         }
         Resource::HlsTsSegment(tracks, n) => request.ts_segment(tracks, *n, Take::All),
         Resource::HlsIFrameTs(track, n) => request.ts_segment(std::slice::from_ref(track), *n, Take::IFrame),
-    }
-}
-
-/// Which samples of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Take {
-    All,
-    /// The sync sample it starts with, alone.
-    IFrame,
-}
-
-impl Take {
-    fn word(self) -> &'static str {
-        match self {
-            Self::All => "segment",
-            Self::IFrame => "iframe",
-        }
-    }
-}
-
-/// What every answer is made from.
-struct Request<'a> {
-    title: &'a Title,
-    address: &'a Address,
-    known: &'a dyn KnownFragments,
-}
-
-impl<'a> Request<'a> {
-    /// A digest of everything a body depends on. `what` names the bytes, not the URL: one segment has one ETag whichever protocol
-    /// asks for it.
-    fn digest(&self, what: &str) -> u128 {
-        let mut hash = Xxh3::new();
-        hash.update(&FORMAT_VERSION.to_le_bytes());
-        hash.update(&self.title.fingerprint.to_le_bytes());
-        hash.update(what.as_bytes());
-        hash.digest128()
-    }
-
-    fn ready(&self, class: Class, content_type: &'static str, what: &str, parts: Vec<Part>) -> Plan {
-        Plan {
-            content_type,
-            content_length: parts.iter().map(Part::len).sum(),
-            digest: self.digest(what),
-            class,
-            parts,
-            transform: None,
-            reach: Vec::new(),
-        }
-    }
-
-    fn manifest(&self, content_type: &'static str, body: impl Into<Bytes>) -> Result<Planned, PackError> {
-        let mut what = format!("manifest {} {}", self.address.name(), self.address.relative_to_base());
-        if let Profile::NginxVod(form) = &self.address.profile {
-            // What URLs look like depends on the configuration, and on how many files there are.
-            let _ = write!(what, " {form:?}");
-        }
-        Ok(Planned::Ready(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(body.into())])))
-    }
-
-    fn playlist(&self, text: String) -> Result<Planned, PackError> {
-        self.manifest("application/vnd.apple.mpegurl", text)
-    }
-
-    /// The index of a track in the title, if the protocol carries it.
-    fn track(&self, protocol: Protocol, name: &TrackName) -> Result<(usize, &'a Track), PackError> {
-        let index = self.title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        let track = self.title.track(&self.title.tracks[index]);
-        if carries(protocol, track).is_err() {
-            return Err(PackError::CannotCarry { protocol: protocol.name(), format: track.codec.format });
-        }
-        Ok((index, track))
-    }
-
-    fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
-        let (_, track) = self.track(protocol, name)?;
-        let what = format!("cmaf init {}", rep_id(name));
-        let parts = vec![Part::Inline(cmaf::init(track)?)];
-        Ok(Planned::Ready(self.ready(Class::Init, cmaf_type(track.kind), &what, parts)))
-    }
-
-    fn cmaf_segment_number(
-        &self,
-        protocol: Protocol,
-        name: &TrackName,
-        number: u32,
-        take: Take,
-    ) -> Result<Planned, PackError> {
-        let find = |t: usize| self.title.tracks.get(t)?.segment(number.checked_sub(1)?);
-        self.cmaf_segment(protocol, name, find, u64::from(number), take)
-    }
-
-    /// `find` looks the segment up in the track of an index; `asked` is how it was asked for.
-    fn cmaf_segment(
-        &self,
-        protocol: Protocol,
-        name: &TrackName,
-        find: impl Fn(usize) -> Option<Segment>,
-        asked: u64,
-        take: Take,
-    ) -> Result<Planned, PackError> {
-        let (index, track) = self.track(protocol, name)?;
-        if take == Take::IFrame && track.kind != TrackKind::Video {
-            return Err(PackError::NoSuchTrack(name.to_string()));
-        }
-        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: asked.to_string() };
-        let segment = find(index).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, take)? {
-            SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => {
-                let fragments = self.of_object(index, ranges).collect();
-                let reach = self.reach([(index, &segment)]);
-                return Ok(Planned::Needs(Needs { fragments, reach }));
-            }
-        };
-        if samples.is_empty() {
-            return Err(none());
-        }
-        let number = segment.number.saturating_add(1);
-        let parts = cmaf::media(self.title.tracks[index].object, number, &samples)?;
-        let what = format!("cmaf {} {} {number}", take.word(), rep_id(name));
-        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), &what, parts);
-        if take == Take::All {
-            plan.reach = self.reach([(index, &segment)]);
-        }
-        Ok(Planned::Ready(plan))
-    }
-
-    /// The samples of a segment, or what must be read to know them.
-    fn samples(&self, track: usize, segment: &Segment, take: Take) -> Result<SegmentSamples, PackError> {
-        let title_track = &self.title.tracks[track];
-        let mut segment = segment.clone();
-        if let Samples::Table(_) = self.title.track(title_track).samples {
-            if take == Take::IFrame {
-                segment.cut.end = segment.cut.start.saturating_add(1).min(segment.cut.end);
-            }
-            if segment.cut.len() > MAX_SAMPLES {
-                return Err(PackError::TooLarge("more samples than a segment takes"));
-            }
-        }
-        let mut samples = self.title.samples(track, &segment, self.known);
-        if let (SegmentSamples::Known(samples), Take::IFrame) = (&mut samples, take) {
-            samples.truncate(1);
-        }
-        Ok(samples)
-    }
-
-    /// Byte ranges of a track's object.
-    fn of_object(&self, track: usize, ranges: Vec<Range<u64>>) -> impl Iterator<Item = SourceRange> + use<> {
-        let object = self.title.tracks[track].object;
-        ranges.into_iter().map(move |range| SourceRange { object, range })
-    }
-
-    /// What of the objects belongs to the same stretch of the grid as these segments.
-    fn reach<'s>(&self, segments: impl IntoIterator<Item = (usize, &'s Segment)>) -> Vec<SourceRange> {
-        let mut reach: Vec<SourceRange> = Vec::new();
-        for (track, segment) in segments {
-            let Some(range) = self.title.reach(track, &segment.cut) else { continue };
-            let object = self.title.tracks[track].object;
-            match reach.iter_mut().find(|known| known.object == object) {
-                Some(SourceRange { range: known, .. }) => {
-                    *known = known.start.min(range.start)..known.end.max(range.end);
-                }
-                None => reach.push(SourceRange { object, range }),
-            }
-        }
-        reach
-    }
-
-    /// What tracks bring to one segment (1-based), packed together.
-    fn muxed(
-        &self,
-        protocol: Protocol,
-        names: &[TrackName],
-        number: u32,
-        take: Take,
-    ) -> Result<Muxed<'a>, PackError> {
-        let all = || names.iter().map(TrackName::to_string).collect::<Vec<_>>().join(" with ");
-        let mut tracks =
-            names.iter().map(|name| self.track(protocol, name)).collect::<Result<Vec<_>, _>>()?;
-        // Video first, whatever the order in the URL: one segment has one body.
-        tracks.sort_by_key(|&(index, track)| (track.kind, index));
-        let twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
-        let kind = |take| take == Take::All || tracks.iter().all(|(_, t)| t.kind == TrackKind::Video);
-        if twice || !kind(take) {
-            return Err(PackError::NoSuchTrack(all()));
-        }
-        let indexes: Vec<usize> = tracks.iter().map(|&(index, _)| index).collect();
-        let none = || PackError::NoSuchSegment { track: all(), segment: number.to_string() };
-        let mux = Mux::new(self.title, &indexes).ok_or_else(none)?;
-        let at = number.checked_sub(1).filter(|&n| n < mux.segment_count()).ok_or_else(none)?;
-        let mut shares = Vec::with_capacity(indexes.len());
-        let mut fragments: Vec<SourceRange> = Vec::new();
-        let parts: Vec<_> = mux.parts(at).collect();
-        let used = parts.iter().filter_map(|(index, segment)| Some((*index, segment.as_ref()?)));
-        let reach = if take == Take::All { self.reach(used) } else { Vec::new() };
-        for ((index, segment), &(_, track)) in parts.into_iter().zip(&tracks) {
-            let known = segment.as_ref().map(|part| self.samples(index, part, take)).transpose()?;
-            match known.unwrap_or_else(|| SegmentSamples::Known(Vec::new())) {
-                SegmentSamples::Known(samples) => shares.push(Share { index, track, segment, samples }),
-                SegmentSamples::Needs(ranges) => fragments.extend(self.of_object(index, ranges)),
-            }
-        }
-        // Tracks of one object often share fragments.
-        fragments.sort_by_key(|source| (source.object, source.range.start));
-        fragments.dedup();
-        if !fragments.is_empty() {
-            return Ok(Muxed::Needs(Needs { fragments, reach }));
-        }
-        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
-        let ids = ids.join(" ");
-        Ok(Muxed::Known { at, ids, shares, reach })
-    }
-
-    fn ts_segment(&self, names: &[TrackName], number: u32, take: Take) -> Result<Planned, PackError> {
-        let (at, ids, shares, reach) = match self.muxed(Protocol::HlsTs, names, number, take)? {
-            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { at, ids, shares, reach } => (at, ids, shares, reach),
-        };
-        let muxed: Vec<ts::TsTrack<'_>> = shares
-            .iter()
-            .map(|share| ts::TsTrack {
-                track: share.track,
-                object: self.title.tracks[share.index].object,
-                samples: &share.samples,
-            })
-            .collect();
-        let digest = self.digest(&format!("ts {} {ids} {number}", take.word()));
-        Ok(match ts::plan_ts(&muxed, at)? {
-            ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
-                content_type: TS_TYPE,
-                content_length: segment.content_length,
-                digest,
-                class: Class::Media,
-                parts: segment.parts,
-                transform: Some(segment.muxer),
-                reach,
-            }),
-            ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment, reach }),
-        })
-    }
-
-    fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        let (ids, shares, reach) = match self.muxed(Protocol::Hds, names, number, Take::All)? {
-            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { ids, shares, reach, .. } => (ids, shares, reach),
-        };
-        let tracks: Vec<f4f::F4fTrack<'_>> = shares
-            .into_iter()
-            .filter_map(|Share { index, track, segment, samples }| {
-                let object = self.title.tracks[index].object;
-                Some(f4f::F4fTrack { track, index, object, segment: segment?, samples })
-            })
-            .collect();
-        let parts = f4f::media(&f4f::clock(self.title), number, &tracks)?;
-        let plan = self.ready(Class::Media, "video/f4f", &format!("f4f segment {ids} {number}"), parts);
-        Ok(Planned::Ready(Plan { reach, ..plan }))
-    }
-
-    fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
-        let (index, track) = self.track(Protocol::Smooth, name)?;
-        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: time.to_string() };
-        let clock = smooth::clock(self.title);
-        let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
-        let title_track = &self.title.tracks[index];
-        let segment = number.and_then(|number| title_track.segment(number)).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, Take::All)? {
-            SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => {
-                let fragments = self.of_object(index, ranges).collect();
-                let reach = self.reach([(index, &segment)]);
-                return Ok(Planned::Needs(Needs { fragments, reach }));
-            }
-        };
-        if samples.is_empty() {
-            return Err(none());
-        }
-        let parts = smooth::media(&clock, (index, title_track.object), &segment, &samples)?;
-        let what = format!("smooth segment {} {time}", rep_id(name));
-        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), &what, parts);
-        plan.reach = self.reach([(index, &segment)]);
-        Ok(Planned::Ready(plan))
-    }
-}
-
-/// Tracks packed into one segment.
-enum Muxed<'a> {
-    /// These fragments must be read first.
-    Needs(Needs),
-    /// All is known.
-    Known {
-        /// The segment's number, 0-based.
-        at: u32,
-        /// Names of the tracks, video first.
-        ids: String,
-        /// What each of them brings, video first.
-        shares: Vec<Share<'a>>,
-        /// As [`Plan::reach`].
-        reach: Vec<SourceRange>,
-    },
-}
-
-/// What a track brings to a segment it shares with others.
-struct Share<'a> {
-    index: usize,
-    track: &'a Track,
-    /// `None` where it has nothing there.
-    segment: Option<Segment>,
-    samples: Vec<Sample>,
-}
-
-/// `Content-Type` of CMAF tracks (ISO/IEC 23000-19 §7.3.3.1 and RFC 4337).
-fn cmaf_type(kind: TrackKind) -> &'static str {
-    match kind {
-        TrackKind::Video => "video/mp4",
-        TrackKind::Audio => "audio/mp4",
-        TrackKind::Text => "application/mp4",
     }
 }
 

@@ -25,11 +25,15 @@ pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64
 /// what a player fetches of all of them for one segment of the lead.
 #[must_use]
 pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u64> {
-    let Some(mux) = Mux::new(title, tracks) else { return Vec::new() };
-    let count = usize::try_from(mux.segment_count()).unwrap_or(0);
-    let mut sizes = vec![container_bytes(protocol); count];
-    for &track in tracks {
-        for (sum, part) in sizes.iter_mut().zip(part_sizes(title, &mux, track, protocol)) {
+    Mux::new(title, tracks).map(|mux| mux_sizes(title, &mux, protocol)).unwrap_or_default()
+}
+
+/// Bytes of every segment of tracks of a title packed together, as [`muxed_sizes`].
+#[must_use]
+pub fn mux_sizes(title: &Title, mux: &Mux<'_>, protocol: Protocol) -> Vec<u64> {
+    let mut sizes: Vec<u64> = mux.numbers().map(|_| container_bytes(protocol)).collect();
+    for track in mux.tracks() {
+        for (sum, part) in sizes.iter_mut().zip(part_sizes(title, mux, track, protocol)) {
             *sum = sum.saturating_add(part);
         }
     }
@@ -64,7 +68,7 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
                 (whole, first)
             }
             None => {
-                let segments = (0..title_track.segment_count()).filter_map(|n| title_track.segment(n));
+                let segments = title_track.numbers().filter_map(|number| title_track.segment(number));
                 let first = segments.map(|mut segment| {
                     segment.cut.end = segment.cut.start.saturating_add(1);
                     part_size(title, track, &segment, protocol).saturating_add(container)
@@ -96,7 +100,7 @@ fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) ->
         }
         return sizes;
     }
-    let parts = (0..mux.segment_count()).map(|number| mux.part(track, number));
+    let parts = mux.numbers().map(|number| mux.part(track, number));
     parts.map(|part| part.map_or(0, |part| part_size(title, track, &part, protocol))).collect()
 }
 
@@ -126,7 +130,7 @@ impl<'a> StretchSize<'a> {
 /// The parts of a track one behind the other, as cuts; a part that is not there is an empty one. `None` where the first one is not.
 fn cuts_of_parts(mux: &Mux<'_>, track: usize) -> Option<Vec<u32>> {
     let mut cuts: Vec<u32> = Vec::new();
-    for number in 0..mux.segment_count() {
+    for number in mux.numbers() {
         let part = mux.part(track, number);
         match (cuts.last(), part) {
             (None, Some(part)) => cuts.extend([part.cut.start, part.cut.end]),
@@ -278,8 +282,9 @@ pub fn sized_segments(title: &Title, tracks: &[usize], protocol: Protocol) -> (V
         let (start, end) = mux.times(number)?;
         u64::try_from(end.ticks.saturating_sub(start.ticks)).ok()
     };
-    let segments = (0..)
-        .zip(muxed_sizes(title, tracks, protocol))
+    let segments = mux
+        .numbers()
+        .zip(mux_sizes(title, &mux, protocol))
         .map(|(number, bytes)| SegmentSize { bytes, duration: duration(number).unwrap_or(0).max(1) })
         .collect();
     (segments, title.track(mux.lead()).timescale.get())
@@ -353,3 +358,7 @@ mod tests {
         assert!(enough(buffer) && !enough(buffer - 1), "{buffer}");
     }
 }
+
+#[cfg(test)]
+#[path = "sizes_tests.rs"]
+mod columns;

@@ -209,7 +209,7 @@ impl Shared {
             if head.entry != entry || *head.names != *object.names {
                 return Ok(None);
             }
-            head.data(&*log)
+            head.data(&*log, &self.gauge)
         };
         match read() {
             Ok(Some(data)) => {

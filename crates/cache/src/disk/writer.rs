@@ -211,7 +211,7 @@ impl Writer {
         let Some(head) = Head::read(log, entry.at, end)?.filter(|head| head.entry == entry) else {
             return Ok(false);
         };
-        let Some(data) = head.data(log)? else { return Ok(false) };
+        let Some(data) = head.data(log, &self.shared.gauge)? else { return Ok(false) };
         let Some(bytes) = record_head(entry.id, &head.names, entry.offset, &data) else { return Ok(false) };
         self.append(entry, &bytes, &data)?;
         Ok(true)

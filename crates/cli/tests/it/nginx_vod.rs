@@ -76,6 +76,32 @@ fn a_selection_is_kept_by_all_that_is_named() {
     assert!(some.iter().all(|(etag, bytes)| all.get(etag).is_none_or(|known| known == bytes)));
 }
 
+#[test]
+fn a_clip_is_the_native_forms() {
+    let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
+    for title in ["/lighthouse.mp4", "/harbour"] {
+        let mut native = Vec::new();
+        for entry in [".mpd?", ".m3u8?", ".m3u8?hls_fmp4&", "Manifest?"] {
+            native.push(format!("{title}/{entry}vbegin=3&vend=9.5"));
+        }
+        let entries = entries(title, "/clipFrom/3000/clipTo/9500");
+        let entries: Vec<_> = entries.into_iter().filter(|entry| !entry.contains(".f4m")).collect();
+        let (native, theirs) = (crawl(server.address, &native), crawl(server.address, &entries));
+        assert!(theirs.keys().all(|url| url.contains("/clipFrom/3000/clipTo/9500/")));
+        let (one, other) = (segments(&theirs), segments(&native));
+        assert!(one.len() > 10, "{title}: {} segments", one.len());
+        assert!(one == other, "{title}: other bytes");
+        // Those that are whole are the whole title's.
+        let whole = crawl(server.address, &NATIVE.map(|entry| format!("{title}/{entry}")));
+        let whole = segments(&whole);
+        assert!(one.keys().any(|etag| whole.contains_key(etag)), "{title}: none is whole");
+        assert!(one.keys().any(|etag| !whole.contains_key(etag)), "{title}: none is cut");
+        // HDS has its own way to say it natively.
+        let hds = crawl(server.address, &[format!("/hds{title}/clipFrom/3000/clipTo/9500/manifest.f4m")]);
+        assert!(!segments(&hds).is_empty());
+    }
+}
+
 /// What ffprobe demuxes from CMAF playlists is what it demuxes from the file.
 #[test]
 fn a_player_gets_the_sources_packets() {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod answers;
+mod caching;
 mod changes;
 mod client;
 mod connections;
@@ -14,6 +15,7 @@ mod metrics;
 mod refusals;
 mod round_trips;
 mod same_bytes;
+mod selections;
 mod server;
 mod sources;
 mod sparse;

@@ -31,13 +31,17 @@ impl Server {
     }
 
     pub(crate) async fn with(storage: Arc<dyn Storage>, config: OriginConfig, tls: Option<Tls>) -> Self {
+        Self::of(Origin::new(storage, config), tls).await
+    }
+
+    /// An origin that is made already.
+    pub(crate) async fn of(origin: Origin, tls: Option<Tls>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let admin_listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let admin = admin_listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
-            let origin = Origin::new(storage, config);
             let stopped = async {
                 let _ = stopped.await;
             };
@@ -129,12 +133,20 @@ pub(crate) async fn fragmented_segment(place: usize) -> String {
 
 /// All that a client of a title may ask for, found by reading manifests as any text: every playlist, init and media segment.
 pub(crate) async fn crawl(server: SocketAddr, base: &str) -> Vec<String> {
+    let starts = ["/.m3u8", "/.m3u8?hls_fmp4"].map(|start| format!("{base}{start}"));
+    let mut urls = crawl_from(server, &starts).await;
+    urls.extend(dash_urls(server, base).await);
+    urls.sort();
+    urls
+}
+
+/// All that HLS playlists name, and they themselves.
+pub(crate) async fn crawl_from(server: SocketAddr, starts: &[String]) -> Vec<String> {
     let mut urls = Vec::new();
     let mut todo = Vec::new();
-    for start in ["/.m3u8", "/.m3u8?hls_fmp4"] {
-        let url = format!("{base}{start}");
-        if super::client::get(server, &url).await.status == 200 {
-            todo.push(url);
+    for url in starts {
+        if super::client::get(server, url).await.status == 200 {
+            todo.push(url.clone());
         }
     }
     while let Some(url) = todo.pop() {
@@ -151,8 +163,6 @@ pub(crate) async fn crawl(server: SocketAddr, base: &str) -> Vec<String> {
         }
         urls.push(url);
     }
-    urls.extend(dash_urls(server, base).await);
-    urls.sort();
     urls
 }
 

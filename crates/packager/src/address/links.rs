@@ -1,10 +1,10 @@
 //! The URLs a manifest holds: of other manifests, which carry its selection on, and of segments.
 //!
-//! A segment's URL says no more than its bytes depend on. One that is the same in a clip as in the whole title has one URL in both.
+//! A segment's URL says no more than its bytes depend on. One that is the same in a clip as in the whole title has one URL in both, but
+//! in forms whose paths hold the clip: there it has one ETag.
 
 use super::{
-    Address, DashTemplate, HlsContainer, Profile, Resource, Selection, name_of, native, nginx_vod, query,
-    rep_id,
+    Address, DashTemplate, HlsContainer, Profile, Resource, Selection, name_of, native, query, rep_id,
 };
 use latemux_index::title::TrackName;
 
@@ -24,7 +24,6 @@ pub struct Links<'a> {
     name: String,
     manifest: &'a Resource,
     selection: &'a Selection,
-    segments: Selection,
 }
 
 impl<'a> Links<'a> {
@@ -36,7 +35,6 @@ impl<'a> Links<'a> {
             name: name_of(&address.base),
             manifest: &address.resource,
             selection: &address.selection,
-            segments: address.selection.of_segments(),
         }
     }
 
@@ -44,12 +42,6 @@ impl<'a> Links<'a> {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Whether the manifest lists a track.
-    #[must_use]
-    pub fn lists(&self, track: &TrackName) -> bool {
-        self.selection.lists(track)
     }
 
     /// What `$RepresentationID$` stands for.
@@ -73,11 +65,10 @@ impl<'a> Links<'a> {
     /// `SegmentTemplate@media`.
     #[must_use]
     pub fn dash_media(&self, template: DashTemplate, extent: Extent) -> String {
-        let path = match self.profile {
-            Profile::Native => native::dash_media(template, &self.name),
+        match self.profile {
+            Profile::Native => native::dash_media(template, &self.name) + &self.query(extent),
             Profile::NginxVod(form) => form.dash_media(),
-        };
-        path + &self.query(extent)
+        }
     }
 
     /// A media playlist, of this selection.
@@ -98,42 +89,47 @@ impl<'a> Links<'a> {
         self.url(&Resource::HlsInit(track), &Selection::default())
     }
 
-    /// A media segment, or an I-frame.
+    /// A media segment, which may be joined.
     #[must_use]
     pub fn hls_segment(&self, segment: &Resource, extent: Extent) -> String {
-        match extent {
-            Extent::Whole => self.url(segment, &Selection::default()),
-            Extent::Selected => self.url(segment, &self.segments),
-        }
+        let selection = self.of_segments(extent);
+        let minimum_segment = self.selection.minimum_segment.filter(|_| extent == Extent::Selected);
+        self.url(segment, &Selection { minimum_segment, ..selection })
+    }
+
+    /// An I-frame.
+    #[must_use]
+    pub fn hls_iframe(&self, frame: &Resource, extent: Extent) -> String {
+        self.url(frame, &self.of_segments(extent))
     }
 
     /// `StreamIndex@Url` of tracks with a stem, with the places a player fills in.
     #[must_use]
     pub fn smooth_url(&self, stem: &str, extent: Extent) -> String {
-        let path = match self.profile {
-            Profile::Native | Profile::NginxVod(_) => native::smooth_url(stem),
-        };
-        path + &self.query(extent)
+        match self.profile {
+            Profile::Native => native::smooth_url(stem) + &self.query(extent),
+            Profile::NginxVod(_) => native::smooth_url(stem),
+        }
     }
 
     /// `media@url`, which players put `SegX-FragN` behind.
     #[must_use]
     pub fn hds_url(&self, tracks: &[TrackName], extent: Extent) -> String {
-        let path = match self.profile {
-            Profile::Native => native::hds_url(&self.name, tracks),
+        match self.profile {
+            Profile::Native => native::hds_url(&self.name, tracks, self.of_segments(extent).clip),
             Profile::NginxVod(form) => form.hds_url(tracks),
-        };
-        path + &self.query(extent)
+        }
     }
 
     /// What a template has behind its path.
     fn query(&self, extent: Extent) -> String {
+        query::of_selection(&self.of_segments(extent))
+    }
+
+    fn of_segments(&self, extent: Extent) -> Selection {
         match extent {
-            Extent::Whole => String::new(),
-            Extent::Selected => match self.profile {
-                Profile::Native => query::of_selection(&self.segments),
-                Profile::NginxVod(_) => query::of_selection(&nginx_vod::in_query(&self.segments)),
-            },
+            Extent::Whole => Selection::default(),
+            Extent::Selected => self.selection.of_segments(),
         }
     }
 
@@ -143,7 +139,7 @@ impl<'a> Links<'a> {
             Profile::NginxVod(form) => form.url(resource, selection),
             Profile::Native => {
                 let query = query::of(resource, selection);
-                let path = native::path(resource, &self.name);
+                let path = native::path(resource, &self.name, selection.clip);
                 if !matches!(self.manifest, Resource::HlsIFramePlaylist(..)) {
                     return path + &query;
                 }

@@ -178,8 +178,11 @@ impl Address {
     /// [`AddressError::NoSuchUrl`] for a path that is none of this grammar, whatever its query; else [`AddressError::Malformed`].
     pub fn parse(path: &str, query: Option<&str>) -> Result<Self, AddressError> {
         let options = Options::parse(query.unwrap_or_default());
-        let (base, resource) = native::parse(path, &options).ok_or(AddressError::NoSuchUrl)?;
-        Ok(Self { profile: Profile::Native, base, resource, selection: options.selection()? })
+        let native::Parsed { base, resource, clip } =
+            native::parse(path, &options).ok_or(AddressError::NoSuchUrl)?;
+        let mut selection = options.selection()?;
+        selection.clip = clip.unwrap_or(selection.clip);
+        Ok(Self { profile: Profile::Native, base, resource, selection })
     }
 
     /// The NAME that URLs of this title carry, see [`name_of`].
@@ -209,15 +212,16 @@ impl Address {
     pub fn relative_to_base(&self) -> String {
         match &self.profile {
             Profile::Native => {
-                native::path(&self.resource, &self.name()) + &query::of(&self.resource, &self.selection)
+                let path = native::path(&self.resource, &self.name(), self.selection.clip);
+                path + &query::of(&self.resource, &self.selection)
             }
             Profile::NginxVod(form) => form.asked().to_owned(),
         }
     }
 }
 
-/// The NAME printed in the URLs of a title: its base's last component without extension, percent-encoded, and `=` written as
-/// `_` because that separates a REPID's parts. It is the same however a client spelled it.
+/// The NAME printed in the URLs of a title: its base's last component without extension, percent-encoded, `=` written as
+/// `_` because that separates a REPID's parts, and so the `-` of what would be taken for the start of one (`-video_`). It is the same however a client spelled it.
 #[must_use]
 pub fn name_of(base: &str) -> String {
     let last = base.rsplit('/').next().unwrap_or(base);
@@ -229,7 +233,11 @@ pub fn name_of(base: &str) -> String {
     if stem.is_empty() {
         return "title".to_owned();
     }
-    utf8_percent_encode(&stem.replace('=', "_"), RESERVED).to_string()
+    let mut name = stem.replace('=', "_");
+    for kind in native::KINDS {
+        name = name.replace(&format!("-{kind}_"), &format!("_{kind}_"));
+    }
+    utf8_percent_encode(&name, RESERVED).to_string()
 }
 
 /// A track's name as it stands in URLs: `STEM=BITRATE`, the stem percent-encoded. Where the stem holds unreserved characters

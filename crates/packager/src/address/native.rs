@@ -14,8 +14,9 @@
 //!           | "Manifest" | "manifest"                    Smooth Streaming client manifest
 //!           | "QualityLevels(" BITRATE ")/Fragments(" STEM "=" TIME ")"
 //!           | [NAME] ".f4m"                              HDS manifest
-//!           | NAME 1*("-" REPID) ".abst"                 HDS bootstrap information
-//!           | NAME 1*("-" REPID) "-Seg1-Frag" N          HDS fragment
+//!           | [CLIP "/"] NAME 1*("-" REPID) ".abst"      HDS bootstrap information
+//!           | [CLIP "/"] NAME 1*("-" REPID) "-Seg1-Frag" N   HDS fragment
+//! CLIP      = "vbegin=" SECONDS | "vend=" SECONDS | "vbegin=" SECONDS "&vend=" SECONDS, as a query has it
 //! REPID     = STEM "=" BITRATE
 //! N         = 1*DIGIT from 1, TIME and BITRATE = 1*DIGIT; without leading zeros, so that each has one spelling
 //! ```
@@ -23,13 +24,19 @@
 //! REPIDs are found from the right. A stem may hold `-` (`audio_pt-BR`): it starts at the last `video`, `audio` or `textstream` that
 //! follows a `-`, else behind the last `-`.
 
-use super::{DashTemplate, RESERVED, Resource, query::Options, rep_id};
+use super::{
+    Clip, DashTemplate, RESERVED, Resource,
+    query::{Options, clip_of_folder, folder_of_clip},
+    rep_id,
+};
 use latemux_index::title::TrackName;
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use std::fmt::Write as _;
 
 /// Most tracks one media playlist may name: more are not a playlist anybody was given.
 pub(super) const MAX_TRACKS: usize = 8;
+/// What a stem may begin with that holds `-`.
+pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
 /// The folder I-frame playlists and their segments are in.
 pub(super) const KEYFRAMES: &str = "keyframes/";
 /// Between the tracks and the number of an HDS fragment: all of them are in the first segment.
@@ -37,8 +44,16 @@ pub(super) const HDS_FRAGMENT: &str = "-Seg1-Frag";
 /// What of it a player adds.
 pub(super) const HDS_ADDED: &str = "Seg1-Frag";
 
-/// Reads a URL path (with or without its leading `/`, percent-encoded): base and resource. `None` where it is none of this grammar.
-pub(super) fn parse(path: &str, options: &Options) -> Option<(String, Resource)> {
+/// What a path says.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) base: String,
+    pub(super) resource: Resource,
+    pub(super) clip: Option<Clip>,
+}
+
+/// Reads a URL path (with or without its leading `/`, percent-encoded). `None` where it is none of this grammar.
+pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let components = path.split('/').map(decode).collect::<Option<Vec<_>>>()?;
     let (file, folders) = components.split_last()?;
@@ -55,13 +70,20 @@ pub(super) fn parse(path: &str, options: &Options) -> Option<(String, Resource)>
         }
         _ => (base_file(file, options)?, 0),
     };
-    let base = folders.get(..folders.len().checked_sub(depth)?)?;
+    let mut base = folders.get(..folders.len().checked_sub(depth)?)?;
+    let mut clip = None;
+    if let (Resource::HdsFragment(..) | Resource::HdsBootstrap(_), Some((last, before))) =
+        (&resource, base.split_last())
+        && let Some(found) = clip_of_folder(last)
+    {
+        (base, clip) = (before, Some(found));
+    }
     let sound = |c: &String| !matches!(c.as_str(), "" | "." | "..");
-    base.iter().all(sound).then(|| (base.join("/"), resource))
+    base.iter().all(sound).then(|| Parsed { base: base.join("/"), resource, clip })
 }
 
 /// The path relative to the base (`BASE/`); `name` is the NAME to print, already encoded ([`super::name_of`]).
-pub(super) fn path(resource: &Resource, name: &str) -> String {
+pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
     let ids = |tracks: &[TrackName]| {
         tracks.iter().fold(String::new(), |mut ids, track| {
             // Writing to a string cannot fail.
@@ -89,8 +111,8 @@ pub(super) fn path(resource: &Resource, name: &str) -> String {
             format!("QualityLevels({})/Fragments({stem}={time})", t.bitrate)
         }
         Resource::HdsManifest => ".f4m".to_owned(),
-        Resource::HdsBootstrap(t) => format!("{name}{}.abst", ids(t)),
-        Resource::HdsFragment(t, n) => format!("{}{n}", hds_fragments(name, t)),
+        Resource::HdsBootstrap(t) => format!("{}{name}{}.abst", clip_folder(clip), ids(t)),
+        Resource::HdsFragment(t, n) => format!("{}{n}", hds_fragments(name, t, clip)),
     }
 }
 
@@ -113,15 +135,21 @@ pub(super) fn smooth_url(stem: &str) -> String {
 }
 
 /// `media@url`: the URL of an HDS fragment up to where a player goes on, relative to the base.
-pub(super) fn hds_url(name: &str, tracks: &[TrackName]) -> String {
-    let url = hds_fragments(name, tracks);
+pub(super) fn hds_url(name: &str, tracks: &[TrackName], clip: Clip) -> String {
+    let url = hds_fragments(name, tracks, clip);
     url.strip_suffix(HDS_ADDED).map_or_else(String::new, str::to_owned)
 }
 
 /// The URL of an HDS fragment up to its number.
-fn hds_fragments(name: &str, tracks: &[TrackName]) -> String {
+fn hds_fragments(name: &str, tracks: &[TrackName], clip: Clip) -> String {
     let ids: String = tracks.iter().map(|track| format!("-{}", rep_id(track))).collect();
-    format!("{name}{ids}{HDS_FRAGMENT}")
+    format!("{}{name}{ids}{HDS_FRAGMENT}", clip_folder(clip))
+}
+
+/// The folder that says of a clip what other URLs have in their query; empty for all of a title.
+fn clip_folder(clip: Clip) -> String {
+    let folder = folder_of_clip(clip);
+    if folder.is_empty() { folder } else { folder + "/" }
 }
 
 /// Files directly under the base.
@@ -142,15 +170,15 @@ fn base_file(file: &str, options: &Options) -> Option<Resource> {
     if let Some(ids) = file.strip_suffix(".abst") {
         return Some(Resource::HdsBootstrap(rep_ids(ids)?));
     }
-    if let Some((ids, n)) = file.rsplit_once(HDS_FRAGMENT) {
-        return Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?));
+    if let Some(stem) = file.strip_suffix(".m3u8") {
+        // A NAME with `=` is a misspelt REPID sooner than a name.
+        if stem.contains('=') {
+            return Some(Resource::HlsPlaylist(rep_ids(stem)?, options.container));
+        }
+        return Some(Resource::HlsMultivariant(options.container));
     }
-    let stem = file.strip_suffix(".m3u8")?;
-    // A NAME with `=` is a misspelt REPID sooner than a name.
-    if stem.contains('=') {
-        return Some(Resource::HlsPlaylist(rep_ids(stem)?, options.container));
-    }
-    Some(Resource::HlsMultivariant(options.container))
+    let (ids, n) = file.rsplit_once(HDS_FRAGMENT)?;
+    Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?))
 }
 
 /// Files under `dash/`.
@@ -234,7 +262,7 @@ fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
     let mut dashes = left.get(floor..)?.rmatch_indices('-').map(|(at, _)| floor + at);
     let is_kind = |at: &usize| {
         let stem = left.get(at + 1..).unwrap_or_default();
-        ["video", "audio", "textstream"]
+        KINDS
             .iter()
             .any(|kind| stem.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')))
     };

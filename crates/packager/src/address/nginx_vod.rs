@@ -376,7 +376,7 @@ impl File {
             Self::DashSegment(picks, n) => format!("{}-{n}{picks}.m4s", names.dash_fragment),
             Self::SmoothManifest(picks) => format!("{}{picks}", names.mss_manifest),
             Self::SmoothFragment(track, time) => {
-                native::path(&Resource::SmoothFragment(track.clone(), *time), "")
+                native::path(&Resource::SmoothFragment(track.clone(), *time), "", Clip::default())
             }
             Self::HdsManifest(picks) => format!("{}{picks}.f4m", names.hds_manifest),
             Self::HdsBootstrap(picks) => format!("{BOOTSTRAP}{picks}.abst"),

@@ -62,6 +62,18 @@ impl Options {
     }
 }
 
+/// What a folder named like a query says of a clip; `None` where it says nothing of one.
+pub(super) fn clip_of_folder(name: &str) -> Option<Clip> {
+    let clip = Options::parse(name).selection.ok()?.clip;
+    (!clip.is_everything() && folder_of_clip(clip) == name).then_some(clip)
+}
+
+/// That name; empty for all of a title.
+pub(super) fn folder_of_clip(clip: Clip) -> String {
+    let query = of_selection(&Selection { clip, ..Selection::default() });
+    query.strip_prefix('?').map_or_else(String::new, str::to_owned)
+}
+
 /// The query of a resource, `?` included; empty where everything is as by default.
 pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
     let option = match resource {
@@ -71,7 +83,10 @@ pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
         | Resource::HlsIFramePlaylist(_, HlsContainer::Cmaf) => Some("hls_fmp4".to_owned()),
         _ => None,
     };
-    query(option.into_iter().chain(parameters(selection)))
+    // Players of HDS put the number behind the URL: there, a clip is in the path.
+    let in_path = matches!(resource, Resource::HdsFragment(..) | Resource::HdsBootstrap(_));
+    let clip = if in_path { Clip::default() } else { selection.clip };
+    query(option.into_iter().chain(parameters(&Selection { clip, ..selection.clone() })))
 }
 
 /// The query of an option, and a selection.

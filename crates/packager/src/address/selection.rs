@@ -24,16 +24,10 @@ impl Selection {
         *self == Self::default()
     }
 
-    /// Whether manifests list a track.
-    #[must_use]
-    pub fn lists(&self, track: &TrackName) -> bool {
-        self.tracks.as_ref().is_none_or(|tracks| tracks.contains(track))
-    }
-
-    /// What of it the bytes of a segment depend on: a segment's URL names its tracks.
+    /// What of it segments depend on: their URLs name their tracks, and only HLS joins them.
     #[must_use]
     pub fn of_segments(&self) -> Self {
-        Self { filter: None, tracks: None, ..self.clone() }
+        Self { clip: self.clip, ..Self::default() }
     }
 }
 

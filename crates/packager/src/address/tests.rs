@@ -131,6 +131,8 @@ fn names_are_printed_the_same_however_they_were_asked() {
         (".hidden", ".hidden"),
         ("x_,360,720,.mp4.urlset", "x_%2C360%2C720%2C"),
         ("video=400.mp4", "video_400"),
+        ("my-video_1-hd.ism", "my_video_1-hd"),
+        ("a-audio=1--textstream_.mp4", "a_audio_1-_textstream_"),
         ("50$ off", "50%24%20off"),
         ("", "title"),
     ] {
@@ -139,6 +141,17 @@ fn names_are_printed_the_same_however_they_were_asked() {
     let a = Address::parse("/x.mp4/some-name.mpd", None).unwrap();
     assert_eq!(a.name(), "x");
     assert_eq!(a.to_url(), "/x.mp4/.mpd");
+}
+
+#[test]
+fn a_name_is_not_taken_for_the_start_of_a_track() {
+    for base in ["my-video_1-hd.ism", "my-video=1-.mp4"] {
+        let address = Address::new(base, Resource::DashInit(track("English", 1)));
+        assert_eq!(Address::parse(&address.to_url(), None), Ok(address), "{base}");
+    }
+    let playlist = Resource::HlsPlaylist(vec![track("audio", 2)], HlsContainer::Auto);
+    let address = Address::new("x-Seg1-Frag", playlist);
+    assert_eq!(Address::parse(&address.to_url(), None), Ok(address));
 }
 
 #[test]

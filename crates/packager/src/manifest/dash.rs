@@ -16,10 +16,11 @@ use crate::{
     PackError,
     address::{DashTemplate, Extent, Links},
     carry::{Protocol, carries},
+    selected::Selected,
     sizes::min_buffer_millis,
 };
 use adaptation::{AdaptationSet, Representation};
-use latemux_index::{Title, media::TrackKind};
+use latemux_index::media::TrackKind;
 use latemux_isobmff::{
     FourCc, Time, Timescale,
     codec::{Media, VideoRange},
@@ -33,19 +34,18 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
     None => Timescale::MILLIS,
 };
 
-/// The MPD of a title. O(samples).
+/// The MPD of what is selected of a title. O(samples).
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where DASH carries none of its tracks.
-pub fn mpd(title: &Title, links: &Links<'_>, template: DashTemplate) -> Result<String, PackError> {
+pub fn mpd(selected: &Selected<'_>, links: &Links<'_>, template: DashTemplate) -> Result<String, PackError> {
+    let title = selected.title();
     let carried = (0..title.tracks.len())
         .filter(|&i| {
             let track = &title.tracks[i];
-            links.lists(&track.name)
-                && track.segment_count() > 0
-                && carries(Protocol::Dash, title.track(track)).is_ok()
+            track.segment_count() > 0 && carries(Protocol::Dash, title.track(track)).is_ok()
         })
-        .map(|i| Representation::new(title, i, links));
+        .map(|i| Representation::new(selected, i, links));
     let sets = adaptation::group(carried);
     if sets.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
@@ -148,7 +148,7 @@ impl<'a> Scene<'a> {
         descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
         let shared = set.shared_timeline();
         if let Some(timeline) = shared {
-            self.segment_template(xml, timeline, first.timescale);
+            self.segment_template(xml, (timeline, first), set.extent());
         }
         for representation in &set.representations {
             self.representation(xml, representation, shared.is_none());
@@ -180,19 +180,29 @@ impl<'a> Scene<'a> {
             describe::audio(xml, audio, &codec.config);
         }
         if own_timeline {
-            self.segment_template(xml, &r.timeline, r.timescale);
+            self.segment_template(xml, (&r.timeline, r), r.extent);
         }
         xml.close();
     }
 
-    fn segment_template(&self, xml: &mut Xml, timeline: &Timeline, timescale: Timescale) {
+    /// Of a timeline, and a representation that has it.
+    fn segment_template(
+        &self,
+        xml: &mut Xml,
+        (timeline, of): (&Timeline, &Representation<'_>),
+        extent: Extent,
+    ) {
+        let timescale = of.timescale;
         let offset = self.start.in_scale(timescale, Round::Down);
         xml.tag("SegmentTemplate")
             .attr("timescale", timescale.get())
             .attr_if("presentationTimeOffset", (offset > 0).then_some(offset))
-            .attr_if("startNumber", (self.template == DashTemplate::Number).then_some(1))
+            .attr_if(
+                "startNumber",
+                (self.template == DashTemplate::Number).then(|| of.first.saturating_add(1)),
+            )
             .attr("initialization", self.links.dash_initialization())
-            .attr("media", self.links.dash_media(self.template, Extent::Whole))
+            .attr("media", self.links.dash_media(self.template, extent))
             .children();
         xml.tag("SegmentTimeline").children();
         for run in &timeline.0 {

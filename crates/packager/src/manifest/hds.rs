@@ -8,28 +8,34 @@ mod metadata;
 use super::xml::Xml;
 use crate::{
     PackError,
-    address::{Extent, Links},
+    address::Links,
     carry::{Protocol, carries},
     segment::{Clock, Mux, f4f},
+    selected::Selected,
     sizes::Bitrate,
 };
-use latemux_index::{Title, media::TrackKind, title::TrackName};
+use latemux_index::{
+    Title,
+    media::TrackKind,
+    title::{TitleTrack, TrackName},
+};
 use latemux_isobmff::{FourCc, codec::Media as CodecMedia};
 
-/// The manifest of a title. O(samples).
+/// The manifest of what is selected of a title. O(samples).
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where HDS carries none of its tracks.
-pub fn manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
+pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
+    let title = selected.title();
     let clock = f4f::clock(title);
-    let media = media(title, links);
+    let media = media(title);
     if media.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Hds.name(), format });
     }
-    let times: Vec<Vec<i64>> = media.iter().map(|m| fragment_times(title, &clock, &m.tracks)).collect();
-    let start = times.iter().filter_map(|t| t.first()).min().copied().unwrap_or(0);
-    let end = times.iter().filter_map(|t| t.last()).max().copied().unwrap_or(0);
+    let times: Vec<Fragments> = media.iter().map(|m| Fragments::of(title, &clock, &m.tracks)).collect();
+    let start = times.iter().filter_map(|t| t.times.first()).min().copied().unwrap_or(0);
+    let end = times.iter().filter_map(|t| t.times.last()).max().copied().unwrap_or(0);
     let millis = u64::try_from(end.saturating_sub(start)).unwrap_or(0);
 
     let mut xml = Xml::new();
@@ -39,10 +45,10 @@ pub fn manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
     xml.tag("deliveryType").text("streaming");
     xml.tag("duration").text(&seconds(millis));
     // Media whose fragments begin at the same times share one.
-    let mut bootstraps: Vec<&[i64]> = Vec::new();
+    let mut bootstraps: Vec<&Fragments> = Vec::new();
     let mut shared = Vec::new();
     for times in &times {
-        let known = bootstraps.iter().position(|b| b == times);
+        let known = bootstraps.iter().position(|&b| b == times);
         shared.push(known.unwrap_or(bootstraps.len()) + 1);
         if known.is_none() {
             bootstraps.push(times);
@@ -55,7 +61,7 @@ pub fn manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
             .text(&base64(&bootstrap::information(times)));
     }
     for (media, bootstrap) in media.iter().zip(shared) {
-        media.write(&mut xml, title, links, bootstrap, millis);
+        media.write(&mut xml, selected, links, bootstrap, millis);
     }
     Ok(xml.finish())
 }
@@ -63,8 +69,9 @@ pub fn manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
 /// The bootstrap information of tracks packed together, as a resource of its own. O(segments).
 ///
 /// # Errors
-/// [`PackError::NoSuchTrack`], [`PackError::CannotCarry`].
-pub fn bootstrap(title: &Title, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
+/// [`PackError::NoSuchTrack`], [`PackError::CannotCarry`], [`PackError::NothingInClip`].
+pub fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
+    let title = selected.title();
     let find = |name: &TrackName| {
         let index = title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
         let track = title.track(&title.tracks[index]);
@@ -73,7 +80,11 @@ pub fn bootstrap(title: &Title, names: &[TrackName]) -> Result<Vec<u8>, PackErro
         carried.map_err(|_| PackError::CannotCarry { protocol: Protocol::Hds.name(), format })
     };
     let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-    Ok(bootstrap::information(&fragment_times(title, &f4f::clock(title), &tracks)))
+    let fragments = Fragments::of(title, &f4f::clock(title), &tracks);
+    if fragments.times.len() < 2 {
+        return Err(PackError::NothingInClip);
+    }
+    Ok(bootstrap::information(&fragments))
 }
 
 /// Tracks that are one `media` element.
@@ -84,13 +95,11 @@ struct Media {
     alternate: bool,
 }
 
-fn media(title: &Title, links: &Links<'_>) -> Vec<Media> {
+fn media(title: &Title) -> Vec<Media> {
     let carried = |kind| {
         title.of_kind(kind).filter(|&i| {
             let track = &title.tracks[i];
-            links.lists(&track.name)
-                && track.segment_count() > 0
-                && carries(Protocol::Hds, title.track(track)).is_ok()
+            track.segment_count() > 0 && carries(Protocol::Hds, title.track(track)).is_ok()
         })
     };
     let audio: Vec<usize> = carried(TrackKind::Audio).collect();
@@ -114,7 +123,16 @@ fn media(title: &Title, links: &Links<'_>) -> Vec<Media> {
 }
 
 impl Media {
-    fn write(&self, xml: &mut Xml, title: &Title, links: &Links<'_>, bootstrap: usize, millis: u64) {
+    fn write(
+        &self,
+        xml: &mut Xml,
+        selected: &Selected<'_>,
+        links: &Links<'_>,
+        bootstrap: usize,
+        millis: u64,
+    ) {
+        let title = selected.title();
+        let extent = selected.extent_of_all(&self.tracks);
         let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks[i].name.clone()).collect();
         let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks[i]));
         let video = tracks().find_map(|track| match &track.codec.media {
@@ -132,29 +150,40 @@ impl Media {
             .attr_if("width", video.map(|v| v.width))
             .attr_if("height", video.map(|v| v.height))
             .attr("bootstrapInfoId", format_args!("bootstrap{bootstrap}"))
-            .attr("url", links.hds_url(&names, Extent::Whole))
+            .attr("url", links.hds_url(&names, extent))
             .children();
         xml.tag("metadata").text(&base64(&metadata::on_meta_data(tracks(), millis)));
         xml.close();
     }
 }
 
-/// When fragments of tracks packed together begin, and when the last one ends, in milliseconds.
-fn fragment_times(title: &Title, clock: &Clock<'_>, tracks: &[usize]) -> Vec<i64> {
-    let Some(mux) = Mux::new(title, tracks) else { return Vec::new() };
-    let Some(lead) = title.find(&mux.lead().name) else { return Vec::new() };
-    let mut times = clock.boundaries(lead);
-    // Fragments of a source, which cannot be cut, may bring what begins before the lead does; the first one always brings all of it.
-    for (number, time) in (0..mux.segment_count()).zip(&mut times) {
-        let parts = mux.parts(number).filter_map(|(i, part)| clock.boundary(i, part?.number));
-        *time = parts.fold(*time, i64::min);
+/// Fragments of tracks packed together.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Fragments {
+    /// Number of the first, from 1.
+    first: u32,
+    /// When they begin, and when the last one ends, in milliseconds.
+    times: Vec<i64>,
+}
+
+impl Fragments {
+    fn of(title: &Title, clock: &Clock<'_>, tracks: &[usize]) -> Self {
+        let Some(mux) = Mux::new(title, tracks) else { return Self::default() };
+        let Some(lead) = title.find(&mux.lead().name) else { return Self::default() };
+        let mut times = clock.boundaries(lead);
+        let numbers = |&i: &usize| title.tracks.get(i).map(TitleTrack::numbers);
+        // Fragments of a source, which cannot be cut, may bring what begins before the lead does; the first one always brings all of it.
+        for (number, time) in mux.numbers().zip(&mut times) {
+            let parts = mux.parts(number).filter_map(|(i, part)| clock.boundary(i, part?.number));
+            *time = parts.fold(*time, i64::min);
+        }
+        // The last one brings what the others have behind the lead.
+        let ends = tracks.iter().filter_map(|i| clock.boundary(*i, numbers(i)?.end));
+        if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
+            *last = end.max(*last);
+        }
+        Self { first: mux.lead().first.saturating_add(1), times }
     }
-    // The last one brings what the others have behind the lead.
-    let ends = tracks.iter().filter_map(|&i| clock.boundary(i, title.tracks.get(i)?.segment_count()));
-    if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
-        *last = end.max(*last);
-    }
-    times
 }
 
 /// Milliseconds as seconds with three decimals.

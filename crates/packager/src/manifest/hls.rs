@@ -14,27 +14,27 @@ pub use multivariant::multivariant;
 
 use crate::{
     PackError,
-    address::{HlsContainer, Links},
+    address::HlsContainer,
     carry::{Protocol, carries},
 };
 use latemux_index::{Title, media::TrackKind, title::TrackName};
 use latemux_isobmff::FourCc;
 
-/// Tracks of a kind that a protocol carries and a playlist lists: their indexes in [`Title::tracks`].
-fn carried(title: &Title, links: &Links<'_>, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
+/// Tracks of a kind that a protocol carries: their indexes in [`Title::tracks`].
+fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
     let serves = |&i: &usize| {
         let track = &title.tracks[i];
-        links.lists(&track.name) && track.segment_count() > 0 && carries(protocol, title.track(track)).is_ok()
+        track.segment_count() > 0 && carries(protocol, title.track(track)).is_ok()
     };
     title.of_kind(kind).filter(serves).collect()
 }
 
 /// How a title goes out as a whole.
-fn protocol_of(title: &Title, links: &Links<'_>, container: HlsContainer) -> Protocol {
+fn protocol_of(title: &Title, container: HlsContainer) -> Protocol {
     if container == HlsContainer::Cmaf {
         return Protocol::HlsCmaf;
     }
-    let count = |kind, protocol| carried(title, links, kind, protocol).len();
+    let count = |kind, protocol| carried(title, kind, protocol).len();
     let lost = |kind| count(kind, Protocol::HlsTs) < count(kind, Protocol::HlsCmaf);
     let silent = count(TrackKind::Audio, Protocol::HlsTs) == 0 && lost(TrackKind::Audio);
     if lost(TrackKind::Video) || silent { Protocol::HlsCmaf } else { Protocol::HlsTs }

@@ -11,19 +11,21 @@ use crate::{
     address::{Extent, Links},
     carry::{Protocol, carries},
     segment::{Clock, smooth},
+    selected::Selected,
 };
 use codec::CodecAttributes;
-use latemux_index::{Title, Track, media::TrackKind, title::TitleTrack};
+use latemux_index::{Track, media::TrackKind, title::TitleTrack};
 use latemux_isobmff::{FourCc, codec::Media};
 use std::collections::BTreeSet;
 
-/// The client manifest of a title. O(segments).
+/// The client manifest of what is selected of a title. O(segments).
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where Smooth Streaming carries none of its tracks.
-pub fn client_manifest(title: &Title, links: &Links<'_>) -> Result<String, PackError> {
+pub fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
+    let title = selected.title();
     let clock = smooth::clock(title);
-    let streams = streams(title, links, &clock);
+    let streams = streams(selected, &clock);
     if streams.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Smooth.name(), format });
@@ -53,6 +55,8 @@ struct Stream<'a> {
     /// When its fragments begin, and when the last one ends.
     times: Vec<i64>,
     levels: Vec<Level<'a>>,
+    /// Whether its fragments are those of the whole title.
+    extent: Extent,
 }
 
 /// A quality level.
@@ -63,20 +67,19 @@ struct Level<'a> {
 }
 
 /// The streams of a title, in its order.
-fn streams<'a>(title: &'a Title, links: &Links<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>> {
+fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>> {
+    let title = selected.title();
     let mut streams: Vec<Stream<'a>> = Vec::new();
     let stems: BTreeSet<&str> = title.tracks.iter().map(|t| t.name.stem.as_str()).collect();
     let mut names: BTreeSet<String> = BTreeSet::new();
     for (i, title_track) in title.tracks.iter().enumerate() {
         let track = title.track(title_track);
-        if !links.lists(&title_track.name)
-            || title_track.segment_count() == 0
-            || carries(Protocol::Smooth, track).is_err()
-        {
+        if title_track.segment_count() == 0 || carries(Protocol::Smooth, track).is_err() {
             continue;
         }
         let Some(codec) = CodecAttributes::of(track) else { continue };
         let times = clock.boundaries(i);
+        let extent = selected.extent_of_all(&[i]);
         let stem = title_track.name.stem.as_str();
         let level = Level { track, title_track, codec };
         let same = |s: &&mut Stream<'_>| {
@@ -84,6 +87,9 @@ fn streams<'a>(title: &'a Title, links: &Links<'_>, clock: &Clock<'_>) -> Vec<St
         };
         if let Some(stream) = streams.iter_mut().find(same) {
             stream.levels.push(level);
+            if extent == Extent::Selected {
+                stream.extent = extent;
+            }
             continue;
         }
         // One of another coding, or cut at other times, is a stream of its own, which needs a name of its own; URLs keep the track's.
@@ -92,7 +98,7 @@ fn streams<'a>(title: &'a Title, links: &Links<'_>, clock: &Clock<'_>) -> Vec<St
         let name = free.unwrap_or_else(|| stem.to_owned());
         names.insert(name.clone());
         let four_cc = level.codec.four_cc.clone();
-        streams.push(Stream { name, stem, kind: track.kind, four_cc, times, levels: vec![level] });
+        streams.push(Stream { name, stem, kind: track.kind, four_cc, times, levels: vec![level], extent });
     }
     streams
 }
@@ -129,7 +135,7 @@ impl Stream<'_> {
             .attr_if("MaxHeight", videos().map(|v| v.height).max())
             .attr_if("DisplayWidth", display_width)
             .attr_if("DisplayHeight", largest.map(|v| v.height))
-            .attr("Url", links.smooth_url(self.stem, Extent::Whole))
+            .attr("Url", links.smooth_url(self.stem, self.extent))
             .children();
         for (index, level) in self.levels.iter().enumerate() {
             level.write(xml, index);

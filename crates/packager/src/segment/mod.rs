@@ -13,7 +13,14 @@ use latemux_index::{
     media::TrackKind,
     title::{Segment, TitleTrack},
 };
-use latemux_isobmff::{Time, time::Round};
+use latemux_isobmff::{Time, Timescale, time::Round};
+use std::time::Duration;
+
+/// Nanoseconds.
+const NANOS: Timescale = match Timescale::new(1_000_000_000) {
+    Some(scale) => scale,
+    None => Timescale::MILLIS,
+};
 
 /// The most samples of a segment: as many as four hours at 60 per second have, should they hold one sync sample only. Tables that say
 /// "a billion samples of one byte" in a few bytes are not worth the memory.
@@ -26,6 +33,7 @@ pub struct Mux<'a> {
     title: &'a Title,
     tracks: &'a [usize],
     lead: usize,
+    minimum: Option<Duration>,
 }
 
 impl<'a> Mux<'a> {
@@ -37,7 +45,19 @@ impl<'a> Mux<'a> {
             return None;
         }
         let lead = tracks.iter().find(|i| kind(i) == Some(TrackKind::Video)).or(tracks.first())?;
-        Some(Self { title, tracks, lead: *lead })
+        Some(Self { title, tracks, lead: *lead, minimum: None })
+    }
+
+    /// The same in longer segments: the lead's are joined until they last for `minimum` on the grid, what is left at the end with those before
+    /// it. A segment has the number of the first that is in it, and what is in it does not depend on where the clip begins.
+    #[must_use]
+    pub fn joined(self, minimum: Option<Duration>) -> Self {
+        Self { minimum, ..self }
+    }
+
+    /// The tracks as named: indexes into [`Title::tracks`].
+    pub fn tracks(&self) -> impl Iterator<Item = usize> + use<'a> {
+        self.tracks.iter().copied()
     }
 
     /// The track that says where segments begin.
@@ -46,10 +66,40 @@ impl<'a> Mux<'a> {
         &self.title.tracks[self.lead]
     }
 
-    /// Number of segments.
-    #[must_use]
-    pub fn segment_count(&self) -> u32 {
-        self.lead().segment_count()
+    /// Numbers of the segments, 0-based in the whole title; joined segments leave some out.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> + use<'a> {
+        let mux = *self;
+        let first = Some(mux.lead().first).filter(|&first| mux.lead().segment(first).is_some());
+        std::iter::successors(first, move |&number| {
+            Some(mux.next(number)).filter(|&next| mux.lead().segment(next).is_some())
+        })
+    }
+
+    /// Number of the segment after one of the lead's. O(log n).
+    fn next(&self, number: u32) -> u32 {
+        let after = number.saturating_add(1);
+        let (Some(minimum), Some(position)) = (self.minimum, self.lead().position(number)) else {
+            return after;
+        };
+        let nanos = |time: Time| u128::try_from(time.in_scale(NANOS, Round::Nearest)).unwrap_or(0);
+        let grid = &self.title.grid;
+        let start = |&segment: &u32| {
+            usize::try_from(segment)
+                .ok()
+                .and_then(|i| grid.starts.get(i))
+                .map_or(u128::MAX, |&time| nanos(time))
+        };
+        let starts = &self.lead().grid_segments;
+        let Some(from) = starts.get(position).map(start) else { return after };
+        let length = minimum.as_nanos();
+        let later = starts.get(position + 1..).unwrap_or_default();
+        let joined = later.partition_point(|segment| start(segment).saturating_sub(from) < length);
+        // What would be left is too short.
+        let scale = self.title.track(self.lead()).timescale;
+        let end = Time::new(self.lead().times.last().copied().unwrap_or(0), scale);
+        let rest = later.get(joined).map_or(0, |segment| nanos(end).saturating_sub(start(segment)));
+        let count = if rest < length { later.len() } else { joined };
+        after.saturating_add(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     /// Start and end of a segment (0-based) in presentation time. The last one reaches to the end of the longest track.
@@ -57,22 +107,23 @@ impl<'a> Mux<'a> {
     pub fn times(&self, number: u32) -> Option<(Time, Time)> {
         let lead = self.lead();
         let scale = self.title.track(lead).timescale;
-        let segment = lead.segment(number)?;
-        let mut end = Time::new(segment.end, scale);
-        if number + 1 == lead.segment_count() {
+        let start = lead.segment(number)?.start;
+        let next = self.next(number);
+        let mut end = Time::new(lead.segment(next.checked_sub(1)?)?.end, scale);
+        if next == lead.numbers().end {
             for &i in self.tracks {
                 let track = &self.title.tracks[i];
                 let last = track.times.last().copied().unwrap_or_default();
                 end = end.max(Time::new(last, self.title.track(track).timescale));
             }
         }
-        Some((Time::new(segment.start, scale), Time::new(end.in_scale(scale, Round::Up), scale)))
+        Some((Time::new(start, scale), Time::new(end.in_scale(scale, Round::Up), scale)))
     }
 
     /// What each track brings to a segment (0-based), in the order the tracks were named: its own segments that start in the lead's
     /// part of the grid, joined. The lead's first and last segments also take what others have before and after it. `None` where the
     /// track has nothing there.
-    pub fn parts(&self, number: u32) -> impl Iterator<Item = (usize, Option<Segment>)> + 'a {
+    pub fn parts(&self, number: u32) -> impl Iterator<Item = (usize, Option<Segment>)> + use<'a> {
         let mux = *self;
         self.tracks.iter().map(move |&i| (i, mux.part(i, number)))
     }
@@ -81,23 +132,23 @@ impl<'a> Mux<'a> {
     #[must_use]
     pub fn part(&self, track: usize, number: u32) -> Option<Segment> {
         let (lead, other) = (self.lead(), &self.title.tracks[track]);
-        if track == self.lead {
-            return lead.segment(number);
-        }
-        let grid = &lead.grid_segments;
-        let at = |n: u32| grid.get(usize::try_from(n).ok()?).copied();
-        // The first of the other's segments that starts at or after this part of the grid.
-        let first_from = |from: Option<u32>| match from {
-            Some(from) => other.grid_segments.partition_point(|&g| g < from),
-            None => other.grid_segments.len(),
+        let next = self.next(number);
+        let (from, until) = (lead.position(number)?, lead.position(next)?);
+        let (start, end) = if track == self.lead {
+            (from, until)
+        } else {
+            // The first of the other's segments that starts at or after a part of the grid.
+            let first_from = |position: usize| match lead.grid_segments.get(position) {
+                Some(from) => other.grid_segments.partition_point(|g| g < from),
+                None => other.grid_segments.len(),
+            };
+            (if from == 0 { 0 } else { first_from(from) }, first_from(until))
         };
-        let start = if number == 0 { 0 } else { first_from(at(number)) };
-        let end = first_from(at(number.checked_add(1)?));
         if start >= end {
             return None;
         }
         Some(Segment {
-            number: u32::try_from(start).ok()?,
+            number: other.first.checked_add(u32::try_from(start).ok()?)?,
             start: *other.times.get(start)?,
             end: *other.times.get(end)?,
             cut: *other.cuts.get(start)?..*other.cuts.get(end)?,

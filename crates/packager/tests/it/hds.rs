@@ -22,10 +22,10 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 const TARGET: Duration = Duration::from_secs(2);
 
 /// A `media` element with all its fragments.
-struct Media {
-    attributes: BTreeMap<String, String>,
-    bootstrap: Bootstrap,
-    fragments: Vec<Vec<u8>>,
+pub(crate) struct Media {
+    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) bootstrap: Bootstrap,
+    pub(crate) fragments: Vec<Vec<u8>>,
 }
 
 fn from_base64(text: &str) -> Vec<u8> {
@@ -41,7 +41,7 @@ fn from_base64(text: &str) -> Vec<u8> {
 
 /// What bootstrap information says.
 #[derive(Debug, PartialEq, Eq)]
-struct Bootstrap {
+pub(crate) struct Bootstrap {
     current_media_time: u64,
     fragments_per_segment: u32,
     /// Number, start in ms and duration in ms of the first fragment of each run; the last one ends the presentation.
@@ -90,13 +90,18 @@ impl Bootstrap {
         Self { current_media_time, fragments_per_segment, runs }
     }
 
+    /// Number of the first fragment.
+    fn first(&self) -> u32 {
+        self.runs[0].0
+    }
+
     /// When each fragment begins, and when the last one ends, in ms.
-    fn times(&self) -> Vec<u64> {
+    pub(crate) fn times(&self) -> Vec<u64> {
         let (end, runs) = self.runs.split_last().unwrap();
         assert_eq!(*end, (0, 0, 0));
         let mut times = Vec::new();
         for (i, &(first, start, duration)) in runs.iter().enumerate() {
-            assert_eq!(usize::try_from(first).unwrap(), times.len() + 1);
+            assert_eq!(usize::try_from(first - self.first()).unwrap(), times.len());
             let next = runs.get(i + 1).map_or(self.fragments_per_segment + 1, |run| run.0);
             times.extend((0..u64::from(next - first)).map(|n| start + n * u64::from(duration)));
         }
@@ -108,7 +113,11 @@ impl Bootstrap {
 }
 
 fn play(origin: &mut Origin) -> Vec<Media> {
-    let answer = fetch(origin, &format!("{BASE}.f4m")).unwrap();
+    play_at(origin, "")
+}
+
+pub(crate) fn play_at(origin: &mut Origin, query: &str) -> Vec<Media> {
+    let answer = fetch(origin, &format!("{BASE}.f4m{query}")).unwrap();
     assert_eq!((answer.content_type, answer.class), ("application/f4m+xml", Class::Manifest));
     let text = String::from_utf8(answer.bytes).unwrap();
     let document = Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -142,10 +151,13 @@ fn play(origin: &mut Origin) -> Vec<Media> {
         .map(|attributes| {
             let inline = &bootstraps[&attributes["bootstrapInfoId"]];
             let url = attributes["url"].strip_suffix('-').unwrap();
-            let beside = fetch(origin, &format!("{BASE}{url}.abst")).unwrap();
+            // Of a clip of whole fragments, their URLs do not say that it is one.
+            let clip = query.strip_prefix('?').filter(|_| !url.contains('/'));
+            let folder = clip.map_or_else(String::new, |clip| format!("{clip}/"));
+            let beside = fetch(origin, &format!("{BASE}{folder}{url}.abst")).unwrap();
             assert_eq!((beside.content_type, &beside.bytes), ("video/abst", inline));
             let bootstrap = Bootstrap::read(inline);
-            let fragments = (1..=bootstrap.fragments_per_segment)
+            let fragments = (bootstrap.first()..=bootstrap.fragments_per_segment)
                 .map(|n| fetch(origin, &format!("{BASE}{}Seg1-Frag{n}", attributes["url"])).unwrap().bytes)
                 .collect();
             Media { attributes, bootstrap, fragments }
@@ -178,9 +190,10 @@ fn walk(mut tags: &[u8]) -> Vec<(u8, u32, [u8; 2])> {
 }
 
 /// What ffprobe finds in the tags of all fragments; it has nothing to say of them.
-fn demuxed(what: &str, media: &Media) -> Vec<Stream> {
+pub(crate) fn demuxed(what: &str, media: &Media) -> Vec<Stream> {
     let mut flv = b"FLV\x01\x05\0\0\0\x09\0\0\0\0".to_vec();
-    for (n, fragment) in (1..).zip(&media.fragments) {
+    let first = usize::try_from(media.bootstrap.first()).unwrap();
+    for (n, fragment) in (first..).zip(&media.fragments) {
         flv.extend_from_slice(tags(n, fragment));
     }
     let probe = probed(&format!("{what}.flv"), &flv);
@@ -188,7 +201,7 @@ fn demuxed(what: &str, media: &Media) -> Vec<Stream> {
     probe.streams.clone()
 }
 
-fn millis(ticks: i64, timescale: u32) -> i64 {
+pub(crate) fn millis(ticks: i64, timescale: u32) -> i64 {
     (ticks * 1000).div_euclid(i64::from(timescale))
 }
 

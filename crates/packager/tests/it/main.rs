@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod carry;
+mod clip;
 mod cmaf;
 mod dash;
 mod hds;
@@ -12,7 +13,9 @@ mod media;
 mod moved;
 mod oracles;
 mod origin;
+mod pack;
 mod player;
+mod selection;
 mod smooth;
 mod smooth_init;
 mod ts;

@@ -90,10 +90,14 @@ impl Origin {
         self.title.tracks[self.title.find(name).unwrap()].segment_count()
     }
 
-    /// Plans a request, reading `moof`s as it asks.
+    /// Plans a request for a whole title's resource, reading `moof`s as it asks.
     pub(crate) fn plan(&mut self, resource: &Resource) -> Result<Plan, PackError> {
+        self.plan_address(&Address::new(NAME, resource.clone()))
+    }
+
+    fn plan_address(&mut self, address: &Address) -> Result<Plan, PackError> {
         for _ in 0..2 {
-            match plan(&self.title, &Address::new(NAME, resource.clone()), &self.known)? {
+            match plan(&self.title, address, &self.known)? {
                 Planned::Ready(plan) => return Ok(plan),
                 Planned::Needs(needs) => needs.fragments.iter().for_each(|range| self.learn(range)),
                 Planned::NeedsMedia(first) => {
@@ -102,7 +106,7 @@ impl Origin {
                 }
             }
         }
-        panic!("the plan of {resource:?} asks again for what it was given");
+        panic!("the plan of {address:?} asks again for what it was given");
     }
 
     /// Reads the samples of a fragment.
@@ -128,7 +132,12 @@ impl Origin {
 
     /// Answers a request.
     pub(crate) fn get(&mut self, resource: &Resource) -> Result<Answer, PackError> {
-        let mut plan = self.plan(resource)?;
+        self.ask(&Address::new(NAME, resource.clone()))
+    }
+
+    /// Answers a request for an address.
+    pub(crate) fn ask(&mut self, address: &Address) -> Result<Answer, PackError> {
+        let mut plan = self.plan_address(address)?;
         let mut bytes = BytesMut::new();
         for part in &plan.parts {
             let input = self.part(part);
@@ -140,7 +149,7 @@ impl Origin {
         if let Some(transform) = &mut plan.transform {
             transform.finish(&mut bytes);
         }
-        assert_eq!(bytes.len() as u64, plan.content_length, "length of {resource:?}");
+        assert_eq!(bytes.len() as u64, plan.content_length, "length of {address:?}");
         Ok(Answer {
             bytes: bytes.to_vec(),
             content_length: plan.content_length,

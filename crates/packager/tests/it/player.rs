@@ -1,6 +1,6 @@
 //! A player that knows nothing but URLs: reads playlists with `m3u8-rs` and fetches what they name.
 
-use crate::origin::{Answer, Origin};
+use crate::origin::{Answer, NAME, Origin};
 use latemux_packager::{Address, PackError};
 use m3u8_rs::{MasterPlaylist, MediaPlaylist, Playlist};
 
@@ -13,7 +13,8 @@ pub(crate) fn fetch(origin: &mut Origin, url: &str) -> Result<Answer, PackError>
     let address = Address::parse(path, query).unwrap_or_else(|error| panic!("{url}: {error}"));
     assert_eq!(address.base, "a/x.mp4");
     assert_eq!(address.to_url(), url, "printed as it was read");
-    origin.get(&address.resource)
+    let base = NAME.to_owned();
+    origin.ask(&Address { base, ..address })
 }
 
 /// A URL relative to another (RFC 3986 §5.2, as far as playlists use it).

@@ -18,22 +18,26 @@ const TARGET: Duration = Duration::from_secs(2);
 const SCALE: i64 = 10_000_000;
 
 /// A quality level with all its fragments.
-struct Level {
+pub(crate) struct Level {
     /// Attributes of it and of its stream.
-    attributes: BTreeMap<String, String>,
-    stream: BTreeMap<String, String>,
+    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) stream: BTreeMap<String, String>,
     /// When each begins, and when the last one ends.
-    times: Vec<i64>,
-    fragments: Vec<Vec<u8>>,
+    pub(crate) times: Vec<i64>,
+    pub(crate) fragments: Vec<Vec<u8>>,
 }
 
 fn attributes(node: Node<'_, '_>) -> BTreeMap<String, String> {
     node.attributes().map(|a| (a.name().to_owned(), a.value().to_owned())).collect()
 }
 
-/// Reads the manifest as players do, and fetches everything it names.
 fn play(origin: &mut Origin) -> (BTreeMap<String, String>, Vec<Level>) {
-    let answer = fetch(origin, &format!("{BASE}Manifest")).unwrap();
+    play_at(origin, "")
+}
+
+/// Reads the manifest as players do, and fetches everything it names.
+pub(crate) fn play_at(origin: &mut Origin, query: &str) -> (BTreeMap<String, String>, Vec<Level>) {
+    let answer = fetch(origin, &format!("{BASE}Manifest{query}")).unwrap();
     assert_eq!((answer.content_type, answer.class), ("application/vnd.ms-sstr+xml", Class::Manifest));
     let text = String::from_utf8(answer.bytes).unwrap();
     let document = Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -91,7 +95,7 @@ fn play(origin: &mut Origin) -> (BTreeMap<String, String>, Vec<Level>) {
 
 /// A fragment is `moof` and `mdat`, without what came into the standard later, and says when it is: time and duration in its `tfxd`.
 /// Its third value is the number of samples.
-fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
+pub(crate) fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
     const TFXD: &[u8] = b"\x6d\x1d\x9b\x05\x42\xd5\x44\xe6\x80\xe2\x14\x1d\xaf\xf7\x57\xb2\x01\0\0\0";
     let top = boxes(fragment);
     let kinds: Vec<_> = top.iter().map(|(kind, _)| *kind).collect();
@@ -108,8 +112,12 @@ fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
 }
 
 /// What ffprobe finds in a level; it has nothing to say of it.
-fn demuxed(what: &str, level: &Level) -> Stream {
-    let bytes: Vec<u8> = std::iter::once(&init(&level.attributes, &level.stream))
+pub(crate) fn demuxed(what: &str, level: &Level) -> Stream {
+    // The manifest does not say what number the track has in its fragments: players read it there.
+    let moof = boxes(&level.fragments[0])[0].1;
+    let traf = boxes(moof).into_iter().find(|(kind, _)| kind == b"traf").unwrap().1;
+    let track_id = u32::from_be_bytes(boxes(traf)[0].1[4..8].try_into().unwrap());
+    let bytes: Vec<u8> = std::iter::once(&init(&level.attributes, &level.stream, track_id))
         .chain(&level.fragments)
         .flatten()
         .copied()
@@ -126,7 +134,7 @@ fn demuxed(what: &str, level: &Level) -> Stream {
     stream
 }
 
-fn floor(ticks: i64, timescale: u32) -> i64 {
+pub(crate) fn floor(ticks: i64, timescale: u32) -> i64 {
     i64::try_from((i128::from(ticks) * i128::from(SCALE)).div_euclid(i128::from(timescale))).unwrap()
 }
 

@@ -2,13 +2,14 @@
 
 use super::timeline::Timeline;
 use crate::{
-    address::Links,
+    address::{Extent, Links},
     carry::Protocol,
     manifest::{constant_frame_rate, reduced},
+    selected::Selected,
     sizes::{Bitrate, SegmentSize, sized_segments},
 };
 use latemux_index::{
-    Title, Track,
+    Track,
     media::{Samples, TrackKind},
     title::TitleTrack,
 };
@@ -33,11 +34,16 @@ pub(super) struct Representation<'a> {
     sap: Option<u8>,
     /// Boundaries of its segments in track ticks.
     times: &'a [i64],
+    /// Number (0-based) of its first segment.
+    pub(super) first: u32,
+    /// Whether its segments are those of the whole title.
+    pub(super) extent: Extent,
 }
 
 impl<'a> Representation<'a> {
     /// Of a track of the title; `index` is in range.
-    pub(super) fn new(title: &'a Title, index: usize, links: &Links<'_>) -> Self {
+    pub(super) fn new(selected: &'a Selected<'_>, index: usize, links: &Links<'_>) -> Self {
+        let title = selected.title();
         let title_track = &title.tracks[index];
         let track = title.track(title_track);
         let (segments, timescale) = sized_segments(title, &[index], Protocol::Dash);
@@ -52,6 +58,8 @@ impl<'a> Representation<'a> {
             frame_rate: is_video.then(|| constant_frame_rate(title, index)).flatten(),
             sap: access_point_type(track, title_track),
             times: &title_track.times,
+            first: title_track.first,
+            extent: selected.extent_of_all(&[index]),
         }
     }
 
@@ -81,8 +89,28 @@ fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
         (Samples::Fragments(_), Config::Aac(aac)) if aac.core_object_type == 42 => return None,
         (Samples::Fragments(_), _) => return (track.kind != TrackKind::Video).then_some(1),
     };
-    // It is cut at sync samples, and begins with one.
-    (table.sync_from(0) == Some(0)).then_some(if title_track.leading { 3 } else { 1 })
+    if let Some(leading) = title_track.leading {
+        // It is cut at sync samples, and begins with one.
+        return (table.sync_from(0) == Some(0)).then_some(if leading { 3 } else { 1 });
+    }
+    let mut stretches = table.stretches(&title_track.cuts);
+    let mut highest = 1;
+    while let Some(stretch) = stretches.next_stretch() {
+        if stretch.sync.first() == Some(&false) {
+            return None;
+        }
+        let mut decode_time = stretch.decode_time;
+        let mut times =
+            stretch.durations.iter().zip(stretch.composition_offsets).map(|(&duration, &offset)| {
+                let time = decode_time.saturating_add(offset.into());
+                decode_time = decode_time.saturating_add(duration.into());
+                time
+            });
+        if times.next().is_some_and(|first| times.any(|time| time < first)) {
+            highest = 3;
+        }
+    }
+    Some(highest)
 }
 
 /// Representations of the same content that decoders take in turn.
@@ -156,8 +184,14 @@ impl AdaptationSet<'_> {
     pub(super) fn shared_timeline(&self) -> Option<&Timeline> {
         let (first, rest) = self.representations.split_first()?;
         rest.iter()
-            .all(|r| r.timescale == first.timescale && r.timeline == first.timeline)
+            .all(|r| (r.timescale, r.first, &r.timeline) == (first.timescale, first.first, &first.timeline))
             .then_some(&first.timeline)
+    }
+
+    /// Whether the segments of all are those of the whole title.
+    pub(super) fn extent(&self) -> Extent {
+        let whole = self.representations.iter().all(|r| r.extent == Extent::Whole);
+        if whole { Extent::Whole } else { Extent::Selected }
     }
 
     /// Width : height of the picture, where all agree.

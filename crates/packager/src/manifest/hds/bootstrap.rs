@@ -1,12 +1,16 @@
 //! Bootstrap information (Adobe Flash Video File Format Specification 10.1 §2.11.2): `abst` with its segment and fragment run tables.
 
+use super::Fragments;
 use crate::segment::f4f;
 use bytes::BufMut as _;
 use latemux_isobmff::{FourCc, emit::put_header};
 
-/// The `abst` of fragments that begin at `times`, in milliseconds; the last of them is when the last one ends.
-pub(super) fn information(times: &[i64]) -> Vec<u8> {
-    let fragments = u32::try_from(times.len().saturating_sub(1)).unwrap_or(u32::MAX);
+/// The `abst` of fragments.
+pub(super) fn information(of: &Fragments) -> Vec<u8> {
+    let times = &of.times;
+    let count = u32::try_from(times.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    // Of a clip, those before it count: players find a fragment's segment by its number alone.
+    let fragments = of.first.saturating_sub(1).saturating_add(count);
     let mut fields = Vec::new();
     // Version and flags; the version of the information; profile "named", not live, no update.
     fields.put_u32(0);
@@ -30,7 +34,7 @@ pub(super) fn information(times: &[i64]) -> Vec<u8> {
     fields.put_u8(1);
     put_box(&mut fields, *b"asrt", &segments);
     fields.put_u8(1);
-    put_box(&mut fields, *b"afrt", &fragment_runs(times));
+    put_box(&mut fields, *b"afrt", &fragment_runs(of));
     let mut information = Vec::new();
     put_box(&mut information, *b"abst", &fields);
     information
@@ -43,15 +47,15 @@ fn put_box(out: &mut Vec<u8>, kind: [u8; 4], payload: &[u8]) {
 
 /// FragmentDuration is in milliseconds; a run of fragments of equal durations is one entry. The last fragment always has its own: there are
 /// players that take a run before the end for one fragment.
-fn fragment_runs(times: &[i64]) -> Vec<u8> {
+fn fragment_runs(of: &Fragments) -> Vec<u8> {
+    let times = &of.times;
     let mut runs: Vec<(u32, i64, u32)> = Vec::new();
-    let count = times.len().saturating_sub(1);
-    for (number, pair) in (1_u32..).zip(times.windows(2)) {
+    let last = times.len().saturating_sub(2);
+    for ((number, place), pair) in (of.first..).zip(0..).zip(times.windows(2)) {
         let &[start, end] = pair else { continue };
         // None at all would say that the presentation ends.
         let duration = u32::try_from(end.saturating_sub(start).max(1)).unwrap_or(u32::MAX);
-        let last = usize::try_from(number).is_ok_and(|n| n == count);
-        if last || runs.last().is_none_or(|run| run.2 != duration) {
+        if place == last || runs.last().is_none_or(|run| run.2 != duration) {
             runs.push((number, start, duration));
         }
     }

@@ -3,13 +3,14 @@
 use super::{attributes::Tag, find, protocol_for};
 use crate::{
     PackError, Resource,
-    address::{Extent, HlsContainer, Links},
+    address::{HlsContainer, Links},
     carry::Protocol,
     segment::Mux,
+    selected::Selected,
 };
-use latemux_index::{Title, media::TrackKind, title::TrackName};
+use latemux_index::{media::TrackKind, title::TrackName};
 use latemux_isobmff::{Time, Timescale, time::Round};
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 /// Microseconds.
 const MICROS: Timescale = match Timescale::new(1_000_000) {
@@ -22,11 +23,12 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
 /// # Errors
 /// No such track, or the container cannot carry it; several tracks of one kind, or several in CMAF, are no playlist.
 pub fn media(
-    title: &Title,
+    selected: &Selected<'_>,
     links: &Links<'_>,
     tracks: &[TrackName],
     container: HlsContainer,
 ) -> Result<String, PackError> {
+    let title = selected.title();
     let mut indexes = find(title, tracks)?;
     let kind = |i: usize| title.track(&title.tracks[i]).kind;
     // Audio first, however they were named: a segment has one URL.
@@ -37,18 +39,21 @@ pub fn media(
     }
     let protocol = protocol_for(title, &indexes, container)?;
     let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks[i].name.clone()).collect();
-    let list = Playlist { title, links, tracks: &indexes };
-    Ok(match (protocol, names.first()) {
+    let list = Playlist { selected, tracks: &indexes, minimum: selected.minimum };
+    let url = |segment: &Resource, number| {
+        links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
+    };
+    match (protocol, names.first()) {
         (Protocol::HlsTs, _) | (_, None) => {
             // Decimal durations need version 3.
-            list.text(3, "", None, |n| Resource::HlsTsSegment(names.clone(), n))
+            list.text(3, "", None, |n| url(&Resource::HlsTsSegment(names.clone(), n + 1), n))
         }
         (_, Some(track)) => {
             // EXT-X-MAP in other than I-frame playlists needs version 6.
             let init = links.hls_init(track.clone());
-            list.text(6, "", Some(&init), |n| Resource::HlsSegment(track.clone(), n))
+            list.text(6, "", Some(&init), |n| url(&Resource::HlsSegment(track.clone(), n + 1), n))
         }
-    })
+    }
 }
 
 /// An I-frame playlist: the sync sample that each segment of a video track starts with, as a resource of its own.
@@ -56,77 +61,84 @@ pub fn media(
 /// # Errors
 /// No such video track, or the container cannot carry it.
 pub fn iframes(
-    title: &Title,
+    selected: &Selected<'_>,
     links: &Links<'_>,
     track: &TrackName,
     container: HlsContainer,
 ) -> Result<String, PackError> {
+    let title = selected.title();
     let indexes = find(title, std::slice::from_ref(track))?;
     if indexes.iter().any(|&i| title.track(&title.tracks[i]).kind != TrackKind::Video) {
         return Err(PackError::NoSuchTrack(track.to_string()));
     }
     let protocol = protocol_for(title, &indexes, container)?;
-    let list = Playlist { title, links, tracks: &indexes };
+    let list = Playlist { selected, tracks: &indexes, minimum: None };
+    let index = indexes.first().copied().unwrap_or_default();
+    let url = |frame: &Resource, number| links.hls_iframe(frame, selected.iframe_extent(index, number));
     let only = "#EXT-X-I-FRAMES-ONLY\n";
-    Ok(if protocol == Protocol::HlsTs {
-        list.text(4, only, None, |n| Resource::HlsIFrameTs(track.clone(), n))
+    if protocol == Protocol::HlsTs {
+        list.text(4, only, None, |n| url(&Resource::HlsIFrameTs(track.clone(), n + 1), n))
     } else {
         let init = links.hls_init(track.clone());
-        list.text(6, only, Some(&init), |n| Resource::HlsIFrameCmaf(track.clone(), n))
-    })
+        list.text(6, only, Some(&init), |n| url(&Resource::HlsIFrameCmaf(track.clone(), n + 1), n))
+    }
 }
 
 /// What all playlists of segments have.
 struct Playlist<'a> {
-    title: &'a Title,
-    links: &'a Links<'a>,
+    selected: &'a Selected<'a>,
     tracks: &'a [usize],
+    /// How long its segments last at least.
+    minimum: Option<Duration>,
 }
 
 impl Playlist<'_> {
+    /// `url` is given the number of a segment, from 0.
     fn text(
         &self,
         version: u32,
         tags: &str,
         init: Option<&str>,
-        segment: impl Fn(u32) -> Resource,
-    ) -> String {
-        let durations = self.durations();
+        url: impl Fn(u32) -> String,
+    ) -> Result<String, PackError> {
+        let segments = self.segments();
+        // The track may have ended before the clip begins.
+        if segments.is_empty() {
+            return Err(PackError::NothingInClip);
+        }
         let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
+        let target = target_duration(segments.iter().map(|(_, micros)| *micros));
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "#EXT-X-TARGETDURATION:{}", target_duration(&durations));
+        let _ = writeln!(text, "#EXT-X-TARGETDURATION:{target}");
         text.push_str("#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n");
         text.push_str(tags);
         if let Some(init) = init {
             Tag::new("EXT-X-MAP").quoted("URI", init).write(&mut text);
         }
-        for (number, micros) in (1..).zip(&durations) {
+        for (number, micros) in segments {
             let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-            let _ = writeln!(
-                text,
-                "#EXTINF:{seconds}.{fraction:06},\n{}",
-                self.links.hls_segment(&segment(number), Extent::Whole)
-            );
+            let _ = writeln!(text, "#EXTINF:{seconds}.{fraction:06},\n{}", url(number));
         }
         text.push_str("#EXT-X-ENDLIST\n");
-        text
+        Ok(text)
     }
 
-    /// Microseconds of every segment. Its start and end are rounded, not its length: the sum is off by less than one however many
-    /// there are.
-    fn durations(&self) -> Vec<i64> {
-        let Some(mux) = Mux::new(self.title, self.tracks) else { return Vec::new() };
+    /// Number and microseconds of every segment. Its start and end are rounded, not its length: the sum is off by less than one however
+    /// many there are.
+    fn segments(&self) -> Vec<(u32, i64)> {
+        let Some(mux) = Mux::new(self.selected.title(), self.tracks) else { return Vec::new() };
+        let mux = mux.joined(self.minimum);
         let micros = |time: Time| time.in_scale(MICROS, Round::Nearest);
-        (0..mux.segment_count())
-            .filter_map(|number| mux.times(number))
-            .map(|(start, end)| micros(end).saturating_sub(micros(start)).max(0))
+        mux.numbers()
+            .filter_map(|number| Some((number, mux.times(number)?)))
+            .map(|(number, (start, end))| (number, micros(end).saturating_sub(micros(start)).max(0)))
             .collect()
     }
 }
 
 /// `EXT-X-TARGETDURATION`: the longest, each rounded to whole seconds (RFC 8216bis §4.4.3.1).
-fn target_duration(micros: &[i64]) -> i64 {
-    micros.iter().map(|micros| micros.saturating_add(500_000) / 1_000_000).max().unwrap_or(0).max(1)
+fn target_duration(micros: impl Iterator<Item = i64>) -> i64 {
+    micros.map(|micros| micros.saturating_add(500_000) / 1_000_000).max().unwrap_or(0).max(1)
 }
 
 #[cfg(test)]
@@ -135,9 +147,10 @@ mod tests {
 
     #[test]
     fn target_is_the_longest_rounded() {
-        assert_eq!(target_duration(&[4_499_999, 3_000_000]), 4);
-        assert_eq!(target_duration(&[4_500_000]), 5);
-        assert_eq!(target_duration(&[10]), 1);
-        assert_eq!(target_duration(&[]), 1);
+        let target = |micros: &[i64]| target_duration(micros.iter().copied());
+        assert_eq!(target([4_499_999, 3_000_000].as_slice()), 4);
+        assert_eq!(target(&[4_500_000]), 5);
+        assert_eq!(target(&[10]), 1);
+        assert_eq!(target(&[]), 1);
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     address::{HlsContainer, Links},
     carry::Protocol,
     manifest::constant_frame_rate,
+    selected::Selected,
     sizes::{Bitrate, SegmentSize},
 };
 use latemux_index::{Title, Track, media::TrackKind};
@@ -19,16 +20,21 @@ use latemux_isobmff::{
     codec::{Media, Video, VideoRange},
 };
 
-/// The multivariant playlist of a title: a variant for every video with every group of audio, or for every audio where there is no
+/// The multivariant playlist of what is selected of a title: a variant for every video with every group of audio, or for every audio where there is no
 /// video. O(samples).
 ///
 /// # Errors
 /// [`PackError::CannotCarry`] where HLS carries none of its tracks.
-pub fn multivariant(title: &Title, links: &Links<'_>, container: HlsContainer) -> Result<String, PackError> {
-    let protocol = protocol_of(title, links, container);
-    let list = Multivariant { title, links, protocol, rates: Rates::new(title, protocol) };
-    let video = carried(title, links, TrackKind::Video, protocol);
-    let audio = carried(title, links, TrackKind::Audio, protocol);
+pub fn multivariant(
+    selected: &Selected<'_>,
+    links: &Links<'_>,
+    container: HlsContainer,
+) -> Result<String, PackError> {
+    let title = selected.title();
+    let protocol = protocol_of(title, container);
+    let list = Multivariant { title, links, protocol, rates: Rates::new(title, protocol, selected.minimum) };
+    let video = carried(title, TrackKind::Video, protocol);
+    let audio = carried(title, TrackKind::Audio, protocol);
     if video.is_empty() && audio.is_empty() {
         let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: protocol.name(), format });
@@ -65,8 +71,13 @@ impl<'a> Multivariant<'a> {
     fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) {
         let in_ts = self.protocol == Protocol::HlsTs;
         let audio = groups(self.title, audio, "audio");
-        self.write_groups("AUDIO", &audio, in_ts, text);
-        let subtitles = carried(self.title, self.links, TrackKind::Text, self.protocol);
+        // Muxed, and nothing else to choose: the variant says all. A group of one without URI says nothing more, and some players lose their
+        // place over it.
+        let lone = in_ts && matches!(audio.as_slice(), [group] if group.members.len() == 1);
+        if !lone {
+            self.write_groups("AUDIO", &audio, in_ts, text);
+        }
+        let subtitles = carried(self.title, TrackKind::Text, self.protocol);
         let subtitles = groups(self.title, &subtitles, "subtitles");
         self.write_groups("SUBTITLES", &subtitles, false, text);
 
@@ -90,7 +101,7 @@ impl<'a> Multivariant<'a> {
                             tracks,
                             bitrate: self.bitrate(video, audio),
                             codecs: codecs.into_iter().flatten().collect(),
-                            audio: audio.map(|group| group.id.as_str()),
+                            audio: audio.filter(|_| !lone).map(|group| group.id.as_str()),
                             subtitles: subtitles.map(|group| group.id.as_str()),
                         },
                         text,
@@ -167,7 +178,8 @@ impl<'a> Multivariant<'a> {
     fn write_iframes(&self, track: usize, text: &mut String) {
         let Some(video) = self.video(track) else { return };
         let title_track = &self.title.tracks[track];
-        let segments: Vec<SegmentSize> = (0..)
+        let segments: Vec<SegmentSize> = title_track
+            .numbers()
             .zip(self.rates.iframes(track))
             .filter_map(|(number, &bytes)| {
                 let segment = title_track.segment(number)?;

@@ -3,30 +3,31 @@
 use crate::{
     carry::Protocol,
     segment::{Mux, ts::PSI_BYTES},
-    sizes::{Bitrate, SegmentSize, muxed_sizes, segment_and_iframe_sizes},
+    sizes::{Bitrate, SegmentSize, iframe_sizes, mux_sizes, segment_and_iframe_sizes},
 };
 use latemux_index::Title;
-use std::{borrow::Cow, cell::OnceCell};
+use std::{borrow::Cow, cell::OnceCell, time::Duration};
 
 /// Sizes of the tracks of a title in a protocol, each found when first asked for.
 #[derive(Debug)]
 pub(super) struct Rates<'a> {
     title: &'a Title,
     protocol: Protocol,
-    /// Per track of the title, bytes of each of its segments without PAT and PMT, and of the I-frame it starts with.
+    minimum: Option<Duration>,
+    /// Per track of the title, bytes of each of its segments without PAT and PMT, and of the I-frames it has, which are never joined.
     own: Vec<OnceCell<(Vec<u64>, Vec<u64>)>>,
 }
 
 impl<'a> Rates<'a> {
-    pub(super) fn new(title: &'a Title, protocol: Protocol) -> Self {
-        Self { title, protocol, own: title.tracks.iter().map(|_| OnceCell::new()).collect() }
+    pub(super) fn new(title: &'a Title, protocol: Protocol, minimum: Option<Duration>) -> Self {
+        Self { title, protocol, minimum, own: title.tracks.iter().map(|_| OnceCell::new()).collect() }
     }
 
     /// Bit rates of tracks packed into one segment each, and played together with tracks that have segments of their own. The
     /// first of all is the one that says where segments begin. In CMAF, where nothing is packed together, it makes no difference.
     pub(super) fn of(&self, packed: &[usize], beside: &[usize]) -> Bitrate {
         let tracks: Vec<usize> = packed.iter().chain(beside).copied().collect();
-        let (Some(mux), Some(&lead)) = (Mux::new(self.title, &tracks), tracks.first()) else {
+        let (Some(mux), Some(&lead)) = (self.mux(&tracks), tracks.first()) else {
             return Bitrate { peak: 0, average: 0 };
         };
         let psi = self.psi().saturating_mul(1 + beside.len() as u64);
@@ -40,11 +41,20 @@ impl<'a> Rates<'a> {
             let (start, end) = mux.times(number)?;
             u64::try_from(end.ticks.saturating_sub(start.ticks)).ok()
         };
-        let segments: Vec<SegmentSize> = (0..)
+        let segments: Vec<SegmentSize> = mux
+            .numbers()
             .zip(bytes)
             .map(|(number, bytes)| SegmentSize { bytes, duration: duration(number).unwrap_or(0).max(1) })
             .collect();
         Bitrate::of(&segments, self.title.track(mux.lead()).timescale.get())
+    }
+
+    fn mux<'t>(&'t self, tracks: &'t [usize]) -> Option<Mux<'t>> {
+        Some(Mux::new(self.title, tracks)?.joined(self.minimum))
+    }
+
+    fn sizes(&self, tracks: &[usize]) -> Vec<u64> {
+        self.mux(tracks).map(|mux| mux_sizes(self.title, &mux, self.protocol)).unwrap_or_default()
     }
 
     fn psi(&self) -> u64 {
@@ -62,7 +72,10 @@ impl<'a> Rates<'a> {
 
     fn found(&self, track: usize) -> Option<&(Vec<u64>, Vec<u64>)> {
         let find = || {
-            let (mut own, iframes) = segment_and_iframe_sizes(self.title, track, self.protocol);
+            let (mut own, iframes) = match self.minimum {
+                None => segment_and_iframe_sizes(self.title, track, self.protocol),
+                Some(_) => (self.sizes(&[track]), iframe_sizes(self.title, track, self.protocol)),
+            };
             own.iter_mut().for_each(|size| *size = size.saturating_sub(self.psi()));
             (own, iframes)
         };
@@ -72,10 +85,10 @@ impl<'a> Rates<'a> {
     /// What a track adds to each of the lead's segments.
     fn added(&self, lead: usize, track: usize) -> Cow<'_, [u64]> {
         let grid = |track: usize| &self.title.tracks[track].grid_segments;
-        if grid(lead) == grid(track) {
+        if self.minimum.is_none() && grid(lead) == grid(track) {
             return Cow::Borrowed(self.own(track));
         }
-        let both = muxed_sizes(self.title, &[lead, track], self.protocol);
+        let both = self.sizes(&[lead, track]);
         let alone = self.own(lead).iter().map(|size| size.saturating_add(self.psi()));
         both.iter().zip(alone).map(|(both, alone)| both.saturating_sub(alone)).collect()
     }

@@ -1,0 +1,88 @@
+//! Sizes added up column by column are those added up sample by sample.
+
+use super::*;
+use bytes::Bytes;
+use latemux_index::{
+    MediaIndex,
+    locate::{Got, Limits, Locator, Step, Want},
+};
+use std::{path::Path, sync::Arc, time::Duration};
+
+/// A title of files of the sample library.
+fn title(files: &[&str]) -> Title {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/library");
+    let index = |file: &&str| Arc::new(index(&std::fs::read(library.join(file)).unwrap().into()));
+    Title::new(files.iter().map(index).collect(), Duration::from_secs(2)).unwrap()
+}
+
+fn index(object: &Bytes) -> MediaIndex {
+    let size = object.len() as u64;
+    let mut locator = Locator::new(Limits::default());
+    let mut wants = vec![locator.first()];
+    loop {
+        let read = |want: &Want| {
+            let range = match want {
+                Want::Head(len) => 0..size.min(*len),
+                Want::Range(range) => range.clone(),
+            };
+            let at = |n: u64| usize::try_from(n).unwrap();
+            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
+        };
+        match locator.step(size, wants.iter().map(read).collect()).unwrap() {
+            Step::Read(more) | Step::Scan(more) => wants = more,
+            Step::Done(index) => return *index,
+        }
+    }
+}
+
+fn sample_by_sample(title: &Title, mux: &Mux<'_>, protocol: Protocol) -> Vec<u64> {
+    let parts = |number| {
+        mux.parts(number).filter_map(|(track, part)| Some(part_size(title, track, &part?, protocol)))
+    };
+    mux.numbers().map(|number| parts(number).fold(container_bytes(protocol), u64::saturating_add)).collect()
+}
+
+#[test]
+fn all_sizes() {
+    let seconds = |s: i64| Some(Time::new(s * 100 + 37, Timescale::new(100).unwrap()));
+    let harbour = ["harbour/audio-fra.mp4", "harbour/video-180p.mp4", "harbour/video-360p.mp4"];
+    for files in [&["lighthouse.mp4"][..], &["buoy.mp4"], &["ferry.mp4"], &harbour] {
+        let whole = title(files);
+        let clips = [whole.clipped(seconds(3), seconds(9)), whole.clipped(None, seconds(1))];
+        for title in [&whole].into_iter().chain(clips.iter().flatten()) {
+            let all: Vec<usize> = (0..title.tracks.len()).collect();
+            let one = all.iter().map(std::slice::from_ref);
+            for tracks in one.chain(all.windows(2)) {
+                for protocol in
+                    [Protocol::Dash, Protocol::HlsCmaf, Protocol::HlsTs, Protocol::Hds, Protocol::Smooth]
+                {
+                    for minimum in [None, Some(Duration::from_secs(5))] {
+                        let mux = Mux::new(title, tracks).unwrap().joined(minimum);
+                        let expected = sample_by_sample(title, &mux, protocol);
+                        assert!(!expected.is_empty());
+                        assert_eq!(
+                            mux_sizes(title, &mux, protocol),
+                            expected,
+                            "{files:?} {tracks:?} {protocol:?}"
+                        );
+                    }
+                    iframes(title, tracks[0], protocol);
+                }
+            }
+        }
+    }
+}
+
+fn iframes(title: &Title, track: usize, protocol: Protocol) {
+    let title_track = &title.tracks[track];
+    let mut segments: Vec<Segment> =
+        title_track.numbers().map(|number| title_track.segment(number).unwrap()).collect();
+    if matches!(title.track(title_track).samples, Samples::Table(_)) {
+        segments.iter_mut().for_each(|segment| segment.cut.end = segment.cut.start + 1);
+    }
+    let size = |segment| part_size(title, track, segment, protocol) + container_bytes(protocol);
+    let expected: Vec<u64> = segments.iter().map(size).collect();
+    let (whole, first) = segment_and_iframe_sizes(title, track, protocol);
+    assert_eq!((&whole, &first), (&segment_sizes(title, track, protocol), &expected));
+    assert_eq!(iframe_sizes(title, track, protocol), expected);
+}
