@@ -224,12 +224,17 @@ async fn a_log_cut_anywhere_gives_what_came_before() {
 async fn no_flipped_bit_is_believed() {
     for sealed in [false, true] {
         let whole = three_units(sealed).await;
+        let records = three_units(false).await.len();
         let mut lost = 0;
         for bit in 0..whole.len() * 8 {
             let mut flipped = whole.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let tier = Tier3::over(&Ram::holding(flipped)).await;
             let right = tier.right(&format!("bit {bit}, sealed {sealed}")).await;
+            if bit / 8 >= records {
+                assert_eq!(right, 3, "bit {bit} of the footer: then the records are walked");
+                assert_eq!(tier.counters.disk_corrupt.get(), 0);
+            }
             lost += 3 - right;
         }
         assert!(lost > 0, "bits were flipped in data");
@@ -356,7 +361,8 @@ async fn a_disk_that_cannot_be_read_is_left_alone_for_a_while() {
         world.read(ALL).await;
     }
     let figures = world.cache.figures();
-    assert_eq!(figures.disk_errors, 3, "three strikes: {figures:?}");
+    // Three in a row, and those that were under way by then.
+    assert!((3..=6).contains(&figures.disk_errors), "{figures:?}");
     world.ram.0.switches.read_error.store(false, SeqCst);
     assert_eq!(world.read(ALL).await, Outcome::Filled, "not yet");
 }
