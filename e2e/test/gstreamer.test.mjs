@@ -23,10 +23,10 @@ before(async () => {
 after(() => origin?.stop());
 
 /** When each decoded buffer of one stream is presented, in ns; the other stream is decoded too. */
-async function decoded(title, stream, other) {
+async function decoded(title, stream, other, query = "") {
   const { stdout, stderr } = await run(
     "gst-launch-1.0",
-    ...["-v", "souphttpsrc", `location=${origin.address}${title}/Manifest`, "!", "mssdemux", "name=demux"],
+    ...["-v", "souphttpsrc", `location=${origin.address}${title}/Manifest${query}`, "!", "mssdemux", "name=demux"],
     ...[`demux.${stream}`, "!", "queue", "!", "decodebin", "!", "identity", "silent=false", "!", "fakesink"],
     ...[`demux.${other}`, "!", "queue", "!", "decodebin", "!", "fakesink"],
   );
@@ -42,6 +42,23 @@ describe("GStreamer", { skip }, () => {
       // Later than 0 by the time that one B-frame needs to be decoded ahead, and that by which it lies ahead of sound.
       assert.ok(times[0] >= 0 && times[0] <= 80e6, `begins at ${times[0]} ns`);
       times.forEach((time, i) => assert.ok(Math.abs(time - times[0] - i * 40e6) < 1e3, `picture ${i} at ${time} ns`));
+    });
+
+    it(`decodes a clip of ${title} and nothing else`, async () => {
+      const query = "?vbegin=5.5&vend=13.2";
+      const [pictures, sound] = await Promise.all([
+        decoded(title, "video_00", "audio_00", query),
+        decoded(title, "audio_00", "video_00", query),
+      ]);
+      const whole = await decoded(title, "video_00", "audio_00");
+      // As many as lie between two key frames around it, at the times they have in the whole title.
+      const seconds = pictures.length / 25;
+      assert.ok(seconds >= 7.7 && seconds <= 7.7 + 8, `${pictures.length} pictures`);
+      const first = whole.findIndex((time) => Math.abs(time - pictures[0]) < 1e6);
+      assert.ok(first > 0 && first <= 5.5 * 25 && first + pictures.length >= 13.2 * 25, `from picture ${first}`);
+      pictures.forEach((time, i) => assert.ok(Math.abs(time - whole[first + i]) < 1e3, `picture ${i} at ${time} ns`));
+      assert.ok(Math.abs(sound[0] - pictures[0]) < 100e6, `${sound[0]} and ${pictures[0]} ns`);
+      assert.ok(Math.abs(sound.at(-1) - pictures.at(-1)) < 150e6, `${sound.at(-1)} and ${pictures.at(-1)} ns`);
     });
 
     it(`decodes the sound of ${title} without a gap`, async () => {

@@ -62,9 +62,11 @@ describe("page", { concurrency: 2 }, () => {
     }));
 
   for (const title of ["lighthouse.mp4", "ferry.mp4"]) {
-    for (const protocol of ["dash", "hls-ts", "hls-cmaf"]) {
+    for (const protocol of ["dash", "hls-ts", "hls-cmaf", "smooth"]) {
       it(`plays ${title} as ${protocol}`, () =>
         visit({ title, protocol }, async (viewer) => {
+          // dash.js seeks to where both sound and picture begin.
+          if (protocol === "smooth") viewer.record.action();
           await viewer.ready();
           await viewer.plays(2);
           await viewer.seek(20.5);
@@ -91,13 +93,39 @@ describe("page", { concurrency: 2 }, () => {
       assert.match(sums, new RegExp(`^${rows.length} requests · [\\d.]+ [kM]B$`));
     }));
 
-  it("opens a manifest's address pasted into the field", () =>
-    visit({}, async (viewer, page) => {
-      await page.getByLabel("Another title").fill(`${origin.address}ferry.mp4/.m3u8?hls_fmp4`);
-      await page.getByRole("button", { name: "Open" }).click();
+  for (const manifest of [".m3u8?hls_fmp4", "Manifest", ".f4m"]) {
+    it(`opens the address of a ${manifest} pasted into the field`, () =>
+      visit({}, async (viewer, page) => {
+        await page.getByLabel("Another title").fill(`${origin.address}ferry.mp4/${manifest}`);
+        await page.getByRole("button", { name: "Open" }).click();
+        await viewer.ready();
+        await viewer.plays(1);
+        assert.match(page.url(), /\?title=ferry\.mp4&protocol=dash&player=dash\.js$/);
+      }));
+  }
+
+  it("links to every manifest, also to one that no player here reads", () =>
+    visit({ title: "harbour" }, async (viewer, page) => {
       await viewer.ready();
-      await viewer.plays(1);
-      assert.match(page.url(), /\?title=ferry\.mp4&protocol=dash&player=dash\.js$/);
+      const links = await page.locator("#addresses a").evaluateAll((all) => all.map((a) => [a.textContent, a.href]));
+      assert.deepEqual(
+        links.map(([label, href]) => `${label} ${href.slice(origin.address.length)}`),
+        [
+          "DASH harbour/.mpd",
+          "HLS harbour/.m3u8",
+          "HLS harbour/.m3u8?hls_fmp4",
+          "Smooth harbour/Manifest",
+          "HDS harbour/.f4m",
+        ],
+      );
+      const types = await Promise.all(links.map(async ([, href]) => (await fetch(href)).headers.get("content-type")));
+      assert.deepEqual(types, [
+        "application/dash+xml",
+        "application/vnd.apple.mpegurl",
+        "application/vnd.apple.mpegurl",
+        "application/vnd.ms-sstr+xml",
+        "application/f4m+xml",
+      ]);
     }));
 
   for (const [protocol, player] of [["dash", "dash.js"], ["dash", "shaka"], ["hls-ts", "hls.js"]]) {

@@ -35,7 +35,7 @@ export function titleFromText(text: string): string {
   let path = text.trim();
   if (path.startsWith(`${location.origin}/`)) path = decodeURI(new URL(path).pathname);
   return path
-    .replace(/\/[^/]*\.(mpd|m3u8)(\?.*)?$/i, "")
+    .replace(/\/([^/]*\.(mpd|m3u8|f4m)|manifest)(\?.*)?$/i, "")
     .replace(/^\/+|\/+$/g, "");
 }
 
@@ -46,5 +46,10 @@ export function basePath(title: string): string {
 
 /** The manifest's full address, to be copied into any player. */
 export function manifestAddress({ title, protocol }: Selection): string {
-  return location.origin + basePath(title) + protocols[protocol].manifest;
+  return addressOf(title, protocols[protocol].manifest);
+}
+
+/** The full address of a manifest that a title has, by what follows the title's own. */
+export function addressOf(title: string, manifest: string): string {
+  return location.origin + basePath(title) + manifest;
 }

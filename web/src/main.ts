@@ -1,9 +1,9 @@
 // The page: a selection (title, protocol, player) lives in the address bar; opening one closes the one before.
 
-import { basePath, fromQuery, manifestAddress, selection, titleFromText, toQuery, type Selection } from "./address";
+import { addressOf, basePath, fromQuery, manifestAddress, selection, titleFromText, toQuery, type Selection } from "./address";
 import { loadLibrary, markCurrent, showTitles } from "./library";
 import { PlayerView } from "./player-view";
-import { isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
+import { elsewhere, isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
 import type { Failure, Session } from "./session";
 import { watchTraffic } from "./traffic";
 import { TrafficView } from "./traffic-view";
@@ -43,7 +43,20 @@ function show(chosen: Selection): void {
       return option;
     }),
   );
+  showAddresses(chosen.title);
   markCurrent(titles, chosen.title);
+}
+
+/** Links to every manifest of a title, also to those that need a player outside of browsers. */
+function showAddresses(title: string): void {
+  const links = [...Object.values(protocols), ...elsewhere].map(({ label, detail, manifest }) => {
+    const link = document.createElement("a");
+    link.href = addressOf(title, manifest);
+    link.textContent = label;
+    link.title = detail;
+    return link;
+  });
+  element("addresses").replaceChildren(...links.flatMap((link, place) => (place > 0 ? [" · ", link] : [link])));
 }
 
 /** What the origin itself says is wrong: its answer to the manifest's address. */

@@ -2,7 +2,7 @@
 
 import type { OpenSession } from "./session";
 
-export type ProtocolId = "dash" | "hls-ts" | "hls-cmaf";
+export type ProtocolId = "dash" | "hls-ts" | "hls-cmaf" | "smooth";
 export type PlayerId = "dash.js" | "hls.js" | "shaka" | "browser";
 
 interface Protocol {
@@ -23,7 +23,13 @@ export const protocols: Readonly<Record<ProtocolId, Protocol>> = {
     manifest: "/.m3u8?hls_fmp4",
     players: ["hls.js", "shaka", "browser"],
   },
+  smooth: { label: "Smooth", detail: "ISM fragments", manifest: "/Manifest", players: ["dash.js"] },
 };
+
+/** What no player in a browser reads, to be opened elsewhere. */
+export const elsewhere: readonly Pick<Protocol, "label" | "detail" | "manifest">[] = [
+  { label: "HDS", detail: "F4F fragments", manifest: "/.f4m" },
+];
 
 interface Player {
   readonly label: string;

@@ -18,8 +18,8 @@ export interface Download {
 
 function kindOf(url: URL): Kind {
   const name = url.pathname.slice(url.pathname.lastIndexOf("/") + 1);
-  if (/\.(mpd|m3u8)$/.test(name)) return "manifest";
-  if (/-\d+\.(ts|m4s|dash|aac)$/.test(name)) return "segment";
+  if (/(^manifest|\.(mpd|m3u8))$/i.test(name)) return "manifest";
+  if (/-\d+\.(ts|m4s|dash|aac)$|^Fragments\(/.test(name)) return "segment";
   if (/\.(dash|m4s|mp4)$/.test(name)) return "init";
   return "other";
 }

@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Index(Index),
     /// Write a server manifest (.ism) of all tracks of some files
     Manifest(Manifest),
+    /// Write a title as fragmented MP4: CMAF track files with a segment index, or one ismv
+    Pack(Box<Pack>),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -107,6 +109,40 @@ pub(crate) struct Manifest {
     /// Media files or index MP4s, in the manifest's folder or below
     #[arg(required = true, value_name = "FILE")]
     pub(crate) sources: Vec<String>,
+    #[command(flatten)]
+    pub(crate) storage: Storage,
+}
+
+/// Writes the very segments that `serve` sends for the same target duration, with an index of them around: CMAF track files
+/// (ftyp, moov, sidx, segments), or with --ismv one file of Smooth Streaming fragments (ftyp, moov, fragments, mfra).
+///
+/// A CMAF file holds one track. What is named .cmfv, .cmfa or .cmft takes the video, audio or text track of its source; where
+/// there are several, say which with --track, or write each to a file of its own: `-o out/` names them after their tracks and bit
+/// rates (out/video-1200k.cmfv, out/audio_eng-128k.cmfa), `-o 'out/film-{track}.{ext}'` as you like. An ismv holds all tracks that
+/// Smooth Streaming carries.
+///
+/// A file is there when all of it is written, or not at all; where there are several, they appear together at the end.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Pack {
+    /// What `serve` takes for a title: a media file, an index MP4, a server manifest (.ism), or a folder of files that play together; a
+    /// path or URL: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    pub(crate) source: String,
+    /// Where it goes: a path, or s3://, gs://, az://. With a `/` at the end or {track} in it: a file for each track
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: String,
+    /// Target duration of fragments: they begin at the first key frame at or after each multiple of it
+    #[arg(long, value_name = "DURATION", default_value = "4s")]
+    pub(crate) fragment: Span,
+    /// Smooth Streaming: one file of all tracks, with tfxd and mfra
+    #[arg(long)]
+    pub(crate) ismv: bool,
+    /// Only this track: video, audio or text, or a name as in URLs (audio_eng, video=1200000); may be given several times
+    #[arg(long, value_name = "TRACK")]
+    pub(crate) track: Vec<String>,
+    /// Where the files that an index MP4 or server manifest names may be, beside its own folder: a path, or host[:port]; may be given
+    /// several times
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) allow: Vec<String>,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }

@@ -355,7 +355,7 @@ mod tests {
             "[urls.nginx_vod.names]\nmaster = 'x'",
             "[storage]\nendpoint = 'x'",
             "[tls]\ncert='a'\nkey='b'\nca='c'",
-            "[cache]",
+            "[cache]\nbytes = 1",
         ] {
             let error = format!("{:#}", Config::parse(text).unwrap_err());
             assert!(error.contains("unknown field"), "{text}: {error}");

@@ -7,6 +7,7 @@ mod inspect;
 mod location;
 mod log;
 mod manifest;
+mod pack;
 mod read_index;
 mod serve;
 
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         args::Command::Inspect(inspect) => inspect::run(&inspect),
         args::Command::Index(index) => index::run(&index),
         args::Command::Manifest(manifest) => manifest::run(&manifest),
+        args::Command::Pack(pack) => pack::run(&pack),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

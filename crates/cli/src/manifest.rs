@@ -43,6 +43,6 @@ pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
 }
 
 #[expect(clippy::print_stderr, reason = "a command line tool says what it passes over")]
-fn warn(text: &str) {
+pub(crate) fn warn(text: &str) {
     eprintln!("latemux: {text}");
 }

@@ -74,7 +74,7 @@ pub(crate) async fn read(source: &str, depth: Depth, options: &Options) -> Resul
 }
 
 /// A bar on the terminal; nothing where standard error is none.
-fn progress(source: &str) -> ProgressBar {
+pub(crate) fn progress(source: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
     if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}") {
         bar.set_style(style);

@@ -56,7 +56,12 @@ impl<'a> CutTrack<'a> {
 
     /// Earliest presentation time of what starts with a cut point, in track ticks.
     pub(crate) fn earliest(&self, point: CutPoint) -> i64 {
-        let Some(points) = &self.points else { return point.time };
+        let Some(points) = &self.points else {
+            return match &self.track.samples {
+                Samples::Fragments(table) => table.start(point.index).unwrap_or(point.time),
+                Samples::Table(_) => point.time,
+            };
+        };
         let found = points.binary_search_by_key(&point.index, |sync| sync.point.index);
         found.ok().and_then(|at| points.get(at)).map_or(point.time, |sync| sync.earliest)
     }
@@ -91,11 +96,11 @@ impl<'a> CutPoints<'a> {
                 Some(CutPoint { index, time })
             }
             Samples::Fragments(table) => {
-                let mut index = table.starting_from(time);
+                let mut index = table.synced_from(time);
                 if self.track.kind == TrackKind::Video {
                     index = table.sync_from(index)?;
                 }
-                Some(CutPoint { index, time: table.start(index)? })
+                Some(CutPoint { index, time: table.sync_time(index)? })
             }
         }
     }
@@ -124,7 +129,7 @@ impl<'a> CutPoints<'a> {
             TrackKind::Video => table.sync_before(end),
             _ => end.checked_sub(1),
         };
-        let before = before.and_then(|index| Some(CutPoint { index, time: table.start(index)? }));
+        let before = before.and_then(|index| Some(CutPoint { index, time: table.sync_time(index)? }));
         match (before, after) {
             (Some(before), Some(after)) if exact - before.time <= after.time - exact => Some(before),
             (Some(before), None) if exact - before.time <= table.end() - exact => Some(before),

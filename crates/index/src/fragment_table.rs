@@ -14,8 +14,12 @@ pub struct FragmentTable {
     pub(crate) end: i64,
     /// See [`Self::reorder`].
     pub(crate) reorder: u32,
+    /// See [`Self::first_offset`].
+    pub(crate) first_offset: i32,
     /// From each start to the next one, in track ticks.
     pub(crate) steps: Column,
+    /// From each start to when its sync sample is presented, in track ticks; `None` where that is no time at all.
+    pub(crate) leads: Option<Column>,
     pub(crate) sizes: Column,
     pub(crate) positions: Positions,
     /// 1 where a fragment starts with a sync sample.
@@ -54,6 +58,26 @@ impl FragmentTable {
     pub fn start(&self, index: u32) -> Option<i64> {
         let since = i64::try_from(self.steps.sum_before(index)).unwrap_or(i64::MAX);
         (index < self.len()).then(|| self.first_start.saturating_add(since))
+    }
+
+    /// When the sync sample a fragment starts with is presented, in track ticks: where pictures that are decoded after it are presented before
+    /// it, later than the start.
+    #[must_use]
+    pub fn sync_time(&self, index: u32) -> Option<i64> {
+        let lead = self.leads.as_ref().and_then(|leads| leads.get(index)).unwrap_or(0);
+        Some(self.start(index)?.saturating_add(lead.into()))
+    }
+
+    /// The first fragment whose sync sample is presented at or after `time` (track ticks); [`Self::len`] where none is.
+    #[must_use]
+    pub fn synced_from(&self, time: i64) -> u32 {
+        let mut index = self.starting_from(time);
+        while let Some(before) =
+            index.checked_sub(1).filter(|&i| self.sync_time(i).is_some_and(|t| t >= time))
+        {
+            index = before;
+        }
+        index
     }
 
     /// The first fragment that starts at or after `time` (track ticks); [`Self::len`] where none does.
@@ -110,6 +134,12 @@ impl FragmentTable {
         self.reorder
     }
 
+    /// Composition offset of the first sample in decode order, in track ticks.
+    #[must_use]
+    pub fn first_offset(&self) -> i32 {
+        self.first_offset
+    }
+
     /// Bytes of all fragments.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -120,6 +150,7 @@ impl FragmentTable {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.steps.heap_bytes()
+            + self.leads.as_ref().map_or(0, Column::heap_bytes)
             + self.sizes.heap_bytes()
             + self.sync.heap_bytes()
             + self.positions.heap_bytes()
@@ -131,7 +162,10 @@ impl FragmentTable {
 pub(crate) struct FragmentTableBuilder {
     first_start: i64,
     last_start: Option<i64>,
+    first_offset: i32,
     steps: ColumnBuilder,
+    leads: ColumnBuilder,
+    any_leads: bool,
     sizes: ColumnBuilder,
     positions: PositionsBuilder,
     sync: ColumnBuilder,
@@ -142,7 +176,10 @@ impl FragmentTableBuilder {
         Self {
             first_start: 0,
             last_start: None,
+            first_offset: 0,
             steps: ColumnBuilder::default(),
+            leads: ColumnBuilder::default(),
+            any_leads: false,
             sizes: ColumnBuilder::default(),
             positions: PositionsBuilder::new(),
             sync: ColumnBuilder::default(),
@@ -151,7 +188,7 @@ impl FragmentTableBuilder {
 
     /// Appends a fragment. False, and nothing is appended, where it is larger than 4 GiB, or does not start after the one before.
     #[must_use]
-    pub(crate) fn push(&mut self, offset: u64, size: u64, start: i64, sync: bool) -> bool {
+    pub(crate) fn push(&mut self, offset: u64, size: u64, start: i64, lead: i64, sync: bool) -> bool {
         let Ok(size) = u32::try_from(size) else { return false };
         match self.last_start {
             None => self.first_start = start,
@@ -164,10 +201,18 @@ impl FragmentTableBuilder {
             }
         }
         self.last_start = Some(start);
+        let lead = u32::try_from(lead).unwrap_or(0);
+        self.leads.push(lead);
+        self.any_leads |= lead > 0;
         self.sizes.push(size);
         self.positions.push(offset, size.into());
         self.sync.push(sync.into());
         true
+    }
+
+    /// Notes [`FragmentTable::first_offset`].
+    pub(crate) fn first_offset(self, first_offset: i32) -> Self {
+        Self { first_offset, ..self }
     }
 
     /// The table; `end` and `reorder` in track ticks.
@@ -179,7 +224,9 @@ impl FragmentTableBuilder {
             first_start: self.first_start,
             end: end.max(last),
             reorder,
+            first_offset: self.first_offset,
             steps: self.steps.finish(),
+            leads: self.any_leads.then(|| self.leads.finish()),
             sizes: self.sizes.finish(),
             positions: self.positions.finish(),
             sync: self.sync.finish(),
@@ -196,6 +243,7 @@ mod tests {
         #[test]
         fn behaves_like_a_vector(
             rows in prop::collection::vec((0..3_000_u64, 1..500_000_u64, 1..200_000_i64, any::<bool>()), 1..400),
+            lead in 0..200_000_i64,
             first in -90_000..90_000_i64,
             at in any::<prop::sample::Index>(),
         ) {
@@ -206,10 +254,11 @@ mod tests {
                 fragment
             }).collect();
             let mut builder = FragmentTableBuilder::new();
+            let lead_of = |f: &Fragment| lead.min(f.end - f.start - 1);
             for f in &fragments {
-                prop_assert!(builder.push(f.offset, f.size, f.start, f.sync));
+                prop_assert!(builder.push(f.offset, f.size, f.start, lead_of(f), f.sync));
             }
-            prop_assert!(!builder.push(offset, 1, fragments.last().unwrap().start, true));
+            prop_assert!(!builder.push(offset, 1, fragments.last().unwrap().start, 0, true));
             let table = builder.finish(start, 0);
             let all: Vec<Fragment> = (0..table.len()).map(|i| table.get(i).unwrap()).collect();
             prop_assert_eq!(&all, &fragments);
@@ -220,6 +269,8 @@ mod tests {
             for time in [fragments[i].start - 1, fragments[i].start, fragments[i].start + 1] {
                 let model = fragments.partition_point(|f| f.start < time);
                 prop_assert_eq!(table.starting_from(time) as usize, model);
+                let model = fragments.partition_point(|f| f.start + lead_of(f) < time);
+                prop_assert_eq!(table.synced_from(time) as usize, model);
             }
             let next = fragments[i..].iter().position(|f| f.sync).map(|n| n + i);
             prop_assert_eq!(table.sync_from(index).map(|n| n as usize), next);

@@ -50,6 +50,8 @@ pub(crate) struct Entry {
     pub(crate) bytes: Range<u64>,
     /// Composition time before the edit list, in track ticks, as the index says.
     pub(crate) time: i64,
+    /// How much later its sync sample is presented, where pictures are decoded after it and presented before; in track ticks.
+    pub(crate) lead: i64,
     pub(crate) sync: bool,
 }
 
@@ -62,6 +64,13 @@ pub(crate) struct Index {
     pub(crate) tracks: Vec<Listed>,
     /// Where the last fragment ends.
     pub(crate) end: u64,
+}
+
+impl Index {
+    /// When the first fragment of each track begins, as the index says.
+    fn firsts(&self) -> Vec<Option<i64>> {
+        self.tracks.iter().map(|listed| listed.entries.first().map(|first| first.time)).collect()
+    }
 }
 
 /// What an index box turned out to be.
@@ -84,7 +93,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Foun
         let track = found.movie.tracks.get(*number);
         track.is_some_and(|track| track.as_ref().is_ok_and(|track| track.tables.stsz.count() > 0))
     });
-    let mut known = BTreeSet::new();
+    let (mut known, mut firsts) = (BTreeSet::new(), Vec::new());
     if !in_moov {
         if !sidx.is_empty() {
             match segment_index::read(reader, found, &sidx)? {
@@ -96,14 +105,17 @@ pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Foun
             }
         }
         match random_access::read(reader, found, first_moof)? {
-            Attempt::Complete(index) => match tables(reader, found, index)? {
-                Ok(found) => return Ok(found),
-                Err(starts) => known.extend(starts),
-            },
+            Attempt::Complete(index) => {
+                firsts = index.firsts();
+                match tables(reader, found, index)? {
+                    Ok(found) => return Ok(found),
+                    Err(starts) => known.extend(starts),
+                }
+            }
             Attempt::Incomplete(starts) => known.extend(starts),
         }
     }
-    scan(reader, found, known.into_iter().collect())
+    scan(reader, found, known.into_iter().collect(), &firsts)
 }
 
 /// As [`find`], but every `moof` is to be read: an index box only tells where to look for them, many at once.
@@ -115,13 +127,15 @@ pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<
     } else {
         segment_index::read(reader, found, &sidx)?
     };
+    let mut firsts = Vec::new();
     let known: BTreeSet<u64> = match attempt {
         Attempt::Complete(index) => {
+            firsts = index.firsts();
             index.tracks.iter().flat_map(|listed| listed.entries.iter().map(|e| e.bytes.start)).collect()
         }
         Attempt::Incomplete(starts) => starts.into_iter().collect(),
     };
-    scan(reader, found, known.into_iter().collect())
+    scan(reader, found, known.into_iter().collect(), &firsts)
 }
 
 /// The boxes behind `moov` up to the first `moof`: all `sidx`, and where that `moof` is.
@@ -150,9 +164,15 @@ fn fragmented_track(head: &TrackHead) -> FragmentedTrack {
     FragmentedTrack::new(head.id, head.timescale, head.sample_description, all_sync, shift)
 }
 
-fn scan(reader: &ObjectReader<'_>, found: &FoundMovie, known: Vec<u64>) -> Result<Found, Pause> {
+/// `firsts` are the tracks' first times by an index box that is not followed, where there is one.
+fn scan(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    known: Vec<u64>,
+    firsts: &[Option<i64>],
+) -> Result<Found, Pause> {
     let mut tracks = Vec::new();
-    for (number, head) in &found.heads {
+    for (place, (number, head)) in found.heads.iter().enumerate() {
         let in_moov = match found.movie.tracks.get(*number) {
             Some(Ok(track)) if track.tables.stsz.count() > 0 => {
                 head.read_tables(track, reader.object_size).ok()
@@ -160,7 +180,8 @@ fn scan(reader: &ObjectReader<'_>, found: &FoundMovie, known: Vec<u64>) -> Resul
             _ => None,
         };
         // The edit list is applied when all samples are known.
-        tracks.push((FragmentedTrack { shift: 0, ..fragmented_track(head) }, in_moov));
+        let listed = firsts.get(place).copied().flatten();
+        tracks.push((FragmentedTrack { shift: 0, listed, ..fragmented_track(head) }, in_moov));
     }
     let defaults = found.movie.fragments.clone().unwrap_or_default();
     Ok(Found::Scan(Box::new(Scan::new(found.range.end, known, defaults, tracks))))
@@ -313,13 +334,14 @@ fn tables(
         let says_sync = listed.entries.iter().any(|entry| entry.sync);
         let all_sync =
             head.kind != TrackKind::Video || head.every_sample_is_sync() || (!says_sync && measured.sync);
-        let mut builder = FragmentTableBuilder::new();
+        let mut builder = FragmentTableBuilder::new().first_offset(measured.composition);
         for (number, entry) in listed.entries.iter().enumerate() {
             let time = if number == 0 { first_start } else { entry.time.saturating_add(offset) };
             if !builder.push(
                 entry.bytes.start,
                 entry.bytes.end - entry.bytes.start,
                 time,
+                entry.lead,
                 entry.sync || all_sync,
             ) {
                 return Ok(Err(starts(&index)));

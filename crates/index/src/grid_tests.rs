@@ -88,7 +88,7 @@ pub(crate) fn audio(count: u32) -> Track {
 pub(crate) fn fragments(kind: TrackKind, timescale: u32, starts: &[i64], end: i64) -> Track {
     let mut builder = FragmentTableBuilder::new();
     for (i, &start) in (0..).zip(starts) {
-        assert!(builder.push(1000 + i * 100, 100, start, true));
+        assert!(builder.push(1000 + i * 100, 100, start, 0, true));
     }
     track_of(kind, timescale, 0, Samples::Fragments(builder.finish(end, 0)), (starts[0], end))
 }

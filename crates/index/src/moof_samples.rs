@@ -23,6 +23,8 @@ pub(crate) struct FragmentedTrack {
     pub(crate) next: Option<i64>,
     /// Where nothing else tells: composition time of the first sample, output timeline.
     pub(crate) expected_composition: Option<i64>,
+    /// Composition time of the track's first sample as an index box has it, output timeline: tells what a `tfxd` means.
+    pub(crate) listed: Option<i64>,
 }
 
 impl FragmentedTrack {
@@ -33,7 +35,16 @@ impl FragmentedTrack {
         all_sync: bool,
         shift: i64,
     ) -> Self {
-        Self { id, timescale, sample_description, all_sync, shift, next: None, expected_composition: None }
+        Self {
+            id,
+            timescale,
+            sample_description,
+            all_sync,
+            shift,
+            next: None,
+            expected_composition: None,
+            listed: None,
+        }
     }
 }
 
@@ -165,12 +176,16 @@ fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, Fra
     }
     let first_offset = traf.runs.iter().find_map(|run| run.iter().next());
     let first_offset = i64::from(first_offset.map_or(0, |first| first.composition_offset));
-    // The presentation time of the first sample, or its decode time, as writers have it; and some write negative ones, of priming.
+    // The presentation time of the first sample, or its decode time, as writers have it; and some write negative ones, of priming. It is
+    // the decode time where an index has the presentation time that follows from that.
+    let listed = track.expected_composition.or(track.listed.filter(|_| track.next.is_none()));
+    let composed = |time: i64| time.saturating_add(track.shift).saturating_add(first_offset);
+    let before = |time: i64| if listed == Some(composed(time)) { 0 } else { first_offset };
     let stated = traf
         .tfxd
         .map(|(time, _)| time.cast_signed())
         .filter(|time| (0..i64::MAX / 4).contains(time))
-        .map(|time| time.saturating_sub(first_offset).max(0).saturating_add(track.shift));
+        .map(|time| time.saturating_sub(before(time)).max(0).saturating_add(track.shift));
     let expected = track.expected_composition.map(|time| time.saturating_sub(first_offset).max(0));
     Ok(match (track.next, stated) {
         (Some(next), Some(stated)) if stated.saturating_sub(next) > i64::from(track.timescale.get()) => {

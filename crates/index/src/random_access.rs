@@ -57,7 +57,7 @@ pub(crate) fn read(reader: &ObjectReader<'_>, found: &FoundMovie, first_moof: u6
     }
     let tracks = lists.iter().map(|list| {
         let ends = list.iter().skip(1).map(|(offset, _)| *offset).chain([start]);
-        let entry = |(&(offset, time), end)| Entry { bytes: offset..end, time, sync: true };
+        let entry = |(&(offset, time), end)| Entry { bytes: offset..end, time, lead: 0, sync: true };
         Listed { entries: list.iter().zip(ends).map(entry).collect(), end: None }
     });
     let tracks: Vec<Listed> = tracks.collect();

@@ -32,6 +32,8 @@ struct Media {
     bytes: Range<u64>,
     duration: u32,
     sync: bool,
+    /// From the earliest presentation time to that of the sync sample.
+    lead: u32,
 }
 
 /// Reads the indexes that stand in front of the first fragment.
@@ -115,7 +117,12 @@ fn list(tree: &Tree, scale: latemux_isobmff::Timescale) -> Listed {
     let in_track = |time: i64| Time::new(time, tree.timescale).in_scale(scale, Round::Nearest);
     let mut entries = Vec::with_capacity(tree.media.len());
     for media in &tree.media {
-        entries.push(Entry { bytes: media.bytes.clone(), time: in_track(time), sync: media.sync });
+        entries.push(Entry {
+            bytes: media.bytes.clone(),
+            time: in_track(time),
+            lead: in_track(media.lead.into()),
+            sync: media.sync,
+        });
         time = time.saturating_add(media.duration.into());
     }
     Listed { entries, end: Some(in_track(time)) }
@@ -168,7 +175,9 @@ impl Walk<'_, '_> {
                 // A fragment of no bytes is none.
                 if !place.is_empty() {
                     let sync = reference.starts_with_sap || matches!(reference.sap_type, 1..=3);
-                    self.media.push(Media { bytes: place, duration: reference.duration, sync });
+                    let leads = reference.starts_with_sap && reference.sap_delta < reference.duration;
+                    let lead = if leads { reference.sap_delta } else { 0 };
+                    self.media.push(Media { bytes: place, duration: reference.duration, sync, lead });
                 }
                 continue;
             }

@@ -48,6 +48,7 @@ impl App {
         if let Some(segments) = segments.clone() {
             metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
         }
+        metrics.show_back_ends(elsewhere.registry.clone());
         let media = Media::new(meter.clone(), cache, elsewhere);
         let titles = Titles::new(&storage, &config, &media);
         let fragments = Fragments::new(config.memory.fragments);

@@ -6,6 +6,9 @@ use latemux_index::fragments::{FragmentReader, FragmentSamples, FragmentStep, Kn
 use latemux_packager::plan::SourceRange;
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Bytes read where a `moof` is expected: most are smaller, and what follows is media.
+const AT_MOOF: u64 = 8 << 10;
+
 /// Remembered fragments by object and offset in it.
 #[derive(Debug)]
 pub(crate) struct Fragments {
@@ -51,22 +54,64 @@ impl Known<'_> {
         fetch.cover(needs)?;
         fetch.opened().await?;
         for need in needs {
-            let object = self.objects.get(need.object).ok_or(Error::Internal("a fragment of no object"))?;
-            let malformed = |error| Error::index(object.key.as_str(), error);
-            let mut reader = FragmentReader::new(object.index.clone(), need.range.clone());
-            let mut step = reader.feed(need.range.start, &Bytes::new()).map_err(malformed)?;
-            let samples = loop {
-                match step {
-                    FragmentStep::Done(samples) => break Arc::new(samples),
-                    FragmentStep::Need { from, len } => {
-                        let bytes = fetch.bytes(need.object, from, len).await?;
-                        step = reader.feed(from, &bytes).map_err(malformed)?;
-                    }
-                }
-            };
-            self.memo.insert((object.id, need.range.start), samples.clone());
-            self.fresh.insert((need.object, need.range.start), samples);
+            self.learn_one(need, Reads::WithMedia(fetch)).await?;
         }
         Ok(())
+    }
+
+    /// As [`Self::learn`], but nothing of the media is read: each `moof` by requests of its own.
+    pub(crate) async fn learn_alone(
+        &mut self,
+        fetch: &(dyn Fn() -> Fetch + Sync),
+        needs: &[SourceRange],
+    ) -> Result<(), Error> {
+        for need in needs {
+            self.learn_one(need, Reads::Alone(fetch)).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads one fragment's `moof`s.
+    async fn learn_one(&mut self, need: &SourceRange, mut reads: Reads<'_>) -> Result<(), Error> {
+        let object = self.objects.get(need.object).ok_or(Error::Internal("a fragment of no object"))?;
+        let malformed = |error| Error::index(object.key.as_str(), error);
+        let mut reader = FragmentReader::new(object.index.clone(), need.range.clone());
+        let mut step = reader.feed(need.range.start, &Bytes::new()).map_err(malformed)?;
+        let samples = loop {
+            match step {
+                FragmentStep::Done(samples) => break Arc::new(samples),
+                FragmentStep::Need { from, len } => {
+                    let bytes = reads.bytes(need, from, len).await?;
+                    step = reader.feed(from, &bytes).map_err(malformed)?;
+                }
+            }
+        };
+        self.memo.insert((object.id, need.range.start), samples.clone());
+        self.fresh.insert((need.object, need.range.start), samples);
+        Ok(())
+    }
+}
+
+/// How `moof`s are read.
+enum Reads<'a> {
+    /// By requests that read the media behind them too.
+    WithMedia(&'a mut Fetch),
+    /// By requests of their own.
+    Alone(&'a (dyn Fn() -> Fetch + Sync)),
+}
+
+impl Reads<'_> {
+    /// Bytes of a fragment's object `from` an offset on, at least `len`.
+    async fn bytes(&mut self, fragment: &SourceRange, from: u64, len: u64) -> Result<Bytes, Error> {
+        let object = fragment.object;
+        match self {
+            Self::WithMedia(fetch) => fetch.bytes(object, from, len).await,
+            Self::Alone(fetch) => {
+                let mut fetch = fetch();
+                let range = from..from.saturating_add(len.max(AT_MOOF)).min(fragment.range.end);
+                fetch.cover(&[SourceRange { object, range }])?;
+                fetch.bytes(object, from, len).await
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@
 //! - `places`: where names in files lead, and whether they may
 //! - `fetch`, `reader`: the byte ranges of a response, by few requests to storage that start at once
 //! - `body`: the response's bytes, polled by the connection
+//! - `offline`: segments without a client, for files of them
 //! - `respond`: conditions, ranges, caching, CORS
 //! - `error`: the one table from errors to status codes
 //! - `server`, `stall`, `tls`: connections and their limits
@@ -36,6 +37,7 @@ mod manifests;
 mod media;
 mod memo;
 mod metrics;
+mod offline;
 mod page;
 mod places;
 mod reader;
@@ -52,6 +54,7 @@ mod trace;
 pub use config::OriginConfig;
 pub use error::Error;
 pub use index::Object;
+pub use offline::SegmentBytes;
 pub use places::Place;
 pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};

@@ -18,10 +18,11 @@ pub(crate) use meter::{Read, StorageMeter};
 pub(crate) use responses::{Class, Kind, Responses, Series, Which};
 
 use crate::trace::Outcome;
+use latemux_storage::Registry;
 use meter::StorageTotals;
 use reasons::Reasons;
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
@@ -42,6 +43,7 @@ pub(crate) struct Metrics {
     connections: AtomicU64,
     connections_open: AtomicU64,
     caches: Mutex<Vec<CacheWatch>>,
+    back_ends: OnceLock<Registry>,
 }
 
 /// A cache as metrics show it.
@@ -86,6 +88,11 @@ impl Metrics {
     /// Counts what is asked of storages.
     pub(crate) fn storage_meter(&self) -> StorageMeter {
         StorageMeter::new(self.storage.clone())
+    }
+
+    /// Shows what became of requests to back ends. Those that were set first stay.
+    pub(crate) fn show_back_ends(&self, registry: Registry) {
+        let _ = self.back_ends.set(registry);
     }
 
     /// Shows a cache from now on.

@@ -12,6 +12,7 @@
 //! - [`carry`]: which protocol carries which codec, and why not
 //! - [`mod@plan`]: request + title → [`Plan`]
 //! - [`segment`]: CMAF, TS, Smooth Streaming and HDS segments: inline bytes and source ranges
+//! - [`pack`]: whole files of such segments: CMAF track files and ismv
 //! - [`sizes`]: exact segment sizes and bit rates for manifests
 //! - [`manifest`]: DASH, HLS, Smooth Streaming and HDS manifests
 
@@ -20,6 +21,7 @@ pub mod carry;
 pub mod error;
 pub mod filter;
 pub mod manifest;
+pub mod pack;
 pub mod plan;
 pub mod segment;
 pub mod selected;

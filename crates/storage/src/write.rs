@@ -6,13 +6,13 @@ use crate::{
     open::{address, any_bucket, local, shown, split_name},
 };
 use bytes::Bytes;
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+mod bucket;
+mod file;
+
+use bucket::BucketWriter;
+use file::FileWriter;
 
 /// Longest time a service may take over an object: it answers when it has all of it.
 const PUT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -24,14 +24,14 @@ pub struct Destination(To);
 #[derive(Debug)]
 enum To {
     File(PathBuf),
-    Bucket(Box<Bucket>, Key),
+    Bucket(Arc<Bucket>, Key),
 }
 
-/// An object that could not be written; nothing of it is there.
+/// An object that could not be written; nothing of it is there. Its source says why.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file system refused.
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {path}")]
     File {
         /// Which file.
         path: String,
@@ -39,7 +39,7 @@ pub enum WriteError {
         source: io::Error,
     },
     /// The service refused.
-    #[error("cannot write: {0}")]
+    #[error("cannot write")]
     Storage(#[from] StorageError),
 }
 
@@ -57,7 +57,7 @@ pub fn destination(location: &str, options: &Options) -> Result<Destination, Ope
             let mut options = options.clone();
             options.timeouts.first_byte = options.timeouts.first_byte.max(PUT_TIMEOUT);
             let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
-            return Ok(Destination(To::Bucket(Box::new(any_bucket(&url, &options, &account)?), key)));
+            return Ok(Destination(To::Bucket(Arc::new(any_bucket(&url, &options, &account)?), key)));
         }
         Some(_) => {
             let detail = "cannot be written to, only a path, s3://, gs:// or az://";
@@ -76,50 +76,81 @@ impl Destination {
     /// # Errors
     /// Where it could not be written; what was there before still is.
     pub async fn put(&self, bytes: Bytes) -> Result<(), WriteError> {
-        match &self.0 {
-            To::Bucket(bucket, key) => Ok(bucket.put(key, bytes).await?),
-            To::File(path) => {
-                let path = path.clone();
-                let done = tokio::task::spawn_blocking(move || {
-                    replace(&path, &bytes)
-                        .map_err(|source| WriteError::File { path: path.display().to_string(), source })
-                });
-                done.await.unwrap_or_else(|e| {
-                    let (path, source) = (String::new(), io::Error::other(e));
-                    Err(WriteError::File { path, source })
-                })
+        let mut writer = self.create(u64::try_from(bytes.len()).unwrap_or(u64::MAX)).await?;
+        match writer.write(bytes).await {
+            Ok(()) => writer.commit().await,
+            Err(error) => {
+                writer.discard().await;
+                Err(error)
             }
         }
     }
-}
 
-/// Removes a file that did not become what it was meant to be.
-struct Part(PathBuf);
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // Gone where it was renamed.
-        let _ = std::fs::remove_file(&self.0);
+    /// Begins an object of about `size` bytes, to be written piece by piece. There is nothing of it under its name before
+    /// [`Writer::commit`].
+    ///
+    /// # Errors
+    /// Where a file cannot be there. Of a bucket, that shows with the first bytes.
+    pub async fn create(&self, size: u64) -> Result<Writer, WriteError> {
+        Ok(Writer(match &self.0 {
+            To::Bucket(bucket, key) => Under::Bucket(BucketWriter::new(bucket.clone(), key.clone(), size)),
+            To::File(path) => Under::File(FileWriter::create(path.clone()).await?),
+        }))
     }
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut part_name = std::ffi::OsString::from(".");
-    part_name.push(name);
-    part_name.push(format!(".{}.part", std::process::id()));
-    let part = Part(path.with_file_name(part_name));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&part.0)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    drop(file);
-    std::fs::rename(&part.0, path)?;
-    // The name is on the disk when its folder is; where that cannot be asked for, the file is there all the same.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
-        let _ = folder.sync_all();
+/// An object being written. Dropped without [`Self::commit`], nothing of a file is left; of what a bucket was sent,
+/// [`Self::discard`] is to tell it.
+#[derive(Debug)]
+pub struct Writer(Under);
+
+#[derive(Debug)]
+enum Under {
+    File(FileWriter),
+    Bucket(BucketWriter),
+}
+
+impl Writer {
+    /// Appends bytes; waits where they come faster than they can be stored, so that few are held.
+    ///
+    /// # Errors
+    /// Where they, or some before them, could not be written: there is no more to be done but [`Self::discard`].
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), WriteError> {
+        match &mut self.0 {
+            Under::File(file) => file.write(bytes).await,
+            Under::Bucket(bucket) => Ok(bucket.write(bytes).await?),
+        }
     }
-    Ok(())
+
+    /// Waits until everything is stored, so that little can go wrong with [`Self::commit`].
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn flush(&mut self) -> Result<(), WriteError> {
+        match &mut self.0 {
+            Under::File(file) => file.flush().await,
+            Under::Bucket(bucket) => Ok(bucket.flush().await?),
+        }
+    }
+
+    /// Puts the object under its name, in place of one that is there.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; everything has been discarded then.
+    pub async fn commit(self) -> Result<(), WriteError> {
+        match self.0 {
+            Under::File(file) => file.commit().await,
+            Under::Bucket(bucket) => Ok(bucket.commit().await?),
+        }
+    }
+
+    /// Leaves nothing behind, as far as storage can still be told.
+    pub async fn discard(self) {
+        match self.0 {
+            Under::File(file) => drop(file),
+            Under::Bucket(bucket) => bucket.discard().await,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -135,6 +166,23 @@ mod tests {
         to.put("two".into()).await.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+
+        // What is not finished is not there.
+        let mut writer = to.create(0).await.unwrap();
+        writer.write(vec![7; 3 << 20].into()).await.unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "a part");
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        writer.flush().await.unwrap();
+        writer.discard().await;
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let mut writer = to.create(0).await.unwrap();
+        for n in 0..200_u8 {
+            writer.write(vec![n; 40_000].into()).await.unwrap();
+        }
+        writer.commit().await.unwrap();
+        let written = std::fs::read(&path).unwrap();
+        assert!(written.chunks(40_000).zip(0..).all(|(piece, n)| *piece == [n; 40_000]));
+        assert_eq!(written.len(), 8_000_000);
 
         // A folder of that name cannot be replaced.
         let taken = folder.path().join("taken");

@@ -5,8 +5,11 @@
 //! - [`fragmented`]: fragments in every way of writing them
 //! - [`probe`]: what ffprobe, who knows nothing of us, says is in a file
 //! - [`process`]: nginx, versitygw and their like, each on a port of its own
+//! - `net` (feature): a server far away, by a proxy that holds bytes back
 
 pub mod fragmented;
+#[cfg(feature = "net")]
+pub mod net;
 pub mod probe;
 pub mod process;
 pub mod recipe;

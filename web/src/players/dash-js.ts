@@ -1,10 +1,12 @@
-// DASH by dash.js.
+// DASH by dash.js, and Smooth Streaming by its extension.
 
 import { MediaPlayer, type MediaInfo, type Representation } from "dashjs";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
 
 export const open: OpenSession = async (video, manifest, listener) => {
+  // The extension hangs itself where the player looks for it.
+  if (/\/manifest$/i.test(manifest)) await import("dashjs/mss");
   const player = MediaPlayer().create();
   const events = MediaPlayer.events;
   let automatic = true;
@@ -30,6 +32,11 @@ export const open: OpenSession = async (video, manifest, listener) => {
     listener.failed({ message: `dash.js: ${message}`, fatal: true });
   });
   player.attachView(video);
+  // Where it draws timed text, over the picture.
+  const captions = document.createElement("div");
+  captions.className = "captions";
+  video.after(captions);
+  player.attachTTMLRenderingDiv(captions);
   player.setAutoPlay(false);
   player.attachSource(manifest);
 
@@ -67,6 +74,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     },
     async close() {
       player.destroy();
+      captions.remove();
     },
   };
 };

@@ -3,6 +3,7 @@
 use crate::{
     client::get,
     server::{Server, samples},
+    store::Nginx,
 };
 use serde_json::Value;
 use std::{
@@ -108,4 +109,23 @@ fn metrics_are_served_where_the_command_line_says() {
     assert_eq!(get(server.address, "/metrics").status, 404);
     let log = server.stop();
     assert!(log.contains("storage_requests"), "{log}");
+}
+
+#[test]
+fn metrics_name_the_back_end_and_what_became_of_its_requests() {
+    let Some(nginx) = Nginx::start(&samples()) else { return };
+    let server = Server::start(&nginx.url(), &["--admin", "127.0.0.1:0"], &[]);
+    assert_eq!(get(server.address, "/lighthouse.mp4/.mpd").status, 200);
+    let metrics = get(server.admin.expect("it says where"), "/metrics");
+    let line = |start: &str| {
+        let found = metrics.text().lines().find(|line| line.starts_with(start));
+        found.unwrap_or_else(|| panic!("{start} in {}", metrics.text())).to_owned()
+    };
+    let url = nginx.url();
+    let backend = url.trim_end_matches('/');
+    for (name, value) in [("retries_total", 0), ("failed_total", 0), ("in_flight", 0)] {
+        let line = line(&format!("latemux_storage_{name}{{backend=\"{backend}"));
+        assert!(line.ends_with(&format!(" {value}")), "{line}");
+    }
+    assert!(!line("latemux_storage_requests_total{kind=\"index\"}").ends_with(" 0"));
 }

@@ -1,10 +1,15 @@
 //! The binary as its users meet it: processes, sockets, files.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bucket;
 mod client;
 mod command_line;
 mod crawl;
 mod nginx_vod;
+mod pack;
 mod same_bytes;
 mod server;
+mod setups;
 mod store;
 mod tools;

@@ -211,7 +211,9 @@ pub(super) fn put_fragments(table: &FragmentTable, out: &mut Writer) {
     out.i64(table.first_start);
     out.i64(table.end);
     out.u32(table.reorder);
+    out.i32(table.first_offset);
     put_column(&table.steps, out);
+    out.option(table.leads.as_ref(), |out, leads| put_column(leads, out));
     put_column(&table.sizes, out);
     put_positions(&table.positions, out);
     put_column(&table.sync, out);
@@ -222,13 +224,18 @@ pub(super) fn take_fragments(bytes: &mut Reader<'_>) -> Result<FragmentTable, Pe
         first_start: bytes.i64()?,
         end: bytes.i64()?,
         reorder: bytes.u32()?,
+        first_offset: bytes.i32()?,
         steps: take_column(bytes)?,
+        leads: bytes.option(take_column)?,
         sizes: take_column(bytes)?,
         positions: take_positions(bytes)?,
         sync: take_column(bytes)?,
     };
     let len = table.sizes.len();
-    if table.steps.len() == len && table.sync.len() == len {
+    if table.steps.len() == len
+        && table.leads.as_ref().is_none_or(|leads| leads.len() == len)
+        && table.sync.len() == len
+    {
         Ok(table)
     } else {
         Err(PersistError::Damaged("a table that contradicts itself"))

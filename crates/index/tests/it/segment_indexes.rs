@@ -64,7 +64,7 @@ pub(crate) fn media_of(size: usize) -> Reference {
 
 fn index(size: usize, duration: u32) -> Reference {
     let size = u32::try_from(size).unwrap();
-    Reference { is_index: true, size, duration, starts_with_sap: true, sap_type: 1 }
+    Reference { is_index: true, size, duration, starts_with_sap: true, sap_type: 1, sap_delta: 0 }
 }
 
 pub(crate) fn sidx(start: u64, references: Vec<Reference>) -> Vec<u8> {

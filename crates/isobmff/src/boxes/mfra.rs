@@ -1,7 +1,12 @@
 //! `mfra`, `tfra`, `mfro`: movie fragment random access (ISO/IEC 14496-12 §8.8.9 to §8.8.11).
 
-use crate::{Error, cursor::Cursor, header};
-use bytes::Bytes;
+use crate::{
+    Error, FourCc,
+    cursor::Cursor,
+    emit::{WriteBox, put_time, put_version_and_flags, version_for},
+    header,
+};
+use bytes::{BufMut, Bytes};
 
 /// A random access index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +89,96 @@ impl Tfra {
     }
 }
 
+impl WriteBox for Tfra {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"tfra")
+    }
+
+    fn payload_size(&self) -> u64 {
+        let (version, lengths) = self.fields();
+        let times = if version == 0 { 8 } else { 16 };
+        let entry = lengths.iter().fold(times, |sum, &length| sum + u64::from(length));
+        16 + entry * self.entries.len() as u64
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        let (version, lengths) = self.fields();
+        put_version_and_flags(out, version, 0);
+        out.put_u32(self.track_id);
+        out.put_u32(lengths.iter().fold(0, |bits, &length| bits << 2 | u32::from(length - 1)));
+        // More entries than 32 bits count do not fit any memory.
+        out.put_u32(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
+        for entry in &self.entries {
+            put_time(out, version, entry.time);
+            put_time(out, version, entry.moof_offset);
+            for (number, length) in [entry.traf, entry.trun, entry.sample].into_iter().zip(lengths) {
+                out.put_uint(number.into(), length.into());
+            }
+        }
+    }
+}
+
+impl Tfra {
+    /// The version, and bytes of each of the numbers of `traf`, `trun` and sample.
+    fn fields(&self) -> (u8, [u8; 3]) {
+        let (mut highest, mut wide) = ([0_u32; 3], 0);
+        for entry in &self.entries {
+            wide = wide.max(entry.time).max(entry.moof_offset);
+            for (highest, number) in highest.iter_mut().zip([entry.traf, entry.trun, entry.sample]) {
+                *highest = (*highest).max(number);
+            }
+        }
+        let length = |number: u32| match number {
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            0x1_0000..=0xff_ffff => 3,
+            _ => 4,
+        };
+        (version_for(&[wide]), highest.map(length))
+    }
+}
+
+/// With the `mfro` that ends it and tells its size.
+impl WriteBox for Mfra {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"mfra")
+    }
+
+    fn payload_size(&self) -> u64 {
+        self.tracks.iter().map(WriteBox::size).fold(Mfro::SIZE, u64::saturating_add)
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        for tfra in &self.tracks {
+            tfra.write(out);
+        }
+        // Of a table that is larger than can be said, nobody finds the start: as if it were not there.
+        Mfro(u32::try_from(self.size()).unwrap_or(0)).write(out);
+    }
+}
+
+/// The size of the `mfra` it ends (ISO/IEC 14496-12 §8.8.11).
+struct Mfro(u32);
+
+impl Mfro {
+    const SIZE: u64 = 16;
+}
+
+impl WriteBox for Mfro {
+    fn kind(&self) -> FourCc {
+        FourCc(*b"mfro")
+    }
+
+    fn payload_size(&self) -> u64 {
+        8
+    }
+
+    fn write_payload(&self, out: &mut Vec<u8>) {
+        put_version_and_flags(out, 0, 0);
+        out.put_u32(self.0);
+    }
+}
+
 /// A big-endian number of 1 to 4 bytes.
 fn number(payload: &mut Cursor<'_>, len: usize) -> Result<u32, Error> {
     (0..len).try_fold(0, |number, _| Ok(number << 8 | u32::from(payload.u8()?)))
@@ -147,8 +242,15 @@ mod tests {
             }).collect();
             let bytes = mfra(version, lengths, &entries);
             let read = Mfra::parse(&bytes, 0).unwrap();
-            prop_assert_eq!(read.tracks, [Tfra { track_id: 7, entries }]);
+            prop_assert_eq!(&read.tracks, &[Tfra { track_id: 7, entries }]);
             prop_assert_eq!(mfro_size(&bytes), u32::try_from(bytes.len()).ok());
+
+            let mut written = Vec::new();
+            read.write(&mut written);
+            prop_assert_eq!(written.len() as u64, read.size());
+            prop_assert_eq!(mfro_size(&written), u32::try_from(written.len()).ok());
+            prop_assert!(written.len() <= bytes.len(), "numbers take no more bytes than they need");
+            prop_assert_eq!(Mfra::parse(&written.into(), 0).unwrap(), read);
         }
     }
 

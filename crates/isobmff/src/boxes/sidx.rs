@@ -36,6 +36,8 @@ pub struct Reference {
     pub starts_with_sap: bool,
     /// SAP type, 0 for unknown.
     pub sap_type: u8,
+    /// How long after the earliest presentation time the access point is presented (28 bits), in the index's ticks.
+    pub sap_delta: u32,
 }
 
 impl Sidx {
@@ -67,16 +69,20 @@ impl Reference {
     /// The largest [`Self::size`] there is room for.
     pub const MAX_SIZE: u32 = u32::MAX >> 1;
 
+    /// The largest [`Self::sap_delta`] there is room for.
+    pub const MAX_SAP_DELTA: u32 = u32::MAX >> 4;
+
     fn parse(payload: &mut Cursor<'_>) -> Result<Self, Error> {
         let target = payload.u32()?;
         let duration = payload.u32()?;
-        let [sap, _, _, _] = payload.array()?; // SAP_delta_time is of no use here
+        let sap = payload.u32()?;
         Ok(Self {
             is_index: target >> 31 != 0,
             size: target & Self::MAX_SIZE,
             duration,
-            starts_with_sap: sap >> 7 != 0,
-            sap_type: sap >> 4 & 7,
+            starts_with_sap: sap >> 31 != 0,
+            sap_type: u8::try_from(sap >> 28 & 7).unwrap_or(0),
+            sap_delta: sap & Self::MAX_SAP_DELTA,
         })
     }
 }
@@ -103,8 +109,9 @@ impl WriteBox for Sidx {
         for reference in &self.references {
             out.put_u32(u32::from(reference.is_index) << 31 | reference.size & Reference::MAX_SIZE);
             out.put_u32(reference.duration);
-            out.put_u8(u8::from(reference.starts_with_sap) << 7 | (reference.sap_type & 7) << 4);
-            out.put_bytes(0, 3);
+            let sap_type = u32::from(reference.sap_type & 7) << 28;
+            let sap_delta = reference.sap_delta & Reference::MAX_SAP_DELTA;
+            out.put_u32(u32::from(reference.starts_with_sap) << 31 | sap_type | sap_delta);
         }
     }
 }

@@ -48,6 +48,8 @@ pub struct InitTrack {
     pub timescale: Timescale,
     /// Language; in `elng` where `mdhd` cannot say it.
     pub language: Language,
+    /// Enabled in `tkhd`: of alternatives, the one that plays unless told otherwise.
+    pub enabled: bool,
     /// `alternate_group` of `tkhd`, 0 for none.
     pub alternate_group: i16,
     /// Width and height as shown, 16.16 fixed point; 0 for anything not seen.
@@ -122,7 +124,7 @@ impl Trak<'_> {
         let track = self.0;
         let tkhd = Tkhd {
             id: track.track_id,
-            enabled: true,
+            enabled: track.enabled,
             duration: 0,
             alternate_group: track.alternate_group,
             volume: if track.handler == b"soun" { 0x100 } else { 0 },

@@ -29,6 +29,7 @@ pub(crate) fn track(handler: &[u8; 4], language: &str) -> InitTrack {
         handler: FourCc(*handler),
         timescale: scale(48_000),
         language: Language::new(language).unwrap(),
+        enabled: true,
         alternate_group: 0,
         display_size: (0x0140_0000, 0x00f0_8000),
         sample_entries: vec![sample_entry(b"zzzz", b"some configuration")],
@@ -206,8 +207,14 @@ fn segment_type_and_index_for_mp4_atom() {
     assert_eq!(read.compatible_brands.len(), 2);
 
     for time in [7, 1 << 40] {
-        let reference =
-            Reference { is_index: false, size: 500, duration: 90_000, starts_with_sap: true, sap_type: 1 };
+        let reference = Reference {
+            is_index: false,
+            size: 500,
+            duration: 90_000,
+            starts_with_sap: true,
+            sap_type: 1,
+            sap_delta: 0,
+        };
         let sidx = Sidx {
             reference_id: 1,
             timescale: scale(90_000),

@@ -129,6 +129,7 @@ fn remux(track: &Track, samples: &[Placed], file: &Bytes) -> Vec<u8> {
             handler: track.handler,
             timescale: track.timescale,
             language: track.language.clone(),
+            enabled: true,
             alternate_group: track.alternate_group,
             display_size: track.display_size,
             sample_entries: track.sample_entries.clone(),

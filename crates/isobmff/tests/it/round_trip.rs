@@ -297,10 +297,10 @@ proptest! {
     #[test]
     fn segment_indexes(
         reference_id: u32, timescale in 1..=u32::MAX, time: u64, offset: u64, shift in 0..40u32,
-        references in prop::collection::vec((any::<bool>(), 0..=Reference::MAX_SIZE, any::<u32>(), any::<bool>(), 0..8u8), 0..30),
+        references in prop::collection::vec((any::<bool>(), 0..=Reference::MAX_SIZE, any::<u32>(), any::<bool>(), 0..8u8, 0..=Reference::MAX_SAP_DELTA), 0..30),
     ) {
-        let references = references.iter().map(|&(is_index, size, duration, starts_with_sap, sap_type)| {
-            Reference { is_index, size, duration, starts_with_sap, sap_type }
+        let references = references.iter().map(|&(is_index, size, duration, starts_with_sap, sap_type, sap_delta)| {
+            Reference { is_index, size, duration, starts_with_sap, sap_type, sap_delta }
         }).collect();
         let sidx = Sidx {
             reference_id, timescale: scale(timescale), earliest_presentation_time: time >> shift,

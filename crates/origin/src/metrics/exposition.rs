@@ -8,6 +8,7 @@ use super::{
     responses::{BOUNDS, Histogram, STATUSES, Series},
 };
 use crate::trace::Outcome;
+use latemux_storage::{Registry as BackEnds, counters::Figures};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, text},
@@ -43,6 +44,7 @@ impl Collector for Scrape {
         let (mut out, metrics) = (Out(encoder), &*self.0);
         responses(&mut out, metrics)?;
         storage(&mut out, metrics)?;
+        back_ends(&mut out, metrics)?;
         let caches: Vec<CacheSnapshot> = metrics.watched().iter().map(|watch| watch.0()).collect();
         remembered(&mut out, &caches)?;
         let now = |number: &AtomicU64| number.load(Relaxed);
@@ -125,6 +127,37 @@ fn storage(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
         0 => Ok(()),
         read => out.ratio("latemux_conversion_efficiency", help, used, read),
     }
+}
+
+/// What clients of far storage did for the requests above.
+fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
+    let all = metrics.back_ends.get().map(BackEnds::all).unwrap_or_default();
+    let all: Vec<(String, Figures)> =
+        all.into_iter().map(|(name, counters)| (name, counters.figures())).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let each = |of: fn(&Figures) -> u64| {
+        all.iter().map(move |(name, figures)| ([("backend", name.as_str())], of(figures)))
+    };
+    let mut counters = |name, help, of| out.counters(name, help, None, each(of));
+    counters("latemux_storage_retries", "Requests made once more", |f| f.retries)?;
+    counters("latemux_storage_retries_refused", "Not made, for the budget was used up", |f| {
+        f.retries_refused
+    })?;
+    counters("latemux_storage_resumed", "Retries for the rest of a body", |f| f.resumed)?;
+    counters("latemux_storage_hedges", "Second requests beside slow ones", |f| f.hedges)?;
+    counters("latemux_storage_hedges_won", "Of them, those that answered first", |f| f.hedges_won)?;
+    counters("latemux_storage_timeouts", "What did not come in time", |f| f.timeouts)?;
+    counters("latemux_storage_throttled", "Answers that asked to slow down", |f| f.throttled)?;
+    counters("latemux_storage_failed", "Requests that failed for the back end, after all retries", |f| {
+        f.failed
+    })?;
+    counters("latemux_storage_busy", "Requests that found no place in time", |f| f.busy)?;
+    counters("latemux_storage_waits", "Requests that had to wait for a place", |f| f.waited)?;
+    let mut gauges = |name, help, of| out.gauges(name, help, None, each(of));
+    gauges("latemux_storage_in_flight", "Requests under way", |f| f.in_flight)?;
+    gauges("latemux_storage_queued", "Requests that wait for a place", |f| f.queued)
 }
 
 fn remembered(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> {

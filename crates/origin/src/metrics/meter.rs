@@ -3,7 +3,7 @@
 use super::responses::Histogram;
 use crate::trace::{Outcome, Trace};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
-use latemux_storage::{Key, Kind, Listing, Storage, StorageError, Version, Want, of_kind};
+use latemux_storage::{Key, Kind, Listing, Storage, StorageError, Version, Want};
 use std::{
     sync::{
         Arc,
@@ -81,7 +81,7 @@ impl StorageMeter {
             Read::Index => Kind::Index,
             Read::Media => Kind::Media,
         };
-        let inner = of_kind(&inner, kind);
+        let inner = inner.for_kind(kind).unwrap_or(inner);
         Arc::new(Metered { inner, read, totals: self.totals.clone() })
     }
 }

@@ -69,7 +69,7 @@ pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, Pa
 /// The bootstrap information of tracks packed together, as a resource of its own. O(segments).
 ///
 /// # Errors
-/// [`PackError::NoSuchTrack`], [`PackError::CannotCarry`].
+/// [`PackError::NoSuchTrack`], [`PackError::CannotCarry`], [`PackError::NothingInClip`].
 pub fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
     let title = selected.title();
     let find = |name: &TrackName| {
@@ -80,7 +80,11 @@ pub fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>
         carried.map_err(|_| PackError::CannotCarry { protocol: Protocol::Hds.name(), format })
     };
     let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-    Ok(bootstrap::information(&Fragments::of(title, &f4f::clock(title), &tracks)))
+    let fragments = Fragments::of(title, &f4f::clock(title), &tracks);
+    if fragments.times.len() < 2 {
+        return Err(PackError::NothingInClip);
+    }
+    Ok(bootstrap::information(&fragments))
 }
 
 /// Tracks that are one `media` element.

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Part of every digest: raised with every change of the bytes this crate makes of the same request, so that no cache mixes old and
 /// new.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// Which samples of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

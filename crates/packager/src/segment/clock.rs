@@ -11,6 +11,9 @@
 //!
 //! Where samples are not all known from the index (fragments), the reorder time is that of the fragments looked into when it was made.
 //! Should a sample need more, its composition offset is negative.
+//!
+//! A source of Smooth Streaming in ticks of 100 ns was on such a clock before (`pack` writes such files): the delay its edit list
+//! says is kept, and how its frames are reordered, so that the same fragments come out of it, whichever of its tracks are left.
 
 use crate::carry::{Protocol, carries};
 use latemux_index::{
@@ -50,11 +53,27 @@ impl<'a> Clock<'a> {
     pub fn new(title: &'a Title, protocol: Protocol, scale: Timescale) -> Self {
         let tracks = || title.whole_tracks().filter(|track| carries(protocol, track).is_ok());
         let video = tracks().filter(|t| t.kind == TrackKind::Video);
-        let reorder = video.map(|track| reorder(track).in_scale(scale, Round::Up)).max().unwrap_or(0);
-        let mut clock = Self { title, scale, delay: 0, reorder };
+        // Of HDS there are no files, and milliseconds are anybody's ticks.
+        let is_packed = |track: &Track| protocol == Protocol::Smooth && track.timescale == scale;
+        let reorder = video.map(|track| reorder(track, is_packed(track)).in_scale(scale, Round::Up));
+        let mut clock = Self { title, scale, delay: 0, reorder: reorder.max().unwrap_or(0) };
         let earliest = tracks().map(|track| clock.first_decoded(track)).min().unwrap_or(0);
-        clock.delay = earliest.min(0).saturating_neg();
+        let packed = tracks().filter(|track| is_packed(track));
+        let kept = packed.map(|track| track.presentation.media_time).max().unwrap_or(0);
+        clock.delay = earliest.min(0).saturating_neg().max(kept);
         clock
+    }
+
+    /// Whose clock it is.
+    #[must_use]
+    pub fn title(&self) -> &'a Title {
+        self.title
+    }
+
+    /// How much later than its presentation time in other protocols everything is presented; ≥ 0.
+    #[must_use]
+    pub fn delay(&self) -> u64 {
+        u64::try_from(self.delay).unwrap_or(0)
     }
 
     /// When segments of a track begin, and when the last one ends: one more than there are segments, ascending. The last one lasts until
@@ -179,13 +198,16 @@ fn first_presented(track: &Track) -> i64 {
     first.unwrap_or(track.start)
 }
 
-/// How long before its presentation the first sample must be decoded, so that none is decoded after it.
-fn reorder(track: &Track) -> Time {
+/// How long before its presentation the first sample must be decoded, so that none is decoded after it; of a track that was packed as it
+/// is, how long that is.
+fn reorder(track: &Track, is_packed: bool) -> Time {
     let ticks = match &track.samples {
         Samples::Table(table) => {
             let first = table.get(0).map_or(0, |sample| sample.composition_offset);
-            i64::from(first).saturating_sub(table.composition_bounds().0.into())
+            let least = if is_packed { 0 } else { table.composition_bounds().0 };
+            i64::from(first).saturating_sub(least.into())
         }
+        Samples::Fragments(table) if is_packed => table.first_offset().into(),
         // Decoding starts at 0 in files of their own: then it is at least the first one's composition offset.
         Samples::Fragments(table) => {
             let composed = table.start(0).unwrap_or(0).saturating_add(track.presentation.media_time);

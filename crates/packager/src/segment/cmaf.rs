@@ -19,7 +19,7 @@ use latemux_isobmff::{
 };
 
 /// `track_ID` of every track: each is alone in its segments, and what number it had in its source is nobody's concern.
-const TRACK_ID: u32 = 1;
+pub(crate) const TRACK_ID: u32 = 1;
 
 /// Bytes of the smallest head of a media segment: `styp`, a `moof` that says everything once, and the header of an `mdat`.
 pub const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
@@ -34,6 +34,7 @@ pub fn init(track: &Track) -> Result<Bytes, PackError> {
         handler: track.handler,
         timescale: track.timescale,
         language: track.language.clone(),
+        enabled: true,
         alternate_group: 0,
         display_size: track.display_size,
         sample_entries: vec![track.sample_entry.clone()],

@@ -5,7 +5,10 @@
 
 use super::Clock;
 use crate::{PackError, carry::Protocol, plan::Part};
-use latemux_index::{Sample, Title, title::Segment};
+use latemux_index::{
+    Sample, Title,
+    title::{Segment, TitleTrack},
+};
 use latemux_isobmff::{
     Timescale,
     emit::{EmitSample, FragmentSpec, smooth_fragment, smooth_fragment_size},
@@ -18,13 +21,27 @@ pub const SCALE: Timescale = match Timescale::new(10_000_000) {
     None => Timescale::MILLIS,
 };
 
-/// `track_ID` of every track: manifests do not mention any.
-const TRACK_ID: u32 = 1;
-
 /// The clock of a title's fragments.
 #[must_use]
 pub fn clock(title: &Title) -> Clock<'_> {
     Clock::new(title, Protocol::Smooth, SCALE)
+}
+
+/// `track_ID` of a track (index into [`Title::tracks`]) in its fragments: the one in its source; where that is not a number of its own in
+/// the title, its place among all tracks of all objects, whatever is selected of them. Manifests do not mention any, but a file that
+/// fragments are put into does.
+#[must_use]
+pub fn track_id(title: &Title, track: usize) -> u32 {
+    let mut ids: Vec<u32> = title.whole_tracks().map(|track| track.id).collect();
+    ids.sort_unstable();
+    let Some(title_track) = title.tracks.get(track) else { return 0 };
+    if !ids.contains(&0) && ids.is_sorted_by(|a, b| a < b) {
+        return title.track(title_track).id;
+    }
+    let place = |t: &TitleTrack| (t.object, t.track);
+    let places = title.tracks.iter().map(place).chain(title.unlisted.iter().copied());
+    let before = places.filter(|&other| other < place(title_track)).count();
+    u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// The fragment of a segment's samples, of a track (index into [`Title::tracks`]) that lies in an object (index into [`Title::objects`]).
@@ -42,6 +59,7 @@ pub fn media(
     let start = boundary(segment.number);
     let duration = boundary(segment.number.saturating_add(1)).saturating_sub(start);
     let spec = FragmentSpec {
+        track_id: track_id(clock.title(), track),
         sequence: segment.number.saturating_add(1),
         // A source that lies about its times is not worth an error here.
         decode_time: u64::try_from(start).unwrap_or(0),
@@ -66,7 +84,7 @@ pub fn fragment_bytes(clock: &Clock<'_>, track: usize, segment: &Segment, sample
 }
 
 fn spec(samples: &[EmitSample]) -> FragmentSpec<'_> {
-    FragmentSpec { sequence: 1, track_id: TRACK_ID, sample_description_index: None, decode_time: 0, samples }
+    FragmentSpec { sequence: 1, track_id: 1, sample_description_index: None, decode_time: 0, samples }
 }
 
 fn emitted(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<EmitSample> {

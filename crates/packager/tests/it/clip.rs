@@ -8,7 +8,10 @@ use crate::{
     smooth,
 };
 use dash_mpd_core::check_conformity;
-use latemux_testmedia::probe::{self, Packet, Stream, probe};
+use latemux_testmedia::{
+    probe::{self, Packet, Stream, probe},
+    recipe::make,
+};
 use std::{fs, path::PathBuf, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
@@ -355,6 +358,28 @@ fn whole_segments_keep_their_urls() {
     assert_ne!(plain.digest, clipped.digest);
     let outside = fetch(&mut origin, &format!("{BASE}{whole}?vbegin=6"));
     assert_eq!(outside.map(drop).map_err(|e| e.reason()), Err("no_such_segment"));
+}
+
+/// Sound that goes on for long after the picture has ended.
+#[test]
+fn a_track_that_has_ended_is_left_out() {
+    let file = make(
+        "clip-outlasted",
+        "mp4",
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=4 -f lavfi -i sine=sample_rate=48000:duration=12 \
+         -c:v libx264 -preset ultrafast -g 25 -pix_fmt yuv420p -c:a aac -b:a 64k",
+    );
+    let mut origin = Origin::open(&[file], TARGET);
+    let video = origin.title.tracks[0].name.to_string();
+    for path in [".mpd", ".m3u8", "Manifest", ".f4m"] {
+        let text = fetch(&mut origin, &format!("{BASE}{path}?vbegin=8")).unwrap().bytes;
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains("video") && text.contains("audio"), "{text}");
+    }
+    for (url, query) in [(format!("x-{video}.m3u8"), "?vbegin=8"), (format!("vbegin=8/x-{video}.abst"), "")] {
+        let none = fetch(&mut origin, &format!("{BASE}{url}{query}"));
+        assert_eq!(none.map(drop).map_err(|e| e.reason()), Err("clip_empty"), "{url}");
+    }
 }
 
 #[test]

@@ -108,6 +108,27 @@ fn ts_has_audio_muxed_and_other_languages_beside_it() {
     assert_eq!(playlist.variants.iter().filter(|variant| variant.is_i_frame).count(), 3);
 }
 
+/// Nothing to choose: no rendition to choose from.
+#[test]
+fn one_muxed_track_is_no_rendition() {
+    let mut origin = Origin::open(&[avc_aac()], TARGET);
+    let (text, playlist) = multivariant(&mut origin, "");
+    assert!(playlist.alternatives.is_empty(), "{text}");
+    let variant = variants(&playlist)[0];
+    assert_eq!((variant.audio.as_deref(), variant.uri.contains("-audio=")), (None, true), "{text}");
+    assert!(variant.codecs.as_ref().unwrap().ends_with(",mp4a.40.2"));
+    let played = play(&mut origin, &variant.uri);
+    check_playlist("muxed", &played, 9.1);
+    assert_eq!(variant.average_bandwidth, Some(rates(&[&played]).1));
+    // In CMAF it is beside the video, and must be named.
+    let (text, playlist) = multivariant(&mut origin, "?hls_fmp4");
+    assert_eq!(
+        (playlist.alternatives.len(), variants(&playlist)[0].audio.as_deref()),
+        (1, Some("audio")),
+        "{text}"
+    );
+}
+
 #[test]
 fn cmaf_has_all_audio_beside_the_video() {
     let mut origin = Origin::open(&ladder(), TARGET);

@@ -13,6 +13,7 @@ mod media;
 mod moved;
 mod oracles;
 mod origin;
+mod pack;
 mod player;
 mod selection;
 mod smooth;

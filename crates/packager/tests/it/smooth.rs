@@ -113,7 +113,11 @@ pub(crate) fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
 
 /// What ffprobe finds in a level; it has nothing to say of it.
 pub(crate) fn demuxed(what: &str, level: &Level) -> Stream {
-    let bytes: Vec<u8> = std::iter::once(&init(&level.attributes, &level.stream))
+    // The manifest does not say what number the track has in its fragments: players read it there.
+    let moof = boxes(&level.fragments[0])[0].1;
+    let traf = boxes(moof).into_iter().find(|(kind, _)| kind == b"traf").unwrap().1;
+    let track_id = u32::from_be_bytes(boxes(traf)[0].1[4..8].try_into().unwrap());
+    let bytes: Vec<u8> = std::iter::once(&init(&level.attributes, &level.stream, track_id))
         .chain(&level.fragments)
         .flatten()
         .copied()

@@ -97,7 +97,7 @@ fn sound(kind: &[u8; 4], level: &Attributes, record: &[u8]) -> Vec<u8> {
 }
 
 /// `ftyp` and `moov` for a quality level of a stream.
-pub(crate) fn init(level: &Attributes, stream: &Attributes) -> Vec<u8> {
+pub(crate) fn init(level: &Attributes, stream: &Attributes, track_id: u32) -> Vec<u8> {
     let data = unhex(&level["CodecPrivateData"]);
     let size = || {
         let number = |name: &str| level[name].parse::<u16>().unwrap();
@@ -122,7 +122,7 @@ pub(crate) fn init(level: &Attributes, stream: &Attributes) -> Vec<u8> {
     let matrix = u32s(&[0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000]);
     let mvhd =
         [&u32s(&[0, 0, 0, 10_000_000, 0, 0x1_0000])[..], &[1, 0], &[0; 10], &matrix, &[0; 24], &u32s(&[2])];
-    let tkhd = [&u32s(&[7, 0, 0, 1, 0, 0])[..], &[0; 8], &[0; 8], &matrix, &[0; 8]];
+    let tkhd = [&u32s(&[7, 0, 0, track_id, 0, 0])[..], &[0; 8], &[0; 8], &matrix, &[0; 8]];
     let mdhd = [&u32s(&[0, 0, 0, 10_000_000, 0])[..], &[0x55, 0xC4, 0, 0]];
     let hdlr = [&[0; 8][..], handler, &[0; 13]];
     let empty = |kind: &[u8; 4]| boxed(kind, &[&[0; 8]]);
@@ -140,7 +140,7 @@ pub(crate) fn init(level: &Attributes, stream: &Attributes) -> Vec<u8> {
     let mdia =
         boxed(b"mdia", &[&boxed(b"mdhd", &[&mdhd.concat()]), &boxed(b"hdlr", &[&hdlr.concat()]), &minf]);
     let trak = boxed(b"trak", &[&boxed(b"tkhd", &[&tkhd.concat()]), &mdia]);
-    let mvex = boxed(b"mvex", &[&boxed(b"trex", &[&u32s(&[0, 1, 1, 0, 0, 0])])]);
+    let mvex = boxed(b"mvex", &[&boxed(b"trex", &[&u32s(&[0, track_id, 1, 0, 0, 0])])]);
     let moov = boxed(b"moov", &[&boxed(b"mvhd", &[&mvhd.concat()]), &trak, &mvex]);
     [boxed(b"ftyp", &[b"iso6\0\0\0\0iso6"]), moov].concat()
 }

@@ -16,7 +16,9 @@ use object_store::client::{
 };
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
-use object_store::{ClientOptions, Extensions, GetOptions, GetRange, ObjectStore, RetryConfig};
+use object_store::{
+    ClientOptions, Extensions, GetOptions, GetRange, MultipartUpload, ObjectStore, PutPayload, RetryConfig,
+};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -119,6 +121,24 @@ fn error(key: &Key, e: &object_store::Error) -> StorageError {
         source = inner.source();
     }
     StorageError::BadAnswer { key: key.to_string(), detail: e.to_string() }
+}
+
+/// Of an upload, whose answers `object_store` reads itself, and quotes.
+pub(crate) fn upload_error(key: &Key, e: &object_store::Error) -> StorageError {
+    match (error(key, e), e) {
+        (StorageError::BadAnswer { .. }, object_store::Error::NotFound { .. }) => {
+            StorageError::NotFound(key.to_string())
+        }
+        (
+            StorageError::BadAnswer { .. },
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. },
+        ) => StorageError::Denied(key.to_string()),
+        (StorageError::BadAnswer { key, detail }, _) => {
+            let detail: String = detail.split_whitespace().collect::<Vec<_>>().join(" ");
+            StorageError::BadAnswer { key, detail: detail.chars().take(300).collect() }
+        }
+        (known, _) => known,
+    }
 }
 
 impl Service {
@@ -225,10 +245,21 @@ impl Bucket {
     /// # Errors
     /// As the service answers.
     pub async fn put(&self, key: &Key, bytes: bytes::Bytes) -> Result<(), StorageError> {
+        self.put_payload(key, bytes.into()).await
+    }
+
+    pub(crate) async fn put_payload(&self, key: &Key, bytes: PutPayload) -> Result<(), StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutOptions::default();
-        self.service.objects.put_opts(&path, bytes.into(), options).await.map_err(|e| error(key, &e))?;
+        self.service.objects.put_opts(&path, bytes, options).await.map_err(|e| upload_error(key, &e))?;
         Ok(())
+    }
+
+    /// Begins an object that is uploaded in parts.
+    pub(crate) async fn begin(&self, key: &Key) -> Result<Box<dyn MultipartUpload>, StorageError> {
+        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let options = object_store::PutMultipartOptions::default();
+        self.service.objects.put_multipart_opts(&path, options).await.map_err(|e| upload_error(key, &e))
     }
 
     /// Removes an object: for tests.

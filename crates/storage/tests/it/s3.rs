@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
-use latemux_storage::conformance::{self, Fixture};
+use latemux_storage::conformance::{self, Fixture, collect};
 use latemux_storage::open::{AccessKeys, S3Options, open_bucket};
+use latemux_storage::write::{WriteError, destination};
 use latemux_storage::{Bucket, Key, Options, Storage, StorageError, Want, open};
 use latemux_testmedia::process::{Process, tool};
 use std::fs;
@@ -69,4 +70,41 @@ async fn buckets_that_are_not_there() {
     let key = Key::new("x").unwrap();
     assert!(matches!(storage.read(&key, Want::Head(1), None).await, Err(StorageError::NotFound(_))));
     assert!(matches!(storage.list(&Key::root()).await, Err(StorageError::NotFound(_))));
+}
+
+/// Objects written piece by piece: large ones in parts, and none of either before it is complete.
+#[tokio::test]
+async fn objects_are_written_in_pieces() {
+    let Some((_process, _dir, endpoint)) = start() else { return };
+    let options = options(endpoint, "secret");
+    let storage = open("s3://bucket", &options).unwrap();
+    for (name, pieces) in [("small", 3), ("of two parts", 17), ("of three and a bit", 49), ("empty", 0)] {
+        let key = Key::new(name).unwrap();
+        let to = destination(&format!("s3://bucket/{}", name.replace(' ', "%20")), &options).unwrap();
+        let mut writer = to.create(1 << 20).await.unwrap();
+        let mut all = Vec::new();
+        for n in 0..pieces {
+            let piece = vec![n; (1 << 19) + usize::from(n)];
+            all.extend_from_slice(&piece);
+            writer.write(piece.into()).await.unwrap();
+        }
+        writer.flush().await.unwrap();
+        let before = storage.read(&key, Want::Head(1), None).await;
+        assert!(matches!(before, Err(StorageError::NotFound(_))), "{name}: {before:?}");
+        writer.commit().await.unwrap();
+        let read = storage.read(&key, Want::Head(u64::MAX), None).await.unwrap();
+        assert!(collect(read).await.unwrap() == all, "{name}");
+
+        // What is not finished changes nothing.
+        let mut writer = to.create(1 << 20).await.unwrap();
+        for _ in 0..20 {
+            writer.write(vec![1; 1 << 20].into()).await.unwrap();
+        }
+        writer.discard().await;
+        let read = storage.read(&key, Want::Head(u64::MAX), None).await.unwrap();
+        assert!(collect(read).await.unwrap() == all, "{name}");
+    }
+    let absent = destination("s3://absent/x", &options).unwrap();
+    let error = absent.put("x".into()).await.unwrap_err();
+    assert!(matches!(error, WriteError::Storage(StorageError::NotFound(_))), "{error:?}");
 }

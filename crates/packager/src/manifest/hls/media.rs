@@ -43,7 +43,7 @@ pub fn media(
     let url = |segment: &Resource, number| {
         links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
     };
-    Ok(match (protocol, names.first()) {
+    match (protocol, names.first()) {
         (Protocol::HlsTs, _) | (_, None) => {
             // Decimal durations need version 3.
             list.text(3, "", None, |n| url(&Resource::HlsTsSegment(names.clone(), n + 1), n))
@@ -53,7 +53,7 @@ pub fn media(
             let init = links.hls_init(track.clone());
             list.text(6, "", Some(&init), |n| url(&Resource::HlsSegment(track.clone(), n + 1), n))
         }
-    })
+    }
 }
 
 /// An I-frame playlist: the sync sample that each segment of a video track starts with, as a resource of its own.
@@ -76,12 +76,12 @@ pub fn iframes(
     let index = indexes.first().copied().unwrap_or_default();
     let url = |frame: &Resource, number| links.hls_iframe(frame, selected.iframe_extent(index, number));
     let only = "#EXT-X-I-FRAMES-ONLY\n";
-    Ok(if protocol == Protocol::HlsTs {
+    if protocol == Protocol::HlsTs {
         list.text(4, only, None, |n| url(&Resource::HlsIFrameTs(track.clone(), n + 1), n))
     } else {
         let init = links.hls_init(track.clone());
         list.text(6, only, Some(&init), |n| url(&Resource::HlsIFrameCmaf(track.clone(), n + 1), n))
-    })
+    }
 }
 
 /// What all playlists of segments have.
@@ -94,8 +94,18 @@ struct Playlist<'a> {
 
 impl Playlist<'_> {
     /// `url` is given the number of a segment, from 0.
-    fn text(&self, version: u32, tags: &str, init: Option<&str>, url: impl Fn(u32) -> String) -> String {
+    fn text(
+        &self,
+        version: u32,
+        tags: &str,
+        init: Option<&str>,
+        url: impl Fn(u32) -> String,
+    ) -> Result<String, PackError> {
         let segments = self.segments();
+        // The track may have ended before the clip begins.
+        if segments.is_empty() {
+            return Err(PackError::NothingInClip);
+        }
         let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{version}\n");
         let target = target_duration(segments.iter().map(|(_, micros)| *micros));
         // Writing to a string cannot fail.
@@ -110,7 +120,7 @@ impl Playlist<'_> {
             let _ = writeln!(text, "#EXTINF:{seconds}.{fraction:06},\n{}", url(number));
         }
         text.push_str("#EXT-X-ENDLIST\n");
-        text
+        Ok(text)
     }
 
     /// Number and microseconds of every segment. Its start and end are rounded, not its length: the sum is off by less than one however

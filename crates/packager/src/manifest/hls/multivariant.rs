@@ -71,7 +71,12 @@ impl<'a> Multivariant<'a> {
     fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) {
         let in_ts = self.protocol == Protocol::HlsTs;
         let audio = groups(self.title, audio, "audio");
-        self.write_groups("AUDIO", &audio, in_ts, text);
+        // Muxed, and nothing else to choose: the variant says all. A group of one without URI says nothing more, and some players lose their
+        // place over it.
+        let lone = in_ts && matches!(audio.as_slice(), [group] if group.members.len() == 1);
+        if !lone {
+            self.write_groups("AUDIO", &audio, in_ts, text);
+        }
         let subtitles = carried(self.title, TrackKind::Text, self.protocol);
         let subtitles = groups(self.title, &subtitles, "subtitles");
         self.write_groups("SUBTITLES", &subtitles, false, text);
@@ -96,7 +101,7 @@ impl<'a> Multivariant<'a> {
                             tracks,
                             bitrate: self.bitrate(video, audio),
                             codecs: codecs.into_iter().flatten().collect(),
-                            audio: audio.map(|group| group.id.as_str()),
+                            audio: audio.filter(|_| !lone).map(|group| group.id.as_str()),
                             subtitles: subtitles.map(|group| group.id.as_str()),
                         },
                         text,

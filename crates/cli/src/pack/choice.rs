@@ -1,0 +1,119 @@
+//! Which tracks go into which files.
+
+use crate::args;
+use anyhow::{Result, bail, ensure};
+use latemux_index::{Title, media::TrackKind, title::TitleTrack};
+use latemux_packager::carry::{Protocol, carries};
+
+/// A file to write.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    /// Where.
+    pub(super) output: String,
+    /// Its tracks, for people.
+    pub(super) tracks: String,
+    pub(super) content: Content,
+}
+
+/// What a file is of; tracks are indexes into [`Title::tracks`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Cmaf(usize),
+    Ismv(Vec<usize>),
+}
+
+/// The files to write, and why tracks that were wanted are in none of them.
+pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<String>)> {
+    let output = &flags.output;
+    let protocol = if flags.ismv { Protocol::Smooth } else { Protocol::Dash };
+    let extension = output.rsplit('/').next().and_then(|name| Some(name.rsplit_once('.')?.1)).unwrap_or("");
+    let of_extension = [TrackKind::Video, TrackKind::Audio, TrackKind::Text]
+        .into_iter()
+        .find(|&kind| !flags.ismv && extension.eq_ignore_ascii_case(cmaf_extension(kind)));
+
+    for wanted in &flags.track {
+        let found = title.tracks.iter().any(|track| is_named(title, track, wanted));
+        ensure!(found, "{}: no track '{wanted}', only {}", flags.source, all(title));
+    }
+    let wanted = |track: &TitleTrack| {
+        let named = flags.track.iter().any(|name| is_named(title, track, name));
+        let of_kind = of_extension.is_none_or(|kind| title.track(track).kind == kind);
+        named || (flags.track.is_empty() && of_kind)
+    };
+    let (mut tracks, mut left_out) = (Vec::new(), Vec::new());
+    for (index, track) in title.tracks.iter().enumerate().filter(|(_, track)| wanted(track)) {
+        match carries(protocol, title.track(track)) {
+            Ok(()) => tracks.push(index),
+            Err(why) => left_out.push(format!("{}: {why}", track.name)),
+        }
+    }
+    match (tracks.as_slice(), left_out.first()) {
+        ([], Some(why)) => bail!("{}: {why}", flags.source),
+        ([], None) => bail!("{}: no {extension} in it, only {}", flags.source, all(title)),
+        _ => {}
+    }
+
+    let name = |index: &usize| title.tracks.get(*index).map(|t| t.name.to_string()).unwrap_or_default();
+    let jobs = if flags.ismv {
+        ensure!(!is_pattern(output), "{output}: one ismv holds all tracks; name a file");
+        let names: Vec<String> = tracks.iter().map(name).collect();
+        vec![Job { output: output.clone(), tracks: names.join(", "), content: Content::Ismv(tracks) }]
+    } else if is_pattern(output) {
+        tracks
+            .iter()
+            .filter_map(|&index| {
+                let output = named(output, title, title.tracks.get(index)?);
+                Some(Job { output, tracks: name(&index), content: Content::Cmaf(index) })
+            })
+            .collect()
+    } else {
+        let [index] = *tracks.as_slice() else {
+            let names: Vec<String> = tracks.iter().map(name).collect();
+            bail!(
+                "{output}: a CMAF file holds one track, not {}; say which with --track, or write each to a file of its own with -o FOLDER/",
+                names.join(", ")
+            )
+        };
+        vec![Job { output: output.clone(), tracks: name(&index), content: Content::Cmaf(index) }]
+    };
+    Ok((jobs, left_out))
+}
+
+/// Whether each track is to have a file of its own.
+fn is_pattern(output: &str) -> bool {
+    output.contains("{track}") || output.ends_with('/') || std::path::Path::new(output).is_dir()
+}
+
+/// The name of a track's file.
+fn named(pattern: &str, title: &Title, track: &TitleTrack) -> String {
+    let pattern = match pattern.contains("{track}") {
+        true => pattern.to_owned(),
+        false => format!("{}/{{track}}.{{ext}}", pattern.trim_end_matches('/')),
+    };
+    // Bit rates in names are whole thousands, and the whole name is unlike any other of the title.
+    let name = format!("{}-{}k", track.name.stem, track.name.bitrate / 1000);
+    pattern.replace("{ext}", cmaf_extension(title.track(track).kind)).replace("{track}", &name)
+}
+
+/// Whether `wanted` means this track: its kind, its name, or its name without the bit rate.
+fn is_named(title: &Title, track: &TitleTrack, wanted: &str) -> bool {
+    let kind = match title.track(track).kind {
+        TrackKind::Video => "video",
+        TrackKind::Audio => "audio",
+        TrackKind::Text => "text",
+    };
+    wanted == kind || wanted == track.name.stem || wanted == track.name.to_string()
+}
+
+fn all(title: &Title) -> String {
+    title.tracks.iter().map(|track| track.name.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Extensions of CMAF track files (ISO/IEC 23000-19 annex E.2).
+fn cmaf_extension(kind: TrackKind) -> &'static str {
+    match kind {
+        TrackKind::Video => "cmfv",
+        TrackKind::Audio => "cmfa",
+        TrackKind::Text => "cmft",
+    }
+}

@@ -1,0 +1,152 @@
+//! Segments into files, front to back.
+
+use super::{
+    Packing,
+    choice::{Content, Job},
+};
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use latemux_origin::SegmentBytes;
+use latemux_packager::{
+    Resource,
+    carry::Protocol,
+    pack::{Fragment, cmaf, ismv::Layout},
+    sizes::segment_sizes,
+};
+use latemux_storage::write::Writer;
+
+/// Segments planned at a time where only their plans are wanted.
+const PLANNED: usize = 8;
+
+/// Segments whose reads have begun: while one is written, the next are on their way.
+const OPENED: usize = 3;
+
+/// A file about which all is known but its media.
+pub(super) enum File {
+    /// Its header, and what each segment will be.
+    Cmaf { track: usize, header: Bytes, fragments: Vec<Fragment> },
+    /// Bytes are those it will have about.
+    Ismv { tracks: Vec<usize>, fragments: usize, bytes: u64 },
+}
+
+impl File {
+    /// Bytes it will have; of an ismv, about.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Cmaf { header, fragments, .. } => {
+                header.len() as u64 + fragments.iter().map(|f| f.bytes).sum::<u64>()
+            }
+            Self::Ismv { bytes, .. } => *bytes,
+        }
+    }
+
+    pub(super) fn fragments(&self) -> usize {
+        match self {
+            Self::Cmaf { fragments, .. } => fragments.len(),
+            Self::Ismv { fragments, .. } => *fragments,
+        }
+    }
+}
+
+impl Packing {
+    /// Plans a file.
+    pub(super) async fn prepare(&self, job: &Job) -> Result<File> {
+        let title = &self.title.title;
+        match &job.content {
+            Content::Cmaf(track) => {
+                let resources = self.cmaf(*track)?;
+                let plan = |resource| async move {
+                    let plan = self.origin.plan(&self.title, resource).await?;
+                    anyhow::Ok(Fragment::of(&plan)?)
+                };
+                let fragments = stream::iter(resources).map(plan).buffered(PLANNED);
+                let fragments: Vec<_> =
+                    fragments.try_collect().await.with_context(|| self.title.base.clone())?;
+                let header = cmaf::header(title, *track, &fragments).with_context(|| job.output.clone())?;
+                Ok(File::Cmaf { track: *track, header, fragments })
+            }
+            Content::Ismv(tracks) => {
+                let sizes = tracks.iter().flat_map(|&track| segment_sizes(title, track, Protocol::Smooth));
+                let (fragments, bytes) =
+                    sizes.fold((0, 0), |(n, bytes): (usize, u64), size| (n + 1, bytes.saturating_add(size)));
+                Ok(File::Ismv { tracks: tracks.clone(), fragments, bytes })
+            }
+        }
+    }
+
+    /// Writes a file and gives its size in bytes.
+    pub(super) async fn write(&self, file: File, writer: &mut Writer) -> Result<u64> {
+        match file {
+            File::Cmaf { track, header, fragments } => {
+                self.write_cmaf(track, header, &fragments, writer).await
+            }
+            File::Ismv { tracks, .. } => self.write_ismv(&tracks, writer).await,
+        }
+    }
+
+    async fn write_cmaf(
+        &self,
+        track: usize,
+        header: Bytes,
+        fragments: &[Fragment],
+        writer: &mut Writer,
+    ) -> Result<u64> {
+        let mut written = self.put(header, writer).await?;
+        let mut segments =
+            stream::iter(self.cmaf(track)?).map(|resource| self.open(resource)).buffered(OPENED);
+        for promised in fragments {
+            let (fragment, bytes) = segments.next().await.context("fewer segments than there were")??;
+            ensure!(fragment == *promised, "{}: another segment than was planned", self.title.base);
+            written += self.copy(fragment, bytes, writer).await?;
+        }
+        Ok(written)
+    }
+
+    async fn write_ismv(&self, tracks: &[usize], writer: &mut Writer) -> Result<u64> {
+        let layout = Layout::new(&self.title.title, tracks)?;
+        let mut written = self.put(layout.header(), writer).await?;
+        let mut places = Vec::new();
+        let open = |place: latemux_packager::pack::ismv::Place| async move {
+            let (fragment, bytes) = self.open(place.resource).await?;
+            anyhow::Ok((place.track, fragment, bytes))
+        };
+        let mut segments = stream::iter(layout.fragments()).map(open).buffered(OPENED);
+        while let Some((track, fragment, bytes)) = segments.try_next().await? {
+            places.push((track, written, fragment));
+            written += self.copy(fragment, bytes, writer).await?;
+        }
+        written += self.put(layout.index(&places), writer).await?;
+        Ok(written)
+    }
+
+    /// All media segments of a track.
+    fn cmaf(&self, track: usize) -> Result<impl Iterator<Item = Resource> + use<>> {
+        let track = self.title.title.tracks.get(track).context("a track of the title")?;
+        let name = track.name.clone();
+        Ok(track.numbers().map(move |number| Resource::DashSegment(name.clone(), number.saturating_add(1))))
+    }
+
+    /// Begins to read a segment.
+    async fn open(&self, resource: Resource) -> Result<(Fragment, SegmentBytes)> {
+        let plan = self.origin.plan(&self.title, resource).await?;
+        let fragment = Fragment::of(&plan)?;
+        Ok((fragment, self.origin.read(&self.title, plan).await?))
+    }
+
+    async fn copy(&self, fragment: Fragment, mut bytes: SegmentBytes, writer: &mut Writer) -> Result<u64> {
+        let mut written = 0;
+        while let Some(frame) = bytes.next().await? {
+            written += self.put(frame, writer).await?;
+        }
+        ensure!(written == fragment.bytes, "{}: a segment that ended early", self.title.base);
+        Ok(written)
+    }
+
+    async fn put(&self, bytes: Bytes, writer: &mut Writer) -> Result<u64> {
+        let len = bytes.len() as u64;
+        writer.write(bytes).await?;
+        self.bar.inc(len);
+        Ok(len)
+    }
+}

@@ -1,0 +1,58 @@
+//! The configurations in `examples/setups`: each starts, serves the same bytes, and remembers what it says.
+
+use crate::{
+    client::get,
+    server::{Server, samples},
+};
+use std::{collections::BTreeMap, fs, path::Path};
+
+/// Cache outcome of the first and second request for a segment, and of a third for the same time in another protocol; whether the
+/// second asks storage.
+const EXPECTED: [(&str, [&str; 3], bool); 8] = [
+    ("index", ["bypass;off", "bypass;off", "bypass;off"], true),
+    ("index-new-connections", ["bypass;off", "bypass;off", "bypass;off"], true),
+    ("ipp", ["bypass;off", "bypass;off", "bypass;off"], true),
+    ("ipp-new-connections", ["bypass;off", "bypass;off", "bypass;off"], true),
+    ("lt-double", ["fill", "hit-memory", "hit-memory"], false),
+    ("lt-single", ["fill", "hit-memory", "hit-memory"], false),
+    ("lt-single-block", ["fill", "hit-memory", "hit-memory"], false),
+    ("lt-single-exact", ["fill", "hit-memory", "hit-memory"], false),
+];
+
+#[test]
+fn every_published_setup_is_one_configuration() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/setups");
+    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let files: BTreeMap<String, _> = files
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path))
+        .collect();
+    assert_eq!(files.keys().collect::<Vec<_>>(), EXPECTED.iter().map(|(name, ..)| name).collect::<Vec<_>>());
+    let mut bodies = Vec::new();
+    for (name, outcomes, asks) in EXPECTED {
+        let more = ["--config", files[name].to_str().unwrap(), "--debug-headers"];
+        let server = Server::start(&samples(), &more, &[]);
+        let title = "/lighthouse.mp4";
+        let mpd = get(server.address, &format!("{title}/.mpd"));
+        let id = mpd
+            .text()
+            .split(" id=\"")
+            .map(|rest| rest.split('"').next().unwrap())
+            .find(|id| id.starts_with("video="));
+        let id = id.unwrap();
+        let dash = format!("{title}/dash/x-{id}-0.dash");
+        let hls = format!("{title}/hls/x-{id}-1.m4s");
+        let answers = [&dash, &dash, &hls].map(|url| get(server.address, url));
+        for (answer, outcome) in answers.iter().zip(outcomes) {
+            assert_eq!(answer.status, 200, "{name}");
+            // A head may leave before it is known that something has to be read, and while the last of it is still coming.
+            let told = answer.headers["latemux-cache"].as_str();
+            let early = outcome == "fill" || (outcome == "hit-memory" && told == "join");
+            assert!(told == outcome || early, "{name}: {told}");
+        }
+        assert_eq!(answers[1].headers["latemux-storage-requests"] != "0", asks, "{name}");
+        bodies.push(answers.map(|answer| answer.body));
+    }
+    bodies.dedup();
+    assert_eq!(bodies.len(), 1, "all send the same");
+}

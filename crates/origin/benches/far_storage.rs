@@ -1,0 +1,184 @@
+//! What a client waits for when storage is 40 ms away: `cargo bench -p latemux-origin --bench far_storage`.
+//!
+//! nginx holds the media; a [`Link`] makes it far. Printed are a manifest of eight renditions nobody has asked for yet (a
+//! fresh origin each time, over connections that are there already and over none) and a segment whose index is known, beside
+//! a plain read of as many bytes by the same client over the same link. Medians of several rounds, taken in turn.
+
+use futures_util::TryStreamExt;
+use latemux_origin::{Origin, OriginConfig};
+use latemux_storage::{Key, Options, Storage, Want, open};
+use latemux_testmedia::{
+    net::{Distance, Link},
+    process::{Process, tool},
+    recipe,
+};
+use std::{
+    error::Error,
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+type Failure = Box<dyn Error>;
+
+const ROUND_TRIP: Duration = Duration::from_millis(40);
+const RENDITIONS: usize = 8;
+const ROUNDS: usize = 15;
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "a program for people")]
+async fn main() -> Result<(), Failure> {
+    // `cargo test --benches` runs this too, to see that it compiles.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return Ok(());
+    }
+    let Some(nginx) = tool("nginx") else { return Ok(()) };
+    let dir = tempfile::tempdir()?;
+    let list = library(dir.path())?;
+    let process = serve(&nginx, dir.path())?;
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, process.port));
+    let link = Link::to(server, Distance { round_trip: ROUND_TRIP, ..Distance::default() }).await?;
+    let location = format!("http://{}/", link.address);
+    println!("storage {} ms away; medians of {ROUNDS} rounds, in ms", ROUND_TRIP.as_millis());
+
+    let manifest = format!("/{list}.urlset/.mpd");
+    let kept = open(&location, &Options::default())?;
+    let (mut warm, mut cold) = (Vec::new(), Vec::new());
+    for _ in 0..=ROUNDS {
+        warm.push(get(start(kept.clone()).await?, &manifest).await?.whole);
+        let unconnected = open(&location, &Options::default())?;
+        cold.push(get(start(unconnected).await?, &manifest).await?.whole);
+    }
+    // The first round made the connections.
+    println!("cold manifest of {RENDITIONS} renditions, connections kept:   {:.1}", median(&warm[1..]));
+    println!("cold manifest of {RENDITIONS} renditions, no connection yet:  {:.1}", median(&cold[1..]));
+
+    let address = start(kept.clone()).await?;
+    let mpd = String::from_utf8(get(address, "/large.mp4/.mpd").await?.body)?;
+    let segment = first_segment(&mpd).ok_or("no segment in the manifest")?;
+    let key = Key::new("large.mp4").ok_or("no key")?;
+    let (mut head, mut whole, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    let mut size = 0;
+    for _ in 0..=ROUNDS {
+        let answer = get(address, &format!("/large.mp4/{segment}")).await?;
+        size = answer.body.len();
+        head.push(answer.first);
+        whole.push(answer.whole);
+        plain.push(read(&*kept, &key, size as u64).await?);
+    }
+    let (head, whole, plain) = (median(&head[1..]), median(&whole[1..]), median(&plain[1..]));
+    println!("segment of {size} bytes, index known: first byte {head:.1}, whole {whole:.1}");
+    println!("plain read of as many bytes: {plain:.1}; the segment takes {:.3} times that", whole / plain);
+    Ok(())
+}
+
+/// Eight small renditions and one large file; the comma list of the eight.
+fn library(dir: &Path) -> Result<String, Failure> {
+    let root = dir.join("root");
+    fs::create_dir(&root)?;
+    let mut list = "r_".to_owned();
+    for i in 1..=RENDITIONS {
+        let size = format!("{}x{}", 128 + 32 * i, 72 + 18 * i);
+        // The moov first in some, last in others.
+        let muxer = if i % 2 == 0 { "-movflags +faststart" } else { "" };
+        fs::copy(recipe::avc("far", &size, muxer), root.join(format!("r_{i}.mp4")))?;
+        list += &format!(",{i}");
+    }
+    // About 4 Mbit/s of noise: 2 MB in a segment of 4 s.
+    let noise = "-f lavfi -i testsrc2=size=640x360:rate=25:duration=12,noise=alls=40:allf=t -c:v libx264 -preset ultrafast \
+                 -b:v 4M -minrate 4M -maxrate 4M -bufsize 1M -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p";
+    fs::copy(recipe::make("far-large", "mp4", noise), root.join("large.mp4"))?;
+    Ok(list + ",.mp4")
+}
+
+fn serve(nginx: &Path, dir: &Path) -> Result<Process, Failure> {
+    let at = dir.display().to_string();
+    fs::create_dir(dir.join("tmp"))?;
+    let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {at}/tmp;"))
+        .concat();
+    Ok(Process::start(|port| {
+        let config = format!(
+            "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log;
+             events {{}} http {{ access_log off; {paths} keepalive_requests 1000000; sendfile on;
+             server {{ listen 127.0.0.1:{port}; root {at}/root; }} }}"
+        );
+        let written = fs::write(dir.join("nginx.conf"), config);
+        assert!(written.is_ok(), "{written:?}");
+        let mut command = Command::new(nginx);
+        command.arg("-p").arg(dir).arg("-c").arg(dir.join("nginx.conf")).stderr(Stdio::null());
+        command
+    }))
+}
+
+/// An origin that knows nothing yet.
+async fn start(storage: Arc<dyn Storage>) -> Result<SocketAddr, Failure> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    let origin = Origin::new(storage, OriginConfig::default());
+    tokio::spawn(async move { origin.serve(listener, None, std::future::pending()).await });
+    Ok(address)
+}
+
+struct Answer {
+    /// Until the first byte of the body was there.
+    first: Duration,
+    whole: Duration,
+    body: Vec<u8>,
+}
+
+async fn get(server: SocketAddr, path: &str) -> Result<Answer, Failure> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.set_nodelay(true)?;
+    let begun = Instant::now();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let (mut bytes, mut body, mut first) = (Vec::with_capacity(4 << 20), None, None);
+    while stream.read_buf(&mut bytes).await? > 0 {
+        body = body.or_else(|| Some(bytes.windows(4).position(|end| end == b"\r\n\r\n")? + 4));
+        if body.is_some_and(|body| bytes.len() > body) {
+            first = first.or(Some(begun.elapsed()));
+        }
+    }
+    let (whole, body) = (begun.elapsed(), body.ok_or("no answer")?);
+    if !bytes.starts_with(b"HTTP/1.1 200") {
+        return Err(String::from_utf8_lossy(&bytes).into());
+    }
+    Ok(Answer { first: first.ok_or("no body")?, whole, body: bytes.split_off(body) })
+}
+
+async fn read(storage: &dyn Storage, key: &Key, size: u64) -> Result<Duration, Failure> {
+    let begun = Instant::now();
+    let read = storage.read(key, Want::Range(1000..1000 + size), None).await?;
+    let frames: Vec<_> = read.body.try_collect().await?;
+    let took = begun.elapsed();
+    drop(frames);
+    Ok(took)
+}
+
+/// The address of the video's first segment.
+fn first_segment(mpd: &str) -> Option<String> {
+    let after = |text: &str, name: &str| {
+        Some(text.split_once(&format!(" {name}=\""))?.1.split('"').next()?.to_owned())
+    };
+    let (_, template) = mpd.split_once("<SegmentTemplate")?;
+    let (_, representation) = mpd.split_once("<Representation")?;
+    let (_, timeline) = template.split_once("<S ")?;
+    let time = after(&format!(" {timeline}"), "t").unwrap_or_else(|| "0".to_owned());
+    let media = after(template, "media")?;
+    Some(media.replace("$RepresentationID$", &after(representation, "id")?).replace("$Time$", &time))
+}
+
+/// In milliseconds.
+fn median(times: &[Duration]) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+}

@@ -1,0 +1,78 @@
+//! Whole files: the very segments that are served, with what makes a file of them put around.
+//!
+//! - [`cmaf`]: one track behind a segment index, for byte ranges
+//! - [`ismv`]: any number of tracks, as servers of Smooth Streaming read them
+//!
+//! A file is made of plans ([`crate::plan()`]) of its segments, one after the other. What the file's own index must say of a segment is
+//! read off the head its plan begins with: [`Fragment::of`].
+
+pub mod cmaf;
+pub mod ismv;
+
+use crate::{PackError, Plan, plan::Part};
+use bytes::Bytes;
+use latemux_isobmff::{
+    boxes::trun::TrackRun,
+    fragment::{Moof, TrackFragment},
+    header::BoxHeader,
+    sample_flags,
+};
+
+/// What an index says of a fragment. Times are in ticks of the track in the file, before any edit list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fragment {
+    /// Bytes of the segment, all of it.
+    pub bytes: u64,
+    /// Bytes from its start to the `moof`: those of a `styp`.
+    pub moof_at: u64,
+    /// Composition time of the first sample.
+    pub first: i64,
+    /// Earliest composition time of any sample.
+    pub earliest: i64,
+    /// The first sample is a sync sample.
+    pub sync: bool,
+}
+
+impl Fragment {
+    /// What the head of a planned segment says.
+    ///
+    /// # Errors
+    /// Where the plan is not one of a CMAF segment or Smooth Streaming fragment, or its samples are too many to read back.
+    pub fn of(plan: &Plan) -> Result<Self, PackError> {
+        const UNREADABLE: PackError = PackError::TooLarge("a segment's own head cannot be read back");
+        let Some(Part::Inline(head)) = plan.parts.first() else { return Err(UNREADABLE) };
+        let (moof_at, moof) = moof(head).ok_or(UNREADABLE)?;
+        let [track] = moof.tracks.as_slice() else { return Err(UNREADABLE) };
+        let (first, earliest, sync) = times(track).ok_or(UNREADABLE)?;
+        Ok(Self { bytes: plan.content_length, moof_at, first, earliest, sync })
+    }
+}
+
+/// The `moof` of a segment and where it is.
+fn moof(head: &Bytes) -> Option<(u64, Moof)> {
+    let mut at = 0;
+    loop {
+        let rest = head.slice(at..);
+        let header = BoxHeader::read(&rest, 0).ok()??;
+        let size = usize::try_from(header.size?).ok().filter(|size| (8..=rest.len()).contains(size))?;
+        if header.kind == b"moof" {
+            return Some((at as u64, Moof::parse(&rest.slice(..size), 0).ok()?));
+        }
+        at += size;
+    }
+}
+
+/// Composition time of the first sample, the earliest of all, and whether the first is a sync sample.
+fn times(track: &TrackFragment) -> Option<(i64, i64, bool)> {
+    let start = track.decode_time.or(track.tfxd.map(|(time, _)| time))?;
+    let mut decode = i64::try_from(start).ok()?;
+    let mut found = None;
+    for sample in track.runs.iter().flat_map(TrackRun::iter) {
+        let composed = decode.saturating_add(sample.composition_offset.into());
+        let flags = sample.flags.or(track.default_flags).unwrap_or(0);
+        let (first, earliest, sync) = found.unwrap_or((composed, composed, sample_flags::is_sync(flags)));
+        found = Some((first, composed.min(earliest), sync));
+        decode = decode.saturating_add(sample.duration.or(track.default_duration)?.into());
+    }
+    found
+}

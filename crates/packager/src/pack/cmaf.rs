@@ -1,0 +1,68 @@
+//! A CMAF track file (ISO/IEC 23000-19 §7.3.3): the init segment, one `sidx` over all segments, and the segments as served, each with its
+//! `styp`. Any of them is the same bytes as its URL gives; `sidx` says which.
+
+use super::Fragment;
+use crate::{PackError, segment::cmaf};
+use bytes::Bytes;
+use latemux_index::Title;
+use latemux_isobmff::{
+    boxes::sidx::{Reference, Sidx},
+    emit::WriteBox as _,
+};
+
+/// Everything before the first segment of a track (index into [`Title::tracks`]): `ftyp`, `moov`, `sidx`. `fragments` are all its
+/// segments, in order.
+///
+/// Times in the `sidx` count from the start of the media, not of its presentation: what comes before that (priming) could not be said.
+///
+/// # Errors
+/// [`PackError::NoSuchTrack`]; [`PackError::TooLarge`] for more segments, larger or longer ones than a `sidx` counts.
+pub fn header(title: &Title, track: usize, fragments: &[Fragment]) -> Result<Bytes, PackError> {
+    let none = || PackError::NoSuchTrack(track.to_string());
+    let title_track = title.tracks.get(track).ok_or_else(none)?;
+    let track = title.track(title_track);
+    if u16::try_from(fragments.len()).is_err() {
+        return Err(PackError::TooLarge("more than 65535 segments for one segment index: make them longer"));
+    }
+    let last = title_track.times.last().copied().unwrap_or(track.end);
+    let end = last.saturating_add(track.presentation.media_time);
+    let ends = fragments.iter().skip(1).map(|next| next.earliest).chain([end]);
+    let references = fragments.iter().zip(ends).map(|(fragment, end)| reference(fragment, end));
+    let sidx = Sidx {
+        reference_id: cmaf::TRACK_ID,
+        timescale: track.timescale,
+        earliest_presentation_time: fragments.first().map_or(0, |f| u64::try_from(f.earliest).unwrap_or(0)),
+        first_offset: 0,
+        references: references.collect::<Result<_, _>>()?,
+    };
+    let mut out = cmaf::init(track)?.to_vec();
+    sidx.write(&mut out);
+    Ok(out.into())
+}
+
+fn reference(fragment: &Fragment, end: i64) -> Result<Reference, PackError> {
+    let size = u32::try_from(fragment.bytes).ok().filter(|&size| size <= Reference::MAX_SIZE);
+    let size =
+        size.ok_or(PackError::TooLarge("a segment of 2 GiB or more for a segment index: make them shorter"))?;
+    // Times that do not ascend are those of a broken source; one tick keeps the order.
+    let duration = u32::try_from(end.saturating_sub(fragment.earliest).max(1));
+    let duration = duration.map_err(|_| PackError::TooLarge("a segment of 2^32 ticks or more"))?;
+    let lead = fragment.first.saturating_sub(fragment.earliest);
+    let sap_delta =
+        u32::try_from(lead).ok().filter(|&lead| lead <= Reference::MAX_SAP_DELTA && fragment.sync);
+    // Types 1 and 3 of stream access points (ISO/IEC 14496-12 annex I): with pictures that are decoded after the first one and presented
+    // before it, not all of those can be decoded.
+    let sap_type = match (fragment.sync, fragment.earliest < fragment.first) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => 3,
+    };
+    Ok(Reference {
+        is_index: false,
+        size,
+        duration,
+        starts_with_sap: fragment.sync,
+        sap_type,
+        sap_delta: sap_delta.unwrap_or(0),
+    })
+}

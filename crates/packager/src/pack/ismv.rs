@@ -1,0 +1,161 @@
+//! A file of Smooth Streaming fragments (ismv, PIFF 1.1): `moov`, the fragments of all tracks in the order of their times, and an `mfra` that
+//! leads to each.
+//!
+//! Fragments are the bytes their URLs give: each has a `tfxd` and none a `tfrf`, which speaks of what is still to come of a live
+//! presentation. Times in them are later than those of the presentation by what no fragment can say ([`Clock::delay`]); an edit list, which
+//! servers of Smooth Streaming pass over, takes that off again for everyone else.
+
+use super::Fragment;
+use crate::{
+    PackError, Resource,
+    carry::{Protocol, carries},
+    segment::{
+        Clock,
+        smooth::{self, SCALE},
+    },
+};
+use bytes::Bytes;
+use latemux_index::{Title, media::TrackKind, title::TitleTrack};
+use latemux_isobmff::{
+    FourCc,
+    boxes::{
+        ftyp::FileType,
+        mfra::{Mfra, Tfra, TfraEntry},
+        trex::Trex,
+    },
+    emit::{InitSegment, InitTrack, WriteBox as _},
+};
+
+/// What a file is to hold.
+#[derive(Debug)]
+pub struct Layout<'a> {
+    clock: Clock<'a>,
+    /// Indexes into [`Title::tracks`], in the order of the objects and of the tracks in them.
+    tracks: Vec<usize>,
+}
+
+/// Where a fragment belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Which of [`Layout::tracks`].
+    pub track: usize,
+    /// What to plan.
+    pub resource: Resource,
+}
+
+impl<'a> Layout<'a> {
+    /// A file of some tracks of a title (indexes into [`Title::tracks`]), in whichever order.
+    ///
+    /// # Errors
+    /// [`PackError::CannotCarry`], [`PackError::NoSuchTrack`] also where there are none.
+    pub fn new(title: &'a Title, tracks: &[usize]) -> Result<Self, PackError> {
+        let mut tracks = tracks.to_vec();
+        for &index in &tracks {
+            let none = || PackError::NoSuchTrack(index.to_string());
+            let track = title.track(title.tracks.get(index).ok_or_else(none)?);
+            if carries(Protocol::Smooth, track).is_err() {
+                let protocol = Protocol::Smooth.name();
+                return Err(PackError::CannotCarry { protocol, format: track.codec.format });
+            }
+        }
+        tracks.sort_by_key(|&index| title.tracks.get(index).map(|t| (t.object, t.track)));
+        tracks.dedup();
+        if tracks.is_empty() {
+            return Err(PackError::NoSuchTrack("none".to_owned()));
+        }
+        Ok(Self { clock: smooth::clock(title), tracks })
+    }
+
+    /// Indexes into [`Title::tracks`], as the file has them.
+    #[must_use]
+    pub fn tracks(&self) -> &[usize] {
+        &self.tracks
+    }
+
+    /// Everything before the first fragment: `ftyp` and `moov`.
+    #[must_use]
+    pub fn header(&self) -> Bytes {
+        let ends =
+            self.tracks.iter().filter_map(|&t| self.clock.boundary(t, self.title_track(t)?.numbers().end));
+        let duration = ends.max().and_then(|end| u64::try_from(end).ok());
+        let tracks =
+            self.tracks.iter().filter_map(|&t| Some(self.init_track(t, self.title_track(t)?))).collect();
+        let brands = FileType {
+            major: FourCc(*b"isml"),
+            minor_version: 1,
+            // `iso6` for offsets that count from the `moof`.
+            compatible: [*b"piff", *b"iso6"].map(FourCc).to_vec(),
+            of_segment: false,
+        };
+        InitSegment { brands, timescale: SCALE, duration, tracks }.to_bytes()
+    }
+
+    /// Every fragment in the order of the file: by time, and of those that begin together in the order of the tracks.
+    pub fn fragments(&self) -> impl Iterator<Item = Place> + '_ {
+        let first = |&track: &usize| self.title_track(track).map_or(0, |track| track.numbers().start);
+        let mut next: Vec<u32> = self.tracks.iter().map(first).collect();
+        std::iter::from_fn(move || {
+            let upcoming =
+                next.iter().zip(&self.tracks).enumerate().filter_map(|(place, (&number, &track))| {
+                    let of = self.title_track(track)?;
+                    (number < of.numbers().end).then_some(())?;
+                    Some((self.clock.boundary(track, number)?, place, of))
+                });
+            let (time, place, of) = upcoming.min_by_key(|&(time, place, _)| (time, place))?;
+            if let Some(number) = next.get_mut(place) {
+                *number += 1;
+            }
+            let time = u64::try_from(time).unwrap_or(0);
+            Some(Place { track: place, resource: Resource::SmoothFragment(of.name.clone(), time) })
+        })
+    }
+
+    /// What ends the file: where each fragment that begins with a sync sample is. `written` are all fragments in the order of the file, with
+    /// their tracks (as in [`Place::track`]) and how many bytes of the file are before them.
+    #[must_use]
+    pub fn index(&self, written: &[(usize, u64, Fragment)]) -> Bytes {
+        let entries = |place: usize| {
+            let own = written.iter().filter(move |(track, _, fragment)| *track == place && fragment.sync);
+            own.map(|&(_, at, fragment)| TfraEntry {
+                time: u64::try_from(fragment.first).unwrap_or(0),
+                moof_offset: at.saturating_add(fragment.moof_at),
+                traf: 1,
+                trun: 1,
+                sample: 1,
+            })
+        };
+        let tracks = self.tracks.iter().enumerate().map(|(place, &track)| Tfra {
+            track_id: smooth::track_id(self.clock.title(), track),
+            entries: entries(place).collect(),
+        });
+        let mut out = Vec::new();
+        Mfra { tracks: tracks.collect() }.write(&mut out);
+        out.into()
+    }
+
+    fn title_track(&self, track: usize) -> Option<&'a TitleTrack> {
+        self.clock.title().tracks.get(track)
+    }
+
+    fn init_track(&self, index: usize, title_track: &TitleTrack) -> InitTrack {
+        let track = self.clock.title().track(title_track);
+        let track_id = smooth::track_id(self.clock.title(), index);
+        InitTrack {
+            track_id,
+            handler: track.handler,
+            timescale: SCALE,
+            language: track.language.clone(),
+            enabled: track.enabled,
+            // Renditions and languages are alternatives.
+            alternate_group: match track.kind {
+                TrackKind::Video => 1,
+                TrackKind::Audio => 2,
+                TrackKind::Text => 3,
+            },
+            display_size: track.display_size,
+            sample_entries: vec![track.sample_entry.clone()],
+            edit_media_time: self.clock.delay(),
+            trex: Trex::plain(track_id),
+        }
+    }
+}

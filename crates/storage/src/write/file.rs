@@ -1,0 +1,107 @@
+//! A file that appears when it is complete.
+
+use super::WriteError;
+use bytes::Bytes;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+/// Bytes written at a time.
+const BLOCK: usize = 1 << 20;
+
+/// A file in the making, beside where it will be.
+#[derive(Debug)]
+pub(super) struct FileWriter {
+    path: PathBuf,
+    part: Part,
+    file: Arc<File>,
+    held: Vec<Bytes>,
+    /// Bytes in `held`.
+    len: usize,
+}
+
+/// Removes a file that did not become what it was meant to be.
+#[derive(Debug)]
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Gone where it was renamed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl FileWriter {
+    pub(super) async fn create(path: PathBuf) -> Result<Self, WriteError> {
+        let target = path.clone();
+        let (part, file) = blocking(&path, move || {
+            // It would be refused in the end.
+            if target.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            let part = part_of(&target)?;
+            let file = OpenOptions::new().write(true).create_new(true).open(&part)?;
+            Ok((Part(part), file))
+        })
+        .await?;
+        Ok(Self { path, part, file: Arc::new(file), held: Vec::new(), len: 0 })
+    }
+
+    pub(super) async fn write(&mut self, bytes: Bytes) -> Result<(), WriteError> {
+        self.len += bytes.len();
+        self.held.push(bytes);
+        if self.len < BLOCK { Ok(()) } else { self.write_held().await }
+    }
+
+    async fn write_held(&mut self) -> Result<(), WriteError> {
+        let (file, held) = (self.file.clone(), std::mem::take(&mut self.held));
+        self.len = 0;
+        blocking(&self.path, move || held.iter().try_for_each(|bytes| (&*file).write_all(bytes))).await
+    }
+
+    pub(super) async fn flush(&mut self) -> Result<(), WriteError> {
+        self.write_held().await?;
+        let file = self.file.clone();
+        blocking(&self.path, move || file.sync_all()).await
+    }
+
+    pub(super) async fn commit(mut self) -> Result<(), WriteError> {
+        self.flush().await?;
+        let (part, path) = (self.part, self.path.clone());
+        blocking(&self.path, move || {
+            std::fs::rename(&part.0, &path)?;
+            // The name is on the disk when its folder is; where that cannot be asked for, the file is there all the same.
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
+                let _ = folder.sync_all();
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// A name beside a file's, hidden, and nobody else's.
+fn part_of(path: &Path) -> io::Result<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut part = std::ffi::OsString::from(".");
+    part.push(name);
+    part.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Relaxed)));
+    Ok(path.with_file_name(part))
+}
+
+/// Runs what blocks where it may.
+async fn blocking<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, WriteError> {
+    let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(io::Error::other(e)));
+    done.map_err(|source| WriteError::File { path: path.display().to_string(), source })
+}

@@ -1,0 +1,202 @@
+//! A server far away: a TCP proxy in this process that holds every byte back, without letting fewer of them through.
+//!
+//! Where no network can be shaped, this is how storage 40 ms away is had: on any machine, without privileges. What it
+//! does not have is what TCP itself does with such a distance (slow start, loss): compare with a plain request over the same
+//! link, on a connection as warm.
+
+use std::{
+    collections::VecDeque,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, tcp},
+    sync::{Notify, Semaphore},
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
+
+/// Bytes read at a time.
+const CHUNK: usize = 64 * 1024;
+/// Bytes under way in one direction of one connection before the sender is held back: 16 MiB are 3 Gbit/s at 40 ms.
+const WINDOW: usize = 16 << 20;
+
+/// What lies between a client and a server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Distance {
+    /// There and back: a request and its answer take this long beside what the server takes; a connection as well.
+    pub round_trip: Duration,
+    /// Bytes per second in each direction, all connections together. `None`: as many as come.
+    pub rate: Option<u64>,
+    /// Bytes that may pass at once after a pause, where there is a rate.
+    pub burst: u64,
+}
+
+/// A proxy. It goes away when dropped, and with it what passes through it.
+#[derive(Debug)]
+pub struct Link {
+    /// Where to connect instead of to the server.
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+/// What has passed a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Connections made.
+    pub connections: u64,
+    /// Bytes to the server.
+    pub to_server: u64,
+    /// Bytes from the server.
+    pub from_server: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    distance: Distance,
+    connections: AtomicU64,
+    up: Direction,
+    down: Direction,
+}
+
+#[derive(Debug)]
+struct Direction {
+    bytes: AtomicU64,
+    /// When the line has let through all that came: the token bucket, told in time.
+    free_at: Mutex<Instant>,
+}
+
+impl Direction {
+    fn new() -> Self {
+        Self { bytes: AtomicU64::new(0), free_at: Mutex::new(Instant::now()) }
+    }
+
+    /// When so many bytes, ready `at`, have passed the line.
+    fn passed(&self, distance: &Distance, at: Instant, bytes: usize) -> Instant {
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        let Some(rate) = distance.rate else { return at };
+        let time = |bytes: u64| Duration::from_secs(1).mul_f64(bytes as f64 / rate.max(1) as f64);
+        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was saved up in a pause is at most the burst.
+        let since = at.checked_sub(time(distance.burst)).unwrap_or(at);
+        *free_at = (*free_at).max(since) + time(bytes as u64);
+        (*free_at).max(at)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Link {
+    /// A link to a server, on a port of its own.
+    ///
+    /// # Errors
+    /// Where there is no port to be had.
+    pub async fn to(server: SocketAddr, distance: Distance) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (up, down) = (Direction::new(), Direction::new());
+        let shared = Arc::new(Shared { distance, connections: AtomicU64::new(0), up, down });
+        let ours = Arc::clone(&shared);
+        let accepting = tokio::spawn(async move {
+            let mut open = tokio::task::JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                while open.try_join_next().is_some() {}
+                let shared = Arc::clone(&ours);
+                shared.connections.fetch_add(1, Relaxed);
+                open.spawn(async move {
+                    // A client or server that goes away ends its connection.
+                    let _ = carry(client, server, &shared).await;
+                });
+            }
+        });
+        Ok(Self { address, shared, accepting })
+    }
+
+    /// What has passed so far.
+    #[must_use]
+    pub fn passed(&self) -> Passed {
+        Passed {
+            connections: self.shared.connections.load(Relaxed),
+            to_server: self.shared.up.bytes.load(Relaxed),
+            from_server: self.shared.down.bytes.load(Relaxed),
+        }
+    }
+}
+
+async fn carry(client: TcpStream, server: SocketAddr, shared: &Shared) -> io::Result<()> {
+    // To the client the connection is there; the handshake's round trip is made up for by its first bytes.
+    let connected = Instant::now() + shared.distance.round_trip;
+    client.set_nodelay(true)?;
+    let server = TcpStream::connect(server).await?;
+    server.set_nodelay(true)?;
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let up = one_way(from_client, to_server, shared, &shared.up, connected);
+    let down = one_way(from_server, to_client, shared, &shared.down, connected);
+    // The end of one direction does not end the other (an HTTP client may close its half); a failure does.
+    tokio::try_join!(up, down)?;
+    Ok(())
+}
+
+/// What is under way, in order, each with the time it arrives; `None` is the end.
+#[derive(Default)]
+struct Line {
+    queue: Mutex<VecDeque<(Instant, Option<Vec<u8>>)>>,
+    more: Notify,
+}
+
+async fn one_way(
+    mut from: tcp::OwnedReadHalf,
+    mut to: tcp::OwnedWriteHalf,
+    shared: &Shared,
+    direction: &Direction,
+    connected: Instant,
+) -> io::Result<()> {
+    let (line, window) = (Line::default(), Semaphore::new(WINDOW));
+    let put = |at: Instant, piece| {
+        line.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back((at, piece));
+        line.more.notify_one();
+    };
+    let sending = async {
+        loop {
+            let mut piece = vec![0; CHUNK];
+            let read = from.read(&mut piece).await?;
+            piece.truncate(read);
+            let left = direction.passed(&shared.distance, Instant::now().max(connected), read);
+            let at = left + shared.distance.round_trip / 2;
+            if read == 0 {
+                put(at, None);
+                return Ok(());
+            }
+            if let Ok(room) = window.acquire_many(u32::try_from(read).unwrap_or(u32::MAX)).await {
+                room.forget();
+            }
+            put(at, Some(piece));
+        }
+    };
+    let arriving = async {
+        loop {
+            let next = line.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some((at, piece)) = next else {
+                line.more.notified().await;
+                continue;
+            };
+            sleep_until(at).await;
+            let Some(piece) = piece else { return to.shutdown().await };
+            to.write_all(&piece).await?;
+            window.add_permits(piece.len());
+        }
+    };
+    tokio::try_join!(sending, arriving).map(|((), ())| ())
+}
