@@ -167,8 +167,14 @@ fn indexed(by_mfra: bool) -> Vec<u8> {
     let mut out = vec![255];
     out.extend(init());
     if !by_mfra {
-        let reference =
-            Reference { is_index: false, size, duration: 24_000, starts_with_sap: true, sap_type: 1, sap_delta: 0 };
+        let reference = Reference {
+            is_index: false,
+            size,
+            duration: 24_000,
+            starts_with_sap: true,
+            sap_type: 1,
+            sap_delta: 0,
+        };
         Sidx { references: vec![reference; 2], ..sidx(0) }.write(&mut out);
     }
     let first = u32::try_from(out.len() - 1).expect("small");
@@ -302,6 +308,7 @@ fn wide() -> Vec<u8> {
 /// A `moov` with `mvex`, after the `ftyp` it belongs to.
 fn init() -> Vec<u8> {
     let track = InitTrack {
+        enabled: true,
         track_id: 1,
         handler: FourCc(*b"vide"),
         timescale: scale(90_000),
@@ -330,7 +337,8 @@ fn junk() -> Vec<u8> {
 }
 
 fn sidx(earliest_presentation_time: u64) -> Sidx {
-    let reference = Reference { is_index: false, size: 9, duration: 9, starts_with_sap: true, sap_type: 1, sap_delta: 0 };
+    let reference =
+        Reference { is_index: false, size: 9, duration: 9, starts_with_sap: true, sap_type: 1, sap_delta: 0 };
     let references = vec![reference, Reference { is_index: true, ..reference }];
     Sidx {
         reference_id: 1,

@@ -169,7 +169,7 @@ impl Entry for Kept {
 }
 
 impl Core {
-    /// A unit has arrived: keeps it if it fits, and gives it to those who wait.
+    /// A unit has arrived: keeps it if it fits, and gives it to those who wait. Room for it was made when it was reserved.
     pub(crate) fn keep(&self, object: &Arc<Object>, cell: &Arc<Cell>, bytes: &Bytes) -> Arc<Unit> {
         let unit = Arc::new(Unit { mark: Mark::default(), fill: cell.fill.clone() });
         let kept =
@@ -181,7 +181,6 @@ impl Core {
             self.gauge.table_grew(UNIT);
             self.policy().insert(kept);
         }
-        self.make_room();
         unit
     }
 

@@ -187,6 +187,9 @@ fn scan(
     Ok(Found::Scan(Box::new(Scan::new(found.range.end, known, defaults, tracks))))
 }
 
+/// How far off the sum of rounded times may be, in ticks.
+const ROUNDED: u64 = 2;
+
 /// What one fragment's samples say of a track.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measured {
@@ -205,6 +208,8 @@ pub(crate) struct Measured {
     composition: i32,
     /// The least composition offset.
     least_composition: i32,
+    /// End of presentation in track ticks, as the last `tfxd` says.
+    stated_end: Option<i64>,
 }
 
 impl Measured {
@@ -256,6 +261,7 @@ fn measure(
                         timed,
                         composition: s.composition_offset,
                         least_composition: s.composition_offset,
+                        stated_end: None,
                     });
                     m.least_composition = m.least_composition.min(s.composition_offset);
                     m.first = m.first.min(first);
@@ -266,6 +272,14 @@ fn measure(
                     Ok(())
                 });
             resolved.map_err(crate::IndexError::from)?;
+            let of_head =
+                moof.tracks.iter().filter(|traf| traf.track_id == head.id).filter_map(|traf| traf.tfxd);
+            if let (Some(m), Some((time, duration))) = (&mut measured, of_head.last()) {
+                let end = i64::try_from(time.saturating_add(duration)).ok();
+                let presented =
+                    |end: i64| end.saturating_add(presentation.shift).checked_sub(presentation.media_time);
+                m.stated_end = end.and_then(presented);
+            }
         }
         at = next.range.end;
     }
@@ -327,7 +341,9 @@ fn tables(
                 if at_end.timed && at_end.first.saturating_sub(last.time) != offset {
                     return Ok(Err(starts(&index)));
                 }
-                at_end.end
+                // Exact where samples, each with times rounded to the ticks of the file, are not.
+                let stated = at_end.stated_end.filter(|end| end.abs_diff(at_end.end) <= ROUNDED);
+                stated.unwrap_or(at_end.end)
             }
         };
         // An index that calls no fragment a random access point does not say anything of them.

@@ -214,6 +214,7 @@ async fn a_log_cut_anywhere_gives_what_came_before() {
             // And it can go on from there.
             tier.write_all().await;
             assert_eq!(tier.right("after it went on").await, 3);
+            ram.only();
             tier.disk.close().await;
             assert_eq!(Tier3::over(&ram).await.right("reopened").await, 3);
         }

@@ -228,6 +228,11 @@ async fn a_reader_of_much_is_not_run_away_from() {
         tokio::task::yield_now().await;
     }
     assert_eq!(world.cache.figures().storage_bytes, 1 << 20);
+    while at < 700_000 {
+        at += slow.body.next().await.unwrap().unwrap().len() as u64;
+    }
+    // Half of the window is behind: more has been asked for before the other half is read.
+    until("more is asked for", || world.cache.figures().storage_requests == 2).await;
     while let Some(frame) = slow.body.next().await {
         let frame = frame.unwrap();
         assert!(frame == world.expected(at..at + frame.len() as u64));
