@@ -5,8 +5,8 @@
 use latemux_packager::{
     Address,
     address::{
-        HlsContainer,
-        nginx_vod::{NginxVodAddress, Prefixes, Settings},
+        AddressError, HlsContainer,
+        nginx_vod::{MAX_PATH, NginxVodAddress, Prefixes, Settings},
     },
 };
 use libfuzzer_sys::fuzz_target;
@@ -24,7 +24,11 @@ fuzz_target!(|data: &[u8]| {
     if let Some(Ok(address)) = NginxVodAddress::parse(&settings, path, query) {
         let url = address.to_url(&settings).expect("its protocol has a prefix");
         let (path, query) = parts(&url);
-        assert_eq!(NginxVodAddress::parse(&settings, path, query), Some(Ok(address)), "{url}");
+        // Escaped it may be longer than a path may be; that is the one way in which it may not be read again.
+        let again = NginxVodAddress::parse(&settings, path, query);
+        if !matches!(again, Some(Err(AddressError::TooLong { .. }))) || path.len() <= MAX_PATH {
+            assert_eq!(again, Some(Ok(address)), "{url}");
+        }
     }
 });
 

@@ -51,7 +51,7 @@ use std::{sync::Arc, time::Duration};
 /// In templates, in place of what is known of a track.
 const REPRESENTATION: &str = "$RepresentationID$";
 /// Longest path that is looked at, in bytes.
-const MAX_PATH: usize = 8192;
+pub const MAX_PATH: usize = 8192;
 /// The same thing under another name: documentation and code of the module differ.
 const DASH_FRAGMENT_TOO: &str = "frag";
 const IFRAME: &str = "iframe";
