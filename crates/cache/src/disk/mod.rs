@@ -2,7 +2,7 @@
 //! likes: readers then get their bytes from storage.
 
 pub(crate) mod device;
-mod health;
+pub(crate) mod health;
 mod index;
 mod record;
 #[cfg(test)]
