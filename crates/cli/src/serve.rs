@@ -31,7 +31,8 @@ async fn serve(config: Config) -> Result<()> {
         None => None,
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let means = Means { cache: config.cache.open()?, elsewhere: options };
+    let means =
+        Means { cache: config.cache.open()?, indexes: config.cache.open_indexes()?, elsewhere: options };
     let origin = Origin::with(storage.clone(), means, config.origin());
     let mut metrics = String::new();
     if let Some(admin) = admin {

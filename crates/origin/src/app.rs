@@ -37,7 +37,7 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
-        let Means { cache, elsewhere } = means;
+        let Means { cache, indexes, elsewhere } = means;
         let metrics = Arc::new(Metrics::default());
         let meter = metrics.storage_meter();
         if let Some(cache) = &cache {
@@ -50,7 +50,7 @@ impl App {
         }
         metrics.show_back_ends(elsewhere.registry.clone());
         let media = Media::new(meter.clone(), cache, elsewhere);
-        let titles = Titles::new(&storage, &config, &media);
+        let titles = Titles::new(&storage, &config, &media, indexes);
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests);
         for cache in titles.watch().into_iter().chain([fragments.watch(), manifests.watch()]) {

@@ -15,6 +15,7 @@ use futures_util::{
     FutureExt, StreamExt,
     future::{join, join_all, try_join_all},
 };
+use latemux_cache::Records;
 use latemux_index::{
     MediaIndex,
     external::MEDIA_HEAD,
@@ -51,6 +52,15 @@ pub struct Object {
 /// What one file gives: itself, or the media objects an index MP4 points to, each with the tracks whose media it has.
 pub(crate) type Parts = Arc<[Arc<Object>]>;
 
+/// A file as it was read now.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The file's own.
+    pub(crate) version: Version,
+    /// What it gives, each with where the file says its media is; none for the file itself.
+    pub(crate) parts: Vec<(Option<Arc<str>>, Arc<Object>)>,
+}
+
 /// Remembered objects.
 #[derive(Debug)]
 pub(crate) struct Objects {
@@ -60,6 +70,8 @@ pub(crate) struct Objects {
     memo: Memo<Place, Parts>,
     flights: Flights<Place, Result<Parts, Error>>,
     pub(crate) places: Places,
+    /// What outlives the process.
+    pub(crate) records: Option<Records>,
     /// Index bytes that may be read at one time, in units of [`LOADING_UNIT`].
     loading: Semaphore,
     loading_units: u32,
@@ -73,7 +85,12 @@ pub(crate) struct Objects {
 const LOADING_UNIT: u64 = 4096;
 
 impl Objects {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
+    pub(crate) fn new(
+        storage: &Arc<dyn Storage>,
+        config: &OriginConfig,
+        media: &Media,
+        records: Option<Records>,
+    ) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
         let IndexConfig { head, tail, ahead, max_index } = config.index;
         let limits = Limits { head, tail, ahead, max_index };
@@ -88,6 +105,7 @@ impl Objects {
             }),
             flights: Flights::new(),
             places: Places::new(&config.sources, media.clone()),
+            records,
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
@@ -117,7 +135,10 @@ impl Objects {
         if let Some(parts) = self.memo.get(key) {
             match self.unchanged(key, &parts).await {
                 Ok(()) => return Ok(parts),
-                Err(StorageError::Changed(_)) => _ = self.memo.remove(key),
+                Err(StorageError::Changed(_)) => {
+                    self.memo.remove(key);
+                    self.forget_persisted(key);
+                }
                 Err(error) => {
                     self.memo.remove(key);
                     return Err(error.into());
@@ -133,7 +154,7 @@ impl Objects {
     }
 
     /// Compares the file and the media it points to with what is remembered.
-    async fn unchanged(&self, place: &Place, parts: &Parts) -> Result<(), StorageError> {
+    pub(crate) async fn unchanged(&self, place: &Place, parts: &Parts) -> Result<(), StorageError> {
         let index = parts.iter().find_map(|object| object.indexed_by.as_ref());
         let index = index.map(|(_, version)| (place.storage.clone(), &place.key, version));
         let media = parts.iter().map(|object| {
@@ -169,29 +190,38 @@ impl Objects {
     }
 
     async fn load(&self, place: &Place, listed: Option<u64>) -> Result<Parts, Error> {
-        let parts = match self.parts(place, listed).await {
-            // Replaced between two reads of its index: once more, from the start.
-            Err(Error::Storage(StorageError::Changed(_))) => self.parts(place, None).await?,
-            other => other?,
+        let parts = match self.persisted(place, listed).await? {
+            Some(parts) => parts,
+            None => {
+                let loaded = match self.parts(place, listed).await {
+                    // Replaced between two reads of its index: once more, from the start.
+                    Err(Error::Storage(StorageError::Changed(_))) => self.parts(place, None).await?,
+                    other => other?,
+                };
+                let parts = loaded.parts.iter().map(|(_, object)| object.clone()).collect();
+                self.persist(place, loaded);
+                parts
+            }
         };
-        let parts = Parts::from(parts);
         self.memo.insert(place.clone(), parts.clone());
         Ok(parts)
     }
 
-    async fn parts(&self, place: &Place, listed: Option<u64>) -> Result<Vec<Arc<Object>>, Error> {
+    async fn parts(&self, place: &Place, listed: Option<u64>) -> Result<Loaded, Error> {
         let (version, index) = self.index(place, listed).await?;
         let parts = index.by_location();
         if parts.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: parts.len(), limit: self.max_objects });
         }
         let parts = parts.into_iter().map(|(location, part)| async {
-            match location {
-                None => Ok(self.object(place, version.clone(), part, None)),
-                Some(location) => self.media(place, &version, &location, part).await,
-            }
+            let object = match &location {
+                None => self.object(place, version.clone(), part, None),
+                Some(location) => self.media(place, &version, location, part).await?,
+            };
+            Ok::<_, Error>((location, object))
         });
-        try_join_all(parts).await
+        let parts = try_join_all(parts).await?;
+        Ok(Loaded { version, parts })
     }
 
     /// The object that the tracks of an index MP4 have their media in.
@@ -211,7 +241,7 @@ impl Objects {
         Ok(self.object(&media, meta.version, index, Some((place.clone(), version.clone()))))
     }
 
-    fn object(
+    pub(crate) fn object(
         &self,
         place: &Place,
         version: Version,

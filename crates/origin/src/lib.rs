@@ -8,6 +8,7 @@
 //! (`titles`), samples of fragments (`fragments`) and manifests (`manifests`), each bounded in bytes.
 //!
 //! - `route`: every URL in one function
+//! - `persisted`: indexes that outlive the process
 //! - `resolve`: which objects a base names
 //! - `manifest_tracks`: which tracks the elements of a server manifest name
 //! - `places`: where names in files lead, and whether they may
@@ -39,6 +40,7 @@ mod memo;
 mod metrics;
 mod offline;
 mod page;
+mod persisted;
 mod places;
 mod reader;
 mod resolve;
@@ -60,7 +62,7 @@ pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};
 
 use app::App;
-use latemux_cache::Cache;
+use latemux_cache::{Cache, Records};
 use latemux_storage::{Options, Storage};
 use std::{future::Future, io, sync::Arc};
 use titles::Fresh;
@@ -71,6 +73,8 @@ use tokio::net::TcpListener;
 pub struct Means {
     /// Keeps what is read of media.
     pub cache: Option<Cache>,
+    /// Keeps indexes for the next process.
+    pub indexes: Option<Records>,
     /// How what index MP4s and server manifests name elsewhere is reached.
     pub elsewhere: Options,
 }

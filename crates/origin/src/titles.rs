@@ -11,6 +11,7 @@ use crate::{
     resolve::{Resolved, resolve},
 };
 use futures_util::{FutureExt, future::join_all};
+use latemux_cache::Records;
 use latemux_index::{MediaIndex, Title, title::Problem};
 use latemux_packager::carry::{Protocol, carries};
 use latemux_storage::Storage;
@@ -70,9 +71,14 @@ pub(crate) enum Fresh {
 }
 
 impl Titles {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
+    pub(crate) fn new(
+        storage: &Arc<dyn Storage>,
+        config: &OriginConfig,
+        media: &Media,
+        indexes: Option<Records>,
+    ) -> Self {
         Self {
-            objects: Arc::new(Objects::new(storage, config, media)),
+            objects: Arc::new(Objects::new(storage, config, media, indexes)),
             storage: media.meter().over(storage.clone(), Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
@@ -127,8 +133,9 @@ impl Titles {
     }
 
     /// What is remembered, for metrics.
-    pub(crate) fn watch(&self) -> [CacheWatch; 2] {
-        [self.memo.watch("titles", self.flights.joins()), self.objects.watch()]
+    pub(crate) fn watch(&self) -> Vec<CacheWatch> {
+        let memory = [self.memo.watch("titles", self.flights.joins()), self.objects.watch()];
+        memory.into_iter().chain(self.objects.watch_persisted()).collect()
     }
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {

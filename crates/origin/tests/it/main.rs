@@ -12,6 +12,7 @@ mod early;
 mod library;
 mod log;
 mod metrics;
+mod persistence;
 mod refusals;
 mod round_trips;
 mod same_bytes;
