@@ -24,6 +24,7 @@ use latemux_index::{
 use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
 use std::{
     future::Future,
+    ops::AddAssign,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -59,6 +60,24 @@ pub(crate) struct Loaded {
     pub(crate) version: Version,
     /// What it gives, each with where the file says its media is; none for the file itself.
     pub(crate) parts: Vec<(Option<Arc<str>>, Arc<Object>)>,
+}
+
+/// How much was forgotten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Forgotten {
+    /// In memory.
+    pub(crate) indexes: u64,
+    pub(crate) indexes_on_disk: u64,
+    /// Pieces of media, in memory and on disk.
+    pub(crate) ranges: u64,
+}
+
+impl AddAssign for Forgotten {
+    fn add_assign(&mut self, more: Self) {
+        self.indexes += more.indexes;
+        self.indexes_on_disk += more.indexes_on_disk;
+        self.ranges += more.ranges;
+    }
 }
 
 /// Remembered objects.
@@ -119,9 +138,28 @@ impl Objects {
         Place::served(self.storage.clone(), key)
     }
 
-    /// Forgets what a file gave; whether that was known.
-    pub(crate) fn forget(&self, place: &Place) -> bool {
-        self.memo.remove(place)
+    /// The file an object was found by.
+    pub(crate) fn file_of(&self, object: &Object) -> Place {
+        match (&object.indexed_by, &object.elsewhere) {
+            (Some((place, _)), _) | (None, Some(place)) => place.clone(),
+            (None, None) => self.served(object.key.clone()),
+        }
+    }
+
+    /// Forgets what a file gave, and what is kept of the media it points to.
+    pub(crate) async fn forget(&self, place: &Place) -> Forgotten {
+        let known = self.memo.peek(place);
+        let on_disk = self.last_known(place).await;
+        let mut forgotten = Forgotten {
+            indexes: u64::from(self.memo.remove(place)),
+            indexes_on_disk: u64::from(self.forget_persisted(place)),
+            ..Forgotten::default()
+        };
+        for object in known.iter().chain(&on_disk).flat_map(|parts| parts.iter()) {
+            let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.storage);
+            forgotten.ranges += self.places.media().forget(&**storage, &object.key, &object.version);
+        }
+        forgotten
     }
 
     /// What is remembered, for metrics.

@@ -117,6 +117,11 @@ impl Places {
         Self { allow, opened: Mutex::default(), door }
     }
 
+    /// Opens storages for media.
+    pub(crate) fn media(&self) -> &Media {
+        &self.door
+    }
+
     /// Where `location`, written in the file at `from`, leads.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! Indexes on disk: a restart reads none of them, and believes none before storage said that it still is its object's.
 
 use crate::{
-    client::{Answer, fetch, get},
+    client::{Answer, fetch, get, send},
     server::{HARBOUR, Server, crawl, key, library, sample},
 };
 use bytes::Bytes;
+use http::Method;
 use latemux_cache::{Cache, DiskConfig, Records, records};
 use latemux_index::locate::{Got, Limits, Locator, Step, Want as Wanted};
 use latemux_origin::{Means, Origin, OriginConfig};
@@ -252,5 +253,52 @@ async fn a_folder_that_goes_away_costs_no_answer() {
     node.indexes.flush().await;
     let figures = node.indexes.figures();
     assert!(figures.values == 0 && figures.dropped > 0, "{figures:?}");
+    node.stop().await;
+}
+
+/// What a purge says was forgotten.
+async fn purge(node: &Node, base: &str) -> serde_json::Value {
+    let path = format!("/purge?base={base}");
+    let answer = send(node.server.admin, Method::POST, &path, &[]).await.unwrap();
+    assert_eq!(answer.status, 200);
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_purged_is_read_anew_from_index_to_media() {
+    let dir = TempDir::new().unwrap();
+    let counting = Arc::new(Counting::new(titles(), Duration::ZERO));
+    let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
+    let mut cold = BTreeMap::new();
+    for title in TITLES {
+        all(node.address(), title).await;
+        cold.insert(title, counting.take().iter().filter(reads).count());
+    }
+    node.cache.flush().await;
+    let said = purge(&node, "harbour").await;
+    let count = |said: &serde_json::Value, what: &str| said[what].as_u64().unwrap();
+    assert_eq!((count(&said, "indexes"), count(&said, "indexes_on_disk")), (5, 5), "{said}");
+    assert!(count(&said, "ranges") > 10, "{said}");
+    drop(counting.take());
+    all(node.address(), "lighthouse.mp4").await;
+    assert_eq!(counting.take().iter().filter(reads).count(), 0, "another title");
+    all(node.address(), "harbour").await;
+    assert_eq!(counting.take().iter().filter(reads).count(), cold["harbour"], "all of it");
+    node.stop().await;
+
+    // A title that this process never heard of.
+    let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
+    for title in TITLES {
+        let said = purge(&node, title).await;
+        assert_eq!((count(&said, "titles"), count(&said, "indexes")), (0, 0), "{said}");
+        assert_eq!(count(&said, "indexes_on_disk"), if title == "harbour" { 5 } else { 1 }, "{said}");
+        assert!(count(&said, "ranges") > 0, "{said}");
+        drop(counting.take());
+        all(node.address(), title).await;
+        let again = counting.take().iter().filter(reads).count();
+        // What was cold of the index MP4 first found its media read for the media's own title.
+        let media = if title == "lighthouse.index.mp4" { cold["lighthouse.mp4"] } else { 0 };
+        assert!(again >= cold[title] && again <= cold[title] + media, "{title}: {again} of {}", cold[title]);
+    }
     node.stop().await;
 }
