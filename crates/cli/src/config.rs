@@ -247,6 +247,7 @@ impl Config {
         self.debug_headers |= flags.debug_headers;
         set(&mut self.segment_duration, flags.segment_duration.as_ref());
         set(&mut self.memory.index, flags.index_memory.map(|b| b.0).as_ref());
+        self.index.write |= flags.write_index;
         set(&mut self.cache.memory, flags.cache_memory.as_ref());
         set(&mut self.cache.disk, flags.cache_disk.as_ref());
         if flags.cache_dir.is_some() {

@@ -7,6 +7,7 @@ use crate::{
     media::Media,
     metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
     titles::Titles,
+    write_index::IndexWriter,
 };
 use latemux_cache::{Cache, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;
@@ -37,7 +38,7 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
-        let Means { cache, indexes, elsewhere } = means;
+        let Means { cache, indexes, write, elsewhere } = means;
         let metrics = Arc::new(Metrics::default());
         let meter = metrics.storage_meter();
         if let Some(cache) = &cache {
@@ -50,7 +51,9 @@ impl App {
         }
         metrics.show_back_ends(elsewhere.registry.clone());
         let media = Media::new(meter.clone(), cache, elsewhere);
-        let titles = Titles::new(&storage, &config, &media, indexes);
+        let writer = write.filter(|_| config.index.write);
+        let writer = writer.map(|place| IndexWriter::new(place, metrics.index_files.clone()));
+        let titles = Titles::new(&storage, &config, &media, indexes, writer);
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests);
         for cache in titles.watch().into_iter().chain([fragments.watch(), manifests.watch()]) {

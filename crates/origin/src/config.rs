@@ -90,12 +90,20 @@ pub struct IndexConfig {
     /// Largest `moov`, `sidx` chain or `mfra` accepted, in bytes.
     #[serde(with = "quantity::size")]
     pub max_index: u64,
+    /// Writes index MP4s beside media that has none, into the storage that is served.
+    pub write: bool,
 }
 
 impl Default for IndexConfig {
     fn default() -> Self {
         let limits = latemux_index::locate::Limits::default();
-        Self { head: limits.head, tail: limits.tail, ahead: limits.ahead, max_index: limits.max_index }
+        Self {
+            head: limits.head,
+            tail: limits.tail,
+            ahead: limits.ahead,
+            max_index: limits.max_index,
+            write: false,
+        }
     }
 }
 

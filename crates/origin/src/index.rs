@@ -9,6 +9,7 @@ use crate::{
     metrics::{CacheWatch, Read},
     places::{Place, Places},
     trace::carried,
+    write_index::IndexWriter,
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::{
@@ -17,7 +18,7 @@ use futures_util::{
 };
 use latemux_cache::Records;
 use latemux_index::{
-    MediaIndex,
+    IndexError, MediaIndex,
     external::MEDIA_HEAD,
     locate::{Got, Limits, Locator, Step, Want},
 };
@@ -56,6 +57,8 @@ pub(crate) type Parts = Arc<[Arc<Object>]>;
 /// A file as it was read now.
 #[derive(Debug)]
 pub(crate) struct Loaded {
+    /// Which file: the one asked for, or the media of one that is of an older version of it and will be written anew.
+    pub(crate) place: Place,
     /// The file's own.
     pub(crate) version: Version,
     /// What it gives, each with where the file says its media is; none for the file itself.
@@ -85,12 +88,14 @@ impl AddAssign for Forgotten {
 pub(crate) struct Objects {
     /// The one that is served.
     storage: Arc<dyn Storage>,
-    limits: Limits,
+    pub(crate) limits: Limits,
     memo: Memo<Place, Parts>,
     flights: Flights<Place, Result<Parts, Error>>,
     pub(crate) places: Places,
     /// What outlives the process.
     pub(crate) records: Option<Records>,
+    /// Writes index MP4s.
+    pub(crate) writer: Option<IndexWriter>,
     /// Index bytes that may be read at one time, in units of [`LOADING_UNIT`].
     loading: Semaphore,
     loading_units: u32,
@@ -109,9 +114,10 @@ impl Objects {
         config: &OriginConfig,
         media: &Media,
         records: Option<Records>,
+        writer: Option<IndexWriter>,
     ) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
-        let IndexConfig { head, tail, ahead, max_index } = config.index;
+        let IndexConfig { head, tail, ahead, max_index, .. } = config.index;
         let limits = Limits { head, tail, ahead, max_index };
         Self {
             storage: media.meter().over(storage.clone(), Read::Index),
@@ -125,6 +131,7 @@ impl Objects {
             flights: Flights::new(),
             places: Places::new(&config.sources, media.clone()),
             records,
+            writer,
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
@@ -227,7 +234,7 @@ impl Objects {
         }
     }
 
-    async fn load(&self, place: &Place, listed: Option<u64>) -> Result<Parts, Error> {
+    async fn load(self: &Arc<Self>, place: &Place, listed: Option<u64>) -> Result<Parts, Error> {
         let parts = match self.persisted(place, listed).await? {
             Some(parts) => parts,
             None => {
@@ -237,16 +244,20 @@ impl Objects {
                     other => other?,
                 };
                 let parts = loaded.parts.iter().map(|(_, object)| object.clone()).collect();
-                self.persist(place, loaded);
+                self.persist(loaded);
                 parts
             }
         };
+        if let [only] = &*parts {
+            self.offer_index(only);
+        }
         self.memo.insert(place.clone(), parts.clone());
         Ok(parts)
     }
 
     async fn parts(&self, place: &Place, listed: Option<u64>) -> Result<Loaded, Error> {
         let (version, index) = self.index(place, listed).await?;
+        let to_be_indexed = self.to_be_indexed(place, &index);
         let parts = index.by_location();
         if parts.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: parts.len(), limit: self.max_objects });
@@ -258,8 +269,17 @@ impl Objects {
             };
             Ok::<_, Error>((location, object))
         });
-        let parts = try_join_all(parts).await?;
-        Ok(Loaded { version, parts })
+        match (try_join_all(parts).await, to_be_indexed) {
+            (Err(Error::Index { error: IndexError::Stale(_), .. }), Some(media)) => {
+                let (version, index) = self.index(&media, None).await?;
+                if *index.locations() != [None] {
+                    return Err(Error::Internal("an index MP4 of an index MP4"));
+                }
+                let object = self.object(&media, version.clone(), index, None);
+                Ok(Loaded { place: media, version, parts: vec![(None, object)] })
+            }
+            (parts, _) => Ok(Loaded { place: place.clone(), version, parts: parts? }),
+        }
     }
 
     /// The object that the tracks of an index MP4 have their media in.
@@ -296,11 +316,26 @@ impl Objects {
         })
     }
 
-    /// Reads the index of an object: the reads of one step at once, each step a round trip.
-    async fn index(&self, key: &Place, listed: Option<u64>) -> Result<(Version, MediaIndex), Error> {
-        let mut locator = Locator::new(self.limits);
-        let mut wants = listed.map_or_else(|| vec![locator.first()], |size| locator.first_of(size));
-        let mut version: Option<Version> = None;
+    /// Reads the index of an object, which takes fewer round trips where a listing told its size.
+    pub(crate) async fn index(
+        &self,
+        key: &Place,
+        listed: Option<u64>,
+    ) -> Result<(Version, MediaIndex), Error> {
+        let locator = Locator::new(self.limits);
+        let wants = listed.map_or_else(|| vec![locator.first()], |size| locator.first_of(size));
+        let (version, _, index) = self.locate(key, locator, wants, None).await?;
+        Ok((version, index))
+    }
+
+    /// Gives a locator what it wants, of that version if one is named: the reads of one step at once, each step a round trip.
+    pub(crate) async fn locate(
+        &self,
+        key: &Place,
+        mut locator: Locator,
+        mut wants: Vec<Want>,
+        mut version: Option<Version>,
+    ) -> Result<(Version, Locator, MediaIndex), Error> {
         let mut scanning = false;
         loop {
             let _permit = self.room_for(&wants).await?;
@@ -339,7 +374,7 @@ impl Objects {
                     }
                     wants = more;
                 }
-                Step::Done(index) => return Ok((version, *index)),
+                Step::Done(index) => return Ok((version, locator, *index)),
             }
         }
     }
@@ -356,7 +391,7 @@ impl Objects {
         self.loading.acquire_many(units).await.map_err(|_| Error::Internal("closed"))
     }
 
-    async fn read(
+    pub(crate) async fn read(
         &self,
         place: &Place,
         want: &Want,

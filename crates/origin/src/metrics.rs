@@ -17,7 +17,7 @@ pub(crate) use exposition::{CONTENT_TYPE, expose};
 pub(crate) use meter::{Read, StorageMeter};
 pub(crate) use responses::{Class, Kind, Responses, Series, Which};
 
-use crate::trace::Outcome;
+use crate::{trace::Outcome, write_index::Written};
 use latemux_storage::Registry;
 use meter::StorageTotals;
 use reasons::Reasons;
@@ -39,11 +39,25 @@ pub(crate) struct Metrics {
     storage: Arc<StorageTotals>,
     /// Bytes of sources that went into answers.
     pub(crate) media_used: AtomicU64,
+    /// Index MP4s that could be written.
+    pub(crate) index_files: Arc<IndexFiles>,
     in_flight: AtomicU64,
     connections: AtomicU64,
     connections_open: AtomicU64,
     caches: Mutex<Vec<CacheWatch>>,
     back_ends: OnceLock<Registry>,
+}
+
+/// What became of index MP4s.
+#[derive(Debug, Default)]
+pub(crate) struct IndexFiles([AtomicU64; Written::ALL.len()]);
+
+impl IndexFiles {
+    pub(crate) fn count(&self, written: Written) {
+        if let Some(count) = self.0.get(written as usize) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
 }
 
 /// A cache as metrics show it.

@@ -169,13 +169,13 @@ impl Objects {
     }
 
     /// Has what a file gave written to disk, by and by.
-    pub(crate) fn persist(&self, place: &Place, loaded: Loaded) {
+    pub(crate) fn persist(&self, loaded: Loaded) {
         let Some(records) = &self.records else { return };
         let versions = loaded.parts.iter().map(|(_, object)| &object.version);
         if versions.chain([&loaded.version]).all(tells) {
             let weight = loaded.parts.iter().map(|(_, object)| object.heap_bytes()).sum::<usize>();
             let weight = u64::try_from(weight).unwrap_or(u64::MAX);
-            records.put(name(place), weight, move || encode(&loaded));
+            records.put(name(&loaded.place), weight, move || encode(&loaded));
         }
     }
 
@@ -217,7 +217,9 @@ mod tests {
         let version = memory.put(Key::new("a.mp4").unwrap(), std::fs::read(sample).unwrap());
         let origin = Origin::new(Arc::new(memory), OriginConfig::default());
         let title = origin.title("a.mp4").await.unwrap();
+        let place = Place::served(Arc::new(Memory::new()), Key::new("a.mp4").unwrap());
         Loaded {
+            place,
             version,
             parts: title.objects.iter().map(|object| (Some("x".into()), object.clone())).collect(),
         }

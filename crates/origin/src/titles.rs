@@ -10,6 +10,7 @@ use crate::{
     metrics::{CacheWatch, Read},
     places::Place,
     resolve::{Resolved, resolve},
+    write_index::IndexWriter,
 };
 use futures_util::{FutureExt, future::join_all};
 use latemux_cache::Records;
@@ -77,9 +78,10 @@ impl Titles {
         config: &OriginConfig,
         media: &Media,
         indexes: Option<Records>,
+        writer: Option<IndexWriter>,
     ) -> Self {
         Self {
-            objects: Arc::new(Objects::new(storage, config, media, indexes)),
+            objects: Arc::new(Objects::new(storage, config, media, indexes, writer)),
             storage: media.meter().over(storage.clone(), Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()

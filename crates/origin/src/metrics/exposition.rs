@@ -7,7 +7,7 @@ use super::{
     reasons::Reasons,
     responses::{BOUNDS, Histogram, STATUSES, Series},
 };
-use crate::trace::Outcome;
+use crate::{trace::Outcome, write_index::Written};
 use latemux_storage::{Registry as BackEnds, counters::Figures};
 use prometheus_client::{
     collector::Collector,
@@ -48,6 +48,9 @@ impl Collector for Scrape {
         let caches: Vec<CacheSnapshot> = metrics.watched().iter().map(|watch| watch.0()).collect();
         remembered(&mut out, &caches)?;
         let now = |number: &AtomicU64| number.load(Relaxed);
+        let words = Written::ALL.iter().zip(&metrics.index_files.0);
+        let files = words.map(|((_, word), count)| ([("outcome", *word)], now(count)));
+        out.counters("latemux_index_files", "Media looked at for want of an index MP4", None, files)?;
         out.gauge(
             "latemux_requests_in_flight",
             "Requests whose answers have not ended",

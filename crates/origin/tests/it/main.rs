@@ -22,3 +22,4 @@ mod sources;
 mod sparse;
 mod storage_faults;
 mod urls;
+mod write_index;

@@ -2,12 +2,11 @@
 
 use crate::{
     client::{Answer, fetch, get, send},
-    server::{HARBOUR, Server, crawl, key, library, sample},
+    server::{HARBOUR, Server, crawl, index_file, key, library, sample},
 };
 use bytes::Bytes;
 use http::Method;
 use latemux_cache::{Cache, DiskConfig, Records, records};
-use latemux_index::locate::{Got, Limits, Locator, Step, Want as Wanted};
 use latemux_origin::{Means, Origin, OriginConfig};
 use latemux_storage::{Memory, Storage, Want, counting::Counting, counting::Request};
 use latemux_testmedia::rewrite::{Variant, progressive};
@@ -18,26 +17,6 @@ use tempfile::TempDir;
 const TITLES: [&str; 5] =
     ["lighthouse.mp4", "harbour", "fragmented.mp4", "ferry.mp4", "lighthouse.index.mp4"];
 const BUDGET: u64 = 1 << 20;
-
-/// The index MP4 of a file.
-fn index_file(media: &Bytes, location: &str) -> Bytes {
-    let mut locator = Locator::for_full_tables(Limits::default());
-    let mut wants = vec![locator.first()];
-    loop {
-        let got = wants.iter().map(|want| {
-            let range = match want {
-                Wanted::Head(len) => 0..usize::try_from(*len).unwrap().min(media.len()),
-                Wanted::Range(r) => usize::try_from(r.start).unwrap()..usize::try_from(r.end).unwrap(),
-            };
-            Got { offset: u64::try_from(range.start).unwrap(), bytes: media.slice(range) }
-        });
-        let got = got.collect();
-        match locator.step(u64::try_from(media.len()).unwrap(), got).unwrap() {
-            Step::Read(more) | Step::Scan(more) => wants = more,
-            Step::Done(_) => return locator.full_tables().unwrap().index_file(location, None).unwrap(),
-        }
-    }
-}
 
 fn titles() -> Arc<Memory> {
     let memory = library();
