@@ -6,6 +6,7 @@ use crate::{
     manifests::Manifests,
     media::Media,
     metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    prefetch::Prefetch,
     titles::Titles,
     write_index::IndexWriter,
 };
@@ -30,6 +31,8 @@ pub(crate) struct App {
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
     pub(crate) manifests: Manifests,
+    /// Reads ahead, where that is wanted and there is a range cache.
+    pub(crate) prefetch: Option<Prefetch>,
     /// Finished segments, where they are kept.
     pub(crate) segments: Option<Arc<SegmentCache>>,
     pub(crate) metrics: Arc<Metrics>,
@@ -50,6 +53,7 @@ impl App {
             metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
         }
         metrics.show_back_ends(elsewhere.registry.clone());
+        let (is_cached, in_flight) = (cache.is_some(), elsewhere.in_flight.max);
         let media = Media::new(meter.clone(), cache, elsewhere);
         let writer = write.filter(|_| config.index.write);
         let writer = writer.map(|place| IndexWriter::new(place, metrics.index_files.clone()));
@@ -59,14 +63,18 @@ impl App {
         for cache in titles.watch().into_iter().chain([fragments.watch(), manifests.watch()]) {
             metrics.watch(cache);
         }
+        let media = media.over(storage.clone());
+        let counts = metrics.prefetches.clone();
+        let prefetch = Prefetch::new(&config, media.clone(), fragments.clone(), in_flight, counts);
         Self {
             titles: Arc::new(titles),
+            prefetch: prefetch.filter(|_| is_cached),
             fragments,
             manifests,
             segments,
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
-            media: media.over(storage.clone()),
+            media,
             storage: meter.over(storage, Read::Manifest),
             metrics,
             config,

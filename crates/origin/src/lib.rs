@@ -14,6 +14,7 @@
 //! - `manifest_tracks`: which tracks the elements of a server manifest name
 //! - `places`: where names in files lead, and whether they may
 //! - `fetch`, `reader`: the byte ranges of a response, by few requests to storage that start at once
+//! - `prefetch`: the same of segments that are not asked for yet
 //! - `body`: the response's bytes, polled by the connection
 //! - `offline`: segments without a client, for files of them
 //! - `respond`: conditions, ranges, caching, CORS
@@ -43,6 +44,7 @@ mod offline;
 mod page;
 mod persisted;
 mod places;
+mod prefetch;
 mod reader;
 mod resolve;
 mod respond;

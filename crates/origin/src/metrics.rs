@@ -17,7 +17,7 @@ pub(crate) use exposition::{CONTENT_TYPE, expose};
 pub(crate) use meter::{Read, StorageMeter};
 pub(crate) use responses::{Class, Kind, Responses, Series, Which};
 
-use crate::{trace::Outcome, write_index::Written};
+use crate::{prefetch::Prefetched, trace::Outcome, write_index::Written};
 use latemux_storage::Registry;
 use meter::StorageTotals;
 use reasons::Reasons;
@@ -41,6 +41,7 @@ pub(crate) struct Metrics {
     pub(crate) media_used: AtomicU64,
     /// Index MP4s that could be written.
     pub(crate) index_files: Arc<IndexFiles>,
+    pub(crate) prefetches: Arc<Prefetches>,
     in_flight: AtomicU64,
     connections: AtomicU64,
     connections_open: AtomicU64,
@@ -49,14 +50,37 @@ pub(crate) struct Metrics {
 }
 
 /// What became of index MP4s.
-#[derive(Debug, Default)]
-pub(crate) struct IndexFiles([AtomicU64; Written::ALL.len()]);
+pub(crate) type IndexFiles = Ends<{ Written::ALL.len() }>;
+/// What became of segments that were to be read ahead.
+pub(crate) type Prefetches = Ends<{ Prefetched::ALL.len() }>;
+
+/// How often something ended in each of some ways.
+#[derive(Debug)]
+pub(crate) struct Ends<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Default for Ends<N> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl<const N: usize> Ends<N> {
+    fn add(&self, end: usize) {
+        if let Some(count) = self.0.get(end) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+}
 
 impl IndexFiles {
     pub(crate) fn count(&self, written: Written) {
-        if let Some(count) = self.0.get(written as usize) {
-            count.fetch_add(1, Relaxed);
-        }
+        self.add(written as usize);
+    }
+}
+
+impl Prefetches {
+    pub(crate) fn count(&self, prefetched: Prefetched) {
+        self.add(prefetched as usize);
     }
 }
 

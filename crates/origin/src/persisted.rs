@@ -67,11 +67,6 @@ fn name(place: &Place) -> Vec<u8> {
     [&len, storage.as_bytes(), place.key.as_str().as_bytes()].concat()
 }
 
-/// Whether equal versions are the same bytes. A size alone says too little to be believed after a while.
-fn tells(version: &Version) -> bool {
-    version.etag.is_some() || version.modified.is_some()
-}
-
 fn encode(loaded: &Loaded) -> Vec<u8> {
     let indexes: Vec<Vec<u8>> =
         loaded.parts.iter().map(|(_, object)| MediaIndex::to_bytes(&object.index)).collect();
@@ -172,7 +167,7 @@ impl Objects {
     pub(crate) fn persist(&self, loaded: Loaded) {
         let Some(records) = &self.records else { return };
         let versions = loaded.parts.iter().map(|(_, object)| &object.version);
-        if versions.chain([&loaded.version]).all(tells) {
+        if versions.chain([&loaded.version]).all(Version::tells) {
             let weight = loaded.parts.iter().map(|(_, object)| object.heap_bytes()).sum::<usize>();
             let weight = u64::try_from(weight).unwrap_or(u64::MAX);
             records.put(name(&loaded.place), weight, move || encode(&loaded));

@@ -1,6 +1,9 @@
 //! The plan: what a response will be, before any media byte is read.
 
+mod following;
 mod request;
+
+pub use following::following;
 
 use crate::{
     Address, PackError, Resource,

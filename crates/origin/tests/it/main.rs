@@ -13,6 +13,7 @@ mod library;
 mod log;
 mod metrics;
 mod persistence;
+mod prefetch;
 mod refusals;
 mod round_trips;
 mod same_bytes;
