@@ -145,7 +145,7 @@ fn names_are_printed_the_same_however_they_were_asked() {
 
 #[test]
 fn a_name_is_not_taken_for_the_start_of_a_track() {
-    for base in ["my-video_1-hd.ism", "my-video=1-.mp4"] {
+    for base in ["my-video_1-hd.ism", "my-video=1-.mp4", "my-video-audio-video=1-hd.mp4"] {
         let address = Address::new(base, Resource::DashInit(track("English", 1)));
         assert_eq!(Address::parse(&address.to_url(), None), Ok(address), "{base}");
     }
