@@ -124,9 +124,9 @@ pub enum Resource {
     /// `/NAME-REPID[-REPID]-N.ts`; 1-based. One track, or audio and video muxed.
     HlsTsSegment(Vec<TrackName>, u32),
     /// `/hls/NAME-REPID.m4s`
-    HlsInit(TrackName),
+    HlsInit(Vec<TrackName>),
     /// `/hls/NAME-REPID-N.m4s`; 1-based.
-    HlsSegment(TrackName, u32),
+    HlsSegment(Vec<TrackName>, u32),
     /// `/keyframes/NAME-REPID.m3u8`
     HlsIFramePlaylist(TrackName, HlsContainer),
     /// `/keyframes/NAME-REPID-N.ts`: the I-frame a segment starts with, alone; 1-based.
