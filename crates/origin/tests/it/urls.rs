@@ -140,6 +140,17 @@ async fn every_form_of_one_file() {
         ("hds/bootstrap-v1-a1.abst", format!("{n}-{a}-{v}.abst"), ABST),
         ("hds/frag-v1-a1-Seg1-Frag2", format!("{n}-{a}-{v}-Seg1-Frag2"), F4F),
         ("hds/frag-f1-v1-a1-Seg1-Frag1", format!("{n}-{a}-{v}-Seg1-Frag1"), F4F),
+        ("hds/clipFrom/3000/clipTo/9000/manifest.f4m", own(".f4m?vbegin=3&vend=9"), F4M),
+        (
+            "hds/clipFrom/3000/clipTo/9000/bootstrap-v1-a1.abst",
+            format!("vbegin=3&vend=9/{n}-{a}-{v}.abst"),
+            ABST,
+        ),
+        (
+            "hds/clipFrom/3000/clipTo/9000/frag-v1-a1-Seg1-Frag3",
+            format!("vbegin=3&vend=9/{n}-{a}-{v}-Seg1-Frag3"),
+            F4F,
+        ),
     ];
     same(at, "lighthouse.mp4", "lighthouse.mp4", &table).await;
 }
