@@ -52,7 +52,8 @@ function showAddresses(chosen: Selection): void {
   const links = [...Object.values(protocols), ...elsewhere].map(({ label, detail, manifest }) => {
     const link = document.createElement("a");
     link.href = addressOf(chosen, manifest);
-    link.textContent = label;
+    // Two of them are HLS.
+    link.textContent = label === "HLS" ? `${label} ${detail.split(" ")[0]}` : label;
     link.title = detail;
     return link;
   });
