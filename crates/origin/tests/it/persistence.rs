@@ -151,12 +151,19 @@ async fn what_was_replaced_meanwhile_is_indexed_anew() {
         memory.put(key("lighthouse.mp4"), lighthouse);
         memory
     };
-    let fresh = Server::start(changed()).await;
+    let fresh = {
+        let server = Server::start(changed()).await;
+        let mut fresh = BTreeMap::new();
+        for title in TITLES {
+            fresh.insert(title, all(server.address, title).await);
+        }
+        fresh
+    };
     let counting = Arc::new(Counting::new(changed(), Duration::ZERO));
     for restart in 0..2 {
         let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
         for title in TITLES {
-            same(title, &all(fresh.address, title).await, &all(node.address(), title).await);
+            same(title, &fresh[title], &all(node.address(), title).await);
         }
         let read = counting.take().iter().filter(reads).count();
         assert_eq!(read == 0, restart == 1, "{read}: what was indexed anew is kept");

@@ -3,7 +3,7 @@
 use crate::{
     caching::{TITLES, segments},
     client::{fetch, get, open},
-    server::{Faults, Server, library},
+    server::{Faults, Server, crawl_from, library},
 };
 use bytes::Bytes;
 use http::Method;
@@ -58,7 +58,9 @@ async fn until(server: &Server, word: &str, count: u64) {
 fn in_order(urls: &[String]) -> Vec<Vec<String>> {
     let mut lists: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
     for url in urls {
-        let stem = [".dash", ".m4s", ".ts", ")"].iter().find_map(|end| url.strip_suffix(end)).unwrap_or(url);
+        let path = url.split('?').next().unwrap();
+        let stem =
+            [".dash", ".m4s", ".ts", ")"].iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path);
         let name = stem.trim_end_matches(|c: char| c.is_ascii_digit());
         let number = stem[name.len()..].parse().unwrap();
         lists.entry(name.to_owned()).or_default().push((number, url.clone()));
@@ -98,6 +100,37 @@ async fn the_next_segment_costs_storage_nothing() {
         }
     }
     assert!(looked > 100, "{looked}");
+}
+
+/// Joined segments leave numbers out, clips begin and end with other ones.
+#[tokio::test]
+async fn the_next_segment_of_a_selection_is_its_own() {
+    let calm = Server::start(library()).await;
+    let mut looked = 0;
+    for query in
+        ["hls_minimum_fragment_length=5", "hls_fmp4&hls_minimum_fragment_length=5", "vbegin=3&vend=11"]
+    {
+        let urls = crawl_from(calm.address, &[format!("/lighthouse.mp4/.m3u8?{query}")]).await;
+        let media = |url: &String| {
+            let stem = url.split('?').next().unwrap().rsplit_once(['.']).unwrap().0;
+            let number = stem.rsplit_once('-').is_some_and(|(_, n)| n.bytes().all(|c| c.is_ascii_digit()));
+            number && !url.contains("/keyframes/") && !url.contains(".m3u8")
+        };
+        let urls: Vec<String> = urls.into_iter().filter(media).collect();
+        for list in in_order(&urls).iter().filter(|list| list.len() > 1) {
+            let server = node(library(), ONE).await;
+            for (number, url) in (0..).zip(list) {
+                let answer = get(server.address, url).await;
+                assert_eq!(answer.body, fetch(calm.address, url).await, "{url}");
+                if number > 0 {
+                    assert_eq!(answer.header("latemux-cache"), "hit-memory", "{url} of {list:?}");
+                    looked += 1;
+                }
+                until(&server, "read", u64::try_from((number + 1).min(list.len() - 1)).unwrap()).await;
+            }
+        }
+    }
+    assert!(looked > 5, "{looked}");
 }
 
 /// The video of a title, in order.

@@ -30,8 +30,8 @@ pub fn following(title: &Title, address: &Address) -> Option<Address> {
             let (_, track) = find(name)?;
             Resource::DashSegment(name.clone(), track.segment(*number)?.number.checked_add(1)?)
         }
-        Resource::HlsSegment(name, number) => {
-            Resource::HlsSegment(name.clone(), behind(title, std::slice::from_ref(name), *number, minimum)?)
+        Resource::HlsSegment(names, number) => {
+            Resource::HlsSegment(names.clone(), behind(title, names, *number, minimum)?)
         }
         Resource::HlsTsSegment(names, number) => {
             Resource::HlsTsSegment(names.clone(), behind(title, names, *number, minimum)?)
