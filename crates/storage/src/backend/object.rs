@@ -241,7 +241,7 @@ impl Bucket {
         Ok(Listing { objects: objects.into_iter().collect(), folders: folders.into_keys().collect() })
     }
 
-    /// Stores an object by one request: it is there whole or not at all. Serving never writes.
+    /// Stores an object by one request: it is there whole or not at all.
     ///
     /// # Errors
     /// As the service answers.
