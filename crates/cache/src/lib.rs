@@ -44,6 +44,6 @@ pub mod segments;
 pub use config::{Config, DiskConfig};
 pub use core::{Cache, OpenError};
 pub use counters::Figures;
-pub use outcome::{Outcome, Reason, Tier};
+pub use outcome::{Outcome, Reason, Tier, Witness};
 pub use range_cache::RangeCache;
 pub use segments::SegmentCache;
