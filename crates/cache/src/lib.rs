@@ -44,6 +44,8 @@ pub mod segments;
 pub use config::{Config, DiskConfig};
 pub use core::{Cache, OpenError};
 pub use counters::Figures;
+#[cfg(any(test, feature = "testing"))]
+pub use disk::failing::DiskFaults;
 pub use outcome::{Outcome, Reason, Tier, Witness};
 pub use range_cache::RangeCache;
 pub use segments::SegmentCache;

@@ -107,6 +107,16 @@ impl Origin {
         server::serve(self.app.clone(), listener, tls, shutdown).await
     }
 
+    /// Answers one request that came some other way than over a listener of [`Self::serve`]. The body reads as it is polled, and
+    /// ends early only with an error.
+    pub async fn answer<B>(
+        &self,
+        request: http::Request<B>,
+    ) -> http::Response<impl hyper::body::Body<Data = bytes::Bytes, Error = Error> + Send + Unpin + use<B>>
+    {
+        serve::handle(&self.app, request).await
+    }
+
     /// Serves metrics, health and purging on a listener of their own, for as long as the future is polled. Whoever reaches it
     /// may read and purge: it belongs on an address that clients do not reach.
     pub async fn serve_admin(&self, listener: TcpListener) {

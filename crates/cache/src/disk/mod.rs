@@ -2,6 +2,8 @@
 //! likes: readers then get their bytes from storage.
 
 pub(crate) mod device;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod failing;
 mod health;
 mod index;
 mod record;
@@ -83,6 +85,19 @@ impl Disk {
         let device = Folder::open(&config.dir)
             .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
         Self::on(Box::new(device), config, gauge, counters)
+    }
+
+    /// The same with faults.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn failing(
+        config: DiskConfig,
+        faults: failing::DiskFaults,
+        gauge: Arc<Gauge>,
+        counters: Arc<Counters>,
+    ) -> Result<Self, OpenError> {
+        let folder = Folder::open(&config.dir)
+            .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
+        Self::on(Box::new(failing::Failing::new(folder, faults)), config, gauge, counters)
     }
 
     fn on(

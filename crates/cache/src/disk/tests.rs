@@ -410,10 +410,6 @@ async fn what_cannot_be_removed_is_in_nobodys_way() {
 }
 
 #[tokio::test]
-#[expect(
-    clippy::await_holding_lock,
-    reason = "so the writer's thread has to wait; this one does not want it"
-)]
 async fn tiny_units_fill_the_queue_too() {
     let ram = Ram::default();
     let config = DiskConfig { queue: 10_000, ..DiskConfig::new("ram", 1 << 20) };

@@ -22,7 +22,7 @@ use std::{
 
 /// A storage whose bodies come in small pieces with pauses between them, as over a network: readers overlap.
 #[derive(Debug)]
-struct Crumbling(Arc<dyn Storage>);
+pub(crate) struct Crumbling(pub(crate) Arc<dyn Storage>);
 
 impl Storage for Crumbling {
     fn read<'a>(
