@@ -9,6 +9,10 @@ mod client;
 mod connections;
 mod crowd;
 mod early;
+mod http_faults;
+#[path = "../../../storage/tests/it/server.rs"]
+#[allow(dead_code, reason = "the tests of storage use the rest of it")]
+mod http_server;
 mod library;
 mod log;
 mod metrics;

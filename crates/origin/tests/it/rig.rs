@@ -104,6 +104,12 @@ impl Oracle {
         version.unwrap_or_else(|| panic!("{url}: {} wrong bytes", body.len()))
     }
 
+    /// An init segment: it needs the index alone.
+    pub(crate) fn init(&self) -> &str {
+        let init = |url: &&String| url.contains("/dash/") && url.matches('-').count() == 1;
+        self.urls().find(init).unwrap()
+    }
+
     /// A dozen URLs from all over.
     fn sample(&self) -> impl Iterator<Item = &String> {
         self.urls().step_by(self.0.len().div_ceil(12))
