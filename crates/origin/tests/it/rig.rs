@@ -38,8 +38,8 @@ impl Tiers {
         match self {
             Self::Memory => Config { memory: 64 << 20, ..Config::default() },
             Self::Disk => Config {
-                memory: 512 << 10,
-                unit: 16 << 10,
+                memory: 160 << 10,
+                unit: 8 << 10,
                 disk: Some(DiskConfig { retry: Duration::ZERO, ..DiskConfig::new(dir, 64 << 20) }),
                 ..Config::default()
             },
@@ -289,6 +289,13 @@ impl Rig {
         let means = Means { cache: Some(cache.clone()), ..Means::default() };
         self.origin = Origin::with(self.storage.clone(), means, self.config.clone());
         self.cache = cache;
+    }
+}
+
+impl Drop for Rig {
+    /// A thread that hangs would outlive a test that failed.
+    fn drop(&mut self) {
+        self.disk_faults.heal();
     }
 }
 
