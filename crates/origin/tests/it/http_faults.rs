@@ -2,7 +2,7 @@
 //! in memory and on disk. Afterwards the server is well, and everything is right.
 
 use crate::{
-    client::send,
+    client::{get, send},
     http_server::{Reply, Request, Server as Http, Then},
     log,
     rig::{Got, Oracle, TIERS, Tiers},
@@ -175,7 +175,8 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(tiers.config(dir.path())).unwrap();
         let means = Means { cache: Some(cache.clone()), elsewhere: options };
-        let config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+        let config =
+            OriginConfig { recheck_after: Duration::ZERO, debug_headers: true, ..OriginConfig::default() };
         let server = Server::of(Origin::with(storage, means, config), None).await;
         Self { site, cache, server, registry, _http: http, _dir: dir }
     }
@@ -320,6 +321,8 @@ async fn an_etag_that_is_missing_is_said_once_and_its_object_is_cached_all_the_s
         assert_eq!(figures.cached_bytes > 0, cached, "{figures:?}");
         assert_eq!(figures.bypassed_version > 0, !cached, "{figures:?}");
         assert_eq!(log::lines(&["no strong ETag", said]).len() - before, 1);
+        let warm = get(world.server.address, &oracle.some()[0]).await;
+        assert_eq!(warm.header("latemux-cache"), if cached { "hit-memory" } else { "bypass;version" });
         // Told from each other by their dates and sizes: nothing of the first is served for the second.
         world.is_sound(&oracle).await;
     }
