@@ -27,5 +27,6 @@ mod server;
 mod sources;
 mod sparse;
 mod storage_faults;
+mod storms;
 mod urls;
 mod waits;
