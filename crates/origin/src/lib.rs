@@ -16,7 +16,7 @@
 //! - `offline`: segments without a client, for files of them
 //! - `respond`: conditions, ranges, caching, CORS
 //! - `error`: the one table from errors to status codes
-//! - `server`, `stall`, `tls`: connections and their limits
+//! - `server`, `stall`, `streams`, `tls`: connections and their limits
 //! - `trace`, `metrics`, `access`: what happened for one request, and for all of them
 //! - `admin`: the address where that can be read
 //! - `page`, `library`: the player page and what it lists
@@ -47,6 +47,7 @@ mod route;
 mod serve;
 mod server;
 mod stall;
+mod streams;
 mod titles;
 mod tls;
 mod trace;

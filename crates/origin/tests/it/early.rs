@@ -76,7 +76,7 @@ impl Drop for Live {
 }
 
 /// Counts in `live` the reads that are wanted: asked for, or with a body that somebody holds.
-fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage> {
+pub(crate) fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage> {
     let live = live.clone();
     let watch = move || {
         let live = Live::one(&live);
@@ -86,7 +86,7 @@ fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage>
     Arc::new(Altered::new(inner, watch))
 }
 
-async fn until(mut reached: impl FnMut() -> bool) {
+pub(crate) async fn until(mut reached: impl FnMut() -> bool) {
     while !reached() {
         tokio::task::yield_now().await;
     }

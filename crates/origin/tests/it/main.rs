@@ -7,6 +7,7 @@ mod cache_disk;
 mod caching;
 mod changes;
 mod client;
+mod clocks;
 mod connections;
 mod crowd;
 mod early;
