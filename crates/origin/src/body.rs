@@ -3,7 +3,7 @@
 use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader, titles::LoadedTitle};
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
-use latemux_cache::SegmentCache;
+use latemux_cache::segments::Collecting;
 use latemux_packager::{
     PackError,
     plan::{Part, Plan, SourceRange, Transform},
@@ -29,15 +29,8 @@ pub(crate) struct Body {
     log: Option<AccessLog>,
     /// What the bytes are of: to be looked at again where storage refuses them.
     title: Option<Arc<LoadedTitle>>,
-    keep: Option<Keep>,
-}
-
-/// A body that is kept once it has been sent whole.
-#[derive(Debug)]
-struct Keep {
-    segments: Arc<SegmentCache>,
-    digest: u128,
-    frames: Vec<Bytes>,
+    /// Where it is kept once it has been sent whole.
+    keep: Option<Collecting>,
 }
 
 #[derive(Debug)]
@@ -78,9 +71,9 @@ impl Body {
         Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None }
     }
 
-    /// Has the body kept under its digest once it has been sent.
-    pub(crate) fn keep(mut self, segments: Arc<SegmentCache>, digest: u128) -> Self {
-        self.keep = Some(Keep { segments, digest, frames: Vec::new() });
+    /// Has the body kept once it has been sent.
+    pub(crate) fn keep(mut self, keep: Option<Collecting>) -> Self {
+        self.keep = keep;
         self
     }
 
@@ -121,10 +114,10 @@ impl hyper::body::Body for Body {
                     log.sent(sent, done);
                 }
                 if let Some(keep) = &mut self.keep {
-                    keep.frames.push(bytes.clone());
-                    if done {
-                        keep.segments.insert(keep.digest, &keep.frames);
-                    }
+                    keep.push(bytes.clone());
+                }
+                if let Some(keep) = self.keep.take_if(|_| done) {
+                    keep.finish();
                 }
                 if done {
                     // Whatever is still being read is not needed.
@@ -140,6 +133,7 @@ impl hyper::body::Body for Body {
                     log.broken_off(&error);
                 }
                 self.content = Content::Bytes(Bytes::new());
+                self.keep = None;
                 Poll::Ready(Some(Err(error)))
             }
         }

@@ -95,13 +95,11 @@ async fn package(
     }
     enter(Phase::Storage);
     fetch.belongs_to(&plan.reach);
-    let is_whole = window == (0..plan.content_length);
+    let length = plan.content_length;
+    let segments = segments.filter(|_| window == (0..length));
     let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
     let body = Body::plan(body, Some(title.clone()));
-    Ok(head.respond(match segments.filter(|_| is_whole) {
-        Some(segments) => body.keep(segments.clone(), digest),
-        None => body,
-    }))
+    Ok(head.respond(body.keep(segments.and_then(|segments| segments.collect(digest, length)))))
 }
 
 /// A plan whose samples are known.
