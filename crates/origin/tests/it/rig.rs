@@ -301,6 +301,11 @@ impl Drop for Rig {
 
 /// The same file with the last byte of every sample of its tables changed: same size, same index, other media.
 pub(crate) async fn relabelled(file: &Bytes, label: u8) -> Bytes {
+    relabelled_from(file, 0, label).await
+}
+
+/// The same of samples that end behind a byte.
+pub(crate) async fn relabelled_from(file: &Bytes, from: usize, label: u8) -> Bytes {
     let memory = Arc::new(Memory::new());
     memory.put(key("x.mp4"), file.clone());
     let loaded = Origin::new(memory, OriginConfig::default()).title("x.mp4").await.unwrap();
@@ -309,7 +314,7 @@ pub(crate) async fn relabelled(file: &Bytes, label: u8) -> Bytes {
         let Samples::Table(table) = &loaded.title.track(track).samples else { panic!("tables") };
         for sample in table.range(0..table.len()) {
             let last = usize::try_from(sample.offset + u64::from(sample.size) - 1).unwrap();
-            changed[last] ^= label;
+            changed[last] ^= if last < from { 0 } else { label };
         }
     }
     changed.into()
