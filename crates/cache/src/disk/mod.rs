@@ -2,6 +2,8 @@
 //! likes: readers then get their bytes from storage.
 
 pub(crate) mod device;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod failing;
 pub(crate) mod health;
 mod index;
 mod record;
@@ -35,6 +37,14 @@ use std::{
 };
 use tokio::sync::{Semaphore, oneshot, watch};
 use writer::{Job, Writer};
+
+/// What a unit in the queue takes in memory besides its bytes, generously: else any number of tiny ones would fit.
+const WAITING: u64 = 256;
+
+/// Memory a unit of so many bytes takes while it waits to be written.
+fn waiting(bytes: &Bytes) -> u64 {
+    wide(bytes.len()).saturating_add(WAITING)
+}
 
 /// Reads in a row that may fail before the disk is left alone.
 const BAD_SECTORS: u32 = 3;
@@ -75,6 +85,19 @@ impl Disk {
         let device = Folder::open(&config.dir)
             .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
         Self::on(Box::new(device), config, gauge, counters)
+    }
+
+    /// The same with faults.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn failing(
+        config: DiskConfig,
+        faults: failing::DiskFaults,
+        gauge: Arc<Gauge>,
+        counters: Arc<Counters>,
+    ) -> Result<Self, OpenError> {
+        let folder = Folder::open(&config.dir)
+            .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
+        Self::on(Box::new(failing::Failing::new(folder, faults)), config, gauge, counters)
     }
 
     fn on(
@@ -166,11 +189,12 @@ impl Disk {
         if shared.index.covers(object.id, &(start..start.saturating_add(len))) {
             return;
         }
-        let queued = shared.queued.fetch_add(len, Relaxed);
-        let full = queued.saturating_add(len) > shared.config.queue;
+        let takes = waiting(&bytes);
+        let queued = shared.queued.fetch_add(takes, Relaxed);
+        let full = queued.saturating_add(takes) > shared.config.queue;
         let job = Job::Write { object: object.clone(), start, bytes };
         if full || shared.writing.is_resting() || self.jobs.send(job).is_err() {
-            shared.queued.fetch_sub(len, Relaxed);
+            shared.queued.fetch_sub(takes, Relaxed);
             shared.counters.disk_dropped.add(1);
         }
     }

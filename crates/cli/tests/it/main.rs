@@ -6,6 +6,7 @@ mod bucket;
 mod client;
 mod command_line;
 mod crawl;
+mod full_disk;
 mod nginx_vod;
 mod pack;
 mod restart;
