@@ -1,6 +1,10 @@
 //! The whole origin over real sockets, from storage in memory that counts, waits and fails as told.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on fails, and says what it was doing"
+)]
 
 mod answers;
 mod cache_disk;
