@@ -5,6 +5,18 @@
 //!
 //! - [`manifest`]: manifests of all four protocols, read into one [`presentation`]
 //! - [`presentation`]: what there is to play: renditions, and where each segment lies
+//! - [`check`]: whether a body is what it should be
+//! - [`failure`]: what can go wrong, by stable reasons
+//! - [`http`]: a client that measures
+//! - [`player`]: one viewer
+//! - [`run`]: many viewers, when each comes, and how it ends
+//! - [`results`]: what was measured, which adds up exactly
 
+pub mod check;
+pub mod failure;
+pub mod http;
 pub mod manifest;
+pub mod player;
 pub mod presentation;
+pub mod results;
+pub mod run;

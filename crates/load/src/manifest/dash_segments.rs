@@ -84,7 +84,7 @@ impl Addressing {
             return Ok(Index::Known(Arc::new(segments)));
         }
         if let Some(list) = &self.list {
-            return Ok(Index::Known(Arc::new(from_list(list, base, budget)?)));
+            return Ok(Index::Known(Arc::new(from_list(list, base, seconds, budget)?)));
         }
         from_one_file(self.one_file.as_ref(), base)
     }
@@ -115,7 +115,9 @@ fn from_template(
                 None => count(each, timescale, seconds)?,
             };
             // Half a segment: what a constant duration promises (§5.3.9.5.3, and DASH-IF's guidelines).
-            (even_entries(each, first, offset, count, budget)?, seconds_of(each, timescale) / 2.0 + TOLERANCE)
+            let mut entries = even_entries(each, first, offset, count, budget)?;
+            cut(&mut entries, seconds, timescale);
+            (entries, seconds_of(each, timescale) / 2.0 + TOLERANCE)
         }
         // One segment, as long as the period.
         (None, None) if !media.varies() => {
@@ -144,7 +146,12 @@ fn from_template(
     })
 }
 
-fn from_list(list: &SegmentList, base: &Url, budget: &mut Budget) -> Result<Segments, ManifestError> {
+fn from_list(
+    list: &SegmentList,
+    base: &Url,
+    seconds: Option<f64>,
+    budget: &mut Budget,
+) -> Result<Segments, ManifestError> {
     let timescale = timescale(list.timescale)?;
     let count = u64::try_from(list.segment_urls.len()).unwrap_or(u64::MAX);
     let (mut entries, tolerance) = match (&list.SegmentTimeline, list.duration) {
@@ -155,6 +162,7 @@ fn from_list(list: &SegmentList, base: &Url, budget: &mut Budget) -> Result<Segm
         (None, None) => return Err(ManifestError::invalid("SegmentList without timeline or duration")),
     };
     entries.truncate(list.segment_urls.len());
+    cut(&mut entries, seconds, timescale);
     let mut urls = Vec::with_capacity(entries.len());
     for (entry, url) in entries.iter_mut().zip(&list.segment_urls) {
         // What stands in the base's own file has only a range.
@@ -307,6 +315,17 @@ fn even_entries(
         Ok(Segment { start: ticks(start)?, duration: each, number, time, range: None })
     };
     (0..count).map(segment).collect()
+}
+
+/// Nothing plays behind the end of the period: a constant duration goes beyond it.
+fn cut(entries: &mut Vec<Segment>, seconds: Option<f64>, timescale: u64) {
+    let Some(end) = seconds.and_then(|seconds| whole(seconds * to_f64(timescale)).ok()) else { return };
+    let end = i64::try_from(end).unwrap_or(i64::MAX);
+    entries.retain(|segment| segment.start < end);
+    if let Some(last) = entries.last_mut() {
+        let left = u64::try_from(end.saturating_sub(last.start)).unwrap_or(0);
+        last.duration = last.duration.min(left);
+    }
 }
 
 /// How many segments of `each` ticks a period has.

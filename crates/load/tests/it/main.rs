@@ -3,3 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod manifests;
+mod misbehaviour;
+mod playing;
+mod server;
+mod streams;
