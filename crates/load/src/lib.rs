@@ -7,16 +7,22 @@
 //! - [`presentation`]: what there is to play: renditions, and where each segment lies
 //! - [`check`]: whether a body is what it should be
 //! - [`failure`]: what can go wrong, by stable reasons
+//! - [`capture`]: a stream as a client gets it, kept
+//! - [`report`]: results for people
+//! - [`usage`]: what this process takes of its machine
 //! - [`http`]: a client that measures
 //! - [`player`]: one viewer
 //! - [`run`]: many viewers, when each comes, and how it ends
 //! - [`results`]: what was measured, which adds up exactly
 
+pub mod capture;
 pub mod check;
 pub mod failure;
 pub mod http;
 pub mod manifest;
 pub mod player;
 pub mod presentation;
+pub mod report;
 pub mod results;
 pub mod run;
+pub mod usage;

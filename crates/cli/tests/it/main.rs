@@ -6,6 +6,7 @@ mod bucket;
 mod client;
 mod command_line;
 mod crawl;
+mod load;
 mod nginx_vod;
 mod pack;
 mod same_bytes;

@@ -23,9 +23,10 @@ enum State {
         bytes: Vec<u8>,
         size: usize,
     },
-    /// The payload goes by.
+    /// The payload goes by; that of an `mdat` is shown.
     Passing {
         left: u64,
+        media: bool,
     },
 }
 
@@ -70,9 +71,8 @@ impl Walk {
                         let size = size.ok_or_else(|| bad(start, header.kind, "is larger than is read"))?;
                         self.state = State::Kept { bytes: std::mem::take(head), size };
                     } else {
-                        // `Media` belongs to an `mdat` alone.
                         let media = header.kind == b"mdat";
-                        self.state = State::Passing { left: payload };
+                        self.state = State::Passing { left: payload, media };
                         if media {
                             visit(Passed::MediaData { offset: self.at, size: payload })?;
                         }
@@ -91,16 +91,16 @@ impl Walk {
                     self.state = State::default();
                     visit(Passed::Box { bytes: whole.into(), offset })?;
                 }
-                State::Passing { left } => {
+                State::Passing { left, media } => {
                     let take = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
                     let (now, later) = rest.split_at(take);
                     *left = left.saturating_sub(len(now));
                     (rest, self.at) = (later, self.at.saturating_add(len(now)));
-                    let done = *left == 0;
+                    let (done, media) = (*left == 0, *media);
                     if done {
                         self.state = State::default();
                     }
-                    if !now.is_empty() {
+                    if media && !now.is_empty() {
                         visit(Passed::Media(now))?;
                     }
                     if !done {

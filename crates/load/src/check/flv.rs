@@ -26,6 +26,12 @@ struct Tags {
 enum State {
     #[default]
     Header,
+    /// What the data begin with tells whether they are samples.
+    Start {
+        kind: u8,
+        time: i64,
+        size: u32,
+    },
     Data {
         left: u32,
         size: u32,
@@ -91,6 +97,19 @@ impl Tags {
                         self.header()?;
                     }
                 }
+                State::Start { kind, time, size } => {
+                    let wanted = usize::try_from(size.min(2)).unwrap_or(2);
+                    if self.collect(wanted, &mut rest) {
+                        let samples = !is_header(kind, &self.head);
+                        self.head.clear();
+                        let left = size.saturating_sub(2);
+                        self.state =
+                            if left == 0 { State::Size { size } } else { State::Data { left, size } };
+                        if samples {
+                            self.sample(kind, time)?;
+                        }
+                    }
+                }
                 State::Data { left, size } => {
                     let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
                     rest = rest.get(take..).unwrap_or_default();
@@ -128,12 +147,17 @@ impl Tags {
         self.head.clear();
         let size = u32::from_be_bytes([0, s0, s1, s2]);
         let time = i64::from(i32::from_be_bytes([extension, t0, t1, t2]));
-        self.state = if size == 0 { State::Size { size } } else { State::Data { left: size, size } };
-        match kind {
-            8 | 9 => {}
-            18 => return Ok(()),
+        self.state = match kind {
+            8 | 9 if size > 0 => State::Start { kind, time, size },
+            8 | 9 | 18 if size == 0 => State::Size { size },
+            18 => State::Data { left: size, size },
             _ => return Err(bad(&format!("a tag of type {kind}"))),
-        }
+        };
+        Ok(())
+    }
+
+    /// Takes note of when a sample is decoded.
+    fn sample(&mut self, kind: u8, time: i64) -> Result<(), Failure> {
         match self.spans.iter_mut().find(|track| track.kind == kind) {
             None => self.spans.push(Track { kind, first: time, last: time, longest: 0, step: 0 }),
             Some(track) if time < track.last => {
@@ -147,5 +171,14 @@ impl Tags {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a tag has the configuration of a decoder, or its end, and no sample: its time says nothing (§E.4.2.1, §E.4.3.1).
+fn is_header(kind: u8, data: &[u8]) -> bool {
+    match (kind, data) {
+        (8, &[format, packet]) => format >> 4 == 10 && packet == 0,
+        (9, &[frame, packet]) => frame & 0x0f == 7 && packet != 1,
+        _ => false,
     }
 }

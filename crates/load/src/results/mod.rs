@@ -1,9 +1,11 @@
 //! What was measured, so that parts of it from many machines add up exactly.
 
 mod histogram;
+mod part;
 mod recorder;
 
 pub use histogram::Histogram;
+pub use part::{Generator, Part, Run};
 pub(crate) use recorder::micros;
 pub use recorder::{Played, Recorder, Timed};
 

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod capturing;
 mod manifests;
 mod misbehaviour;
 mod playing;
+mod reporting;
 mod server;
 mod streams;
