@@ -7,6 +7,7 @@ mod client;
 mod command_line;
 mod crawl;
 mod full_disk;
+mod load;
 mod nginx_vod;
 mod pack;
 mod restart;
