@@ -1,0 +1,181 @@
+//! Rows with storage 40 ms away.
+
+use crate::{
+    Bench,
+    catalogue::{Protocol, Segment, Title, Track},
+    connection::{Answer, Connection},
+    media::Layout,
+    origin::Origin,
+    report::{Limit, Report},
+};
+use latemux_testmedia::{
+    net::{Distance, Link},
+    recipe,
+};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+use tokio::runtime::Runtime;
+
+const AWAY: Duration = Duration::from_millis(40);
+const RENDITIONS: usize = 8;
+const ROUNDS: usize = 15;
+
+/// A server, seen from far.
+pub(crate) struct Far {
+    link: Link,
+    // After the link, which ends tasks of it.
+    _runtime: Runtime,
+}
+
+impl Far {
+    /// So long there and back; `rate` in bytes per second.
+    pub(crate) fn away(server: SocketAddr, round_trip: Duration, rate: Option<u64>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let distance = Distance { round_trip, rate, burst: 32 << 10 };
+        let link = runtime.block_on(Link::to(server, distance)).unwrap();
+        Self { link, _runtime: runtime }
+    }
+
+    /// For `latemux serve`.
+    pub(crate) fn location(&self) -> String {
+        format!("http://{}/", self.link.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.link.address
+    }
+}
+
+/// A manifest of eight renditions nobody has asked for yet.
+pub(crate) fn manifest(bench: &Bench, report: &mut Report) {
+    let far = Far::away(bench.nginx.address(), AWAY, None);
+    let clip = |n: usize, more: &str| {
+        let (width, height) = (128 + 32 * n, 72 + 18 * n);
+        // Half of them with the moov first.
+        let place = if n % 2 == 0 { "-movflags +faststart" } else { "" };
+        recipe::avc("bench-cache-far", &format!("{width}x{height}"), &format!("{more} {place}"))
+    };
+    let hours = |n: usize| {
+        let place = if n % 2 == 0 { "-movflags +faststart" } else { "" };
+        let loops = format!("-stream_loop 599 -i {} -c copy {place}", clip(n, "").display());
+        recipe::make("bench-cache-far-hours", "mp4", &loops)
+    };
+    let short: Vec<PathBuf> = (1..=RENDITIONS).map(|n| clip(n, "")).collect();
+    let long: Vec<PathBuf> = (1..=RENDITIONS).map(hours).collect();
+    for (what, files, limit) in [("12 s", &short, Limit::AtMost(100.0)), ("two hours", &long, Limit::AtMost(100.0))] {
+        let list: String = (1..=RENDITIONS).map(|n| format!(",{n}")).collect();
+        for round in 0..=ROUNDS {
+            for (n, file) in (1..).zip(files) {
+                bench.library.link(file, &format!("far-{what}{round}-{n}.mp4").replace(' ', "-"));
+            }
+        }
+        let url = |round: usize| format!("/far-{what}{round}-{list},.mp4.urlset/.mpd").replace(' ', "-");
+        let origin = Origin::start(&far.location(), "", &bench.with);
+        let mut connection = Connection::to(origin.address);
+        // The first has no connections to storage yet.
+        let first = connection.get(&url(0)).whole;
+        let mark = bench.nginx.mark();
+        let times: Vec<_> = (1..=ROUNDS).map(|round| connection.get(&url(round)).whole).collect();
+        let requests = bench.nginx.since(mark).len() / ROUNDS;
+        let note = format!(
+            "median of {ROUNDS}, most {:.1}; {requests} requests; {:.1} over no connection yet",
+            ms(times.iter().copied().max().unwrap()),
+            ms(first)
+        );
+        let what = format!("DASH, {RENDITIONS} renditions of {what}");
+        report.line(&what, ms(median(&times)), "ms", limit, &note);
+    }
+}
+
+/// A cold segment of 2 MB: its head, and the whole beside a plain GET of as many bytes over a warm connection.
+pub(crate) fn segment(bench: &Bench, report: &mut Report) {
+    for rate in [None, Some(12_500_000)] {
+        let far = Far::away(bench.nginx.address(), AWAY, rate);
+        let origin = Origin::start(&far.location(), "", &bench.with);
+        for title in bench.titles().iter().filter(|title| Layout::MEASURED.contains(&title.layout)) {
+            for protocol in &title.protocols {
+                // Time is short where the line is narrow.
+                let few = matches!(protocol.name, "DASH" | "HLS TS");
+                if rate.is_none() || few {
+                    one(bench, report, &far, &origin, title, protocol, rate);
+                }
+            }
+        }
+    }
+}
+
+fn one(
+    bench: &Bench,
+    report: &mut Report,
+    far: &Far,
+    origin: &Origin,
+    title: &Title,
+    protocol: &Protocol,
+    rate: Option<u64>,
+) {
+    // A copy of its own, that nobody has read.
+    let prefix = format!("far-{:?}-{}-{}", title.layout, protocol.name.replace(' ', "-"), rate.is_some());
+    let copy = bench.library.title(title.layout, &prefix);
+    let url = |segment: &Segment| segment.url.replacen(&title.path, &copy.path, 1);
+    let mut connection = Connection::to(origin.address);
+    for other in &protocol.others {
+        connection.get(&other.replacen(&title.path, &copy.path, 1));
+    }
+    let mut plain = Connection::to(far.address());
+    // The highest rendition.
+    let videos: Vec<&Track> = protocol.tracks.iter().filter(|track| track.video).collect();
+    let largest = |n: &usize| videos[*n].segments.iter().map(|segment| segment.length).max();
+    let rendition = (0..videos.len()).max_by_key(largest).unwrap();
+    let track = videos[rendition];
+    // The last one is shorter in some protocols; the first makes connections warm.
+    let segments = &track.segments[..track.segments.len() - 1];
+    let (mut answers, mut plains): (Vec<Answer>, Vec<Answer>) = (Vec::new(), Vec::new());
+    let source = bench.library.muxed();
+    let size = source.metadata().unwrap().len();
+    bench.library.link(source, &format!("{prefix}-plain.mp4"));
+    for (n, segment) in (0_u64..).zip(segments) {
+        let answer = connection.get(&url(segment));
+        assert_eq!((answer.length, answer.digest), (segment.length, segment.digest), "{}", segment.url);
+        origin.quiet();
+        // As many bytes as the samples are: a TS has more.
+        let length = title.payload(rendition, track.audio, usize::try_from(n).unwrap());
+        let start = (n * length) % (size - length);
+        let answer_plain = plain.ask(&format!("/{prefix}-plain.mp4"), Some(start..start + length));
+        assert_eq!((answer_plain.status, answer_plain.length), (206, length));
+        answers.push(answer);
+        plains.push(answer_plain);
+    }
+    let times = |answers: &[Answer], of: fn(&Answer) -> Duration| -> Vec<Duration> {
+        answers.iter().skip(1).map(of).collect()
+    };
+    let head = times(&answers, |answer| answer.first);
+    let (whole, direct) = (times(&answers, |answer| answer.whole), times(&plains, |answer| answer.whole));
+    let line = rate.map(|rate| format!(" at {} Mbit/s", rate / 125_000)).unwrap_or_default();
+    let what = format!("{}, {}{line}", title.layout.name(), protocol.name);
+    let note = format!("median of {}, most {:.2}", head.len(), ms(head.iter().copied().max().unwrap()));
+    report.line(&format!("{what}: head"), ms(median(&head)), "ms", Limit::AtMost(2.0), &note);
+    let (whole, direct) = (ms(median(&whole)), ms(median(&direct)));
+    let note = format!("{whole:.1} ms, plain GET {direct:.1} ms");
+    report.line(&format!("{what}: whole by plain GET"), whole / direct, "", Limit::AtMost(1.05), &note);
+}
+
+/// In the middle of the times.
+pub(crate) fn median(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+pub(crate) fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// How long something took.
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
+    let begun = Instant::now();
+    let done = work();
+    (begun.elapsed(), done)
+}
