@@ -2,7 +2,7 @@
 
 use crate::{
     fill::Fill,
-    gauge::{Gauge, narrow, wide},
+    gauge::{Buffer, Gauge, narrow, wide},
 };
 use bytes::Bytes;
 use latemux_storage::StorageError;
@@ -46,7 +46,7 @@ impl Cell {
     }
 
     /// All that arrived, in one piece of exactly its size.
-    pub(crate) fn whole(&self, gauge: &Gauge) -> Box<[u8]> {
+    pub(crate) fn whole(&self, gauge: &Gauge) -> Buffer {
         let mut whole = gauge.buffer(narrow(self.len()));
         let mut at = 0;
         for (_, frame) in &self.state().frames {

@@ -31,7 +31,8 @@ async fn serve(config: Config) -> Result<()> {
         None => None,
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let means = Means { cache: config.cache.open()?, elsewhere: options };
+    let cache = config.cache.open()?;
+    let means = Means { cache: cache.clone(), elsewhere: options };
     let origin = Origin::with(storage.clone(), means, config.origin());
     let mut metrics = String::new();
     if let Some(admin) = admin {
@@ -46,7 +47,12 @@ async fn serve(config: Config) -> Result<()> {
         storage.describe(),
         config.segment_duration,
     ))?;
-    origin.serve(listener, tls, stop_signal()?).await.context("serving")
+    let served = origin.serve(listener, tls, stop_signal()?).await.context("serving");
+    // What still waits for the disk would be asked of storage once more.
+    if let Some(cache) = cache {
+        cache.close().await;
+    }
+    served
 }
 
 fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {

@@ -6,6 +6,7 @@ use crate::{
     manifests::Manifests,
     media::Media,
     metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    patience::Patience,
     titles::Titles,
 };
 use latemux_cache::{Cache, SegmentCache};
@@ -28,6 +29,8 @@ pub(crate) struct App {
     pub(crate) media: Arc<dyn Storage>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
+    /// Of a segment's head, with storage.
+    pub(crate) patience: Patience,
     pub(crate) manifests: Manifests,
     /// Finished segments, where they are kept.
     pub(crate) segments: Option<Arc<SegmentCache>>,
@@ -61,6 +64,7 @@ impl App {
             fragments,
             manifests,
             segments,
+            patience: Patience::new(config.read.patience),
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
             media: media.over(storage.clone()),

@@ -39,6 +39,7 @@ mod memo;
 mod metrics;
 mod offline;
 mod page;
+mod patience;
 mod places;
 mod reader;
 mod resolve;

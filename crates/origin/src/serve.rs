@@ -96,7 +96,7 @@ async fn package(
     enter(Phase::Storage);
     fetch.belongs_to(&plan.reach);
     let is_whole = window == (0..plan.content_length);
-    let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
+    let body = PlanBody::start(plan, window, fetch, &app.patience).await?;
     let body = Body::plan(body, Some(title.clone()));
     Ok(head.respond(match segments.filter(|_| is_whole) {
         Some(segments) => body.keep(segments.clone(), digest),

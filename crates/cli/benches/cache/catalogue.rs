@@ -1,7 +1,7 @@
 //! What players find of a title: the segments of each protocol, from its manifests.
 
 use crate::{
-    crawl::crawl,
+    crawl::{NATIVE, crawl},
     media::{Layout, Stored, boxes},
     origin::Origin,
 };
@@ -9,8 +9,13 @@ use std::{collections::BTreeMap, fs};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Names of the protocols, and where their players start.
-pub(crate) const PROTOCOLS: [(&str, &str); 5] =
-    [("DASH", ".mpd"), ("HLS TS", ".m3u8"), ("HLS CMAF", ".m3u8?hls_fmp4"), ("MSS", "Manifest"), ("HDS", ".f4m")];
+pub(crate) const PROTOCOLS: [(&str, &str); 5] = [
+    ("DASH", NATIVE[0]),
+    ("HLS TS", NATIVE[2]),
+    ("HLS CMAF", NATIVE[3]),
+    ("MSS", NATIVE[4]),
+    ("HDS", NATIVE[5]),
+];
 
 /// A title, as served for one segment duration.
 pub(crate) struct Title {
@@ -56,7 +61,8 @@ impl Title {
             files.fold((0, 0), |sum, file| (sum.0 + file.0, sum.1 + file.1))
         };
         let (moof, path) = (sums(&[b"moof"]), stored.path.clone());
-        let protocols = PROTOCOLS.iter().map(|(name, entry)| Protocol::of(origin, &path, name, entry)).collect();
+        let protocols =
+            PROTOCOLS.iter().map(|(name, entry)| Protocol::of(origin, &path, name, entry)).collect();
         Self { layout: stored.layout, path, media: sums(&[b"mdat"]).1, fragments: moof.0 + moof.1, protocols }
     }
 
@@ -93,8 +99,9 @@ impl Protocol {
             let (track, numbers) = tracks.entry(of).or_default();
             (track.audio, track.video) = (url.contains("audio"), url.contains("video"));
             numbers.push(number);
-            let is_iso = answer.body.get(4..8).is_some_and(|name| name.is_ascii());
-            let payload = if is_iso && !kind.contains("mp2t") { boxes(&answer.body, &[b"mdat"]).1 } else { 0 };
+            let is_iso = answer.body.get(4..8).is_some_and(<[u8]>::is_ascii);
+            let payload =
+                if is_iso && !kind.contains("mp2t") { boxes(&answer.body, &[b"mdat"]).1 } else { 0 };
             let (digest, length) = (xxh3_64(&answer.body), answer.body.len() as u64);
             track.segments.push(Segment { url, digest, length, payload });
         }
@@ -128,7 +135,8 @@ impl Protocol {
 /// What track a segment is of, and its number or time, as its URL says them.
 fn place(url: &str) -> (String, u64) {
     let path = url.split('?').next().unwrap_or_default();
-    let stem = [".dash", ".ts", ".m4s", ".aac", ")"].iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path);
+    let stem =
+        [".dash", ".ts", ".m4s", ".aac", ")"].iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path);
     let of = stem.trim_end_matches(|c: char| c.is_ascii_digit());
     (of.to_owned(), stem[of.len()..].parse().unwrap_or_else(|_| panic!("{url}: no number")))
 }

@@ -27,7 +27,9 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
         for protocol in &title.protocols {
             let origin = Origin::start(&far.location(), "", &bench.with);
             let mut connection = Connection::to(origin.address);
-            protocol.others.iter().for_each(|url| drop(connection.get(url)));
+            for url in &protocol.others {
+                connection.get(url);
+            }
             let segment = &protocol.tracks.iter().rfind(|track| track.video).unwrap().segments[3];
             origin.quiet();
             let mark = bench.nginx.mark();

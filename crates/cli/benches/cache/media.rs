@@ -149,7 +149,8 @@ impl Library {
                 format!("{prefix}{names},.mp4.urlset")
             }
         };
-        let files = parts.iter().map(|(name, file)| self.link(file, &format!("{prefix}{name}.mp4"))).collect();
+        let files =
+            parts.iter().map(|(name, file)| self.link(file, &format!("{prefix}{name}.mp4"))).collect();
         Stored { layout, path, files }
     }
 

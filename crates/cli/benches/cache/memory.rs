@@ -39,7 +39,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let names: Vec<Vec<String>> = titles
         .iter()
         .map(|title| {
-            let name = |n: usize| bench.library.title(title.layout, &format!("memory{n}-{:?}", title.layout)).path;
+            let name =
+                |n: usize| bench.library.title(title.layout, &format!("memory{n}-{:?}", title.layout)).path;
             (0..copies).map(name).collect()
         })
         .collect();
@@ -62,7 +63,9 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
                     connection.digests = false;
                     let mut state = client + 1;
                     let mut random = |below: usize| {
-                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        state = state
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1_442_695_040_888_963_407);
                         usize::try_from(state >> 33).unwrap() % below
                     };
                     // Each client plays titles nobody has played, in any protocol; now and then it looks at an older one.
@@ -74,7 +77,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
                         let (title, names) = (titles[n % titles.len()], &names[n % titles.len()]);
                         let protocol = &title.protocols[random(title.protocols.len())];
                         for segment in protocol.segments() {
-                            let copy = if random(5) == 0 { random(n / titles.len() + 1) } else { n / titles.len() };
+                            let copy =
+                                if random(5) == 0 { random(n / titles.len() + 1) } else { n / titles.len() };
                             let url = segment.url.replacen(&title.path, &names[copy], 1);
                             sent.fetch_add(connection.get(&url).length, Relaxed);
                         }
@@ -101,7 +105,14 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
         origin.metric("latemux_cache_limit_bytes", &["cache=\"range\"", "tier=\"memory\""]) / MIB as f64,
     );
     report.line("most resident by budget", of(peak), "", Limit::AtMost(1.1), &note);
-    let note = format!("{} MB read, {} MB sent", read / 1_000_000, sent.load(Relaxed) / 1_000_000);
+    let processor = origin.metric("process_cpu_seconds_total", &[]);
+    let sent = sent.load(Relaxed);
+    let note = format!(
+        "{} MB read, {} MB sent, {:.2} s of processor time per GB sent",
+        read / 1_000_000,
+        sent / 1_000_000,
+        processor * 1e9 / sent as f64
+    );
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
     let times = Limit::AtLeast(TIMES as f64);
     report.line("read from storage by budget", of(read), "", times, &note);

@@ -21,12 +21,10 @@ pub(crate) struct Nginx {
 /// A line of the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    pub(crate) path: String,
-    pub(crate) status: u16,
     /// Body bytes that nginx sent.
     pub(crate) bytes: u64,
-    /// As in the request, `bytes=0-65535`; `-` where there was none.
-    pub(crate) range: String,
+    /// All of the line.
+    pub(crate) line: String,
 }
 
 /// A place in the log.
@@ -55,7 +53,12 @@ impl Nginx {
             );
             fs::write(dir.path().join("nginx.conf"), config).unwrap();
             let mut command = Command::new(&nginx);
-            command.arg("-p").arg(dir.path()).arg("-c").arg(dir.path().join("nginx.conf")).stderr(Stdio::null());
+            command
+                .arg("-p")
+                .arg(dir.path())
+                .arg("-c")
+                .arg(dir.path().join("nginx.conf"))
+                .stderr(Stdio::null());
             command
         });
         Self { process, log, _dir: dir, marks: AtomicU64::new(0) }
@@ -81,12 +84,9 @@ impl Nginx {
         let lines = text[from..].lines().filter(|line| !line.contains("/mark-"));
         lines
             .map(|line| {
-                let mut fields = line.split('\t');
-                let mut field = || fields.next().unwrap_or_else(|| panic!("a line of the log: {line}"));
-                let (status, bytes) = (field().parse().unwrap(), field().parse().unwrap());
-                let range = field().to_owned();
-                let path = field().split(' ').nth(1).unwrap_or_default().to_owned();
-                Request { path, status, bytes, range }
+                let bytes = line.split('\t').nth(1).and_then(|bytes| bytes.parse().ok());
+                let bytes = bytes.unwrap_or_else(|| panic!("a line of the log: {line}"));
+                Request { bytes, line: line.to_owned() }
             })
             .collect()
     }

@@ -20,7 +20,8 @@ pub(crate) struct Origin {
 
 /// The binary that is measured: what cargo built for this, or `LATEMUX_BIN`.
 pub(crate) fn binary() -> PathBuf {
-    std::env::var_os("LATEMUX_BIN").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_latemux")), PathBuf::from)
+    std::env::var_os("LATEMUX_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_latemux")), PathBuf::from)
 }
 
 impl Origin {
@@ -60,13 +61,17 @@ impl Origin {
             line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
                 && labels.iter().all(|label| line.contains(label))
         });
-        series.map(|line| line.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok()).expect("a number")).sum()
+        series
+            .map(|line| line.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok()).expect("a number"))
+            .sum()
     }
 
     /// Waits until it asks storage for nothing more.
     pub(crate) fn quiet(&self) {
         let patience = Instant::now() + Duration::from_secs(60);
-        while self.metric("latemux_storage_in_flight", &[]) > 0.0 || self.metric("latemux_requests_in_flight", &[]) > 0.0 {
+        while self.metric("latemux_storage_in_flight", &[]) > 0.0
+            || self.metric("latemux_requests_in_flight", &[]) > 0.0
+        {
             assert!(Instant::now() < patience, "it never rests");
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -63,7 +63,7 @@ impl Report {
             None => "",
         };
         let bounded = bound.map(|bound| format!("{relation} {}", number(bound))).unwrap_or_default();
-        println!("  {what:<58} {:>9} {unit:<8} {bounded:<9} {verdict:<5} {note}", number(measured));
+        println!("  {what:<72} {:>9} {unit:<8} {bounded:<9} {verdict:<5} {note}", number(measured));
         self.lines.push(json!({
             "row": self.row, "what": what, "measured": measured, "unit": unit,
             "relation": relation, "limit": bound, "pass": pass, "note": note,

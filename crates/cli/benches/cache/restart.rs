@@ -21,6 +21,8 @@ const GB: u64 = 1_000_000_000;
 /// What a full cache is, and what it leaves free of the disk it is on.
 const FULL: u64 = 10 * GB;
 const KEPT_FREE: u64 = 22 * GB;
+/// Bytes that may wait for the disk, before what comes is not written.
+const QUEUE: u64 = 64 << 20;
 
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let folder = bench.library.root().parent().unwrap();
@@ -33,9 +35,16 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     let config =
         format!("[cache]\nmemory = \"256MiB\"\ndir = \"{}\"\ndisk = \"{size}\"", dir.path().display());
     let (took, copies) = timed(|| fill(bench, &config, size));
-    let full = format!("{:.1} GB, filled in {:.0} s", on_disk(dir.path()) as f64 / GB as f64, took.as_secs_f64());
+    let full =
+        format!("{:.1} GB, filled in {:.0} s", on_disk(dir.path()) as f64 / GB as f64, took.as_secs_f64());
     println!("  {full}");
-    report.line("bytes in the folder by what it may hold", on_disk(dir.path()) as f64 / size as f64, "", Limit::None, &full);
+    report.line(
+        "bytes in the folder by what it may hold",
+        on_disk(dir.path()) as f64 / size as f64,
+        "",
+        Limit::None,
+        &full,
+    );
 
     for (how, kill) in [("stopped", false), ("killed", true), ("killed again", true)] {
         forget_pages(dir.path());
@@ -67,7 +76,13 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
             origin.metric("latemux_cache_entries", &["cache=\"range\"", "tier=\"disk\""]),
             origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"disk\""]) / GB as f64
         );
-        report.line(&format!("ready after it was {how}"), ready.as_secs_f64(), "s", Limit::AtMost(2.0), &note);
+        report.line(
+            &format!("ready after it was {how}"),
+            ready.as_secs_f64(),
+            "s",
+            Limit::AtMost(2.0),
+            &note,
+        );
         let note = format!(
             "first segment of 2 MB in {:.1} ms, {:.2} s from the start; median {:.1} ms",
             ms(first),
@@ -75,7 +90,13 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
             ms(median(&times))
         );
         let what = format!("storage requests for {} segments, {how}", times.len());
-        report.line(&what, f64::from(u32::try_from(requests).unwrap()), "requests", Limit::AtMost(0.0), &note);
+        report.line(
+            &what,
+            f64::from(u32::try_from(requests).unwrap()),
+            "requests",
+            Limit::AtMost(0.0),
+            &note,
+        );
         if kill { origin.kill() } else { origin.stop() }
     }
 }
@@ -88,8 +109,13 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
     let count = usize::try_from(size * 103 / 100 / title.media).unwrap();
     let copies: Vec<_> =
         (0..count).map(|n| bench.library.title(Layout::Interleaved, &format!("restart{n}-"))).collect();
+    let sent_of_each: u64 = title.protocol("HLS TS").segments().map(|segment| segment.length).sum();
     let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
-    let held = || origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"disk\""]) as u64;
+    #[expect(clippy::cast_precision_loss, reason = "some 10 GB")]
+    let behind = |all: u64| {
+        let held = origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"disk\""]);
+        all.min(size * 95 / 100) as f64 > held + (QUEUE / 2) as f64
+    };
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -97,13 +123,15 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
                 connection.digests = false;
                 while let Some(copy) = copies.get(next.fetch_add(1, Relaxed)) {
                     for segment in title.protocol("HLS TS").segments() {
-                        connection.get(&segment.url.replacen(&title.path, &copy.path, 1));
-                    }
-                    let all = read.fetch_add(title.media, Relaxed) + title.media;
-                    // As fast as the disk is: what it has no time for is not kept.
-                    let patience = Instant::now() + Duration::from_secs(20);
-                    while held() + (48 << 20) < all.min(size * 95 / 100) && Instant::now() < patience {
-                        thread::sleep(Duration::from_millis(5));
+                        let length = connection.get(&segment.url.replacen(&title.path, &copy.path, 1)).length;
+                        // Of the title's bytes its share: a TS is longer than what it is made of.
+                        let bytes = title.media * length / sent_of_each;
+                        let all = read.fetch_add(bytes, Relaxed) + bytes;
+                        // As fast as the disk is: what does not fit into the queue before it is not kept.
+                        let patience = Instant::now() + Duration::from_secs(20);
+                        while behind(all) && Instant::now() < patience {
+                            thread::sleep(Duration::from_millis(5));
+                        }
                     }
                 }
             });
@@ -135,7 +163,8 @@ fn free(folder: &Path) -> u64 {
 fn forget_pages(folder: &Path) {
     for file in fs::read_dir(folder).unwrap() {
         let file = format!("if={}", file.unwrap().path().display());
-        let status = Command::new("dd").args([&*file, "iflag=nocache", "count=0"]).stderr(Stdio::null()).status();
+        let status =
+            Command::new("dd").args([&*file, "iflag=nocache", "count=0"]).stderr(Stdio::null()).status();
         assert!(status.unwrap().success());
     }
 }

@@ -11,5 +11,6 @@ mod pack;
 mod same_bytes;
 mod server;
 mod setups;
+mod stopping;
 mod store;
 mod tools;
