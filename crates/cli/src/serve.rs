@@ -3,8 +3,11 @@
 use crate::{args, config::Config, log};
 use anyhow::{Context, Result};
 use latemux_origin::{Means, Origin, Tls};
-use std::{fs, io::Write};
+use std::{fs, io::Write, time::Duration};
 use tokio::net::TcpListener;
+
+/// Longest time to look for what a folder of the cache holds before anyone is served. What is found later is found later.
+const RECOVERY: Duration = Duration::from_millis(1500);
 
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(flags: &args::Serve) -> Result<()> {
@@ -32,6 +35,10 @@ async fn serve(config: Config) -> Result<()> {
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
     let cache = config.cache.open()?;
+    if let Some(cache) = &cache {
+        // Who comes first should find what was kept; who has connected already waits.
+        let _ = tokio::time::timeout(RECOVERY, cache.recovered()).await;
+    }
     let means = Means { cache: cache.clone(), elsewhere: options };
     let origin = Origin::with(storage.clone(), means, config.origin());
     let mut metrics = String::new();
