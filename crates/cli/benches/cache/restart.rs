@@ -10,7 +10,7 @@ use crate::{
 };
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     thread,
@@ -155,8 +155,14 @@ fn client_status(origin: &Origin) -> u16 {
     crate::client::get(origin.address, "/healthz/ready").status
 }
 
-fn on_disk(folder: &Path) -> u64 {
-    fs::read_dir(folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
+/// The files the cache keeps media in.
+fn logs(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.is_file()).collect()
+}
+
+pub(crate) fn on_disk(folder: &Path) -> u64 {
+    logs(folder).iter().map(|file| file.metadata().unwrap().len()).sum()
 }
 
 /// Bytes that may still be written where a folder is.
@@ -168,8 +174,8 @@ fn free(folder: &Path) -> u64 {
 
 /// Lets the system forget what it holds of these files, as if it had been a while.
 fn forget_pages(folder: &Path) {
-    for file in fs::read_dir(folder).unwrap() {
-        let file = format!("if={}", file.unwrap().path().display());
+    for file in logs(folder) {
+        let file = format!("if={}", file.display());
         let status =
             Command::new("dd").args([&*file, "iflag=nocache", "count=0"]).stderr(Stdio::null()).status();
         assert!(status.unwrap().success());
