@@ -8,6 +8,7 @@ use crate::{
     nginx::{self, Request},
     origin::Origin,
     report::{Limit, Report},
+    restart::on_disk,
 };
 use std::collections::BTreeSet;
 
@@ -218,9 +219,7 @@ pub(crate) fn bytes(bench: &Bench, report: &mut Report) {
         let used = (title.media + title.fragments) as f64;
         let memory = origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"memory\""]);
         origin.stop();
-        let files =
-            std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
-        let disk = files.sum::<u64>() as f64;
+        let disk = on_disk(dir.path()) as f64;
         for (tier, kept) in [("memory", memory), ("disk", disk)] {
             let what = format!("{}, in {tier}", title.layout.name());
             report.line(
