@@ -159,12 +159,14 @@ impl Filler {
         for _ in run {
             let Some(cell) = self.left.front().cloned() else { break };
             let reserved = core.reserve(room);
+            // What made room is used at once: later others' buffers would have come and gone.
+            let buffer = core.gauge.buffer(narrow(cell.len()));
             match frames.fill(&cell).await {
                 Ok(()) => {}
                 Err(Broken::Storage(error)) => return Err(error),
                 Err(Broken::Short) => return Err(self.take_back(format!("{whole:?} ended at {}", frames.at))),
             }
-            let bytes = core.gauge.unit(cell.whole(&core.gauge));
+            let bytes = core.gauge.unit(cell.whole(buffer));
             drop(reserved);
             self.complete(&cell, bytes);
             if !self.left.is_empty() && self.given_up() {

@@ -1,7 +1,8 @@
 //! Bodies of answers: polled by the connection, so nothing is read that nobody takes.
 
 use crate::{
-    Error, access::AccessLog, fetch::Fetch, prefetch::Ahead, reader::SourceReader, titles::LoadedTitle,
+    Error, access::AccessLog, fetch::Fetch, patience::Patience, prefetch::Ahead, reader::SourceReader,
+    titles::LoadedTitle,
 };
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
@@ -16,7 +17,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 /// Bytes a transform is given, and gives, at a time.
@@ -208,7 +208,7 @@ impl PlanBody {
         plan: Plan,
         window: Range<u64>,
         fetch: Fetch,
-        patience: Duration,
+        patience: &Patience,
     ) -> Result<Self, Error> {
         let left = window.end.saturating_sub(window.start);
         // A transform's output says nothing of where in its input it came from: it is given all.
@@ -228,7 +228,7 @@ impl PlanBody {
         }
         let mut reader = SourceReader::new(fetch, &ranges)?;
         // Far storage takes a round trip to answer: the head, made from the index, need not wait for it.
-        tokio::time::timeout(patience, reader.ready()).await.unwrap_or(Ok(()))?;
+        patience.with(reader.ready()).await.unwrap_or(Ok(()))?;
         let transform = plan.transform.map(|transform| Transforming {
             transform,
             out: BytesMut::new(),

@@ -42,6 +42,7 @@ mod memo;
 mod metrics;
 mod offline;
 mod page;
+mod patience;
 mod persisted;
 mod places;
 mod prefetch;

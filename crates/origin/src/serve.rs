@@ -101,7 +101,7 @@ async fn package(
     enter(Phase::Storage);
     fetch.belongs_to(&plan.reach);
     let length = plan.content_length;
-    let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
+    let body = PlanBody::start(plan, window, fetch, &app.patience).await?;
     let body = Body::plan(body, Some(title.clone())).with(ahead());
     let segments = segments.filter(|_| is_whole);
     Ok(head.respond(body.keep(segments.and_then(|segments| segments.collect(digest, length)))))

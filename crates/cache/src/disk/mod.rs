@@ -17,7 +17,7 @@ use crate::{
     DiskConfig,
     core::OpenError,
     counters::Counters,
-    gauge::{Gauge, narrow, wide},
+    gauge::{Buffer, Gauge, narrow, wide},
     object::Object,
 };
 use bytes::Bytes;
@@ -227,7 +227,7 @@ impl Shared {
     fn read(&self, object: &Object, piece: &Piece) -> Option<Bytes> {
         let Place { log: number, entry } = piece.place;
         let log = self.logs.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()?;
-        let read = || -> io::Result<Option<Box<[u8]>>> {
+        let read = || -> io::Result<Option<Buffer>> {
             let end = entry.at.saturating_add(entry.record_len());
             let Some(head) = Head::read(&*log, entry.at, end)? else { return Ok(None) };
             if head.entry != entry || *head.names != *object.names {
@@ -244,7 +244,9 @@ impl Shared {
                     return Some(self.gauge.unit(data));
                 }
                 let part = data.get(skip..)?.get(..len)?;
-                Some(self.gauge.unit(part.into()))
+                let mut copy = self.gauge.buffer(part.len());
+                copy.copy_from_slice(part);
+                Some(self.gauge.unit(copy))
             }
             Ok(None) => {
                 self.counters.disk_corrupt.add(1);

@@ -14,5 +14,6 @@ mod restart;
 mod same_bytes;
 mod server;
 mod setups;
+mod stopping;
 mod store;
 mod tools;
