@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Bytes a transform is given, and gives, at a time.
-const FRAME: usize = 64 << 10;
+const FRAME: usize = 96 << 10;
 
 /// A body of exactly known length. It ends early only with an error, upon which the connection is broken off.
 #[derive(Debug)]
@@ -319,7 +319,13 @@ impl PlanBody {
             if last || this.finished || (this.out.len() >= FRAME && have < self.left) {
                 break;
             }
-            match self.poll_input(cx, FRAME) {
+            let frame = usize::try_from(self.left).unwrap_or(FRAME).min(FRAME);
+            if this.out.capacity() < frame {
+                // All of a frame at once, rather than grown to it.
+                this.out.reserve(frame + frame / 8);
+            }
+            // What is put out is a little more than what is put in.
+            match self.poll_input(cx, (FRAME - this.out.len().min(FRAME)).max(1)) {
                 Poll::Ready(Some(Ok(bytes))) => this.transform.write(&bytes, &mut this.out),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                 Poll::Ready(None) => {

@@ -74,7 +74,7 @@ impl Wrk {
         } else {
             "http"
         };
-        command.arg("-s").arg(&self.script).arg(format!("{scheme}://127.0.0.1:{port}/"));
+        command.arg("-s").arg(&self.script).arg(format!("{scheme}://localhost:{port}/"));
         command.arg("--").arg(&self.list);
         let out = command.output().map_err(|error| format!("wrk: {error}"))?;
         let text = String::from_utf8_lossy(&out.stdout);

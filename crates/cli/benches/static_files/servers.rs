@@ -77,7 +77,7 @@ impl Server {
             };
             // Settings of Debian's nginx.conf, without a log, and connections that are kept.
             let text = format!(
-                "worker_processes 1; daemon off; pid nginx.pid; error_log stderr error;
+                "worker_processes 1; daemon off; master_process off; pid nginx.pid; error_log stderr error;
                  events {{ worker_connections 4096; }}
                  http {{
                      sendfile on; tcp_nopush on; access_log off; keepalive_requests 100000000;
