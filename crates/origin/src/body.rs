@@ -198,7 +198,9 @@ impl PlanBody {
     ) -> Result<Self, Error> {
         let left = window.end.saturating_sub(window.start);
         // A transform's output says nothing of where in its input it came from: it is given all.
-        let parts = plan.slice(window.clone()).unwrap_or(plan.parts);
+        let is_whole = window == (0..plan.content_length);
+        let slice = if is_whole { None } else { plan.slice(window.clone()) };
+        let parts = slice.unwrap_or(plan.parts);
         let mut steps = VecDeque::with_capacity(parts.len());
         let mut ranges = Vec::with_capacity(parts.len());
         for part in parts {

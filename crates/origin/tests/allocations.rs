@@ -1,5 +1,8 @@
 //! What a segment takes of the allocator: a count of its own test binary, for nothing else may allocate meanwhile.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::print_stdout, reason = "figures for people")]
+
 use latemux_cache::{Cache, Config};
 use latemux_origin::{Means, Origin, OriginConfig};
 use latemux_packager::{Address, Resource};
@@ -20,6 +23,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Most allocations for one segment, request to last byte.
 const MOST: usize = 40;
+/// The same in an interleaved file, where a segment is some hundred slices.
+const MOST_SLICED: usize = 52;
 const TIMES: usize = 50;
 
 /// Asks for a URL over and over on one connection; what each answer took, and how long it was.
@@ -86,10 +91,11 @@ fn few_and_none_that_grows_with_the_segment() {
     }
     let [small, large, muxed] = costs[..] else { unreachable!() };
     assert!(large.2 > 20 * small.2, "{large:?} {small:?}");
-    for (count, bytes, length) in [small, large, muxed] {
+    for (count, bytes, length) in [small, large] {
         assert!(count <= MOST, "{count} allocations");
-        assert!(bytes < 40_000, "{bytes} B allocated for {length} B");
+        assert!(bytes < 30_000, "{bytes} B allocated for {length} B");
     }
+    assert!(muxed.0 <= MOST_SLICED && muxed.1 < 70_000, "{muxed:?}");
     // As many samples: what is written of them is the same, what is sent of them is not.
     assert!(large.1 < small.1 + 8_000, "{large:?} {small:?}");
 }
