@@ -38,6 +38,7 @@ mod object;
 mod outcome;
 mod plan;
 mod range_cache;
+pub mod records;
 mod s3fifo;
 pub mod segments;
 
@@ -46,4 +47,5 @@ pub use core::{Cache, OpenError};
 pub use counters::Figures;
 pub use outcome::{Outcome, Reason, Tier};
 pub use range_cache::RangeCache;
+pub use records::Records;
 pub use segments::SegmentCache;

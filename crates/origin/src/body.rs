@@ -1,6 +1,8 @@
 //! Bodies of answers: polled by the connection, so nothing is read that nobody takes.
 
-use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader, titles::LoadedTitle};
+use crate::{
+    Error, access::AccessLog, fetch::Fetch, prefetch::Ahead, reader::SourceReader, titles::LoadedTitle,
+};
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
 use latemux_cache::SegmentCache;
@@ -30,6 +32,8 @@ pub(crate) struct Body {
     /// What the bytes are of: to be looked at again where storage refuses them.
     title: Option<Arc<LoadedTitle>>,
     keep: Option<Keep>,
+    /// What is read ahead for who takes it.
+    ahead: Option<Ahead>,
 }
 
 /// A body that is kept once it has been sent whole.
@@ -54,11 +58,18 @@ impl Body {
 
     pub(crate) fn full(bytes: Bytes) -> Self {
         let left = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Self { content: Content::Bytes(bytes), left, log: None, title: None, keep: None }
+        Self { content: Content::Bytes(bytes), left, log: None, title: None, keep: None, ahead: None }
     }
 
     pub(crate) fn plan(plan: PlanBody, title: Option<Arc<LoadedTitle>>) -> Self {
-        Self { left: plan.left, content: Content::Plan(Box::new(plan)), log: None, title, keep: None }
+        Self {
+            left: plan.left,
+            content: Content::Plan(Box::new(plan)),
+            log: None,
+            title,
+            keep: None,
+            ahead: None,
+        }
     }
 
     /// A window of a body that was kept.
@@ -75,12 +86,18 @@ impl Body {
             at = end;
         }
         let left = window.end.saturating_sub(window.start);
-        Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None }
+        Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None, ahead: None }
     }
 
     /// Has the body kept under its digest once it has been sent.
     pub(crate) fn keep(mut self, segments: Arc<SegmentCache>, digest: u128) -> Self {
         self.keep = Some(Keep { segments, digest, frames: Vec::new() });
+        self
+    }
+
+    /// Has what is read ahead end with it, unless it is taken whole.
+    pub(crate) fn with(mut self, ahead: Option<Ahead>) -> Self {
+        self.ahead = ahead;
         self
     }
 
@@ -127,6 +144,9 @@ impl hyper::body::Body for Body {
                     }
                 }
                 if done {
+                    if let Some(ahead) = self.ahead.take() {
+                        ahead.go_on();
+                    }
                     // Whatever is still being read is not needed.
                     self.content = Content::Bytes(Bytes::new());
                 }

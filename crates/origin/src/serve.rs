@@ -89,15 +89,17 @@ async fn package(
     };
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
+    let is_whole = window == (0..plan.content_length);
+    // Not before this segment's own reads have begun.
+    let ahead = || app.prefetch.as_ref().filter(|_| is_whole)?.after(title, address);
     let (segments, digest) = (app.segments.as_ref().filter(|_| plan.class == Class::Media), plan.digest);
     if let Some(pieces) = segments.and_then(|segments| segments.get(digest)) {
-        return Ok(head.respond(Body::kept(&pieces, window)));
+        return Ok(head.respond(Body::kept(&pieces, window).with(ahead())));
     }
     enter(Phase::Storage);
     fetch.belongs_to(std::mem::take(&mut plan.reach));
-    let is_whole = window == (0..plan.content_length);
     let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
-    let body = Body::plan(body, Some(title.clone()));
+    let body = Body::plan(body, Some(title.clone())).with(ahead());
     Ok(head.respond(match segments.filter(|_| is_whole) {
         Some(segments) => body.keep(segments.clone(), digest),
         None => body,

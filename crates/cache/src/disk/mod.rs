@@ -2,7 +2,7 @@
 //! likes: readers then get their bytes from storage.
 
 pub(crate) mod device;
-mod health;
+pub(crate) mod health;
 mod index;
 mod record;
 #[cfg(test)]
@@ -175,9 +175,9 @@ impl Disk {
         }
     }
 
-    /// Forgets an object.
-    pub(crate) fn forget(&self, id: u128) {
-        self.shared.index.forget_object(id);
+    /// Forgets an object; how many units.
+    pub(crate) fn forget(&self, id: u128) -> u64 {
+        self.shared.index.forget_object(id)
     }
 
     /// Waits until what is in the queue has been written.

@@ -140,7 +140,7 @@ fn resources(origin: &Origin, protocol: Protocol) -> Vec<Resource> {
         let each = all.iter().filter(|name| number <= origin.segment_count(name)).cloned();
         match protocol {
             Protocol::Dash => resources.extend(each.map(|name| Resource::DashSegment(name, number))),
-            Protocol::Cmaf => resources.extend(each.map(|name| Resource::HlsSegment(name, number))),
+            Protocol::Cmaf => resources.extend(each.map(|name| Resource::HlsSegment(vec![name], number))),
             Protocol::Smooth => resources.extend(each.filter_map(|name| {
                 let time = clock.boundary(origin.title.find(&name)?, number - 1)?;
                 Some(Resource::SmoothFragment(name, u64::try_from(time).ok()?))

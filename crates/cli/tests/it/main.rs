@@ -8,6 +8,7 @@ mod command_line;
 mod crawl;
 mod nginx_vod;
 mod pack;
+mod restart;
 mod same_bytes;
 mod server;
 mod setups;
