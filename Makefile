@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-cache clean
+.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-cache clean
 
 # Where cargo and go put what `make tools` installs.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -94,8 +94,13 @@ fuzz: ## each fuzz target for FUZZ_SECONDS
 	$(stage)
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-bench: ## benchmarks; figures and how to read them in the benches' own documentation
-	@cargo bench --workspace --locked
+bench: ## the server beside nginx sending the same bytes as files; some rows of the table: ROWS=dash,ts
+	$(stage)
+	@scripts/install-tools.sh media servers load
+	@cargo bench --locked --quiet -p latemux --bench static_files -- $(ROWS)
+
+bench-crates: ## benchmarks of single crates; figures and how to read them in the benches' own documentation
+	@cargo bench --workspace --locked --exclude latemux
 
 bench-cache: ## what the caches must reach, counted by nginx (ROWS="pairs crowd", WITH="--cache-memory 0")
 	$(stage)

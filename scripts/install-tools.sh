@@ -94,6 +94,12 @@ group_metrics() {
   python3 -c 'import prometheus_client' 2>/dev/null || apt no-command-has-prometheus-client python3-prometheus-client
 }
 
+# What loads a server for `make bench`.
+group_load() {
+  apt wrk wrk
+  apt taskset util-linux
+}
+
 group_browser() { [ -n "${CHROMIUM:-}" ] || apt chromium chromium; }
 
 group_npm() {
@@ -115,7 +121,7 @@ group_fuzz() {
   cargo +nightly fuzz --version >/dev/null 2>&1 || attempt "cargo-fuzz $FUZZ" cargo install --locked --debug "cargo-fuzz@$FUZZ"
 }
 
-for group in ${*:-media servers metrics browser clients npm rust lint fuzz}; do
+for group in ${*:-media servers load metrics browser clients npm rust lint fuzz}; do
   "group_$group"
 done
 [ $((installed + missing)) = 0 ] || say "$installed installed, $missing could not be"

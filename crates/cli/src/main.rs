@@ -17,6 +17,11 @@ mod serve;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Frames of some hundred kilobytes come and go with every segment. glibc gives such memory back to the kernel each time, which
+/// hands it out again page by page: half of what a TS segment cost (docs/performance.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let args = args::Args::parse();
     let result = match args.command {

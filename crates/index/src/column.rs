@@ -3,8 +3,12 @@
 use crate::rice::{BLOCK, BitWriter, BlockReader, State};
 use std::{ops::Range, slice};
 
+/// [`BLOCK`], to count values with.
+const BLOCK_LEN: u32 = 64;
+const _: () = assert!(BLOCK_LEN as usize == BLOCK && STRIDE.is_multiple_of(BLOCK_LEN));
+
 /// Values between two entries of a packed column's directory: what a seek decodes at most.
-pub(crate) const STRIDE: u32 = 512;
+pub(crate) const STRIDE: u32 = 256;
 
 /// A column of `u32` values: constant, runs, or blocks of 64 Rice-coded values, whichever is smallest.
 /// Reading one value costs O(log n), reading on from there O(1).
@@ -92,29 +96,45 @@ impl Column {
     /// Values from an index on; none where it is beyond the end.
     #[must_use]
     pub fn iter_from(&self, index: u32) -> Values<'_> {
+        self.seek(index).1
+    }
+
+    /// [`Self::sum_before`] and [`Self::iter_from`], for little more than one of them.
+    pub(crate) fn seek(&self, index: u32) -> (u64, Values<'_>) {
         let len = self.len();
         let index = index.min(len);
         let left = len - index;
-        let state = match &self.0 {
-            Form::Constant { value, .. } => Reading::Run { value: *value, count: left, next: [].iter(), len },
+        match &self.0 {
+            Form::Constant { value, .. } => {
+                let state = Reading::Run { value: *value, count: left, next: [].iter(), len };
+                (u64::from(*value) * u64::from(index), Values { left, state, block: Block::default() })
+            }
             Form::Runs(form) => {
                 let runs = &form.runs;
                 let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
                 let mut next = runs.get(at..).unwrap_or_default().iter();
-                let value = next.next().map_or(0, |run| run.value);
+                let run = next.next();
                 let end = next.as_slice().first().map_or(len, |run| run.start);
-                Reading::Run { value, count: end - index, next, len }
+                let value = run.map_or(0, |run| run.value);
+                let before =
+                    run.map_or(0, |run| run.before + u64::from(value) * u64::from(index - run.start));
+                let state = Reading::Run { value, count: end - index, next, len };
+                (before, Values { left, state, block: Block::default() })
             }
             Form::Packed(form) => {
-                let Packed { directory, stream, .. } = &**form;
-                let start =
-                    directory.get((index / STRIDE) as usize).map_or(stream.len(), |e| e.byte as usize);
-                let mut blocks = BlockReader::new(stream, start);
-                blocks.sum(index % STRIDE);
-                Reading::Blocks { blocks, stream, directory: directory.as_ref(), index }
+                let Packed { directory, stream, total, .. } = &**form;
+                let Some(entry) = directory.get((index / STRIDE) as usize).filter(|_| left > 0) else {
+                    let state = Reading::Run { value: 0, count: 0, next: [].iter(), len };
+                    return (*total, Values { left: 0, state, block: Block::default() });
+                };
+                let mut blocks = BlockReader::new(stream, entry.byte as usize);
+                let into_block = index % BLOCK_LEN;
+                let before = entry.before() + blocks.sum(index % STRIDE - into_block);
+                let state = Reading::Blocks { blocks, stream, directory, index: index - into_block };
+                let mut values = Values { left: left + into_block, state, block: Block::default() };
+                (before + values.skip_in_block(into_block), values)
             }
-        };
-        Values { left, state }
+        }
     }
 
     /// Sum of all values before an index; of all where it is beyond the end.
@@ -226,6 +246,21 @@ impl FromIterator<u32> for Column {
 pub struct Values<'a> {
     left: u32,
     state: Reading<'a>,
+    /// Values read ahead: a block at a time is three times as fast as one by one.
+    block: Block,
+}
+
+#[derive(Debug, Clone)]
+struct Block {
+    values: [u32; BLOCK],
+    /// Those not given out yet.
+    unread: Range<usize>,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self { values: [0; BLOCK], unread: 0..0 }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -242,7 +277,7 @@ enum Reading<'a> {
         blocks: BlockReader<'a>,
         stream: &'a [u8],
         directory: &'a [Entry],
-        /// Index of the next value.
+        /// Index of the next value that is not read yet: the first of a block.
         index: u32,
     },
 }
@@ -252,8 +287,15 @@ impl Iterator for Values<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<u32> {
-        self.left = self.left.checked_sub(1)?;
-        match &mut self.state {
+        if let Some(value) =
+            self.block.values.get(self.block.unread.clone()).and_then(|unread| unread.first())
+        {
+            self.block.unread.start += 1;
+            self.left -= 1;
+            return Some(*value);
+        }
+        let left = self.left.checked_sub(1)?;
+        let value = match &mut self.state {
             Reading::Run { value, count, next, len } => {
                 while *count == 0 {
                     let run = next.next()?;
@@ -261,18 +303,16 @@ impl Iterator for Values<'_> {
                     *count = next.as_slice().first().map_or(*len, |run| run.start) - run.start;
                 }
                 *count -= 1;
-                Some(*value)
+                *value
             }
-            Reading::Blocks { blocks, stream, directory, index } => {
-                if *index % STRIDE == 0 {
-                    // Blocks are coded relative to the one before only up to here.
-                    let entry = directory.get((*index / STRIDE) as usize)?;
-                    *blocks = BlockReader::new(stream, entry.byte as usize);
-                }
-                *index += 1;
-                Some(blocks.next_value())
+            Reading::Blocks { .. } => {
+                self.read_block()?;
+                self.block.unread.start = 1;
+                *self.block.values.first()?
             }
-        }
+        };
+        self.left = left;
+        Some(value)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -283,33 +323,64 @@ impl Iterator for Values<'_> {
 impl ExactSizeIterator for Values<'_> {}
 
 impl Values<'_> {
+    /// Reads the next block; all of the one before was given out.
+    fn read_block(&mut self) -> Option<()> {
+        let Reading::Blocks { blocks, stream, directory, index } = &mut self.state else { return None };
+        if index.is_multiple_of(STRIDE) {
+            // Blocks are coded relative to the one before only up to here.
+            let entry = directory.get((*index / STRIDE) as usize)?;
+            *blocks = BlockReader::new(stream, entry.byte as usize);
+        }
+        let count = self.left.min(BLOCK_LEN);
+        let values = self.block.values.get_mut(..count as usize)?;
+        blocks.fill(values);
+        *index += count;
+        self.block.unread = 0..values.len();
+        Some(())
+    }
+
+    /// Goes over the first values of a block, and says their sum.
+    fn skip_in_block(&mut self, count: u32) -> u64 {
+        if count == 0 || self.read_block().is_none() {
+            return 0;
+        }
+        self.block.unread.start = count as usize;
+        self.left -= count;
+        let skipped = self.block.values.get(..count as usize).unwrap_or_default();
+        skipped.iter().map(|&value| u64::from(value)).sum()
+    }
+
     /// The next values into `out`, as many as there are, and how many. Much faster than one by one.
     pub(crate) fn fill(&mut self, out: &mut [u32]) -> usize {
         let count = out.len().min(self.left as usize);
         let mut at = 0;
         while let Some(rest) = out.get_mut(at..count).filter(|rest| !rest.is_empty()) {
-            let some = match &mut self.state {
-                Reading::Run { value, count, next, len } => {
-                    while *count == 0 {
-                        let Some(run) = next.next() else { return at };
-                        *value = run.value;
-                        *count = next.as_slice().first().map_or(*len, |run| run.start) - run.start;
+            let unread = self.block.values.get(self.block.unread.clone()).unwrap_or_default();
+            let some = if unread.is_empty() {
+                match &mut self.state {
+                    Reading::Run { value, count, next, len } => {
+                        while *count == 0 {
+                            let Some(run) = next.next() else { return at };
+                            *value = run.value;
+                            *count = next.as_slice().first().map_or(*len, |run| run.start) - run.start;
+                        }
+                        let some = rest.len().min(*count as usize);
+                        rest.get_mut(..some).unwrap_or_default().fill(*value);
+                        *count -= u32::try_from(some).unwrap_or(*count);
+                        some
                     }
-                    let some = rest.len().min(*count as usize);
-                    rest.get_mut(..some).unwrap_or_default().fill(*value);
-                    *count -= u32::try_from(some).unwrap_or(*count);
-                    some
+                    Reading::Blocks { .. } => match self.read_block() {
+                        Some(()) => continue,
+                        None => return at,
+                    },
                 }
-                Reading::Blocks { blocks, stream, directory, index } => {
-                    if *index % STRIDE == 0 {
-                        let Some(entry) = directory.get((*index / STRIDE) as usize) else { return at };
-                        *blocks = BlockReader::new(stream, entry.byte as usize);
-                    }
-                    let some = rest.len().min((STRIDE - *index % STRIDE) as usize);
-                    blocks.fill(rest.get_mut(..some).unwrap_or_default());
-                    *index += u32::try_from(some).unwrap_or(0);
-                    some
+            } else {
+                let some = unread.len().min(rest.len());
+                for (to, from) in rest.iter_mut().zip(unread) {
+                    *to = *from;
                 }
+                self.block.unread.start += some;
+                some
             };
             at += some;
             self.left -= u32::try_from(some).unwrap_or(self.left);

@@ -46,12 +46,6 @@ impl LaidOut {
     fn heap_bytes(&self) -> usize {
         self.sizes.heap_bytes() + self.chunk_samples.heap_bytes() + self.chunks.heap_bytes()
     }
-
-    /// Bytes of all chunks before one, and its first sample.
-    fn before(&self, chunk: u32) -> (u64, u32) {
-        let sample = u32::try_from(self.chunk_samples.sum_before(chunk)).unwrap_or(u32::MAX);
-        (self.sizes.sum_before(sample), sample)
-    }
 }
 
 impl Chunks {
@@ -132,33 +126,35 @@ impl Layout {
         let track = self.track(number)?;
         // `find` steps over empty chunks to the one that holds the sample.
         let chunk = track.chunk_samples.find(sample.into());
-        let (bytes_before, first) = track.before(chunk);
-        let into_chunk = track.sizes.sum_before(sample).saturating_sub(bytes_before);
+        let (first, chunk_samples) = track.chunk_samples.seek(chunk);
+        let first = u32::try_from(first).unwrap_or(u32::MAX);
+        let (before_sample, sizes) = track.sizes.seek(sample);
+        let bytes_before = if first == sample { before_sample } else { track.sizes.sum_before(first) };
+        let into_chunk = before_sample.saturating_sub(bytes_before);
         let mut places = Places {
-            sizes: track.sizes.iter_from(sample),
-            chunk_samples: track.chunk_samples.iter_from(chunk),
+            sizes,
+            chunk_samples,
             chunk_left: 0,
             chunk_bytes: 0,
             offset: 0,
             chunks: match &track.chunks {
                 Chunks::Alone(positions) => ChunksFrom::Alone(positions.iter_from(chunk, bytes_before)),
                 Chunks::Among { gaps, others } => {
-                    let mut end = bytes_before.saturating_add(gaps.sum_before(chunk));
+                    let (gap_bytes, gaps) = gaps.seek(chunk);
+                    let mut end = bytes_before.saturating_add(gap_bytes);
                     let mut readers = Vec::with_capacity(others.len());
                     for (other, counts) in others {
                         let track = self.track(*other)?;
-                        let passed = u32::try_from(counts.sum_before(chunk)).unwrap_or(u32::MAX);
-                        let (bytes, sample) = track.before(passed);
+                        let (passed, counts) = counts.seek(chunk);
+                        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+                        let (sample, chunk_samples) = track.chunk_samples.seek(passed);
+                        let (bytes, sizes) = track.sizes.seek(u32::try_from(sample).unwrap_or(u32::MAX));
                         let Chunks::Among { gaps, .. } = &track.chunks else { return None };
-                        end = end.saturating_add(bytes).saturating_add(gaps.sum_before(passed));
-                        readers.push(OtherChunks {
-                            counts: counts.iter_from(chunk),
-                            gaps: gaps.iter_from(passed),
-                            chunk_samples: track.chunk_samples.iter_from(passed),
-                            sizes: track.sizes.iter_from(sample),
-                        });
+                        let (gap_bytes, gaps) = gaps.seek(passed);
+                        end = end.saturating_add(bytes).saturating_add(gap_bytes);
+                        readers.push(OtherChunks { counts, gaps, chunk_samples, sizes });
                     }
-                    ChunksFrom::Among { gaps: gaps.iter_from(chunk), others: readers, end }
+                    ChunksFrom::Among { gaps, others: readers, end }
                 }
             },
         };

@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Number of the format. It changes with every change of the layout, and of what [`crate::locate::Locator`] finds in an object: an index
 /// that would come out otherwise today is not to be read from yesterday's bytes.
-pub const FORMAT: u16 = 2;
+pub const FORMAT: u16 = 3;
 
 const MAGIC: &[u8; 9] = b"lmx index";
 

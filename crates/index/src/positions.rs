@@ -31,13 +31,13 @@ impl Positions {
     /// Offsets from piece number `index` on, each given the size of the piece before it, see [`PositionsFrom::next`].
     pub(crate) fn iter_from(&self, index: u32, bytes_before: u64) -> PositionsFrom<'_> {
         match &self.0 {
-            Form::Gaps(gaps) => PositionsFrom::Gaps {
-                gaps: gaps.iter_from(index),
-                end: gaps.sum_before(index).saturating_add(bytes_before),
-            },
+            Form::Gaps(gaps) => {
+                let (before, gaps) = gaps.seek(index);
+                PositionsFrom::Gaps { gaps, end: before.saturating_add(bytes_before) }
+            }
             Form::Halves(halves) => {
                 let [high, low] = &**halves;
-                PositionsFrom::Halves { high: high.iter_from(index), low: low.iter_from(index) }
+                PositionsFrom::Halves(Box::new([high.iter_from(index), low.iter_from(index)]))
             }
         }
     }
@@ -59,9 +59,10 @@ impl Positions {
 
 /// Reads [`Positions`] in order.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one, and none is kept")]
 pub(crate) enum PositionsFrom<'a> {
     Gaps { gaps: crate::column::Values<'a>, end: u64 },
-    Halves { high: crate::column::Values<'a>, low: crate::column::Values<'a> },
+    Halves(Box<[crate::column::Values<'a>; 2]>),
 }
 
 impl PositionsFrom<'_> {
@@ -72,7 +73,10 @@ impl PositionsFrom<'_> {
                 *end = end.saturating_add(size_before).saturating_add(gaps.next()?.into());
                 Some(*end)
             }
-            Self::Halves { high, low } => Some(u64::from(high.next()?) << 32 | u64::from(low.next()?)),
+            Self::Halves(halves) => {
+                let [high, low] = &mut **halves;
+                Some(u64::from(high.next()?) << 32 | u64::from(low.next()?))
+            }
         }
     }
 }

@@ -17,21 +17,21 @@ impl Title {
     #[must_use]
     pub fn reach(&self, track: usize, cut: &Range<u32>) -> Option<Range<u64>> {
         let asked = self.tracks.get(track)?;
-        let own = self.extent(asked, cut)?;
+        if cut.is_empty() || asked.cuts.last().is_none_or(|&end| cut.end > end) {
+            return None;
+        }
+        // Its own part of the grid holds the cut.
         let grid = asked.grid_range(cut)?;
         let together = self.tracks.iter().filter(|other| other.object == asked.object);
         let extents = together.filter_map(|track| self.extent(track, &track.cut_of_grid(&grid)?));
-        Some(extents.fold(own, |all, one| all.start.min(one.start)..all.end.max(one.end)))
+        extents.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))
     }
 
     /// From the first byte of the first to the last byte of the last.
     fn extent(&self, track: &TitleTrack, cut: &Range<u32>) -> Option<Range<u64>> {
         let last = cut.end.checked_sub(1).filter(|&last| last >= cut.start)?;
         let (first, last) = match &self.track(track).samples {
-            Samples::Table(table) => {
-                let bytes = |i| table.get(i).map(|s| s.offset..s.offset.saturating_add(u64::from(s.size)));
-                (bytes(cut.start)?, bytes(last)?)
-            }
+            Samples::Table(table) => (table.place(cut.start)?, table.place(last)?),
             Samples::Fragments(table) => (table.get(cut.start)?.bytes(), table.get(last)?.bytes()),
         };
         Some(first.start.min(last.start)..first.end.max(last.end))

@@ -238,8 +238,8 @@ impl<'a> BlockReader<'a> {
     }
 
     /// The next value. The caller knows how many there are.
-    #[inline]
-    pub(crate) fn next_value(&mut self) -> u32 {
+    #[cfg(test)]
+    fn next_value(&mut self) -> u32 {
         if self.left == 0 {
             self.start_block();
         }
@@ -268,8 +268,7 @@ impl<'a> BlockReader<'a> {
         u32::try_from(value).unwrap_or(0)
     }
 
-    /// The next values, as many as `out` takes; the same as [`Self::next_value`] so often. Several codes are read from one word: three
-    /// times as fast.
+    /// The next values, as many as `out` takes. Several codes are read from one word: three times as fast as one by one.
     pub(crate) fn fill(&mut self, mut out: &mut [u32]) {
         while !out.is_empty() {
             if self.left == 0 {

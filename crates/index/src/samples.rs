@@ -64,11 +64,12 @@ impl SampleTable {
     pub fn range(&self, range: Range<u32>) -> impl Iterator<Item = Sample> + '_ {
         let range = self.in_columns(&range);
         let first = range.start;
+        let (since, durations) = self.durations.seek(first);
         Samples {
             number: first,
             end: range.end,
-            decode_time: self.decode_time_in_columns(first),
-            durations: self.durations.iter_from(first),
+            decode_time: self.time_after(since),
+            durations,
             compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
             composition_lift: self.composition_lift,
             places: self.layout.places(self.track, first),
@@ -80,6 +81,14 @@ impl SampleTable {
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Sample> {
         self.range(index..index.saturating_add(1)).next()
+    }
+
+    /// Where one sample lies, in bytes of its object. O(log n), and less than [`Self::get`].
+    #[must_use]
+    pub(crate) fn place(&self, index: u32) -> Option<Range<u64>> {
+        let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
+        let (offset, size) = self.layout.places(self.track, number)?.next()?;
+        Some(offset..offset.saturating_add(size.into()))
     }
 
     /// Media bytes in a range of samples. O(log n).
@@ -248,8 +257,12 @@ impl SampleTable {
     }
 
     pub(crate) fn decode_time_in_columns(&self, number: u32) -> i64 {
-        let since = i64::try_from(self.durations.sum_before(number)).unwrap_or(i64::MAX);
-        self.first_decode_time.saturating_add(since)
+        self.time_after(self.durations.sum_before(number))
+    }
+
+    /// The decode time so many ticks after the columns' first sample's.
+    fn time_after(&self, ticks: u64) -> i64 {
+        self.first_decode_time.saturating_add(i64::try_from(ticks).unwrap_or(i64::MAX))
     }
 
     fn composition_in_columns(&self, number: u32) -> i32 {

@@ -6,7 +6,7 @@ use crate::{
     metrics::{Responses, Series, Which},
     trace::Trace,
 };
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is known of a request so far. Dropped, it is logged: so none is missed.
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct AccessLog {
     trace: Trace,
     method: Method,
-    path: String,
+    path: Uri,
     status: Option<StatusCode>,
     /// Where this answer is counted, once its status is known.
     series: Option<Which>,
@@ -26,7 +26,7 @@ pub(crate) struct AccessLog {
 const CLIENT_GONE: &str = "client_gone";
 
 impl AccessLog {
-    pub(crate) fn start(trace: Trace, method: &Method, path: String) -> Self {
+    pub(crate) fn start(trace: Trace, method: &Method, path: Uri) -> Self {
         trace.metrics().in_flight(true);
         Self {
             trace,
@@ -95,12 +95,12 @@ impl AccessLog {
     }
 }
 
-fn log_error(error: &Error, fault: Fault, path: &str) {
+fn log_error(error: &Error, fault: Fault, path: &Uri) {
     let reason = error.reason();
     match fault {
-        Fault::Client => tracing::debug!(reason, path, "{error}"),
-        Fault::Source | Fault::Storage => tracing::warn!(reason, path, "{error}"),
-        Fault::Origin => tracing::error!(reason, path, "{error}"),
+        Fault::Client => tracing::debug!(reason, %path, "{error}"),
+        Fault::Source | Fault::Storage => tracing::warn!(reason, %path, "{error}"),
+        Fault::Origin => tracing::error!(reason, %path, "{error}"),
     }
 }
 

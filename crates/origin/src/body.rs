@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Bytes a transform is given, and gives, at a time.
-const FRAME: usize = 64 << 10;
+const FRAME: usize = 96 << 10;
 
 /// A body of exactly known length. It ends early only with an error, upon which the connection is broken off.
 #[derive(Debug)]
@@ -212,7 +212,9 @@ impl PlanBody {
     ) -> Result<Self, Error> {
         let left = window.end.saturating_sub(window.start);
         // A transform's output says nothing of where in its input it came from: it is given all.
-        let parts = plan.slice(window.clone()).unwrap_or(plan.parts);
+        let is_whole = window == (0..plan.content_length);
+        let slice = if is_whole { None } else { plan.slice(window.clone()) };
+        let parts = slice.unwrap_or(plan.parts);
         let mut steps = VecDeque::with_capacity(parts.len());
         let mut ranges = Vec::with_capacity(parts.len());
         for part in parts {
@@ -333,7 +335,13 @@ impl PlanBody {
             if last || this.finished || (this.out.len() >= FRAME && have < self.left) {
                 break;
             }
-            match self.poll_input(cx, FRAME) {
+            let frame = usize::try_from(self.left).unwrap_or(FRAME).min(FRAME);
+            if this.out.capacity() < frame {
+                // All of a frame at once, rather than grown to it.
+                this.out.reserve(frame + frame / 8);
+            }
+            // What is put out is a little more than what is put in.
+            match self.poll_input(cx, (FRAME - this.out.len().min(FRAME)).max(1)) {
                 Poll::Ready(Some(Ok(bytes))) => this.transform.write(&bytes, &mut this.out),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                 Poll::Ready(None) => {

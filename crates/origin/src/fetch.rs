@@ -76,8 +76,8 @@ impl Fetch {
     }
 
     /// What belongs together with what will be asked for, at most one range for each object.
-    pub(crate) fn belongs_to(&mut self, reach: &[SourceRange]) {
-        self.reach = reach.to_vec();
+    pub(crate) fn belongs_to(&mut self, reach: Vec<SourceRange>) {
+        self.reach = reach;
     }
 
     /// Starts reading what of `ranges` is not being read yet.
@@ -85,7 +85,7 @@ impl Fetch {
     /// # Errors
     /// [`Error::BeyondEnd`], [`Error::Scattered`].
     pub(crate) fn cover(&mut self, ranges: &[SourceRange]) -> Result<(), Error> {
-        let mut missing = Vec::new();
+        let mut missing = Vec::with_capacity(ranges.len());
         for wanted in ranges.iter().filter(|r| !r.range.is_empty()) {
             let object = self.object(wanted.object)?;
             if wanted.range.end > object.version.size {
@@ -345,10 +345,13 @@ fn bad_answer(key: &str, detail: String) -> Error {
 /// Few ranges that hold all of `ranges`: neighbours at most `gap` bytes apart become one, unless more than `waste` bytes
 /// would be read in vain; then the widest gaps are left out. In the order the ranges are first used.
 fn gather(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
+    if ranges.len() < 2 {
+        return ranges;
+    }
     let mut sorted: Vec<(usize, SourceRange)> = ranges.into_iter().enumerate().collect();
     sorted.sort_unstable_by_key(|(_, r)| (r.object, r.range.start, r.range.end));
     // What touches is one.
-    let mut runs: Vec<(usize, SourceRange)> = Vec::new();
+    let mut runs: Vec<(usize, SourceRange)> = Vec::with_capacity(sorted.len());
     for (first_use, next) in sorted {
         match runs.last_mut() {
             Some((first, run)) if run.object == next.object && next.range.start <= run.range.end => {
@@ -359,15 +362,12 @@ fn gather(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
         }
     }
     // Which gaps to read across: the narrowest first, as far as the budget goes.
-    let mut gaps: Vec<(u64, usize)> = runs
-        .windows(2)
-        .enumerate()
-        .filter_map(|(i, pair)| {
-            let [(_, left), (_, right)] = pair else { return None };
-            let width = right.range.start.saturating_sub(left.range.end);
-            (left.object == right.object && width <= gap).then_some((width, i))
-        })
-        .collect();
+    let mut gaps: Vec<(u64, usize)> = Vec::with_capacity(runs.len());
+    gaps.extend(runs.windows(2).enumerate().filter_map(|(i, pair)| {
+        let [(_, left), (_, right)] = pair else { return None };
+        let width = right.range.start.saturating_sub(left.range.end);
+        (left.object == right.object && width <= gap).then_some((width, i))
+    }));
     gaps.sort_unstable();
     let mut bridged = vec![false; runs.len()];
     let mut wasted = 0_u64;

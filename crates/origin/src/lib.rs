@@ -16,6 +16,7 @@
 //! - `fetch`, `reader`: the byte ranges of a response, by few requests to storage that start at once
 //! - `prefetch`: the same of segments that are not asked for yet
 //! - `body`: the response's bytes, polled by the connection
+//! - `gather`: frames that are ready together, sent by one write
 //! - `offline`: segments without a client, for files of them
 //! - `respond`: conditions, ranges, caching, CORS
 //! - `error`: the one table from errors to status codes
@@ -33,6 +34,7 @@ pub mod error;
 mod fetch;
 mod flight;
 mod fragments;
+mod gather;
 mod index;
 mod library;
 mod manifest_tracks;

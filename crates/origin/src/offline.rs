@@ -41,7 +41,7 @@ impl Origin {
     /// As [`Self::plan`].
     pub async fn read(&self, title: &LoadedTitle, plan: Plan) -> Result<SegmentBytes, Error> {
         let (whole, mut fetch) = (0..plan.content_length, self.fetch(title));
-        fetch.belongs_to(&plan.reach);
+        fetch.belongs_to(plan.reach.clone());
         let body = PlanBody::start(plan, whole, fetch, &self.app.patience).await?;
         Ok(SegmentBytes(Body::plan(body, None)))
     }

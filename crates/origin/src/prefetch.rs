@@ -186,7 +186,7 @@ impl Inner {
                 Planned::Ready(plan) => (plan.parts, plan.reach),
                 Planned::NeedsMedia(media) => (media.parts().to_vec(), media.reach().to_vec()),
                 Planned::Needs(needs) => {
-                    fetch.belongs_to(&needs.reach);
+                    fetch.belongs_to(needs.reach);
                     known.learn(&mut fetch, &needs.fragments).await?;
                     continue;
                 }
@@ -196,7 +196,7 @@ impl Inner {
                 _ => None,
             });
             let ranges: Vec<SourceRange> = ranges.collect();
-            fetch.belongs_to(&reach);
+            fetch.belongs_to(reach);
             let mut reader = SourceReader::new(fetch, &ranges)?;
             while let Some(bytes) = poll_fn(|cx| reader.poll_next(cx, usize::MAX)).await {
                 bytes?;

@@ -6,7 +6,7 @@ use http::{
     header::{self, AsHeaderName},
     request::Parts,
 };
-use std::ops::Range;
+use std::{fmt::Write as _, ops::Range};
 
 /// What can be answered, before the request's conditions.
 #[derive(Debug, Clone)]
@@ -44,7 +44,10 @@ pub(crate) struct Head {
 
 /// A strong ETag of a digest; `variant` tells codings apart.
 pub(crate) fn etag(digest: u128, variant: &str) -> String {
-    format!("\"{digest:032x}{variant}\"")
+    let mut etag = String::with_capacity(34 + variant.len());
+    // Writing to a string cannot fail.
+    let _ = write!(etag, "\"{digest:032x}{variant}\"");
+    etag
 }
 
 /// `Cache-Control` of what may change at any time.

@@ -113,7 +113,7 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
 /// Refuses what no address has, in any encoding: nothing else may be tried with such a path.
 fn check(path: &str) -> Result<(), Error> {
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| Error::BadPath)?;
-    let hidden_slash = path.to_ascii_lowercase().contains("%2f");
+    let hidden_slash = path.as_bytes().windows(3).any(|escape| escape.eq_ignore_ascii_case(b"%2f"));
     let dots = decoded.split('/').any(|segment| matches!(segment, "." | ".."));
     let foreign = decoded.contains(|c: char| c == '\\' || c.is_control());
     if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub(crate) async fn handle<B>(app: &App, request: Request<B>) -> Response<Body> {
     let (request, _) = request.into_parts();
     let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
-    let mut log = AccessLog::start(trace.clone(), &request.method, request.uri.to_string());
+    let mut log = AccessLog::start(trace.clone(), &request.method, request.uri.clone());
     let mut response = trace.scope(answer(app, &request)).await.unwrap_or_else(|error| {
         log.refused(&error);
         respond::refuse(&error, &request.method)
@@ -76,13 +76,13 @@ async fn package(
         return manifest(app, request, address, title).await;
     }
     let mut fetch = Fetch::new(app.media.clone(), title.objects.clone(), app.config.read.clone());
-    let plan = match plan_with_fragments(app, address, title, &mut fetch).await? {
+    let mut plan = match plan_with_fragments(app, address, title, &mut fetch).await? {
         Ready::Plan(plan) => plan,
         Ready::MediaFirst(media) => {
             if let Some(head) = unchanged(app, request, &media)? {
                 return Ok(head.respond(Body::empty()));
             }
-            fetch.belongs_to(media.reach());
+            fetch.belongs_to(media.reach().to_vec());
             let bytes = PlanBody::hold(media.parts(), &mut fetch, app.config.read.held).await?;
             media.plan(&bytes)
         }
@@ -99,7 +99,7 @@ async fn package(
         return Ok(head.respond(Body::kept(&pieces, window).with(ahead())));
     }
     enter(Phase::Storage);
-    fetch.belongs_to(&plan.reach);
+    fetch.belongs_to(std::mem::take(&mut plan.reach));
     let length = plan.content_length;
     let body = PlanBody::start(plan, window, fetch, &app.patience).await?;
     let body = Body::plan(body, Some(title.clone())).with(ahead());
@@ -128,7 +128,7 @@ async fn plan_with_fragments(
             Planned::NeedsMedia(media) => return Ok(Ready::MediaFirst(media)),
             Planned::Needs(needs) => {
                 enter(Phase::Storage);
-                fetch.belongs_to(&needs.reach);
+                fetch.belongs_to(needs.reach);
                 known.learn(fetch, &needs.fragments).await?;
                 enter(Phase::Plan);
             }

@@ -3,6 +3,7 @@
 use crate::{
     app::App,
     config::HttpConfig,
+    gather::Gathered,
     serve::handle,
     stall::Stall,
     streams::{Streams, Told},
@@ -94,10 +95,18 @@ struct Connection {
 }
 
 impl Connection {
+    /// What a connection may come to be is boxed: an idle one holds what it is, not room for all it might have been.
     async fn run(self, stream: TcpStream) {
         let HttpConfig { header_timeout, stall_timeout, .. } = self.app.config.http;
         let stream = Stall::new(stream, header_timeout, stall_timeout);
-        let Some(tls) = &self.tls else { return self.http1(stream).await };
+        match self.tls.clone() {
+            None => Box::pin(self.http1(stream)).await,
+            Some(tls) => Box::pin(self.secured(stream, tls)).await,
+        }
+    }
+
+    async fn secured(self, stream: Stall<TcpStream>, tls: Tls) {
+        let HttpConfig { header_timeout, stall_timeout, .. } = self.app.config.http;
         match timeout(header_timeout, tls.acceptor.accept(stream)).await {
             Err(_) => tracing::debug!(reason = "tls_timeout", "no TLS handshake in time"),
             Ok(Err(error)) => tracing::debug!(reason = "tls", "{error}"),
@@ -105,7 +114,7 @@ impl Connection {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 // The handshake's bytes are not the request's: its first is waited for anew.
                 let stream = Stall::new(stream, header_timeout, stall_timeout);
-                if http2 { self.http2(stream).await } else { self.http1(stream).await }
+                if http2 { Box::pin(self.http2(stream)).await } else { Box::pin(self.http1(stream)).await }
             }
         }
     }
@@ -121,10 +130,10 @@ impl Connection {
         let handler = app.clone();
         let service = service_fn(move |request| {
             let app = handler.clone();
-            async move { Ok::<_, Infallible>(handle(&app, request).await) }
+            // Boxed: a connection that is idle has no request, nor room for one.
+            Box::pin(async move { Ok::<_, Infallible>(handle(&app, request).await.map(Gathered::new)) })
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        ended(watcher.watch(connection).await);
+        ended(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);
     }
 
     async fn http2(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
@@ -142,8 +151,7 @@ impl Connection {
             let app = handler.clone();
             async move { Ok::<_, Infallible>(handle(&app, request).await.map(Told)) }
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        ended(watcher.watch(connection).await);
+        ended(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);
     }
 }
 

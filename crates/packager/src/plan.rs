@@ -228,26 +228,27 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
     let selected = &Selected::new(title, address)?;
     let title = selected.title();
     let request = Request { selected, title, address, known };
-    let links = &Links::new(address);
+    // Only manifests hold any.
+    let links = || Links::new(address);
     match &address.resource {
         Resource::DashManifest(template) => {
-            request.manifest("application/dash+xml", dash::mpd(selected, links, *template)?)
+            request.manifest("application/dash+xml", dash::mpd(selected, &links(), *template)?)
         }
         Resource::SmoothManifest => {
-            request.manifest("application/vnd.ms-sstr+xml", smooth::client_manifest(selected, links)?)
+            request.manifest("application/vnd.ms-sstr+xml", smooth::client_manifest(selected, &links())?)
         }
-        Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(selected, links)?),
+        Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(selected, &links())?),
         Resource::HdsBootstrap(tracks) => request.manifest("video/abst", hds::bootstrap(selected, tracks)?),
         Resource::SmoothFragment(track, time) => request.smooth_fragment(track, *time),
         Resource::HdsFragment(tracks, n) => request.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
-            request.playlist(hls::multivariant(selected, links, *container)?)
+            request.playlist(hls::multivariant(selected, &links(), *container)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            request.playlist(hls::media(selected, links, tracks, *container)?)
+            request.playlist(hls::media(selected, &links(), tracks, *container)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            request.playlist(hls::iframes(selected, links, track, *container)?)
+            request.playlist(hls::iframes(selected, &links(), track, *container)?)
         }
         Resource::DashInit(track) => request.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(tracks) => match tracks.as_slice() {

@@ -46,6 +46,12 @@ impl Drop for Process {
 }
 
 impl Process {
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Starts what `command` makes for a port. A port that someone else takes meanwhile makes the server exit: then
     /// another is tried.
     ///

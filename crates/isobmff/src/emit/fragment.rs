@@ -104,6 +104,8 @@ pub fn fragment(spec: &FragmentSpec<'_>, out: &mut Vec<u8>) -> Result<(), Error>
 
 fn write(spec: &FragmentSpec<'_>, clock: Clock, out: &mut Vec<u8>) -> Result<(), Error> {
     let layout = Layout::of(spec)?;
+    let head = layout.moof(spec, clock, |moof| moof.size()).saturating_add(header_size(layout.media));
+    out.reserve(usize::try_from(head).unwrap_or(0));
     layout.moof(spec, clock, |moof| moof.write(out));
     mdat_header(layout.media, out);
     Ok(())

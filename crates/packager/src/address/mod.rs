@@ -248,6 +248,11 @@ pub fn name_of(base: &str) -> String {
     utf8_percent_encode(&name, RESERVED).to_string()
 }
 
+/// As [`rep_id`], to be written somewhere.
+pub(crate) fn shown_rep_id(track: &TrackName) -> impl std::fmt::Display {
+    std::fmt::from_fn(|f| write!(f, "{}={}", utf8_percent_encode(&track.stem, RESERVED), track.bitrate))
+}
+
 /// A track's name as it stands in URLs: `STEM=BITRATE`, the stem percent-encoded. Where the stem holds unreserved characters
 /// only, this is what [`TrackName`] displays.
 #[must_use]

@@ -3,7 +3,7 @@
 use super::{Class, MediaFirst, Needs, Part, Plan, Planned, SourceRange, TS_TYPE};
 use crate::{
     Address, PackError,
-    address::{Profile, rep_id},
+    address::{Profile, rep_id, shown_rep_id},
     carry::{Protocol, carries},
     segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
     selected::Selected,
@@ -21,6 +21,16 @@ use xxhash_rust::xxh3::Xxh3;
 /// Part of every digest: raised with every change of the bytes this crate makes of the same request, so that no cache mixes old and
 /// new.
 const FORMAT_VERSION: u32 = 2;
+
+/// What is hashed as it is written.
+struct Hashing(Xxh3);
+
+impl std::fmt::Write for Hashing {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
 
 /// Which samples of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +61,13 @@ pub(super) struct Request<'a> {
 impl<'a> Request<'a> {
     /// A digest of everything a body depends on. `what` names the bytes, not the URL: one segment has one ETag whichever protocol
     /// asks for it.
-    fn digest(&self, what: &str) -> u128 {
-        let mut hash = Xxh3::new();
-        hash.update(&FORMAT_VERSION.to_le_bytes());
-        hash.update(&self.title.fingerprint.to_le_bytes());
-        hash.update(what.as_bytes());
-        hash.digest128()
+    fn digest(&self, what: std::fmt::Arguments<'_>) -> u128 {
+        let mut hash = Hashing(Xxh3::new());
+        hash.0.update(&FORMAT_VERSION.to_le_bytes());
+        hash.0.update(&self.title.fingerprint.to_le_bytes());
+        // Hashing cannot fail.
+        let _ = hash.write_fmt(what);
+        hash.0.digest128()
     }
 
     /// For digests: what a body has of segment `number` (0-based) of tracks, where that is not what it is in the whole title. One
@@ -70,7 +81,13 @@ impl<'a> Request<'a> {
         if whole { String::new() } else { parts.iter().map(cut).collect() }
     }
 
-    fn ready(&self, class: Class, content_type: &'static str, what: &str, parts: Vec<Part>) -> Plan {
+    fn ready(
+        &self,
+        class: Class,
+        content_type: &'static str,
+        what: std::fmt::Arguments<'_>,
+        parts: Vec<Part>,
+    ) -> Plan {
         Plan {
             content_type,
             content_length: parts.iter().map(Part::len).sum(),
@@ -92,7 +109,12 @@ impl<'a> Request<'a> {
             // What URLs look like depends on the configuration, and on how many files there are.
             let _ = write!(what, " {form:?}");
         }
-        Ok(Planned::Ready(self.ready(Class::Manifest, content_type, &what, vec![Part::Inline(body.into())])))
+        Ok(Planned::Ready(self.ready(
+            Class::Manifest,
+            content_type,
+            format_args!("{what}"),
+            vec![Part::Inline(body.into())],
+        )))
     }
 
     pub(super) fn playlist(&self, text: String) -> Result<Planned, PackError> {
@@ -111,9 +133,13 @@ impl<'a> Request<'a> {
 
     pub(super) fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
         let (_, track) = self.track(protocol, name)?;
-        let what = format!("cmaf init {}", rep_id(name));
         let parts = vec![Part::Inline(cmaf::init(track)?)];
-        Ok(Planned::Ready(self.ready(Class::Init, cmaf_type(track.kind), &what, parts)))
+        Ok(Planned::Ready(self.ready(
+            Class::Init,
+            cmaf_type(track.kind),
+            format_args!("cmaf init {}", shown_rep_id(name)),
+            parts,
+        )))
     }
 
     pub(super) fn cmaf_segment_number(
@@ -156,8 +182,8 @@ impl<'a> Request<'a> {
         let number = segment.number.saturating_add(1);
         let parts = cmaf::media(self.title.tracks[index].object, number, &samples)?;
         let cut = self.cut_of(&[index], segment.number, take, &[Some(&segment)]);
-        let what = format!("cmaf {} {} {number}{cut}", take.word(), rep_id(name));
-        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), &what, parts);
+        let what = format_args!("cmaf {} {} {number}{cut}", take.word(), shown_rep_id(name));
+        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), what, parts);
         if take == Take::All {
             plan.reach = self.reach([(index, &segment)]);
         }
@@ -228,7 +254,7 @@ impl<'a> Request<'a> {
         let parts = vec![Part::Inline(cmaf::muxed_init(&tracks))];
         let kind = tracks.first().map_or(TrackKind::Video, |track| track.kind);
         let what = format!("fmp4 init {}", ids.join(" "));
-        Ok(Planned::Ready(self.ready(Class::Init, cmaf_type(kind), &what, parts)))
+        Ok(Planned::Ready(self.ready(Class::Init, cmaf_type(kind), format_args!("{what}"), parts)))
     }
 
     pub(super) fn muxed_segment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
@@ -240,7 +266,7 @@ impl<'a> Request<'a> {
         let tracks: Vec<(usize, Vec<Sample>)> =
             shares.into_iter().map(|share| (self.title.tracks[share.index].object, share.samples)).collect();
         let parts = cmaf::muxed_media(number, &tracks)?;
-        let plan = self.ready(Class::Media, cmaf_type(kind), &format!("fmp4 segment {what}"), parts);
+        let plan = self.ready(Class::Media, cmaf_type(kind), format_args!("fmp4 segment {what}"), parts);
         Ok(Planned::Ready(Plan { reach, ..plan }))
     }
 
@@ -306,7 +332,7 @@ impl<'a> Request<'a> {
                 samples: &share.samples,
             })
             .collect();
-        let digest = self.digest(&format!("ts {} {what}", take.word()));
+        let digest = self.digest(format_args!("ts {} {what}", take.word()));
         Ok(match ts::plan_ts(&muxed, at)? {
             ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
                 content_type: TS_TYPE,
@@ -334,7 +360,7 @@ impl<'a> Request<'a> {
             })
             .collect();
         let parts = f4f::media(&f4f::clock(self.title), number, &tracks)?;
-        let plan = self.ready(Class::Media, "video/f4f", &format!("f4f segment {what}"), parts);
+        let plan = self.ready(Class::Media, "video/f4f", format_args!("f4f segment {what}"), parts);
         Ok(Planned::Ready(Plan { reach, ..plan }))
     }
 
@@ -358,8 +384,8 @@ impl<'a> Request<'a> {
         }
         let parts = smooth::media(&clock, (index, title_track.object), &segment, &samples)?;
         let cut = self.cut_of(&[index], segment.number, Take::All, &[Some(&segment)]);
-        let what = format!("smooth segment {} {time}{cut}", rep_id(name));
-        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), &what, parts);
+        let what = format_args!("smooth segment {} {time}{cut}", shown_rep_id(name));
+        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), what, parts);
         plan.reach = self.reach([(index, &segment)]);
         Ok(Planned::Ready(plan))
     }

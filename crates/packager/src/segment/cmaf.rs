@@ -68,13 +68,17 @@ fn init_track(track_id: u32, track: &Track) -> InitTrack {
 /// [`PackError::TooLarge`] for more samples than one fragment takes.
 pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
-    let mut head = Vec::new();
+    // Room for `styp`; `fragment` makes its own.
+    let mut head = Vec::with_capacity(64);
     segment_type(&BRANDS).write(&mut head);
     // The output timeline starts at 0 or later; a source that lies about that is not worth an error here.
     let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
     fragment(&spec(number, decode_time, &emitted), &mut head)
         .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
-    let mut parts = vec![Part::Inline(head.into())];
+    let ends = samples.iter().map(|s| s.offset.saturating_add(u64::from(s.size)));
+    let slices = ends.zip(samples.iter().skip(1)).filter(|(end, next)| *end != next.offset).count();
+    let mut parts = Vec::with_capacity(slices.saturating_add(2));
+    parts.push(Part::Inline(head.into()));
     for sample in samples {
         let end = sample.offset.saturating_add(u64::from(sample.size));
         Part::push_source(&mut parts, object, sample.offset..end);

@@ -1,7 +1,8 @@
 //! Objects in a folder of this machine.
 //!
-//! All file calls run on the runtime's blocking pool, at most `JOBS` at a time, so a hung disk stalls neither the
-//! runtime nor its other blocking work. A body is read [`FRAME`] bytes at a time as its reader asks for it.
+//! All file calls that may wait for a disk run on the runtime's blocking pool, at most `JOBS` at a time, so a hung disk stalls
+//! neither the runtime nor its other blocking work. A body is read [`FRAME`] bytes at a time as its reader asks for it; what of
+//! it the kernel has in memory is copied at once (`RWF_NOWAIT`), without a turn of the pool.
 //!
 //! A version is size and modification time. The inode stays out of it so that two machines with copies of one library
 //! (`rsync --times`) state the same versions; within one read the open descriptor keeps to one inode anyhow. A file
@@ -13,6 +14,7 @@
 //! leads out of it is as if it were not there. Whoever may write to the folder is trusted not to swap a directory for
 //! a link in the instant between check and use. Only regular files are read: a FIFO or a device is not found.
 
+use super::frames::Frames;
 use crate::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -49,6 +51,7 @@ struct Inner {
     name: String,
     open: Mutex<OpenFiles>,
     jobs: Arc<Semaphore>,
+    frames: Arc<Frames>,
 }
 
 impl std::fmt::Debug for Folder {
@@ -68,8 +71,8 @@ impl Folder {
             return Err(ErrorKind::NotADirectory.into());
         }
         let name = path.as_ref().display().to_string();
-        let (open, jobs) = (Mutex::default(), Arc::new(Semaphore::new(JOBS)));
-        Ok(Self(Arc::new(Inner { root, name, open, jobs })))
+        let (open, jobs, frames) = (Mutex::default(), Arc::new(Semaphore::new(JOBS)), Frames::new(FRAME));
+        Ok(Self(Arc::new(Inner { root, name, open, jobs, frames })))
     }
 
     /// Where the file of a key would be: in a folder that is there, within this one wherever links lead.
@@ -241,35 +244,76 @@ struct Rest {
 
 impl Rest {
     /// The next frame, read and checked; its bytes are of the version unless an error says otherwise.
-    fn frame(file: &File, key: &Key, pinned: &Version, at: u64, end: u64) -> Result<Bytes, StorageError> {
-        let len = usize::try_from(end - at).map_or(FRAME, |left| left.min(FRAME));
-        let mut frame = vec![0; len];
-        match file.read_exact_at(&mut frame, at) {
+    fn frame(
+        frames: &Arc<Frames>,
+        file: &File,
+        key: &Key,
+        pinned: &Version,
+        at: u64,
+        end: u64,
+    ) -> Result<Bytes, StorageError> {
+        let mut frame = frames.take(Self::len(at, end));
+        match file.read_exact_at(frame.as_mut(), at) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
                 return Err(StorageError::Changed(key.to_string()));
             }
             Err(e) => return Err(failed(key, &e)),
         }
-        // After the read: what was written before it shows in the modification time by now.
-        let now = file.metadata().map_err(|e| failed(key, &e))?;
-        if version(&now) != *pinned {
-            return Err(StorageError::Changed(key.to_string()));
-        }
+        Self::check(file, key, pinned)?;
         Ok(frame.into())
+    }
+
+    /// The next frame, where the kernel has all of it in memory.
+    fn at_hand(&self) -> Option<Result<Bytes, StorageError>> {
+        let mut frame = self.folder.0.frames.take(Self::len(self.at, self.end));
+        // A file system that cannot say so (one over a network, say) answers with an error.
+        if !read_at_hand(&self.file, frame.as_mut(), self.at) {
+            return None;
+        }
+        Some(Self::check(&self.file, &self.key, &self.version).map(|()| frame.into()))
+    }
+
+    fn len(at: u64, end: u64) -> usize {
+        usize::try_from(end - at).map_or(FRAME, |left| left.min(FRAME))
+    }
+
+    /// After a read: what was written before it shows in the modification time by now.
+    fn check(file: &File, key: &Key, pinned: &Version) -> Result<(), StorageError> {
+        let now = file.metadata().map_err(|e| failed(key, &e))?;
+        if version(&now) == *pinned { Ok(()) } else { Err(StorageError::Changed(key.to_string())) }
     }
 
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
         if self.at >= self.end {
             return Ok(None);
         }
-        let (file, key, version) = (Arc::clone(&self.file), self.key.clone(), self.version.clone());
-        let (at, end) = (self.at, self.end);
-        let job = move |_: &Inner| Self::frame(&file, &key, &version, at, end);
-        let frame = self.folder.run(&self.key, job).await?;
+        let frame = match self.at_hand() {
+            Some(frame) => frame?,
+            None => {
+                let (file, key, version) = (Arc::clone(&self.file), self.key.clone(), self.version.clone());
+                let (at, end) = (self.at, self.end);
+                let job = move |inner: &Inner| Self::frame(&inner.frames, &file, &key, &version, at, end);
+                self.folder.run(&self.key, job).await?
+            }
+        };
         self.at += frame.len() as u64;
         Ok(Some((frame, self)))
     }
+}
+
+/// Fills `buffer` with what lies at `at`, where none of it has to be waited for; says whether.
+#[cfg(target_os = "linux")]
+fn read_at_hand(file: &File, buffer: &mut [u8], at: u64) -> bool {
+    let len = buffer.len();
+    let buffers = &mut [io::IoSliceMut::new(buffer)];
+    rustix::io::preadv2(file, buffers, at, rustix::io::ReadWriteFlags::NOWAIT) == Ok(len)
+}
+
+/// Elsewhere there is no such call.
+#[cfg(not(target_os = "linux"))]
+fn read_at_hand(_: &File, _: &mut [u8], _: u64) -> bool {
+    false
 }
 
 impl Storage for Folder {
@@ -293,7 +337,7 @@ impl Storage for Folder {
                 let first = if range.is_empty() {
                     Bytes::new()
                 } else {
-                    Rest::frame(&file, &name, &version, range.start, range.end)?
+                    Rest::frame(&inner.frames, &file, &name, &version, range.start, range.end)?
                 };
                 Ok((file, version, range, first))
             };

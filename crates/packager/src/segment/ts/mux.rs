@@ -177,6 +177,13 @@ impl Muxer {
         while !bytes.is_empty() {
             if open.room == 0 {
                 let Some(lane) = self.lanes.get_mut(open.due.lane) else { return };
+                let whole = open.whole_packets().min(bytes.len() / PAYLOAD);
+                if whole > 0 {
+                    let (now, later) = bytes.split_at(whole * PAYLOAD);
+                    put_packets(open, lane, now, out);
+                    bytes = later;
+                    continue;
+                }
                 if !begin_packet(open, lane, out) {
                     return;
                 }
@@ -195,6 +202,36 @@ impl Muxer {
         Head { pid: lane.pid, unit_start: false, counter, random_access: false, pcr: due.pcr, payload: 0 }
             .write(out);
     }
+}
+
+impl Open {
+    /// How many packets come next that hold nothing but a header and as much payload as there can be.
+    fn whole_packets(&self) -> usize {
+        if self.packets_left == self.due.unit.packets {
+            return 0;
+        }
+        // Each such packet leaves a byte for each one after it.
+        let spare = self.payload_left.saturating_add(1).saturating_sub(self.packets_left);
+        let whole = spare.checked_sub(PAYLOAD as u64).map_or(0, |more| more / (PAYLOAD as u64 - 1) + 1);
+        usize::try_from(whole.min(self.packets_left)).unwrap_or(usize::MAX)
+    }
+}
+
+/// As [`begin_packet`] and its payload, for packets without adaptation field: most there are.
+fn put_packets(open: &mut Open, lane: &mut Lane, payload: &[u8], out: &mut BytesMut) {
+    let (payloads, _) = payload.as_chunks::<PAYLOAD>();
+    let start = out.len();
+    out.resize(start + payloads.len() * PACKET, 0);
+    let (packets, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<PACKET>();
+    for (packet, payload) in packets.iter_mut().zip(payloads) {
+        let [sync, high, low, control, rest @ ..] = packet;
+        [*high, *low] = lane.pid.to_be_bytes();
+        (*sync, *control) = (0x47, 0x10 | (lane.counter & 0x0F));
+        *rest = *payload;
+        lane.counter = lane.counter.wrapping_add(1);
+    }
+    open.packets_left -= payloads.len() as u64;
+    open.payload_left -= payload.len() as u64;
 }
 
 /// The header of the next packet of a unit: it takes as much as it can while a byte is left for each one after it.

@@ -1,0 +1,442 @@
+//! What is measured.
+
+use crate::{
+    Failure,
+    load::{Client, Wrk},
+    media::{self, Protocol, Title, lay_out},
+    report::{Limit, Row, median},
+    servers::{Certificate, Server},
+};
+use std::{fs, path::Path, process::Command};
+use tempfile::TempDir;
+
+const ROUNDS: usize = 5;
+const GB: f64 = 1e9;
+/// The server's core; the load has the other.
+const ONE_CORE: &str = "0";
+/// Warm in memory.
+const WARM: &str = "[cache]\nmemory = '2GiB'";
+/// Nothing is remembered.
+const OFF: &str = "[cache]\nmemory = '0'";
+
+type Measure = fn(&Bench, &'static str) -> Result<Vec<Row>, Failure>;
+
+/// A row, or a few that are measured together.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) measure: Measure,
+}
+
+/// All of them, in the order of the table.
+pub(crate) const ROWS: &[Kind] = &[
+    Kind { name: "dash", measure: |bench, name| bench.warm(name, Protocol::Dash, 1.0) },
+    Kind { name: "cmaf", measure: |bench, name| bench.warm(name, Protocol::Cmaf, 1.0) },
+    Kind { name: "mss", measure: |bench, name| bench.warm(name, Protocol::Smooth, 1.0) },
+    Kind { name: "hds", measure: |bench, name| bench.warm(name, Protocol::Hds, 1.3) },
+    Kind { name: "ts", measure: |bench, name| bench.warm(name, Protocol::Ts, 1.6) },
+    Kind { name: "tracks", measure: Bench::tracks },
+    Kind { name: "local", measure: Bench::local },
+    Kind { name: "cold", measure: Bench::cold },
+    Kind { name: "disk", measure: Bench::disk },
+    Kind { name: "mpd", measure: Bench::manifests },
+    Kind { name: "length", measure: Bench::length },
+    Kind { name: "connections", measure: Bench::connections },
+    Kind { name: "idle", measure: Bench::idle },
+    Kind { name: "cores", measure: Bench::cores },
+    Kind { name: "tls", measure: Bench::tls },
+];
+
+/// Where things are put while measuring.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    folder: TempDir,
+}
+
+/// A title, its segments, and the same as files.
+struct Setup {
+    folder: TempDir,
+    segments: Vec<(String, Vec<u8>)>,
+}
+
+impl Setup {
+    fn library(&self) -> String {
+        self.folder.path().join("library").display().to_string()
+    }
+
+    fn files(&self) -> std::path::PathBuf {
+        self.folder.path().join("files")
+    }
+
+    fn latemux(&self, config: &str) -> Result<Server, Failure> {
+        Ok(Server::latemux(self.folder.path(), &self.library(), ONE_CORE, config, None)?)
+    }
+
+    fn nginx(&self) -> Result<Server, Failure> {
+        Ok(Server::nginx(self.folder.path(), &self.files(), ONE_CORE, None)?)
+    }
+
+    fn wrk(&self) -> Result<Wrk, Failure> {
+        Ok(Wrk::new(self.folder.path(), self.segments.iter().map(|(url, _)| url.clone()))?)
+    }
+
+    /// Compares every body; the mean bytes of a head.
+    fn compare(&self, server: &Server) -> Result<f64, Failure> {
+        let mut client = Client::connect(server.port())?;
+        let mut heads = 0;
+        for (url, body) in &self.segments {
+            let answer = client.get(url)?;
+            if answer.body != *body {
+                return Err(format!("{url} is not what it should be").into());
+            }
+            heads += answer.head;
+        }
+        Ok(heads as f64 / self.segments.len() as f64)
+    }
+}
+
+/// What of a server is measured: it, and how many bytes its heads have.
+struct Loaded<'a> {
+    server: &'a Server,
+    head: f64,
+    wrk: &'a Wrk,
+}
+
+/// One run.
+struct Cost {
+    /// CPU seconds per GB of bodies.
+    per_gb: f64,
+    /// CPU seconds per request.
+    per_request: f64,
+    /// GB of bodies in a second.
+    rate: f64,
+}
+
+impl Loaded<'_> {
+    fn run(&self) -> Result<Cost, Failure> {
+        let before = self.server.cpu()?;
+        let done = self.wrk.run(self.server.port())?;
+        let cpu = self.server.cpu()? - before;
+        let gb = (done.bytes - done.requests * self.head) / GB;
+        Ok(Cost { per_gb: cpu / gb, per_request: cpu / done.requests, rate: gb / done.seconds })
+    }
+
+    /// Once without being looked at, then [`ROUNDS`] times, in turn with another.
+    fn against(&self, other: &Loaded<'_>) -> Result<Vec<(Cost, Cost)>, Failure> {
+        self.run()?;
+        (0..ROUNDS).map(|_| Ok((self.run()?, other.run()?))).collect()
+    }
+}
+
+fn costs(rounds: &[(Cost, Cost)], of: impl Fn(&Cost) -> f64) -> (f64, f64, Vec<f64>) {
+    let (ours, theirs): (Vec<f64>, Vec<f64>) = rounds.iter().map(|(a, b)| (of(a), of(b))).unzip();
+    let ratios = ours.iter().zip(&theirs).map(|(a, b)| a / b).collect();
+    (median(&ours), median(&theirs), ratios)
+}
+
+/// A row of CPU seconds per GB, nginx being 1.
+fn row(name: &'static str, what: impl Into<String>, limit: Limit, rounds: &[(Cost, Cost)]) -> Row {
+    let (ours, theirs, ratios) = costs(rounds, |cost| cost.per_gb);
+    let note = format!("{ours:.3} against {theirs:.3} CPU-s/GB");
+    Row { name, what: what.into(), value: median(&ratios), unit: "x nginx", limit, note, rounds: ratios }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        // Where the media is kept too, so that it can be linked.
+        Ok(Self { folder: tempfile::tempdir_in(latemux_testmedia::recipe::folder())? })
+    }
+
+    fn setup(&self, title: &Title, protocol: Protocol) -> Result<Setup, Failure> {
+        let folder = tempfile::tempdir_in(&self.folder)?;
+        let library = folder.path().join("library");
+        fs::create_dir(&library)?;
+        title.link_into(&library)?;
+        let segments = title.segments(protocol);
+        lay_out(&folder.path().join("files"), &segments)?;
+        Ok(Setup { folder, segments })
+    }
+
+    fn film(&self, protocol: Protocol) -> Result<Setup, Failure> {
+        self.setup(&Title::new("film.mp4", &[media::film()]), protocol)
+    }
+
+    /// Both servers over the same segments.
+    fn both(
+        &self,
+        name: &'static str,
+        what: &str,
+        limit: f64,
+        setup: &Setup,
+        latemux: &Server,
+    ) -> Result<Vec<Row>, Failure> {
+        let (nginx, wrk) = (setup.nginx()?, setup.wrk()?);
+        let ours = Loaded { server: latemux, head: setup.compare(latemux)?, wrk: &wrk };
+        let theirs = Loaded { server: &nginx, head: setup.compare(&nginx)?, wrk: &wrk };
+        Ok(vec![row(name, what, Limit::AtMost(limit), &ours.against(&theirs)?)])
+    }
+
+    fn warm(&self, name: &'static str, protocol: Protocol, limit: f64) -> Result<Vec<Row>, Failure> {
+        let setup = self.film(protocol)?;
+        let what = format!("{protocol:?}, range cache warm in memory");
+        self.both(name, &what, limit, &setup, &setup.latemux(WARM)?)
+    }
+
+    fn tracks(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.setup(&Title::new("film", &media::tracks()), Protocol::Dash)?;
+        self.both(name, "Dash, a file for each track, warm", 1.0, &setup, &setup.latemux(WARM)?)
+    }
+
+    fn local(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.film(Protocol::Dash)?;
+        self.both(name, "Dash from local files, range cache off", 1.5, &setup, &setup.latemux(OFF)?)
+    }
+
+    /// Many copies of the film, so that nothing is asked for twice before the cache had to let it go.
+    fn copies(&self, count: usize) -> Result<Setup, Failure> {
+        let mut setup = self.film(Protocol::Dash)?;
+        let (mut segments, film) = (Vec::new(), std::mem::take(&mut setup.segments));
+        for n in 0..count {
+            let base = format!("film{n}.mp4");
+            fs::hard_link(media::film(), Path::new(&setup.library()).join(&base))?;
+            std::os::unix::fs::symlink("film.mp4", setup.files().join(&base))?;
+            let renamed = |url: &str| url.replace("film.mp4", &base).replace("/film-", &format!("/film{n}-"));
+            segments.extend(film.iter().map(|(url, body)| (renamed(url), body.clone())));
+            for (from, to) in
+                film.iter().map(|(url, _)| url).zip(segments.iter().rev().take(film.len()).rev())
+            {
+                let place = |url: &str| setup.files().join(url.trim_start_matches('/'));
+                // The copy's folder is the film's: only names differ.
+                if !place(&to.0).exists() {
+                    fs::hard_link(place(from), place(&to.0))?;
+                }
+            }
+        }
+        setup.segments = segments;
+        Ok(setup)
+    }
+
+    fn cold(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.copies(40)?;
+        let storage =
+            Server::nginx(&setup.folder.path().join("storage"), Path::new(&setup.library()), "1", None)?;
+        let source = format!("http://127.0.0.1:{}/", storage.port());
+        let config = "[cache]\nmemory = '128MiB'\n[http]\nmax_connections = 4096";
+        let latemux = Server::latemux(setup.folder.path(), &source, ONE_CORE, config, None)?;
+        self.both(name, "Dash, every byte cold from HTTP storage", 2.5, &setup, &latemux)
+    }
+
+    fn disk(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.copies(10)?;
+        let dir = setup.folder.path().join("cache");
+        let config = format!("[cache]\nmemory = '32MiB'\ndir = '{}'\ndisk = '4GiB'", dir.display());
+        let latemux = setup.latemux(&config)?;
+        // What comes faster than the disk writes is not written: a second time for the rest.
+        for _ in 0..2 {
+            setup.compare(&latemux)?;
+        }
+        self.both(name, "Dash, range cache warm on disk only", 1.6, &setup, &latemux)
+    }
+
+    fn manifests(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let folder = tempfile::tempdir_in(&self.folder)?;
+        let library = folder.path().join("library");
+        fs::create_dir(&library)?;
+        let tiny = media::tiny();
+        let long = media::looped(&tiny, 60)?;
+        fs::hard_link(&tiny, library.join("short.mp4"))?;
+        for n in 1..=8 {
+            fs::hard_link(&long, library.join(format!("long{n}.mp4")))?;
+        }
+        let latemux = Server::latemux(folder.path(), &library.display().to_string(), ONE_CORE, WARM, None)?;
+        let eight = "/long,1,2,3,4,5,6,7,8,.mp4.urlset/.mpd";
+        let of = |url: &str, what: &str, least: f64| {
+            let head = Client::connect(latemux.port())?.get(url)?.body.len();
+            let wrk = Wrk { gzip: true, ..Wrk::new(folder.path(), [url.to_owned()])? };
+            let loaded = Loaded { server: &latemux, head: 0.0, wrk: &wrk };
+            loaded.run()?;
+            let rounds: Result<Vec<_>, _> =
+                (0..ROUNDS).map(|_| Ok(1.0 / loaded.run()?.per_request)).collect();
+            let rounds: Vec<f64> = rounds.map_err(|error: Failure| error)?;
+            let note = format!("{head} B of text");
+            let (what, value, limit) = (what.to_owned(), median(&rounds), Limit::AtLeast(least));
+            Ok::<_, Failure>(Row { name, what, value, unit: "per CPU second", limit, note, rounds })
+        };
+        Ok(vec![
+            of(eight, "MPD, 8 renditions x 2 h, gzip", 40_000.0)?,
+            of("/short.mp4/.mpd", "MPD, 1 rendition x 2 min, gzip", 120_000.0)?,
+        ])
+    }
+
+    /// As many segments of one long title as of many short ones: the same bytes, the same memory.
+    fn length(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        const TIMES: u32 = 120;
+        let folder = tempfile::tempdir_in(&self.folder)?;
+        let library = folder.path().join("library");
+        fs::create_dir(&library)?;
+        let short = media::short();
+        let long = Title::new("long.mp4", &[media::looped(&short, TIMES)?]);
+        long.link_into(&library)?;
+        let of_short = Title::new("short.mp4", std::slice::from_ref(&short)).segments(Protocol::Dash);
+        let mut of_shorts = Vec::new();
+        for n in 0..TIMES {
+            let base = format!("short{n}.mp4");
+            fs::hard_link(&short, library.join(&base))?;
+            let urls = of_short.iter().map(|(url, body)| {
+                (url.replace("short.mp4", &base).replace("/short-", &format!("/short{n}-")), body.clone())
+            });
+            of_shorts.extend(urls);
+        }
+        let of_long = long.segments(Protocol::Dash);
+        let latemux = Server::latemux(folder.path(), &library.display().to_string(), ONE_CORE, WARM, None)?;
+        let [one, other] = [folder.path().join("long"), folder.path().join("shorts")];
+        fs::create_dir_all(&one)?;
+        fs::create_dir_all(&other)?;
+        let wrk =
+            |folder: &Path, of: &[(String, Vec<u8>)]| Wrk::new(folder, of.iter().map(|(url, _)| url.clone()));
+        let (one, other) = (wrk(&one, &of_long)?, wrk(&other, &of_shorts)?);
+        let check = |segments: Vec<(String, Vec<u8>)>| {
+            let mut client = Client::connect(latemux.port())?;
+            let mut heads = 0;
+            for (url, body) in &segments {
+                let answer = client.get(url)?;
+                if answer.body != *body {
+                    return Err(Failure::from(format!("{url} is not what it should be")));
+                }
+                heads += answer.head;
+            }
+            Ok(heads as f64 / segments.len() as f64)
+        };
+        let long = Loaded { server: &latemux, head: check(of_long)?, wrk: &one };
+        let shorts = Loaded { server: &latemux, head: check(of_shorts)?, wrk: &other };
+        let rounds = long.against(&shorts)?;
+        let (ours, theirs, _) = costs(&rounds, |cost| cost.per_request * 1e6);
+        // Segments of a looped title are not of the same size everywhere: per byte it is the same question.
+        let (_, _, ratios) = costs(&rounds, |cost| cost.per_gb);
+        Ok(vec![Row {
+            name,
+            what: "4 h against 120 titles of 2 min".to_owned(),
+            value: median(&ratios),
+            unit: "x 2 min",
+            limit: Limit::AtMost(1.1),
+            note: format!("{ours:.0} against {theirs:.0} us a segment"),
+            rounds: ratios,
+        }])
+    }
+
+    fn connections(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.film(Protocol::Dash)?;
+        let latemux = setup.latemux(WARM)?;
+        let head = setup.compare(&latemux)?;
+        let few = setup.wrk()?;
+        let many = Wrk { connections: 1000, seconds: 4, ..setup.wrk()? };
+        let rounds = Loaded { server: &latemux, head, wrk: &many }.against(&Loaded {
+            server: &latemux,
+            head,
+            wrk: &few,
+        })?;
+        let (ours, theirs, ratios) = costs(&rounds, |cost| cost.per_gb);
+        Ok(vec![Row {
+            name,
+            what: "1,000 connections against 16".to_owned(),
+            value: median(&ratios),
+            unit: "x 16",
+            limit: Limit::AtMost(1.25),
+            note: format!("{ours:.3} against {theirs:.3} CPU-s/GB"),
+            rounds: ratios,
+        }])
+    }
+
+    fn idle(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.film(Protocol::Dash)?;
+        let latemux =
+            setup.latemux(&format!("{WARM}\n[http]\nmax_connections = 20000\nheader_timeout = '10m'"))?;
+        let limit = Command::new("prlimit")
+            .args(["--nofile=20000:20000", "--pid", &latemux.id().to_string()])
+            .status()?;
+        setup.compare(&latemux)?;
+        let (url, _) = setup.segments.iter().min_by_key(|(_, body)| body.len()).ok_or("no segments")?;
+        let before = latemux.memory()?;
+        let mut open = Vec::new();
+        while open.len() < 10_000 {
+            let Ok(mut client) = Client::connect(latemux.port()) else { break };
+            client.get(url)?;
+            open.push(client);
+        }
+        let grown = (latemux.memory()? - before) / open.len() as f64;
+        let note = format!(
+            "{} connections, each after one segment{}",
+            open.len(),
+            if limit.success() { "" } else { ", few descriptors" }
+        );
+        let what = "idle keep-alive connections".to_owned();
+        Ok(vec![Row {
+            name,
+            what,
+            value: grown,
+            unit: "KiB each",
+            limit: Limit::AtMost(16.0),
+            note,
+            rounds: vec![grown],
+        }])
+    }
+
+    /// Where there are no more than two cores, the load takes what the server would gain.
+    fn cores(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.film(Protocol::Dash)?;
+        let one = setup.latemux(WARM)?;
+        let two = Server::latemux(setup.folder.path(), &setup.library(), "0,1", WARM, None)?;
+        let wrk = setup.wrk()?;
+        let (one_head, two_head) = (setup.compare(&one)?, setup.compare(&two)?);
+        let rounds = Loaded { server: &two, head: two_head, wrk: &wrk }.against(&Loaded {
+            server: &one,
+            head: one_head,
+            wrk: &wrk,
+        })?;
+        let (ours, theirs, ratios) = costs(&rounds, |cost| cost.rate);
+        let (_, _, costs) = costs(&rounds, |cost| cost.per_gb);
+        let note = format!(
+            "{ours:.2} against {theirs:.2} GB/s with the load on one of both: it is what bounds; CPU per GB x {:.2}",
+            median(&costs)
+        );
+        let what = "two cores against one, throughput".to_owned();
+        Ok(vec![Row {
+            name,
+            what,
+            value: median(&ratios),
+            unit: "x one core",
+            limit: Limit::Said,
+            note,
+            rounds: ratios,
+        }])
+    }
+
+    fn tls(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
+        let setup = self.film(Protocol::Dash)?;
+        let folder = setup.folder.path();
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        let certificate = Certificate { cert: folder.join("cert.pem"), key: folder.join("key.pem") };
+        fs::write(&certificate.cert, made.cert.pem())?;
+        fs::write(&certificate.key, made.signing_key.serialize_pem())?;
+        // The client's list decides: one cipher for both.
+        let settings = folder.join("openssl.cnf");
+        fs::write(
+            &settings,
+            "openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1.3\n\
+             Ciphersuites = TLS_AES_128_GCM_SHA256\n",
+        )?;
+        // Bodies are compared without TLS: they are the same.
+        let (plain, nginx) = (setup.latemux(WARM)?, setup.nginx()?);
+        let (our_head, their_head) = (setup.compare(&plain)?, setup.compare(&nginx)?);
+        drop((plain, nginx));
+        let latemux = Server::latemux(folder, &setup.library(), ONE_CORE, WARM, Some(&certificate))?;
+        let nginx = Server::nginx(folder, &setup.files(), ONE_CORE, Some(&certificate))?;
+        let wrk = Wrk { tls: Some(settings), ..setup.wrk()? };
+        let rounds = Loaded { server: &latemux, head: our_head, wrk: &wrk }.against(&Loaded {
+            server: &nginx,
+            head: their_head,
+            wrk: &wrk,
+        })?;
+        Ok(vec![row(name, "Dash, TLS 1.3 AES-128-GCM, warm", Limit::AtMost(1.15), &rounds)])
+    }
+}
