@@ -11,6 +11,7 @@ const wide = { width: 1280, height: 900 };
 const shots = [
   { name: "library", query: {}, size: wide },
   { name: "playing", query: { title: "harbour", protocol: "dash" }, size: wide, plays: true },
+  { name: "clip", query: { title: "harbour", protocol: "smooth", part: "vbegin=9&vend=21" }, size: wide, plays: true },
   { name: "playing-dark", query: { title: "harbour", protocol: "hls-cmaf" }, size: wide, plays: true, dark: true },
   { name: "playing-narrow", query: { title: "harbour", protocol: "hls-ts" }, size: { width: 390, height: 844 }, plays: true },
   { name: "missing", query: { title: "no/such/title.mp4", protocol: "dash" }, size: wide, missing: true },

@@ -10,5 +10,5 @@ for target in ${*:-$(cargo +nightly fuzz list)}; do
     echo "== $target, ${seconds} s"
     # No single allocation beyond 16 MiB for an input of at most 64 KiB: a count was believed.
     cargo +nightly fuzz run "$target" -- -max_total_time="$seconds" -max_len=65536 -malloc_limit_mb=16 \
-        -rss_limit_mb=1024 -timeout=10 -print_final_stats=1
+        -rss_limit_mb=1024 -timeout=60 -print_final_stats=1
 done

@@ -112,8 +112,8 @@ describe("page", { concurrency: 2 }, () => {
         links.map(([label, href]) => `${label} ${href.slice(origin.address.length)}`),
         [
           "DASH harbour/.mpd",
-          "HLS harbour/.m3u8",
-          "HLS harbour/.m3u8?hls_fmp4",
+          "HLS TS harbour/.m3u8",
+          "HLS CMAF harbour/.m3u8?hls_fmp4",
           "Smooth harbour/Manifest",
           "HDS harbour/.f4m",
         ],

@@ -5,38 +5,52 @@ import { isPlayer, isProtocol, protocols, supported, type PlayerId, type Protoco
 export interface Selection {
   /** The title's base: a media file, a folder or a comma list, without leading or trailing slash. */
   readonly title: string;
+  /** What of the title, as a query without its `?`: `vbegin=9&vend=21`, `filter=…`. Empty for all of it. */
+  readonly part: string;
   readonly protocol: ProtocolId;
   readonly player: PlayerId;
 }
 
 /** The nearest selection that can be played: a player that reads the protocol, in a browser that runs it. */
-export function selection(title: string, protocol: ProtocolId, wanted: PlayerId | null): Selection {
+export function selection(
+  { title, part }: Pick<Selection, "title" | "part">,
+  protocol: ProtocolId,
+  wanted: PlayerId | null,
+): Selection {
   const able = protocols[protocol].players.filter(supported);
   const player = wanted !== null && able.includes(wanted) ? wanted : able[0];
-  return { title, protocol, player: player ?? protocols[protocol].players[0]! };
+  return { title, part, protocol, player: player ?? protocols[protocol].players[0]! };
 }
 
-/** Reads `?title=…&protocol=…&player=…`; null where no title is named. */
+/** Reads `?title=…&part=…&protocol=…&player=…`; null where no title is named. */
 export function fromQuery(query: string): Selection | null {
   const fields = new URLSearchParams(query);
-  const title = titleFromText(fields.get("title") ?? "");
+  const { title, part } = fromText(fields.get("title") ?? "");
   const protocol = fields.get("protocol");
   const player = fields.get("player");
   if (title === "") return null;
-  return selection(title, isProtocol(protocol) ? protocol : "dash", isPlayer(player) ? player : null);
+  const named = { title, part: fields.get("part") ?? part };
+  return selection(named, isProtocol(protocol) ? protocol : "dash", isPlayer(player) ? player : null);
 }
 
-export function toQuery({ title, protocol, player }: Selection): string {
-  return `?${new URLSearchParams({ title, protocol, player })}`;
+export function toQuery({ title, part, protocol, player }: Selection): string {
+  return `?${new URLSearchParams({ title, ...(part && { part }), protocol, player })}`;
 }
 
-/** Takes what people paste (a path, a URL of this server, or a manifest's address) down to the title's base. */
-export function titleFromText(text: string): string {
+/** Takes what people paste (a path, a URL of this server, or a manifest's address) down to the title's base, and what of it is asked. */
+export function fromText(text: string): Pick<Selection, "title" | "part"> {
   let path = text.trim();
-  if (path.startsWith(`${location.origin}/`)) path = decodeURI(new URL(path).pathname);
-  return path
-    .replace(/\/([^/]*\.(mpd|m3u8|f4m)|manifest)(\?.*)?$/i, "")
-    .replace(/^\/+|\/+$/g, "");
+  let query = "";
+  const manifest = /\/(?:[^/]*\.(?:mpd|m3u8|f4m)|manifest)(?:\?(.*))?$/i;
+  if (path.startsWith(`${location.origin}/`)) {
+    const url = new URL(path);
+    [path, query] = [decodeURI(url.pathname), url.search.slice(1)];
+  } else {
+    query = manifest.exec(path)?.[1] ?? "";
+  }
+  // Which container it is in is the protocol's to say.
+  const part = query.split("&").filter((option) => option !== "" && !/^hls_fmp4(=|$)/.test(option));
+  return { title: path.replace(manifest, "").replace(/^\/+|\/+$/g, ""), part: part.join("&") };
 }
 
 /** Where all of a title's manifests and segments lie, as a path. */
@@ -45,11 +59,12 @@ export function basePath(title: string): string {
 }
 
 /** The manifest's full address, to be copied into any player. */
-export function manifestAddress({ title, protocol }: Selection): string {
-  return addressOf(title, protocols[protocol].manifest);
+export function manifestAddress(chosen: Selection): string {
+  return addressOf(chosen, protocols[chosen.protocol].manifest);
 }
 
 /** The full address of a manifest that a title has, by what follows the title's own. */
-export function addressOf(title: string, manifest: string): string {
-  return location.origin + basePath(title) + manifest;
+export function addressOf({ title, part }: Pick<Selection, "title" | "part">, manifest: string): string {
+  const query = part === "" ? "" : `${manifest.includes("?") ? "&" : "?"}${part}`;
+  return location.origin + basePath(title) + manifest + query;
 }

@@ -1,6 +1,6 @@
 // The page: a selection (title, protocol, player) lives in the address bar; opening one closes the one before.
 
-import { addressOf, basePath, fromQuery, manifestAddress, selection, titleFromText, toQuery, type Selection } from "./address";
+import { addressOf, basePath, fromQuery, fromText, manifestAddress, selection, toQuery, type Selection } from "./address";
 import { loadLibrary, markCurrent, showTitles } from "./library";
 import { PlayerView } from "./player-view";
 import { elsewhere, isPlayer, isProtocol, players, protocols, supported, type ProtocolId } from "./protocols";
@@ -32,7 +32,7 @@ function show(chosen: Selection): void {
   element("welcome").hidden = true;
   element("player").hidden = false;
   element("downloads").hidden = false;
-  element("title").textContent = chosen.title;
+  element("title").textContent = chosen.part === "" ? chosen.title : `${chosen.title} ?${chosen.part}`;
   document.title = `${chosen.title} – latemux`;
   manifest.value = manifestAddress(chosen);
   protocolForm.querySelector<HTMLInputElement>(`input[value="${chosen.protocol}"]`)!.checked = true;
@@ -43,16 +43,17 @@ function show(chosen: Selection): void {
       return option;
     }),
   );
-  showAddresses(chosen.title);
+  showAddresses(chosen);
   markCurrent(titles, chosen.title);
 }
 
 /** Links to every manifest of a title, also to those that need a player outside of browsers. */
-function showAddresses(title: string): void {
+function showAddresses(chosen: Selection): void {
   const links = [...Object.values(protocols), ...elsewhere].map(({ label, detail, manifest }) => {
     const link = document.createElement("a");
-    link.href = addressOf(title, manifest);
-    link.textContent = label;
+    link.href = addressOf(chosen, manifest);
+    // Two of them are HLS.
+    link.textContent = label === "HLS" ? `${label} ${detail.split(" ")[0]}` : label;
     link.title = detail;
     return link;
   });
@@ -131,7 +132,7 @@ async function listTitles(): Promise<void> {
   try {
     const library = await loadLibrary();
     storage.textContent = library.storage;
-    showTitles(titles, library.titles, ({ base }) => toQuery(selection(base, protocolChosen(), null)));
+    showTitles(titles, library.titles, ({ base }) => toQuery(selection({ title: base, part: "" }, protocolChosen(), null)));
     markCurrent(titles, current?.title ?? null);
     if (library.titles.length === 0) storage.textContent += ": no title found. Give its path below.";
   } catch (error) {
@@ -143,18 +144,18 @@ titles.addEventListener("click", (event) => {
   const link = (event.target as Element).closest("a");
   if (!link?.dataset.title || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  go(selection(link.dataset.title, protocolChosen(), current?.player ?? null));
+  go(selection({ title: link.dataset.title, part: "" }, protocolChosen(), current?.player ?? null));
 });
 other.addEventListener("submit", (event) => {
   event.preventDefault();
-  const title = titleFromText(String(new FormData(other).get("path")));
-  if (title !== "") go(selection(title, protocolChosen(), current?.player ?? null));
+  const named = fromText(String(new FormData(other).get("path")));
+  if (named.title !== "") go(selection(named, protocolChosen(), current?.player ?? null));
 });
 protocolForm.addEventListener("change", () => {
-  if (current) go(selection(current.title, protocolChosen(), current.player));
+  if (current) go(selection(current, protocolChosen(), current.player));
 });
 playerMenu.addEventListener("change", () => {
-  if (current && isPlayer(playerMenu.value)) go(selection(current.title, current.protocol, playerMenu.value));
+  if (current && isPlayer(playerMenu.value)) go(selection(current, current.protocol, playerMenu.value));
 });
 element("copy").addEventListener("click", async () => {
   const said = element("copied");

@@ -8,11 +8,11 @@ use crate::{
     extents::Unit,
     fill::Done,
     gauge::{Gauge, Reserved, wide},
-    object::{Object, Table},
+    object::{Names, Object, Table},
     s3fifo::{Entry, Mark, S3Fifo},
 };
 use bytes::Bytes;
-use latemux_storage::Storage;
+use latemux_storage::{Key, Storage, Version};
 use std::{
     ops::Range,
     sync::{
@@ -92,6 +92,14 @@ impl Cache {
     #[must_use]
     pub fn around(&self, source: Arc<dyn Storage>, name: &str) -> RangeCache {
         RangeCache::new(self.core.clone(), source, name)
+    }
+
+    /// Forgets all that is kept of a version of an object in the storage of that name; how many units. What is being fetched now
+    /// may come to be kept yet, and what is on disk is found again by the next process, as right as it was.
+    pub fn forget(&self, storage: &str, key: &Key, version: &Version) -> u64 {
+        let names = Names { storage, key, version };
+        let object = self.core.table.get(&storage.into(), &names);
+        object.map_or(0, |object| self.core.forget_object(&object))
     }
 
     /// Its limits, as they were fitted to each other.
@@ -242,15 +250,19 @@ impl Core {
 
     /// Forgets all of an object that is no longer what it was.
     pub(crate) fn purge(&self, object: &Arc<Object>) {
-        let bytes = object.extents().forget_ready();
-        if let Some(disk) = &self.disk {
-            disk.forget(object.id);
-        }
-        if !bytes.is_empty() {
+        if self.forget_object(object) > 0 {
             self.counters.purged.add(1);
         }
+    }
+
+    /// Forgets all of an object; how many units.
+    fn forget_object(&self, object: &Arc<Object>) -> u64 {
+        let bytes = object.extents().forget_ready();
+        let on_disk = self.disk.as_ref().map_or(0, |disk| disk.forget(object.id));
+        let in_memory = wide(bytes.len());
         drop(bytes);
         self.forget_kept(|kept| Arc::ptr_eq(&kept.object, object));
+        in_memory + on_disk
     }
 
     fn forget_kept(&self, gone: impl Fn(&Kept) -> bool) {

@@ -38,6 +38,7 @@ mod object;
 mod outcome;
 mod plan;
 mod range_cache;
+pub mod records;
 mod s3fifo;
 pub mod segments;
 
@@ -48,4 +49,5 @@ pub use counters::Figures;
 pub use disk::failing::DiskFaults;
 pub use outcome::{Outcome, Reason, Tier, Witness};
 pub use range_cache::RangeCache;
+pub use records::Records;
 pub use segments::SegmentCache;

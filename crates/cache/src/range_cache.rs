@@ -100,7 +100,7 @@ impl RangeCache {
         if range.is_empty() || range.end > version.size {
             return Err(Reason::Range);
         }
-        if version.etag.is_none() && version.modified.is_none() {
+        if !version.tells() {
             return Err(Reason::Version);
         }
         let names = Names { storage: &self.name, key, version };

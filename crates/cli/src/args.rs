@@ -57,6 +57,9 @@ pub(crate) struct Serve {
     /// Memory for indexes of titles [default: 256MiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) index_memory: Option<Bytes>,
+    /// Write index MP4s beside media that has none, so that other nodes read one small file: the storage must let us write
+    #[arg(long)]
+    pub(crate) write_index: bool,
     /// Serve nginx-vod-module's URLs too, below /hls/, /dash/, /mss/ and /hds/ or what the configuration says
     #[arg(long)]
     pub(crate) nginx_vod_urls: bool,

@@ -104,6 +104,8 @@ pub(crate) struct Cache {
     pub(crate) dir: Option<PathBuf>,
     /// Bytes in that folder.
     pub(crate) disk: Bytes,
+    /// Bytes for indexes in a folder `indexes` in it; 0 keeps none there.
+    pub(crate) index_disk: Bytes,
     /// Largest piece that is kept or let go as one.
     pub(crate) unit: Bytes,
     /// Bytes at hand that are read again where that makes one request to storage out of two.
@@ -175,6 +177,7 @@ impl Default for Cache {
             memory: Bytes(usual.memory),
             dir: None,
             disk: Bytes(50 << 30),
+            index_disk: Bytes(1 << 30),
             unit: Bytes(usual.unit),
             bridge: Bytes(usual.bridge),
         }
@@ -191,6 +194,13 @@ impl Cache {
         let (memory, unit, bridge) = (self.memory.0, self.unit.0, self.bridge.0);
         let config = latemux_cache::Config { memory, unit, bridge, disk, ..latemux_cache::Config::default() };
         Ok(Some(latemux_cache::Cache::open(config).context("the range cache")?))
+    }
+
+    /// Opens what keeps indexes; `None` where there is no folder for them.
+    pub(crate) fn open_indexes(&self) -> Result<Option<latemux_cache::Records>> {
+        let Some(dir) = self.dir.as_ref().filter(|_| self.index_disk.0 > 0) else { return Ok(None) };
+        let config = latemux_cache::records::Config::new(dir.join("indexes"), self.index_disk.0);
+        Ok(Some(latemux_cache::Records::open(config).context("the indexes in the cache folder")?))
     }
 }
 
@@ -237,6 +247,7 @@ impl Config {
         self.debug_headers |= flags.debug_headers;
         set(&mut self.segment_duration, flags.segment_duration.as_ref());
         set(&mut self.memory.index, flags.index_memory.map(|b| b.0).as_ref());
+        self.index.write |= flags.write_index;
         set(&mut self.cache.memory, flags.cache_memory.as_ref());
         set(&mut self.cache.disk, flags.cache_disk.as_ref());
         if flags.cache_dir.is_some() {

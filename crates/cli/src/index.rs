@@ -2,11 +2,12 @@
 
 use crate::{
     args, config,
-    location::{relative, url},
+    location::relative,
     read_index::{Depth, read},
     serve::say,
 };
 use anyhow::{Context, Result, bail};
+use latemux_origin::relative_url;
 use latemux_storage::write::destination;
 
 /// Runs until the index is written, or nothing is.
@@ -18,7 +19,7 @@ pub(crate) fn run(flags: &args::Index) -> Result<()> {
     let (location, path) = match &flags.location {
         Some(location) => (location.clone(), None),
         None => match relative(&output, &flags.source)? {
-            Some(path) => (url(&path), Some(path)),
+            Some(path) => (relative_url(&path), Some(path)),
             None => bail!(
                 "{}: not in the folder of {output} or below it; say with --location where the media is, and let servers read there",
                 flags.source

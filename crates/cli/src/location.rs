@@ -1,26 +1,9 @@
 //! How one file names another that lies in its folder or below.
 
 use anyhow::{Context, Result};
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::percent_decode_str;
 use std::path::{Path, PathBuf};
 use url::Url;
-
-/// What a relative URL cannot hold as it is; `:` because it would end a scheme.
-const RESERVED: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'%')
-    .add(b':')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'\\')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
 
 /// The path from the folder of `file` to `target`, both as the user writes them; `None` where the target is not in that folder or below.
 pub(crate) fn relative(file: &str, target: &str) -> Result<Option<String>> {
@@ -28,11 +11,6 @@ pub(crate) fn relative(file: &str, target: &str) -> Result<Option<String>> {
     let folder = file.1.parent().unwrap_or(Path::new(""));
     let below = target.1.strip_prefix(folder).ok().filter(|_| file.0 == target.0);
     Ok(below.and_then(Path::to_str).filter(|name| !name.is_empty()).map(str::to_owned))
-}
-
-/// A path as a relative URL.
-pub(crate) fn url(path: &str) -> String {
-    utf8_percent_encode(path, RESERVED).to_string()
 }
 
 /// The service, and the path there; of a local file its real folder.
@@ -71,6 +49,6 @@ mod tests {
         let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         assert_eq!(below(&at("t.ism"), &at("e/../e/x.mp4")).as_deref(), Some("e/x.mp4"));
         assert_eq!(below(&at("e/t.ism"), &at("x.mp4")), None);
-        assert_eq!(url("e/100% a:b.mp4"), "e/100%25%20a%3Ab.mp4");
+        assert_eq!(latemux_origin::relative_url("e/100% a:b.mp4"), "e/100%25%20a%3Ab.mp4");
     }
 }

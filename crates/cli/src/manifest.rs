@@ -2,11 +2,12 @@
 
 use crate::{
     args, config,
-    location::{relative, url},
+    location::relative,
     read_index::{Depth, read},
     serve::say,
 };
 use anyhow::{Context, Result, ensure};
+use latemux_origin::relative_url;
 use latemux_packager::manifest::server::{MAX_BYTES, Source, parse, write};
 use latemux_storage::write::destination;
 
@@ -28,7 +29,7 @@ pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
                 warn(&format!("{source}: left out: {problem}"));
             }
             ensure!(!index.tracks.is_empty(), "{source}: no track can be served");
-            files.push((url(&path), index));
+            files.push((relative_url(&path), index));
         }
         let tracks: Vec<Source<'_>> = files
             .iter()

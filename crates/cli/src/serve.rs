@@ -3,6 +3,7 @@
 use crate::{args, config::Config, log};
 use anyhow::{Context, Result};
 use latemux_origin::{Means, Origin, Tls};
+use latemux_storage::write::writable;
 use std::{fs, io::Write};
 use tokio::net::TcpListener;
 
@@ -31,7 +32,15 @@ async fn serve(config: Config) -> Result<()> {
         None => None,
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let means = Means { cache: config.cache.open()?, elsewhere: options };
+    let write = if config.index.write { writable(source, &options)? } else { None };
+    if config.index.write && write.is_none() {
+        tracing::warn!(
+            reason = "index_not_written",
+            "this storage is only read from: no index MP4 is written"
+        );
+    }
+    let (cache, indexes) = (config.cache.open()?, config.cache.open_indexes()?);
+    let means = Means { cache, indexes, write, elsewhere: options };
     let origin = Origin::with(storage.clone(), means, config.origin());
     let mut metrics = String::new();
     if let Some(admin) = admin {

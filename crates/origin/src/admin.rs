@@ -1,7 +1,7 @@
 //! The admin address: metrics, health, forgetting. It is a listener of its own, and nothing of it is reached through the
 //! public one.
 
-use crate::{app::App, body::Body, metrics, server::accept, stall::Stall};
+use crate::{app::App, body::Body, index::Forgotten, metrics, server::accept, stall::Stall};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -32,9 +32,8 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
 async fn connection(app: &Arc<App>, stream: TcpStream) {
     let config = &app.config.http;
     let stream = Stall::new(stream, config.header_timeout, config.stall_timeout);
-    let service = service_fn(|request: Request<hyper::body::Incoming>| {
-        let response = answer(app, request.method(), request.uri(), request.headers());
-        async move { Ok::<_, Infallible>(response) }
+    let service = service_fn(|request: Request<hyper::body::Incoming>| async move {
+        Ok::<_, Infallible>(answer(app, request.method(), request.uri(), request.headers()).await)
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(config.header_timeout);
@@ -44,7 +43,7 @@ async fn connection(app: &Arc<App>, stream: TcpStream) {
 }
 
 /// Every URL of the admin address.
-fn answer(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Body> {
+async fn answer(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Body> {
     let allowed = if uri.path() == "/purge" { "POST" } else { "GET, HEAD" };
     match (uri.path(), method) {
         ("/metrics", &Method::GET | &Method::HEAD) => {
@@ -60,7 +59,7 @@ fn answer(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Respons
             status(StatusCode::FORBIDDEN, "not from a page")
         }
         ("/purge", &Method::POST) => match base(uri) {
-            Some(base) => json(StatusCode::OK, &purge(app, base)),
+            Some(base) => json(StatusCode::OK, &purge(app, base).await),
             None => status(StatusCode::BAD_REQUEST, "name a title: /purge?base=PATH"),
         },
         ("/metrics" | "/healthz/live" | "/healthz/ready" | "/purge", _) => {
@@ -85,14 +84,16 @@ struct Purged {
     base: String,
     titles: u64,
     indexes: u64,
+    indexes_on_disk: u64,
     manifests: u64,
+    ranges: u64,
 }
 
-fn purge(app: &App, base: String) -> Purged {
-    let (title, indexes) = app.titles.forget(&base);
+async fn purge(app: &App, base: String) -> Purged {
+    let (title, Forgotten { indexes, indexes_on_disk, ranges }) = app.titles.forget(&base).await;
     let manifests = title.map_or(0, |id| app.manifests.forget(id));
-    tracing::info!(reason = "purge", title = base, indexes, manifests, "forgotten");
-    Purged { base, titles: u64::from(title.is_some()), indexes, manifests }
+    tracing::info!(reason = "purge", title = base, indexes, indexes_on_disk, manifests, ranges, "forgotten");
+    Purged { base, titles: u64::from(title.is_some()), indexes, indexes_on_disk, manifests, ranges }
 }
 
 fn status(code: StatusCode, word: &str) -> Response<Body> {

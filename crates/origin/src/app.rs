@@ -6,7 +6,9 @@ use crate::{
     manifests::Manifests,
     media::Media,
     metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    prefetch::Prefetch,
     titles::Titles,
+    write_index::IndexWriter,
 };
 use latemux_cache::{Cache, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;
@@ -29,6 +31,8 @@ pub(crate) struct App {
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
     pub(crate) manifests: Manifests,
+    /// Reads ahead, where that is wanted and there is a range cache.
+    pub(crate) prefetch: Option<Prefetch>,
     /// Finished segments, where they are kept.
     pub(crate) segments: Option<Arc<SegmentCache>>,
     pub(crate) metrics: Arc<Metrics>,
@@ -37,7 +41,7 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
-        let Means { cache, elsewhere } = means;
+        let Means { cache, indexes, write, elsewhere } = means;
         let metrics = Arc::new(Metrics::default());
         let meter = metrics.storage_meter();
         if let Some(cache) = &cache {
@@ -49,21 +53,28 @@ impl App {
             metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
         }
         metrics.show_back_ends(elsewhere.registry.clone());
+        let (is_cached, in_flight) = (cache.is_some(), elsewhere.in_flight.max);
         let media = Media::new(meter.clone(), cache, elsewhere);
-        let titles = Titles::new(&storage, &config, &media);
+        let writer = write.filter(|_| config.index.write);
+        let writer = writer.map(|place| IndexWriter::new(place, metrics.index_files.clone()));
+        let titles = Titles::new(&storage, &config, &media, indexes, writer);
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests);
         for cache in titles.watch().into_iter().chain([fragments.watch(), manifests.watch()]) {
             metrics.watch(cache);
         }
+        let media = media.over(storage.clone());
+        let counts = metrics.prefetches.clone();
+        let prefetch = Prefetch::new(&config, media.clone(), fragments.clone(), in_flight, counts);
         Self {
             titles: Arc::new(titles),
+            prefetch: prefetch.filter(|_| is_cached),
             fragments,
             manifests,
             segments,
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
-            media: media.over(storage.clone()),
+            media,
             storage: meter.over(storage, Read::Manifest),
             metrics,
             config,

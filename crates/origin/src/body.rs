@@ -1,6 +1,8 @@
 //! Bodies of answers: polled by the connection, so nothing is read that nobody takes.
 
-use crate::{Error, access::AccessLog, fetch::Fetch, reader::SourceReader, titles::LoadedTitle};
+use crate::{
+    Error, access::AccessLog, fetch::Fetch, prefetch::Ahead, reader::SourceReader, titles::LoadedTitle,
+};
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
 use latemux_cache::segments::Collecting;
@@ -31,6 +33,8 @@ pub(crate) struct Body {
     title: Option<Arc<LoadedTitle>>,
     /// Where it is kept once it has been sent whole.
     keep: Option<Collecting>,
+    /// What is read ahead for who takes it.
+    ahead: Option<Ahead>,
 }
 
 #[derive(Debug)]
@@ -47,11 +51,18 @@ impl Body {
 
     pub(crate) fn full(bytes: Bytes) -> Self {
         let left = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Self { content: Content::Bytes(bytes), left, log: None, title: None, keep: None }
+        Self { content: Content::Bytes(bytes), left, log: None, title: None, keep: None, ahead: None }
     }
 
     pub(crate) fn plan(plan: PlanBody, title: Option<Arc<LoadedTitle>>) -> Self {
-        Self { left: plan.left, content: Content::Plan(Box::new(plan)), log: None, title, keep: None }
+        Self {
+            left: plan.left,
+            content: Content::Plan(Box::new(plan)),
+            log: None,
+            title,
+            keep: None,
+            ahead: None,
+        }
     }
 
     /// A window of a body that was kept.
@@ -68,12 +79,18 @@ impl Body {
             at = end;
         }
         let left = window.end.saturating_sub(window.start);
-        Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None }
+        Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None, ahead: None }
     }
 
     /// Has the body kept once it has been sent.
     pub(crate) fn keep(mut self, keep: Option<Collecting>) -> Self {
         self.keep = keep;
+        self
+    }
+
+    /// Has what is read ahead end with it, unless it is taken whole.
+    pub(crate) fn with(mut self, ahead: Option<Ahead>) -> Self {
+        self.ahead = ahead;
         self
     }
 
@@ -120,6 +137,9 @@ impl hyper::body::Body for Body {
                     keep.finish();
                 }
                 if done {
+                    if let Some(ahead) = self.ahead.take() {
+                        ahead.go_on();
+                    }
                     // Whatever is still being read is not needed.
                     self.content = Content::Bytes(Bytes::new());
                 }

@@ -90,12 +90,20 @@ pub struct IndexConfig {
     /// Largest `moov`, `sidx` chain or `mfra` accepted, in bytes.
     #[serde(with = "quantity::size")]
     pub max_index: u64,
+    /// Writes index MP4s beside media that has none, into the storage that is served.
+    pub write: bool,
 }
 
 impl Default for IndexConfig {
     fn default() -> Self {
         let limits = latemux_index::locate::Limits::default();
-        Self { head: limits.head, tail: limits.tail, ahead: limits.ahead, max_index: limits.max_index }
+        Self {
+            head: limits.head,
+            tail: limits.tail,
+            ahead: limits.ahead,
+            max_index: limits.max_index,
+            write: false,
+        }
     }
 }
 
@@ -161,6 +169,10 @@ pub struct ReadConfig {
     /// Most bytes of a segment whose length only its media tells, which must be held before the answer starts.
     #[serde(with = "quantity::size")]
     pub held: u64,
+    /// So many segments behind one that is asked for are read into the range cache beside it.
+    pub prefetch: u32,
+    /// Most segments read ahead at one time, and no more than an eighth of the requests that may be in flight to storage.
+    pub prefetch_open: usize,
 }
 
 impl Default for ReadConfig {
@@ -173,6 +185,8 @@ impl Default for ReadConfig {
             open: 16,
             requests: 256,
             held: 64 << 20,
+            prefetch: 0,
+            prefetch_open: 16,
         }
     }
 }

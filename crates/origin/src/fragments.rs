@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, sync::Arc};
 /// Bytes read where a `moof` is expected: most are smaller, and what follows is media.
 const AT_MOOF: u64 = 8 << 10;
 
-/// Remembered fragments by object and offset in it.
-#[derive(Debug)]
+/// Remembered fragments by object and offset in it. Clones share them.
+#[derive(Debug, Clone)]
 pub(crate) struct Fragments {
     memo: Memo<(u64, u64), Arc<FragmentSamples>>,
 }

@@ -9,20 +9,23 @@ use crate::{
     metrics::{CacheWatch, Read},
     places::{Place, Places},
     trace::carried,
+    write_index::IndexWriter,
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::{
     FutureExt, StreamExt,
     future::{join, join_all, try_join_all},
 };
+use latemux_cache::Records;
 use latemux_index::{
-    MediaIndex,
+    IndexError, MediaIndex,
     external::MEDIA_HEAD,
     locate::{Got, Limits, Locator, Step, Want},
 };
 use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
 use std::{
     future::Future,
+    ops::AddAssign,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -51,15 +54,48 @@ pub struct Object {
 /// What one file gives: itself, or the media objects an index MP4 points to, each with the tracks whose media it has.
 pub(crate) type Parts = Arc<[Arc<Object>]>;
 
+/// A file as it was read now.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Which file: the one asked for, or the media of one that is of an older version of it and will be written anew.
+    pub(crate) place: Place,
+    /// The file's own.
+    pub(crate) version: Version,
+    /// What it gives, each with where the file says its media is; none for the file itself.
+    pub(crate) parts: Vec<(Option<Arc<str>>, Arc<Object>)>,
+}
+
+/// How much was forgotten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Forgotten {
+    /// In memory.
+    pub(crate) indexes: u64,
+    pub(crate) indexes_on_disk: u64,
+    /// Pieces of media, in memory and on disk.
+    pub(crate) ranges: u64,
+}
+
+impl AddAssign for Forgotten {
+    fn add_assign(&mut self, more: Self) {
+        self.indexes += more.indexes;
+        self.indexes_on_disk += more.indexes_on_disk;
+        self.ranges += more.ranges;
+    }
+}
+
 /// Remembered objects.
 #[derive(Debug)]
 pub(crate) struct Objects {
     /// The one that is served.
     storage: Arc<dyn Storage>,
-    limits: Limits,
+    pub(crate) limits: Limits,
     memo: Memo<Place, Parts>,
     flights: Flights<Place, Result<Parts, Error>>,
     pub(crate) places: Places,
+    /// What outlives the process.
+    pub(crate) records: Option<Records>,
+    /// Writes index MP4s.
+    pub(crate) writer: Option<IndexWriter>,
     /// Index bytes that may be read at one time, in units of [`LOADING_UNIT`].
     loading: Semaphore,
     loading_units: u32,
@@ -73,9 +109,15 @@ pub(crate) struct Objects {
 const LOADING_UNIT: u64 = 4096;
 
 impl Objects {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
+    pub(crate) fn new(
+        storage: &Arc<dyn Storage>,
+        config: &OriginConfig,
+        media: &Media,
+        records: Option<Records>,
+        writer: Option<IndexWriter>,
+    ) -> Self {
         let units = u32::try_from(config.memory.loading / LOADING_UNIT).unwrap_or(u32::MAX).max(1);
-        let IndexConfig { head, tail, ahead, max_index } = config.index;
+        let IndexConfig { head, tail, ahead, max_index, .. } = config.index;
         let limits = Limits { head, tail, ahead, max_index };
         Self {
             storage: media.meter().over(storage.clone(), Read::Index),
@@ -88,6 +130,8 @@ impl Objects {
             }),
             flights: Flights::new(),
             places: Places::new(&config.sources, media.clone()),
+            records,
+            writer,
             loading: Semaphore::new(usize::try_from(units).unwrap_or(1).min(Semaphore::MAX_PERMITS)),
             loading_units: units,
             load_timeout: config.load_timeout,
@@ -101,9 +145,28 @@ impl Objects {
         Place::served(self.storage.clone(), key)
     }
 
-    /// Forgets what a file gave; whether that was known.
-    pub(crate) fn forget(&self, place: &Place) -> bool {
-        self.memo.remove(place)
+    /// The file an object was found by.
+    pub(crate) fn file_of(&self, object: &Object) -> Place {
+        match (&object.indexed_by, &object.elsewhere) {
+            (Some((place, _)), _) | (None, Some(place)) => place.clone(),
+            (None, None) => self.served(object.key.clone()),
+        }
+    }
+
+    /// Forgets what a file gave, and what is kept of the media it points to.
+    pub(crate) async fn forget(&self, place: &Place) -> Forgotten {
+        let known = self.memo.peek(place);
+        let on_disk = self.last_known(place).await;
+        let mut forgotten = Forgotten {
+            indexes: u64::from(self.memo.remove(place)),
+            indexes_on_disk: u64::from(self.forget_persisted(place)),
+            ..Forgotten::default()
+        };
+        for object in known.iter().chain(&on_disk).flat_map(|parts| parts.iter()) {
+            let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.storage);
+            forgotten.ranges += self.places.media().forget(&**storage, &object.key, &object.version);
+        }
+        forgotten
     }
 
     /// What is remembered, for metrics.
@@ -117,7 +180,10 @@ impl Objects {
         if let Some(parts) = self.memo.get(key) {
             match self.unchanged(key, &parts).await {
                 Ok(()) => return Ok(parts),
-                Err(StorageError::Changed(_)) => _ = self.memo.remove(key),
+                Err(StorageError::Changed(_)) => {
+                    self.memo.remove(key);
+                    self.forget_persisted(key);
+                }
                 Err(error) => {
                     self.memo.remove(key);
                     return Err(error.into());
@@ -133,7 +199,7 @@ impl Objects {
     }
 
     /// Compares the file and the media it points to with what is remembered.
-    async fn unchanged(&self, place: &Place, parts: &Parts) -> Result<(), StorageError> {
+    pub(crate) async fn unchanged(&self, place: &Place, parts: &Parts) -> Result<(), StorageError> {
         let index = parts.iter().find_map(|object| object.indexed_by.as_ref());
         let index = index.map(|(_, version)| (place.storage.clone(), &place.key, version));
         let media = parts.iter().map(|object| {
@@ -168,30 +234,52 @@ impl Objects {
         }
     }
 
-    async fn load(&self, place: &Place, listed: Option<u64>) -> Result<Parts, Error> {
-        let parts = match self.parts(place, listed).await {
-            // Replaced between two reads of its index: once more, from the start.
-            Err(Error::Storage(StorageError::Changed(_))) => self.parts(place, None).await?,
-            other => other?,
+    async fn load(self: &Arc<Self>, place: &Place, listed: Option<u64>) -> Result<Parts, Error> {
+        let parts = match self.persisted(place, listed).await? {
+            Some(parts) => parts,
+            None => {
+                let loaded = match self.parts(place, listed).await {
+                    // Replaced between two reads of its index: once more, from the start.
+                    Err(Error::Storage(StorageError::Changed(_))) => self.parts(place, None).await?,
+                    other => other?,
+                };
+                let parts = loaded.parts.iter().map(|(_, object)| object.clone()).collect();
+                self.persist(loaded);
+                parts
+            }
         };
-        let parts = Parts::from(parts);
+        if let [only] = &*parts {
+            self.offer_index(only);
+        }
         self.memo.insert(place.clone(), parts.clone());
         Ok(parts)
     }
 
-    async fn parts(&self, place: &Place, listed: Option<u64>) -> Result<Vec<Arc<Object>>, Error> {
+    async fn parts(&self, place: &Place, listed: Option<u64>) -> Result<Loaded, Error> {
         let (version, index) = self.index(place, listed).await?;
+        let to_be_indexed = self.to_be_indexed(place, &index);
         let parts = index.by_location();
         if parts.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: parts.len(), limit: self.max_objects });
         }
         let parts = parts.into_iter().map(|(location, part)| async {
-            match location {
-                None => Ok(self.object(place, version.clone(), part, None)),
-                Some(location) => self.media(place, &version, &location, part).await,
-            }
+            let object = match &location {
+                None => self.object(place, version.clone(), part, None),
+                Some(location) => self.media(place, &version, location, part).await?,
+            };
+            Ok::<_, Error>((location, object))
         });
-        try_join_all(parts).await
+        match (try_join_all(parts).await, to_be_indexed) {
+            (Err(Error::Index { error: IndexError::Stale(_), .. }), Some(media)) => {
+                let (version, index) = self.index(&media, None).await?;
+                if *index.locations() != [None] {
+                    return Err(Error::Internal("an index MP4 of an index MP4"));
+                }
+                let object = self.object(&media, version.clone(), index, None);
+                Ok(Loaded { place: media, version, parts: vec![(None, object)] })
+            }
+            (parts, _) => Ok(Loaded { place: place.clone(), version, parts: parts? }),
+        }
     }
 
     /// The object that the tracks of an index MP4 have their media in.
@@ -211,7 +299,7 @@ impl Objects {
         Ok(self.object(&media, meta.version, index, Some((place.clone(), version.clone()))))
     }
 
-    fn object(
+    pub(crate) fn object(
         &self,
         place: &Place,
         version: Version,
@@ -228,11 +316,26 @@ impl Objects {
         })
     }
 
-    /// Reads the index of an object: the reads of one step at once, each step a round trip.
-    async fn index(&self, key: &Place, listed: Option<u64>) -> Result<(Version, MediaIndex), Error> {
-        let mut locator = Locator::new(self.limits);
-        let mut wants = listed.map_or_else(|| vec![locator.first()], |size| locator.first_of(size));
-        let mut version: Option<Version> = None;
+    /// Reads the index of an object, which takes fewer round trips where a listing told its size.
+    pub(crate) async fn index(
+        &self,
+        key: &Place,
+        listed: Option<u64>,
+    ) -> Result<(Version, MediaIndex), Error> {
+        let locator = Locator::new(self.limits);
+        let wants = listed.map_or_else(|| vec![locator.first()], |size| locator.first_of(size));
+        let (version, _, index) = self.locate(key, locator, wants, None).await?;
+        Ok((version, index))
+    }
+
+    /// Gives a locator what it wants, of that version if one is named: the reads of one step at once, each step a round trip.
+    pub(crate) async fn locate(
+        &self,
+        key: &Place,
+        mut locator: Locator,
+        mut wants: Vec<Want>,
+        mut version: Option<Version>,
+    ) -> Result<(Version, Locator, MediaIndex), Error> {
         let mut scanning = false;
         loop {
             let _permit = self.room_for(&wants).await?;
@@ -271,7 +374,7 @@ impl Objects {
                     }
                     wants = more;
                 }
-                Step::Done(index) => return Ok((version, *index)),
+                Step::Done(index) => return Ok((version, locator, *index)),
             }
         }
     }
@@ -288,7 +391,7 @@ impl Objects {
         self.loading.acquire_many(units).await.map_err(|_| Error::Internal("closed"))
     }
 
-    async fn read(
+    pub(crate) async fn read(
         &self,
         place: &Place,
         want: &Want,

@@ -8,10 +8,13 @@
 //! (`titles`), samples of fragments (`fragments`) and manifests (`manifests`), each bounded in bytes.
 //!
 //! - `route`: every URL in one function
+//! - `persisted`: indexes that outlive the process
+//! - `write_index`: index MP4s written beside their media
 //! - `resolve`: which objects a base names
 //! - `manifest_tracks`: which tracks the elements of a server manifest name
 //! - `places`: where names in files lead, and whether they may
 //! - `fetch`, `reader`: the byte ranges of a response, by few requests to storage that start at once
+//! - `prefetch`: the same of segments that are not asked for yet
 //! - `body`: the response's bytes, polled by the connection
 //! - `offline`: segments without a client, for files of them
 //! - `respond`: conditions, ranges, caching, CORS
@@ -39,7 +42,9 @@ mod memo;
 mod metrics;
 mod offline;
 mod page;
+mod persisted;
 mod places;
+mod prefetch;
 mod reader;
 mod resolve;
 mod respond;
@@ -51,18 +56,19 @@ mod streams;
 mod titles;
 mod tls;
 mod trace;
+mod write_index;
 
 pub use config::OriginConfig;
 pub use error::Error;
 pub use index::Object;
 pub use offline::SegmentBytes;
-pub use places::Place;
+pub use places::{Place, relative_url};
 pub use titles::LoadedTitle;
 pub use tls::{Tls, TlsError};
 
 use app::App;
-use latemux_cache::Cache;
-use latemux_storage::{Options, Storage};
+use latemux_cache::{Cache, Records};
+use latemux_storage::{Options, Storage, write::ConditionalPut};
 use std::{future::Future, io, sync::Arc};
 use titles::Fresh;
 use tokio::net::TcpListener;
@@ -72,6 +78,10 @@ use tokio::net::TcpListener;
 pub struct Means {
     /// Keeps what is read of media.
     pub cache: Option<Cache>,
+    /// Keeps indexes for the next process.
+    pub indexes: Option<Records>,
+    /// Where index MP4s can be written: the storage that is served. Nothing is unless the configuration says so (`index.write`).
+    pub write: Option<Arc<dyn ConditionalPut>>,
     /// How what index MP4s and server manifests name elsewhere is reached.
     pub elsewhere: Options,
 }

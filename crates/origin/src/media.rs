@@ -36,6 +36,11 @@ impl Media {
         &self.options
     }
 
+    /// Forgets what is remembered of a version of an object; how many pieces.
+    pub(crate) fn forget(&self, storage: &dyn Storage, key: &Key, version: &Version) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.forget(&storage.describe(), key, version))
+    }
+
     /// A storage where media is read.
     pub(crate) fn over(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         let name = storage.describe();

@@ -16,9 +16,15 @@ use std::{
     },
 };
 
-/// Values by key, at most so many bytes of them.
+/// Values by key, at most so many bytes of them. Clones share them.
 pub(crate) struct Memo<K, V> {
     inner: Arc<Inner<K, V>>,
+}
+
+impl<K, V> Clone for Memo<K, V> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
 }
 
 struct Inner<K, V> {

@@ -17,7 +17,7 @@ pub(crate) use exposition::{CONTENT_TYPE, expose};
 pub(crate) use meter::{Read, StorageMeter};
 pub(crate) use responses::{Class, Kind, Responses, Series, Which};
 
-use crate::trace::Outcome;
+use crate::{prefetch::Prefetched, trace::Outcome, write_index::Written};
 use latemux_storage::Registry;
 use meter::StorageTotals;
 use reasons::Reasons;
@@ -39,11 +39,49 @@ pub(crate) struct Metrics {
     storage: Arc<StorageTotals>,
     /// Bytes of sources that went into answers.
     pub(crate) media_used: AtomicU64,
+    /// Index MP4s that could be written.
+    pub(crate) index_files: Arc<IndexFiles>,
+    pub(crate) prefetches: Arc<Prefetches>,
     in_flight: AtomicU64,
     connections: AtomicU64,
     connections_open: AtomicU64,
     caches: Mutex<Vec<CacheWatch>>,
     back_ends: OnceLock<Registry>,
+}
+
+/// What became of index MP4s.
+pub(crate) type IndexFiles = Ends<{ Written::ALL.len() }>;
+/// What became of segments that were to be read ahead.
+pub(crate) type Prefetches = Ends<{ Prefetched::ALL.len() }>;
+
+/// How often something ended in each of some ways.
+#[derive(Debug)]
+pub(crate) struct Ends<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Default for Ends<N> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl<const N: usize> Ends<N> {
+    fn add(&self, end: usize) {
+        if let Some(count) = self.0.get(end) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl IndexFiles {
+    pub(crate) fn count(&self, written: Written) {
+        self.add(written as usize);
+    }
+}
+
+impl Prefetches {
+    pub(crate) fn count(&self, prefetched: Prefetched) {
+        self.add(prefetched as usize);
+    }
 }
 
 /// A cache as metrics show it.

@@ -3,12 +3,35 @@
 
 use crate::{Error, config::SourcesConfig, media::Media, metrics::Read};
 use latemux_storage::{Key, Storage};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::{
     collections::BTreeMap,
     hash::{Hash, Hasher},
     sync::{Arc, Mutex, PoisonError},
 };
+
+/// What a relative URL cannot hold as it is; `:` because it would end a scheme.
+const RESERVED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b':')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// A path as a relative URL: how index MP4s and server manifests name the files beside them.
+#[must_use]
+pub fn relative_url(path: &str) -> String {
+    utf8_percent_encode(path, RESERVED).to_string()
+}
 
 /// An object and the storage it is in.
 #[derive(Debug, Clone)]
@@ -115,6 +138,11 @@ impl Places {
     pub(crate) fn new(config: &SourcesConfig, door: Media) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
         Self { allow, opened: Mutex::default(), door }
+    }
+
+    /// Opens storages for media.
+    pub(crate) fn media(&self) -> &Media {
+        &self.door
     }
 
     /// Where `location`, written in the file at `from`, leads.

@@ -89,6 +89,12 @@ pub(crate) fn indexed_stem(name: &str) -> Option<&str> {
     name.strip_suffix(".index.mp4").filter(|stem| !stem.is_empty())
 }
 
+/// The name of the index MP4 of a file: `film.index.mp4` of `film.mp4`.
+pub(crate) fn index_name(name: &str) -> String {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem });
+    format!("{stem}.index.mp4")
+}
+
 /// Whether a name is that of a server manifest.
 pub(crate) fn is_manifest(name: &str) -> bool {
     has_extension(name, "ism")

@@ -89,18 +89,21 @@ async fn package(
     };
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
+    let length = plan.content_length;
+    let is_whole = window == (0..length);
+    // Not before this segment's own reads have begun.
+    let ahead = || app.prefetch.as_ref().filter(|_| is_whole)?.after(title, address);
     // A digest is of what every node knows, which of media is the first bytes: another version of an object may have the same.
     let digest = plan.digest ^ u128::from(title.id);
     let segments = app.segments.as_ref().filter(|_| plan.class == Class::Media);
     if let Some(pieces) = segments.and_then(|segments| segments.get(digest)) {
-        return Ok(head.respond(Body::kept(&pieces, window)));
+        return Ok(head.respond(Body::kept(&pieces, window).with(ahead())));
     }
     enter(Phase::Storage);
     fetch.belongs_to(&plan.reach);
-    let length = plan.content_length;
-    let segments = segments.filter(|_| window == (0..length));
+    let segments = segments.filter(|_| is_whole);
     let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
-    let body = Body::plan(body, Some(title.clone()));
+    let body = Body::plan(body, Some(title.clone())).with(ahead());
     Ok(head.respond(body.keep(segments.and_then(|segments| segments.collect(digest, length)))))
 }
 

@@ -3,14 +3,17 @@
 use crate::{
     Error, OriginConfig,
     flight::Flights,
-    index::{Object, Objects, Parts},
+    index::{Forgotten, Object, Objects, Parts},
     manifest_tracks::{Named, Sources},
     media::Media,
     memo::Memo,
     metrics::{CacheWatch, Read},
+    places::Place,
     resolve::{Resolved, resolve},
+    write_index::IndexWriter,
 };
 use futures_util::{FutureExt, future::join_all};
+use latemux_cache::Records;
 use latemux_index::{MediaIndex, Title, title::Problem};
 use latemux_packager::carry::{Protocol, carries};
 use latemux_storage::Storage;
@@ -70,9 +73,15 @@ pub(crate) enum Fresh {
 }
 
 impl Titles {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, config: &OriginConfig, media: &Media) -> Self {
+    pub(crate) fn new(
+        storage: &Arc<dyn Storage>,
+        config: &OriginConfig,
+        media: &Media,
+        indexes: Option<Records>,
+        writer: Option<IndexWriter>,
+    ) -> Self {
         Self {
-            objects: Arc::new(Objects::new(storage, config, media)),
+            objects: Arc::new(Objects::new(storage, config, media, indexes, writer)),
             storage: media.meter().over(storage.clone(), Read::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
@@ -113,22 +122,45 @@ impl Titles {
         self.flights.run(base.to_owned(), load).await
     }
 
-    /// Forgets a title and the indexes of its objects: its id, if it was known, and how many indexes. What is being read
-    /// for it now may come to be remembered yet.
-    pub(crate) fn forget(&self, base: &str) -> (Option<u64>, u64) {
-        let Some(title) = self.memo.peek(base) else { return (None, 0) };
+    /// Forgets a title, the indexes of its objects and what is kept of their media: its id, if it was known, and how much. What is being
+    /// read for it now may come to be remembered yet.
+    pub(crate) async fn forget(&self, base: &str) -> (Option<u64>, Forgotten) {
+        let known = self.memo.peek(base);
         self.memo.remove(base);
-        let places = title.objects.iter().map(|object| match (&object.indexed_by, &object.elsewhere) {
-            (Some((place, _)), _) | (None, Some(place)) => place.clone(),
-            (None, None) => self.objects.served(object.key.clone()),
-        });
-        let forgotten = places.filter(|place| self.objects.forget(place)).count();
-        (Some(title.id), u64::try_from(forgotten).unwrap_or(u64::MAX))
+        let mut places = match &known {
+            Some(title) => title.objects.iter().map(|object| self.objects.file_of(object)).collect(),
+            // A process before this one may have known it.
+            None => self.files_of(base).await,
+        };
+        let mut forgotten = Forgotten::default();
+        while let Some(place) = places.pop() {
+            if !places.contains(&place) {
+                forgotten += self.objects.forget(&place).await;
+            }
+        }
+        (known.map(|title| title.id), forgotten)
+    }
+
+    /// The files a base names; none where that cannot be known.
+    async fn files_of(&self, base: &str) -> Vec<Place> {
+        match resolve(&*self.storage, base, self.max_objects).await {
+            Ok(Resolved::Files(files)) => {
+                files.into_iter().map(|(key, _)| self.objects.served(key)).collect()
+            }
+            Ok(Resolved::Manifest { key, manifest }) => {
+                let from = self.objects.served(key);
+                let named =
+                    manifest.elements.iter().map(|element| self.objects.places.find(&from, &element.src));
+                named.filter_map(Result::ok).collect()
+            }
+            Err(_) => Vec::new(),
+        }
     }
 
     /// What is remembered, for metrics.
-    pub(crate) fn watch(&self) -> [CacheWatch; 2] {
-        [self.memo.watch("titles", self.flights.joins()), self.objects.watch()]
+    pub(crate) fn watch(&self) -> Vec<CacheWatch> {
+        let memory = [self.memo.watch("titles", self.flights.joins()), self.objects.watch()];
+        memory.into_iter().chain(self.objects.watch_persisted()).collect()
     }
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {

@@ -1,6 +1,9 @@
 //! The plan: what a response will be, before any media byte is read.
 
+mod following;
 mod request;
+
+pub use following::following;
 
 use crate::{
     Address, PackError, Resource,
@@ -247,13 +250,17 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
             request.playlist(hls::iframes(selected, links, track, *container)?)
         }
         Resource::DashInit(track) => request.cmaf_init(Protocol::Dash, track),
-        Resource::HlsInit(track) => request.cmaf_init(Protocol::HlsCmaf, track),
+        Resource::HlsInit(tracks) => match tracks.as_slice() {
+            [track] => request.cmaf_init(Protocol::HlsCmaf, track),
+            tracks => request.muxed_init(tracks),
+        },
         Resource::DashSegmentAt(track, time) => {
             let find = |t: usize| title.tracks.get(t)?.segment_at(i64::try_from(*time).ok()?);
             request.cmaf_segment(Protocol::Dash, track, find, *time, Take::All)
         }
         Resource::DashSegment(track, n) => request.cmaf_segment_number(Protocol::Dash, track, *n, Take::All),
-        Resource::HlsSegment(track, n) => {
+        Resource::HlsSegment(tracks, n) => {
+            let [track] = tracks.as_slice() else { return request.muxed_segment(tracks, *n) };
             let find = |t: usize| {
                 let mux = Mux::new(title, std::slice::from_ref(&t))?.joined(selected.minimum);
                 mux.parts(n.checked_sub(1)?).find_map(|(_, part)| part)

@@ -57,6 +57,14 @@ pub struct Version {
     pub modified: Option<i64>,
 }
 
+impl Version {
+    /// Whether equal versions are the same bytes also after a while. A size alone says too little.
+    #[must_use]
+    pub fn tells(&self) -> bool {
+        self.etag.is_some() || self.modified.is_some()
+    }
+}
+
 /// What an answer says of its object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectMeta {

@@ -1,4 +1,5 @@
-//! Writing one object, whole or not at all: what the command line's tools make. Serving never writes.
+//! Writing one object, whole or not at all: what the command line's tools make. Serving writes index MP4s where it is told
+//! to, and nothing else.
 
 use crate::backend::http::retry::Account;
 use crate::{
@@ -9,9 +10,11 @@ use bytes::Bytes;
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 mod bucket;
+mod conditional;
 mod file;
 
 use bucket::BucketWriter;
+pub use conditional::{ConditionalPut, writable};
 use file::FileWriter;
 
 /// Longest time a service may take over an object: it answers when it has all of it.

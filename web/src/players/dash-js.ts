@@ -6,7 +6,7 @@ import type { OpenSession } from "../session";
 
 export const open: OpenSession = async (video, manifest, listener) => {
   // The extension hangs itself where the player looks for it.
-  if (/\/manifest$/i.test(manifest)) await import("dashjs/mss");
+  if (/\/manifest(\?|$)/i.test(manifest)) await import("dashjs/mss");
   const player = MediaPlayer().create();
   const events = MediaPlayer.events;
   let automatic = true;

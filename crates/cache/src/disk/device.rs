@@ -42,19 +42,24 @@ const SUFFIX: &str = ".units";
 impl Folder {
     /// Makes the folder where there is none.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(path)?;
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => {
-                Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process uses this cache folder"))
-            }
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(Self { path: path.to_owned(), _lock: hold(path)? })
     }
 
     fn file(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:016x}{SUFFIX}"))
+    }
+}
+
+/// Makes a folder where there is none, and holds it as long as the file is open.
+pub(crate) fn hold(path: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(path)?;
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => {
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process uses this cache folder"))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 

@@ -127,10 +127,11 @@ impl Index {
         }
     }
 
-    /// Forgets all of an object.
-    pub(crate) fn forget_object(&self, id: u128) {
-        let units = self.shard(id).remove(&id);
-        self.shrank(units.map_or(0, |units| units.len()));
+    /// Forgets all of an object; how many units.
+    pub(crate) fn forget_object(&self, id: u128) -> u64 {
+        let units = self.shard(id).remove(&id).map_or(0, |units| units.len());
+        self.shrank(units);
+        wide(units)
     }
 
     /// Forgets what lies in a log file. Returns where that was, and whether it was hit.

@@ -4,7 +4,7 @@
 pub(crate) mod device;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod failing;
-mod health;
+pub(crate) mod health;
 mod index;
 mod record;
 #[cfg(test)]
@@ -199,9 +199,9 @@ impl Disk {
         }
     }
 
-    /// Forgets an object.
-    pub(crate) fn forget(&self, id: u128) {
-        self.shared.index.forget_object(id);
+    /// Forgets an object; how many units.
+    pub(crate) fn forget(&self, id: u128) -> u64 {
+        self.shared.index.forget_object(id)
     }
 
     /// Waits until what is in the queue has been written.

@@ -9,6 +9,7 @@ mod crawl;
 mod full_disk;
 mod nginx_vod;
 mod pack;
+mod restart;
 mod same_bytes;
 mod server;
 mod setups;

@@ -209,7 +209,7 @@ pub fn segment_type(brands: &[FourCc]) -> FileType {
     FileType { major, minor_version: 0, compatible: brands.to_vec(), of_segment: true }
 }
 
-fn too_many(samples: u64) -> Result<(), Error> {
+pub(super) fn too_many(samples: u64) -> Result<(), Error> {
     let limit = MAX_SAMPLES as u64;
     if samples <= limit {
         return Ok(());
@@ -219,15 +219,16 @@ fn too_many(samples: u64) -> Result<(), Error> {
 }
 
 /// Which field of the samples stands where.
-struct Layout {
-    tfhd: Tfhd,
-    first_sample_flags: Option<u32>,
-    fields: Fields,
-    media: u64,
+pub(super) struct Layout {
+    pub(super) tfhd: Tfhd,
+    pub(super) first_sample_flags: Option<u32>,
+    pub(super) fields: Fields,
+    /// Bytes of all samples.
+    pub(super) media: u64,
 }
 
 impl Layout {
-    fn of(spec: &FragmentSpec<'_>) -> Result<Self, Error> {
+    pub(super) fn of(spec: &FragmentSpec<'_>) -> Result<Self, Error> {
         let samples = spec.samples;
         too_many(samples.len() as u64)?;
         let first = samples.first().copied().unwrap_or_default();

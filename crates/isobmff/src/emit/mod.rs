@@ -6,6 +6,7 @@
 
 pub mod fragment;
 pub mod init;
+mod muxed;
 
 use crate::FourCc;
 use bytes::BufMut;
@@ -15,6 +16,7 @@ pub use fragment::{
     smooth_fragment, smooth_fragment_size,
 };
 pub use init::{InitSegment, InitTrack, cmaf_brands};
+pub use muxed::muxed_fragment;
 
 /// A box that can be written.
 pub trait WriteBox {

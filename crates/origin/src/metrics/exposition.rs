@@ -1,13 +1,13 @@
 //! All numbers as OpenMetrics text. The table of what each one means is in `docs/operating.md`.
 
 use super::{
-    CacheSnapshot, Class, Metrics,
+    CacheSnapshot, Class, Ends, Metrics,
     meter::{Read, Totals},
     process::Process,
     reasons::Reasons,
     responses::{BOUNDS, Histogram, STATUSES, Series},
 };
-use crate::trace::Outcome;
+use crate::{prefetch::Prefetched, trace::Outcome, write_index::Written};
 use latemux_storage::{Registry as BackEnds, counters::Figures};
 use prometheus_client::{
     collector::Collector,
@@ -48,6 +48,10 @@ impl Collector for Scrape {
         let caches: Vec<CacheSnapshot> = metrics.watched().iter().map(|watch| watch.0()).collect();
         remembered(&mut out, &caches)?;
         let now = |number: &AtomicU64| number.load(Relaxed);
+        let files = ends(Written::ALL.map(|(_, word)| word), &metrics.index_files);
+        out.counters("latemux_index_files", "Media looked at for want of an index MP4", None, files)?;
+        let segments = ends(Prefetched::ALL.map(|(_, word)| word), &metrics.prefetches);
+        out.counters("latemux_prefetches", "Segments that were to be read ahead", None, segments)?;
         out.gauge(
             "latemux_requests_in_flight",
             "Requests whose answers have not ended",
@@ -63,6 +67,14 @@ impl Collector for Scrape {
         out.info("latemux_build", "What runs", &[("version", env!("CARGO_PKG_VERSION"))])?;
         Process::look().map_or(Ok(()), |process| describe(&mut out, &process))
     }
+}
+
+/// Counts by what became of something.
+fn ends<const N: usize>(
+    words: [&'static str; N],
+    ends: &Ends<N>,
+) -> impl Iterator<Item = ([(&'static str, &'static str); 1], u64)> {
+    words.into_iter().zip(&ends.0).map(|(word, count)| ([("outcome", word)], count.load(Relaxed)))
 }
 
 fn responses(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use latemux_storage::{Storage, Want, counting::Counting};
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 /// A muxed file, a folder of separate files, a fragmented file.
-const TITLES: [&str; 3] = ["lighthouse.mp4", "harbour", "fragmented.mp4"];
+pub(crate) const TITLES: [&str; 3] = ["lighthouse.mp4", "harbour", "fragmented.mp4"];
 
 fn cache() -> Cache {
     Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap()
@@ -37,7 +37,7 @@ fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
 }
 
 /// All media segments of a title by protocol, in the order of their URLs.
-async fn segments(server: SocketAddr, title: &str) -> BTreeMap<&'static str, Vec<String>> {
+pub(crate) async fn segments(server: SocketAddr, title: &str) -> BTreeMap<&'static str, Vec<String>> {
     let mut all = BTreeMap::<_, Vec<String>>::new();
     for url in crawl(server, &format!("/{title}")).await {
         let protocol = match &*url {

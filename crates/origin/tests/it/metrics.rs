@@ -613,7 +613,7 @@ async fn a_purged_title_is_read_anew_and_others_are_not() {
 
     let answer = purge(server.admin, "%2Fharbour", &[]).await;
     assert_eq!(answer.status, 200);
-    let said = "{\"base\":\"harbour\",\"titles\":1,\"indexes\":5,\"manifests\":2}\n";
+    let said = "{\"base\":\"harbour\",\"titles\":1,\"indexes\":5,\"indexes_on_disk\":0,\"manifests\":2,\"ranges\":0}\n";
     assert_eq!(std::str::from_utf8(&answer.body).unwrap(), said);
     fetch(server.address, "/buoy.mp4/.mpd").await;
     assert!(counting.take().is_empty(), "another title");

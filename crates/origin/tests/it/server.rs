@@ -1,6 +1,7 @@
 //! An origin of its own for each test, on a port the system chose, and the titles it serves.
 
 use bytes::Bytes;
+use latemux_index::locate::{Got, Limits, Locator, Step, Want as IndexWant};
 use latemux_origin::{Origin, OriginConfig, Tls};
 use latemux_storage::{
     Key, Memory, Storage,
@@ -103,6 +104,28 @@ pub(crate) fn library() -> Arc<Memory> {
     }
     memory.put(key("fragmented.mp4"), fragmented());
     Arc::new(memory)
+}
+
+/// The index MP4 of a file.
+pub(crate) fn index_file(media: &Bytes, location: &str) -> Bytes {
+    let mut locator = Locator::for_full_tables(Limits::default());
+    let mut wants = vec![locator.first()];
+    loop {
+        let got = wants.iter().map(|want| {
+            let range = match want {
+                IndexWant::Head(len) => 0..usize::try_from(*len).unwrap().min(media.len()),
+                IndexWant::Range(r) => usize::try_from(r.start).unwrap()..usize::try_from(r.end).unwrap(),
+            };
+            Got { offset: u64::try_from(range.start).unwrap(), bytes: media.slice(range) }
+        });
+        let got = got.collect();
+        match locator.step(u64::try_from(media.len()).unwrap(), got).unwrap() {
+            Step::Read(more) | Step::Scan(more) => wants = more,
+            Step::Done(_) => {
+                return locator.full_tables().unwrap().index_file(location, Some(location)).unwrap();
+            }
+        }
+    }
 }
 
 /// Bytes from the start of a segment of [`fragmented`] (two fragments) to the end of its last `moof`.

@@ -106,7 +106,9 @@ async fn every_form_of_one_file() {
         ("hls/index-f1-v1-a1.m3u8", format!("{n}-{a}-{v}.m3u8"), MPEGURL),
         ("hls/index-a1.m3u8", format!("{n}-{a}.m3u8"), MPEGURL),
         ("hls/index-v1.m3u8?hls_fmp4", format!("{n}-{v}.m3u8?hls_fmp4"), MPEGURL),
-        ("hls/index-v1-a1.m3u8?hls_fmp4", own(".m3u8?hls_fmp4"), MPEGURL),
+        ("hls/index-v1-a1.m3u8?hls_fmp4", format!("{n}-{a}-{v}.m3u8?hls_fmp4"), MPEGURL),
+        ("hls/init-v1-a1.mp4", format!("hls/{n}-{a}-{v}.m4s"), VIDEO),
+        ("hls/seg-2-v1-a1.m4s", format!("hls/{n}-{a}-{v}-2.m4s"), VIDEO),
         ("hls/iframes-v1-a1.m3u8", format!("keyframes/{n}-{v}.m3u8"), MPEGURL),
         ("hls/iframes-v1.m3u8?hls_fmp4", format!("keyframes/{n}-{v}.m3u8?hls_fmp4"), MPEGURL),
         ("hls/seg-1-v1-a1.ts", format!("{n}-{a}-{v}-1.ts"), TS),
@@ -138,6 +140,17 @@ async fn every_form_of_one_file() {
         ("hds/bootstrap-v1-a1.abst", format!("{n}-{a}-{v}.abst"), ABST),
         ("hds/frag-v1-a1-Seg1-Frag2", format!("{n}-{a}-{v}-Seg1-Frag2"), F4F),
         ("hds/frag-f1-v1-a1-Seg1-Frag1", format!("{n}-{a}-{v}-Seg1-Frag1"), F4F),
+        ("hds/clipFrom/3000/clipTo/9000/manifest.f4m", own(".f4m?vbegin=3&vend=9"), F4M),
+        (
+            "hds/clipFrom/3000/clipTo/9000/bootstrap-v1-a1.abst",
+            format!("vbegin=3&vend=9/{n}-{a}-{v}.abst"),
+            ABST,
+        ),
+        (
+            "hds/clipFrom/3000/clipTo/9000/frag-v1-a1-Seg1-Frag3",
+            format!("vbegin=3&vend=9/{n}-{a}-{v}-Seg1-Frag3"),
+            F4F,
+        ),
     ];
     same(at, "lighthouse.mp4", "lighthouse.mp4", &table).await;
 }
@@ -267,8 +280,8 @@ async fn what_is_refused_says_why() {
         ("/hls/lighthouse.mp4/seg-1-z1.ts", 400, "bad_tracks"),
         ("/hls/lighthouse.mp4/tracks/z1/master.m3u8", 400, "bad_tracks"),
         ("/hls/lighthouse.mp4/master-leng.m3u8", 400, "bad_tracks"),
-        ("/hls/lighthouse.mp4/seg-1-v1-a1.m4s", 404, "several_tracks"),
-        ("/hls/lighthouse.mp4/init-v1-a1.mp4", 404, "several_tracks"),
+        ("/dash/lighthouse.mp4/fragment-1-v1-a1.m4s", 404, "several_tracks"),
+        ("/hls/lighthouse.mp4/seg-1-v1-v1.m4s", 404, "no_such_track"),
         ("/hls/lighthouse.mp4/clipFrom/9000/clipTo/1000/master.m3u8", 400, "clip_malformed"),
         ("/hls/lighthouse.mp4/clipFrom/x/master.m3u8", 400, "clip_malformed"),
         ("/hls/lighthouse.mp4/clipFrom/99999999/master.m3u8", 404, "clip_empty"),
@@ -328,7 +341,14 @@ async fn prefixes_and_names_are_the_operators() {
     assert!(
         std::str::from_utf8(&mpd.body).unwrap().contains("media=\"segment-$Number$-$RepresentationID$.m4s\"")
     );
-    for url in ["init-v1.mp4", "segment-1-v1.m4s", "seg-1-v1.m4s", "frag-1-v1-x3.m4s"] {
+    for url in [
+        "init-v1.mp4",
+        "init-v1-a1.mp4",
+        "seg-1-v1-a1.m4s",
+        "segment-1-v1.m4s",
+        "seg-1-v1.m4s",
+        "frag-1-v1-x3.m4s",
+    ] {
         good(at, &format!("/lighthouse.mp4/{url}"), VIDEO).await;
     }
     // The native form is there too.

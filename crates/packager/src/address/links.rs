@@ -85,8 +85,8 @@ impl<'a> Links<'a> {
 
     /// An init segment.
     #[must_use]
-    pub fn hls_init(&self, track: TrackName) -> String {
-        self.url(&Resource::HlsInit(track), &Selection::default())
+    pub fn hls_init(&self, tracks: Vec<TrackName>) -> String {
+        self.url(&Resource::HlsInit(tracks), &Selection::default())
     }
 
     /// A media segment, which may be joined.

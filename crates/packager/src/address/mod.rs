@@ -124,9 +124,9 @@ pub enum Resource {
     /// `/NAME-REPID[-REPID]-N.ts`; 1-based. One track, or audio and video muxed.
     HlsTsSegment(Vec<TrackName>, u32),
     /// `/hls/NAME-REPID.m4s`
-    HlsInit(TrackName),
+    HlsInit(Vec<TrackName>),
     /// `/hls/NAME-REPID-N.m4s`; 1-based.
-    HlsSegment(TrackName, u32),
+    HlsSegment(Vec<TrackName>, u32),
     /// `/keyframes/NAME-REPID.m3u8`
     HlsIFramePlaylist(TrackName, HlsContainer),
     /// `/keyframes/NAME-REPID-N.ts`: the I-frame a segment starts with, alone; 1-based.
@@ -234,8 +234,16 @@ pub fn name_of(base: &str) -> String {
         return "title".to_owned();
     }
     let mut name = stem.replace('=', "_");
-    for kind in native::KINDS {
-        name = name.replace(&format!("-{kind}_"), &format!("_{kind}_"));
+    let dashes: Vec<usize> = name.match_indices('-').map(|(at, _)| at).collect();
+    // From the right, for a `_` put in place of one makes another the start of a track: `-video-video_`.
+    for at in dashes.into_iter().rev() {
+        let behind = name.get(at + 1..).unwrap_or_default();
+        if native::KINDS
+            .iter()
+            .any(|kind| behind.strip_prefix(kind).is_some_and(|rest| rest.starts_with('_')))
+        {
+            name.replace_range(at..=at, "_");
+        }
     }
     utf8_percent_encode(&name, RESERVED).to_string()
 }

@@ -8,7 +8,7 @@
 //!           | [NAME] ".m3u8"                             HLS multivariant playlist
 //!           | NAME 1*("-" REPID) ".m3u8"                 HLS media playlist
 //!           | NAME 1*("-" REPID) "-" N ".ts"             HLS TS segment
-//!           | "hls/" NAME "-" REPID ["-" N] ".m4s"       HLS CMAF init, segment
+//!           | "hls/" NAME 1*("-" REPID) ["-" N] ".m4s"   HLS CMAF init, segment; of several tracks, fMP4
 //!           | "keyframes/" NAME "-" REPID ".m3u8"        HLS I-frame playlist
 //!           | "keyframes/" NAME "-" REPID "-" N (".ts" | ".m4s")
 //!           | "Manifest" | "manifest"                    Smooth Streaming client manifest
@@ -100,8 +100,8 @@ pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
         Resource::HlsMultivariant(_) => ".m3u8".to_owned(),
         Resource::HlsPlaylist(t, _) => format!("{name}{}.m3u8", ids(t)),
         Resource::HlsTsSegment(t, n) => format!("{name}{}-{n}.ts", ids(t)),
-        Resource::HlsInit(t) => format!("hls/{name}{}.m4s", id(t)),
-        Resource::HlsSegment(t, n) => format!("hls/{name}{}-{n}.m4s", id(t)),
+        Resource::HlsInit(t) => format!("hls/{name}{}.m4s", ids(t)),
+        Resource::HlsSegment(t, n) => format!("hls/{name}{}-{n}.m4s", ids(t)),
         Resource::HlsIFramePlaylist(t, _) => format!("{KEYFRAMES}{name}{}.m3u8", id(t)),
         Resource::HlsIFrameTs(t, n) => format!("{KEYFRAMES}{name}{}-{n}.ts", id(t)),
         Resource::HlsIFrameCmaf(t, n) => format!("{KEYFRAMES}{name}{}-{n}.m4s", id(t)),
@@ -198,11 +198,11 @@ fn dash_file(file: &str) -> Option<Resource> {
 /// Files under `hls/`.
 fn hls_cmaf_file(file: &str) -> Option<Resource> {
     let stem = file.strip_suffix(".m4s")?;
-    if let Some(track) = only_rep_id(stem) {
-        return Some(Resource::HlsInit(track));
+    if let Some(tracks) = rep_ids(stem) {
+        return Some(Resource::HlsInit(tracks));
     }
-    let (id, n) = numbered(stem)?;
-    Some(Resource::HlsSegment(only_rep_id(id)?, n))
+    let (ids, n) = numbered(stem)?;
+    Some(Resource::HlsSegment(rep_ids(ids)?, n))
 }
 
 /// Files under `keyframes/`.

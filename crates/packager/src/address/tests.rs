@@ -34,8 +34,8 @@ fn reads_every_form_of_the_table() {
         ("/x/x-audio_eng=128000-video=400000.m3u8", "x", Resource::HlsPlaylist(vec![audio(), video()], Auto)),
         ("/x/x-audio_eng=128000-video=400000-12.ts", "x", Resource::HlsTsSegment(vec![audio(), video()], 12)),
         ("/x/-video=400000.m3u8", "x", Resource::HlsPlaylist(vec![video()], Auto)),
-        ("/x/hls/x-video=400000.m4s", "x", Resource::HlsInit(video())),
-        ("/x/hls/x-video=400000-3.m4s", "x", Resource::HlsSegment(video(), 3)),
+        ("/x/hls/x-video=400000.m4s", "x", Resource::HlsInit(vec![video()])),
+        ("/x/hls/x-video=400000-3.m4s", "x", Resource::HlsSegment(vec![video()], 3)),
         ("/x/keyframes/x-video=400000.m3u8", "x", Resource::HlsIFramePlaylist(video(), Auto)),
         ("/x/keyframes/x-video=400000.m3u8?hls_fmp4", "x", Resource::HlsIFramePlaylist(video(), Cmaf)),
         ("/x/keyframes/x-video=400000-1.ts", "x", Resource::HlsIFrameTs(video(), 1)),
@@ -145,7 +145,7 @@ fn names_are_printed_the_same_however_they_were_asked() {
 
 #[test]
 fn a_name_is_not_taken_for_the_start_of_a_track() {
-    for base in ["my-video_1-hd.ism", "my-video=1-.mp4"] {
+    for base in ["my-video_1-hd.ism", "my-video=1-.mp4", "my-video-audio-video=1-hd.mp4"] {
         let address = Address::new(base, Resource::DashInit(track("English", 1)));
         assert_eq!(Address::parse(&address.to_url(), None), Ok(address), "{base}");
     }
@@ -159,7 +159,7 @@ fn keyframe_playlists_point_one_folder_up() {
     let video = || track("video", 400_000);
     let playlist = Address::new("x", Resource::HlsIFramePlaylist(video(), HlsContainer::Cmaf));
     let links = Links::new(&playlist);
-    assert_eq!(links.hls_init(video()), "../hls/x-video=400000.m4s");
+    assert_eq!(links.hls_init(vec![video()]), "../hls/x-video=400000.m4s");
     let frame = Resource::HlsIFrameCmaf(video(), 2);
     assert_eq!(links.hls_segment(&frame, Extent::Whole), "x-video=400000-2.m4s");
     let multivariant = Address::new("x", Resource::HlsMultivariant(HlsContainer::Cmaf));
@@ -189,8 +189,8 @@ fn any_resource() -> impl Strategy<Value = Resource> {
         container().prop_map(Resource::HlsMultivariant),
         (tracks(), container()).prop_map(|(t, c)| Resource::HlsPlaylist(t, c)),
         (tracks(), number()).prop_map(|(t, n)| Resource::HlsTsSegment(t, n)),
-        any_track().prop_map(Resource::HlsInit),
-        (any_track(), number()).prop_map(|(t, n)| Resource::HlsSegment(t, n)),
+        tracks().prop_map(Resource::HlsInit),
+        (tracks(), number()).prop_map(|(t, n)| Resource::HlsSegment(t, n)),
         (any_track(), container()).prop_map(|(t, c)| Resource::HlsIFramePlaylist(t, c)),
         (any_track(), number()).prop_map(|(t, n)| Resource::HlsIFrameTs(t, n)),
         (any_track(), number()).prop_map(|(t, n)| Resource::HlsIFrameCmaf(t, n)),
@@ -291,8 +291,8 @@ fn manifests_carry_their_selection_on_and_segments_what_they_depend_on() {
     let video = || track("video", 400_000);
     assert_eq!(address.to_url(), format!("/x/.m3u8?{query}"));
     assert_eq!(links.hls_playlist(vec![video()], HlsContainer::Cmaf), format!("x-video=400000.m3u8?{query}"));
-    assert_eq!(links.hls_init(video()), "hls/x-video=400000.m4s");
-    let segment = Resource::HlsSegment(video(), 3);
+    assert_eq!(links.hls_init(vec![video()]), "hls/x-video=400000.m4s");
+    let segment = Resource::HlsSegment(vec![video()], 3);
     assert_eq!(links.hls_segment(&segment, Extent::Whole), "hls/x-video=400000-3.m4s");
     assert_eq!(
         links.hls_segment(&segment, Extent::Selected),

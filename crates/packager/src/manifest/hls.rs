@@ -45,24 +45,18 @@ fn container_of(protocol: Protocol) -> HlsContainer {
     if protocol == Protocol::HlsTs { HlsContainer::Auto } else { HlsContainer::Cmaf }
 }
 
-/// How named tracks go out: all in one TS, or one in CMAF.
+/// How named tracks go out together: in TS, or in fMP4.
 fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Result<Protocol, PackError> {
     let first = tracks.first().map(|&i| title.track(&title.tracks[i]));
     let format = first.map_or(FourCc(*b"none"), |track| track.codec.format);
     let all = |protocol| tracks.iter().all(|&i| carries(protocol, title.track(&title.tracks[i])).is_ok());
     if container == HlsContainer::Auto && all(Protocol::HlsTs) {
         Ok(Protocol::HlsTs)
-    } else if all(Protocol::HlsCmaf) && tracks.len() == 1 {
+    } else if all(Protocol::HlsCmaf) {
         Ok(Protocol::HlsCmaf)
     } else {
-        let protocol = if tracks.len() == 1 { Protocol::HlsCmaf } else { Protocol::HlsTs };
-        Err(PackError::CannotCarry { protocol: protocol.name(), format })
+        Err(PackError::CannotCarry { protocol: Protocol::HlsCmaf.name(), format })
     }
-}
-
-/// Whether tracks (indexes into [`Title::tracks`]) go out in one media playlist.
-pub(crate) fn in_one_playlist(title: &Title, tracks: &[usize], container: HlsContainer) -> bool {
-    protocol_for(title, tracks, container).is_ok()
 }
 
 /// Looks tracks up by name.

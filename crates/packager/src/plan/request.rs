@@ -206,6 +206,44 @@ impl<'a> Request<'a> {
         reach
     }
 
+    /// Tracks of different kinds that are packed together. Video first, whatever the order in the URL: one segment has one body.
+    fn together(
+        &self,
+        protocol: Protocol,
+        names: &[TrackName],
+    ) -> Result<Vec<(usize, &'a Track)>, PackError> {
+        let mut tracks =
+            names.iter().map(|name| self.track(protocol, name)).collect::<Result<Vec<_>, _>>()?;
+        tracks.sort_by_key(|&(index, track)| (track.kind, index));
+        let twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
+        if twice || tracks.is_empty() { Err(PackError::NoSuchTrack(together(names))) } else { Ok(tracks) }
+    }
+
+    /// The init segment of tracks that share segments of fMP4.
+    pub(super) fn muxed_init(&self, names: &[TrackName]) -> Result<Planned, PackError> {
+        let tracks = self.together(Protocol::HlsCmaf, names)?;
+        let ids: Vec<String> =
+            tracks.iter().map(|&(index, _)| rep_id(&self.title.tracks[index].name)).collect();
+        let tracks: Vec<&Track> = tracks.into_iter().map(|(_, track)| track).collect();
+        let parts = vec![Part::Inline(cmaf::muxed_init(&tracks))];
+        let kind = tracks.first().map_or(TrackKind::Video, |track| track.kind);
+        let what = format!("fmp4 init {}", ids.join(" "));
+        Ok(Planned::Ready(self.ready(Class::Init, cmaf_type(kind), &what, parts)))
+    }
+
+    pub(super) fn muxed_segment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
+        let (what, shares, reach) = match self.muxed(Protocol::HlsCmaf, names, number, Take::All)? {
+            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
+            Muxed::Known { what, shares, reach, .. } => (what, shares, reach),
+        };
+        let kind = shares.first().map_or(TrackKind::Video, |share| share.track.kind);
+        let tracks: Vec<(usize, Vec<Sample>)> =
+            shares.into_iter().map(|share| (self.title.tracks[share.index].object, share.samples)).collect();
+        let parts = cmaf::muxed_media(number, &tracks)?;
+        let plan = self.ready(Class::Media, cmaf_type(kind), &format!("fmp4 segment {what}"), parts);
+        Ok(Planned::Ready(Plan { reach, ..plan }))
+    }
+
     /// What tracks bring to one segment (1-based), packed together.
     fn muxed(
         &self,
@@ -214,19 +252,15 @@ impl<'a> Request<'a> {
         number: u32,
         take: Take,
     ) -> Result<Muxed<'a>, PackError> {
-        let all = || names.iter().map(TrackName::to_string).collect::<Vec<_>>().join(" with ");
-        let mut tracks =
-            names.iter().map(|name| self.track(protocol, name)).collect::<Result<Vec<_>, _>>()?;
-        // Video first, whatever the order in the URL: one segment has one body.
-        tracks.sort_by_key(|&(index, track)| (track.kind, index));
-        let twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
+        let all = || together(names);
+        let tracks = self.together(protocol, names)?;
         let kind = |take| take == Take::All || tracks.iter().all(|(_, t)| t.kind == TrackKind::Video);
-        if twice || !kind(take) {
+        if !kind(take) {
             return Err(PackError::NoSuchTrack(all()));
         }
         let indexes: Vec<usize> = tracks.iter().map(|&(index, _)| index).collect();
         let none = || PackError::NoSuchSegment { track: all(), segment: number.to_string() };
-        let joined = self.selected.minimum.filter(|_| protocol == Protocol::HlsTs && take == Take::All);
+        let joined = self.selected.minimum.filter(|_| protocol != Protocol::Hds && take == Take::All);
         let mux = Mux::new(self.title, &indexes).ok_or_else(none)?.joined(joined);
         let there = |n: &u32| mux.lead().numbers().contains(n);
         let at = number.checked_sub(1).filter(there).ok_or_else(none)?;
@@ -355,6 +389,11 @@ struct Share<'a> {
     /// `None` where it has nothing there.
     segment: Option<Segment>,
     samples: Vec<Sample>,
+}
+
+/// Tracks as people say them.
+fn together(names: &[TrackName]) -> String {
+    names.iter().map(TrackName::to_string).collect::<Vec<_>>().join(" with ")
 }
 
 /// `Content-Type` of CMAF tracks (ISO/IEC 23000-19 §7.3.3.1 and RFC 4337).

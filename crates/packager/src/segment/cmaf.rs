@@ -9,11 +9,11 @@ use crate::{PackError, plan::Part};
 use bytes::Bytes;
 use latemux_index::{Sample, Track, stretches::Stretch};
 use latemux_isobmff::{
-    FourCc,
-    boxes::trex::Trex,
+    FourCc, Timescale,
+    boxes::{ftyp::FileType, trex::Trex},
     emit::{
         EmitSample, FragmentShape, FragmentSpec, InitSegment, InitTrack, WriteBox as _, fragment,
-        fragment_size, segment_type,
+        fragment_size, muxed_fragment, segment_type,
     },
     sample_flags,
 };
@@ -29,8 +29,26 @@ pub const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
 /// # Errors
 /// None at present.
 pub fn init(track: &Track) -> Result<Bytes, PackError> {
-    let header = InitTrack {
-        track_id: TRACK_ID,
+    Ok(InitSegment::cmaf(init_track(TRACK_ID, track), u64::try_from(track.end).ok()).to_bytes())
+}
+
+/// The init segment of tracks that share segments: as [`init`], with a `track_ID` each, from 1 in this order.
+#[must_use]
+pub fn muxed_init(tracks: &[&Track]) -> Bytes {
+    let tracks: Vec<InitTrack> = (TRACK_ID..).zip(tracks).map(|(id, track)| init_track(id, track)).collect();
+    let brands = FileType {
+        major: FourCc(*b"iso6"),
+        minor_version: 0,
+        compatible: vec![FourCc(*b"iso6"), FourCc(*b"mp41")],
+        of_segment: false,
+    };
+    let timescale = tracks.first().map_or(Timescale::MILLIS, |track| track.timescale);
+    InitSegment { brands, timescale, duration: None, tracks }.to_bytes()
+}
+
+fn init_track(track_id: u32, track: &Track) -> InitTrack {
+    InitTrack {
+        track_id,
         handler: track.handler,
         timescale: track.timescale,
         language: track.language.clone(),
@@ -39,9 +57,8 @@ pub fn init(track: &Track) -> Result<Bytes, PackError> {
         display_size: track.display_size,
         sample_entries: vec![track.sample_entry.clone()],
         edit_media_time: u64::try_from(track.presentation.media_time).unwrap_or(0),
-        trex: Trex::plain(TRACK_ID),
-    };
-    Ok(InitSegment::cmaf(header, u64::try_from(track.end).ok()).to_bytes())
+        trex: Trex::plain(track_id),
+    }
 }
 
 /// The media segment of samples of object number `object`; `number` is the segment's, from 1, and its fragment's sequence
@@ -61,6 +78,32 @@ pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>
     for sample in samples {
         let end = sample.offset.saturating_add(u64::from(sample.size));
         Part::push_source(&mut parts, object, sample.offset..end);
+    }
+    Ok(parts)
+}
+
+/// The media segment of several tracks, in the order of [`muxed_init`]: for each the number of its object, and its samples, which may be
+/// none. `number` as for [`media`].
+///
+/// # Errors
+/// As [`media`], and [`PackError::TooLarge`] for 2 GiB and more.
+pub fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Result<Vec<Part>, PackError> {
+    let emitted: Vec<Vec<EmitSample>> =
+        tracks.iter().map(|(_, samples)| samples.iter().map(emit_sample).collect()).collect();
+    let specs = (TRACK_ID..).zip(tracks).zip(&emitted).filter_map(|((track_id, (_, samples)), emitted)| {
+        let decode_time = u64::try_from(samples.first()?.decode_time).unwrap_or(0);
+        Some(FragmentSpec { track_id, ..spec(number, decode_time, emitted) })
+    });
+    let specs: Vec<FragmentSpec<'_>> = specs.collect();
+    let mut head = Vec::new();
+    segment_type(&BRANDS[..1]).write(&mut head);
+    muxed_fragment(&specs, &mut head).map_err(|_| PackError::TooLarge("more than one fragment takes"))?;
+    let mut parts = vec![Part::Inline(head.into())];
+    for (object, samples) in tracks {
+        for sample in samples {
+            let end = sample.offset.saturating_add(u64::from(sample.size));
+            Part::push_source(&mut parts, *object, sample.offset..end);
+        }
     }
     Ok(parts)
 }

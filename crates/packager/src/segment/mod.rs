@@ -75,6 +75,13 @@ impl<'a> Mux<'a> {
         })
     }
 
+    /// Number of the segment behind one, if there are both, 0-based in the whole title. O(log n).
+    #[must_use]
+    pub fn following(&self, number: u32) -> Option<u32> {
+        self.lead().segment(number)?;
+        self.lead().segment(self.next(number)).map(|segment| segment.number)
+    }
+
     /// Number of the segment after one of the lead's. O(log n).
     fn next(&self, number: u32) -> u32 {
         let after = number.saturating_add(1);

@@ -123,7 +123,7 @@ fn sizes_of_fragments_are_enough() {
         for index in 0..origin.title.tracks.len() {
             let name = origin.title.tracks[index].name.clone();
             assert!(matches!(origin.title.track(&origin.title.tracks[index]).samples, Samples::Fragments(_)));
-            let cmaf = |n| Resource::HlsSegment(name.clone(), n);
+            let cmaf = |n| Resource::HlsSegment(vec![name.clone()], n);
             let ts = |n| Resource::HlsTsSegment(vec![name.clone()], n);
             let protocols: [(_, &dyn Fn(u32) -> Resource); 2] =
                 [(Protocol::HlsCmaf, &cmaf), (Protocol::HlsTs, &ts)];
@@ -152,7 +152,7 @@ fn iframes_are_the_first_sample_alone() {
     let index = origin.title.find(&name).unwrap();
     let sizes = sizes::iframe_sizes(&origin.title, index, Protocol::HlsCmaf);
     let in_ts = sizes::iframe_sizes(&origin.title, index, Protocol::HlsTs);
-    let init = origin.get(&Resource::HlsInit(name.clone())).unwrap().bytes;
+    let init = origin.get(&Resource::HlsInit(vec![name.clone()])).unwrap().bytes;
     for (n, size) in (1..).zip(sizes) {
         let frame = origin.get(&Resource::HlsIFrameCmaf(name.clone(), n)).unwrap();
         assert_eq!(frame.content_length, size);
@@ -160,7 +160,7 @@ fn iframes_are_the_first_sample_alone() {
             origin.get(&Resource::HlsIFrameTs(name.clone(), n)).unwrap().content_length,
             in_ts[n as usize - 1]
         );
-        let segment = origin.get(&Resource::HlsSegment(name.clone(), n)).unwrap();
+        let segment = origin.get(&Resource::HlsSegment(vec![name.clone()], n)).unwrap();
         assert_ne!(frame.digest, segment.digest);
         let packets = |bytes: &[u8], what: &str| {
             probe_ours(&format!("iframe-{n}-{what}"), &[&init, bytes].concat()).remove(0).packets
@@ -182,7 +182,7 @@ fn one_segment_has_one_body_whatever_asks_for_it() {
             let answers = [
                 Resource::DashSegmentAt(name.clone(), u64::try_from(start).unwrap()),
                 Resource::DashSegment(name.clone(), n),
-                Resource::HlsSegment(name.clone(), n),
+                Resource::HlsSegment(vec![name.clone()], n),
             ]
             .map(|resource| origin.get(&resource).unwrap());
             assert!(answers.iter().all(|a| a.bytes == answers[0].bytes && a.digest == answers[0].digest));

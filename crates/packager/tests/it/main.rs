@@ -6,6 +6,7 @@ mod carry;
 mod clip;
 mod cmaf;
 mod dash;
+mod fmp4;
 mod hds;
 mod hls;
 mod matrix;

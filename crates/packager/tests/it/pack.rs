@@ -253,10 +253,7 @@ fn ismv_file(what: &str, files: &[&Path]) -> usize {
         let mut again = Origin::of(vec![file.clone().into()], TARGET).unwrap();
         let all: Vec<usize> = (0..again.title.tracks.len()).collect();
         let packed = packed_ismv(&mut again, &all).unwrap().0;
-        assert!(
-            packed == file || ANOTHER_ISMV.iter().any(|name| what.contains(name)),
-            "{what}: packed again it is another file"
-        );
+        assert!(packed == file, "{what}: packed again it is another file");
     }
     tracks.len()
 }
@@ -340,9 +337,6 @@ fn every_codec() {
 }
 
 /// Real files nobody here made.
-/// Files whose ismv, packed again, holds the same packets at the same times, but on another clock: a known fault (docs/limits.md).
-const ANOTHER_ISMV: [&str; 2] = ["sample_fragmented_seekable_multiple_sidx", "bbb_prog_10s"];
-
 #[test]
 fn shared_media() {
     let files = [

@@ -72,6 +72,18 @@ impl Folder {
         Ok(Self(Arc::new(Inner { root, name, open, jobs })))
     }
 
+    /// Where the file of a key would be: in a folder that is there, within this one wherever links lead.
+    pub(crate) async fn file(&self, key: &Key) -> Result<PathBuf, StorageError> {
+        let (folder, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
+        let not_found = || StorageError::NotFound(key.to_string());
+        let (folder, name) = (Key::new(folder).ok_or_else(not_found)?, name.to_owned());
+        self.run(key, move |inner| {
+            let folder = inner.resolve(&folder).map_err(|e| failed(&folder, &e))?;
+            Ok(folder.join(name))
+        })
+        .await
+    }
+
     /// Runs `job` on the blocking pool. The permit stays with the job when its caller gives up on it.
     async fn run<T: Send + 'static>(
         &self,

@@ -30,11 +30,21 @@ impl Memory {
     /// library state the same versions.
     pub fn put(&self, key: Key, bytes: impl Into<Bytes>) -> Version {
         let bytes = bytes.into();
-        let etag = format!("\"{:032x}\"", xxhash_rust::xxh3::xxh3_128(&bytes));
-        let version = Version { etag: Some(etag.into()), size: bytes.len() as u64, modified: None };
+        let version = version_of(&bytes);
         let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
         objects.insert(key, (bytes, version.clone()));
         version
+    }
+
+    /// Stores an object where there is none, or in place of exactly this version; says whether it did.
+    pub(crate) fn put_if(&self, key: &Key, bytes: Bytes, over: Option<&Version>) -> bool {
+        let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
+        let is_as_said = objects.get(key).map(|(_, version)| version) == over;
+        if is_as_said {
+            let version = version_of(&bytes);
+            objects.insert(key.clone(), (bytes, version));
+        }
+        is_as_said
     }
 
     /// Removes an object; says whether there was one.
@@ -81,6 +91,11 @@ impl Memory {
 
 fn in_memory(range: &Range<u64>) -> Option<Range<usize>> {
     Some(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+}
+
+fn version_of(bytes: &Bytes) -> Version {
+    let etag = format!("\"{:032x}\"", xxhash_rust::xxh3::xxh3_128(bytes));
+    Version { etag: Some(etag.into()), size: bytes.len() as u64, modified: None }
 }
 
 impl Storage for Memory {

@@ -17,7 +17,8 @@ use object_store::client::{
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{
-    ClientOptions, Extensions, GetOptions, GetRange, MultipartUpload, ObjectStore, PutPayload, RetryConfig,
+    ClientOptions, Extensions, GetOptions, GetRange, MultipartUpload, ObjectStore, PutMode, PutPayload,
+    RetryConfig, UpdateVersion,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -240,7 +241,7 @@ impl Bucket {
         Ok(Listing { objects: objects.into_iter().collect(), folders: folders.into_keys().collect() })
     }
 
-    /// Stores an object by one request: it is there whole or not at all. Serving never writes.
+    /// Stores an object by one request: it is there whole or not at all.
     ///
     /// # Errors
     /// As the service answers.
@@ -253,6 +254,31 @@ impl Bucket {
         let options = object_store::PutOptions::default();
         self.service.objects.put_opts(&path, bytes, options).await.map_err(|e| upload_error(key, &e))?;
         Ok(())
+    }
+
+    /// Stores an object by one request: where there is none, or (`over`) in place of the one of that `ETag`, of any if none is named. `false`
+    /// where something else is there.
+    pub(crate) async fn put_over(
+        &self,
+        key: &Key,
+        bytes: bytes::Bytes,
+        over: Option<Option<&str>>,
+    ) -> Result<bool, StorageError> {
+        let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
+        let mode = match over {
+            None => PutMode::Create,
+            Some(Some(etag)) => {
+                PutMode::Update(UpdateVersion { e_tag: Some(etag.to_owned()), version: None })
+            }
+            Some(None) => PutMode::Overwrite,
+        };
+        match self.service.objects.put_opts(&path, bytes.into(), mode.into()).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                Ok(false)
+            }
+            Err(e) => Err(upload_error(key, &e)),
+        }
     }
 
     /// Begins an object that is uploaded in parts.

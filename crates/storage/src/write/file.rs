@@ -76,14 +76,37 @@ impl FileWriter {
         let (part, path) = (self.part, self.path.clone());
         blocking(&self.path, move || {
             std::fs::rename(&part.0, &path)?;
-            // The name is on the disk when its folder is; where that cannot be asked for, the file is there all the same.
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
-                let _ = folder.sync_all();
-            }
+            sync_folder(&path);
             Ok(())
         })
         .await
+    }
+
+    /// The same, but not in place of a file that is there: then `false`.
+    pub(super) async fn commit_new(mut self) -> Result<bool, WriteError> {
+        self.flush().await?;
+        let (part, path) = (self.part, self.path.clone());
+        blocking(&self.path, move || {
+            // A second name is given only where it is free; the first goes with the part.
+            match std::fs::hard_link(&part.0, &path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+                // File systems without links; of those that cannot be written to at all, renaming says so.
+                Err(_) if path.try_exists()? => return Ok(false),
+                Err(_) => std::fs::rename(&part.0, &path)?,
+            }
+            sync_folder(&path);
+            Ok(true)
+        })
+        .await
+    }
+}
+
+/// The name is on the disk when its folder is; where that cannot be asked for, the file is there all the same.
+fn sync_folder(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
+        let _ = folder.sync_all();
     }
 }
 

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_storage::conformance::{self, Fixture, collect};
 use latemux_storage::open::{AccessKeys, S3Options, open_bucket};
-use latemux_storage::write::{WriteError, destination};
-use latemux_storage::{Bucket, Key, Options, Storage, StorageError, Want, open};
+use latemux_storage::write::{ConditionalPut, WriteError, destination, writable};
+use latemux_storage::{Bucket, Key, Memory, Options, Storage, StorageError, Want, open};
 use latemux_testmedia::process::{Process, tool};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -107,4 +107,63 @@ async fn objects_are_written_in_pieces() {
     let absent = destination("s3://absent/x", &options).unwrap();
     let error = absent.put("x".into()).await.unwrap_err();
     assert!(matches!(error, WriteError::Storage(StorageError::NotFound(_))), "{error:?}");
+}
+
+/// Of two who write the same, one does; what is replaced is what was looked at.
+#[tokio::test]
+async fn objects_are_written_in_place_of_what_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap().to_owned();
+    let memory = Arc::new(Memory::new());
+    let mut places: Vec<(Arc<dyn Storage>, Arc<dyn ConditionalPut>)> = vec![
+        (open(&at, &Options::default()).unwrap(), writable(&at, &Options::default()).unwrap().unwrap()),
+        (memory.clone(), memory),
+    ];
+    let gateway = start();
+    if let Some((_, _, endpoint)) = &gateway {
+        let options = options(endpoint.clone(), "secret");
+        let location = "s3://bucket/pre fix";
+        places.push((open(location, &options).unwrap(), writable(location, &options).unwrap().unwrap()));
+    }
+    for (storage, place) in places {
+        let key = Key::new("a b.index.mp4").unwrap();
+        let now = async || {
+            let read = storage.read(&key, Want::Head(100), None).await.unwrap();
+            (read.object.version.clone(), collect(read).await.unwrap())
+        };
+        let (one, two) =
+            tokio::join!(place.put_over(&key, "one".into(), None), place.put_over(&key, "two!".into(), None));
+        let (one, two) = (one.unwrap(), two.unwrap());
+        let (first, bytes) = now().await;
+        assert!(one != two, "{storage:?}: one of them");
+        assert_eq!(bytes, if one { "one" } else { "two!" });
+        assert!(!place.put_over(&key, "three".into(), None).await.unwrap());
+        assert!(place.put_over(&key, "fourth".into(), Some(&first)).await.unwrap());
+        let (second, bytes) = now().await;
+        assert_eq!(bytes, "fourth");
+        // That one is gone.
+        assert!(!place.put_over(&key, "a fifth".into(), Some(&first)).await.unwrap());
+        let absent = Key::new("absent").unwrap();
+        assert!(!place.put_over(&absent, "x".into(), Some(&second)).await.unwrap());
+        assert_eq!(now().await.1, "fourth");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
+    assert!(writable("https://media.example/", &Options::default()).unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = writable(folder.path().to_str().unwrap(), &Options::default()).unwrap().unwrap();
+    let error = place.put_over(&Key::new("no/such/x").unwrap(), "x".into(), None).await.unwrap_err();
+    assert!(matches!(error, WriteError::Storage(StorageError::NotFound(_))), "{error:?}");
+    std::os::unix::fs::symlink("/tmp", folder.path().join("out")).unwrap();
+    let error = place.put_over(&Key::new("out/x").unwrap(), "x".into(), None).await.unwrap_err();
+    assert!(matches!(error, WriteError::Storage(_)), "a link that leads out: {error:?}");
+    let Some((_process, _dir, endpoint)) = start() else { return };
+    for (location, secret) in [("s3://bucket", "wrong"), ("s3://absent", "secret")] {
+        let place = writable(location, &options(endpoint.clone(), secret)).unwrap().unwrap();
+        let error = place.put_over(&Key::new("x").unwrap(), "x".into(), None).await.unwrap_err();
+        assert!(matches!(error, WriteError::Storage(_)), "{location}: {error:?}");
+    }
 }

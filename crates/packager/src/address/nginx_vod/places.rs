@@ -3,8 +3,7 @@
 use super::{File, Pick, Picks};
 use crate::{
     PackError,
-    address::{DashTemplate, HlsContainer, Resource},
-    manifest::hls,
+    address::{DashTemplate, Resource},
 };
 use latemux_index::{
     Title,
@@ -85,7 +84,7 @@ impl Places {
     ///
     /// # Errors
     /// [`PackError::NoSuchTrack`], [`PackError::SeveralTracks`].
-    pub fn resolve(&self, title: &Title, file: &File, among: &Picks) -> Result<Resolved, PackError> {
+    pub fn resolve(&self, file: &File, among: &Picks) -> Result<Resolved, PackError> {
         let allowed = self.all_of(among)?;
         let manifest = |picks: &Picks, resource: Resource| {
             let mut tracks = self.all_of(picks)?;
@@ -119,22 +118,18 @@ impl Places {
             }
             File::SmoothManifest(picks) => return manifest(picks, Resource::SmoothManifest),
             File::HdsManifest(picks) => return manifest(picks, Resource::HdsManifest),
-            File::HlsIndex(picks, container) => {
-                let tracks = self.together(picks, &allowed)?;
-                if tracks.len() > 1 && !hls::in_one_playlist(title, &tracks, *container) {
-                    // CMAF has a playlist per track: the two are played together by a multivariant playlist.
-                    let resource = Resource::HlsMultivariant(HlsContainer::Cmaf);
-                    return Ok(Resolved { resource, tracks: Some(tracks) });
-                }
-                Resource::HlsPlaylist(names(&tracks), *container)
-            }
+            File::HlsIndex(picks, container) => Resource::HlsPlaylist(together(picks)?, *container),
             File::HlsIFrames(picks, container) => Resource::HlsIFramePlaylist(video(picks)?, *container),
             File::HlsTs(picks, n) => Resource::HlsTsSegment(together(picks)?, *n),
-            File::HlsSegment(picks, n) => Resource::HlsSegment(one(picks)?, *n),
-            File::HlsInit(picks) => Resource::HlsInit(one(picks)?),
+            File::HlsSegment(picks, n) => Resource::HlsSegment(together(picks)?, *n),
+            File::HlsInit(picks) => Resource::HlsInit(together(picks)?),
             File::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
             File::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),
-            File::DashInit(picks) => Resource::DashInit(one(picks)?),
+            // Where HLS and DASH have one prefix, this is HLS's, too; in DASH every track has its own.
+            File::DashInit(picks) => match one(picks) {
+                Err(PackError::SeveralTracks(_)) => Resource::HlsInit(together(picks)?),
+                track => Resource::DashInit(track?),
+            },
             File::DashSegment(picks, n) => Resource::DashSegment(one(picks)?, *n),
             File::SmoothFragment(track, time) => Resource::SmoothFragment(track.clone(), *time),
             File::HdsBootstrap(picks) => Resource::HdsBootstrap(together(picks)?),

@@ -21,7 +21,7 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
 /// A media playlist of one track, or of video and audio muxed.
 ///
 /// # Errors
-/// No such track, or the container cannot carry it; several tracks of one kind, or several in CMAF, are no playlist.
+/// No such track, or the container cannot carry it; several tracks of one kind are no playlist.
 pub fn media(
     selected: &Selected<'_>,
     links: &Links<'_>,
@@ -43,17 +43,13 @@ pub fn media(
     let url = |segment: &Resource, number| {
         links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
     };
-    match (protocol, names.first()) {
-        (Protocol::HlsTs, _) | (_, None) => {
-            // Decimal durations need version 3.
-            list.text(3, "", None, |n| url(&Resource::HlsTsSegment(names.clone(), n + 1), n))
-        }
-        (_, Some(track)) => {
-            // EXT-X-MAP in other than I-frame playlists needs version 6.
-            let init = links.hls_init(track.clone());
-            list.text(6, "", Some(&init), |n| url(&Resource::HlsSegment(track.clone(), n + 1), n))
-        }
+    if protocol == Protocol::HlsTs {
+        // Decimal durations need version 3.
+        return list.text(3, "", None, |n| url(&Resource::HlsTsSegment(names.clone(), n + 1), n));
     }
+    // EXT-X-MAP in other than I-frame playlists needs version 6.
+    let init = links.hls_init(names.clone());
+    list.text(6, "", Some(&init), |n| url(&Resource::HlsSegment(names.clone(), n + 1), n))
 }
 
 /// An I-frame playlist: the sync sample that each segment of a video track starts with, as a resource of its own.
@@ -79,7 +75,7 @@ pub fn iframes(
     if protocol == Protocol::HlsTs {
         list.text(4, only, None, |n| url(&Resource::HlsIFrameTs(track.clone(), n + 1), n))
     } else {
-        let init = links.hls_init(track.clone());
+        let init = links.hls_init(vec![track.clone()]);
         list.text(6, only, Some(&init), |n| url(&Resource::HlsIFrameCmaf(track.clone(), n + 1), n))
     }
 }

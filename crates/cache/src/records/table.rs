@@ -1,0 +1,70 @@
+//! Which values are on disk, what they take there, and which was used last.
+
+use crate::gauge::wide;
+use std::collections::{BTreeMap, HashMap};
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    values: HashMap<u128, Slot>,
+    /// By when they were used.
+    order: BTreeMap<u64, u128>,
+    /// Of the next use.
+    next: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    cost: u64,
+    used: u64,
+}
+
+impl Table {
+    /// Bytes on disk.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        wide(self.values.len())
+    }
+
+    pub(super) fn holds(&self, id: u128) -> bool {
+        self.values.contains_key(&id)
+    }
+
+    /// Bytes of one, 0 where it is not there.
+    pub(super) fn cost(&self, id: u128) -> u64 {
+        self.values.get(&id).map_or(0, |slot| slot.cost)
+    }
+
+    /// There is one now, just used.
+    pub(super) fn insert(&mut self, id: u128, cost: u64) {
+        self.remove(id);
+        let used = self.next;
+        self.next += 1;
+        self.values.insert(id, Slot { cost, used });
+        self.order.insert(used, id);
+        self.bytes = self.bytes.saturating_add(cost);
+    }
+
+    /// Takes note of a use.
+    pub(super) fn used(&mut self, id: u128) {
+        if let Some(Slot { cost, .. }) = self.values.get(&id).copied() {
+            self.insert(id, cost);
+        }
+    }
+
+    /// Whether it was there.
+    pub(super) fn remove(&mut self, id: u128) -> bool {
+        let Some(slot) = self.values.remove(&id) else { return false };
+        self.order.remove(&slot.used);
+        self.bytes = self.bytes.saturating_sub(slot.cost);
+        true
+    }
+
+    /// The one that was not used for the longest time, `but` left aside.
+    pub(super) fn oldest(&self, but: Option<u128>) -> Option<u128> {
+        self.order.values().copied().find(|id| Some(*id) != but)
+    }
+}
