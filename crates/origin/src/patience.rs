@@ -15,17 +15,21 @@ use tokio::sync::oneshot;
 /// Nobody waits longer for the head of a segment.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long something is waited for, to a tenth of a millisecond or so: a thread that sleeps.
+/// How long something is waited for: whole milliseconds by the runtime's clock, parts of one to a tenth or so by a thread that sleeps.
 #[derive(Debug)]
 pub(crate) struct Patience {
     wait: Duration,
     /// All waits are as long, so they end in the order they began in.
-    waits: mpsc::Sender<(Instant, oneshot::Sender<()>)>,
+    waits: Option<mpsc::Sender<(Instant, oneshot::Sender<()>)>>,
 }
 
 impl Patience {
     /// Waits of this length. Where there is no thread to be had, none waits.
     pub(crate) fn new(wait: Duration) -> Self {
+        let wait = wait.min(LONGEST);
+        if wait.subsec_nanos().is_multiple_of(1_000_000) {
+            return Self { wait, waits: None };
+        }
         let (waits, begun) = mpsc::channel::<(Instant, oneshot::Sender<()>)>();
         let sleep = move || {
             for (end, tell) in begun {
@@ -39,25 +43,26 @@ impl Patience {
         if let Err(error) = thread::Builder::new().name("latemux-patience".to_owned()).spawn(sleep) {
             tracing::warn!("heads of segments do not wait for what storage answers: {error}");
         }
-        Self { wait: wait.min(LONGEST), waits }
+        Self { wait, waits: Some(waits) }
     }
 
     /// What comes of `work`, if it is there in time. What was begun is dropped otherwise, as it stands.
     pub(crate) async fn with<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let Some(waits) = &self.waits else { return tokio::time::timeout(self.wait, work).await.ok() };
         let (mut work, mut end) = (pin!(work), None);
         std::future::poll_fn(|cx| {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(Some(done));
             }
-            Pin::new(end.get_or_insert_with(|| self.begin())).poll(cx).map(|_| None)
+            Pin::new(end.get_or_insert_with(|| self.begin(waits))).poll(cx).map(|_| None)
         })
         .await
     }
 
-    fn begin(&self) -> oneshot::Receiver<()> {
+    fn begin(&self, waits: &mpsc::Sender<(Instant, oneshot::Sender<()>)>) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
         // Without a thread the sender is dropped here, and the wait is over.
-        let _ = self.waits.send((Instant::now() + self.wait, tell));
+        let _ = waits.send((Instant::now() + self.wait, tell));
         told
     }
 }
@@ -81,9 +86,16 @@ mod tests {
         assert!(begun.elapsed() >= Duration::from_micros(500));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn whole_milliseconds_are_the_runtimes() {
+        let begun = tokio::time::Instant::now();
+        assert_eq!(Patience::new(LONGEST * 2).with(pending::<()>()).await, None);
+        assert_eq!(begun.elapsed(), LONGEST);
+    }
+
     #[tokio::test]
     async fn what_comes_meanwhile_is_taken() {
-        let patience = Patience::new(Duration::from_secs(3600));
+        let patience = Patience { wait: LONGEST, ..Patience::new(Duration::from_micros(500)) };
         let (tell, told) = oneshot::channel();
         let (found, ()) = tokio::join!(patience.with(told), async {
             tokio::task::yield_now().await;
@@ -94,7 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_thread_nothing_is_waited_for() {
-        let patience = Patience { wait: Duration::from_secs(3600), waits: mpsc::channel().0 };
+        let patience = Patience { wait: LONGEST, waits: Some(mpsc::channel().0) };
         assert_eq!(patience.with(pending::<()>()).await, None);
     }
 }

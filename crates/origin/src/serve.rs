@@ -89,7 +89,8 @@ async fn package(
     };
     let head = decide(request, &representation(app, &plan))?;
     let Some(window) = head.window.clone() else { return Ok(head.respond(Body::empty())) };
-    let is_whole = window == (0..plan.content_length);
+    let length = plan.content_length;
+    let is_whole = window == (0..length);
     // Not before this segment's own reads have begun.
     let ahead = || app.prefetch.as_ref().filter(|_| is_whole)?.after(title, address);
     // A digest is of what every node knows, which of media is the first bytes: another version of an object may have the same.
@@ -100,10 +101,9 @@ async fn package(
     }
     enter(Phase::Storage);
     fetch.belongs_to(std::mem::take(&mut plan.reach));
-    let length = plan.content_length;
+    let segments = segments.filter(|_| is_whole);
     let body = PlanBody::start(plan, window, fetch, &app.patience).await?;
     let body = Body::plan(body, Some(title.clone())).with(ahead());
-    let segments = segments.filter(|_| is_whole);
     Ok(head.respond(body.keep(segments.and_then(|segments| segments.collect(digest, length)))))
 }
 

@@ -313,10 +313,9 @@ impl Shared {
                 // For the order after a restart. Where it cannot be noted, the order is another one.
                 #[expect(
                     clippy::disallowed_methods,
-                    reason = "only which goes first after a restart depends on it; a clock that jumps costs no more than a worse choice"
+                    reason = "a clock that jumps changes the order, and no more"
                 )]
-                let now = SystemTime::now();
-                let _ = file.set_modified(now);
+                let _ = file.set_modified(SystemTime::now());
                 Ok(Some(value))
             }
             Ok(None) => Err(Damaged),

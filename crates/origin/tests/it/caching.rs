@@ -19,7 +19,7 @@ fn cache() -> Cache {
 }
 
 fn origin(storage: Arc<dyn Storage>, cache: &Cache, seconds: u64) -> Origin {
-    let config = OriginConfig { segment_duration: Duration::from_secs(seconds), ..OriginConfig::default() };
+    let config = OriginConfig { segment_duration: Duration::from_secs(seconds), ..crate::server::config() };
     Origin::with(storage, Means { cache: Some(cache.clone()), ..Means::default() }, config)
 }
 
@@ -97,7 +97,7 @@ async fn who_comes_second_reads_nothing() {
             bodies.insert(url.clone(), fetch(calm.address, url).await);
         }
         let expected: u64 = {
-            let loaded = Origin::new(library(), OriginConfig::default()).title(title).await.unwrap();
+            let loaded = Origin::new(library(), crate::server::config()).title(title).await.unwrap();
             let title = &loaded.title;
             let bytes = title.tracks.iter().map(|track| match &title.track(track).samples {
                 Samples::Table(table) => table.bytes_in(0..table.len()),

@@ -72,7 +72,7 @@ async fn what_keeps_changing_is_said_to() {
 }
 
 fn always_compared() -> OriginConfig {
-    OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() }
+    OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() }
 }
 
 #[tokio::test]

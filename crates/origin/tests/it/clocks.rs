@@ -39,7 +39,7 @@ async fn modification_times_may_go_anywhere() {
         let storage = open(media.path().to_str().unwrap(), &Options::default()).unwrap();
         let cache = Cache::open(tiers.config(dir.path())).unwrap();
         let means = Means { cache: Some(cache.clone()), ..Means::default() };
-        let config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+        let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
         let origin = Origin::with(storage, means, config);
         for (version, (bytes, time)) in versions.iter().zip(times).enumerate() {
             let (new, file) = (media.path().join("new"), media.path().join(TITLE));

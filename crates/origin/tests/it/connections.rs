@@ -33,7 +33,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 const SEGMENT: &str = "/harbour/dash/x-video=152000-51200.dash";
 
 fn with_http(change: impl FnOnce(&mut latemux_origin::config::HttpConfig)) -> OriginConfig {
-    let mut config = OriginConfig::default();
+    let mut config = crate::server::config();
     change(&mut config.http);
     config
 }
@@ -198,7 +198,7 @@ async fn connect(server: SocketAddr, trust: &CertificateDer<'static>, alpn: &[u8
 async fn tls_speaks_http2_and_http1_with_the_same_bytes() {
     let (tls, trust) = tls();
     let faults = Faults::default();
-    let server = Server::with(faults.over(library()), OriginConfig::default(), Some(tls)).await;
+    let server = Server::with(faults.over(library()), crate::server::config(), Some(tls)).await;
     let plain = Server::start(library()).await;
     let expected = get(plain.address, SEGMENT).await;
     let request = |method: Method| {

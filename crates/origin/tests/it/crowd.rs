@@ -83,7 +83,7 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
     let client =
         StorageClient::new(Arc::new(Crumbling(memory)), &Options { in_flight, ..Options::default() });
     let counters = client.counters().clone();
-    let mut config = OriginConfig::default();
+    let mut config = crate::server::config();
     config.read.open = 8;
     let means = Means { cache: cache.clone(), ..Means::default() };
     let server = Server::of(Origin::with(Arc::new(client), means, config), None).await;

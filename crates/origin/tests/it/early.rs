@@ -206,7 +206,7 @@ async fn a_head_that_leaves_early_says_what_was_asked_of_storage() {
     let faults = Faults::default();
     let counting = Arc::new(Counting::new(faults.over(library()), Duration::ZERO));
     let cache = Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap();
-    let config = OriginConfig { debug_headers: true, ..OriginConfig::default() };
+    let config = OriginConfig { debug_headers: true, ..crate::server::config() };
     let means = Means { cache: Some(cache), ..Means::default() };
     let server = Server::of(Origin::with(counting.clone(), means, config), None).await;
     fetch(server.address, "/harbour/.mpd").await;
@@ -248,7 +248,7 @@ async fn what_a_fetch_took_is_logged_with_the_request_it_was_begun_for() {
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let cache = Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap();
     let means = Means { cache: Some(cache), ..Means::default() };
-    let server = Server::of(Origin::with(counting.clone(), means, OriginConfig::default()), None).await;
+    let server = Server::of(Origin::with(counting.clone(), means, crate::server::config()), None).await;
     fetch(server.address, "/harbour/.mpd").await;
     drop(counting.take());
     let url = "/harbour/dash/fetched-video=152000-51200.dash";

@@ -176,7 +176,7 @@ impl World {
         let cache = Cache::open(tiers.config(dir.path())).unwrap();
         let means = Means { cache: Some(cache.clone()), elsewhere: options, ..Means::default() };
         let config =
-            OriginConfig { recheck_after: Duration::ZERO, debug_headers: true, ..OriginConfig::default() };
+            OriginConfig { recheck_after: Duration::ZERO, debug_headers: true, ..crate::server::config() };
         let server = Server::of(Origin::with(storage, means, config), None).await;
         Self { site, cache, server, registry, _http: http, _dir: dir }
     }
@@ -359,7 +359,7 @@ async fn connecting_has_an_end() {
         let storage = open(&address, &options).unwrap();
         let cache = Cache::open(latemux_cache::Config::default()).unwrap();
         let means = Means { cache: Some(cache), elsewhere: options, ..Means::default() };
-        let server = Server::of(Origin::with(storage, means, OriginConfig::default()), None).await;
+        let server = Server::of(Origin::with(storage, means, crate::server::config()), None).await;
         let answers = (0..10).map(|_| send(server.address, Method::GET, "/x.mp4/.mpd", &[]));
         for answer in tokio::time::timeout(Duration::from_secs(60), join_all(answers)).await.expect("an end")
         {

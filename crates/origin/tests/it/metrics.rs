@@ -385,7 +385,7 @@ async fn no_url_adds_a_series() {
 
 #[tokio::test]
 async fn caches_say_what_they_hold_and_found() {
-    let mut config = OriginConfig::default();
+    let mut config = crate::server::config();
     config.memory.manifests = 20_000;
     let server = Server::with(library(), config, None).await;
     for _ in 0..2 {
@@ -493,7 +493,7 @@ async fn the_log_says_what_storage_gave_for_an_answer() {
 #[tokio::test]
 async fn debug_headers_change_nothing_else() {
     let plain = Server::start(library()).await;
-    let config = OriginConfig { debug_headers: true, ..OriginConfig::default() };
+    let config = OriginConfig { debug_headers: true, ..crate::server::config() };
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let debug = Server::with(counting.clone(), config, None).await;
     let added = ["server-timing", "timing-allow-origin", "latemux-cache", "latemux-storage-requests"];

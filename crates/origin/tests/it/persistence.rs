@@ -43,7 +43,7 @@ impl Node {
         cache.recovered().await;
         indexes.recovered().await;
         let means = Means { cache: Some(cache.clone()), indexes: Some(indexes.clone()), ..Means::default() };
-        let origin = Origin::with(storage, means, OriginConfig::default());
+        let origin = Origin::with(storage, means, crate::server::config());
         Self { server: Server::of(origin, None).await, cache, indexes }
     }
 

@@ -29,7 +29,7 @@ struct Ahead {
 const ONE: Ahead = Ahead { segments: 1, open: 16, in_flight: 512, cached: true };
 
 async fn node(storage: Arc<dyn Storage>, ahead: Ahead) -> Server {
-    let mut config = OriginConfig { debug_headers: true, ..OriginConfig::default() };
+    let mut config = OriginConfig { debug_headers: true, ..crate::server::config() };
     config.read.prefetch = ahead.segments;
     config.read.prefetch_open = ahead.open;
     let cache = ahead.cached.then(|| Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap());
@@ -164,7 +164,7 @@ async fn who_leaves_gets_no_more_than_so_many() {
 #[tokio::test]
 async fn nothing_is_read_ahead_unless_asked_for() {
     let list = video().await;
-    assert_eq!(OriginConfig::default().read.prefetch, 0);
+    assert_eq!(crate::server::config().read.prefetch, 0);
     for ahead in [
         Ahead { segments: 0, ..ONE },
         Ahead { cached: false, ..ONE },

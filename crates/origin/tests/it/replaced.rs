@@ -87,7 +87,7 @@ async fn by_one_that_differs_in_the_middle_only() {
     let new = relabelled_from(&sample(name), 100_000, 1).await;
     let oracle = oracle(title, name, &new).await;
     let urls: Vec<_> = oracle.urls().cloned().collect();
-    let mut config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+    let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.segments = 8 << 20;
     for tiers in TIERS {
         let mut rig = Rig::with(tiers, library(), InFlight::default(), config.clone(), |_| {});
@@ -106,7 +106,7 @@ async fn between_two_ranges_of_one_segment() {
     for (title, name, new) in cases().await {
         let oracle = oracle(title, name, &new).await;
         for tiers in TIERS {
-            let mut config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+            let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
             (config.read.gap, config.read.reach, config.read.open) = (0, Reach::Exact, 1);
             for url in oracle.some() {
                 let mut rig = Rig::with(tiers, library(), InFlight::default(), config.clone(), |cache| {
@@ -142,7 +142,7 @@ async fn while_a_flight_is_filling() {
                     continue;
                 }
                 // Room for two fetches at a time.
-                let config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+                let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
                 let mut rig = Rig::with(tiers, library(), InFlight::default(), config, |cache| {
                     cache.memory = cache.memory.max(2 << 20);
                 });

@@ -20,7 +20,7 @@ const FAR: Duration = Duration::from_millis(100);
 /// Round trips, one after the other, to index a base, when no index fits into the first read.
 async fn depth_of(memory: Arc<Memory>, base: &str, head: u64) -> u32 {
     let counting = Arc::new(Counting::new(memory, FAR));
-    let mut config = OriginConfig::default();
+    let mut config = crate::server::config();
     config.index.head = head;
     config.index.tail = head;
     let origin = Origin::new(counting.clone(), config);
@@ -98,7 +98,7 @@ async fn a_listing_tells_how_much_to_read_of_a_film() {
         ];
         for (listed, ahead, depth) in cases {
             let counting = Arc::new(Counting::new(Arc::new(renditions(&film, moov_last, listed)), FAR));
-            let mut config = OriginConfig::default();
+            let mut config = crate::server::config();
             config.index.ahead = ahead;
             let origin = Origin::new(counting.clone(), config);
             let title = origin.title("film").await.unwrap();
@@ -200,7 +200,7 @@ async fn two_hundred_clients_index_a_title_once_and_all_get_the_segment() {
 /// What the tests here say of fragments that are not known yet is empty where the file is scanned instead.
 #[tokio::test]
 async fn the_fragmented_file_is_known_by_fragment() {
-    let origin = Origin::new(library(), OriginConfig::default());
+    let origin = Origin::new(library(), crate::server::config());
     let title = origin.title("fragmented.mp4").await.unwrap();
     assert_eq!(title.objects[0].index.source, IndexSource::SegmentIndex);
     assert!(title.objects[0].index.tracks.iter().all(|t| matches!(t.samples, Samples::Fragments(_))));

@@ -25,10 +25,17 @@ pub(crate) struct Server {
     task: JoinHandle<()>,
 }
 
+/// The default, but that heads of segments wait by the runtime's clock, which tests can stop.
+pub(crate) fn config() -> OriginConfig {
+    let mut config = OriginConfig::default();
+    config.read.patience = Duration::from_millis(1);
+    config
+}
+
 impl Server {
     /// Over a storage, configured as by default.
     pub(crate) async fn start(storage: Arc<dyn Storage>) -> Self {
-        Self::with(storage, OriginConfig::default(), None).await
+        Self::with(storage, config(), None).await
     }
 
     pub(crate) async fn with(storage: Arc<dyn Storage>, config: OriginConfig, tls: Option<Tls>) -> Self {

@@ -317,7 +317,7 @@ async fn one_bad_index_in_a_folder_is_left_out() {
 #[tokio::test]
 async fn changes_are_noticed() {
     let memory = library();
-    let config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+    let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     let media = sample("lighthouse.mp4");
     memory.put(key("i/x.index.mp4"), index_file(&media, "x.mp4"));
     memory.put(key("i/x.mp4"), media.clone());
@@ -358,7 +358,7 @@ async fn an_allowed_root_is_read_from() {
     put(served.path(), "lighthouse.mp4", &media);
     let start = |allow: Vec<String>| {
         let sources = SourcesConfig { allow };
-        let config = OriginConfig { sources, ..OriginConfig::default() };
+        let config = OriginConfig { sources, ..crate::server::config() };
         Server::with(Arc::new(Folder::new(served.path()).unwrap()), config, None)
     };
     let refused = start(Vec::new()).await;

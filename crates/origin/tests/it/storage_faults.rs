@@ -107,7 +107,7 @@ async fn half_a_segment_is_broken_off_and_never_looks_whole() {
 #[tokio::test]
 async fn storage_that_says_nothing_is_waited_for_so_long() {
     let faults = Faults::default();
-    let config = OriginConfig { load_timeout: Duration::from_millis(50), ..OriginConfig::default() };
+    let config = OriginConfig { load_timeout: Duration::from_millis(50), ..crate::server::config() };
     let server = Server::with(faults.over(library()), config, None).await;
     faults.set([Fault::Silence]);
     let answer = get(server.address, "/lighthouse.mp4/.mpd").await;

@@ -127,7 +127,7 @@ async fn storm(
 ) {
     eprintln!("seed {seed} {tiers:?} {title}");
     let mut dice = Dice(seed);
-    let mut config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+    let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.segments = [0, 1 << 20][usize::from(dice.one_in(2))];
     if dice.one_in(3) {
         (config.read.gap, config.read.open) = (0, 1 + usize::try_from(dice.roll(3)).unwrap());

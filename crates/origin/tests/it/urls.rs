@@ -24,7 +24,7 @@ const F4F: &str = "video/f4f";
 fn enabled() -> OriginConfig {
     let mut nginx_vod = NginxVodConfig::default();
     nginx_vod.enable();
-    OriginConfig { urls: UrlsConfig { nginx_vod }, ..OriginConfig::default() }
+    OriginConfig { urls: UrlsConfig { nginx_vod }, ..crate::server::config() }
 }
 
 async fn start(memory: Arc<Memory>) -> Server {
@@ -320,7 +320,7 @@ async fn without_a_prefix_there_is_the_native_form_only() {
 
 #[tokio::test]
 async fn prefixes_and_names_are_the_operators() {
-    let mut config = OriginConfig::default();
+    let mut config = crate::server::config();
     let urls = &mut config.urls.nginx_vod;
     (urls.hls, urls.dash) = (Some("/".to_owned()), Some("/".to_owned()));
     urls.hls_fmp4 = true;

@@ -79,7 +79,7 @@ async fn for_an_index_that_does_not_come() {
 #[tokio::test(start_paused = true)]
 async fn for_room_to_index() {
     let oracle = oracle().await;
-    let mut config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+    let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.loading = 1;
     let mut rig = Rig::with(Tiers::Memory, library(), InFlight::default(), config, |_| {});
     let gate = Gate::new();
@@ -109,7 +109,7 @@ async fn for_a_place_in_the_queue_to_storage() {
     let oracle = oracle().await;
     for tiers in TIERS {
         let in_flight = InFlight { max: 1, queue_timeout: seconds(10) };
-        let config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+        let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
         let mut rig = Rig::with(tiers, library(), in_flight, config, |_| {});
         for title in [TITLE, "ferry.mp4"] {
             assert_eq!(rig.manifest(title).await, 200);
@@ -140,7 +140,7 @@ async fn for_a_place_in_the_queue_to_storage() {
 #[tokio::test(start_paused = true)]
 async fn for_room_to_fetch() {
     let oracle = oracle().await;
-    let config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+    let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     let mut rig = Rig::with(Tiers::Memory, library(), InFlight::default(), config, |cache| {
         // Room for two units and their copies.
         (cache.memory, cache.unit) = (64 << 10, 4 << 10);

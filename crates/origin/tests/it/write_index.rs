@@ -25,7 +25,7 @@ use std::{
 };
 
 async fn node(storage: Arc<dyn Storage>, write: Arc<dyn ConditionalPut>, on: bool) -> Server {
-    let mut config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+    let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.index.write = on;
     let means = Means { write: Some(write), ..Means::default() };
     Server::of(Origin::with(storage, means, config), None).await
@@ -119,7 +119,7 @@ async fn what_has_no_index_gets_one_and_is_the_same_by_it() {
 async fn nothing_is_written_unless_asked_for() {
     let memory = library();
     let off = node(memory.clone(), memory.clone(), false).await;
-    assert!(!OriginConfig::default().index.write);
+    assert!(!crate::server::config().index.write);
     fetch(off.address, "/lighthouse.mp4/.mpd").await;
     // Whatever it began would have had its turn.
     let on = node(memory.clone(), memory.clone(), true).await;
