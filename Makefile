@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates clean
+.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-cache clean
 
 # Where cargo and go put what `make tools` installs.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -101,6 +101,11 @@ bench: ## the server beside nginx sending the same bytes as files; some rows of 
 
 bench-crates: ## benchmarks of single crates; figures and how to read them in the benches' own documentation
 	@cargo bench --workspace --locked --exclude latemux
+
+bench-cache: ## what the caches must reach, counted by nginx (ROWS="pairs crowd", WITH="--cache-memory 0")
+	$(stage)
+	@scripts/install-tools.sh media servers
+	@ROWS="$(or $(ROWS),all)" WITH="$(WITH)" cargo bench --locked -p latemux --bench cache
 
 clean: ## remove what was built, but not what was installed
 	@cargo clean

@@ -1,6 +1,7 @@
 //! A reader's way through a range. Units are looked up as it gets to them, so a slow reader holds one at most.
 
 use crate::{
+    Witness,
     cell::Cell,
     core::Core,
     fill::Interest,
@@ -32,6 +33,7 @@ pub(crate) struct Body {
     ready: Option<(Bytes, Source)>,
     /// The first frame, which comes with the answer.
     first: Option<Bytes>,
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Body {
@@ -42,6 +44,7 @@ impl Body {
         object: Arc<Object>,
         range: Range<u64>,
         reach: &Range<u64>,
+        witness: Option<Arc<dyn Witness>>,
     ) -> (Self, Found) {
         let (at, end) = (range.start, range.end);
         let mut body = Self {
@@ -55,6 +58,7 @@ impl Body {
             cell: None,
             ready: None,
             first: None,
+            witness,
         };
         let found = body.plan(at, reach);
         (body, found)
@@ -83,8 +87,15 @@ impl Body {
         let holds = reach.start <= range.start && range.end <= reach.end;
         let sound = reach.end <= self.object.version.size && reach.end.saturating_sub(reach.start) <= window;
         let reach = if holds && sound { reach.clone() } else { range.clone() };
-        let (to, found, cell) =
-            plan(&self.core, &self.source, &self.object, range, reach, &mut self.interests);
+        let (to, found, cell) = plan(
+            &self.core,
+            &self.source,
+            &self.object,
+            range,
+            reach,
+            &mut self.interests,
+            self.witness.as_ref(),
+        );
         if from == self.at {
             self.cell = cell;
         }

@@ -2,7 +2,7 @@
 
 use crate::{
     fill::Fill,
-    gauge::{Gauge, narrow, wide},
+    gauge::{Buffer, narrow, wide},
 };
 use bytes::Bytes;
 use latemux_storage::StorageError;
@@ -45,9 +45,8 @@ impl Cell {
         self.changed.notify_waiters();
     }
 
-    /// All that arrived, in one piece of exactly its size.
-    pub(crate) fn whole(&self, gauge: &Gauge) -> Box<[u8]> {
-        let mut whole = gauge.buffer(narrow(self.len()));
+    /// All that arrived, in one piece of exactly its size: that of the buffer.
+    pub(crate) fn whole(&self, mut whole: Buffer) -> Buffer {
         let mut at = 0;
         for (_, frame) in &self.state().frames {
             let Some(here) = whole.get_mut(at..at + frame.len()) else { break };

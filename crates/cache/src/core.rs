@@ -59,6 +59,21 @@ impl Cache {
         Ok(Self::new(config, gauge, counters, disk))
     }
 
+    /// As [`Self::open`], with a disk that fails as told.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    #[cfg(any(test, feature = "testing"))]
+    pub fn open_failing(config: Config, faults: crate::DiskFaults) -> Result<Self, OpenError> {
+        let config = config.fitted();
+        let (gauge, counters) = (Gauge::with_spares(config.unit, config.spare()), Arc::<Counters>::default());
+        let disk = match &config.disk {
+            Some(disk) => Some(Disk::failing(disk.clone(), faults, gauge.clone(), counters.clone())?),
+            None => None,
+        };
+        Ok(Self::new(config, gauge, counters, disk))
+    }
+
     pub(crate) fn new(
         config: Config,
         gauge: Arc<Gauge>,
@@ -103,6 +118,9 @@ impl Cache {
         let (disk_units, disk_bytes) = self.core.disk.as_ref().map(Disk::holds).unwrap_or_default();
         Figures {
             memory_bytes: self.core.gauge.total() + self.core.gauge.spares(),
+            unit_bytes: self.core.gauge.units(),
+            reserved_bytes: self.core.gauge.reserved(),
+            room_bytes: self.core.filling.given(),
             fetches: self.core.fetches.load(Relaxed),
             cached_bytes: bytes.saturating_sub(units.saturating_mul(UNIT)),
             cached_units: units,
@@ -289,6 +307,11 @@ impl Filling {
     fn new(bytes: u64) -> Self {
         let total = u32::try_from(bytes / Self::STEP).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 4);
         Self { room: Semaphore::new(usize::try_from(total).unwrap_or(Semaphore::MAX_PERMITS)), total }
+    }
+
+    /// Bytes of room that are given out.
+    fn given(&self) -> u64 {
+        u64::from(self.total).saturating_sub(wide(self.room.available_permits())).saturating_mul(Self::STEP)
     }
 
     /// Room for so many bytes, or all there is.

@@ -31,6 +31,12 @@ macro_rules! counters {
             $($(#[doc = $doc])+ pub $name: u64,)+
             /// Now: bytes of memory the cache answers for: units, cached or still in a reader's hands, what is being fetched, tables.
             pub memory_bytes: u64,
+            /// Now, of these: units that are alive, cached or not.
+            pub unit_bytes: u64,
+            /// Now, of these: set aside for units being fetched.
+            pub reserved_bytes: u64,
+            /// Now: room for fetches that is given out, in bytes.
+            pub room_bytes: u64,
             /// Now: fetches under way, from disk or storage.
             pub fetches: u64,
             /// Now: bytes of units in memory that can be hit.

@@ -2,6 +2,7 @@
 //! nobody waits for more.
 
 use crate::{
+    Outcome, Witness,
     cell::Cell,
     core::Core,
     disk::Piece,
@@ -79,6 +80,8 @@ pub(crate) struct Filler {
     left: VecDeque<Arc<Cell>>,
     /// What the answer at hand brought so far.
     done: Vec<Done>,
+    /// The reader it was begun for, which knows already of a request that was planned.
+    witness: Option<Arc<dyn Witness>>,
 }
 
 /// A unit that is complete.
@@ -97,9 +100,10 @@ impl Filler {
         object: Arc<Object>,
         fill: Arc<Fill>,
         cells: Vec<Arc<Cell>>,
+        witness: Option<Arc<dyn Witness>>,
     ) -> Self {
         core.fetches.fetch_add(1, SeqCst);
-        Self { core, source, object, fill, left: cells.into(), done: Vec::new() }
+        Self { core, source, object, fill, left: cells.into(), done: Vec::new(), witness }
     }
 
     /// Reads the units that `pieces` of the disk hold, in this order; then, and where the disk fails, from storage.
@@ -150,16 +154,19 @@ impl Filler {
         let (patience, key) = (core.config.patience, object.key.as_str());
         let filling = within(patience, key, core.filling.acquire(room.saturating_add(held))).await?;
 
-        let mut frames = Frames { core: &core, key, body, at: whole.start, over: Bytes::new() };
+        let witness = self.witness.clone();
+        let mut frames = Frames { core: &core, witness, key, body, at: whole.start, over: Bytes::new() };
         for _ in run {
             let Some(cell) = self.left.front().cloned() else { break };
             let reserved = core.reserve(room);
+            // What made room is used at once: later others' buffers would have come and gone.
+            let buffer = core.gauge.buffer(narrow(cell.len()));
             match frames.fill(&cell).await {
                 Ok(()) => {}
                 Err(Broken::Storage(error)) => return Err(error),
                 Err(Broken::Short) => return Err(self.take_back(format!("{whole:?} ended at {}", frames.at))),
             }
-            let bytes = core.gauge.unit(cell.whole(&core.gauge));
+            let bytes = core.gauge.unit(cell.whole(buffer));
             drop(reserved);
             self.complete(&cell, bytes);
             if !self.left.is_empty() && self.given_up() {
@@ -181,6 +188,10 @@ impl Filler {
     ) -> Result<BoxStream<'static, Result<Bytes, StorageError>>, StorageError> {
         let (object, key) = (&self.object, self.object.key.as_str());
         self.core.counters.storage_requests.add(1);
+        if let Some(witness) = self.witness.as_ref().filter(|_| self.fill.from_disk) {
+            witness.found(Outcome::Filled);
+            witness.asks_storage();
+        }
         let read = self.source.read(&object.key, Want::Range(whole.clone()), Some(&object.version));
         let read = within(self.core.config.patience, key, read).await??;
         if read.range != *whole {
@@ -255,6 +266,7 @@ impl Drop for Filler {
 /// A body, cut where units end.
 struct Frames<'a> {
     core: &'a Core,
+    witness: Option<Arc<dyn Witness>>,
     key: &'a str,
     body: BoxStream<'static, Result<Bytes, StorageError>>,
     /// Where the next byte lies in the object.
@@ -289,7 +301,11 @@ impl Frames<'_> {
         while self.over.is_empty() {
             let next = within(self.core.config.patience, self.key, self.body.next()).await;
             self.over = next.map_err(Broken::Storage)?.ok_or(Broken::Short)?.map_err(Broken::Storage)?;
-            self.core.counters.storage_bytes.add(wide(self.over.len()));
+            let bytes = wide(self.over.len());
+            self.core.counters.storage_bytes.add(bytes);
+            if let Some(witness) = &self.witness {
+                witness.storage_gave(bytes);
+            }
         }
         let len = narrow(until - self.at).min(self.over.len());
         let (start, frame) = (self.at, self.over.split_to(len));

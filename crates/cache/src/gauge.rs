@@ -1,17 +1,69 @@
 //! How many bytes of memory the cache holds, counted where they are allocated and freed.
 
 use bytes::Bytes;
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use memmap2::{MmapMut, MmapOptions};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
+
+/// Buffers of at least so many bytes are pages of their own.
+const MAPPED: usize = 128 << 10;
+
+/// Memory of a unit. Units live long, and their ends are of any length: among what an allocator is asked for and given back with every
+/// frame they would leave holes that nothing fits into, a third of the budget and more.
+#[derive(Debug)]
+pub(crate) enum Buffer {
+    /// Pages of the system's, which go back to it.
+    Mapped(MmapMut),
+    /// Small, or where the system gives no more mappings.
+    Heap(Box<[u8]>),
+}
+
+impl Buffer {
+    fn new(len: usize) -> Self {
+        // All of it will be written: pages that come together cost half of what they cost one by one.
+        let map = || MmapOptions::new().len(len).populate().map_anon().ok();
+        let mapped = if len < MAPPED { None } else { map() };
+        mapped.map_or_else(|| Self::Heap(vec![0; len].into_boxed_slice()), Self::Mapped)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(pages) => pages,
+            Self::Heap(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Mapped(pages) => pages,
+            Self::Heap(bytes) => bytes,
+        }
+    }
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self::Heap(Box::default())
+    }
+}
 
 /// Bytes held, by what for.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
-    /// Buffers of units that are gone, for the next ones: most units are of one size, and an allocator that gets their
-    /// buffers back on one thread and is asked for new ones on another keeps up to a third more than it was asked for.
-    spares: Mutex<Vec<Box<[u8]>>>,
+    /// Buffers of units that are gone, for the next ones: most units are of one size, and pages that are new to a process cost it
+    /// more time than what is written into them.
+    spares: Mutex<Vec<Buffer>>,
     /// Size of a spare buffer, and how many there may be.
     spare: (usize, usize),
     /// Units that are alive: cached, waiting to be written to disk, or in the hands of readers.
@@ -30,12 +82,12 @@ impl Gauge {
     }
 
     /// A buffer of `len` bytes, whatever they are.
-    pub(crate) fn buffer(&self, len: usize) -> Box<[u8]> {
+    pub(crate) fn buffer(&self, len: usize) -> Buffer {
         let spare = if len == self.spare.0 { self.lock().pop() } else { None };
-        spare.unwrap_or_else(|| vec![0; len].into_boxed_slice())
+        spare.unwrap_or_else(|| Buffer::new(len))
     }
 
-    fn give_back(&self, data: Box<[u8]>) {
+    fn give_back(&self, data: Buffer) {
         self.units.fetch_sub(wide(data.len()), Relaxed);
         if data.len() == self.spare.0 {
             let mut spares = self.lock();
@@ -45,7 +97,7 @@ impl Gauge {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Buffer>> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,7 +114,7 @@ impl Gauge {
     }
 
     /// A unit's bytes, exactly as large as they are, counted until the last reader lets go of them.
-    pub(crate) fn unit(self: &Arc<Self>, data: Box<[u8]>) -> Bytes {
+    pub(crate) fn unit(self: &Arc<Self>, data: Buffer) -> Bytes {
         self.units.fetch_add(wide(data.len()), Relaxed);
         Bytes::from_owner(Counted { data, gauge: self.clone() })
     }
@@ -88,7 +140,7 @@ impl Gauge {
 }
 
 struct Counted {
-    data: Box<[u8]>,
+    data: Buffer,
     gauge: Arc<Gauge>,
 }
 

@@ -45,7 +45,9 @@ pub mod segments;
 pub use config::{Config, DiskConfig};
 pub use core::{Cache, OpenError};
 pub use counters::Figures;
-pub use outcome::{Outcome, Reason, Tier};
+#[cfg(any(test, feature = "testing"))]
+pub use disk::failing::DiskFaults;
+pub use outcome::{Outcome, Reason, Tier, Witness};
 pub use range_cache::RangeCache;
 pub use records::Records;
 pub use segments::SegmentCache;

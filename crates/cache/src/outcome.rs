@@ -38,7 +38,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// A stable word.
+    /// A stable word, without the reason of what went past.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Outcome {
             Self::Hit(Tier::Disk) => "hit_disk",
             Self::Joined => "joined",
             Self::Filled => "filled",
-            Self::Bypassed(reason) => reason.name(),
+            Self::Bypassed(_) => "bypassed",
         }
     }
 }
@@ -56,11 +56,23 @@ impl Reason {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Unpinned => "bypassed_unpinned",
-            Self::Head => "bypassed_head",
-            Self::Range => "bypassed_range",
-            Self::Version => "bypassed_version",
-            Self::Collision => "bypassed_collision",
+            Self::Unpinned => "unpinned",
+            Self::Head => "head",
+            Self::Range => "range",
+            Self::Version => "version",
+            Self::Collision => "collision",
         }
     }
+}
+
+/// Is told what becomes of a read, at once: the read itself answers only with its first bytes.
+pub trait Witness: Send + Sync + std::fmt::Debug {
+    /// Where its bytes are. Said before they are waited for, and again where they turn out to be elsewhere.
+    fn found(&self, outcome: Outcome);
+
+    /// Storage is asked because of it, once more.
+    fn asks_storage(&self);
+
+    /// So many bytes came from storage because of it.
+    fn storage_gave(&self, bytes: u64);
 }

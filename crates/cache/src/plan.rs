@@ -1,7 +1,7 @@
 //! From a range to what is here, what is under way and what has to be fetched; and to the fetches.
 
 use crate::{
-    Outcome, Tier,
+    Outcome, Tier, Witness,
     cell::Cell,
     core::Core,
     disk::Piece,
@@ -95,6 +95,7 @@ pub(crate) fn plan(
     range: Range<u64>,
     reach: Range<u64>,
     interests: &mut Vec<Interest>,
+    witness: Option<&Arc<dyn Witness>>,
 ) -> (u64, Found, Option<Arc<Cell>>) {
     let (mut found, mut first, mut missing) = (Found::default(), None, Vec::new());
     let mut extents = object.extents();
@@ -111,7 +112,14 @@ pub(crate) fn plan(
             }
         }
     }
+    let tell = |found: Found| {
+        if let Some(witness) = witness {
+            witness.found(found.outcome());
+        }
+    };
     if missing.is_empty() {
+        drop(extents);
+        tell(found);
         return (range.end, found, first);
     }
     let (to, starts) = fetches(core, object, &mut extents, missing, &range, &reach);
@@ -122,8 +130,14 @@ pub(crate) fn plan(
         first = first.or_else(|| start.cells.iter().find(|cell| cell.range.start == range.start).cloned());
     }
     drop(extents);
+    tell(found);
     for Start { fill, cells, pieces } in starts {
-        let filler = Filler::new(core.clone(), source.clone(), object.clone(), fill, cells);
+        // What is begun at storage asks it once, and that is known now; what is begun at the disk may yet have to.
+        if let Some(witness) = witness.filter(|_| !fill.from_disk) {
+            witness.asks_storage();
+        }
+        let (core, source, object) = (core.clone(), source.clone(), object.clone());
+        let filler = Filler::new(core, source, object, fill, cells, witness.cloned());
         tokio::spawn(filler.run(pieces));
     }
     (to, found, first)

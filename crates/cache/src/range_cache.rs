@@ -1,7 +1,7 @@
 //! The cache as a storage.
 
 use crate::{
-    Outcome, Reason,
+    Outcome, Reason, Witness,
     body::Body,
     core::Core,
     object::{Names, Object},
@@ -39,17 +39,35 @@ impl RangeCache {
         reach: Range<u64>,
         pin: Option<&Version>,
     ) -> Result<(Read, Outcome), StorageError> {
+        self.read_witnessed(key, want, reach, pin, None).await
+    }
+
+    /// As [`Self::read_within_and_tell`]; `witness` is told at once what becomes of it.
+    ///
+    /// # Errors
+    /// As [`Self::read_within_and_tell`].
+    pub async fn read_witnessed(
+        &self,
+        key: &Key,
+        want: Want,
+        reach: Range<u64>,
+        pin: Option<&Version>,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> Result<(Read, Outcome), StorageError> {
         let (object, range) = match self.object(key, &want, pin) {
             Ok(object) => object,
             Err(reason) => {
                 let outcome = Outcome::Bypassed(reason);
                 self.core.counters.count(outcome);
+                if let Some(witness) = witness {
+                    witness.found(outcome);
+                }
                 return Ok((self.source.read(key, want, pin).await?, outcome));
             }
         };
         let meta = ObjectMeta { size: object.version.size, version: object.version.clone() };
         let (core, source) = (self.core.clone(), self.source.clone());
-        let (mut body, found) = Body::new(core, source, object, range.clone(), &reach);
+        let (mut body, found) = Body::new(core, source, object, range.clone(), &reach, witness);
         let outcome = found.outcome();
         self.core.counters.count(outcome);
         body.open().await?;

@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -34,6 +34,54 @@ pub struct SegmentCache {
 struct State {
     bodies: HashMap<u128, Arc<Body>>,
     policy: S3Fifo<Arc<Body>>,
+    /// Bodies on their way to clients, which are to be kept when they have been sent.
+    collecting: HashSet<u128>,
+    /// Their bytes.
+    collected: u64,
+}
+
+impl State {
+    /// Drives bodies out until so many bytes are left, those being collected included.
+    fn shrink(&mut self, budget: u64) -> Vec<Arc<Body>> {
+        let mut gone = Vec::new();
+        while self.policy.bytes().saturating_add(self.collected) > budget {
+            let Some(body) = self.policy.evict() else { break };
+            self.bodies.remove(&body.digest);
+            gone.push(body);
+        }
+        gone
+    }
+}
+
+/// A body that is collected while it is sent. Slow clients would hold any number of whole bodies in memory else: one for each digest is
+/// collected, and of all no more than a quarter of the budget.
+#[derive(Debug)]
+pub struct Collecting {
+    segments: Arc<SegmentCache>,
+    digest: u128,
+    len: u64,
+    frames: Vec<Bytes>,
+}
+
+impl Collecting {
+    /// The next bytes.
+    pub fn push(&mut self, frame: Bytes) {
+        self.frames.push(frame);
+    }
+
+    /// It is complete: keeps it.
+    pub fn finish(mut self) {
+        let frames = std::mem::take(&mut self.frames);
+        self.segments.insert(self.digest, &frames);
+    }
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        let mut state = self.segments.state();
+        state.collecting.remove(&self.digest);
+        state.collected = state.collected.saturating_sub(self.len);
+    }
 }
 
 #[derive(Debug)]
@@ -74,7 +122,7 @@ pub struct SegmentFigures {
     pub misses: u64,
     /// Bodies driven out.
     pub evictions: u64,
-    /// Now: bytes of memory, tables included.
+    /// Now: bytes of memory, tables and what is being collected included.
     pub bytes: u64,
     /// Now: bodies.
     pub bodies: u64,
@@ -84,7 +132,8 @@ impl SegmentCache {
     /// At most `budget` bytes of memory, tables included.
     #[must_use]
     pub fn new(budget: u64) -> Self {
-        let state = Mutex::new(State { bodies: HashMap::new(), policy: S3Fifo::new() });
+        let (bodies, collecting) = (HashMap::new(), HashSet::new());
+        let state = Mutex::new(State { bodies, policy: S3Fifo::new(), collecting, collected: 0 });
         let (hits, misses, evictions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { state, budget, hits, misses, evictions }
     }
@@ -101,6 +150,23 @@ impl SegmentCache {
         })
     }
 
+    /// Begins to collect a body of `len` bytes. `None` where it is here or collected already, or there is no room: not worth waiting for.
+    #[must_use]
+    pub fn collect(self: &Arc<Self>, digest: u128, len: u64) -> Option<Collecting> {
+        let mut state = self.state();
+        let room = state.collected == 0 || state.collected.saturating_add(len) <= self.budget / 4;
+        let known = state.bodies.contains_key(&digest) || state.collecting.contains(&digest);
+        if known || !room || len > self.budget {
+            return None;
+        }
+        state.collecting.insert(digest);
+        state.collected += len;
+        let gone = state.shrink(self.budget);
+        drop(state);
+        self.evictions.fetch_add(wide(gone.len()), Relaxed);
+        Some(Collecting { segments: self.clone(), digest, len, frames: Vec::new() })
+    }
+
     /// Keeps a body. It is copied, so that it holds no larger buffers its pieces may be parts of. One that is larger than the
     /// whole budget is not kept.
     pub fn insert(&self, digest: u128, body: &[Bytes]) {
@@ -110,7 +176,6 @@ impl SegmentCache {
             return;
         }
         let body = Arc::new(Body { digest, pieces: compact(body, len), weight, mark: Mark::default() });
-        let mut gone = Vec::new();
         let mut state = self.state();
         // Somebody may have been faster.
         if state.bodies.contains_key(&digest) {
@@ -118,11 +183,10 @@ impl SegmentCache {
         }
         state.bodies.insert(digest, body.clone());
         state.policy.insert(body);
-        while state.policy.bytes() > self.budget {
-            let Some(body) = state.policy.evict() else { break };
-            state.bodies.remove(&body.digest);
-            gone.push(body);
-        }
+        // What was collected of it is on its way out.
+        let budget =
+            self.budget.saturating_add(if state.collecting.contains(&digest) { wide(len) } else { 0 });
+        let gone = state.shrink(budget);
         drop(state);
         self.evictions.fetch_add(wide(gone.len()), Relaxed);
     }
@@ -135,7 +199,7 @@ impl SegmentCache {
             hits: self.hits.load(Relaxed),
             misses: self.misses.load(Relaxed),
             evictions: self.evictions.load(Relaxed),
-            bytes: state.policy.bytes(),
+            bytes: state.policy.bytes().saturating_add(state.collected),
             bodies: wide(state.bodies.len()),
         }
     }
@@ -219,5 +283,30 @@ mod tests {
         assert_eq!(cache.figures().evictions + cache.figures().bodies, 1000);
         cache.insert(5000, &body(0, &[1 << 20]));
         assert!(cache.get(5000).is_none() && cache.get(0).is_some(), "larger than all of it");
+    }
+
+    #[test]
+    fn what_is_collected_is_bounded_and_let_go_of() {
+        let cache = Arc::new(SegmentCache::new(1 << 20));
+        for digest in 0..20 {
+            cache.insert(digest, &body(1, &[50_000]));
+        }
+        let mut first = cache.collect(100, 200_000).unwrap();
+        assert!(cache.figures().bytes <= 1 << 20 && cache.figures().evictions > 0);
+        assert!(cache.collect(100, 200_000).is_none(), "one is enough");
+        assert!(cache.collect(101, 100_000).is_none(), "more than a quarter");
+        let second = cache.collect(102, 50_000).unwrap();
+        first.push(body(2, &[200_000]).remove(0));
+        first.finish();
+        assert_eq!(cache.get(100).unwrap().concat(), [2; 200_000]);
+        assert!(cache.collect(100, 200_000).is_none(), "it is here");
+        drop(second);
+        assert!(cache.get(102).is_none());
+        // All of the budget, if nobody else collects.
+        let large = cache.collect(103, 1 << 20).unwrap();
+        assert_eq!(cache.figures().bytes, 1 << 20);
+        assert!(cache.collect(104, (1 << 20) + 1).is_none());
+        drop(large);
+        assert_eq!(cache.figures().bytes, 0);
     }
 }

@@ -24,6 +24,12 @@ pub(crate) enum Command {
     Manifest(Manifest),
     /// Write a title as fragmented MP4: CMAF track files with a segment index, or one ismv
     Pack(Box<Pack>),
+    /// Play titles of any server as many viewers do, check what comes, and measure it
+    Load(Box<crate::load::Load>),
+    /// Keep a stream as a client gets it: its media as one MP4, and its requests
+    Capture(crate::capture::Capture),
+    /// Add up what runs of `load` measured, and show it
+    Report(crate::report::Report),
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,14 +1,17 @@
 //! `latemux`: serve titles stored once in every player's protocol, and look into them.
 
 mod args;
+mod capture;
 mod config;
 mod index;
 mod inspect;
+mod load;
 mod location;
 mod log;
 mod manifest;
 mod pack;
 mod read_index;
+mod report;
 mod serve;
 
 use clap::Parser;
@@ -27,6 +30,9 @@ fn main() -> ExitCode {
         args::Command::Index(index) => index::run(&index),
         args::Command::Manifest(manifest) => manifest::run(&manifest),
         args::Command::Pack(pack) => pack::run(&pack),
+        args::Command::Load(load) => load::run(&load),
+        args::Command::Capture(capture) => capture::run(&capture),
+        args::Command::Report(report) => report::run(&report),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

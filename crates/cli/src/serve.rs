@@ -4,8 +4,11 @@ use crate::{args, config::Config, log};
 use anyhow::{Context, Result};
 use latemux_origin::{Means, Origin, Tls};
 use latemux_storage::write::writable;
-use std::{fs, io::Write};
+use std::{fs, io::Write, time::Duration};
 use tokio::net::TcpListener;
+
+/// Longest time to look for what a folder of the cache holds before anyone is served. What is found later is found later.
+const RECOVERY: Duration = Duration::from_millis(1500);
 
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(flags: &args::Serve) -> Result<()> {
@@ -40,7 +43,11 @@ async fn serve(config: Config) -> Result<()> {
         );
     }
     let (cache, indexes) = (config.cache.open()?, config.cache.open_indexes()?);
-    let means = Means { cache, indexes, write, elsewhere: options };
+    if let Some(cache) = &cache {
+        // Who comes first should find what was kept; who has connected already waits.
+        let _ = tokio::time::timeout(RECOVERY, cache.recovered()).await;
+    }
+    let means = Means { cache: cache.clone(), indexes, write, elsewhere: options };
     let origin = Origin::with(storage.clone(), means, config.origin());
     let mut metrics = String::new();
     if let Some(admin) = admin {
@@ -55,7 +62,12 @@ async fn serve(config: Config) -> Result<()> {
         storage.describe(),
         config.segment_duration,
     ))?;
-    origin.serve(listener, tls, stop_signal()?).await.context("serving")
+    let served = origin.serve(listener, tls, stop_signal()?).await.context("serving");
+    // What still waits for the disk would be asked of storage once more.
+    if let Some(cache) = cache {
+        cache.close().await;
+    }
+    served
 }
 
 fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {

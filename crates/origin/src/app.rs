@@ -6,6 +6,7 @@ use crate::{
     manifests::Manifests,
     media::Media,
     metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    patience::Patience,
     prefetch::Prefetch,
     titles::Titles,
     write_index::IndexWriter,
@@ -30,6 +31,8 @@ pub(crate) struct App {
     pub(crate) media: Arc<dyn Storage>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
+    /// Of a segment's head, with storage.
+    pub(crate) patience: Patience,
     pub(crate) manifests: Manifests,
     /// Reads ahead, where that is wanted and there is a range cache.
     pub(crate) prefetch: Option<Prefetch>,
@@ -72,6 +75,7 @@ impl App {
             fragments,
             manifests,
             segments,
+            patience: Patience::new(config.read.patience),
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
             media,

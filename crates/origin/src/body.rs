@@ -1,11 +1,12 @@
 //! Bodies of answers: polled by the connection, so nothing is read that nobody takes.
 
 use crate::{
-    Error, access::AccessLog, fetch::Fetch, prefetch::Ahead, reader::SourceReader, titles::LoadedTitle,
+    Error, access::AccessLog, fetch::Fetch, patience::Patience, prefetch::Ahead, reader::SourceReader,
+    titles::LoadedTitle,
 };
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
-use latemux_cache::SegmentCache;
+use latemux_cache::segments::Collecting;
 use latemux_packager::{
     PackError,
     plan::{Part, Plan, SourceRange, Transform},
@@ -16,7 +17,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 /// Bytes a transform is given, and gives, at a time.
@@ -31,17 +31,10 @@ pub(crate) struct Body {
     log: Option<AccessLog>,
     /// What the bytes are of: to be looked at again where storage refuses them.
     title: Option<Arc<LoadedTitle>>,
-    keep: Option<Keep>,
+    /// Where it is kept once it has been sent whole.
+    keep: Option<Collecting>,
     /// What is read ahead for who takes it.
     ahead: Option<Ahead>,
-}
-
-/// A body that is kept once it has been sent whole.
-#[derive(Debug)]
-struct Keep {
-    segments: Arc<SegmentCache>,
-    digest: u128,
-    frames: Vec<Bytes>,
 }
 
 #[derive(Debug)]
@@ -89,9 +82,9 @@ impl Body {
         Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None, ahead: None }
     }
 
-    /// Has the body kept under its digest once it has been sent.
-    pub(crate) fn keep(mut self, segments: Arc<SegmentCache>, digest: u128) -> Self {
-        self.keep = Some(Keep { segments, digest, frames: Vec::new() });
+    /// Has the body kept once it has been sent.
+    pub(crate) fn keep(mut self, keep: Option<Collecting>) -> Self {
+        self.keep = keep;
         self
     }
 
@@ -138,10 +131,10 @@ impl hyper::body::Body for Body {
                     log.sent(sent, done);
                 }
                 if let Some(keep) = &mut self.keep {
-                    keep.frames.push(bytes.clone());
-                    if done {
-                        keep.segments.insert(keep.digest, &keep.frames);
-                    }
+                    keep.push(bytes.clone());
+                }
+                if let Some(keep) = self.keep.take_if(|_| done) {
+                    keep.finish();
                 }
                 if done {
                     if let Some(ahead) = self.ahead.take() {
@@ -160,6 +153,7 @@ impl hyper::body::Body for Body {
                     log.broken_off(&error);
                 }
                 self.content = Content::Bytes(Bytes::new());
+                self.keep = None;
                 Poll::Ready(Some(Err(error)))
             }
         }
@@ -214,7 +208,7 @@ impl PlanBody {
         plan: Plan,
         window: Range<u64>,
         fetch: Fetch,
-        patience: Duration,
+        patience: &Patience,
     ) -> Result<Self, Error> {
         let left = window.end.saturating_sub(window.start);
         // A transform's output says nothing of where in its input it came from: it is given all.
@@ -236,7 +230,7 @@ impl PlanBody {
         }
         let mut reader = SourceReader::new(fetch, &ranges)?;
         // Far storage takes a round trip to answer: the head, made from the index, need not wait for it.
-        tokio::time::timeout(patience, reader.ready()).await.unwrap_or(Ok(()))?;
+        patience.with(reader.ready()).await.unwrap_or(Ok(()))?;
         let transform = plan.transform.map(|transform| Transforming {
             transform,
             out: BytesMut::new(),

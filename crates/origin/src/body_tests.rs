@@ -51,7 +51,9 @@ fn source(range: Range<u64>) -> Part {
 async fn body_of(plan: Plan, window: Range<u64>, size: usize) -> Result<Body, Error> {
     let (memory, objects) = library(&[size]);
     let fetch = Fetch::new(memory, objects, ReadConfig::default());
-    PlanBody::start(plan, window, fetch, Duration::from_secs(1)).await.map(|plan| Body::plan(plan, None))
+    PlanBody::start(plan, window, fetch, &Patience::new(std::time::Duration::from_secs(1)))
+        .await
+        .map(|plan| Body::plan(plan, None))
 }
 
 proptest! {

@@ -20,7 +20,7 @@
 //! - `offline`: segments without a client, for files of them
 //! - `respond`: conditions, ranges, caching, CORS
 //! - `error`: the one table from errors to status codes
-//! - `server`, `stall`, `tls`: connections and their limits
+//! - `server`, `stall`, `streams`, `tls`: connections and their limits
 //! - `trace`, `metrics`, `access`: what happened for one request, and for all of them
 //! - `admin`: the address where that can be read
 //! - `page`, `library`: the player page and what it lists
@@ -44,6 +44,7 @@ mod memo;
 mod metrics;
 mod offline;
 mod page;
+mod patience;
 mod persisted;
 mod places;
 mod prefetch;
@@ -54,6 +55,7 @@ mod route;
 mod serve;
 mod server;
 mod stall;
+mod streams;
 mod titles;
 mod tls;
 mod trace;
@@ -117,6 +119,16 @@ impl Origin {
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
         server::serve(self.app.clone(), listener, tls, shutdown).await
+    }
+
+    /// Answers one request that came some other way than over a listener of [`Self::serve`]. The body reads as it is polled, and
+    /// ends early only with an error.
+    pub async fn answer<B>(
+        &self,
+        request: http::Request<B>,
+    ) -> http::Response<impl hyper::body::Body<Data = bytes::Bytes, Error = Error> + Send + Unpin + use<B>>
+    {
+        serve::handle(&self.app, request).await
     }
 
     /// Serves metrics, health and purging on a listener of their own, for as long as the future is polled. Whoever reaches it

@@ -2,7 +2,7 @@
 
 use crate::{
     metrics::{Read as Kind, StorageMeter},
-    trace::{Outcome, Tier, Trace},
+    trace::{Outcome, Trace},
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_cache::{Cache, RangeCache};
@@ -64,15 +64,8 @@ impl Remembered {
         reach: Range<u64>,
         pin: Option<&Version>,
     ) -> Result<Read, StorageError> {
-        let (read, outcome) = self.0.read_within_and_tell(key, want, reach, pin).await?;
-        if let Some(trace) = Trace::current() {
-            trace.note(word(outcome));
-            if outcome == latemux_cache::Outcome::Filled {
-                // Fetches belong to no request; this one is why there was one.
-                trace.storage_asked();
-            }
-        }
-        Ok(read)
+        let witness = Trace::current().map(Trace::witness);
+        Ok(self.0.read_witnessed(key, want, reach, pin, witness).await?.0)
     }
 }
 
@@ -102,16 +95,6 @@ impl Storage for Remembered {
 
     fn describe(&self) -> String {
         self.0.describe()
-    }
-}
-
-fn word(outcome: latemux_cache::Outcome) -> Outcome {
-    match outcome {
-        latemux_cache::Outcome::Hit(latemux_cache::Tier::Memory) => Outcome::Hit(Tier::Memory),
-        latemux_cache::Outcome::Hit(latemux_cache::Tier::Disk) => Outcome::Hit(Tier::Disk),
-        latemux_cache::Outcome::Joined => Outcome::Joined,
-        latemux_cache::Outcome::Filled => Outcome::Filled,
-        latemux_cache::Outcome::Bypassed(reason) => Outcome::Bypassed(reason.name()),
     }
 }
 

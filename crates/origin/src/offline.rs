@@ -42,7 +42,7 @@ impl Origin {
     pub async fn read(&self, title: &LoadedTitle, plan: Plan) -> Result<SegmentBytes, Error> {
         let (whole, mut fetch) = (0..plan.content_length, self.fetch(title));
         fetch.belongs_to(plan.reach.clone());
-        let body = PlanBody::start(plan, whole, fetch, self.app.config.read.patience).await?;
+        let body = PlanBody::start(plan, whole, fetch, &self.app.patience).await?;
         Ok(SegmentBytes(Body::plan(body, None)))
     }
 

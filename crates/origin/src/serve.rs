@@ -92,18 +92,19 @@ async fn package(
     let is_whole = window == (0..plan.content_length);
     // Not before this segment's own reads have begun.
     let ahead = || app.prefetch.as_ref().filter(|_| is_whole)?.after(title, address);
-    let (segments, digest) = (app.segments.as_ref().filter(|_| plan.class == Class::Media), plan.digest);
+    // A digest is of what every node knows, which of media is the first bytes: another version of an object may have the same.
+    let digest = plan.digest ^ u128::from(title.id);
+    let segments = app.segments.as_ref().filter(|_| plan.class == Class::Media);
     if let Some(pieces) = segments.and_then(|segments| segments.get(digest)) {
         return Ok(head.respond(Body::kept(&pieces, window).with(ahead())));
     }
     enter(Phase::Storage);
     fetch.belongs_to(std::mem::take(&mut plan.reach));
-    let body = PlanBody::start(plan, window, fetch, app.config.read.patience).await?;
+    let length = plan.content_length;
+    let body = PlanBody::start(plan, window, fetch, &app.patience).await?;
     let body = Body::plan(body, Some(title.clone())).with(ahead());
-    Ok(head.respond(match segments.filter(|_| is_whole) {
-        Some(segments) => body.keep(segments.clone(), digest),
-        None => body,
-    }))
+    let segments = segments.filter(|_| is_whole);
+    Ok(head.respond(body.keep(segments.and_then(|segments| segments.collect(digest, length)))))
 }
 
 /// A plan whose samples are known.

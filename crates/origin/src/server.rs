@@ -1,12 +1,20 @@
 //! Connections: accepting, HTTP/1.1 or by TLS and ALPN HTTP/2, limits, draining.
 
-use crate::{app::App, config::HttpConfig, gather::Gathered, serve::handle, stall::Stall, tls::Tls};
+use crate::{
+    app::App,
+    config::HttpConfig,
+    gather::Gathered,
+    serve::handle,
+    stall::Stall,
+    streams::{Streams, Told},
+    tls::Tls,
+};
 use hyper::{
     server::conn::{http1, http2},
     service::service_fn,
 };
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
 };
 use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc, time::Duration};
@@ -131,7 +139,7 @@ impl Connection {
     async fn http2(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let Self { app, watcher, .. } = self;
         let config = &app.config.http;
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let mut builder = http2::Builder::new(Streams { limit: config.stall_timeout });
         builder
             .timer(TokioTimer::new())
             .keep_alive_interval(config.header_timeout)
@@ -141,7 +149,7 @@ impl Connection {
         let handler = app.clone();
         let service = service_fn(move |request| {
             let app = handler.clone();
-            async move { Ok::<_, Infallible>(handle(&app, request).await) }
+            async move { Ok::<_, Infallible>(handle(&app, request).await.map(Told)) }
         });
         ended(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);
     }

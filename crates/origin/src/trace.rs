@@ -7,6 +7,7 @@
 
 use crate::metrics::{Kind, Metrics};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use latemux_cache::Witness;
 use std::{
     fmt::Write as _,
     future::Future,
@@ -95,6 +96,39 @@ struct Facts {
     spent: [AtomicU64; PHASES.len()],
 }
 
+impl Facts {
+    fn note(&self, outcome: Outcome) {
+        let code = outcome.code();
+        if self.outcome.load(Relaxed) < code {
+            self.outcome.fetch_max(code, Relaxed);
+        }
+        if let Outcome::Bypassed(why) = outcome {
+            let _ = self.bypassed.set(why);
+        }
+    }
+}
+
+/// Fetches of the range cache belong to no request; but one was why there was a fetch.
+impl Witness for Facts {
+    fn found(&self, outcome: latemux_cache::Outcome) {
+        self.note(match outcome {
+            latemux_cache::Outcome::Hit(latemux_cache::Tier::Memory) => Outcome::Hit(Tier::Memory),
+            latemux_cache::Outcome::Hit(latemux_cache::Tier::Disk) => Outcome::Hit(Tier::Disk),
+            latemux_cache::Outcome::Joined => Outcome::Joined,
+            latemux_cache::Outcome::Filled => Outcome::Filled,
+            latemux_cache::Outcome::Bypassed(reason) => Outcome::Bypassed(reason.name()),
+        });
+    }
+
+    fn asks_storage(&self) {
+        self.requests.fetch_add(1, Relaxed);
+    }
+
+    fn storage_gave(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+}
+
 impl Trace {
     /// A request whose head has just come. With `timed`, phases are timed.
     pub(crate) fn start(metrics: Arc<Metrics>, timed: bool) -> Self {
@@ -123,6 +157,11 @@ impl Trace {
         CURRENT.scope(Some(self.clone()), future)
     }
 
+    /// What the range cache tells of a read for this request.
+    pub(crate) fn witness(self) -> Arc<dyn Witness> {
+        self.0
+    }
+
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
     }
@@ -138,13 +177,7 @@ impl Trace {
 
     /// Something the answer needs was found there.
     pub(crate) fn note(&self, outcome: Outcome) {
-        let (facts, code) = (&self.0, outcome.code());
-        if facts.outcome.load(Relaxed) < code {
-            facts.outcome.fetch_max(code, Relaxed);
-        }
-        if let Outcome::Bypassed(why) = outcome {
-            let _ = facts.bypassed.set(why);
-        }
+        self.0.note(outcome);
     }
 
     /// A request to storage was made.

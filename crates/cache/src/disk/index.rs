@@ -66,10 +66,11 @@ impl Index {
         let mut shard = self.shard(place.entry.id);
         let units = shard.entry(place.entry.id).or_default();
         let inside = units.extract_if(range.clone(), |_, old| old.end() <= range.end).count();
-        units.insert(range.start, slot);
+        // One that starts there too and is longer: after a start, a log may hold what was forgotten since.
+        let replaced = units.insert(range.start, slot).is_some();
         self.units.fetch_add(1, Relaxed);
         self.gauge.table_grew(SLOT);
-        self.shrank(inside);
+        self.shrank(inside + usize::from(replaced));
     }
 
     /// The parts of a range that are on disk, which count as hit, and those that are not, each in order.
@@ -196,6 +197,17 @@ mod tests {
         assert_eq!(index.len(), 2, "that one lies elsewhere");
         assert_eq!(index.forget_log(2), [(place(2, 40, 10), true)]);
         index.forget_object(7);
+        assert_eq!((index.len(), gauge.total()), (0, 0));
+    }
+
+    #[test]
+    fn a_shorter_one_at_the_same_place_is_counted_once() {
+        let gauge = Arc::new(Gauge::default());
+        let index = Index::new(gauge.clone());
+        index.insert(place(1, 8, 30));
+        index.insert(place(2, 8, 12));
+        assert_eq!((index.len(), gauge.total()), (1, SLOT));
+        index.forget(&place(2, 8, 12));
         assert_eq!((index.len(), gauge.total()), (0, 0));
     }
 }

@@ -2,6 +2,8 @@
 //! likes: readers then get their bytes from storage.
 
 pub(crate) mod device;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod failing;
 pub(crate) mod health;
 mod index;
 mod record;
@@ -15,7 +17,7 @@ use crate::{
     DiskConfig,
     core::OpenError,
     counters::Counters,
-    gauge::{Gauge, narrow, wide},
+    gauge::{Buffer, Gauge, narrow, wide},
     object::Object,
 };
 use bytes::Bytes;
@@ -35,6 +37,14 @@ use std::{
 };
 use tokio::sync::{Semaphore, oneshot, watch};
 use writer::{Job, Writer};
+
+/// What a unit in the queue takes in memory besides its bytes, generously: else any number of tiny ones would fit.
+const WAITING: u64 = 256;
+
+/// Memory a unit of so many bytes takes while it waits to be written.
+fn waiting(bytes: &Bytes) -> u64 {
+    wide(bytes.len()).saturating_add(WAITING)
+}
 
 /// Reads in a row that may fail before the disk is left alone.
 const BAD_SECTORS: u32 = 3;
@@ -75,6 +85,19 @@ impl Disk {
         let device = Folder::open(&config.dir)
             .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
         Self::on(Box::new(device), config, gauge, counters)
+    }
+
+    /// The same with faults.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn failing(
+        config: DiskConfig,
+        faults: failing::DiskFaults,
+        gauge: Arc<Gauge>,
+        counters: Arc<Counters>,
+    ) -> Result<Self, OpenError> {
+        let folder = Folder::open(&config.dir)
+            .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
+        Self::on(Box::new(failing::Failing::new(folder, faults)), config, gauge, counters)
     }
 
     fn on(
@@ -166,11 +189,12 @@ impl Disk {
         if shared.index.covers(object.id, &(start..start.saturating_add(len))) {
             return;
         }
-        let queued = shared.queued.fetch_add(len, Relaxed);
-        let full = queued.saturating_add(len) > shared.config.queue;
+        let takes = waiting(&bytes);
+        let queued = shared.queued.fetch_add(takes, Relaxed);
+        let full = queued.saturating_add(takes) > shared.config.queue;
         let job = Job::Write { object: object.clone(), start, bytes };
         if full || shared.writing.is_resting() || self.jobs.send(job).is_err() {
-            shared.queued.fetch_sub(len, Relaxed);
+            shared.queued.fetch_sub(takes, Relaxed);
             shared.counters.disk_dropped.add(1);
         }
     }
@@ -203,7 +227,7 @@ impl Shared {
     fn read(&self, object: &Object, piece: &Piece) -> Option<Bytes> {
         let Place { log: number, entry } = piece.place;
         let log = self.logs.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()?;
-        let read = || -> io::Result<Option<Box<[u8]>>> {
+        let read = || -> io::Result<Option<Buffer>> {
             let end = entry.at.saturating_add(entry.record_len());
             let Some(head) = Head::read(&*log, entry.at, end)? else { return Ok(None) };
             if head.entry != entry || *head.names != *object.names {
@@ -220,7 +244,9 @@ impl Shared {
                     return Some(self.gauge.unit(data));
                 }
                 let part = data.get(skip..)?.get(..len)?;
-                Some(self.gauge.unit(part.into()))
+                let mut copy = self.gauge.buffer(part.len());
+                copy.copy_from_slice(part);
+                Some(self.gauge.unit(copy))
             }
             Ok(None) => {
                 self.counters.disk_corrupt.add(1);

@@ -12,7 +12,7 @@
 //! bits. The footer is there once the file is full or was closed; without one the records are walked.
 
 use super::device::Log;
-use crate::gauge::{Gauge, narrow, wide};
+use crate::gauge::{Buffer, Gauge, narrow, wide};
 use std::io;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -129,7 +129,7 @@ impl Head {
     }
 
     /// The data, checked. `Ok(None)`: they are not what was written.
-    pub(crate) fn data(&self, log: &dyn Log, gauge: &Gauge) -> io::Result<Option<Box<[u8]>>> {
+    pub(crate) fn data(&self, log: &dyn Log, gauge: &Gauge) -> io::Result<Option<Buffer>> {
         let mut data = gauge.buffer(narrow(self.entry.len.into()));
         log.read_at(&mut data, self.entry.at + RECORD_HEAD + u64::from(self.entry.names_len))?;
         Ok((xxh3_64(&data) == self.data_sum).then_some(data))

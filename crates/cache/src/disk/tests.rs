@@ -3,7 +3,7 @@
 use super::{
     Disk,
     device::{Device, Log},
-    record::{FILE_HEAD, RECORD_HEAD, contents},
+    record::{FILE_HEAD, RECORD_HEAD, contents, record_head},
 };
 use crate::{
     Cache, Config, DiskConfig, Outcome, RangeCache, Tier,
@@ -40,6 +40,10 @@ struct Switches {
     read_error: AtomicBool,
     /// Writes end after half of their bytes, then fail.
     torn: AtomicBool,
+    /// The same for writes of more than a few KiB only.
+    torn_data: AtomicBool,
+    truncate_error: AtomicBool,
+    remove_error: AtomicBool,
     /// Reads wait until it is false.
     hangs: Mutex<bool>,
     goes_on: Condvar,
@@ -79,6 +83,9 @@ impl Device for Ram {
     }
 
     fn remove(&self, number: u64) -> io::Result<()> {
+        if self.0.switches.remove_error.load(SeqCst) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         self.0.files.lock().unwrap().remove(&number).map(drop).ok_or(io::ErrorKind::NotFound.into())
     }
 }
@@ -105,7 +112,8 @@ impl Log for RamLog {
         self.switches.write()?;
         let mut bytes = self.bytes.lock().unwrap();
         let at = usize::try_from(at).unwrap();
-        let torn = self.switches.torn.load(SeqCst);
+        let torn =
+            self.switches.torn.load(SeqCst) || (self.switches.torn_data.load(SeqCst) && new.len() > 4096);
         let new = if torn { &new[..new.len() / 2] } else { new };
         let len = bytes.len().max(at + new.len());
         bytes.resize(len, 0);
@@ -115,6 +123,9 @@ impl Log for RamLog {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.switches.write()?;
+        if self.switches.truncate_error.load(SeqCst) {
+            return Err(io::Error::other("injected"));
+        }
         self.bytes.lock().unwrap().truncate(usize::try_from(len).unwrap());
         Ok(())
     }
@@ -150,8 +161,11 @@ struct Tier3 {
 
 impl Tier3 {
     async fn over(ram: &Ram) -> Self {
+        Self::with(ram, DiskConfig::new("ram", 1 << 20)).await
+    }
+
+    async fn with(ram: &Ram, config: DiskConfig) -> Self {
         let (gauge, counters) = (Arc::<Gauge>::default(), Arc::<Counters>::default());
-        let config = DiskConfig::new("ram", 1 << 20);
         let disk = Disk::on(Box::new(ram.clone()), config, gauge.clone(), counters.clone()).unwrap();
         let table = Table::new(gauge);
         let (key, version) = (Key::new("x").unwrap(), Version { etag: None, size: 300, modified: Some(-1) });
@@ -350,6 +364,65 @@ async fn half_written_records_are_written_over() {
     again.read(ALL).await;
     assert_eq!(again.cache.figures().disk_corrupt, 0);
     assert!(again.cache.figures().disk_units > 60, "{:?}", again.cache.figures());
+}
+
+/// Media can be made to look like records, right sums and all: what a write that failed left behind must not be walked into.
+#[tokio::test]
+async fn what_a_failed_write_left_is_never_taken_for_a_record() {
+    for stuck in [false, true] {
+        let ram = Ram::default();
+        let config = DiskConfig { retry: Duration::ZERO, ..DiskConfig::new("ram", 1 << 20) };
+        let tier = Tier3::with(&ram, config).await;
+        let lie = [0xee; 100];
+        let forged = record_head(tier.object.id, &tier.object.names, 200, &lie).unwrap();
+        let media = [&[0; 100], &*forged, &lie, &[0; 20_000]].concat();
+        ram.0.switches.torn_data.store(true, SeqCst);
+        ram.0.switches.truncate_error.store(stuck, SeqCst);
+        tier.disk.write(&tier.object, 1000, media.into());
+        tier.disk.flush().await;
+        assert_eq!(tier.counters.disk_dropped.get(), 1);
+        ram.0.switches.torn_data.store(false, SeqCst);
+        ram.0.switches.truncate_error.store(false, SeqCst);
+        tier.disk.write(&tier.object, 0, tier.expected(0..100));
+        tier.disk.flush().await;
+        // As after kill -9.
+        let copy = Ram::default();
+        for (number, log) in &*ram.0.files.lock().unwrap() {
+            let bytes = log.bytes.lock().unwrap().clone();
+            let log = RamLog { bytes: Mutex::new(bytes), switches: copy.0.switches.clone() };
+            copy.0.files.lock().unwrap().insert(*number, Arc::new(log));
+        }
+        assert_eq!(Tier3::over(&copy).await.right("what was written after it").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_removed_is_in_nobodys_way() {
+    let ram = Ram::default();
+    for number in [3, 4] {
+        ram.create(number).unwrap().write_at(b"of another program, and long enough to be one", 0).unwrap();
+    }
+    ram.0.switches.remove_error.store(true, SeqCst);
+    let config = DiskConfig { retry: Duration::ZERO, ..DiskConfig::new("ram", 1 << 20) };
+    let tier = Tier3::with(&ram, config).await;
+    tier.write_all().await;
+    assert_eq!((tier.right("written").await, tier.counters.disk_discarded.get()), (3, 2));
+}
+
+#[tokio::test]
+async fn tiny_units_fill_the_queue_too() {
+    let ram = Ram::default();
+    let config = DiskConfig { queue: 10_000, ..DiskConfig::new("ram", 1 << 20) };
+    let tier = Tier3::with(&ram, config).await;
+    let files = ram.0.files.lock().unwrap();
+    for start in 0..300 {
+        tier.disk.write(&tier.object, start, tier.expected(start..start + 1));
+    }
+    let dropped = tier.counters.disk_dropped.get();
+    assert!((200..300).contains(&dropped), "{dropped}");
+    drop(files);
+    tier.disk.flush().await;
+    assert_eq!(tier.counters.disk_written.get() + dropped, 300);
 }
 
 #[tokio::test]

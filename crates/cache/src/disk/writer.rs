@@ -7,6 +7,7 @@ use super::{
     record::{
         self, Contents, ENTRY, Entry, FILE_HEAD, Head, TRAILER, contents, file_head, footer, record_head,
     },
+    waiting,
 };
 use crate::{gauge::wide, object::Object};
 use bytes::Bytes;
@@ -75,7 +76,7 @@ impl Writer {
             match job {
                 Job::Write { object, start, bytes } => {
                     self.write(&object, start, &bytes);
-                    self.shared.queued.fetch_sub(wide(bytes.len()), Relaxed);
+                    self.shared.queued.fetch_sub(waiting(&bytes), Relaxed);
                 }
                 Job::Flush(tell) => drop(tell.send(())),
                 Job::Close(tell) => {
@@ -123,12 +124,20 @@ impl Writer {
         }
     }
 
-    /// Appends to the active log. Where it fails, what was written is overwritten next time.
+    /// Appends to the active log.
     fn append(&mut self, entry: Entry, head: &[u8], data: &[u8]) -> io::Result<()> {
         let active = self.active.as_mut().ok_or(io::ErrorKind::NotFound)?;
         let at = active.end;
-        active.log.write_at(head, at)?;
-        active.log.write_at(data, at + wide(head.len()))?;
+        let written =
+            active.log.write_at(head, at).and_then(|()| active.log.write_at(data, at + wide(head.len())));
+        if let Err(error) = written {
+            // A part of it may be there. It must not come to lie behind the next record, where a walk would read on: media can
+            // be made to look like records. Where it cannot be cut off, this log has ended.
+            if active.log.truncate(at).is_err() {
+                self.active = None;
+            }
+            return Err(error);
+        }
         let len = |len: u64| u32::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge);
         let names_len = len(wide(head.len()) - record::RECORD_HEAD)?;
         let entry = Entry { len: len(wide(data.len()))?, names_len, at, ..entry };
@@ -236,14 +245,17 @@ impl Writer {
         let mut numbers = self.device.numbers()?;
         numbers.sort_unstable();
         let newest = numbers.last().copied();
+        // Beyond all there are, whatever cannot be read or removed: new logs must not meet old ones.
+        self.next_number = newest.map_or(1, |newest| newest.saturating_add(1));
         for number in numbers {
-            self.next_number = number.saturating_add(1);
             let opened = self.device.open(number).and_then(|log| Ok((contents(&*log)?, log.len()?, log)));
             let (found, len, log) = match opened {
                 Ok((Some(found), len, log)) => (found, len, log),
                 Ok((None, ..)) => {
                     self.shared.counters.disk_discarded.add(1);
-                    self.device.remove(number)?;
+                    if let Err(error) = self.device.remove(number) {
+                        self.note(&error);
+                    }
                     continue;
                 }
                 // A file that cannot be read now may be read at the next start.

@@ -311,7 +311,12 @@ impl Shared {
                 let value = file::value(bytes, name)?;
                 self.table().used(id);
                 // For the order after a restart. Where it cannot be noted, the order is another one.
-                let _ = file.set_modified(SystemTime::now());
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "only which goes first after a restart depends on it; a clock that jumps costs no more than a worse choice"
+                )]
+                let now = SystemTime::now();
+                let _ = file.set_modified(now);
                 Ok(Some(value))
             }
             Ok(None) => Err(Damaged),

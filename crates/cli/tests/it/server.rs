@@ -19,10 +19,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts and waits for the line that says where the page is.
     pub(crate) fn start(source: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_latemux"))
-            .args(["serve", source, "--listen", "127.0.0.1:0"])
-            .args(more)
-            .envs(environment.iter().copied())
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
+        command.args(["serve", source, "--listen", "127.0.0.1:0"]).args(more);
+        command.envs(environment.iter().copied());
+        Self::of(command)
+    }
+
+    /// The same by a command that becomes the server.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -47,6 +52,13 @@ impl Server {
             })
             .expect("latemux says where it listens");
         Self { child, address, admin, log: Some(log) }
+    }
+
+    /// Asks it to end, and waits till it has.
+    pub(crate) fn end(mut self) {
+        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(asked.expect("there is a kill").success());
+        assert!(self.child.wait().expect("our child").success());
     }
 
     /// Ends it and gives its log.

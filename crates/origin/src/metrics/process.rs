@@ -53,6 +53,7 @@ mod tests {
     use std::time::SystemTime;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "what it is compared with")]
     fn it_is_this_process() {
         let before = Process::look().unwrap();
         let held = vec![1_u8; 64 << 20];

@@ -2,6 +2,8 @@
 
 use crate::{
     client::{fetch, get, get_with, open, send},
+    crowd::Crumbling,
+    early,
     server::{Faults, Server, library},
 };
 use bytes::Bytes;
@@ -14,7 +16,14 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName},
 };
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -75,6 +84,45 @@ async fn a_client_that_stops_reading_is_left() {
     assert!(answers.starts_with(b"HTTP/1.1 200"));
     assert!(whole * times > 16 << 20, "{whole} bytes are too few to stall");
     assert!(answers.len() < whole * times, "{} bytes came", answers.len());
+}
+
+/// Its connection is alive and takes other streams; what was read for this one is let go.
+#[tokio::test]
+async fn a_stream_whose_client_takes_nothing_is_left() {
+    let (tls, trust) = tls();
+    let config = with_http(|http| http.stall_timeout = Duration::from_millis(200));
+    let live = Arc::new(AtomicUsize::new(0));
+    let faults = Faults::default();
+    let server =
+        Server::with(early::watched(faults.over(Arc::new(Crumbling(library()))), &live), config, Some(tls))
+            .await;
+    let request = || {
+        let uri = format!("https://localhost{SEGMENT}");
+        Request::builder().uri(uri).body(Empty::<Bytes>::new()).unwrap()
+    };
+    let stream = TokioIo::new(connect(server.address, &trust, b"h2").await);
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    let (mut h2, connection) = builder.initial_stream_window_size(1000).handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let whole = h2.send_request(request()).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    // One waits for storage, which is no fault of its client.
+    let gate = Gate::new();
+    faults.set([Fault::WaitAfter(10_000, gate.clone())]);
+    let mut sender = h2.clone();
+    let waits = tokio::spawn(async move {
+        sender.send_request(request()).await.unwrap().into_body().collect().await.unwrap().to_bytes()
+    });
+    gate.reached(1).await;
+    // Another takes nothing, and then one more: so the first waits longer than that is borne.
+    for _ in 0..2 {
+        let left = h2.send_request(request()).await.unwrap();
+        early::until(|| live.load(SeqCst) == 2).await;
+        early::until(|| live.load(SeqCst) == 1).await;
+        left.into_body().collect().await.expect_err("reset");
+    }
+    gate.open();
+    assert_eq!(waits.await.unwrap(), whole);
+    early::until(|| live.load(SeqCst) == 0).await;
 }
 
 #[tokio::test]

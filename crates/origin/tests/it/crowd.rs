@@ -2,11 +2,13 @@
 
 use crate::{
     client::{fetch, get},
+    rig::Tiers,
     server::{Server, crawl, fragmented, key, library},
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use latemux_origin::OriginConfig;
+use latemux_cache::Cache;
+use latemux_origin::{Means, Origin, OriginConfig};
 use latemux_storage::{
     InFlight, Key, Listing, Options, Read, Storage, StorageClient, StorageError, Version, Want,
 };
@@ -22,7 +24,7 @@ use std::{
 
 /// A storage whose bodies come in small pieces with pauses between them, as over a network: readers overlap.
 #[derive(Debug)]
-struct Crumbling(Arc<dyn Storage>);
+pub(crate) struct Crumbling(pub(crate) Arc<dyn Storage>);
 
 impl Storage for Crumbling {
     fn read<'a>(
@@ -61,8 +63,7 @@ impl Storage for Crumbling {
 
 /// 2,000 requests at once for titles nobody has asked for yet, over 8 connections to storage: progressive and fragmented,
 /// muxed and separate, all protocols. Each is answered, with the right bytes, and none waits for another for ever.
-#[tokio::test]
-async fn two_thousand_cold_requests_over_eight_connections() {
+async fn two_thousand_cold_requests(cache: Option<Cache>) {
     let memory = library();
     memory.put(key("copy.mp4"), fragmented());
     let mut right = HashMap::new();
@@ -84,7 +85,8 @@ async fn two_thousand_cold_requests_over_eight_connections() {
     let counters = client.counters().clone();
     let mut config = OriginConfig::default();
     config.read.open = 8;
-    let server = Server::with(Arc::new(client), config, None).await;
+    let means = Means { cache: cache.clone(), ..Means::default() };
+    let server = Server::of(Origin::with(Arc::new(client), means, config), None).await;
     let answered = AtomicUsize::new(0);
     let all = urls.into_iter().cycle().take(2000).map(|url| {
         let (address, right, answered) = (server.address, &right, &answered);
@@ -105,4 +107,35 @@ async fn two_thousand_cold_requests_over_eight_connections() {
     let figures = counters.figures();
     assert_eq!((figures.busy, figures.in_flight, figures.queued), (0, 0, 0), "{figures:?}");
     assert!(figures.waited > 0, "{figures:?}");
+    let Some(cache) = cache else { return };
+    while cache.figures().fetches > 0 {
+        tokio::task::yield_now().await;
+    }
+    cache.flush().await;
+    let figures = cache.figures();
+    assert_eq!((figures.reserved_bytes, figures.room_bytes), (0, 0), "{figures:?}");
+    assert!(
+        figures.memory_bytes <= cache.limits().memory + figures.disk_units * 128 + 64 * 1024,
+        "{figures:?}"
+    );
+}
+
+#[tokio::test]
+async fn two_thousand_cold_requests_over_eight_connections() {
+    two_thousand_cold_requests(None).await;
+}
+
+#[tokio::test]
+async fn two_thousand_cold_requests_through_a_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::open(Tiers::Memory.config(dir.path())).unwrap();
+    two_thousand_cold_requests(Some(cache)).await;
+}
+
+/// Most units are driven out before all who wait for them have read them.
+#[tokio::test]
+async fn two_thousand_cold_requests_through_a_tiny_cache_and_a_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::open(Tiers::Disk.config(dir.path())).unwrap();
+    two_thousand_cold_requests(Some(cache)).await;
 }

@@ -2,11 +2,14 @@
 
 use crate::{
     client::{fetch, get, open},
+    log,
     server::{Faults, Server, fragmented_segment, key, last_moof_end, library},
 };
 use futures_util::StreamExt;
 use http::Method;
 use http_body_util::BodyExt;
+use latemux_cache::{Cache, Config};
+use latemux_origin::{Means, Origin, OriginConfig};
 use latemux_storage::{
     Read, Storage, Want,
     altered::Altered,
@@ -73,7 +76,7 @@ impl Drop for Live {
 }
 
 /// Counts in `live` the reads that are wanted: asked for, or with a body that somebody holds.
-fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage> {
+pub(crate) fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage> {
     let live = live.clone();
     let watch = move || {
         let live = Live::one(&live);
@@ -83,7 +86,7 @@ fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage>
     Arc::new(Altered::new(inner, watch))
 }
 
-async fn until(mut reached: impl FnMut() -> bool) {
+pub(crate) async fn until(mut reached: impl FnMut() -> bool) {
     while !reached() {
         tokio::task::yield_now().await;
     }
@@ -195,4 +198,62 @@ async fn an_index_that_was_begun_is_finished_whoever_leaves() {
     other.await.unwrap();
     let heads = counting.take().into_iter().filter(|r| matches!(r.want, Some(Want::Head(_))));
     assert!(heads.map(|r| r.want).filter(|w| *w != Some(Want::Head(1))).count() <= 1);
+}
+
+/// What was asked of storage is known when it is asked, not when it answers: the head of an answer says it though no byte has come.
+#[tokio::test]
+async fn a_head_that_leaves_early_says_what_was_asked_of_storage() {
+    let faults = Faults::default();
+    let counting = Arc::new(Counting::new(faults.over(library()), Duration::ZERO));
+    let cache = Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap();
+    let config = OriginConfig { debug_headers: true, ..OriginConfig::default() };
+    let means = Means { cache: Some(cache), ..Means::default() };
+    let server = Server::of(Origin::with(counting.clone(), means, config), None).await;
+    fetch(server.address, "/harbour/.mpd").await;
+    drop(counting.take());
+    // From one object, and from two.
+    for (url, reads) in [(SEGMENTS[0], 1), ("/harbour/x-audio_eng=48000-video=152000-3.ts", 2)] {
+        let gate = Gate::new();
+        faults.set([Fault::Wait(gate.clone()), Fault::Wait(gate.clone())]);
+        let response = open(server.address, Method::GET, url, &[]).await.unwrap();
+        let said = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!(
+            (said("latemux-cache"), said("latemux-storage-requests")),
+            ("fill".to_owned(), reads.to_string())
+        );
+        // Who comes meanwhile asks for nothing.
+        let joined = open(server.address, Method::GET, url, &[]).await.unwrap();
+        assert_eq!(
+            (&joined.headers()["latemux-cache"], &joined.headers()["latemux-storage-requests"]),
+            (&"join".parse().unwrap(), &"0".parse().unwrap())
+        );
+        gate.open();
+        faults.set([]);
+        let whole = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(joined.into_body().collect().await.unwrap().to_bytes(), whole);
+        assert_eq!(counting.take().len(), reads);
+        let warm = get(server.address, url).await;
+        assert_eq!(
+            (warm.header("latemux-cache"), warm.header("latemux-storage-requests")),
+            ("hit-memory", "0")
+        );
+        assert_eq!(warm.body, whole);
+    }
+}
+
+/// The log has the requests and bytes of a fetch with the request it was begun for.
+#[tokio::test]
+async fn what_a_fetch_took_is_logged_with_the_request_it_was_begun_for() {
+    log::keep();
+    let counting = Arc::new(Counting::new(library(), Duration::ZERO));
+    let cache = Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap();
+    let means = Means { cache: Some(cache), ..Means::default() };
+    let server = Server::of(Origin::with(counting.clone(), means, OriginConfig::default()), None).await;
+    fetch(server.address, "/harbour/.mpd").await;
+    drop(counting.take());
+    let url = "/harbour/dash/fetched-video=152000-51200.dash";
+    fetch(server.address, url).await;
+    let line = log::access(url).await;
+    let bytes: u64 = counting.take().iter().map(|request| request.bytes).sum();
+    assert!(line.contains(&format!("cache=\"fill\" storage_requests=1 storage_bytes={bytes}")), "{line}");
 }

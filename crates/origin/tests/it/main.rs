@@ -1,20 +1,32 @@
 //! The whole origin over real sockets, from storage in memory that counts, waits and fails as told.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on fails, and says what it was doing"
+)]
 
 mod answers;
+mod cache_disk;
 mod caching;
 mod changes;
 mod client;
+mod clocks;
 mod connections;
 mod crowd;
 mod early;
+mod http_faults;
+#[path = "../../../storage/tests/it/server.rs"]
+#[allow(dead_code, reason = "the tests of storage use the rest of it")]
+mod http_server;
 mod library;
 mod log;
 mod metrics;
 mod persistence;
 mod prefetch;
 mod refusals;
+mod replaced;
+mod rig;
 mod round_trips;
 mod same_bytes;
 mod selections;
@@ -22,5 +34,7 @@ mod server;
 mod sources;
 mod sparse;
 mod storage_faults;
+mod storms;
 mod urls;
+mod waits;
 mod write_index;

@@ -173,7 +173,7 @@ async fn an_index_of_older_media_is_replaced_and_the_title_plays_meanwhile() {
     let name = "harbour/video-360p.mp4";
     let memory = library();
     let old = index_file(&sample(name), "video-360p.mp4");
-    memory.put(key(&beside(name)), old.clone());
+    memory.put(key(&beside(name)), old);
     memory.put(key(name), moved(name));
     let fresh = {
         let memory = library();
@@ -192,15 +192,18 @@ async fn an_index_of_older_media_is_replaced_and_the_title_plays_meanwhile() {
     assert!(written == index_file(&moved(name), "video-360p.mp4"));
     assert!(bodies(&without, "/harbour").await == fresh, "and is believed by all");
 
-    // One that somebody else made is theirs.
+    // One that somebody else made is theirs, also where its samples are beyond the end of the media.
+    let small = sample("buoy.mp4");
     let foreign = {
-        let mut bytes = old.to_vec();
+        let larger = sample(name);
+        assert!(larger.len() > 2 * small.len());
+        let mut bytes = index_file(&larger, "a.mp4").to_vec();
         let at = bytes.windows(4).rposition(|w| w == b"uuid").unwrap();
         bytes[at..at + 4].copy_from_slice(b"free");
         Bytes::from(bytes)
     };
     let memory = library();
-    memory.put(key("a.mp4"), moved(name));
+    memory.put(key("a.mp4"), small);
     memory.put(key("a.index.mp4"), foreign.clone());
     memory.put(key("b.mp4"), moved(name));
     memory.put(key("b.index.mp4"), "not an index");

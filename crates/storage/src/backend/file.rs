@@ -363,3 +363,36 @@ impl Storage for Folder {
         self.0.name.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that hangs is given up, and does not hold more threads than there may be jobs.
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_does_not_return_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path()).unwrap();
+        let key = Key::new("x").unwrap();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let begun = tokio::time::Instant::now();
+        let hangs = folder.run(&key, move |_| {
+            let _ = held.recv();
+            Ok(())
+        });
+        // While a thread is busy the clock of tests stands still: it is moved by hand.
+        let mut hangs = Box::pin(hangs);
+        let error = loop {
+            tokio::select! {
+                biased;
+                done = &mut hangs => break done.unwrap_err(),
+                () = tokio::time::advance(Duration::from_millis(500)) => {}
+            }
+        };
+        assert!(matches!(error, StorageError::TimedOut { after, .. } if after == PATIENCE), "{error:?}");
+        assert!(begun.elapsed() <= PATIENCE + Duration::from_secs(1));
+        assert_eq!(folder.0.jobs.available_permits(), JOBS - 1, "its place is taken as long as it hangs");
+        drop(release);
+        folder.run(&key, |_| Ok(())).await.unwrap();
+    }
+}

@@ -76,6 +76,7 @@ fn digits(text: &str) -> Option<u64> {
 
 /// `Retry-After`: seconds or a date (RFC 9110, 10.2.3), which is compared with the date of the answer rather than with
 /// our clock, whatever either of them shows.
+#[expect(clippy::disallowed_methods, reason = "for servers that state a date to wait for and not their own")]
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let wait = text(headers, RETRY_AFTER)?;
     if let Some(seconds) = digits(wait) {

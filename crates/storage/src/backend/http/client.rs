@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 
 /// Largest read from a socket, in bytes. hyper starts at 8 KiB and doubles while reads come back full, so a small
 /// answer does not hold a large buffer in memory and a large one arrives in few frames.
-const READ_BUFFER: usize = 512 * 1024;
+const READ_BUFFER: usize = 256 * 1024;
 /// Idle connections kept for each host.
 const IDLE_CONNECTIONS: usize = 64;
 /// An idle connection is closed after this long; common servers close theirs after 60 s or more.

@@ -1,0 +1,255 @@
+//! Rows that are counts: of requests, of bytes.
+
+use crate::{
+    Bench,
+    catalogue::{PROTOCOLS, Protocol, Title},
+    connection::Connection,
+    media::Layout,
+    nginx::{self, Request},
+    origin::Origin,
+    report::{Limit, Report},
+    restart::on_disk,
+};
+use std::collections::BTreeSet;
+
+/// Indexes are remembered, media are not.
+const INDEX_ONLY: &str = "[cache]\nmemory = \"0\"";
+
+/// Asks for everything that comes before media, of one protocol: what is said of its segments is said with the index known.
+fn prepare(connection: &mut Connection, protocol: &Protocol) {
+    for url in &protocol.others {
+        connection.get(url);
+    }
+}
+
+/// Asks for all segments, whose bytes must be the right ones; bytes received.
+fn play(connection: &mut Connection, protocol: &Protocol) -> u64 {
+    let bodies = protocol.segments().map(|segment| {
+        let answer = connection.get(&segment.url);
+        assert_eq!((answer.length, answer.digest), (segment.length, segment.digest), "{}", segment.url);
+        answer.length
+    });
+    bodies.sum()
+}
+
+/// What storage is asked for while something is done.
+fn asked<T>(bench: &Bench, origin: &Origin, work: impl FnOnce() -> T) -> (Vec<Request>, T) {
+    origin.quiet();
+    let mark = bench.nginx.mark();
+    let done = work();
+    origin.quiet();
+    (bench.nginx.since(mark), done)
+}
+
+fn has_limits(title: &Title) -> bool {
+    Layout::MEASURED.contains(&title.layout)
+}
+
+/// Storage requests per media segment: index cached, nothing else.
+pub(crate) fn requests(bench: &Bench, report: &mut Report) {
+    for title in bench.titles() {
+        for protocol in &title.protocols {
+            let origin = bench.origin(INDEX_ONLY);
+            let mut connection = Connection::to(origin.address);
+            prepare(&mut connection, protocol);
+            let (requests, _) = asked(bench, &origin, || play(&mut connection, protocol));
+            let most = if title.layout.is_separate() && protocol.is_muxed() { 2.0 } else { 1.0 };
+            let limit = if has_limits(title) { Limit::AtMost(most) } else { Limit::None };
+            let what = format!("{}, {}", title.layout.name(), protocol.name);
+            let note = format!("{} for {} segments", requests.len(), protocol.count());
+            report.line(&what, requests.len() as f64 / protocol.count() as f64, "requests", limit, &note);
+        }
+    }
+}
+
+/// Bytes of samples by bytes that storage sent: a whole title once, cold, its index cached.
+pub(crate) fn efficiency(bench: &Bench, report: &mut Report) {
+    for title in bench.titles() {
+        for protocol in &title.protocols {
+            let origin = bench.origin("");
+            let mut connection = Connection::to(origin.address);
+            prepare(&mut connection, protocol);
+            let (requests, sent) = asked(bench, &origin, || play(&mut connection, protocol));
+            let read = nginx::bytes(&requests) as f64;
+            let limit = if has_limits(title) { Limit::AtLeast(0.98) } else { Limit::None };
+            let note = format!(
+                "{} requests for {} segments; bytes out by bytes in {:.3}",
+                requests.len(),
+                protocol.count(),
+                sent as f64 / read
+            );
+            let what = format!("{}, {}", title.layout.name(), protocol.name);
+            report.line(&what, title.media as f64 / read, "", limit, &note);
+        }
+    }
+}
+
+/// Bytes of samples by bytes that storage sent: one place of each of many titles, sound and picture of one rendition.
+pub(crate) fn random(bench: &Bench, report: &mut Report) {
+    const PLACES: usize = 60;
+    let seed = 0x5eed_u64;
+    let mut state = seed;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let (mut all_media, mut all_read) = (0, 0);
+    for title in bench.titles().iter().filter(|title| has_limits(title)) {
+        let origin = bench.origin("");
+        let mut connection = Connection::to(origin.address);
+        let copies: Vec<_> = (0..PLACES)
+            .map(|n| bench.library.title(title.layout, &format!("random{n}-{:?}", title.layout)).path)
+            .collect();
+        for copy in &copies {
+            connection.get(&format!("/{copy}/.mpd"));
+        }
+        let (requests, media) = asked(bench, &origin, || {
+            let mut media = 0;
+            for copy in &copies {
+                let protocol = &title.protocols[random(PROTOCOLS.len())];
+                let videos: Vec<_> = protocol.tracks.iter().filter(|track| track.video).collect();
+                let rendition = random(videos.len());
+                let place = random(videos[rendition].segments.len());
+                let sound = protocol.tracks.iter().find(|track| track.audio && !track.video);
+                let sound = sound.filter(|_| !videos[rendition].audio);
+                for track in sound.into_iter().chain([videos[rendition]]) {
+                    let segment = &track.segments[place];
+                    let answer = connection.get(&segment.url.replacen(&title.path, copy, 1));
+                    assert_eq!(answer.length, segment.length, "{}", segment.url);
+                }
+                media += title.payload(rendition, true, place);
+            }
+            media
+        });
+        let read = nginx::bytes(&requests);
+        (all_media, all_read) = (all_media + media, all_read + read);
+        let note = format!("{} requests for {PLACES} places; seed {seed:#x}", requests.len());
+        let what = format!("{}, any protocol", title.layout.name());
+        // Between the last picture of a segment and its last sound, an interleaved MP4 has the first pictures of the next, the
+        // large one among them: one request that brings a place brings these too. Who plays on needs them.
+        let limit = if title.layout == Layout::Interleaved { Limit::None } else { Limit::AtLeast(0.97) };
+        report.line(&what, media as f64 / read as f64, "", limit, &note);
+    }
+    report.line(
+        "random titles of all these",
+        all_media as f64 / all_read as f64,
+        "",
+        Limit::AtLeast(0.97),
+        "",
+    );
+}
+
+/// After one protocol any other, in the same cuts and in others, after a restart too.
+pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
+    for title in bench.titles().iter().filter(|title| has_limits(title)) {
+        let (mut requests, mut guilty) = (Vec::new(), BTreeSet::new());
+        for first in &title.protocols {
+            let origin = bench.origin("");
+            let mut connection = Connection::to(origin.address);
+            title.protocols.iter().for_each(|protocol| prepare(&mut connection, protocol));
+            play(&mut connection, first);
+            for second in title.protocols.iter().filter(|second| second.name != first.name) {
+                let (more, _) = asked(bench, &origin, || play(&mut connection, second));
+                if !more.is_empty() {
+                    guilty.insert(format!("{} after {}", second.name, first.name));
+                }
+                requests.extend(more);
+            }
+        }
+        let what = format!("{}, 20 ordered pairs", title.layout.name());
+        none(report, &what, &requests, &guilty);
+    }
+    let other_cuts: Vec<(u32, Vec<Title>)> = [2, 6, 10]
+        .map(|seconds| {
+            let config = format!("segment_duration = \"{seconds}s\"\n{INDEX_ONLY}");
+            let origin = Origin::start(&bench.nginx.location(), &config, &[]);
+            (seconds, bench.library.titles().iter().map(|stored| Title::of(&origin, stored)).collect())
+        })
+        .into();
+    for (n, title) in bench.titles().iter().enumerate().filter(|(_, title)| has_limits(title)) {
+        let (mut requests, mut guilty) = (Vec::new(), BTreeSet::new());
+        for first in &title.protocols {
+            let dir = tempfile::tempdir_in(bench.library.root().parent().unwrap()).unwrap();
+            let cache = format!("[cache]\ndir = \"{}\"\ndisk = \"1GiB\"", dir.path().display());
+            let origin = bench.origin(&cache);
+            let mut connection = Connection::to(origin.address);
+            prepare(&mut connection, first);
+            play(&mut connection, first);
+            origin.quiet();
+            origin.stop();
+            for (seconds, titles) in &other_cuts {
+                let origin = bench.origin(&format!("segment_duration = \"{seconds}s\"\n{cache}"));
+                let mut connection = Connection::to(origin.address);
+                titles[n].protocols.iter().for_each(|protocol| prepare(&mut connection, protocol));
+                for second in &titles[n].protocols {
+                    let (more, _) = asked(bench, &origin, || play(&mut connection, second));
+                    if !more.is_empty() {
+                        guilty.insert(format!("{} of {seconds} s after {}", second.name, first.name));
+                    }
+                    requests.extend(more);
+                }
+                origin.stop();
+            }
+        }
+        let what = format!("{}, of 2, 6, 10 s after a restart", title.layout.name());
+        none(report, &what, &requests, &guilty);
+    }
+}
+
+fn none(report: &mut Report, what: &str, requests: &[Request], guilty: &BTreeSet<String>) {
+    for request in requests.iter().take(8) {
+        println!("    asked: {}", request.line);
+    }
+    let few: Vec<_> = guilty.iter().take(4).cloned().collect();
+    report.line(what, requests.len() as f64, "requests", Limit::AtMost(0.0), &few.join(", "));
+    report.line(what, nginx::bytes(requests) as f64, "bytes", Limit::AtMost(0.0), "");
+}
+
+/// What is kept after five protocols, by what of the source they need.
+pub(crate) fn bytes(bench: &Bench, report: &mut Report) {
+    for title in bench.titles().iter().filter(|title| has_limits(title)) {
+        let dir = tempfile::tempdir_in(bench.library.root().parent().unwrap()).unwrap();
+        let origin = bench.origin(&format!("[cache]\ndir = \"{}\"\ndisk = \"1GiB\"", dir.path().display()));
+        let mut connection = Connection::to(origin.address);
+        for protocol in &title.protocols {
+            prepare(&mut connection, protocol);
+            play(&mut connection, protocol);
+        }
+        origin.quiet();
+        let used = (title.media + title.fragments) as f64;
+        let memory = origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"memory\""]);
+        origin.stop();
+        let disk = on_disk(dir.path()) as f64;
+        for (tier, kept) in [("memory", memory), ("disk", disk)] {
+            let what = format!("{}, in {tier}", title.layout.name());
+            report.line(
+                &what,
+                kept / used,
+                "",
+                Limit::AtMost(1.02),
+                &format!("{kept:.0} of {used:.0} bytes"),
+            );
+        }
+    }
+}
+
+/// Manifests and init segments, with the index cached.
+pub(crate) fn manifests(bench: &Bench, report: &mut Report) {
+    for title in bench.titles() {
+        let origin = bench.origin("");
+        let mut connection = Connection::to(origin.address);
+        connection.get(&format!("/{}/.mpd", title.path));
+        let (requests, count) = asked(bench, &origin, || {
+            let urls = title.protocols.iter().flat_map(|protocol| &protocol.others);
+            urls.map(|url| connection.get(url)).count()
+        });
+        let what = format!("{}, five protocols", title.layout.name());
+        report.line(
+            &what,
+            requests.len() as f64,
+            "requests",
+            Limit::AtMost(0.0),
+            &format!("for {count} answers"),
+        );
+    }
+}

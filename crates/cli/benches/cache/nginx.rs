@@ -1,0 +1,113 @@
+//! Storage: nginx with ranges of files, and what its own log says was asked of it.
+
+use latemux_testmedia::process::{Process, tool};
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+use tempfile::TempDir;
+
+/// The server; it and its log go away when dropped.
+pub(crate) struct Nginx {
+    process: Process,
+    log: PathBuf,
+    _dir: TempDir,
+    marks: AtomicU64,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// Body bytes that nginx sent.
+    pub(crate) bytes: u64,
+    /// All of the line.
+    pub(crate) line: String,
+}
+
+/// A place in the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark(usize);
+
+impl Nginx {
+    pub(crate) fn start(root: &Path) -> Self {
+        let nginx = tool("nginx").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().display().to_string();
+        fs::create_dir(dir.path().join("tmp")).unwrap();
+        let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|kind| format!("{kind}_temp_path {at}/tmp;"))
+            .concat();
+        let log = dir.path().join("access.log");
+        let process = Process::start(|port| {
+            // One process, so that what is logged before a request is answered is in the log when its answer is here.
+            let config = format!(
+                "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log; worker_rlimit_nofile 8192;
+                 events {{ worker_connections 4096; }}
+                 http {{ log_format requests '$status\t$body_bytes_sent\t$http_range\t$request';
+                 access_log {at}/access.log requests; {paths} keepalive_requests 1000000; keepalive_timeout 1h; sendfile on;
+                 server {{ listen 127.0.0.1:{port} backlog=4096; root {root}; }} }}",
+                root = root.display()
+            );
+            fs::write(dir.path().join("nginx.conf"), config).unwrap();
+            let mut command = Command::new(&nginx);
+            command
+                .arg("-p")
+                .arg(dir.path())
+                .arg("-c")
+                .arg(dir.path().join("nginx.conf"))
+                .stderr(Stdio::null());
+            command
+        });
+        Self { process, log, _dir: dir, marks: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.process.port))
+    }
+
+    /// For `latemux serve`.
+    pub(crate) fn location(&self) -> String {
+        format!("http://{}/", self.address())
+    }
+
+    /// What is logged from now on is after this.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.text().len())
+    }
+
+    /// What was logged since.
+    pub(crate) fn since(&self, Mark(from): Mark) -> Vec<Request> {
+        let text = self.text();
+        let lines = text[from..].lines().filter(|line| !line.contains("/mark-"));
+        lines
+            .map(|line| {
+                let bytes = line.split('\t').nth(1).and_then(|bytes| bytes.parse().ok());
+                let bytes = bytes.unwrap_or_else(|| panic!("a line of the log: {line}"));
+                Request { bytes, line: line.to_owned() }
+            })
+            .collect()
+    }
+
+    /// The log, up to a request of its own.
+    fn text(&self) -> String {
+        let mark = format!("/mark-{}", self.marks.fetch_add(1, Relaxed));
+        let answer = crate::client::get(self.address(), &mark);
+        assert_eq!(answer.status, 404);
+        loop {
+            let text = fs::read_to_string(&self.log).unwrap();
+            // nginx writes the line once all of the answer is sent, by chance after we have read it.
+            if text.contains(&format!("{mark} ")) && text.ends_with('\n') {
+                return text;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// How many bytes some requests brought.
+pub(crate) fn bytes(requests: &[Request]) -> u64 {
+    requests.iter().map(|request| request.bytes).sum()
+}

@@ -1,0 +1,106 @@
+//! The binary as it is run, on a port of its own.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::NamedTempFile;
+
+/// A running `latemux serve`; killed when dropped.
+pub(crate) struct Origin {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    admin: SocketAddr,
+    _config: NamedTempFile,
+}
+
+/// The binary that is measured: what cargo built for this, or `LATEMUX_BIN`.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("LATEMUX_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_latemux")), PathBuf::from)
+}
+
+impl Origin {
+    /// Starts it with a configuration, and flags over that; waits until it says where it listens.
+    pub(crate) fn start(source: &str, config: &str, flags: &[String]) -> Self {
+        let mut file = NamedTempFile::with_suffix(".toml").unwrap();
+        file.write_all(config.as_bytes()).unwrap();
+        let mut child = Command::new(binary())
+            .args(["serve", source, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"])
+            .arg(file.path())
+            .args(flags)
+            .env("LATEMUX_LOG", "error")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("latemux starts");
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (mut admin, mut address) = (None, None);
+        for line in lines.map_while(Result::ok) {
+            let Some((_, url)) = line.split_once(" at http://") else { continue };
+            match url.strip_suffix("/metrics") {
+                Some(url) => admin = url.parse().ok(),
+                None => address = url.trim_end_matches('/').parse().ok(),
+            }
+            if address.is_some() {
+                break;
+            }
+        }
+        let (address, admin) = (address.expect("it says where it listens"), admin.expect("it has metrics"));
+        Self { child, address, admin, _config: file }
+    }
+
+    /// The sum of all series of a metric that have these labels.
+    pub(crate) fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let answer = crate::client::get(self.admin, "/metrics");
+        let series = answer.text().lines().filter(|line| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && labels.iter().all(|label| line.contains(label))
+        });
+        series
+            .map(|line| line.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok()).expect("a number"))
+            .sum()
+    }
+
+    /// Waits until it asks storage for nothing more.
+    pub(crate) fn quiet(&self) {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while self.metric("latemux_storage_in_flight", &[]) > 0.0
+            || self.metric("latemux_requests_in_flight", &[]) > 0.0
+        {
+            assert!(Instant::now() < patience, "it never rests");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A value of `/proc/PID/status`, in bytes.
+    pub(crate) fn status(&self, name: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// Asks it to end, and waits till it has.
+    pub(crate) fn stop(mut self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,183 @@
+//! A full disk cache, and a process that starts upon it: after it was stopped, and after it was killed.
+
+use crate::{
+    Bench,
+    connection::Connection,
+    far::{median, ms, timed},
+    media::{Layout, Stored},
+    origin::Origin,
+    report::{Limit, Report},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+const GB: u64 = 1_000_000_000;
+/// What a full cache is, and what it leaves free of the disk it is on.
+const FULL: u64 = 10 * GB;
+const KEPT_FREE: u64 = 22 * GB;
+/// Bytes that may wait for the disk, before what comes is not written.
+const QUEUE: u64 = 64 << 20;
+
+pub(crate) fn run(bench: &Bench, report: &mut Report) {
+    let folder = bench.library.root().parent().unwrap();
+    let size = FULL.min(free(folder).saturating_sub(KEPT_FREE));
+    if size < GB {
+        report.skipped("the disk would have less than 20 GB left");
+        return;
+    }
+    let dir = tempfile::tempdir_in(folder).unwrap();
+    let config =
+        format!("[cache]\nmemory = \"256MiB\"\ndir = \"{}\"\ndisk = \"{size}\"", dir.path().display());
+    let (took, copies) = timed(|| fill(bench, &config, size));
+    let full =
+        format!("{:.1} GB, filled in {:.0} s", on_disk(dir.path()) as f64 / GB as f64, took.as_secs_f64());
+    println!("  {full}");
+    report.line(
+        "bytes in the folder by what it may hold",
+        on_disk(dir.path()) as f64 / size as f64,
+        "",
+        Limit::None,
+        &full,
+    );
+
+    for (how, kill) in [("stopped", false), ("killed", true), ("killed again", true)] {
+        forget_pages(dir.path());
+        let begun = Instant::now();
+        let origin = bench.origin(&config);
+        while client_status(&origin) != 200 {}
+        let ready = begun.elapsed();
+        let title = &bench.titles()[0];
+        let mut connection = Connection::to(origin.address);
+        connection.digests = true;
+        // Their indexes are not what is measured.
+        let (mut requests, mut times, mut first) = (0, Vec::new(), None);
+        for (n, copy) in copies.iter().enumerate() {
+            connection.get(&format!("/{}/.mpd", copy.path));
+            origin.quiet();
+            let mark = bench.nginx.mark();
+            let segment = title.protocol("HLS TS").tracks[0].segments.get(n % 12).unwrap();
+            let answer = connection.get(&segment.url.replacen(&title.path, &copy.path, 1));
+            assert_eq!((answer.length, answer.digest), (segment.length, segment.digest));
+            times.push(answer.whole);
+            first = first.or_else(|| Some((answer.whole, begun.elapsed())));
+            origin.quiet();
+            requests += bench.nginx.since(mark).len();
+        }
+        let (first, since) = first.unwrap();
+        let note = format!(
+            "{:.0} units of {:.2} GB known by then",
+            origin.metric("latemux_cache_entries", &["cache=\"range\"", "tier=\"disk\""]),
+            origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"disk\""]) / GB as f64
+        );
+        report.line(
+            &format!("ready after it was {how}"),
+            ready.as_secs_f64(),
+            "s",
+            Limit::AtMost(2.0),
+            &note,
+        );
+        let note = format!(
+            "first segment of 2 MB in {:.1} ms, {:.2} s from the start; median {:.1} ms",
+            ms(first),
+            since.as_secs_f64(),
+            ms(median(&times))
+        );
+        let what = format!("storage requests for {} segments, {how}", times.len());
+        report.line(
+            &what,
+            f64::from(u32::try_from(requests).unwrap()),
+            "requests",
+            Limit::AtMost(0.0),
+            &note,
+        );
+        if kill { origin.kill() } else { origin.stop() }
+    }
+}
+
+/// Reads titles until the folder is full; those of them that are asked for afterwards, the last that was read and others.
+fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
+    let title = &bench.titles()[0];
+    assert_eq!(title.layout, Layout::Interleaved);
+    let origin = bench.origin(config);
+    let count = usize::try_from(size * 103 / 100 / title.media).unwrap();
+    let copies: Vec<_> =
+        (0..count).map(|n| bench.library.title(Layout::Interleaved, &format!("restart{n}-"))).collect();
+    let sent_of_each: u64 = title.protocol("HLS TS").segments().map(|segment| segment.length).sum();
+    let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
+    #[expect(clippy::cast_precision_loss, reason = "some 10 GB")]
+    let behind = |all: u64| {
+        let held = origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"disk\""]);
+        all.min(size * 95 / 100) as f64 > held + (QUEUE / 2) as f64
+    };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut connection = Connection::to(origin.address);
+                connection.digests = false;
+                while let Some(copy) = copies.get(next.fetch_add(1, Relaxed)) {
+                    for segment in title.protocol("HLS TS").segments() {
+                        let length = connection.get(&segment.url.replacen(&title.path, &copy.path, 1)).length;
+                        // Of the title's bytes its share: a TS is longer than what it is made of.
+                        let bytes = title.media * length / sent_of_each;
+                        let all = read.fetch_add(bytes, Relaxed) + bytes;
+                        // As fast as the disk is: what does not fit into the queue before it is not kept.
+                        let patience = Instant::now() + Duration::from_secs(20);
+                        while behind(all) && Instant::now() < patience {
+                            thread::sleep(Duration::from_millis(5));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    // Not the oldest: they made room for the last. What the disk had no time for is asked for once more.
+    let chosen: Vec<_> = copies.into_iter().rev().step_by(count / 20).take(12).collect();
+    let mut connection = Connection::to(origin.address);
+    for (n, copy) in chosen.iter().enumerate() {
+        connection.get(&title.protocol("HLS TS").tracks[0].segments[n % 12].url.replacen(
+            &title.path,
+            &copy.path,
+            1,
+        ));
+    }
+    origin.quiet();
+    origin.stop();
+    chosen
+}
+
+fn client_status(origin: &Origin) -> u16 {
+    crate::client::get(origin.address, "/healthz/ready").status
+}
+
+/// The files the cache keeps media in.
+fn logs(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.is_file()).collect()
+}
+
+pub(crate) fn on_disk(folder: &Path) -> u64 {
+    logs(folder).iter().map(|file| file.metadata().unwrap().len()).sum()
+}
+
+/// Bytes that may still be written where a folder is.
+fn free(folder: &Path) -> u64 {
+    let output = Command::new("df").args(["--output=avail", "-B1"]).arg(folder).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().nth(1).and_then(|line| line.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Lets the system forget what it holds of these files, as if it had been a while.
+fn forget_pages(folder: &Path) {
+    for file in logs(folder) {
+        let file = format!("if={}", file.display());
+        let status =
+            Command::new("dd").args([&*file, "iflag=nocache", "count=0"]).stderr(Stdio::null()).status();
+        assert!(status.unwrap().success());
+    }
+}

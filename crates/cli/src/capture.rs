@@ -1,0 +1,84 @@
+//! `latemux capture`: a stream as a client gets it, kept.
+
+use crate::serve::{say, stop_signal};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args as ClapArgs;
+use latemux_load::{
+    capture::capture,
+    http::{Client, ClientOptions, Hosts, Network},
+    player::bit_rate,
+};
+use latemux_origin::config::quantity::Span;
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Write, sink},
+    path::PathBuf,
+    sync::Arc,
+};
+use url::Url;
+
+/// Plays a title of DASH or HLS with CMAF as a client, one segment after the other, and keeps its media and a list of its requests.
+///
+/// The samples are the server's own. What fails ends it: whole fragments until then stay, in OUTPUT.part.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Capture {
+    /// The manifest
+    pub(crate) url: String,
+    /// The MP4 to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// A line of JSON for each request: when, what, bytes, how long it took
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// The highest bit rate of renditions: 800k, 3M, min, max
+    #[arg(long, default_value = "max", value_name = "RATE")]
+    pub(crate) rate: String,
+    /// Servers that the manifest may name beside its own: host or host:port; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// The longest a request may take
+    #[arg(long, default_value = "30s", value_name = "DURATION")]
+    pub(crate) timeout: Span,
+}
+
+/// Runs until all is kept, something fails, or it is told to stop.
+pub(crate) fn run(flags: &Capture) -> Result<()> {
+    let url = Url::parse(&flags.url).with_context(|| flags.url.clone())?;
+    let rate = bit_rate(&flags.rate).map_err(|why| anyhow!("--rate: {why}"))?;
+    let mut hosts = Hosts::default();
+    hosts.allow_server(&url);
+    for host in &flags.allow_host {
+        hosts.allow(host).map_err(|why| anyhow!("--allow-host {why}"))?;
+    }
+    let options = ClientOptions { hosts, timeout: flags.timeout.0, ..ClientOptions::default() };
+    let client = Client::new(Arc::new(Network::default()), options);
+    let mut part = flags.output.clone().into_os_string();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let create =
+        |path: &PathBuf| File::create(path).with_context(|| format!("cannot write {}", path.display()));
+    let mut out = BufWriter::new(create(&part)?);
+    let mut trace: Box<dyn Write + Send> = match &flags.trace {
+        Some(path) => Box::new(BufWriter::new(create(path)?)),
+        None => Box::new(sink()),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let captured = runtime.block_on(async {
+        let stop = stop_signal()?;
+        tokio::select! {
+            captured = capture(&client, &url, rate, &mut out, &mut trace) => Ok(captured?),
+            () = stop => bail!("stopped"),
+        }
+    });
+    let flushed = out.flush().and_then(|()| trace.flush());
+    let captured = captured.with_context(|| format!("what there is until then is in {}", part.display()))?;
+    flushed.with_context(|| format!("cannot write {}", part.display()))?;
+    fs::rename(&part, &flags.output).with_context(|| format!("cannot write {}", flags.output.display()))?;
+    say(&format!(
+        "{}: {} tracks, {} segments; {} bytes were fetched\n",
+        flags.output.display(),
+        captured.tracks,
+        captured.segments,
+        captured.bytes
+    ))
+}

@@ -1,0 +1,176 @@
+//! `latemux load`: viewers of any server.
+
+mod flags;
+mod keep;
+mod watch;
+
+pub(crate) use flags::Load;
+
+use crate::serve::{say, stop_signal};
+use anyhow::{Context, Result, bail, ensure};
+use keep::Keep;
+use latemux_load::{
+    http::{Client, Network},
+    player::Session,
+    report::summary,
+    results::{Part, Recorder, Run},
+    run::{self, Plan, Single},
+};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tokio::{sync::watch as channel, time::Instant};
+
+/// Sockets of a player: picture and sound. And what the process has open besides.
+const SOCKETS: u64 = 2;
+const FILES: u64 = 64;
+
+/// What is run.
+enum Job {
+    Players(Plan),
+    Single(Single),
+}
+
+/// Runs until all have played, the time is over, or it is told to stop.
+pub(crate) fn run(flags: &Load) -> Result<()> {
+    let job = flags.job()?;
+    let at_once = match &job {
+        Job::Players(plan) => plan.players.saturating_mul(SOCKETS),
+        Job::Single(single) => single.concurrency,
+    };
+    allow_files(at_once.saturating_add(FILES))?;
+    let start_at = flags.start_at.as_deref().map(start_time).transpose()?;
+    let behaviour = flags.behaviour()?;
+    let client = Client::new(Arc::new(Network::default()), flags.client_options(at_once)?);
+    let mut part = Part::new(flags.shard.to_string(), 0, flags.plan());
+    let keep = flags.out.as_deref().map(Keep::new).transpose()?;
+    // Where nothing can be written is known before anything is measured.
+    keep.iter().try_for_each(|keep| keep.write(&part))?;
+
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let stopped = runtime.block_on(async {
+        let stop = stop_signal()?;
+        tokio::pin!(stop);
+        if let Some(wait) = start_at.and_then(|at| at.duration_since(wall_clock()).ok()) {
+            say(&format!("starting in {:.1} s\n", wait.as_secs_f64()))?;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = &mut stop => bail!("stopped before the start"),
+            }
+        }
+        part.started = milliseconds(wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let recorder = Arc::new(Recorder::new(Instant::now()));
+        let (ending, ended) = channel::channel(false);
+        let work = perform(&job, client, recorder.clone(), behaviour, ended);
+        tokio::pin!(work);
+        let mut watching = watch::Watch::new(recorder.clone());
+        let mut stopped = false;
+        loop {
+            tokio::select! {
+                () = &mut work => break,
+                () = &mut stop, if !stopped => {
+                    stopped = true;
+                    let _ = ending.send(true);
+                }
+                () = watching.tick() => {
+                    fill(&mut part, &recorder);
+                    // The last word tells if the disk is full.
+                    let _ = keep.as_ref().map(|keep| keep.write(&part));
+                }
+            }
+        }
+        watching.end();
+        fill(&mut part, &recorder);
+        anyhow::Ok(stopped)
+    })?;
+    part.complete = !stopped;
+    let run = Run::of(std::slice::from_ref(&part)).context("one part is there")?;
+    let mine = Run { notes: run.notes.into_iter().filter(|note| !note.contains("missing")).collect(), ..run };
+    say(&summary(&mine))?;
+    keep.iter().try_for_each(|keep| keep.write(&part))?;
+    ensure!(!stopped, "stopped: the results are partial");
+    let total = part.results.total();
+    ensure!(total.failed() == 0, "{} of {} requests failed", total.failed(), total.count);
+    ensure!(part.results.players.failed == 0, "{} players gave up", part.results.players.failed);
+    Ok(())
+}
+
+async fn perform(
+    job: &Job,
+    client: Client,
+    recorder: Arc<Recorder>,
+    behaviour: latemux_load::player::Behaviour,
+    stop: channel::Receiver<bool>,
+) {
+    match job {
+        Job::Players(plan) => run::run(Arc::new(Session::new(client, recorder, behaviour)), plan, stop).await,
+        Job::Single(single) => run::single(client, recorder, single, stop).await,
+    }
+}
+
+/// What has been measured until now.
+fn fill(part: &mut Part, recorder: &Recorder) {
+    part.took = milliseconds(recorder.start().elapsed());
+    part.results = recorder.results();
+    part.examples = recorder.examples();
+    part.generator = latemux_load::usage::own();
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// As many open files as all connections need.
+fn allow_files(wanted: u64) -> Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let most = limit.maximum.unwrap_or(wanted);
+    ensure!(
+        most >= wanted,
+        "{wanted} open files are needed, and this system allows {most}: fewer players, or a higher limit (ulimit -Hn)"
+    );
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })
+        .with_context(|| format!("cannot open {wanted} files"))
+}
+
+/// RFC 3339, or seconds since 1970.
+fn start_time(text: &str) -> Result<SystemTime> {
+    let since = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => chrono::DateTime::parse_from_rfc3339(text)
+            .ok()
+            .and_then(|time| u64::try_from(time.timestamp_millis()).ok())
+            .map(Duration::from_millis),
+    };
+    since
+        .and_then(|since| UNIX_EPOCH.checked_add(since))
+        .with_context(|| format!("--start-at: no time such as 2026-11-21T10:00:00Z or 1795255200: '{text}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_start_at() {
+        let seconds = |text| start_time(text).ok().map(|at| at.duration_since(UNIX_EPOCH).unwrap().as_secs());
+        assert_eq!(seconds("2026-11-21T10:00:00Z"), Some(1_795_255_200));
+        assert_eq!(seconds("2026-11-21T11:00:00+01:00"), Some(1_795_255_200));
+        assert_eq!(seconds("1795255200"), Some(1_795_255_200));
+        for wrong in ["", "now", "-1", "NaN", "10:00"] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "when a run starts is agreed among machines by the clock on the wall"
+)]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}

@@ -1,0 +1,180 @@
+//! The command line of `load`.
+
+use super::Job;
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args as ClapArgs;
+use latemux_load::{
+    http::{ClientOptions, Hosts},
+    player::{Abr, Behaviour, Trace},
+    run::{Arrivals, Plan, Shard, Single, Style},
+};
+use latemux_origin::config::quantity::Span;
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
+use url::Url;
+
+/// Where a trace of bit rates begins in `--abr`.
+const TRACE: &str = "trace:";
+
+/// From so many connections on each keeps less memory.
+const MANY: u64 = 1000;
+
+/// Plays titles of any server as many viewers do, checks what comes, and measures it.
+///
+/// Players of HLS, DASH, Smooth Streaming and HDS: each reads the manifest, chooses renditions, keeps a buffer and plays in real time; the
+/// titles are shared out among them in turn. Every body is checked: boxes and packets are sound, time goes on, as long as promised. What
+/// fails is counted by reason, and ends the command with a failure. Latency is told from when a request was due.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Load {
+    /// Manifests; with --single any URL
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+    /// Players in all
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) players: u64,
+    /// Time over which they come
+    #[arg(long, default_value = "0s", value_name = "DURATION")]
+    pub(crate) ramp: Span,
+    /// When they come: `closed`, evenly over the ramp, and again when they have finished, if there is a --duration; or `poisson:RATE`, so
+    /// many per second at random
+    #[arg(long, default_value = "closed", value_name = "HOW")]
+    pub(crate) arrivals: Arrivals,
+    /// When the run ends [default: when all have played]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) duration: Option<Span>,
+    /// Choice of renditions: throughput, buffer, fixed:RATE (800k, 3M, min, max), random, trace:FILE (lines of seconds and RATE)
+    #[arg(long, default_value = "throughput", value_name = "HOW")]
+    pub(crate) abr: String,
+    /// Media players keep ahead
+    #[arg(long, default_value = "30s", value_name = "DURATION")]
+    pub(crate) buffer: Span,
+    /// Media players want before they play, or go on after a stall
+    #[arg(long, default_value = "2s", value_name = "DURATION")]
+    pub(crate) start_buffer: Span,
+    /// Seeks of each player per minute
+    #[arg(long, default_value_t = 0.0, value_name = "RATE")]
+    pub(crate) seek_rate: f64,
+    /// One segment after the other, audio before video, as fast as they come: the player of published load tests
+    #[arg(long, conflicts_with_all = ["single", "seek_rate"])]
+    pub(crate) sequence: bool,
+    /// One URL again and again, as `ab` does
+    #[arg(long, conflicts_with_all = ["players", "ramp", "arrivals", "abr", "seek_rate"])]
+    pub(crate) single: bool,
+    /// With --single: connections at the same time
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "single")]
+    pub(crate) concurrency: u64,
+    /// With --single: requests in all
+    #[arg(long, value_name = "N", requires = "single")]
+    pub(crate) requests: Option<u64>,
+    /// With --single: requests per second, each due at its time whatever becomes of the others
+    #[arg(long, value_name = "RATE", requires = "single")]
+    pub(crate) rate: Option<f64>,
+    /// Servers that manifests may name beside those of the URLs: host or host:port; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// The longest a request may take
+    #[arg(long, default_value = "30s", value_name = "DURATION")]
+    pub(crate) timeout: Span,
+    /// Folder for the results, for `latemux report`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// When to start: 2026-11-21T10:00:00Z, or seconds since 1970
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start_at: Option<String>,
+    /// Run part i of N (the first is 0) of the players or requests; the others run elsewhere
+    #[arg(long, default_value_t, value_name = "i/N")]
+    pub(crate) shard: Shard,
+    /// What chance is made of: the same seed gives the same arrivals, seeks and random choices
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub(crate) seed: u64,
+}
+
+impl Load {
+    pub(super) fn job(&self) -> Result<Job> {
+        let urls = self.urls()?;
+        let duration = self.duration.map(|duration| duration.0);
+        if self.single {
+            let [url] = urls.as_slice() else {
+                return Err(anyhow!("--single takes one URL, not {}", urls.len()));
+            };
+            ensure!(self.concurrency > 0, "--concurrency must not be 0");
+            ensure!(self.rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate must be above 0");
+            ensure!(self.requests.is_some() || duration.is_some(), "--single needs --requests or --duration");
+            return Ok(Job::Single(Single {
+                url: url.clone(),
+                concurrency: self.concurrency,
+                requests: self.requests,
+                rate: self.rate,
+                duration,
+                shard: self.shard,
+            }));
+        }
+        ensure!(self.players > 0, "--players must not be 0");
+        let style = if self.sequence { Style::Sequence } else { Style::Watch };
+        let (players, ramp, arrivals, shard, seed) =
+            (self.players, self.ramp.0, self.arrivals, self.shard, self.seed);
+        Ok(Job::Players(Plan { urls, style, players, ramp, arrivals, duration, shard, seed }))
+    }
+
+    fn urls(&self) -> Result<Vec<Url>> {
+        let url = |text: &String| {
+            let url = Url::parse(text).with_context(|| text.clone())?;
+            ensure!(matches!(url.scheme(), "http" | "https"), "{text}: neither http nor https");
+            Ok(url)
+        };
+        self.urls.iter().map(url).collect()
+    }
+
+    pub(super) fn behaviour(&self) -> Result<Behaviour> {
+        let abr = match self.abr.strip_prefix(TRACE) {
+            None => self.abr.parse().map_err(|why| anyhow!("--abr: {why}"))?,
+            Some(path) => {
+                let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+                Abr::Trace(Arc::new(Trace::parse(&text).map_err(|why| anyhow!("{path}: {why}"))?))
+            }
+        };
+        let (max_buffer, start_buffer) = (self.buffer.0.as_secs_f64(), self.start_buffer.0.as_secs_f64());
+        ensure!(
+            max_buffer > 0.0 && start_buffer <= max_buffer,
+            "--start-buffer must not be above --buffer, nor that 0"
+        );
+        ensure!(self.seek_rate >= 0.0 && self.seek_rate.is_finite(), "--seek-rate must not be below 0");
+        Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate: self.seek_rate })
+    }
+
+    /// For as many connections at once.
+    pub(super) fn client_options(&self, connections: u64) -> Result<ClientOptions> {
+        let mut hosts = Hosts::default();
+        self.urls()?.iter().for_each(|url| hosts.allow_server(url));
+        for host in &self.allow_host {
+            hosts.allow(host).map_err(|why| anyhow!("--allow-host {why}"))?;
+        }
+        ensure!(self.timeout.0 > Duration::ZERO, "--timeout must not be 0");
+        let read_buffer = if connections > MANY { 16 << 10 } else { ClientOptions::default().read_buffer };
+        Ok(ClientOptions { hosts, timeout: self.timeout.0, read_buffer, ..ClientOptions::default() })
+    }
+
+    /// What all parts of a run have in common.
+    pub(super) fn plan(&self) -> BTreeMap<String, String> {
+        let mut plan = BTreeMap::from([("urls".to_owned(), self.urls.join(" "))]);
+        let mut say = |name: &str, value: String| plan.insert(name.to_owned(), value);
+        let duration = self.duration.map_or_else(|| "-".to_owned(), |duration| duration.to_string());
+        say("duration", duration);
+        say("timeout", self.timeout.to_string());
+        if self.single {
+            say("concurrency", self.concurrency.to_string());
+            say("requests", self.requests.map_or_else(|| "-".to_owned(), |n| n.to_string()));
+            say("rate", self.rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string()));
+            return plan;
+        }
+        say("style", if self.sequence { "sequence" } else { "watch" }.to_owned());
+        say("players", self.players.to_string());
+        say("ramp", self.ramp.to_string());
+        say("arrivals", self.arrivals.to_string());
+        say("abr", self.abr.clone());
+        say("buffer", self.buffer.to_string());
+        say("start-buffer", self.start_buffer.to_string());
+        say("seek-rate", self.seek_rate.to_string());
+        say("seed", self.seed.to_string());
+        plan
+    }
+}

@@ -1,0 +1,162 @@
+//! `load` and `report` against `serve`: what players see is right, and both sides count the same.
+
+use crate::{
+    client::get,
+    crawl::NATIVE,
+    server::{Server, samples},
+};
+use latemux_load::results::Run;
+use std::{
+    fs,
+    net::SocketAddr,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+fn latemux(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_latemux"))
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("latemux runs")
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn manifests(server: SocketAddr, title: &str) -> Vec<String> {
+    NATIVE.iter().map(|manifest| format!("http://{server}/{title}/{manifest}")).collect()
+}
+
+/// Runs `load` and reads what it left.
+fn load(urls: &[String], more: &[&str], out: &Path) -> Run {
+    let urls = urls.iter().map(String::as_str);
+    let out_text = out.to_str().expect("UTF-8");
+    let args: Vec<&str> =
+        ["load", "--out", out_text].into_iter().chain(urls).chain(more.iter().copied()).collect();
+    let output = latemux(&args);
+    assert!(output.status.success(), "{}", said(&output));
+    Run::read(out).expect("results")
+}
+
+/// Answers and bytes of bodies that the server's metrics count.
+fn counted(server: &Server) -> (u64, u64) {
+    let metrics = get(server.admin.expect("it says where"), "/metrics");
+    let sum = |name: &str| -> u64 {
+        let lines = metrics.text().lines().filter(|line| line.starts_with(name));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    (sum("latemux_responses_total{"), sum("latemux_response_bytes_total{"))
+}
+
+#[test]
+fn all_that_is_served_is_sound_to_players_of_every_protocol() {
+    let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut urls = manifests(server.address, "harbour");
+    urls.extend(manifests(server.address, "lighthouse.mp4"));
+    urls.extend(manifests(server.address, "ferry.mp4"));
+    let players = (urls.len() * 2).to_string();
+    let run = load(&urls, &["--sequence", "--abr", "random", "--players", &players], folder.path());
+    let results = &run.whole.results;
+    assert_eq!(results.players.finished.to_string(), players);
+    for class in
+        ["dash.video", "hls.muxed", "hls.video", "hls.audio", "hls.init", "smooth.audio", "hds.muxed"]
+    {
+        assert!(results.requests[class].count > 0, "{class}");
+    }
+    let total = results.total();
+    assert_eq!((total.count, total.bytes), counted(&server));
+}
+
+#[test]
+fn a_ramp_to_a_thousand_players_without_an_error() {
+    let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let urls = manifests(server.address, "harbour");
+    let more = ["--players", "1000", "--ramp", "5s", "--duration", "8s", "--abr", "fixed:min"];
+    let run = load(&urls, &more, folder.path());
+    let (results, players) = (&run.whole.results, &run.whole.results.players);
+    assert_eq!((players.started, players.failed, players.stopped), (1000, 0, 1000));
+    let total = results.total();
+    assert_eq!((total.count, total.bytes), counted(&server));
+    assert!(total.count > 5000, "{}", total.count);
+    let came: u64 = results.seconds.iter().map(|second| second.came).sum();
+    assert_eq!(came, 1000);
+}
+
+#[test]
+fn two_shards_make_the_unsharded_run() {
+    let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let urls = manifests(server.address, "harbour");
+    let more = ["--sequence", "--players", "12", "--abr", "random", "--seed", "7"];
+    let whole = load(&urls, &more, &one);
+    let half = load(&urls, &[&more[..], &["--shard", "1/2"]].concat(), &two);
+    assert!(!half.whole.complete, "the other half is missing");
+    let report = latemux(&["report", two.to_str().unwrap()]);
+    assert!(
+        !report.status.success() && said(&report).contains("1 of 2 parts are missing"),
+        "{}",
+        said(&report)
+    );
+    let both = load(&urls, &[&more[..], &["--shard", "0/2"]].concat(), &two);
+    assert!(both.whole.complete);
+    let counts = |run: &Run| -> Vec<(String, u64, u64, u64)> {
+        let requests = run.whole.results.requests.iter();
+        requests.map(|(class, r)| (class.clone(), r.count, r.bytes, r.latency.count())).collect()
+    };
+    assert_eq!(counts(&both), counts(&whole));
+    assert_eq!(both.whole.results.players.finished, 12);
+    let report = latemux(&["report", one.to_str().unwrap(), two.to_str().unwrap()]);
+    assert!(report.status.success(), "{}", said(&report));
+    assert_eq!(said(&report).matches("12 came: 12 finished").count(), 2, "{}", said(&report));
+}
+
+#[test]
+fn one_url_as_ab_does() {
+    let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/harbour/.mpd", server.address);
+    let run = load(&[url], &["--single", "--concurrency", "10", "--requests", "200"], folder.path());
+    let single = &run.whole.results.requests["single"];
+    assert_eq!((single.count, single.bytes), counted(&server));
+    assert_eq!(single.count, 200);
+}
+
+#[test]
+fn what_goes_wrong_is_one_line_and_a_failure() {
+    let server = Server::start(&samples(), &[], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("file"), "").unwrap();
+    fs::write(at("trace"), "5 800k").unwrap();
+    let mpd = format!("http://{}/harbour/.mpd", server.address);
+    let gone = format!("http://{}/gone/.mpd", server.address);
+    // A port that was free a moment ago, and whose server is gone.
+    let closed = Server::start(&samples(), &[], &[]);
+    let refused = format!("http://{}/harbour/.mpd", closed.address);
+    closed.stop();
+    let cases: [(&[&str], &str, bool); 9] = [
+        (&[&gone], "status_404", true),
+        (&[&refused], "connection_refused", true),
+        (&[&mpd, "--abr", "best"], "--abr", false),
+        (&[&mpd, "--abr", &format!("trace:{}", at("trace"))], "times begin at 0", false),
+        (&[&mpd, "--abr", "trace:/nonexistent"], "/nonexistent", false),
+        (&[&mpd, "--out", &at("file")], "file", false),
+        (&["ftp://a/b"], "neither http nor https", false),
+        (&["--single", &mpd], "--requests or --duration", false),
+        (&[&mpd, "--start-at", "soon"], "--start-at", false),
+    ];
+    for (args, word, ran) in cases {
+        let output = latemux(&[&["load"], args].concat());
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(said(&output).contains(word), "{args:?}: {}", said(&output));
+        let lines = String::from_utf8_lossy(&output.stderr).lines().count();
+        assert_eq!((lines, output.stdout.is_empty()), (1, !ran), "{args:?}: {}", said(&output));
+    }
+    let report = latemux(&["report", &at("")]);
+    assert!(!report.status.success() && said(&report).contains("no results"), "{}", said(&report));
+}

@@ -1,0 +1,64 @@
+//! Whether segments are where their manifest says, and one begins where the other ends.
+
+use super::Span;
+use crate::{
+    failure::{Failure, Reason},
+    presentation::Segments,
+};
+
+/// What a player remembers of the segments it had.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// Seconds from the manifest's times to the media's, where the protocol does not say.
+    origin: Option<f64>,
+    last: Option<Last>,
+}
+
+#[derive(Debug)]
+struct Last {
+    rendition: usize,
+    index: usize,
+    spans: Vec<Span>,
+}
+
+impl Timeline {
+    /// Takes note of what was in the segment at that index of a rendition.
+    ///
+    /// # Errors
+    /// [`Reason::WrongTime`], [`Reason::TimelineGap`].
+    pub fn add(
+        &mut self,
+        segments: &Segments,
+        rendition: usize,
+        index: usize,
+        spans: Vec<Span>,
+    ) -> Result<(), Failure> {
+        let before = self.last.take();
+        let Some(begins) = spans.iter().map(|span| span.begins).min_by(f64::total_cmp) else { return Ok(()) };
+        let (start, _) = segments.time(index).unwrap_or_default();
+        let origin = match segments.origin {
+            Some(ticks) => segments.seconds(ticks),
+            None => *self.origin.get_or_insert(begins - start),
+        };
+        let stated = start + origin;
+        if (begins - stated).abs() > segments.tolerance {
+            let why =
+                format!("segment {index} begins at {begins:.3} s, where its manifest says {stated:.3} s");
+            return Err(Failure::new(Reason::WrongTime, why));
+        }
+        let follows =
+            before.filter(|last| last.rendition == rendition && last.index.checked_add(1) == Some(index));
+        for last in follows.iter().flat_map(|last| &last.spans) {
+            let next = spans.iter().find(|span| span.track == last.track);
+            if let Some(next) = next.filter(|next| (next.decode - last.end).abs() > last.slack) {
+                let why = format!(
+                    "segment {index} begins at {:.3} s, where the one before it ends at {:.3} s",
+                    next.decode, last.end
+                );
+                return Err(Failure::new(Reason::TimelineGap, why));
+            }
+        }
+        self.last = Some(Last { rendition, index, spans });
+        Ok(())
+    }
+}

@@ -1,0 +1,13 @@
+//! An HTTP/1.1 client that measures: connections kept by their players, latency from when a request was due.
+//!
+//! - [`Hosts`]: which servers may be asked
+//! - [`Connect`]: how connections are made
+//! - [`Client`]: one request and its answer
+
+mod client;
+mod connect;
+mod hosts;
+
+pub use client::{Answer, Client, ClientOptions, Connection, Lost, Sink};
+pub use connect::{Connect, Network, Server, Stream};
+pub use hosts::Hosts;

@@ -1,0 +1,197 @@
+//! HLS playlists (RFC 8216), parsed by `m3u8-rs`.
+
+use super::{Deferred, MAX_RENDITIONS, MAX_SEGMENTS, ManifestError, Reader, join};
+use crate::presentation::{
+    ByteRange, Container, Index, Kind, Places, Presentation, Protocol, Rendition, RenditionSet, Resource,
+    Segment, Segments,
+};
+use m3u8_rs::{
+    AlternativeMedia, AlternativeMediaType, Key, KeyMethod, Map, MasterPlaylist, MediaPlaylist, MediaSegment,
+    Playlist, VariantStream,
+};
+use std::sync::Arc;
+use url::Url;
+
+/// Ticks of a playlist's times: `EXTINF` has no more than microseconds to say.
+const TIMESCALE: u64 = 1_000_000;
+
+/// Least seconds by which `EXTINF` may differ from the media: players go by the media, and durations may be rounded to whole seconds
+/// (§4.3.2.1).
+const TOLERANCE: f64 = 0.5;
+
+pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
+    let sets = match parse(text)? {
+        Playlist::MasterPlaylist(master) => multivariant(url, &master)?,
+        Playlist::MediaPlaylist(media) => {
+            let index = Index::Known(Arc::new(segments(url, &media)?));
+            let rendition = Rendition { name: "media playlist".to_owned(), bandwidth: 0, index };
+            vec![RenditionSet { kind: Kind::Muxed, renditions: vec![rendition] }]
+        }
+    };
+    Ok(Presentation { protocol: Protocol::Hls, sets })
+}
+
+pub(super) fn media_playlist(url: &Url, text: &str) -> Result<Segments, ManifestError> {
+    match parse(text)? {
+        Playlist::MediaPlaylist(media) => segments(url, &media),
+        Playlist::MasterPlaylist(_) => {
+            Err(ManifestError::invalid("a multivariant playlist where a media playlist should be"))
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Playlist, ManifestError> {
+    if !text.starts_with("#EXTM3U") {
+        return Err(ManifestError::invalid("a playlist that does not begin with #EXTM3U"));
+    }
+    m3u8_rs::parse_playlist_res(text.as_bytes()).map_err(|_| ManifestError::invalid("not a playlist"))
+}
+
+/// The variants that go with the first one's audio, and that audio.
+fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>, ManifestError> {
+    if master.variants.len() > MAX_RENDITIONS {
+        return Err(ManifestError::TooMuch { what: "variants", limit: MAX_RENDITIONS });
+    }
+    let playable: Vec<&VariantStream> = master.variants.iter().filter(|v| !v.is_i_frame).collect();
+    // Variants of sound alone are for bad connections beside those with a picture.
+    let pictures: Vec<&VariantStream> = playable.iter().copied().filter(|v| has_picture(v)).collect();
+    let variants = if pictures.is_empty() { playable } else { pictures };
+    let first = variants.first().ok_or_else(|| ManifestError::invalid("a playlist without variants"))?;
+    let audio = first.audio.as_ref().and_then(|group| default_audio(master, group));
+    let audio_url = audio.and_then(|audio| audio.uri.as_deref());
+    let kind = match (audio_url, has_picture(first)) {
+        (Some(_), true) => Kind::Video,
+        (None, true) => Kind::Muxed,
+        (_, false) => Kind::Audio,
+    };
+    let mut renditions = Vec::new();
+    for variant in variants.iter().filter(|v| v.audio == first.audio) {
+        let bandwidth = variant.average_bandwidth.unwrap_or(variant.bandwidth);
+        renditions.push(rendition(url, &variant.uri, bandwidth)?);
+    }
+    renditions.sort_by_key(|rendition| rendition.bandwidth);
+    let mut sets = vec![RenditionSet { kind, renditions }];
+    // Where variants of sound alone have a group, it is what they are.
+    if let Some(audio_url) = audio_url.filter(|_| kind == Kind::Video) {
+        sets.push(RenditionSet { kind: Kind::Audio, renditions: vec![rendition(url, audio_url, 0)?] });
+    }
+    Ok(sets)
+}
+
+/// Whether a variant has video. One that does not say has.
+fn has_picture(variant: &VariantStream) -> bool {
+    const SOUND: [&str; 8] = ["mp4a", "ac-3", "ec-3", "ac-4", "Opus", "fLaC", "mhm1", "alac"];
+    let silent = |codecs: &str| codecs.split(',').all(|c| SOUND.iter().any(|s| c.trim().starts_with(s)));
+    variant.resolution.is_some() || !variant.codecs.as_deref().is_some_and(silent)
+}
+
+/// What plays of a group unless the viewer chooses (§4.3.4.1).
+fn default_audio<'a>(master: &'a MasterPlaylist, group: &str) -> Option<&'a AlternativeMedia> {
+    let mut members = master
+        .alternatives
+        .iter()
+        .filter(|media| media.media_type == AlternativeMediaType::Audio && media.group_id == group);
+    members.clone().find(|media| media.default).or_else(|| members.next())
+}
+
+fn rendition(url: &Url, reference: &str, bandwidth: u64) -> Result<Rendition, ManifestError> {
+    let resource = Resource { url: join(url, reference)?, range: None };
+    let index = Index::Deferred(Arc::new(Deferred::new(resource, Reader::MediaPlaylist)));
+    Ok(Rendition { name: reference.to_owned(), bandwidth, index })
+}
+
+fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError> {
+    if !media.end_list {
+        return Err(ManifestError::unsupported("a playlist without EXT-X-ENDLIST, which is live,"));
+    }
+    if media.segments.len() > MAX_SEGMENTS {
+        return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
+    }
+    let first =
+        media.segments.first().ok_or_else(|| ManifestError::invalid("a playlist without segments"))?;
+    if media.segments.iter().skip(1).any(|segment| segment.discontinuity) {
+        return Err(ManifestError::unsupported("a playlist with discontinuities"));
+    }
+    let maps: Vec<&Map> = media.segments.iter().filter_map(|segment| segment.map.as_ref()).collect();
+    if maps.windows(2).any(|pair| pair.first() != pair.get(1)) {
+        return Err(ManifestError::unsupported("a playlist with several EXT-X-MAP"));
+    }
+    let init = maps.first().map(|map| init(url, map)).transpose()?;
+
+    let mut places: Vec<Arc<Url>> = Vec::new();
+    let mut last_uri: Option<&str> = None;
+    let mut next_offset = 0;
+    let mut start: i64 = 0;
+    let mut entries = Vec::with_capacity(media.segments.len());
+    for segment in &media.segments {
+        if last_uri != Some(segment.uri.as_str()) {
+            places.push(Arc::new(join(url, &segment.uri)?));
+            (last_uri, next_offset) = (Some(segment.uri.as_str()), 0);
+        }
+        let range = match &segment.byte_range {
+            None => None,
+            Some(given) => {
+                // Without an offset it begins where the one before it ended (§4.3.2.2).
+                let range = byte_range(given.length, given.offset.unwrap_or(next_offset))?;
+                next_offset = range.last.saturating_add(1);
+                Some(range)
+            }
+        };
+        let duration = microseconds(segment)?;
+        let number = places.len().saturating_sub(1).try_into().unwrap_or(u64::MAX);
+        entries.push(Segment { start, duration, number, time: 0, range });
+        start = start.saturating_add_unsigned(duration);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    let half = media.target_duration as f64 / 2.0;
+    let encrypted = media.segments.iter().filter_map(|s| s.key.as_ref()).any(hides_container);
+    let container = if encrypted { Container::Opaque } else { container(first, init.is_some()) };
+    Ok(Segments {
+        container,
+        init,
+        entries,
+        timescale: TIMESCALE,
+        origin: None,
+        tolerance: half.max(TOLERANCE),
+        places: Places::List(places),
+    })
+}
+
+fn init(url: &Url, map: &Map) -> Result<Resource, ManifestError> {
+    let range = map.byte_range.as_ref().map(|range| byte_range(range.length, range.offset.unwrap_or(0)));
+    Ok(Resource { url: join(url, &map.uri)?, range: range.transpose()? })
+}
+
+fn byte_range(length: u64, offset: u64) -> Result<ByteRange, ManifestError> {
+    ByteRange::new(offset, length)
+        .ok_or_else(|| ManifestError::invalid(format!("byte range {length}@{offset}")))
+}
+
+/// AES-128 encrypts whole segments; the other methods leave packets and boxes readable (§4.3.2.4).
+fn hides_container(key: &Key) -> bool {
+    !matches!(key.method, KeyMethod::None | KeyMethod::SampleAES)
+        && key.method != KeyMethod::Other("SAMPLE-AES-CTR".to_owned())
+}
+
+/// By its name, since the playlist does not say.
+fn container(first: &MediaSegment, has_init: bool) -> Container {
+    if has_init {
+        return Container::Cmaf;
+    }
+    let path = first.uri.split(['?', '#']).next().unwrap_or_default();
+    match path.rsplit('.').next().map(str::to_ascii_lowercase).as_deref() {
+        Some("aac" | "ac3" | "ec3" | "mp3") => Container::PackedAudio,
+        _ => Container::Ts,
+    }
+}
+
+fn microseconds(segment: &MediaSegment) -> Result<u64, ManifestError> {
+    let duration = f64::from(segment.duration);
+    // A day.
+    if !(0.0..=86_400.0).contains(&duration) {
+        return Err(ManifestError::invalid(format!("EXTINF {duration}")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 86400 s")]
+    let micros = (duration * 1e6).round() as u64;
+    Ok(micros)
+}

@@ -1,0 +1,219 @@
+//! Manifests of all protocols, read as players read them.
+//!
+//! What is read comes from a server that is being tested: every count is bounded before anything is made of it, and nothing a manifest says
+//! makes this crate panic.
+
+mod dash;
+mod dash_segments;
+mod hds;
+mod hds_bootstrap;
+mod hls;
+mod smooth;
+mod template;
+
+pub(crate) use template::Template;
+
+use crate::presentation::{ByteRange, Presentation, Resource, Segments};
+use roxmltree::{Document, ParsingOptions};
+use url::Url;
+
+/// The most bytes of a manifest, playlist or segment index that are read.
+pub const MAX_BYTES: usize = 16 << 20;
+
+/// The most segments of a rendition.
+pub const MAX_SEGMENTS: usize = 1 << 18;
+
+/// The most renditions of a presentation, and the most segments all of them have together.
+pub(crate) const MAX_RENDITIONS: usize = 512;
+pub(crate) const MAX_ALL_SEGMENTS: usize = 1 << 20;
+
+/// Why a manifest cannot be played.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// Not what it should be.
+    #[error("{0}")]
+    Invalid(String),
+    /// Sound, but there are no players for it here.
+    #[error("{0} cannot be played here")]
+    Unsupported(String),
+    /// More of something than is read.
+    #[error("more than {limit} {what}")]
+    TooMuch {
+        /// Of what.
+        what: &'static str,
+        /// How many are read.
+        limit: usize,
+    },
+}
+
+impl ManifestError {
+    /// Stable, for reports.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "manifest_invalid",
+            Self::Unsupported(_) => "manifest_unsupported",
+            Self::TooMuch { .. } => "manifest_too_large",
+        }
+    }
+
+    pub(crate) fn invalid(what: impl Into<String>) -> Self {
+        Self::Invalid(what.into())
+    }
+
+    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
+        Self::Unsupported(what.into())
+    }
+}
+
+/// Reads a manifest of any protocol: which one, the text says. `url` is where it came from after redirects.
+///
+/// # Errors
+/// Where it cannot be played.
+pub fn read(url: &Url, body: &[u8]) -> Result<Presentation, ManifestError> {
+    if body.len() > MAX_BYTES {
+        return Err(ManifestError::TooMuch { what: "bytes", limit: MAX_BYTES });
+    }
+    let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    let text = std::str::from_utf8(text).map_err(|_| ManifestError::invalid("not UTF-8"))?.trim_start();
+    if text.starts_with("#EXTM3U") {
+        return hls::read(url, text);
+    }
+    match root(text) {
+        "MPD" => dash::read(url, text),
+        "SmoothStreamingMedia" => smooth::read(url, &document(text)?),
+        "manifest" => hds::read(url, &document(text)?),
+        "" => Err(ManifestError::invalid("neither a playlist nor XML")),
+        other => Err(ManifestError::invalid(format!("XML that begins with {other}, which is no manifest"))),
+    }
+}
+
+/// A part of a manifest that is a resource of its own.
+#[derive(Debug, Clone)]
+pub struct Deferred {
+    /// Where it is.
+    pub resource: Resource,
+    reader: Reader,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Reader {
+    /// An HLS media playlist.
+    MediaPlaylist,
+    /// `sidx` of a DASH representation.
+    SegmentIndex(dash_segments::OneFile),
+    /// HDS: the name of fragments before their numbers.
+    Bootstrap(Url),
+}
+
+impl Deferred {
+    pub(crate) const fn new(resource: Resource, reader: Reader) -> Self {
+        Self { resource, reader }
+    }
+
+    /// Reads it. `url` is where it came from after redirects.
+    ///
+    /// # Errors
+    /// Where it cannot be played.
+    pub fn read(&self, url: &Url, body: &[u8]) -> Result<Segments, ManifestError> {
+        if body.len() > MAX_BYTES {
+            return Err(ManifestError::TooMuch { what: "bytes", limit: MAX_BYTES });
+        }
+        match &self.reader {
+            Reader::MediaPlaylist => {
+                let text = std::str::from_utf8(body).map_err(|_| ManifestError::invalid("not UTF-8"))?;
+                hls::media_playlist(url, text)
+            }
+            Reader::SegmentIndex(file) => file.read(self.resource.range, body),
+            Reader::Bootstrap(fragments) => hds_bootstrap::read(fragments, body),
+        }
+    }
+}
+
+/// The name of the first element, without its prefix; "" where there is none.
+fn root(text: &str) -> &str {
+    let mut rest = text;
+    while let Some((_, tag)) = rest.split_once('<') {
+        if let Some(comment) = tag.strip_prefix("!--") {
+            rest = comment.split_once("-->").map_or("", |(_, behind)| behind);
+        } else if tag.starts_with(['?', '!']) {
+            rest = tag;
+        } else {
+            let name = tag.split(|c: char| c.is_whitespace() || c == '>' || c == '/').next();
+            return name.and_then(|name| name.rsplit(':').next()).unwrap_or_default();
+        }
+    }
+    ""
+}
+
+/// XML without a DTD: no entity can grow.
+fn document(text: &str) -> Result<Document<'_>, ManifestError> {
+    let options = ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: 4 * u32::try_from(MAX_SEGMENTS).unwrap_or(u32::MAX),
+        ..ParsingOptions::default()
+    };
+    Document::parse_with_options(text, options).map_err(|error| ManifestError::invalid(error.to_string()))
+}
+
+/// A reference in a manifest against where it stands.
+fn join(base: &Url, reference: &str) -> Result<Url, ManifestError> {
+    let url = base.join(reference.trim());
+    let url = url.map_err(|error| ManifestError::invalid(format!("{reference}: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(ManifestError::unsupported(format!("{}:", url.scheme())));
+    }
+    Ok(url)
+}
+
+fn range(text: &str) -> Result<ByteRange, ManifestError> {
+    ByteRange::parse(text).ok_or_else(|| ManifestError::invalid(format!("{text} is no byte range")))
+}
+
+/// How many segments a presentation may still have.
+#[derive(Debug)]
+struct Budget(usize);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(MAX_ALL_SEGMENTS)
+    }
+}
+
+impl Budget {
+    /// Takes `count` segments of one rendition.
+    fn take(&mut self, count: u64) -> Result<usize, ManifestError> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if count > MAX_SEGMENTS {
+            return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
+        }
+        let left = self.0.checked_sub(count);
+        self.0 = left.ok_or(ManifestError::TooMuch { what: "segments", limit: MAX_ALL_SEGMENTS })?;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_is_found_behind_what_may_stand_before_it() {
+        assert_eq!(root("<?xml version='1.0'?>\n<!-- <MPD> --><MPD a='b'>"), "MPD");
+        assert_eq!(root("<f:manifest>"), "manifest");
+        assert_eq!(root("<!-- endless"), "");
+        assert_eq!(root("hello"), "");
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_said_to_be_none() {
+        let url = Url::parse("http://a/b").unwrap();
+        let why = |body: &[u8]| read(&url, body).unwrap_err();
+        assert_eq!(why(b"<html><body>Not found").reason(), "manifest_invalid");
+        assert_eq!(why(b"").reason(), "manifest_invalid");
+        assert_eq!(why(&[0xff, 0xfe]).reason(), "manifest_invalid");
+        assert_eq!(why(&vec![b' '; MAX_BYTES + 1]).reason(), "manifest_too_large");
+        let bomb = br#"<!DOCTYPE x [<!ENTITY a "aaaa">]><SmoothStreamingMedia>&a;</SmoothStreamingMedia>"#;
+        assert_eq!(why(bomb).reason(), "manifest_invalid");
+    }
+}

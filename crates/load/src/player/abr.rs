@@ -1,0 +1,274 @@
+//! Which rendition comes next.
+
+use crate::presentation::{Kind, RenditionSet};
+use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
+
+/// How a player chooses.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Abr {
+    /// The highest below 0.8 times the throughput, the harmonic mean of the last 5 segments (as FESTIVE: Jiang et al., CoNEXT 2012).
+    Throughput,
+    /// By how full the buffer is (BBA-0: Huang et al., SIGCOMM 2014): the lowest below a quarter, the highest above nine tenths.
+    Buffer,
+    /// The highest that is not above a bit rate; the lowest where all are.
+    Fixed(u64),
+    /// Any, each time.
+    Random,
+    /// As a file says.
+    Trace(Arc<Trace>),
+}
+
+/// Bit rates by media time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace(Vec<(f64, u64)>);
+
+impl Trace {
+    /// The most lines.
+    const MAX: usize = 1 << 20;
+
+    /// Reads lines of a time in seconds and a bit rate; what is behind `#` is not read.
+    ///
+    /// # Errors
+    /// A line that is something else, times that do not rise, or none at all.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut steps: Vec<(f64, u64)> = Vec::new();
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = text.split('#').next().unwrap_or_default().trim();
+            if text.is_empty() {
+                continue;
+            }
+            let (time, rate) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            let time: f64 = time.parse().map_err(|_| format!("line {line}: no time in seconds: {text}"))?;
+            let rate = bit_rate(rate.trim()).map_err(|why| format!("line {line}: {why}"))?;
+            let rises = steps.last().map_or(time == 0.0, |(last, _)| time > *last);
+            if !rises || !time.is_finite() {
+                return Err(format!("line {line}: times begin at 0 and rise: {text}"));
+            }
+            if steps.len() >= Self::MAX {
+                return Err(format!("more than {} lines", Self::MAX));
+            }
+            steps.push((time, rate));
+        }
+        if steps.is_empty() {
+            return Err("no lines of a time and a bit rate".to_owned());
+        }
+        Ok(Self(steps))
+    }
+
+    /// The bit rate at a media time.
+    fn at(&self, time: f64) -> u64 {
+        let behind = self.0.partition_point(|(from, _)| *from <= time);
+        self.0.get(behind.saturating_sub(1)).map_or(0, |(_, rate)| *rate)
+    }
+}
+
+/// `800k`, `3M`, `2500000`, `min`, `max`.
+///
+/// # Errors
+/// Anything else.
+pub fn bit_rate(text: &str) -> Result<u64, String> {
+    let wrong = || format!("no bit rate such as 800k, 3M, min or max: '{text}'");
+    match text {
+        "min" => return Ok(0),
+        "max" => return Ok(u64::MAX),
+        _ => {}
+    }
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'k') => (text.strip_suffix('k'), 1e3),
+        Some(b'M') => (text.strip_suffix('M'), 1e6),
+        _ => (Some(text), 1.0),
+    };
+    let number: f64 = digits.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
+    let rate = number * unit;
+    if !(0.0..=1e15).contains(&rate) {
+        return Err(wrong());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1e15")]
+    let rate = rate.round() as u64;
+    Ok(rate)
+}
+
+impl FromStr for Abr {
+    type Err = String;
+
+    /// All but `trace:FILE`, which is read from a file.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "throughput" => Ok(Self::Throughput),
+            "buffer" => Ok(Self::Buffer),
+            "random" => Ok(Self::Random),
+            _ => match text.strip_prefix("fixed:") {
+                Some(rate) => bit_rate(rate).map(Self::Fixed),
+                None => Err(format!("throughput, buffer, fixed:RATE, random or trace:FILE, not '{text}'")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Abr {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Throughput => out.write_str("throughput"),
+            Self::Buffer => out.write_str("buffer"),
+            Self::Fixed(0) => out.write_str("fixed:min"),
+            Self::Fixed(u64::MAX) => out.write_str("fixed:max"),
+            Self::Fixed(rate) => write!(out, "fixed:{rate}"),
+            Self::Random => out.write_str("random"),
+            Self::Trace(_) => out.write_str("trace"),
+        }
+    }
+}
+
+/// What a choice is made from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Situation {
+    /// Seconds of media ahead, and the most there may be.
+    pub(super) buffer: f64,
+    pub(super) max_buffer: f64,
+    /// Media time of the segment to come, in seconds from the start of the presentation.
+    pub(super) time: f64,
+}
+
+/// Throughput of the last segments, in bits per second.
+#[derive(Debug, Default)]
+pub(super) struct Throughput(VecDeque<f64>);
+
+impl Throughput {
+    const SEGMENTS: usize = 5;
+    const SAFETY: f64 = 0.8;
+
+    pub(super) fn add(&mut self, bytes: u64, seconds: f64) {
+        #[expect(clippy::cast_precision_loss, reason = "bytes of a segment")]
+        let rate = bytes as f64 * 8.0 / seconds.max(1e-6);
+        if self.0.len() >= Self::SEGMENTS {
+            self.0.pop_front();
+        }
+        self.0.push_back(rate.max(1.0));
+    }
+
+    /// What can be relied on; `None` before the first segment.
+    fn safe(&self) -> Option<f64> {
+        let inverse: f64 = self.0.iter().map(|rate| rate.recip()).sum();
+        #[expect(clippy::cast_precision_loss, reason = "at most 5")]
+        let mean = self.0.len() as f64 / inverse;
+        (!self.0.is_empty()).then_some(mean * Self::SAFETY)
+    }
+}
+
+impl Abr {
+    /// The place of a rendition in its set.
+    pub(super) fn choose(
+        &self,
+        set: &RenditionSet,
+        throughput: &Throughput,
+        now: Situation,
+        random: &mut fastrand::Rng,
+    ) -> usize {
+        let last = set.renditions.len().saturating_sub(1);
+        // Sound is small, and nobody wants to hear it change.
+        if set.kind == Kind::Audio {
+            return last;
+        }
+        match self {
+            Self::Fixed(rate) => highest(set, *rate),
+            Self::Trace(trace) => highest(set, trace.at(now.time)),
+            Self::Random => random.usize(0..=last),
+            Self::Throughput => {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+                let rate = throughput.safe().unwrap_or(0.0) as u64;
+                highest(set, rate)
+            }
+            Self::Buffer => {
+                let rate =
+                    |place: usize| set.renditions.get(place).map_or(0, |rendition| rendition.bandwidth);
+                let part = (now.buffer / now.max_buffer.max(1e-3) - 0.25) / (0.9 - 0.25);
+                #[expect(
+                    clippy::cast_precision_loss,
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "bit rates"
+                )]
+                let wanted = (rate(0) as f64
+                    + part.clamp(0.0, 1.0) * (rate(last).saturating_sub(rate(0)) as f64))
+                    .round() as u64;
+                highest(set, wanted)
+            }
+        }
+    }
+}
+
+/// The highest that is not above a bit rate, else the lowest.
+fn highest(set: &RenditionSet, rate: u64) -> usize {
+    set.renditions.partition_point(|rendition| rendition.bandwidth <= rate).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        manifest::{Deferred, Reader},
+        presentation::{Index, Rendition, Resource},
+    };
+    use url::Url;
+
+    fn ladder(kind: Kind) -> RenditionSet {
+        let resource = Resource { url: Url::parse("http://a/").unwrap(), range: None };
+        let index = Index::Deferred(Arc::new(Deferred::new(resource, Reader::MediaPlaylist)));
+        let rendition = |bandwidth| Rendition { name: String::new(), bandwidth, index: index.clone() };
+        RenditionSet { kind, renditions: [100_000, 500_000, 1_000_000].map(rendition).into() }
+    }
+
+    fn choose(abr: &Abr, throughput: &Throughput, buffer: f64) -> usize {
+        let now = Situation { buffer, max_buffer: 30.0, time: 7.0 };
+        abr.choose(&ladder(Kind::Video), throughput, now, &mut fastrand::Rng::with_seed(1))
+    }
+
+    #[test]
+    fn by_throughput() {
+        let mut throughput = Throughput::default();
+        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 0, "nothing is known yet");
+        throughput.add(1_000_000, 1.0);
+        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 2);
+        // 8, 1 and 1 Mbit/s: the harmonic mean is 1.4, of which 0.8 is 1.13.
+        (0..2).for_each(|_| throughput.add(125_000, 1.0));
+        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 2);
+        throughput.add(125_000, 1.0);
+        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 2, "1.03");
+        throughput.add(62_500, 1.0);
+        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 1, "0.78");
+        (0..5).for_each(|_| throughput.add(12_500, 1.0));
+        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 0, "the first ones are forgotten");
+    }
+
+    #[test]
+    fn by_buffer_rate_chance_and_trace() {
+        let none = Throughput::default();
+        for (buffer, place) in [(0.0, 0), (7.5, 0), (16.0, 0), (16.3, 1), (26.0, 1), (27.0, 2), (40.0, 2)] {
+            assert_eq!(choose(&Abr::Buffer, &none, buffer), place, "{buffer}");
+        }
+        for (rate, place) in [("1k", 0), ("min", 0), ("0.5M", 1), ("999999", 1), ("max", 2)] {
+            assert_eq!(choose(&format!("fixed:{rate}").parse().unwrap(), &none, 0.0), place, "{rate}");
+        }
+        let trace = |text| Trace::parse(text).map(|trace| choose(&Abr::Trace(Arc::new(trace)), &none, 0.0));
+        assert_eq!(trace("0 max\n5 500k # low\n\n7.5 min"), Ok(1));
+        assert_eq!(trace("0 500k\n7 max"), Ok(2));
+        let mut random = fastrand::Rng::with_seed(7);
+        let now = Situation { buffer: 0.0, max_buffer: 1.0, time: 0.0 };
+        let chosen: Vec<usize> =
+            (0..64).map(|_| Abr::Random.choose(&ladder(Kind::Muxed), &none, now, &mut random)).collect();
+        assert!((0..3).all(|place| chosen.contains(&place)), "{chosen:?}");
+        assert_eq!(Abr::Fixed(0).choose(&ladder(Kind::Audio), &none, now, &mut random), 2);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for text in
+            ["", "# nothing", "1 800k", "0 800k\n0 900k", "0", "x 1k", "0 -1", "0 1\nNaN 1", "0 1\ninf 2"]
+        {
+            assert!(Trace::parse(text).is_err(), "{text}");
+        }
+        for text in ["", "fixed:", "fixed:fast", "best", "fixed:1e99"] {
+            assert!(text.parse::<Abr>().is_err(), "{text}");
+        }
+    }
+}

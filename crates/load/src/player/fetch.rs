@@ -1,0 +1,221 @@
+//! Requests of players: each is checked, and counted once.
+
+use super::{Known, Lane, Session};
+use crate::{
+    check::{Check, Span},
+    failure::{Failure, Reason},
+    http::{Answer, Connection, Lost},
+    manifest::MAX_BYTES,
+    presentation::{Index, Kind, Presentation, Protocol, Resource, Segments},
+    results::Timed,
+};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What players ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    Manifest,
+    /// A media playlist, segment index or bootstrap information.
+    Index,
+    Init,
+    Segment(Kind),
+}
+
+impl Class {
+    /// As in reports.
+    fn name(self, protocol: Option<Protocol>) -> &'static str {
+        let of = |names: [&'static str; 4]| match protocol {
+            Some(Protocol::Hls) => names[0],
+            Some(Protocol::Dash) => names[1],
+            Some(Protocol::Smooth) => names[2],
+            _ => names[3],
+        };
+        match self {
+            Self::Manifest => protocol.map_or("manifest", |_| {
+                of(["hls.manifest", "dash.manifest", "smooth.manifest", "hds.manifest"])
+            }),
+            Self::Index => of(["hls.playlist", "dash.index", "smooth.index", "hds.bootstrap"]),
+            Self::Init => of(["hls.init", "dash.init", "smooth.init", "hds.init"]),
+            Self::Segment(Kind::Video) => of(["hls.video", "dash.video", "smooth.video", "hds.video"]),
+            Self::Segment(Kind::Audio) => of(["hls.audio", "dash.audio", "smooth.audio", "hds.audio"]),
+            Self::Segment(Kind::Muxed) => of(["hls.muxed", "dash.muxed", "smooth.muxed", "hds.muxed"]),
+        }
+    }
+}
+
+/// A segment that came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Got {
+    pub(super) rendition: usize,
+    /// Seconds from the start of the presentation.
+    pub(super) start: f64,
+    pub(super) end: f64,
+    /// When the last segment ends.
+    pub(super) last: f64,
+    /// What came of it; `None` where it failed.
+    pub(super) arrived: Option<Arrived>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived {
+    pub(super) bytes: u64,
+    /// Seconds from when it was asked for.
+    pub(super) seconds: f64,
+}
+
+/// A request for something that is read whole.
+struct Ask<'a> {
+    who: u64,
+    class: Class,
+    protocol: Option<Protocol>,
+    resource: &'a Resource,
+    due: Instant,
+}
+
+impl Session {
+    fn count(&self, who: u64, class: &'static str, answer: &Result<Answer, Lost>, wrong: Option<&Failure>) {
+        let timed = match answer {
+            Ok(answer) => {
+                Timed { latency: answer.latency, first_byte: Some(answer.first_byte), bytes: answer.bytes }
+            }
+            Err(lost) => Timed { latency: lost.latency, first_byte: None, bytes: lost.bytes },
+        };
+        let failure = answer.as_ref().err().map(|lost| &lost.failure).or(wrong);
+        self.recorder.request(who, class, timed, failure);
+    }
+
+    /// Gets a body that is read whole, and reads it. `name` is its class where reading tells.
+    async fn read<T>(
+        &self,
+        ask: Ask<'_>,
+        connection: &mut Connection,
+        read: impl FnOnce(&Answer, &[u8]) -> Result<T, Failure>,
+        name: impl FnOnce(&T) -> Option<&'static str>,
+    ) -> Option<T> {
+        let Ask { who, class, protocol, resource, due } = ask;
+        let mut body = Vec::new();
+        let mut keep = |piece: &[u8]| {
+            if body.len().saturating_add(piece.len()) > MAX_BYTES {
+                let why = format!("{}: more than {MAX_BYTES} bytes", resource.url);
+                return Err(Failure::new(Reason::TooLarge, why));
+            }
+            body.extend_from_slice(piece);
+            Ok(())
+        };
+        let answer = self.client.get(connection, resource, due, &mut keep).await;
+        let read = answer.as_ref().ok().map(|answer| read(answer, &body));
+        let good = read.as_ref().and_then(|read| read.as_ref().ok());
+        let class = good.and_then(name).unwrap_or_else(|| class.name(protocol));
+        self.count(who, class, &answer, read.as_ref().and_then(|read| read.as_ref().err()));
+        read.and_then(Result::ok)
+    }
+
+    /// The manifest; `None` where it cannot be played, which is counted.
+    pub(super) async fn manifest(
+        &self,
+        who: u64,
+        connection: &mut Connection,
+        resource: &Resource,
+        due: Instant,
+    ) -> Option<Arc<Presentation>> {
+        let read = |answer: &Answer, body: &[u8]| self.memo.presentation(&answer.url, body);
+        let name = |presentation: &Arc<Presentation>| Some(Class::Manifest.name(Some(presentation.protocol)));
+        let ask = Ask { who, class: Class::Manifest, protocol: None, resource, due };
+        self.read(ask, connection, read, name).await
+    }
+
+    /// The list of segments of a rendition, and its init segment.
+    async fn rendition(
+        &self,
+        who: u64,
+        presentation: &Presentation,
+        lane: &mut Lane,
+        place: usize,
+        due: &mut Instant,
+    ) -> Option<Known> {
+        let rendition = presentation.sets.get(lane.set)?.renditions.get(place)?;
+        let protocol = Some(presentation.protocol);
+        let known = lane.renditions.get(place)?.clone();
+        let segments = match (known, &rendition.index) {
+            (Some((segments, init)), _) => return Some((segments, init)),
+            (None, Index::Known(segments)) => segments.clone(),
+            (None, Index::Deferred(deferred)) => {
+                let read = |answer: &Answer, body: &[u8]| self.memo.segments(deferred, &answer.url, body);
+                let ask = Ask { who, class: Class::Index, protocol, resource: &deferred.resource, due: *due };
+                let segments = self.read(ask, &mut lane.connection, read, |_| None).await?;
+                *due = Instant::now();
+                segments
+            }
+        };
+        let init = match &segments.init {
+            None => None,
+            Some(resource) => {
+                let mut url = resource.url.clone();
+                url.set_fragment(resource.range.map(|range| range.to_string()).as_deref());
+                let read = |_: &Answer, body: &[u8]| self.memo.init(&url, body);
+                let ask = Ask { who, class: Class::Init, protocol, resource, due: *due };
+                let init = self.read(ask, &mut lane.connection, read, |_| None).await?;
+                *due = Instant::now();
+                Some(init)
+            }
+        };
+        if let Some(slot) = lane.renditions.get_mut(place) {
+            *slot = Some((segments.clone(), init.clone()));
+        }
+        Some((segments, init))
+    }
+
+    /// The next segment of a lane in that rendition: the one behind the last, or the one at `from` (seconds). `None` where it cannot be told
+    /// which that is.
+    pub(super) async fn segment(
+        &self,
+        who: u64,
+        presentation: &Presentation,
+        lane: &mut Lane,
+        place: usize,
+        from: Option<f64>,
+        due: Instant,
+    ) -> Option<Got> {
+        let mut due = due;
+        let (segments, init) = self.rendition(who, presentation, lane, place, &mut due).await?;
+        let index = match (lane.last, from) {
+            (Some((rendition, index)), _) if rendition == place => index.saturating_add(1),
+            // Renditions may be cut a little differently.
+            (_, Some(from)) => segments.at(from + 0.05),
+            (_, None) => 0,
+        };
+        let resource = segments.resource(index)?;
+        let (start, duration) = segments.time(index)?;
+        let mut check = Check::segment(segments.container, init.as_ref(), segments.timescale);
+        let mut push = |piece: &[u8]| {
+            check.push(piece);
+            Ok(())
+        };
+        let answer = self.client.get(&mut lane.connection, &resource, due, &mut push).await;
+        let wrong = answer
+            .is_ok()
+            .then(|| self.timeline(lane, &segments, place, index, check.finish()))
+            .and_then(Result::err);
+        let wrong = wrong
+            .map(|failure| Failure { detail: format!("{}: {}", resource.url, failure.detail), ..failure });
+        let kind = presentation.sets.get(lane.set)?.kind;
+        self.count(who, Class::Segment(kind).name(Some(presentation.protocol)), &answer, wrong.as_ref());
+        lane.last = Some((place, index));
+        // A wrong body is counted, and played: a player would try, too.
+        let arrived =
+            answer.ok().map(|answer| Arrived { bytes: answer.bytes, seconds: answer.transfer.as_secs_f64() });
+        Some(Got { rendition: place, start, end: start + duration, last: segments.end(), arrived })
+    }
+
+    fn timeline(
+        &self,
+        lane: &mut Lane,
+        segments: &Segments,
+        place: usize,
+        index: usize,
+        found: Result<Vec<Span>, Failure>,
+    ) -> Result<(), Failure> {
+        lane.timeline.add(segments, place, index, found?)
+    }
+}

@@ -1,0 +1,92 @@
+//! One viewer: a manifest, then segments, as the buffer has room for them.
+//!
+//! Video and audio come over a connection each. Playing is a clock: media is shown as fast as time goes by, stops where the buffer ends, and
+//! goes on when enough is there again. Nothing is decoded.
+
+mod abr;
+mod buffer;
+mod fetch;
+mod memo;
+mod sequence;
+mod viewing;
+
+pub use abr::{Abr, Trace, bit_rate};
+pub(crate) use memo::Memo;
+
+use crate::{
+    check::{Init, timeline::Timeline},
+    http::{Client, Connection},
+    presentation::Segments,
+    results::Recorder,
+};
+pub(crate) use sequence::sequence;
+use std::sync::Arc;
+use tokio::{sync::watch, time::Instant};
+use url::Url;
+pub use viewing::play;
+
+/// How players behave.
+#[derive(Debug, Clone)]
+pub struct Behaviour {
+    /// How they choose renditions.
+    pub abr: Abr,
+    /// The most seconds of media they keep ahead.
+    pub max_buffer: f64,
+    /// Seconds of media they want before they play, or go on.
+    pub start_buffer: f64,
+    /// Seeks to any place, per minute of playing; 0 for none.
+    pub seek_rate: f64,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self { abr: Abr::Throughput, max_buffer: 30.0, start_buffer: 2.0, seek_rate: 0.0 }
+    }
+}
+
+/// What all players of a run share.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) client: Client,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) behaviour: Behaviour,
+    pub(crate) memo: Memo,
+}
+
+impl Session {
+    /// For a run whose measurements go to `recorder`.
+    #[must_use]
+    pub fn new(client: Client, recorder: Arc<Recorder>, behaviour: Behaviour) -> Self {
+        Self { client, recorder, behaviour, memo: Memo::default() }
+    }
+}
+
+/// A player to be.
+#[derive(Debug, Clone)]
+pub struct Player {
+    /// Its number, unlike any other's.
+    pub number: u64,
+    /// What it plays.
+    pub url: Url,
+    /// What its chance is made of.
+    pub seed: u64,
+    /// When it was to come.
+    pub due: Instant,
+    /// Becomes true when no more requests shall be made.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// What a player knows of a rendition: its segments, and its init segment if it has one.
+type Known = (Arc<Segments>, Option<Arc<Init>>);
+
+/// What a player knows of one of the sets it plays.
+#[derive(Debug, Default)]
+struct Lane {
+    set: usize,
+    connection: Connection,
+    /// By place in the set.
+    renditions: Vec<Option<Known>>,
+    /// The rendition and index of the last segment asked for.
+    last: Option<(usize, usize)>,
+    timeline: Timeline,
+}

@@ -1,0 +1,237 @@
+//! What there is to play, whatever the protocol: renditions, their segments, and where each lies.
+
+use crate::manifest::{Deferred, Template};
+use std::{fmt, sync::Arc};
+use url::Url;
+
+/// A streaming protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    /// HTTP Live Streaming (RFC 8216).
+    Hls,
+    /// MPEG-DASH (ISO/IEC 23009-1).
+    Dash,
+    /// Smooth Streaming ([MS-SSTR]).
+    Smooth,
+    /// HTTP Dynamic Streaming (Flash Media Manifest 1.0).
+    Hds,
+}
+
+impl Protocol {
+    /// As in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hls => "hls",
+            Self::Dash => "dash",
+            Self::Smooth => "smooth",
+            Self::Hds => "hds",
+        }
+    }
+}
+
+/// What segments are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Container {
+    /// ISO base media fragments behind an init segment.
+    Cmaf,
+    /// Smooth Streaming's fragments: no init segment.
+    Smooth,
+    /// MPEG-2 transport stream.
+    Ts,
+    /// HDS fragments: FLV tags in an `mdat`.
+    F4f,
+    /// AAC in ADTS frames, or another elementary stream, with its time in an ID3 tag (RFC 8216 §3.4).
+    PackedAudio,
+    /// Encrypted as a whole, or of no kind that is known: only its length can be checked.
+    Opaque,
+}
+
+/// What a rendition shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Picture alone.
+    Video,
+    /// Sound alone.
+    Audio,
+    /// Both in the same segments.
+    Muxed,
+}
+
+/// Bytes `first..=last` of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ByteRange {
+    /// First byte.
+    pub first: u64,
+    /// Last byte, not before the first.
+    pub last: u64,
+}
+
+impl ByteRange {
+    /// `length` bytes from `offset` on; `None` for none at all, or beyond 64 bits.
+    #[must_use]
+    pub fn new(offset: u64, length: u64) -> Option<Self> {
+        Some(Self { first: offset, last: offset.checked_add(length.checked_sub(1)?)? })
+    }
+
+    /// `first-last`, as in manifests; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (first, last) = text.trim().split_once('-')?;
+        let range = Self { first: first.parse().ok()?, last: last.parse().ok()? };
+        (range.first <= range.last).then_some(range)
+    }
+
+    /// Bytes in it.
+    #[must_use]
+    pub const fn len(self) -> u64 {
+        (self.last - self.first).saturating_add(1)
+    }
+
+    /// Never: a range has a byte.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        false
+    }
+}
+
+impl fmt::Display for ByteRange {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}-{}", self.first, self.last)
+    }
+}
+
+/// Something to fetch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Resource {
+    /// Where it lies.
+    pub url: Url,
+    /// Which bytes of it; `None` for all.
+    pub range: Option<ByteRange>,
+}
+
+/// What a manifest says there is to play.
+#[derive(Debug, Clone)]
+pub struct Presentation {
+    /// The protocol it was read from.
+    pub protocol: Protocol,
+    /// What plays at the same time: one rendition of each set. Never empty, nor is any set.
+    pub sets: Vec<RenditionSet>,
+}
+
+/// Renditions of the same content, within which a player switches.
+#[derive(Debug, Clone)]
+pub struct RenditionSet {
+    /// What they show.
+    pub kind: Kind,
+    /// By rising bit rate.
+    pub renditions: Vec<Rendition>,
+}
+
+/// One rendition.
+#[derive(Debug, Clone)]
+pub struct Rendition {
+    /// What the manifest calls it.
+    pub name: String,
+    /// Bits per second, as the manifest states it; 0 where it does not.
+    pub bandwidth: u64,
+    /// Its segments.
+    pub index: Index,
+}
+
+/// Where the segments of a rendition are told.
+#[derive(Debug, Clone)]
+pub enum Index {
+    /// In the manifest.
+    Known(Arc<Segments>),
+    /// In something to be fetched first: a media playlist, a `sidx`, bootstrap information.
+    Deferred(Arc<Deferred>),
+}
+
+/// The segments of a rendition.
+#[derive(Debug, Clone)]
+pub struct Segments {
+    /// What they are made of.
+    pub container: Container,
+    /// What has to be there before the first.
+    pub init: Option<Resource>,
+    /// In the order of play; never empty.
+    pub entries: Vec<Segment>,
+    /// Scale of the times of [`Self::entries`], in ticks per second; not 0.
+    pub timescale: u64,
+    /// Media time at which the presentation starts, in ticks; `None` where the protocol does not say, and the first segment does.
+    pub origin: Option<i64>,
+    /// By how many seconds a segment's media may begin earlier or later than its manifest says.
+    pub tolerance: f64,
+    pub(crate) places: Places,
+}
+
+/// One segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// When it is presented, in ticks from the start of the presentation; before 0 where it begins earlier.
+    pub start: i64,
+    /// How long it lasts, in ticks.
+    pub duration: u64,
+    /// What its address is made of: `$Number$`, or a position in a list.
+    pub(crate) number: u64,
+    /// `$Time$`.
+    pub(crate) time: u64,
+    pub(crate) range: Option<ByteRange>,
+}
+
+/// How addresses of segments are made.
+#[derive(Debug, Clone)]
+pub(crate) enum Places {
+    /// From a segment's number and time.
+    Template { base: Url, media: Template },
+    /// One behind the other; [`Segment::number`] is an index.
+    List(Vec<Arc<Url>>),
+}
+
+impl Segments {
+    /// What to fetch for the segment at that index.
+    #[must_use]
+    pub fn resource(&self, index: usize) -> Option<Resource> {
+        let segment = self.entries.get(index)?;
+        let url = match &self.places {
+            Places::Template { base, media } => {
+                base.join(&media.fill(Some(segment.number), Some(segment.time))).ok()?
+            }
+            Places::List(urls) => Url::clone(urls.get(usize::try_from(segment.number).ok()?)?),
+        };
+        Some(Resource { url, range: segment.range })
+    }
+
+    /// When the segment at that index starts, and how long it lasts, in seconds.
+    #[must_use]
+    pub fn time(&self, index: usize) -> Option<(f64, f64)> {
+        let segment = self.entries.get(index)?;
+        Some((self.seconds(segment.start), self.seconds(i64::try_from(segment.duration).ok()?)))
+    }
+
+    /// Ticks in seconds.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "ticks of a title, and of epochs in microseconds, are below 2^53"
+    )]
+    pub fn seconds(&self, ticks: i64) -> f64 {
+        ticks as f64 / self.timescale as f64
+    }
+
+    /// When the last one ends, in seconds.
+    #[must_use]
+    pub fn end(&self) -> f64 {
+        let last = self.entries.last();
+        let end = last.map_or(0, |s| s.start.saturating_add_unsigned(s.duration));
+        self.seconds(end)
+    }
+
+    /// The one that is presented at a time in seconds; the first or last where the time is before or behind all.
+    #[must_use]
+    pub fn at(&self, seconds: f64) -> usize {
+        let behind = self.entries.partition_point(|segment| self.seconds(segment.start) <= seconds);
+        behind.saturating_sub(1)
+    }
+}

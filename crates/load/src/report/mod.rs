@@ -1,0 +1,9 @@
+//! Results for people: a table, a page with plots, and tables for other programs.
+
+pub mod csv;
+mod html;
+mod plot;
+mod summary;
+
+pub use html::page;
+pub use summary::summary;

@@ -1,0 +1,155 @@
+//! A table for the terminal.
+
+use crate::results::{Histogram, Part, Requests, Run};
+use std::fmt::Write as _;
+
+/// Latencies later than this, in microseconds, are the generator's own doing if it was late by as much.
+const LATE: u64 = 10_000;
+
+/// What a run measured, in words and columns.
+#[must_use]
+pub fn summary(run: &Run) -> String {
+    let part = &run.whole;
+    let results = &part.results;
+    let mut out = String::new();
+    let mut rows =
+        vec![["requests", "count", "failed", "MB", "mean ms", "p50", "p90", "p99", "max"].map(str::to_owned)];
+    rows.extend(results.requests.iter().map(|(class, requests)| row(class, requests)));
+    if results.requests.len() > 1 {
+        rows.push(row("all", &results.total()));
+    }
+    table(&mut out, &rows);
+    let players = &results.players;
+    if players.started > 0 {
+        let mut rows =
+            vec![["players", "count", "", "", "mean", "p50", "p90", "p99", "max"].map(str::to_owned)];
+        rows.push(seconds("start-up s", &players.startup));
+        rows.push(seconds("stalls s", &players.stalls));
+        if players.seeks.count() > 0 {
+            rows.push(seconds("seeks s", &players.seeks));
+        }
+        rows.push(scaled("bit rate Mbit/s", &players.bitrate, |rate| rate / 1e6));
+        rows.push(scaled("quality -1…1", &players.quality, |value| value / 1000.0 - 1.0));
+        out.push('\n');
+        table(&mut out, &rows);
+        let _ = writeln!(
+            out,
+            "\n{} came: {} finished, {} gave up, {} were playing at the end; {:.0} s shown, {} changes of rendition",
+            players.started,
+            players.finished,
+            players.failed,
+            players.stopped,
+            float(players.shown) / 1e6,
+            players.switches,
+        );
+    }
+    let total = results.total();
+    let took = float(part.took.max(1)) / 1000.0;
+    let _ = writeln!(
+        out,
+        "{took:.1} s, {:.0} requests/s, {:.1} Mbit/s; the generator took {:.0} % of {} cores and {:.0} MB",
+        float(total.count) / took,
+        float(total.bytes) * 8.0 / 1e6 / took,
+        processor(part) * 100.0,
+        part.generator.cores,
+        float(part.generator.memory) / 1e6,
+    );
+    failures(&mut out, part);
+    for note in limits(part).iter().chain(&run.notes) {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
+/// Failures by reason, each with an example.
+fn failures(out: &mut String, part: &Part) {
+    for (reason, count) in &part.results.total().errors {
+        let example = part.examples.get(reason).and_then(|details| details.first());
+        let _ = writeln!(
+            out,
+            "failed: {reason} {count}{}",
+            example.map(|e| format!(": {e}")).unwrap_or_default()
+        );
+    }
+}
+
+/// Where the generator was the limit, and not the server.
+#[must_use]
+pub(super) fn limits(part: &Part) -> Vec<String> {
+    let mut notes = Vec::new();
+    let used = processor(part);
+    if used > 0.9 {
+        notes.push(format!(
+            "this generator was the limit: it used {:.0} % of its cores; more machines, or fewer players, tell more of the server",
+            used * 100.0
+        ));
+    }
+    let late = part.results.lag.quantile(0.99);
+    if late > LATE {
+        notes.push(format!(
+            "this generator was late: a hundredth of its requests left {} ms or more after they were due, which is part of their latency",
+            late / 1000
+        ));
+    }
+    notes
+}
+
+/// Part of all cores' time.
+fn processor(part: &Part) -> f64 {
+    float(part.generator.cpu) / float((part.took * part.generator.cores).max(1))
+}
+
+fn row(class: &str, requests: &Requests) -> [String; 9] {
+    let latency = &requests.latency;
+    let millis = |micros: u64| format!("{:.1}", float(micros) / 1000.0);
+    [
+        class.to_owned(),
+        requests.count.to_string(),
+        requests.failed().to_string(),
+        format!("{:.1}", float(requests.bytes) / 1e6),
+        format!("{:.1}", latency.mean() / 1000.0),
+        millis(latency.quantile(0.5)),
+        millis(latency.quantile(0.9)),
+        millis(latency.quantile(0.99)),
+        millis(latency.max()),
+    ]
+}
+
+fn seconds(name: &str, histogram: &Histogram) -> [String; 9] {
+    scaled(name, histogram, |micros| micros / 1e6)
+}
+
+fn scaled(name: &str, histogram: &Histogram, scale: impl Fn(f64) -> f64) -> [String; 9] {
+    let empty = histogram.count() == 0;
+    let shown = |value: f64| if empty { "-".to_owned() } else { format!("{:.2}", scale(value)) };
+    [
+        name.to_owned(),
+        histogram.count().to_string(),
+        String::new(),
+        String::new(),
+        shown(histogram.mean()),
+        shown(float(histogram.quantile(0.5))),
+        shown(float(histogram.quantile(0.9))),
+        shown(float(histogram.quantile(0.99))),
+        shown(float(histogram.max())),
+    ]
+}
+
+/// Columns as wide as what is in them, the first to the left.
+fn table(out: &mut String, rows: &[[String; 9]]) {
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    for row in rows {
+        for (column, cell) in row.iter().enumerate() {
+            let width = width(column);
+            let _ = if column == 0 { write!(out, "{cell:<width$}") } else { write!(out, "  {cell:>width$}") };
+        }
+        out.push('\n');
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn float(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,373 @@
+//! Players against streams that ffmpeg made: all of it is asked for, nothing is wrong with it, and what players see is what a clock says.
+
+use crate::{
+    server::{Asked, Pipes, Reply, files},
+    streams::{dash, hds, hls, hls_group, smooth},
+};
+use latemux_load::{
+    player::{Abr, Behaviour, Session, Trace},
+    results::{Recorder, Results},
+    run::{Arrivals, Plan, Shard, Single, Style, run, single},
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::{sync::watch, time::Instant};
+use url::Url;
+
+pub(crate) fn plan(path: &str) -> Plan {
+    Plan {
+        urls: vec![Url::parse("http://origin.example/").unwrap().join(path).unwrap()],
+        style: Style::Watch,
+        players: 1,
+        ramp: Duration::ZERO,
+        arrivals: Arrivals::Closed,
+        duration: None,
+        shard: Shard::default(),
+        seed: 1,
+    }
+}
+
+pub(crate) fn fixed(rate: u64) -> Behaviour {
+    Behaviour { abr: Abr::Fixed(rate), ..Behaviour::default() }
+}
+
+/// Runs a plan to its end; gives what was measured and what went wrong.
+pub(crate) async fn played(
+    server: &Pipes,
+    plan: &Plan,
+    behaviour: Behaviour,
+) -> (Results, BTreeMap<String, Vec<String>>) {
+    let recorder = Arc::new(Recorder::new(Instant::now()));
+    let session = Arc::new(Session::new(server.client(), recorder.clone(), behaviour));
+    let (_stop, stopped) = watch::channel(false);
+    run(session, plan, stopped).await;
+    (recorder.results(), recorder.examples())
+}
+
+/// Plays it with one player to its end; nothing may go wrong.
+async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
+    let (results, wrong) = played(server, &plan(path), fixed(rate)).await;
+    assert_eq!(wrong, BTreeMap::new(), "{path}");
+    let players = &results.players;
+    assert_eq!((players.started, players.finished, players.failed), (1, 1, 0), "{path}");
+    assert_eq!((players.startup.count(), players.stalls.count()), (1, 0), "{path}");
+    let total = results.total();
+    assert_eq!(
+        (total.count, total.bytes),
+        (server.asked().len().try_into().unwrap(), server.sent()),
+        "{path}"
+    );
+    results
+}
+
+fn classes(results: &Results) -> Vec<(&str, u64)> {
+    results.requests.iter().map(|(class, requests)| (class.as_str(), requests.count)).collect()
+}
+
+/// 12 s were shown, give or take what AAC needs before it starts.
+fn twelve_seconds(results: &Results) {
+    let shown = results.players.shown;
+    assert!((11_900_000..12_150_000).contains(&shown), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dash_in_each_way_of_addressing() {
+    let ways = [
+        ("template-timeline", ""),
+        ("template-duration", "-use_timeline 0"),
+        ("list", "-use_template 0"),
+        ("list-ranges", "-single_file 1"),
+    ];
+    for (name, how) in ways {
+        let server = Pipes::new(files(dash(name, how)));
+        let start = Instant::now();
+        let results = sound(&server, "index.mpd", u64::MAX).await;
+        let audio = results.requests["dash.audio"].count;
+        let expected = [("dash.audio", audio), ("dash.init", 2), ("dash.manifest", 1), ("dash.video", 6)];
+        assert_eq!(classes(&results), expected, "{name}");
+        assert!((6..=7).contains(&audio), "{name}: {audio}");
+        twelve_seconds(&results);
+        assert!((11.9..12.2).contains(&start.elapsed().as_secs_f64()), "the clock is the viewer's");
+        assert_eq!(server.connections(), 2, "one for the picture, one for the sound");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dash_as_one_file_with_an_index() {
+    // ffmpeg's own MP4 with a sidx, and a description of it written by hand.
+    let folder = crate::streams::stream(
+        "sidx",
+        "-map 0:v -movflags frag_keyframe+empty_moov+default_base_moof+global_sidx {}/v.mp4",
+    );
+    let file = std::fs::read(folder.join("v.mp4")).unwrap();
+    let at = |kind: &[u8]| file.windows(4).position(|w| w == kind).unwrap() - 4;
+    let (sidx, moof) = (at(b"sidx"), at(b"moof"));
+    let mpd = format!(
+        r#"<MPD mediaPresentationDuration="PT12S"><Period><AdaptationSet mimeType="video/mp4"><Representation id="v" bandwidth="1">
+        <BaseURL>v.mp4</BaseURL><SegmentBase indexRange="{sidx}-{}"/></Representation></AdaptationSet></Period></MPD>"#,
+        moof - 1
+    );
+    let files = files(folder);
+    let server =
+        Pipes::new(move |asked| if asked.path == "/m.mpd" { Reply::ok(mpd.clone()) } else { files(asked) });
+    let results = sound(&server, "m.mpd", u64::MAX).await;
+    assert_eq!(
+        classes(&results),
+        [("dash.index", 1), ("dash.init", 1), ("dash.manifest", 1), ("dash.video", 6)]
+    );
+    twelve_seconds(&results);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hls_with_every_kind_of_segment() {
+    let cases = [
+        ("ts", hls("ts", ""), "hls.muxed", 0),
+        ("ts-ranges", hls("ts-ranges", "-hls_flags single_file"), "hls.muxed", 0),
+        ("cmaf", hls("cmaf", "-hls_segment_type fmp4"), "hls.muxed", 1),
+        ("group-cmaf", hls_group("group-cmaf", "-hls_segment_type fmp4"), "hls.video", 2),
+        ("group-ts", hls_group("group-ts", ""), "hls.video", 0),
+    ];
+    for (name, folder, class, inits) in cases {
+        let server = Pipes::new(files(folder));
+        let results = sound(&server, "index.m3u8", u64::MAX).await;
+        assert_eq!(results.requests[class].count, 6, "{name}");
+        assert_eq!(results.requests.get("hls.init").map_or(0, |r| r.count), inits, "{name}");
+        twelve_seconds(&results);
+    }
+}
+
+/// ffmpeg leaves out when the first chunk begins.
+fn timed_smooth() -> Pipes {
+    let files = files(smooth());
+    Pipes::new(move |asked| {
+        let mut reply = files(&Asked { path: asked.path.replace("%20", " "), ..asked.clone() });
+        if asked.path == "/Manifest" {
+            let text = String::from_utf8(reply.body).unwrap();
+            let (video, audio) = text.split_once("\"audio\"").unwrap();
+            let start =
+                |text: &str, t: &str| text.replacen("<c n=\"0\"", &format!("<c n=\"0\" t=\"{t}\""), 1);
+            reply.body = format!("{}\"audio\"{}", start(video, "800000"), start(audio, "586667")).into();
+        }
+        reply
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn smooth_streaming_and_hds() {
+    let results = sound(&timed_smooth(), "Manifest", u64::MAX).await;
+    assert_eq!(classes(&results), [("smooth.audio", 6), ("smooth.manifest", 1), ("smooth.video", 6)]);
+    twelve_seconds(&results);
+
+    let server = Pipes::new(files(hds()));
+    let results = sound(&server, "index.f4m", u64::MAX).await;
+    assert_eq!(classes(&results), [("hds.bootstrap", 1), ("hds.manifest", 1), ("hds.muxed", 6)]);
+    twelve_seconds(&results);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_manifest_of_ffmpeg_that_leaves_out_its_start_names_fragments_that_are_not_there() {
+    let server = Pipes::new(files(smooth()));
+    let (results, _) = played(&server, &plan("Manifest"), fixed(u64::MAX)).await;
+    let video = &results.requests["smooth.video"];
+    assert_eq!(video.errors, BTreeMap::from([("status_404".to_owned(), video.count)]));
+    assert_eq!(results.players.failed, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn renditions_are_chosen_and_each_is_checked_against_the_other() {
+    let folder = dash("template-timeline", "");
+    for (abr, switches) in [
+        (Abr::Fixed(0), 0..=0),
+        (Abr::Trace(Arc::new(Trace::parse("0 max\n4 min\n8 max").unwrap())), 2..=2),
+        // From the lowest to the highest, once it knows how fast memory is.
+        (Abr::Throughput, 1..=1),
+        (Abr::Buffer, 0..=1),
+        (Abr::Random, 0..=5),
+    ] {
+        let server = Pipes::new(files(folder.clone()));
+        let behaviour = Behaviour { abr: abr.clone(), ..Behaviour::default() };
+        let (results, wrong) = played(&server, &plan("index.mpd"), behaviour).await;
+        assert_eq!(wrong, BTreeMap::new(), "{abr}");
+        assert!(switches.contains(&results.players.switches), "{abr}: {}", results.players.switches);
+        assert_eq!(results.requests["dash.video"].count, 6);
+        let low = server.counts().iter().filter(|(path, _)| path.starts_with("/chunk-stream1")).count();
+        match abr {
+            Abr::Fixed(_) => assert_eq!(low, 6),
+            Abr::Trace(_) => assert_eq!(low, 2),
+            Abr::Throughput => assert_eq!(low, 1),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_buffer_paces_requests() {
+    let server = Pipes::new(files(dash("template-timeline", "")));
+    let start = Instant::now();
+    let when = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (inner, seen) = (files(dash("template-timeline", "")), when.clone());
+    let paced = Pipes::new(move |asked| {
+        if asked.path.contains("chunk-stream0") {
+            seen.lock().unwrap().push(start.elapsed().as_secs_f64());
+        }
+        inner(asked)
+    });
+    let behaviour = Behaviour { max_buffer: 4.0, ..fixed(u64::MAX) };
+    let (results, wrong) = played(&paced, &plan("index.mpd"), behaviour).await;
+    assert_eq!((wrong, results.players.stalls.count()), (BTreeMap::new(), 0));
+    // Two at once; then one whenever less than 4 s are ahead.
+    let times: Vec<f64> = when.lock().unwrap().clone();
+    let expected = [0.0, 0.0, 0.0, 2.0, 4.0, 6.0];
+    assert_eq!(times.len(), expected.len());
+    for (time, expected) in times.iter().zip(expected) {
+        assert!((time - expected).abs() < 0.1, "{times:?}");
+    }
+    drop(server);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_is_seen_as_stalls_by_its_viewers() {
+    let inner = files(dash("template-timeline", ""));
+    let server = Pipes::new(move |asked| {
+        let mut reply = inner(asked);
+        // 2 s of video take 3 s.
+        if asked.path.contains("chunk-stream0") {
+            reply.delay = Duration::from_secs(3);
+        }
+        reply
+    });
+    let (results, wrong) = played(&server, &plan("index.mpd"), fixed(u64::MAX)).await;
+    assert_eq!(wrong, BTreeMap::new(), "slow is not wrong");
+    let players = &results.players;
+    assert!((2_990..3_100).contains(&(players.startup.max() / 1000)), "{}", players.startup.max());
+    assert_eq!(players.stalls.count(), 5, "before each of the others");
+    assert!((990..1_100).contains(&(players.stalls.max() / 1000)), "{}", players.stalls.max());
+    twelve_seconds(&results);
+    // Six segments of quality 1, less 3 s and 5 × 1 s of waiting, in parts of six: a third below 0.
+    assert!((650..670).contains(&players.quality.max()), "{}", players.quality.max());
+    let latency = &results.requests["dash.video"].latency;
+    assert!((2_990_000..3_100_000).contains(&latency.quantile(0.5)), "{}", latency.quantile(0.5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn viewers_seek_and_wait_for_it() {
+    let server = Pipes::new(files(dash("template-timeline", "")));
+    let behaviour = Behaviour { seek_rate: 30.0, ..fixed(u64::MAX) };
+    let plan = Plan { players: 20, ..plan("index.mpd") };
+    let (results, wrong) = played(&server, &plan, behaviour).await;
+    assert_eq!(wrong, BTreeMap::new());
+    let players = &results.players;
+    assert_eq!((players.finished, players.stalls.count()), (20, 0));
+    assert!(players.seeks.count() > 20, "{}", players.seeks.count());
+    assert!(results.requests["dash.video"].count > 6 * 20, "what is thrown away is fetched again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ramp_of_players_that_come_again_until_the_end() {
+    let server = Pipes::new(files(hls("ts", "")));
+    let plan = Plan {
+        players: 10,
+        ramp: Duration::from_secs(10),
+        duration: Some(Duration::from_secs(60)),
+        ..plan("index.m3u8")
+    };
+    let start = Instant::now();
+    let (results, wrong) = played(&server, &plan, fixed(u64::MAX)).await;
+    assert_eq!(wrong, BTreeMap::new());
+    assert!((59.9..60.1).contains(&start.elapsed().as_secs_f64()));
+    let players = &results.players;
+    // Player n begins at n s and again every 12 s.
+    assert_eq!((players.started, players.finished, players.stopped), (50, 40, 10));
+    let came: u64 = results.seconds[..10].iter().map(|second| second.came).sum();
+    assert_eq!(came, 10);
+    let watched: f64 = (0..10).map(|n| 60.0 - f64::from(n)).sum();
+    let shown = std::time::Duration::from_micros(players.shown).as_secs_f64();
+    assert!((watched - 8.0..watched + 1.0).contains(&shown), "{shown} of {watched}");
+    assert_eq!(results.total().bytes, server.sent());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_shards_make_the_unsharded_run() {
+    let folder = dash("template-timeline", "");
+    let plan = Plan { players: 9, ramp: Duration::from_secs(6), ..plan("index.mpd") };
+    let behaviour = Behaviour { abr: Abr::Random, seek_rate: 6.0, ..Behaviour::default() };
+    // In a time of its own, where nothing takes any: each measures the same.
+    let mut parts = Vec::new();
+    for shard in ["0/1", "0/2", "1/2"] {
+        let server = Pipes::new(files(folder.clone()));
+        let plan = Plan { shard: shard.parse().unwrap(), ..plan.clone() };
+        let (results, wrong) = played(&server, &plan, behaviour.clone()).await;
+        assert_eq!(wrong, BTreeMap::new());
+        parts.push(results);
+    }
+    let mut merged = parts[1].clone();
+    merged.merge(&parts[2]);
+    assert_ne!(parts[1].players, parts[2].players);
+    assert_eq!(merged, parts[0]);
+    let text = |results: &Results| serde_json::to_string(results).unwrap();
+    assert_eq!(text(&merged), text(&parts[0]));
+    assert_eq!(serde_json::from_str::<Results>(&text(&merged)).unwrap(), parts[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_published_player_takes_turns() {
+    let server = Pipes::new(files(dash("template-duration", "-use_timeline 0")));
+    let plan = Plan { style: Style::Sequence, ..plan("index.mpd") };
+    let (results, wrong) = played(&server, &plan, fixed(u64::MAX)).await;
+    assert_eq!((wrong, results.players.finished), (BTreeMap::new(), 1));
+    let order: Vec<String> =
+        server.asked().into_iter().map(|asked| asked.path).filter(|p| p.contains("chunk")).collect();
+    let expected: Vec<String> =
+        (1..=6).flat_map(|k| [2, 0].map(|stream| format!("/chunk-stream{stream}-{k:05}.m4s"))).collect();
+    assert_eq!(order[..12], expected);
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_url_again_and_again() {
+    let server = Pipes::new(|_| Reply { delay: Duration::from_millis(20), ..Reply::ok(vec![7; 5000]) });
+    let mut plan = Single {
+        url: Url::parse("http://origin.example/x").unwrap(),
+        concurrency: 10,
+        requests: Some(1000),
+        rate: None,
+        duration: None,
+        shard: Shard::default(),
+    };
+    let (_stop, stopped) = watch::channel(false);
+    let recorder = Arc::new(Recorder::new(Instant::now()));
+    let start = Instant::now();
+    single(server.client(), recorder.clone(), &plan, stopped.clone()).await;
+    let results = recorder.results();
+    assert_eq!((results.total().count, results.total().bytes), (1000, 5_000_000));
+    assert_eq!((server.connections(), start.elapsed().as_secs()), (10, 2));
+
+    // Parts add up.
+    plan.shard = "1/3".parse().unwrap();
+    let recorder = Arc::new(Recorder::new(Instant::now()));
+    single(server.client(), recorder.clone(), &plan, stopped).await;
+    assert_eq!(recorder.results().total().count, 333);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() {
+    let first = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let server = Pipes::new(move |_| {
+        let pause = first.swap(false, std::sync::atomic::Ordering::Relaxed);
+        Reply { delay: Duration::from_millis(if pause { 1000 } else { 1 }), ..Reply::ok("x") }
+    });
+    let plan = Single {
+        url: Url::parse("http://origin.example/x").unwrap(),
+        concurrency: 1,
+        requests: Some(200),
+        rate: Some(100.0),
+        duration: None,
+        shard: Shard::default(),
+    };
+    let (_stop, stopped) = watch::channel(false);
+    let recorder = Arc::new(Recorder::new(Instant::now()));
+    single(server.client(), recorder.clone(), &plan, stopped).await;
+    let latency = recorder.results().total().latency;
+    // One answer took a second; those due meanwhile came a millisecond apart behind it: the 50th was due at 500 ms and answered at 1050 ms.
+    assert!((990_000..1_010_000).contains(&latency.max()), "{}", latency.max());
+    assert!((530_000..570_000).contains(&latency.quantile(0.75)), "{}", latency.quantile(0.75));
+}

@@ -1,0 +1,219 @@
+//! A cache disk that fails in every way: answers stay right, and nothing wrong is believed later.
+
+use crate::{
+    rig::{Got, Oracle, Rig, Tiers, library_with, relabelled},
+    server::{library, sample},
+};
+use futures_util::future::{join, join_all};
+use std::{fs, io::ErrorKind, path::PathBuf, time::Duration};
+
+const TITLES: [&str; 1] = ["lighthouse.mp4"];
+
+async fn oracle() -> Oracle {
+    Oracle::of(&[library()], &TITLES).await
+}
+
+async fn all_right(rig: &Rig, oracle: &Oracle) {
+    for url in oracle.urls() {
+        assert_eq!(rig.get(oracle, url).await, Got::Right(0), "{url}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_is_full_or_read_only_costs_only_requests() {
+    let oracle = oracle().await;
+    for kind in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem, ErrorKind::FileTooLarge] {
+        for from_the_start in [true, false] {
+            let mut rig = Rig::new(Tiers::Disk, library());
+            if !from_the_start {
+                for url in oracle.some() {
+                    assert!(rig.get(&oracle, &url).await.is_right());
+                }
+                rig.idle().await;
+            }
+            rig.disk_faults.fail_writes(kind);
+            all_right(&rig, &oracle).await;
+            rig.idle().await;
+            let figures = rig.cache.figures();
+            assert!(figures.disk_errors > 0 && figures.disk_dropped > 0, "{kind}: {figures:?}");
+            all_right(&rig, &oracle).await;
+            rig.is_sound(&oracle, &TITLES, 0).await;
+            assert!(rig.cache.figures().disk_units > 0, "{kind}: it is used again");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_cannot_be_read_costs_only_requests() {
+    let oracle = oracle().await;
+    for kind in [ErrorKind::Other, ErrorKind::UnexpectedEof, ErrorKind::PermissionDenied] {
+        let mut rig = Rig::new(Tiers::Disk, library());
+        all_right(&rig, &oracle).await;
+        rig.idle().await;
+        assert!(rig.cache.figures().disk_units > 20);
+        rig.disk_faults.fail_reads(kind);
+        all_right(&rig, &oracle).await;
+        rig.is_sound(&oracle, &TITLES, 0).await;
+    }
+}
+
+async fn tick() {
+    tokio::time::advance(Duration::from_millis(100)).await;
+    tokio::task::yield_now().await;
+}
+
+/// Reads that hang are waited for as long as the disk has patience, then storage is asked; writes that hang are not waited for.
+#[tokio::test(start_paused = true)]
+async fn that_hangs_is_not_waited_for() {
+    let oracle = oracle().await;
+    for (reads, writes) in [(true, false), (false, true), (true, true)] {
+        let mut rig = Rig::new(Tiers::Disk, library());
+        let urls: Vec<_> = oracle.urls().cloned().collect();
+        let (first, second) = urls.split_at(urls.len() / 2);
+        for url in first {
+            assert!(rig.get(&oracle, url).await.is_right());
+        }
+        rig.idle().await;
+        rig.disk_faults.hang(reads, writes);
+        let faults = rig.disk_faults.clone();
+        let begun = tokio::time::Instant::now();
+        // While a thread is busy the clock of tests stands still: it is moved by hand.
+        let asking = async {
+            let mut got = rig.get_all(&oracle, first).await;
+            got.extend(rig.get_all(&oracle, second).await);
+            got
+        };
+        let mut asking = Box::pin(asking);
+        let got = loop {
+            tokio::select! {
+                biased;
+                got = &mut asking => break got,
+                () = tick(), if reads => {}
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(120),
+                "reads {reads}, writes {writes}: waits for the disk"
+            );
+        };
+        drop(asking);
+        faults.heal();
+        assert!(got.iter().all(Got::is_right), "{got:?}");
+        let figures = rig.cache.figures();
+        assert!(figures.disk_timeouts > 0 || !reads, "{figures:?}");
+        rig.is_sound(&oracle, &TITLES, 0).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_is_removed_while_it_is_used() {
+    let oracle = oracle().await;
+    let mut rig = Rig::new(Tiers::Disk, library());
+    let urls: Vec<_> = oracle.urls().cloned().collect();
+    let (first, second) = urls.split_at(urls.len() / 2);
+    let removing = async {
+        while rig.cache.figures().disk_written < 3 {
+            tokio::task::yield_now().await;
+        }
+        fs::remove_dir_all(rig.dir.path()).unwrap();
+    };
+    let (got, ()) = join(rig.get_all(&oracle, first), removing).await;
+    assert!(got.iter().all(Got::is_right), "{got:?}");
+    assert!(rig.get_all(&oracle, second).await.iter().all(Got::is_right));
+    all_right(&rig, &oracle).await;
+    rig.is_sound(&oracle, &TITLES, 0).await;
+}
+
+/// Bytes of a log that are, in turn, of its head, of each record's head, names and data, and of its footer.
+fn places(log: &[u8], part: &str) -> Vec<usize> {
+    let number = |at: usize| u32::from_le_bytes(log[at..at + 4].try_into().unwrap()) as usize;
+    let (mut places, mut at) = (Vec::new(), 24);
+    while log.get(at..at + 4) == Some(b"LMRC") {
+        let (names, data) = (number(at + 4), number(at + 32));
+        match part {
+            "head" => places.push(at + 25),
+            "names" => places.push(at + 56 + names / 2),
+            "data" => places.push(at + 56 + names + data / 2),
+            _ => {}
+        }
+        at += 56 + names + data;
+    }
+    match part {
+        "file" => vec![3],
+        "footer" => (at..log.len()).step_by(13).collect(),
+        _ => places,
+    }
+}
+
+fn logs(rig: &Rig) -> Vec<PathBuf> {
+    let files = fs::read_dir(rig.dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|e| e == "units")).collect()
+}
+
+fn flip(rig: &Rig, part: &str) -> usize {
+    use std::os::unix::fs::FileExt;
+    let mut flipped = 0;
+    for path in logs(rig) {
+        let log = fs::read(&path).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        for at in places(&log, part) {
+            // In place: whoever has the file open reads it.
+            file.write_all_at(&[log[at] ^ 0x20], u64::try_from(at).unwrap()).unwrap();
+            flipped += 1;
+        }
+    }
+    flipped
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_bits_flip_is_not_believed() {
+    let oracle = oracle().await;
+    for part in ["head", "names", "data", "footer", "file"] {
+        for while_open in [true, false] {
+            let mut rig = Rig::new(Tiers::Disk, library());
+            all_right(&rig, &oracle).await;
+            rig.idle().await;
+            if while_open {
+                if part == "footer" {
+                    continue;
+                }
+            } else {
+                rig.cache.close().await;
+            }
+            assert!(flip(&rig, part) > 0, "{part}");
+            if !while_open {
+                rig.restart().await;
+            }
+            all_right(&rig, &oracle).await;
+            rig.idle().await;
+            let figures = rig.cache.figures();
+            match part {
+                // It is read when a process starts, and without it nothing of the file is.
+                "file" => assert_eq!(figures.disk_discarded > 0, !while_open, "{figures:?}"),
+                // Then the records are walked.
+                "footer" => assert_eq!(figures.disk_corrupt, 0, "{figures:?}"),
+                _ => assert!(
+                    figures.disk_corrupt > 10 || !while_open && figures.storage_requests > 0,
+                    "{part}: {figures:?}"
+                ),
+            }
+            rig.is_sound(&oracle, &TITLES, 0).await;
+        }
+    }
+}
+
+/// The disk outlives a process in which an object was replaced: what it holds of the old version is nobody's.
+#[tokio::test(start_paused = true)]
+async fn that_holds_an_older_version_is_asked_for_none_of_it() {
+    let title = TITLES[0];
+    let new = relabelled(&sample(title), 3).await;
+    let oracle = Oracle::of(&[library(), library_with(title, new.clone())], &[title]).await;
+    let mut rig = Rig::new(Tiers::Disk, library());
+    let urls: Vec<_> = oracle.urls().cloned().collect();
+    assert!(rig.get_all(&oracle, &urls).await.iter().all(Got::is_right));
+    rig.idle().await;
+    rig.memory.put(crate::server::key(title), new);
+    rig.restart().await;
+    rig.is_sound(&oracle, &[title], 1).await;
+    let again = join_all(urls.iter().map(|url| rig.get(&oracle, url))).await;
+    assert!(again.iter().all(Got::is_right), "{again:?}");
+}

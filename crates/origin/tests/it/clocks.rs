@@ -1,0 +1,64 @@
+//! Dates that jump: nothing depends on them but whether they are the same.
+
+use crate::{
+    rig::{Oracle, TIERS, library_with, relabelled},
+    server::sample,
+};
+use http::Request;
+use http_body_util::BodyExt;
+use latemux_cache::Cache;
+use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_storage::{Options, open};
+use std::{
+    fs::{self, File},
+    time::{Duration, SystemTime},
+};
+
+const TITLE: &str = "lighthouse.mp4";
+
+/// Files of one size that come and go with any modification time: those of the future, of before 1970, and back again.
+#[tokio::test]
+async fn modification_times_may_go_anywhere() {
+    let days = |n: u64| Duration::from_secs(n * 86_400);
+    let epoch = SystemTime::UNIX_EPOCH;
+    let times = [
+        epoch + days(20_000),
+        epoch + days(60_000),
+        epoch + days(1),
+        epoch - days(4_000),
+        epoch + days(19_999),
+    ];
+    let mut versions = Vec::new();
+    for label in 0..5 {
+        versions.push(relabelled(&sample(TITLE), label).await);
+    }
+    let libraries: Vec<_> = versions.iter().map(|bytes| library_with(TITLE, bytes.clone())).collect();
+    let oracle = Oracle::of(&libraries, &[TITLE]).await;
+    for tiers in TIERS {
+        let (media, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let storage = open(media.path().to_str().unwrap(), &Options::default()).unwrap();
+        let cache = Cache::open(tiers.config(dir.path())).unwrap();
+        let means = Means { cache: Some(cache.clone()), ..Means::default() };
+        let config = OriginConfig { recheck_after: Duration::ZERO, ..OriginConfig::default() };
+        let origin = Origin::with(storage, means, config);
+        for (version, (bytes, time)) in versions.iter().zip(times).enumerate() {
+            let (new, file) = (media.path().join("new"), media.path().join(TITLE));
+            fs::write(&new, bytes).unwrap();
+            File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
+            fs::rename(&new, &file).unwrap();
+            let manifest = Request::get(format!("/{TITLE}/.mpd")).body(()).unwrap();
+            assert_eq!(origin.answer(manifest).await.status(), 200);
+            for _ in 0..2 {
+                for url in oracle.some() {
+                    let answer = origin.answer(Request::get(&url).body(()).unwrap()).await;
+                    let body = answer.into_body().collect().await.unwrap().to_bytes();
+                    assert_eq!(oracle.version(&url, &body), version, "{tiers:?} {url} {time:?}");
+                }
+                while cache.figures().fetches > 0 {
+                    tokio::task::yield_now().await;
+                }
+                cache.flush().await;
+            }
+        }
+    }
+}
