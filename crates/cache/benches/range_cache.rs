@@ -1,5 +1,5 @@
 //! What a hit costs, what a fetch costs, how much memory there is at most under a load of 50 times the budget, and how soon
-//! a full disk is ready after a restart. `make bench` runs it; `LATEMUX_BENCH_DISK_GB` says how full (1 GB by default).
+//! a full disk is ready after a restart. `make bench-crates` runs it; `LATEMUX_BENCH_DISK_GB` says how full (1 GB by default).
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]

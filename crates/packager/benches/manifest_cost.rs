@@ -1,5 +1,5 @@
 //! What making the manifests of a title costs: two hours in eight renditions, each in a file of its own. Nothing is kept from one to the
-//! next. `make bench` runs it. Digests tell whether a manifest is the one it was.
+//! next. `make bench-crates` runs it. Digests tell whether a manifest is the one it was.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
 //! What planning one segment costs, and that it does not grow with the title: a 4-hour title against the 2-minute one it
-//! was looped from, in one run, as a ratio of medians. `make bench` runs it.
+//! was looped from, in one run, as a ratio of medians. `make bench-crates` runs it.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
 
