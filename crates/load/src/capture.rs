@@ -144,7 +144,8 @@ fn next(lanes: &mut [Lane]) -> Option<&mut Lane> {
 }
 
 fn at(resource: &Resource, failure: Failure) -> Failure {
-    Failure { detail: format!("{}: {}", resource.url, failure.detail), ..failure }
+    let Failure { reason, detail } = failure;
+    Failure { reason, detail: format!("{}: {detail}", resource.url) }
 }
 
 impl Capture<'_> {
