@@ -71,7 +71,17 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
         }
     });
     let flushed = out.flush().and_then(|()| trace.flush());
-    let captured = captured.with_context(|| format!("what there is until then is in {}", part.display()))?;
+    let captured = match captured {
+        Ok(captured) => captured,
+        // Nothing came that is worth keeping.
+        Err(error) if fs::metadata(&part).is_ok_and(|part| part.len() == 0) => {
+            let _ = fs::remove_file(&part);
+            return Err(error);
+        }
+        Err(error) => {
+            return Err(error.context(format!("what there is until then is in {}", part.display())));
+        }
+    };
     flushed.with_context(|| format!("cannot write {}", part.display()))?;
     fs::rename(&part, &flags.output).with_context(|| format!("cannot write {}", flags.output.display()))?;
     say(&format!(

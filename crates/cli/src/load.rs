@@ -85,9 +85,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         anyhow::Ok(stopped)
     })?;
     part.complete = !stopped;
-    let run = Run::of(std::slice::from_ref(&part)).context("one part is there")?;
-    let mine = Run { notes: run.notes.into_iter().filter(|note| !note.contains("missing")).collect(), ..run };
-    say(&summary(&mine))?;
+    say(&summary(&Run::alone(part.clone())))?;
     keep.iter().try_for_each(|keep| keep.write(&part))?;
     ensure!(!stopped, "stopped: the results are partial");
     let total = part.results.total();

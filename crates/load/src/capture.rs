@@ -143,9 +143,9 @@ fn next(lanes: &mut [Lane]) -> Option<&mut Lane> {
         .min_by(|a, b| time(a).unwrap_or(0.0).total_cmp(&time(b).unwrap_or(0.0)))
 }
 
-fn at(resource: &Resource, mut failure: Failure) -> Failure {
-    failure.detail = format!("{}: {}", resource.url, failure.detail);
-    failure
+fn at(resource: &Resource, failure: Failure) -> Failure {
+    let Failure { reason, detail } = failure;
+    Failure { reason, detail: format!("{}: {detail}", resource.url) }
 }
 
 impl Capture<'_> {

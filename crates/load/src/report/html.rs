@@ -73,14 +73,14 @@ fn players(runs: &[(String, Run)]) -> Plot<'static> {
     }
 }
 
-/// Points of a line, by its name.
-type Curves = Vec<(String, Vec<(f64, f64)>)>;
+/// The name and the points of a line.
+type Named = (String, Vec<(f64, f64)>);
 
 /// Latency by class: how many of a hundred requests were at least that fast.
 fn distributions(runs: &[(String, Run)]) -> Vec<Plot<'static>> {
     let classes: BTreeSet<&String> =
         runs.iter().flat_map(|(_, run)| run.whole.results.requests.keys()).collect();
-    let lines = |runs: &[(String, Run)], of: &dyn Fn(&Run) -> Curves| {
+    let lines = |runs: &[(String, Run)], of: &dyn Fn(&Run) -> Vec<Named>| {
         let mut lines = Vec::new();
         for (name, run) in runs {
             for (class, points) in of(run) {
@@ -90,7 +90,7 @@ fn distributions(runs: &[(String, Run)]) -> Vec<Plot<'static>> {
         }
         lines
     };
-    let latency = |run: &Run| -> Curves {
+    let latency = |run: &Run| -> Vec<Named> {
         let known =
             classes.iter().filter_map(|class| Some((*class, run.whole.results.requests.get(*class)?)));
         known.map(|(class, requests)| (class.clone(), cumulative(&requests.latency, 1000.0))).collect()

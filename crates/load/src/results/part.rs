@@ -151,6 +151,13 @@ impl Run {
         Self::of(&parts).ok_or_else(|| invalid(folder, "no results in it (part-*.json)"))
     }
 
+    /// One part by itself, wherever the others are.
+    #[must_use]
+    pub fn alone(part: Part) -> Self {
+        let notes = partial(&part).into_iter().collect();
+        Self { whole: part, notes }
+    }
+
     /// Adds up parts; `None` where there are none.
     #[must_use]
     pub fn of(parts: &[Part]) -> Option<Self> {
@@ -167,11 +174,7 @@ impl Run {
             whole.generator.cores += part.generator.cores;
             whole.generator.memory += part.generator.memory;
         }
-        let mut notes: Vec<String> = parts
-            .iter()
-            .filter(|part| !part.complete)
-            .map(|part| format!("part {} did not end by itself: what it has is partial", part.shard))
-            .collect();
+        let mut notes: Vec<String> = parts.iter().filter_map(partial).collect();
         let count: usize = first.shard.split('/').nth(1).and_then(|count| count.parse().ok()).unwrap_or(1);
         let there: BTreeSet<&str> = parts.iter().map(|part| part.shard.as_str()).collect();
         if there.len() < count {
@@ -183,6 +186,11 @@ impl Run {
         }
         Some(Self { whole, notes })
     }
+}
+
+fn partial(part: &Part) -> Option<String> {
+    let why = || format!("part {} did not end by itself: what it has is partial", part.shard);
+    (!part.complete).then(why)
 }
 
 #[cfg(test)]
