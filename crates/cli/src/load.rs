@@ -149,6 +149,14 @@ fn start_time(text: &str) -> Result<SystemTime> {
         .with_context(|| format!("--start-at: no time such as 2026-11-21T10:00:00Z or 1795255200: '{text}'"))
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "when a run starts is agreed among machines by the clock on the wall"
+)]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,12 +171,4 @@ mod tests {
             assert_eq!(seconds(wrong), None, "{wrong}");
         }
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "when a run starts is agreed among machines by the clock on the wall"
-)]
-fn wall_clock() -> SystemTime {
-    SystemTime::now()
 }

@@ -233,7 +233,7 @@ async fn any_page_may_read_all_of_it() {
 
 #[tokio::test]
 async fn what_may_be_kept_how_long_is_configured() {
-    let mut config = latemux_origin::crate::server::config();
+    let mut config = crate::server::config();
     config.cache_control.manifest = Some("max-age=1".parse().unwrap());
     config.cache_control.init = Some("max-age=2".parse().unwrap());
     config.cache_control.media = None;

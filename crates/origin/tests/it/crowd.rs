@@ -8,7 +8,7 @@ use crate::{
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::Cache;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Means, Origin};
 use latemux_storage::{
     InFlight, Key, Listing, Options, Read, Storage, StorageClient, StorageError, Version, Want,
 };

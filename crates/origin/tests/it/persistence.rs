@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use http::Method;
 use latemux_cache::{Cache, DiskConfig, Records, records};
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Means, Origin};
 use latemux_storage::{Memory, Storage, Want, counting::Counting, counting::Request};
 use latemux_testmedia::rewrite::{Variant, progressive};
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};

@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_index::media::{IndexSource, Samples};
-use latemux_origin::{Origin, OriginConfig};
+use latemux_origin::Origin;
 use latemux_storage::{Memory, counting::Counting};
 use latemux_testmedia::{
     recipe,

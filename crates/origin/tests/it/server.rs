@@ -13,6 +13,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
