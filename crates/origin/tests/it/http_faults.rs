@@ -241,7 +241,8 @@ const SEEN: [(Wrong, &[&str], &[&str]); 18] = [
     (Wrong::Resets, &["ok", "storage_unavailable"], &["ok", "storage_unavailable", "aborts"]),
     (Wrong::ResetsAtOnce, &["storage_unavailable"], &["storage_unavailable", "aborts"]),
     (Wrong::Throttles, &["storage_throttled"], &["storage_throttled", "aborts"]),
-    (Wrong::ThrottlesBriefly, &["ok"], &["ok"]),
+    // Of many at once, one may have met it with each of its tries.
+    (Wrong::ThrottlesBriefly, &["ok", "storage_throttled"], &["ok", "storage_throttled", "aborts"]),
     (
         Wrong::Flaps,
         &["ok", "storage_unavailable", "storage_bad_answer"],

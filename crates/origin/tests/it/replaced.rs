@@ -110,7 +110,7 @@ async fn between_two_ranges_of_one_segment() {
             (config.read.gap, config.read.reach, config.read.open) = (0, Reach::Exact, 1);
             for url in oracle.some() {
                 let mut rig = Rig::with(tiers, library(), InFlight::default(), config.clone(), |cache| {
-                    cache.bridge = 0
+                    cache.bridge = 0;
                 });
                 assert_eq!(rig.manifest(title).await, 200);
                 let (mut reads, memory, other) = (0, rig.memory.clone(), new.clone());

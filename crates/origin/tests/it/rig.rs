@@ -208,10 +208,7 @@ impl Rig {
             let length: usize = head.headers["content-length"].to_str().unwrap().parse().unwrap();
             let body = match body.collect().await {
                 Ok(body) => body,
-                Err(error) => {
-                    println!("{url}: broken off: {error}");
-                    return Got::Aborted;
-                }
+                Err(_) => return Got::Aborted,
             };
             let body = body.to_bytes();
             assert_eq!(body.len(), length, "{url}");
