@@ -1,6 +1,8 @@
 //! Everything at once, at random: faults of storage and disk, objects replaced, clients that leave, restarts. Whatever an answer is,
 //! its bytes are right; and once the storm is over all is right, and nothing was left behind.
 
+#![allow(clippy::print_stdout, reason = "a test that fails shows its seed")]
+
 use crate::{
     rig::{Oracle, Rig, TIERS, Tiers, library_with, relabelled},
     server::{key, library, sample},
