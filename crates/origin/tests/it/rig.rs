@@ -206,13 +206,7 @@ impl Rig {
             let answer = self.origin.answer(Request::get(url).body(()).unwrap()).await;
             let (head, body) = answer.into_parts();
             let length: usize = head.headers["content-length"].to_str().unwrap().parse().unwrap();
-            let body = match body.collect().await {
-                Ok(body) => body,
-                Err(error) => {
-                    eprintln!("{url}: broken off: {error}");
-                    return Got::Aborted;
-                }
-            };
+            let Ok(body) = body.collect().await else { return Got::Aborted };
             let body = body.to_bytes();
             assert_eq!(body.len(), length, "{url}");
             if head.status == 200 {
