@@ -14,6 +14,5 @@ mod restart;
 mod same_bytes;
 mod server;
 mod setups;
-mod stopping;
 mod store;
 mod tools;

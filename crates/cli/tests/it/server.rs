@@ -54,13 +54,6 @@ impl Server {
         Self { child, address, admin, log: Some(log) }
     }
 
-    /// Asks it to end, and waits till it has.
-    pub(crate) fn end(mut self) {
-        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(asked.expect("there is a kill").success());
-        assert!(self.child.wait().expect("our child").success());
-    }
-
     /// Ends it and gives its log.
     pub(crate) fn stop(mut self) -> String {
         let _ = self.child.kill();

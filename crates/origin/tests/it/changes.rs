@@ -23,7 +23,10 @@ async fn a_changed_object_is_indexed_anew_before_the_answer_starts() {
     for url in [SEGMENT, "/harbour/x-audio_eng=48000-video=152000-3.ts"] {
         let memory = library();
         let counting = Arc::new(Counting::new(memory.clone(), Duration::ZERO));
-        let server = Server::start(counting.clone()).await;
+        // As long as near storage takes, however busy the machine.
+        let mut config = OriginConfig::default();
+        config.read.patience = Duration::from_secs(10);
+        let server = Server::with(counting.clone(), config, None).await;
         let before = get(server.address, url).await;
         memory.put(key(FILE), moved());
         let fresh = get(Server::start(memory).await.address, url).await;
