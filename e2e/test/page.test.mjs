@@ -48,7 +48,7 @@ describe("page", { concurrency: 2 }, () => {
       await viewer.ready();
       await viewer.plays(1);
       viewer.record.action();
-      await page.getByText("HLS TS").click();
+      await page.locator("#protocol").getByText("HLS TS").click();
       await viewer.opened("hls-ts", "hls.js");
       await viewer.plays(1);
       viewer.record.action();
