@@ -4,27 +4,11 @@ use crate::{
     client::get,
     crawl::NATIVE,
     server::{Server, samples},
+    tools::{latemux, said},
 };
 use latemux_load::results::Run;
 use latemux_testmedia::probe::{Probe, probe};
-use std::{
-    fs,
-    net::SocketAddr,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
-
-fn latemux(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_latemux"))
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .expect("latemux runs")
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
+use std::{fs, net::SocketAddr, path::Path};
 
 fn manifests(server: SocketAddr, title: &str) -> Vec<String> {
     NATIVE.iter().map(|manifest| format!("http://{server}/{title}/{manifest}")).collect()

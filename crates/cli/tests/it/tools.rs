@@ -15,7 +15,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-fn latemux(args: &[&str]) -> Output {
+/// Runs the binary to its end.
+pub(crate) fn latemux(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_latemux"))
         .args(args)
         .stdin(Stdio::null())
@@ -23,7 +24,8 @@ fn latemux(args: &[&str]) -> Output {
         .expect("latemux runs")
 }
 
-fn said(output: &Output) -> String {
+/// All it wrote.
+pub(crate) fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
