@@ -138,8 +138,7 @@ impl Page {
 
 /// Tells what this machine does, until told to stop.
 pub(super) async fn tell_host(address: std::net::SocketAddr, stop: impl Future<Output = ()>) -> Result<()> {
-    let listener =
-        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let known = latemux_load::usage::Host::now();
     ensure!(known.cores > 0, "this system does not tell what it does: there is no /proc");
     say(&format!("{} tells what it does at http://{}/host.json\n", known.name, listener.local_addr()?))?;

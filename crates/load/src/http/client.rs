@@ -140,7 +140,8 @@ impl Client {
         for _ in 0..=MAX_REDIRECTS {
             self.options.hosts.check(&url)?;
             // Comes back when its answer was read: what is left of one would be taken for the next.
-            let Sent { server, mut wire, response, sent } = self.send(connection, &url, resource.range).await?;
+            let Sent { server, mut wire, response, sent } =
+                self.send(connection, &url, resource.range).await?;
             let first_byte = due.elapsed();
             let status = response.status();
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {

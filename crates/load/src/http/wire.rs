@@ -48,7 +48,8 @@ impl Driver {
 impl Wire {
     /// Begins an exchange; reads as many bytes at a time.
     pub(super) async fn begin(stream: Box<dyn Stream>, read_buffer: usize) -> hyper::Result<Self> {
-        let made = Builder::new().read_buf_exact_size(Some(read_buffer)).handshake(TokioIo::new(stream)).await;
+        let made =
+            Builder::new().read_buf_exact_size(Some(read_buffer)).handshake(TokioIo::new(stream)).await;
         let (sender, connection) = made?;
         Ok(Self { driver: Driver { connection: Box::new(connection), ended: false }, sender })
     }

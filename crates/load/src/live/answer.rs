@@ -187,11 +187,20 @@ mod tests {
     #[tokio::test]
     async fn names_of_others_are_refused() {
         let (_, page, _) = run();
-        for host in ["127.0.0.1:9100", "10.1.2.3", "[::1]:9100", "localhost:9100", "LOCALHOST", "load.localhost"] {
+        for host in
+            ["127.0.0.1:9100", "10.1.2.3", "[::1]:9100", "localhost:9100", "LOCALHOST", "load.localhost"]
+        {
             assert_eq!(ask(&page, &Method::GET, "/", &[host]).status(), 200, "{host}");
             assert_eq!(ask(&Page::Host, &Method::GET, "/host.json", &[host]).status(), 200, "{host}");
         }
-        for host in ["rebound.example:9100", "127.0.0.1.rebound.example", "notlocalhost", "", "a b", "user@rebound.example"] {
+        for host in [
+            "rebound.example:9100",
+            "127.0.0.1.rebound.example",
+            "notlocalhost",
+            "",
+            "a b",
+            "user@rebound.example",
+        ] {
             assert_eq!(ask(&page, &Method::GET, "/live.json", &[host]).status(), 403, "{host}");
             assert_eq!(ask(&Page::Host, &Method::GET, "/host.json", &[host]).status(), 403, "{host}");
         }
@@ -224,16 +233,21 @@ mod tests {
         let all = told(&page, "/live.json").await;
         let [first, second] = all["samples"].as_array().unwrap().as_slice() else { panic!("{all}") };
         let of = |sample: &serde_json::Value| {
-            ["at", "took", "requests", "bytes", "players", "stalls", "cpu"].map(|name| sample[name].as_f64().unwrap())
+            ["at", "took", "requests", "bytes", "players", "stalls", "cpu"]
+                .map(|name| sample[name].as_f64().unwrap())
         };
         assert_eq!(of(first), [1.0, 1.0, 2.0, 1500.0, 1.0, 0.0, 0.5]);
         assert_eq!(of(second), [2.0, 1.0, 1.0, 9.0, 1.0, 1.0, 0.25]);
-        let near = |value: &serde_json::Value, micros: f64| (value.as_f64().unwrap() / micros - 1.0).abs() < 0.002;
+        let near =
+            |value: &serde_json::Value, micros: f64| (value.as_f64().unwrap() / micros - 1.0).abs() < 0.002;
         assert!(near(&first["latency"]["p50"], 20e3) && near(&first["latency"]["max"], 40e3), "{first}");
         assert!(near(&second["latency"]["p50"], 100e3), "what was before is not in it: {second}");
         assert_eq!(all["next"], 2);
         let later = told(&page, "/live.json?from=2").await;
-        assert_eq!((later["samples"].as_array().unwrap().len(), &later["totals"]["bytes"]), (0, &1509.into()));
+        assert_eq!(
+            (later["samples"].as_array().unwrap().len(), &later["totals"]["bytes"]),
+            (0, &1509.into())
+        );
         tokio::time::advance(Duration::from_secs(1)).await;
         live.sample(0.0);
         let idle = told(&page, "/live.json?from=2").await;

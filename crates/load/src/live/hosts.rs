@@ -69,7 +69,8 @@ impl HostStats {
     pub(super) fn named(&self) -> (String, Result<Host, String>) {
         let address = self.url.authority().to_owned();
         let last = self.heard().last.clone();
-        let name = last.as_ref().map_or_else(|_| address.clone(), |host| format!("{} ({address})", host.name));
+        let name =
+            last.as_ref().map_or_else(|_| address.clone(), |host| format!("{} ({address})", host.name));
         (name, last)
     }
 
@@ -104,7 +105,9 @@ pub async fn watch(client: Client, host: Arc<HostStats>) {
         };
         let answer = client.get(&mut connection, &resource, Instant::now(), &mut keep).await;
         host.hear(match answer {
-            Ok(_) => serde_json::from_slice(&body).map_err(|error| format!("no statistics of a host: {error}")),
+            Ok(_) => {
+                serde_json::from_slice(&body).map_err(|error| format!("no statistics of a host: {error}"))
+            }
             Err(lost) => Err(lost.failure.to_string()),
         });
     }
