@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-cache bench-load clean
+.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load clean
 
 # Where cargo and go put what `make tools` installs.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -76,7 +76,7 @@ deny:
 	@if timeout 60 cargo deny fetch db >/dev/null 2>&1; then cargo deny --locked check advisories; \
 	else echo 'deny: advisories not checked, for their database cannot be reached'; fi
 
-test: tools web lint unit doc e2e fuzz ## everything the project promises
+test: tools web lint unit doc bench-instructions e2e fuzz ## everything the project promises
 
 unit: ## unit and integration tests
 	$(stage)
@@ -100,7 +100,12 @@ bench: ## the server beside nginx sending the same bytes as files; some rows of 
 	@cargo bench --locked --quiet -p latemux --bench static_files -- $(ROWS)
 
 bench-crates: ## benchmarks of single crates; figures and how to read them in the benches' own documentation
-	@cargo bench --workspace --locked --exclude latemux
+	@cargo bench --workspace --locked --exclude latemux --exclude latemux-instructions
+
+bench-instructions: ## instructions the pure crates need: none more than 5 % above bench/instructions.json (UPDATE=1 writes it)
+	$(stage)
+	@scripts/install-tools.sh instructions
+	@UPDATE=$(UPDATE) node scripts/instructions.mjs
 
 bench-cache: ## what the caches must reach, counted by nginx (ROWS="pairs crowd", WITH="--cache-memory 0")
 	$(stage)

@@ -7,10 +7,7 @@ use crate::{
     tools::{latemux, said},
 };
 use latemux_load::results::Run;
-use latemux_testmedia::{
-    probe::{Probe, probe},
-    process::tool,
-};
+use latemux_testmedia::process::tool;
 use std::{
     fs,
     io::{Read as _, Write as _},
@@ -151,39 +148,6 @@ fn a_generator_that_is_the_limit_says_so() {
     assert!(output.status.success(), "{}", said(&output));
     // All of one core, or the wait for it: there is always an answer to read.
     assert!(said(&output).contains("note: this generator was the limit"), "{}", said(&output));
-}
-
-#[test]
-fn what_is_captured_is_the_source_packet_for_packet() {
-    let server = Server::start(&samples(), &[], &[]);
-    let folder = tempfile::tempdir().unwrap();
-    let (out, trace) = (folder.path().join("out.mp4"), folder.path().join("requests.jsonl"));
-    for (title, manifest) in [
-        ("lighthouse.mp4", ".mpd"),
-        ("lighthouse.mp4", ".m3u8?hls_fmp4"),
-        ("ferry.mp4", ".mpd"),
-        ("buoy.mp4", ".mpd"),
-    ] {
-        let url = format!("http://{}/{title}/{manifest}", server.address);
-        let output =
-            latemux(&["capture", &url, "-o", out.to_str().unwrap(), "--trace", trace.to_str().unwrap()]);
-        assert!(output.status.success(), "{}", said(&output));
-        let (ours, theirs) = (probe(&out, &[]), probe(&Path::new(&samples()).join(title), &[]));
-        assert_eq!(ours.streams.len(), theirs.streams.len(), "{title}");
-        for kind in ours.streams.iter().map(|stream| stream.kind.as_str()) {
-            let packets = |probe: &Probe| -> Vec<_> {
-                let packets = probe.first(kind).packets.iter();
-                packets.map(|p| (p.dts, p.pts, p.size, p.key, p.hash.clone())).collect()
-            };
-            assert!(packets(&ours) == packets(&theirs), "{title} {manifest} {kind}");
-        }
-        let lines = fs::read_to_string(&trace).unwrap().lines().count();
-        assert!(lines > 5, "{title}: {lines}");
-    }
-    let ts = format!("http://{}/lighthouse.mp4/.m3u8", server.address);
-    let refused = latemux(&["capture", &ts, "-o", folder.path().join("ts.mp4").to_str().unwrap()]);
-    assert_eq!((refused.status.code(), fs::read_dir(folder.path()).unwrap().count()), (Some(1), 2));
-    assert!(said(&refused).contains("only CMAF"), "{}", said(&refused));
 }
 
 #[test]

@@ -22,10 +22,10 @@ pub(super) struct Wire {
     sender: SendRequest<Empty<Bytes>>,
 }
 
-type Http = Connection<TokioIo<Box<dyn Stream>>, Empty<Bytes>>;
+type Socket = TokioIo<Box<dyn Stream>>;
 
 struct Driver {
-    connection: Box<Http>,
+    connection: Box<Connection<Socket, Empty<Bytes>>>,
     ended: bool,
 }
 
