@@ -60,7 +60,7 @@ async function follow(): Promise<void> {
       show();
       if (last?.ended) return;
     } catch {
-      say("running", last ? `No answer since ${clock(samples.at(-1)?.at ?? 0)}` : "No answer");
+      say("lost", last ? `No answer since ${clock(samples.at(-1)?.at ?? 0)}` : "No answer");
     }
     await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
   }
