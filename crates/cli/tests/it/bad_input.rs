@@ -123,6 +123,7 @@ fn servers_that_cannot_be_played() {
 }
 
 /// Runs a script in which `$0` is the binary and `$1` a folder on a disk of its own with so many KiB; `None` where no such disk may be had.
+#[expect(clippy::print_stdout, reason = "that a test was skipped")]
 fn on_a_small_disk(kibibytes: u32, script: &str, more: &[&str]) -> Option<Output> {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("mount -t tmpfs -o size={kibibytes}k tmpfs \"$1\" 2>/dev/null || exit 99\n{script}");
