@@ -23,8 +23,10 @@ pub(super) struct Wire {
     sender: SendRequest<Empty<Bytes>>,
 }
 
+type Socket = TokioIo<Box<dyn Stream>>;
+
 struct Driver {
-    connection: Box<Connection<TokioIo<Box<dyn Stream>>, Empty<Bytes>>>,
+    connection: Box<Connection<Socket, Empty<Bytes>>>,
     ended: bool,
 }
 
