@@ -38,6 +38,9 @@ pub(crate) struct Capture {
     /// The highest bit rate of renditions: 800k, 3M, min, max
     #[arg(long, default_value = "max", value_name = "RATE")]
     pub(crate) rate: String,
+    /// Keep the text that plays by default too, or the first there is: WebVTT and TTML in fragments
+    #[arg(long)]
+    pub(crate) text: bool,
     /// Servers that the manifest may name beside its own: host or host:port; may be given several times
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
@@ -58,6 +61,7 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
         Some("flv") => Format::Flv,
         _ => Format::Mp4,
     };
+    let choice = Choice { rate, format, text: flags.text };
     let mut hosts = Hosts::default();
     hosts.allow_server(&url);
     for host in &flags.allow_host {
@@ -79,7 +83,7 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
     let captured = runtime.block_on(async {
         let stop = stop_signal()?;
         tokio::select! {
-            captured = capture(&client, &url, Choice { rate, format }, &mut out, &mut trace) => Ok(captured?),
+            captured = capture(&client, &url, choice, &mut out, &mut trace) => Ok(captured?),
             () = stop => bail!("stopped"),
         }
     });

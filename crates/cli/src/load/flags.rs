@@ -54,6 +54,9 @@ pub(crate) struct Load {
     /// Seeks of each player per minute
     #[arg(long, default_value_t = 0.0, value_name = "RATE")]
     pub(crate) seek_rate: f64,
+    /// Fetch subtitles too: those that play by default, or the first there are
+    #[arg(long, conflicts_with = "single")]
+    pub(crate) text: bool,
     /// One segment after the other, audio before video, as fast as they come: the player of published load tests
     #[arg(long, conflicts_with_all = ["single", "seek_rate"])]
     pub(crate) sequence: bool,
@@ -150,7 +153,7 @@ impl Load {
             "--start-buffer must not be above --buffer, nor that 0"
         );
         ensure!(self.seek_rate >= 0.0 && self.seek_rate.is_finite(), "--seek-rate must not be below 0");
-        Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate: self.seek_rate })
+        Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate: self.seek_rate, text: self.text })
     }
 
     /// For as many connections at once.
@@ -186,6 +189,7 @@ impl Load {
         say("buffer", self.buffer.to_string());
         say("start-buffer", self.start_buffer.to_string());
         say("seek-rate", self.seek_rate.to_string());
+        say("text", self.text.to_string());
         say("seed", self.seed.to_string());
         plan
     }

@@ -9,3 +9,4 @@ mod playing;
 mod reporting;
 mod server;
 mod streams;
+mod timelines;
