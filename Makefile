@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache clean
+.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load clean
 
 # Where cargo and go put what `make tools` installs.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -37,7 +37,7 @@ build: ## build the binary (PROFILE=release for a fast one)
 	$(stage)
 	@cargo build --locked --profile $(PROFILE) -p latemux
 
-web: ## build the player page into web/dist, which the binary then carries
+web: ## build the player page into web/dist and the live page of load into web/dist-load, which the binary then carries
 	$(stage)
 	@scripts/install-tools.sh npm
 	@npm --silent --prefix web run build
@@ -112,6 +112,11 @@ bench-cache: ## what the caches must reach, counted by nginx (ROWS="pairs crowd"
 	@scripts/install-tools.sh media servers
 	@ROWS="$(or $(ROWS),all)" WITH="$(WITH)" cargo bench --locked -p latemux --bench cache
 
+bench-load: ## what the load generator itself costs: bytes for each second of a core, beside wrk, and memory of a player
+	$(stage)
+	@scripts/install-tools.sh media servers load
+	@cargo bench --locked --quiet -p latemux --bench load_cost
+
 clean: ## remove what was built, but not what was installed
 	@cargo clean
-	@rm -rf web/dist e2e/screenshots
+	@rm -rf web/dist web/dist-load e2e/screenshots

@@ -4,9 +4,12 @@ import Hls, { ErrorDetails, Events, type ErrorData } from "hls.js";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
 
-/** A stall with seconds of media at hand: the machine is too busy to decode, and nothing was delivered late. */
+/**
+ * A stall with media at hand: the machine is too busy to decode, and nothing was delivered late. Who waits for media has come
+ * to within a few frames of the end of what there is; near the title's end there is never more than what is left of it.
+ */
 const isLateDecoder = ({ details, bufferInfo }: ErrorData): boolean =>
-  details === ErrorDetails.BUFFER_STALLED_ERROR && (bufferInfo?.len ?? 0) > 2;
+  details === ErrorDetails.BUFFER_STALLED_ERROR && (bufferInfo?.len ?? 0) > 0.5;
 
 /**
  * The jump to the first picture. hls.js counts its timeline from the first decode time, so video with B-frames begins some

@@ -7,7 +7,14 @@ use crate::{
     tools::{latemux, said},
 };
 use latemux_load::results::Run;
-use std::{fs, net::SocketAddr, path::Path};
+use latemux_testmedia::process::tool;
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    process::Command,
+};
 
 fn manifests(server: SocketAddr, title: &str) -> Vec<String> {
     NATIVE.iter().map(|manifest| format!("http://{server}/{title}/{manifest}")).collect()
@@ -108,6 +115,39 @@ fn one_url_as_ab_does() {
     let single = &run.whole.results.requests["single"];
     assert_eq!((single.count, single.bytes), counted(&server));
     assert_eq!(single.count, 200);
+}
+
+/// Answers every request with the same few bytes, on a thread for each connection: next to nothing beside what the asking costs.
+fn terse_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                while stream.read(&mut request).is_ok_and(|read| read > 0)
+                    && stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_ok()
+                {
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_generator_that_is_the_limit_says_so() {
+    if tool("taskset").is_none() {
+        return;
+    }
+    let url = format!("http://{}/", terse_server());
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", env!("CARGO_BIN_EXE_latemux"), "load", &url, "--single"]);
+    let output = command.args(["--concurrency", "64", "--duration", "3s"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    // All of one core, or the wait for it: there is always an answer to read.
+    assert!(said(&output).contains("note: this generator was the limit"), "{}", said(&output));
 }
 
 #[test]

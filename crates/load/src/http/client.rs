@@ -1,9 +1,6 @@
 //! One request and its answer.
 
-use super::{
-    Connect, Hosts, Server, Stream,
-    wire::{Wire, open},
-};
+use super::{Connect, Hosts, Server, Stream, wire::Wire};
 use crate::{
     failure::{Failure, Reason},
     presentation::{ByteRange, Resource},
@@ -177,7 +174,7 @@ impl Client {
         let server = Server::of(url)
             .ok_or_else(|| Failure::new(Reason::Unreachable, format!("{url} names no server")))?;
         let mut kept = match connection.0.take() {
-            Some((to, stream)) if to == server => open(stream).await,
+            Some((to, stream)) if to == server => Some(stream),
             _ => None,
         };
         loop {

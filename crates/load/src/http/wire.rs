@@ -12,10 +12,9 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use std::{
     future::poll_fn,
-    pin::{Pin, pin},
+    pin::pin,
     task::{Context, Poll},
 };
-use tokio::io::{AsyncRead as _, ReadBuf};
 
 /// A connection that speaks HTTP. It is driven by whoever waits for something of it, not by a task of its own.
 pub(super) struct Wire {
@@ -56,7 +55,7 @@ impl Wire {
         Ok(Self { driver: Driver { connection: Box::new(connection), ended: false }, sender })
     }
 
-    /// Sends the request; gives the head of the answer.
+    /// Sends the request; gives the head of the answer. What a server did to an idle connection is seen before anything is sent.
     pub(super) async fn send(&mut self, request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
         let Self { driver, sender } = self;
         let answer = async {
@@ -84,14 +83,4 @@ impl Wire {
         let parts = self.driver.connection.into_parts();
         parts.read_buf.is_empty().then(|| parts.io.into_inner())
     }
-}
-
-/// An idle connection, if the server has left it open, and has said nothing nobody asked for.
-pub(super) async fn open(mut stream: Box<dyn Stream>) -> Option<Box<dyn Stream>> {
-    let waits = poll_fn(|context| {
-        let mut byte = [0];
-        let read = Pin::new(&mut stream).poll_read(context, &mut ReadBuf::new(&mut byte));
-        Poll::Ready(read.is_pending())
-    });
-    waits.await.then_some(stream)
 }

@@ -172,3 +172,43 @@ fn table(out: &mut String, rows: &[[String; 9]]) {
 fn float(number: u64) -> f64 {
     number as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Generator;
+    use std::collections::BTreeMap;
+
+    fn noted(took: u64, generator: Generator, lag: &[u64]) -> String {
+        let mut part = Part::new("0/1".to_owned(), 0, BTreeMap::new());
+        (part.took, part.generator) = (took, generator);
+        lag.iter().for_each(|micros| part.results.lag.record(*micros));
+        limits(&part).join("; ")
+    }
+
+    #[test]
+    fn whether_the_generator_was_the_limit() {
+        let two = Generator { cores: 2, ..Generator::default() };
+        let noted_of = |generator| noted(60_000, generator, &[100; 1000]);
+        assert_eq!(noted_of(Generator { cpu: 90_000, waited: 10_000, saturated: 1000, ..two }), "");
+        let used = noted_of(Generator { cpu: 110_000, ..two });
+        assert!(used.starts_with("this generator was the limit: it used 92 % of its cores"), "{used}");
+        // Others had the cores.
+        let waited = noted_of(Generator { cpu: 60_000, waited: 66_000, ..two });
+        assert!(
+            waited.contains("was the limit: it used 50 % of its cores and waited for them another 55 %"),
+            "{waited}"
+        );
+        let sometimes = noted_of(Generator { cpu: 60_000, saturated: 12_000, ..two });
+        assert!(sometimes.starts_with("this generator was the limit in 12 of 60 s: "), "{sometimes}");
+        let rarely = Generator { cpu: 60_000, saturated: 2000, ..two };
+        assert_eq!(noted_of(rarely), "", "of a minute");
+        assert_ne!(noted(6000, Generator { cpu: 6000, ..rarely }, &[]), "", "of six seconds");
+        let late: Vec<u64> = (0..100).map(|request| if request < 97 { 0 } else { 25_000 }).collect();
+        let late = noted(60_000, two, &late);
+        assert!(
+            late.starts_with("this generator was late: a hundredth of its requests left 25 ms or more"),
+            "{late}"
+        );
+    }
+}

@@ -149,13 +149,13 @@ mod tests {
                 });
             }
             let start = Instant::now();
-            while start.elapsed() < Duration::from_millis(500) {
-                std::thread::park_timeout(Duration::from_millis(100));
+            while meter.saturated.is_zero() && start.elapsed() < Duration::from_secs(20) {
+                std::thread::park_timeout(Duration::from_millis(200));
+                meter.look();
             }
-            let used = meter.look();
             stop.store(true, Relaxed);
-            assert!(used > 0.05, "{used}");
         });
-        assert!(meter.generator().saturated >= 500, "{meter:?}");
+        let generator = meter.generator();
+        assert!(generator.saturated > 0 && generator.cpu > 0, "{meter:?}");
     }
 }
