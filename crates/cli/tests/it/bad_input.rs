@@ -5,7 +5,6 @@ use crate::{
     server::{Server, samples},
     tools::{latemux, said},
 };
-use latemux_load::results::Run;
 use latemux_testmedia::probe::probe;
 use std::{
     fs,
@@ -13,7 +12,6 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     process::{Command, Output, Stdio},
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// A server that answers whatever it is asked in its own way, on a port the system chose. It ends with the test.
@@ -226,36 +224,4 @@ fn tls_by_a_certificate_of_ones_own() {
     assert!(load(&["--ca", text(&cert)]).status.success() && load(&["--insecure"]).status.success());
     let refused = load(&[]);
     assert!(complaint(&refused).contains("failed") && said(&refused).contains("tls"), "{}", said(&refused));
-}
-
-#[test]
-fn parts_start_together() {
-    let server = Server::start(&samples(), &[], &[]);
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("http://{}/harbour/.mpd", server.address);
-    #[expect(clippy::disallowed_methods, reason = "that is what the runs agree on")]
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let start = now + Duration::from_secs(2);
-    let part = |shard: &str, at: Duration| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
-        command.args(["load", &url, "--sequence", "--players", "3", "--out", text(folder.path())]);
-        command.args(["--shard", shard, "--start-at", &format!("{:.3}", at.as_secs_f64())]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let running = [part("0/3", start), part("1/3", start)];
-    for child in running {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success() && said(&output).contains("starting in "), "{}", said(&output));
-    }
-    let run = Run::read(folder.path()).unwrap();
-    let started = run.whole.started;
-    let meant = u64::try_from(start.as_millis()).unwrap();
-    // The earlier of both: neither began before its time, however busy this machine is.
-    assert!((meant..meant + 5000).contains(&started), "{started} for {meant}");
-    assert!(!run.whole.complete && run.whole.results.players.finished == 2);
-    // The third comes when the others are done.
-    let output = part("2/3", start).wait_with_output().unwrap();
-    assert!(output.status.success() && said(&output).contains(" s late"), "{}", said(&output));
-    let run = Run::read(folder.path()).unwrap();
-    assert!(run.whole.complete && run.whole.results.players.finished == 3);
 }
