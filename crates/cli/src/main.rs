@@ -13,6 +13,7 @@ mod pack;
 mod read_index;
 mod report;
 mod serve;
+mod trust;
 
 use clap::Parser;
 use std::process::ExitCode;

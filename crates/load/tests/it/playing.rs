@@ -44,7 +44,7 @@ pub(crate) async fn played(
 }
 
 /// Plays it with one player to its end; nothing may go wrong.
-async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
+pub(crate) async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
     let (results, wrong) = played(server, &plan(path), fixed(rate)).await;
     assert_eq!(wrong, BTreeMap::new(), "{path}");
     let players = &results.players;
@@ -59,7 +59,7 @@ async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
     results
 }
 
-fn classes(results: &Results) -> Vec<(&str, u64)> {
+pub(crate) fn classes(results: &Results) -> Vec<(&str, u64)> {
     results.requests.iter().map(|(class, requests)| (class.as_str(), requests.count)).collect()
 }
 
