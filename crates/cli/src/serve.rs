@@ -2,7 +2,7 @@
 
 use crate::{args, config::Config, log};
 use anyhow::{Context, Result};
-use latemux_origin::{Means, Origin, Tls};
+use latemux_origin::{Means, Origin, Tls, listen};
 use latemux_storage::write::writable;
 use std::{
     fs,
@@ -10,7 +10,6 @@ use std::{
     sync::OnceLock,
     time::{Duration, Instant},
 };
-use tokio::net::TcpListener;
 
 /// Longest time to look for what a folder of the cache holds before anyone is served. What is found later is found later.
 const RECOVERY: Duration = Duration::from_millis(1500);
@@ -33,12 +32,10 @@ async fn serve(config: Config) -> Result<()> {
     let options = config.storage.options();
     let storage = latemux_storage::open::open(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
-    let bind = async |address| {
-        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
-    };
-    let listener = bind(config.listen).await?;
+    let bind = |address| listen(address).with_context(|| format!("cannot listen on {address}"));
+    let listener = bind(config.listen)?;
     let admin = match config.admin {
-        Some(address) => Some(bind(address).await?),
+        Some(address) => Some(bind(address)?),
         None => None,
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });

@@ -269,3 +269,17 @@ async fn a_connection_serves_one_request_after_the_other() {
     let head = send(server.address, Method::HEAD, SEGMENT, &[]).await.unwrap();
     assert_eq!(head.status, 200);
 }
+
+/// With 1,024 places, as sockets often have, those beyond them were turned away without a word, to try again after a second or a minute.
+#[tokio::test]
+async fn a_crowd_may_connect_before_anyone_is_accepted() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let crowd = most.trim().parse::<usize>().unwrap().min(2000);
+    let listener = latemux_origin::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = || std::net::TcpStream::connect_timeout(&address, Duration::from_secs(20)).unwrap();
+    let clients: Vec<_> = (0..crowd).map(|_| connect()).collect();
+    for _ in &clients {
+        tokio::time::timeout(Duration::from_secs(20), listener.accept()).await.unwrap().unwrap();
+    }
+}

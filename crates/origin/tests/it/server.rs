@@ -45,7 +45,7 @@ impl Server {
 
     /// An origin that is made already.
     pub(crate) async fn of(origin: Origin, tls: Option<Tls>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let listener = latemux_origin::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let admin_listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let admin = admin_listener.local_addr().unwrap();
