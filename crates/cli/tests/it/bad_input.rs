@@ -102,6 +102,9 @@ fn servers_that_cannot_be_played() {
         let loaded = latemux(&[&["load", &url], &limit[..]].concat());
         assert!(complaint(&loaded).contains(" failed"), "{}", said(&loaded));
         assert!(String::from_utf8_lossy(&loaded.stdout).contains(reason), "{}", said(&loaded));
+        if reason == "timeout" {
+            assert!(said(&captured).contains("after 300ms") && said(&loaded).contains("after 300ms"));
+        }
         if reason == "host_not_allowed" {
             let hint = format!("--allow-host {}", other.address);
             assert!(said(&captured).contains(&hint) && said(&loaded).contains(&hint), "{}", said(&loaded));
@@ -118,6 +121,10 @@ fn servers_that_cannot_be_played() {
     assert!(complaint(&latemux(&["capture", &url, "-o", text(&out)])).contains("host_not_allowed"));
     let allowed = latemux(&["capture", &url, "-o", text(&out), "--allow-host", &other.address.to_string()]);
     assert!(allowed.status.success() && out.exists(), "{}", said(&allowed));
+    let name = other.address.ip().to_string();
+    assert!(!latemux(&["load", "--sequence", &url]).status.success());
+    let allowed = latemux(&["load", "--sequence", &url, "--allow-host", &name]);
+    assert!(allowed.status.success() && said(&allowed).contains("dash.video"), "{}", said(&allowed));
 }
 
 /// Runs a script in which `$0` is the binary and `$1` a folder on a disk of its own with so many KiB; `None` where no such disk may be had.
