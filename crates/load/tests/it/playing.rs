@@ -2,7 +2,7 @@
 
 use crate::{
     server::{Asked, Pipes, Reply, files},
-    streams::{dash, hds, hls, hls_group, smooth},
+    streams::{dash, hds, hls, hls_group, smooth, stream},
 };
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
@@ -92,6 +92,17 @@ async fn dash_in_each_way_of_addressing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn dash_by_times_in_its_addresses() {
+    // Video alone: ffmpeg's manifest and its files do not agree on when sound begins.
+    let how = "-map 0:v -f dash -seg_duration 2 -media_seg_name chunk-$Time$.m4s {}/index.mpd";
+    let server = Pipes::new(files(stream("template-time", how)));
+    let results = sound(&server, "index.mpd", u64::MAX).await;
+    assert_eq!(classes(&results), [("dash.init", 1), ("dash.manifest", 1), ("dash.video", 6)]);
+    assert!(server.counts().contains_key("/chunk-25600.m4s"), "{:?}", server.counts());
+    twelve_seconds(&results);
+}
+
+#[tokio::test(start_paused = true)]
 async fn dash_as_one_file_with_an_index() {
     // ffmpeg's own MP4 with a sidx, and a description of it written by hand.
     let folder = crate::streams::stream(
@@ -123,6 +134,7 @@ async fn hls_with_every_kind_of_segment() {
         ("ts", hls("ts", ""), "hls.muxed", 0),
         ("ts-ranges", hls("ts-ranges", "-hls_flags single_file"), "hls.muxed", 0),
         ("cmaf", hls("cmaf", "-hls_segment_type fmp4"), "hls.muxed", 1),
+        ("cmaf-ranges", hls("cmaf-ranges", "-hls_segment_type fmp4 -hls_flags single_file"), "hls.muxed", 1),
         ("group-cmaf", hls_group("group-cmaf", "-hls_segment_type fmp4"), "hls.video", 2),
         ("group-ts", hls_group("group-ts", ""), "hls.video", 0),
     ];
@@ -132,6 +144,22 @@ async fn hls_with_every_kind_of_segment() {
         assert_eq!(results.requests[class].count, 6, "{name}");
         assert_eq!(results.requests.get("hls.init").map_or(0, |r| r.count), inits, "{name}");
         twelve_seconds(&results);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sound_alone() {
+    let hls = "-vn -f hls -hls_time 2 -hls_playlist_type vod {}/index.m3u8";
+    let dash = "-vn -f dash -seg_duration 2 {}/index.mpd";
+    for (name, how, manifest, class) in
+        [("hls", hls, "index.m3u8", "hls.muxed"), ("dash", dash, "index.mpd", "dash.audio")]
+    {
+        let server = Pipes::new(files(stream(&format!("sound-{name}"), how)));
+        let results = sound(&server, manifest, u64::MAX).await;
+        assert!((6..=7).contains(&results.requests[class].count), "{name}: {:?}", classes(&results));
+        twelve_seconds(&results);
+        // There is nothing better: the best there could have been.
+        assert_eq!((results.players.bitrate.count(), results.players.quality.max()), (1, 2000), "{name}");
     }
 }
 
