@@ -261,6 +261,12 @@ mod tests {
         let total = run.whole.results.total();
         assert_eq!((total.count, total.latency.count(), total.latency.max()), (2, 2, 30));
 
+        let mut stopped = part("1/2", 30);
+        stopped.complete = false;
+        stopped.write(folder.path()).unwrap();
+        let run = Run::read(folder.path()).unwrap();
+        assert!(!run.whole.complete && run.notes[0].contains("part 1/2 did not end"), "{:?}", run.notes);
+
         let mut other = part("1/2", 30);
         other.plan.clear();
         other.write(folder.path()).unwrap();
