@@ -106,7 +106,14 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     part.complete = !stopped;
     say(&summary(&Run::alone(part.clone())))?;
     if let Some(keep) = &mut keep {
-        runtime.block_on(keep.write(&part))?;
+        // A bucket may be silent for minutes: who does not want to wait can end it.
+        runtime.block_on(async {
+            let stop = stop_signal()?;
+            tokio::select! {
+                written = keep.write(&part) => written,
+                () = stop => bail!("stopped: what was measured last is not written"),
+            }
+        })?;
     }
     ensure!(!stopped, "stopped: the results are partial");
     let total = part.results.total();

@@ -157,3 +157,46 @@ fn a_run_that_is_stopped_is_partial() {
     assert!(complaint(&child.wait_with_output().unwrap()).contains("stopped before the start"));
     assert!(!Run::read(&out).unwrap().whole.complete);
 }
+
+/// A bucket that takes one object, and the next never.
+#[test]
+fn a_bucket_that_falls_silent_can_be_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let (heard, hears) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for (count, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            let mut head = String::new();
+            let mut byte = [0];
+            while !head.ends_with("\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                head.push(char::from(byte[0]));
+            }
+            let length = head.lines().find_map(|line| {
+                line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok()
+            });
+            let mut body = vec![0; length.unwrap_or(0)];
+            let _ = stream.read_exact(&mut body);
+            let _ = heard.send(head.lines().next().unwrap_or_default().to_owned());
+            if count == 0 {
+                let answer =
+                    b"HTTP/1.1 200 OK\r\nETag: \"e\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                let _ = stream.write_all(answer);
+            } else {
+                kept.push(stream);
+            }
+        }
+    });
+    let server = Server::start(&samples(), &[], &[]);
+    let url = format!("http://{}/harbour/.m3u8", server.address);
+    let args = ["load", &url, "--sequence", "--out", "s3://b/run", "--s3-endpoint", &endpoint];
+    let child = command(&args).args(["--s3-region", "us-east-1"]).spawn().unwrap();
+    for _ in 0..2 {
+        assert_eq!(hears.recv().unwrap(), "PUT /b/run/part-0-of-1.json HTTP/1.1");
+    }
+    signal("-INT", child.id());
+    let output = child.wait_with_output().unwrap();
+    assert!(complaint(&output).contains("stopped: what was measured last is not written"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("hls.muxed"), "{}", said(&output));
+}
