@@ -284,9 +284,11 @@ async fn media_that_is_damaged() {
 
 #[tokio::test(start_paused = true)]
 async fn fragments_of_a_segment_and_packets_that_come_again() {
-    // The fragment behind the next one, in the same segment.
+    // There and back again within a segment: it begins and ends when it should.
     let other = std::fs::read(cmaf().join("chunk-stream0-00005.m4s")).unwrap();
-    let gap = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| reply.body.extend_from_slice(&other));
+    let gap = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
+        reply.body = [reply.body.as_slice(), &other, &reply.body].concat();
+    });
     assert_eq!(gap.await, once("dash.video", "timeline_gap"));
 
     // A packet may be sent twice, not more often (§2.4.3.3).
