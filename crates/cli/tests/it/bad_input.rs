@@ -12,7 +12,9 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     process::{Command, Output, Stdio},
+    sync::mpsc,
 };
+use url::Url;
 
 /// A server that answers whatever it is asked in its own way, on a port the system chose. It ends with the test.
 fn answering(
@@ -203,6 +205,55 @@ fn a_capture_on_a_full_disk_keeps_whole_fragments() {
     let output = latemux(&["capture", &url, "-o", text(&out), "--trace", "/dev/full"]);
     let line = complaint(&output);
     assert!(line.contains("cannot write the trace: No space left on device") && !out.exists(), "{line}");
+}
+
+/// What the first line of a playlist that is none of its own names, and its answer.
+fn first_of(server: &Server, path: &str) -> (String, Vec<u8>) {
+    let playlist = get(server.address, path);
+    let line = playlist.text().lines().find(|line| !line.starts_with('#') && !line.is_empty()).unwrap();
+    let base = Url::parse("http://a/").unwrap().join(path).unwrap();
+    let path = base.join(line).unwrap().path().to_owned();
+    let body = get(server.address, &path).body.to_vec();
+    (path, body)
+}
+
+#[test]
+fn a_capture_that_is_stopped_keeps_what_came() {
+    let server = Server::start(&samples(), &[], &[]);
+    let (playlist, _) = first_of(&server, "/lighthouse.mp4/.m3u8");
+    let (_, segment) = first_of(&server, &playlist);
+    let (asks, asked) = mpsc::channel();
+    let body = segment.clone();
+    let halting = answering(move |path, stream| {
+        let body = match path {
+            "/x.m3u8" => {
+                b"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:4,\n0.ts\n#EXTINF:4,\n1.ts\n#EXT-X-ENDLIST\n"
+                    .as_slice()
+            }
+            "/0.ts" => &body,
+            _ => {
+                let _ = asks.send(());
+                return stream.read_exact(&mut [0]);
+            }
+        };
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len())?;
+        stream.write_all(body)
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let (out, trace) = (folder.path().join("out.ts"), folder.path().join("trace"));
+    let child = Command::new(env!("CARGO_BIN_EXE_latemux"))
+        .args(["capture", &format!("http://{halting}/x.m3u8"), "-o", text(&out), "--trace", text(&trace)])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    asked.recv().unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let line = complaint(&child.wait_with_output().unwrap());
+    assert!(line.contains("out.ts.part: stopped"), "{line}");
+    assert!(!out.exists() && fs::read(folder.path().join("out.ts.part")).unwrap() == segment);
+    assert_eq!(fs::read_to_string(&trace).unwrap().lines().count(), 2);
 }
 
 #[test]
