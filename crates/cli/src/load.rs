@@ -48,14 +48,20 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     let behaviour = flags.behaviour()?;
     let client = Client::new(Arc::new(flags.trust.network()?), flags.client_options(at_once)?);
     let mut part = Part::new(flags.shard.to_string(), 0, flags.plan());
-    let keep = flags.out.as_deref().map(Keep::new).transpose()?;
-    // Where nothing can be written is known before anything is measured.
-    keep.iter().try_for_each(|keep| keep.write(&part))?;
+    let keep = flags.out.as_deref().map(|out| Keep::new(out, &part, &flags.storage));
+    let mut keep = keep.transpose()?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let stopped = runtime.block_on(async {
         let stop = stop_signal()?;
         tokio::pin!(stop);
+        // Where nothing can be written is known before anything is measured.
+        if let Some(keep) = &mut keep {
+            tokio::select! {
+                written = keep.write(&part) => written?,
+                () = &mut stop => bail!("stopped before the start"),
+            }
+        }
         let page = watch::Page::new(flags).await?;
         match start_at.map(|at| at.duration_since(wall_clock())) {
             Some(Ok(wait)) => {
@@ -89,8 +95,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
                 write = watching.tick() => {
                     if write {
                         watching.fill(&mut part);
-                        // The last word tells if the disk is full.
-                        let _ = keep.as_ref().map(|keep| keep.write(&part));
+                        keep.iter_mut().for_each(|keep| keep.write_meanwhile(&part));
                     }
                 }
             }
@@ -100,7 +105,16 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     })?;
     part.complete = !stopped;
     say(&summary(&Run::alone(part.clone())))?;
-    keep.iter().try_for_each(|keep| keep.write(&part))?;
+    if let Some(keep) = &mut keep {
+        // A bucket may be silent for minutes: who does not want to wait can end it.
+        runtime.block_on(async {
+            let stop = stop_signal()?;
+            tokio::select! {
+                written = keep.write(&part) => written,
+                () = stop => bail!("stopped: what was measured last is not written"),
+            }
+        })?;
+    }
     ensure!(!stopped, "stopped: the results are partial");
     let total = part.results.total();
     ensure!(total.failed() == 0, "{} of {} requests failed", total.failed(), total.count);

@@ -1,13 +1,18 @@
 //! `latemux report`: what runs of `load` measured, added up.
 
-use crate::serve::say;
+use crate::{args::Storage, config::Config, serve::say};
 use anyhow::{Context, Result, ensure};
 use clap::Args as ClapArgs;
+use futures_util::StreamExt as _;
 use latemux_load::{
     report::{csv, page, summary},
-    results::Run,
+    results::{MAX_PART, Part, Run},
 };
-use std::{fs, path::PathBuf};
+use latemux_storage::{Key, StorageError, Want, open};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Adds up what runs of `load` measured, and shows it.
 ///
@@ -15,22 +20,64 @@ use std::{fs, path::PathBuf};
 /// plots, and requests.csv, errors.csv, seconds.csv and histograms.csv.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Report {
-    /// Folders that `load --out` wrote to
+    /// What `load --out` wrote to: folders, or s3://bucket/folder, gs:// or az://
     #[arg(required = true, value_name = "RUN")]
-    pub(crate) runs: Vec<PathBuf>,
-    /// Where the report goes [default: the first of the folders]
+    pub(crate) runs: Vec<String>,
+    /// Folder for the report [default: the first of the runs that is one]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) storage: Storage,
+}
+
+/// Adds up all parts of a run.
+fn read(run: &str, flags: &Storage) -> Result<Run> {
+    if !is_address(run) {
+        return Ok(Run::read(Path::new(run))?);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let parts = runtime.block_on(fetch(run, flags)).with_context(|| run.to_owned())?;
+    Ok(Run::of_named(run, parts)?)
+}
+
+/// All parts in a bucket, each with its name.
+async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
+    let mut config = Config::default();
+    config.storage.apply(flags);
+    let storage = open(run, &config.storage.options())?;
+    let root = Key::root();
+    let listing = match storage.list(&root).await {
+        // There are no empty folders.
+        Err(StorageError::NotFound(_)) => return Ok(Vec::new()),
+        listing => listing?,
+    };
+    let mut parts = Vec::new();
+    for (name, _) in listing.objects.into_iter().filter(|(name, _)| Part::is_name(name)) {
+        let key = root.join(&name).with_context(|| format!("{name}: no name of an object"))?;
+        let mut read = storage.read(&key, Want::Head(MAX_PART), None).await?;
+        let mut bytes = Vec::new();
+        while let Some(frame) = read.body.next().await {
+            bytes.extend_from_slice(&frame?);
+        }
+        let part = Part::of_bytes(&bytes).with_context(|| name.clone())?;
+        parts.push((name, part));
+    }
+    Ok(parts)
+}
+
+fn is_address(run: &str) -> bool {
+    run.contains("://")
 }
 
 /// Prints a table of each run, and writes the rest.
 pub(crate) fn run(flags: &Report) -> Result<()> {
     let mut runs = Vec::new();
     for folder in &flags.runs {
-        runs.push((folder.display().to_string(), Run::read(folder)?));
+        runs.push((folder.clone(), read(folder, &flags.storage)?));
     }
-    let folder = flags.output.as_ref().or(flags.runs.first()).context("no run")?;
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let first = flags.runs.iter().find(|run| !is_address(run)).map(PathBuf::from);
+    let folder = flags.output.clone().or(first).context("--output: the report goes to a folder")?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let files = [
         ("report.html", page(&runs)),
         ("requests.csv", csv::requests(&runs)),

@@ -1,7 +1,7 @@
 //! The command line of `load`.
 
 use super::Job;
-use crate::trust::TrustFlags;
+use crate::{args::Storage, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
 use latemux_load::{
@@ -10,7 +10,7 @@ use latemux_load::{
     run::{Arrivals, Plan, Shard, Single, Style},
 };
 use latemux_origin::config::quantity::Span;
-use std::{collections::BTreeMap, fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, net::SocketAddr, sync::Arc, time::Duration};
 use url::Url;
 
 /// Where a trace of bit rates begins in `--abr`.
@@ -89,9 +89,11 @@ pub(crate) struct Load {
     /// Play nothing: tell at this address what this machine does (processors, memory, network), for --watch-host elsewhere, until stopped
     #[arg(long, value_name = "ADDR:PORT", exclusive = true)]
     pub(crate) host_stats: Option<SocketAddr>,
-    /// Folder for the results, for `latemux report`
+    /// Where the results go, for `latemux report`: a folder, or s3://bucket/folder, gs:// or az://
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) out: Option<String>,
+    #[command(flatten)]
+    pub(crate) storage: Storage,
     /// When to start: 2026-11-21T10:00:00Z, or seconds since 1970
     #[arg(long, value_name = "TIME")]
     pub(crate) start_at: Option<String>,
@@ -199,6 +201,7 @@ impl Load {
 mod tests {
     use crate::args::{Args, Command};
     use clap::Parser as _;
+    use std::path::Path;
     use yaml_rust2::{Yaml, YamlLoader};
 
     /// What Kubernetes makes of the manifest: the arguments of a container, with its variables filled in.
@@ -238,7 +241,7 @@ mod tests {
             assert!(super::super::start_time(flags.start_at.as_deref().unwrap()).is_ok());
             // What is written is on what the pods share.
             let mount = &job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["mountPath"];
-            assert!(flags.out.unwrap().starts_with(mount.as_str().unwrap()));
+            assert!(Path::new(&flags.out.unwrap()).starts_with(mount.as_str().unwrap()));
         }
     }
 }

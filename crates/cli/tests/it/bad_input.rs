@@ -12,7 +12,9 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     process::{Command, Output, Stdio},
+    sync::mpsc,
 };
+use url::Url;
 
 /// A server that answers whatever it is asked in its own way, on a port the system chose. It ends with the test.
 fn answering(
@@ -102,6 +104,9 @@ fn servers_that_cannot_be_played() {
         let loaded = latemux(&[&["load", &url], &limit[..]].concat());
         assert!(complaint(&loaded).contains(" failed"), "{}", said(&loaded));
         assert!(String::from_utf8_lossy(&loaded.stdout).contains(reason), "{}", said(&loaded));
+        if reason == "timeout" {
+            assert!(said(&captured).contains("after 300ms") && said(&loaded).contains("after 300ms"));
+        }
         if reason == "host_not_allowed" {
             let hint = format!("--allow-host {}", other.address);
             assert!(said(&captured).contains(&hint) && said(&loaded).contains(&hint), "{}", said(&loaded));
@@ -118,6 +123,10 @@ fn servers_that_cannot_be_played() {
     assert!(complaint(&latemux(&["capture", &url, "-o", text(&out)])).contains("host_not_allowed"));
     let allowed = latemux(&["capture", &url, "-o", text(&out), "--allow-host", &other.address.to_string()]);
     assert!(allowed.status.success() && out.exists(), "{}", said(&allowed));
+    let name = other.address.ip().to_string();
+    assert!(!latemux(&["load", "--sequence", &url]).status.success());
+    let allowed = latemux(&["load", "--sequence", &url, "--allow-host", &name]);
+    assert!(allowed.status.success() && said(&allowed).contains("dash.video"), "{}", said(&allowed));
 }
 
 /// Runs a script in which `$0` is the binary and `$1` a folder on a disk of its own with so many KiB; `None` where no such disk may be had.
@@ -196,6 +205,55 @@ fn a_capture_on_a_full_disk_keeps_whole_fragments() {
     let output = latemux(&["capture", &url, "-o", text(&out), "--trace", "/dev/full"]);
     let line = complaint(&output);
     assert!(line.contains("cannot write the trace: No space left on device") && !out.exists(), "{line}");
+}
+
+/// What the first line of a playlist that is none of its own names, and its answer.
+fn first_of(server: &Server, path: &str) -> (String, Vec<u8>) {
+    let playlist = get(server.address, path);
+    let line = playlist.text().lines().find(|line| !line.starts_with('#') && !line.is_empty()).unwrap();
+    let base = Url::parse("http://a/").unwrap().join(path).unwrap();
+    let path = base.join(line).unwrap().path().to_owned();
+    let body = get(server.address, &path).body.to_vec();
+    (path, body)
+}
+
+#[test]
+fn a_capture_that_is_stopped_keeps_what_came() {
+    let server = Server::start(&samples(), &[], &[]);
+    let (playlist, _) = first_of(&server, "/lighthouse.mp4/.m3u8");
+    let (_, segment) = first_of(&server, &playlist);
+    let (asks, asked) = mpsc::channel();
+    let body = segment.clone();
+    let halting = answering(move |path, stream| {
+        let body = match path {
+            "/x.m3u8" => {
+                b"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:4,\n0.ts\n#EXTINF:4,\n1.ts\n#EXT-X-ENDLIST\n"
+                    .as_slice()
+            }
+            "/0.ts" => &body,
+            _ => {
+                let _ = asks.send(());
+                return stream.read_exact(&mut [0]);
+            }
+        };
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len())?;
+        stream.write_all(body)
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let (out, trace) = (folder.path().join("out.ts"), folder.path().join("trace"));
+    let child = Command::new(env!("CARGO_BIN_EXE_latemux"))
+        .args(["capture", &format!("http://{halting}/x.m3u8"), "-o", text(&out), "--trace", text(&trace)])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    asked.recv().unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let line = complaint(&child.wait_with_output().unwrap());
+    assert!(line.contains("out.ts.part: stopped"), "{line}");
+    assert!(!out.exists() && fs::read(folder.path().join("out.ts.part")).unwrap() == segment);
+    assert_eq!(fs::read_to_string(&trace).unwrap().lines().count(), 2);
 }
 
 #[test]

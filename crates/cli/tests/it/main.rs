@@ -13,6 +13,7 @@ mod load;
 mod nginx_vod;
 mod pack;
 mod restart;
+mod runs;
 mod same_bytes;
 mod server;
 mod setups;

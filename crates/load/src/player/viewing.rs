@@ -313,7 +313,8 @@ impl<'a> Viewing<'a> {
         #[expect(clippy::cast_precision_loss, reason = "bit rates")]
         let stated =
             |place: usize| set.renditions.get(place).map(|r| r.bandwidth as f64).filter(|rate| *rate > 0.0);
-        let rate = stated(got.rendition).unwrap_or(bits / seconds);
+        // Those that do not say are all the same.
+        let rate = stated(got.rendition).unwrap_or(1.0);
         let seen = &mut self.seen;
         seen.highest = seen.highest.max(stated(set.renditions.len().saturating_sub(1)).unwrap_or(rate));
         seen.bits += bits;

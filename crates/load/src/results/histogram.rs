@@ -171,5 +171,12 @@ mod tests {
         for wrong in ["\"!\"", "\"AAAA\"", "3"] {
             assert!(serde_json::from_str::<Histogram>(wrong).is_err(), "{wrong}");
         }
+        // Of other steps: it could not be added exactly.
+        let coarse = hdrhistogram::Histogram::<u64>::new(2).unwrap();
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&coarse, &mut bytes).unwrap();
+        let text = format!("\"{}\"", STANDARD.encode(bytes));
+        let error = serde_json::from_str::<Histogram>(&text).unwrap_err();
+        assert!(error.to_string().contains("2 digits"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ mod part;
 mod recorder;
 
 pub use histogram::Histogram;
-pub use part::{Generator, Part, Run};
+pub use part::{Generator, MAX_PART, Part, Run};
 pub(crate) use recorder::micros;
 pub use recorder::{Counts, Played, Recorder, Timed};
 

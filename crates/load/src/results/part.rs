@@ -15,8 +15,8 @@ const KIND: &str = "latemux-load";
 /// The layout of [`Part`]; others are refused.
 const FORMAT: u32 = 1;
 
-/// The most bytes of a file that are read.
-const MAX_BYTES: u64 = 256 << 20;
+/// The most bytes of a part that are read.
+pub const MAX_PART: u64 = 256 << 20;
 
 /// What one machine measured, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -85,6 +85,32 @@ impl Part {
         format!("part-{}.json", self.shard.replace('/', "-of-"))
     }
 
+    /// Whether that is a name of a part.
+    #[must_use]
+    pub fn is_name(name: &str) -> bool {
+        name.starts_with("part-") && name.ends_with(".json")
+    }
+
+    /// As it is written.
+    ///
+    /// # Errors
+    /// None that is known of: what is measured can be written.
+    pub fn bytes(&self) -> Result<Vec<u8>, Error> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    /// From what was written.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let part: Self = serde_json::from_slice(bytes)?;
+        if part.kind != KIND || part.format != FORMAT {
+            return Err(Error::new(ErrorKind::InvalidData, "not results of this version of latemux load"));
+        }
+        Ok(part)
+    }
+
     /// Writes it to a folder: all of it is there, or what was there before.
     ///
     /// # Errors
@@ -93,7 +119,7 @@ impl Part {
         let path = folder.join(self.file_name());
         let beside = path.with_extension("json.part");
         let written = fs::File::create(&beside).and_then(|mut file| {
-            file.write_all(&serde_json::to_vec(self)?)?;
+            file.write_all(&self.bytes()?)?;
             file.sync_all()
         });
         if let Err(error) = written.and_then(|()| fs::rename(&beside, &path)) {
@@ -109,13 +135,9 @@ impl Part {
     /// # Errors
     /// What the file system says, or what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let mut text = Vec::new();
-        fs::File::open(path)?.take(MAX_BYTES).read_to_end(&mut text)?;
-        let part: Self = serde_json::from_slice(&text)?;
-        if part.kind != KIND || part.format != FORMAT {
-            return Err(Error::new(ErrorKind::InvalidData, "not results of this version of latemux load"));
-        }
-        Ok(part)
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(MAX_PART).read_to_end(&mut bytes)?;
+        Self::of_bytes(&bytes)
     }
 }
 
@@ -134,28 +156,33 @@ impl Run {
     /// # Errors
     /// Where there is none, one cannot be read, or two are not of the same plan.
     pub fn read(folder: &Path) -> Result<Self, Error> {
-        let invalid =
-            |path: &Path, why: &str| Error::new(ErrorKind::InvalidData, format!("{}: {why}", path.display()));
         let mut paths: Vec<PathBuf> = fs::read_dir(folder)
             .map_err(|error| Error::new(error.kind(), format!("{}: {error}", folder.display())))?
             .map(|entry| entry.map(|entry| entry.path()))
             .collect::<Result<_, _>>()?;
-        let is_part = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("part-") && name.ends_with(".json")
-        };
-        paths.retain(is_part);
+        paths.retain(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(Part::is_name));
         paths.sort();
         let mut parts = Vec::new();
         for path in &paths {
-            parts.push(Part::read(path).map_err(|error| invalid(path, &error.to_string()))?);
+            let name = path.display().to_string();
+            let part = Part::read(path).map_err(|error| invalid(&name, &error.to_string()))?;
+            parts.push((name, part));
         }
-        for (path, part) in paths.iter().zip(&parts) {
+        Self::of_named(&folder.display().to_string(), parts)
+    }
+
+    /// Adds up all parts of a place, each with the name of its file.
+    ///
+    /// # Errors
+    /// Where there is none, or two are not of the same plan.
+    pub fn of_named(place: &str, parts: Vec<(String, Part)>) -> Result<Self, Error> {
+        let (names, parts): (Vec<String>, Vec<Part>) = parts.into_iter().unzip();
+        for (name, part) in names.iter().zip(&parts) {
             if parts.first().is_some_and(|first| first.plan != part.plan) {
-                return Err(invalid(path, "a part of another run: its plan differs"));
+                return Err(invalid(name, "a part of another run: its plan differs"));
             }
         }
-        Self::of(&parts).ok_or_else(|| invalid(folder, "no results in it (part-*.json)"))
+        Self::of(&parts).ok_or_else(|| invalid(place, "no results in it (part-*.json)"))
     }
 
     /// One part by itself, wherever the others are.
@@ -197,6 +224,10 @@ impl Run {
     }
 }
 
+fn invalid(place: &str, why: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("{place}: {why}"))
+}
+
 fn partial(part: &Part) -> Option<String> {
     let why = || format!("part {} did not end by itself: what it has is partial", part.shard);
     (!part.complete).then(why)
@@ -229,6 +260,12 @@ mod tests {
         assert!(run.whole.complete);
         let total = run.whole.results.total();
         assert_eq!((total.count, total.latency.count(), total.latency.max()), (2, 2, 30));
+
+        let mut stopped = part("1/2", 30);
+        stopped.complete = false;
+        stopped.write(folder.path()).unwrap();
+        let run = Run::read(folder.path()).unwrap();
+        assert!(!run.whole.complete && run.notes[0].contains("part 1/2 did not end"), "{:?}", run.notes);
 
         let mut other = part("1/2", 30);
         other.plan.clear();

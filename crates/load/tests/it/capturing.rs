@@ -2,7 +2,7 @@
 
 use crate::{
     playing::timed,
-    server::{Pipes, Reply, files},
+    server::{Asked, Pipes, Reply, files},
     streams::{copied, dash, hds, hls, hls_group},
 };
 use latemux_load::capture::{CaptureError, Choice, Format, capture};
@@ -10,7 +10,10 @@ use latemux_testmedia::{
     probe::{Stream, probe},
     recipe,
 };
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 use url::Url;
 
 pub(crate) async fn captured(
@@ -176,12 +179,12 @@ async fn transport_streams_packed_audio_and_tags_of_another_packager() {
     same_but_decoded("smooth", &of_bytes(&out), &theirs, 10_000_000.0, 400_000);
 }
 
-#[tokio::test(start_paused = true)]
-async fn packed_audio() {
+/// AAC in a playlist and two segments of packed audio, the second of which begins where 33 bits come round; and the file it is of.
+pub(crate) fn packed() -> (PathBuf, impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
     let source = recipe::coded("capture-aac", &format!("{} -c:a aac -b:a 64k -ac 2", recipe::AVC));
     let folder = copied("copied-packed", &source, "-vn -f adts {}/all.aac");
     let frames = fs::read(folder.join("all.aac")).unwrap();
-    // Two segments, cut behind the hundredth frame; a tag with the time before each (RFC 8216 §3.4).
+    // Cut behind the hundredth frame; a tag with the time before each (RFC 8216 §3.4).
     let size = |at: usize| {
         usize::from(frames[at + 3] & 3) << 11
             | usize::from(frames[at + 4]) << 3
@@ -193,17 +196,22 @@ async fn packed_audio() {
         let private = [&b"PRIV"[..], &[0, 0, 0, 53, 0, 0], owner, &ticks.to_be_bytes()].concat();
         [&b"ID3\x04\0\0\0\0\0"[..], &[u8::try_from(private.len()).unwrap()], &private, frames].concat()
     };
-    // The second begins where 33 bits come round.
     let second = 100 * 1024 * 90_000 / 48_000;
     let segments = [tagged((1 << 33) - second, &frames[..cut]), tagged(0, &frames[cut..])];
-    let server = Pipes::new(move |asked| match asked.path.as_str() {
+    let answer = move |asked: &Asked| match asked.path.as_str() {
         "/0.aac" => Reply::ok(segments[0].clone()),
         "/1.aac" => Reply::ok(segments[1].clone()),
         _ => Reply::ok(
             "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:2.133333,\n0.aac\n#EXTINF:3.9,\n1.aac\n#EXT-X-ENDLIST\n",
         ),
-    });
-    let (done, out, _) = captured(&server, "index.m3u8").await;
+    };
+    (source, answer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn packed_audio() {
+    let (source, answer) = packed();
+    let (done, out, _) = captured(&Pipes::new(answer), "index.m3u8").await;
     done.unwrap();
     let theirs = probe(&source, &[]).streams;
     same_content("packed audio", &of_bytes(&out), &theirs[1..], 48_000.0);

@@ -1,6 +1,7 @@
 //! Servers that do wrong, each of which is reported as exactly that, and once.
 
 use crate::{
+    capturing::packed,
     playing::{fixed, plan, played},
     server::{Asked, Pipes, Reply, files},
     streams::{dash, hds, hls},
@@ -33,7 +34,16 @@ async fn spoilt(
     path: &'static str,
     spoil: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
 ) -> Vec<(String, String, u64)> {
-    let inner = files(folder);
+    spoilt_answer(files(folder), manifest, path, spoil).await
+}
+
+/// The same of what a server answers.
+async fn spoilt_answer(
+    inner: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    manifest: &str,
+    path: &'static str,
+    spoil: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+) -> Vec<(String, String, u64)> {
     let server = Pipes::new(move |asked| {
         let mut reply = inner(asked);
         if asked.path == path {
@@ -212,6 +222,33 @@ async fn media_that_is_damaged() {
     });
     assert_eq!(longer.await, once("dash.video", "bad_boxes"));
 
+    let place = |body: &[u8], kind: &[u8; 4]| body.windows(4).position(|w| w == kind).unwrap();
+    let earlier = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
+        // The samples begin in the head, it says.
+        let at = place(&reply.body, b"trun") + 12;
+        reply.body[at..at + 4].copy_from_slice(&8_u32.to_be_bytes());
+    });
+    assert_eq!(earlier.await, once("dash.video", "bad_boxes"));
+    let head = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
+        let media = place(&reply.body, b"mdat") - 4;
+        reply.body.truncate(media);
+    });
+    assert_eq!(head.await, once("dash.video", "bad_boxes"), "a head without its media");
+    let none = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
+        let head = place(&reply.body, b"moof") - 4;
+        reply.body.truncate(head);
+    });
+    assert_eq!(none.await, once("dash.video", "bad_boxes"), "sound boxes, and nothing in them");
+    let stranger = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
+        let track = place(&reply.body, b"tfhd") + 8;
+        reply.body[track + 3] = 9;
+    });
+    assert_eq!(
+        stranger.await,
+        once("dash.video", "bad_boxes"),
+        "a track that the init segment does not have"
+    );
+
     let sync = spoilt(hls("ts", ""), "index.m3u8", "/index2.ts", |_, reply| reply.body[188 * 9] = 0x46).await;
     assert_eq!(sync, once("hls.muxed", "bad_ts"));
     let lost = spoilt(hls("ts", ""), "index.m3u8", "/index2.ts", |_, reply| {
@@ -234,6 +271,60 @@ async fn media_that_is_damaged() {
         reply.body[end - 1] ^= 1;
     });
     assert_eq!(tag.await, once("hds.muxed", "bad_flv"), "the size behind the last tag");
+    let end = spoilt(hds(), "index.f4m", "/stream0Seg1-Frag3", move |_, reply| {
+        // Sound boxes, whose last tag is not whole.
+        let at = place(&reply.body, b"mdat") - 4;
+        let end = reply.body.len() - 2;
+        reply.body.truncate(end);
+        let size = u32::try_from(end - at).unwrap();
+        reply.body[at..at + 4].copy_from_slice(&size.to_be_bytes());
+    });
+    assert_eq!(end.await, once("hds.muxed", "bad_flv"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fragments_of_a_segment_and_packets_that_come_again() {
+    // There and back again within a segment: it begins and ends when it should.
+    let other = std::fs::read(cmaf().join("chunk-stream0-00005.m4s")).unwrap();
+    let gap = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
+        reply.body = [reply.body.as_slice(), &other, &reply.body].concat();
+    });
+    assert_eq!(gap.await, once("dash.video", "timeline_gap"));
+
+    // A packet may be sent twice, not more often (§2.4.3.3).
+    for (times, expected) in [(1, vec![]), (2, once("hls.muxed", "ts_continuity"))] {
+        let again = spoilt(hls("ts", ""), "index.m3u8", "/index2.ts", move |_, reply| {
+            let packet = reply.body[188 * 9..188 * 10].to_vec();
+            reply.body.splice(188 * 10..188 * 10, packet.repeat(times));
+        });
+        assert_eq!(again.await, expected, "{times}");
+    }
+    let no_tables = spoilt(hls("ts", ""), "index.m3u8", "/index2.ts", |_, reply| {
+        let table = |packet: &[u8]| matches!((packet[1] & 0x1f, packet[2]), (0 | 0x10, 0));
+        reply.body = reply.body.chunks(188).filter(|packet| !table(packet)).flatten().copied().collect();
+    });
+    assert_eq!(no_tables.await, once("hls.muxed", "bad_ts"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn packed_audio_that_is_damaged() {
+    let of = |spoil: fn(&mut Vec<u8>)| async move {
+        let spoil = move |_: &Asked, reply: &mut Reply| spoil(&mut reply.body);
+        spoilt_answer(packed().1, "index.m3u8", "/1.aac", spoil).await
+    };
+    assert_eq!(of(|_| ()).await, []);
+    let wrong = once("hls.muxed", "bad_audio");
+    // The tag has 73 bytes; behind it the first frame says how long it is.
+    let second = |body: &mut Vec<u8>| {
+        let size = usize::from(body[73 + 3] & 3) << 11
+            | usize::from(body[73 + 4]) << 3
+            | usize::from(body[73 + 5] >> 5);
+        body[73 + size] = 0;
+    };
+    assert_eq!(of(second).await, wrong, "a frame without sync word");
+    assert_eq!(of(|body| body.truncate(body.len() - 5)).await, wrong, "the last frame is not whole");
+    assert_eq!(of(|body| drop(body.drain(..10))).await, wrong, "no tag");
+    assert_eq!(of(|body| body.truncate(73)).await, wrong, "no frames");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,11 +2,11 @@
 
 use crate::{
     server::{Asked, Pipes, Reply, files},
-    streams::{dash, hds, hls, hls_group, smooth},
+    streams::{dash, hds, hls, hls_group, smooth, stream},
 };
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
-    results::{Recorder, Results},
+    results::{Recorder, Results, Second},
     run::{Arrivals, Plan, Shard, Single, Style, run, single},
 };
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
@@ -51,6 +51,7 @@ pub(crate) async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
     assert_eq!((players.started, players.finished, players.failed), (1, 1, 0), "{path}");
     assert_eq!((players.startup.count(), players.stalls.count()), (1, 0), "{path}");
     let total = results.total();
+    assert_eq!((total.latency.count(), total.first_byte.count()), (total.count, total.count), "{path}");
     assert_eq!(
         (total.count, total.bytes),
         (server.asked().len().try_into().unwrap(), server.sent()),
@@ -92,6 +93,17 @@ async fn dash_in_each_way_of_addressing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn dash_by_times_in_its_addresses() {
+    // Video alone: ffmpeg's manifest and its files do not agree on when sound begins.
+    let how = "-map 0:v -f dash -seg_duration 2 -media_seg_name chunk-$Time$.m4s {}/index.mpd";
+    let server = Pipes::new(files(stream("template-time", how)));
+    let results = sound(&server, "index.mpd", u64::MAX).await;
+    assert_eq!(classes(&results), [("dash.init", 1), ("dash.manifest", 1), ("dash.video", 6)]);
+    assert!(server.counts().contains_key("/chunk-25600.m4s"), "{:?}", server.counts());
+    twelve_seconds(&results);
+}
+
+#[tokio::test(start_paused = true)]
 async fn dash_as_one_file_with_an_index() {
     // ffmpeg's own MP4 with a sidx, and a description of it written by hand.
     let folder = crate::streams::stream(
@@ -123,6 +135,7 @@ async fn hls_with_every_kind_of_segment() {
         ("ts", hls("ts", ""), "hls.muxed", 0),
         ("ts-ranges", hls("ts-ranges", "-hls_flags single_file"), "hls.muxed", 0),
         ("cmaf", hls("cmaf", "-hls_segment_type fmp4"), "hls.muxed", 1),
+        ("cmaf-ranges", hls("cmaf-ranges", "-hls_segment_type fmp4 -hls_flags single_file"), "hls.muxed", 1),
         ("group-cmaf", hls_group("group-cmaf", "-hls_segment_type fmp4"), "hls.video", 2),
         ("group-ts", hls_group("group-ts", ""), "hls.video", 0),
     ];
@@ -132,6 +145,22 @@ async fn hls_with_every_kind_of_segment() {
         assert_eq!(results.requests[class].count, 6, "{name}");
         assert_eq!(results.requests.get("hls.init").map_or(0, |r| r.count), inits, "{name}");
         twelve_seconds(&results);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sound_alone() {
+    let hls = "-vn -f hls -hls_time 2 -hls_playlist_type vod {}/index.m3u8";
+    let dash = "-vn -f dash -seg_duration 2 {}/index.mpd";
+    for (name, how, manifest, class) in
+        [("hls", hls, "index.m3u8", "hls.muxed"), ("dash", dash, "index.mpd", "dash.audio")]
+    {
+        let server = Pipes::new(files(stream(&format!("sound-{name}"), how)));
+        let results = sound(&server, manifest, u64::MAX).await;
+        assert!((6..=7).contains(&results.requests[class].count), "{name}: {:?}", classes(&results));
+        twelve_seconds(&results);
+        // There is nothing better: the best there could have been.
+        assert_eq!((results.players.bitrate.count(), results.players.quality.max()), (1, 2000), "{name}");
     }
 }
 
@@ -193,6 +222,14 @@ async fn renditions_are_chosen_and_each_is_checked_against_the_other() {
         assert_eq!(wrong, BTreeMap::new(), "{abr}");
         assert!(switches.contains(&results.players.switches), "{abr}: {}", results.players.switches);
         assert_eq!(results.requests["dash.video"].count, 6);
+        if matches!(abr, Abr::Trace(_)) {
+            // Four segments of 300 kbit/s, two of a third of it, and the way there and back: 4 + ⅔ − 2 × ⅔, of 6.
+            assert!(
+                (1553..=1558).contains(&results.players.quality.max()),
+                "{}",
+                results.players.quality.max()
+            );
+        }
         let low = server.counts().iter().filter(|(path, _)| path.starts_with("/chunk-stream1")).count();
         match abr {
             Abr::Fixed(_) => assert_eq!(low, 6),
@@ -245,11 +282,66 @@ async fn a_slow_server_is_seen_as_stalls_by_its_viewers() {
     assert!((2_990..3_100).contains(&(players.startup.max() / 1000)), "{}", players.startup.max());
     assert_eq!(players.stalls.count(), 5, "before each of the others");
     assert!((990..1_100).contains(&(players.stalls.max() / 1000)), "{}", players.stalls.max());
+    let sum = |what: fn(&Second) -> u64| results.seconds.iter().map(what).sum::<u64>();
+    let total = results.total();
+    assert_eq!((sum(|s| s.stalls), sum(|s| s.requests), sum(|s| s.errors)), (5, total.count, 0));
+    // Of 18 s and more, in microseconds.
+    assert!((17_900_000..18_500_000).contains(&sum(|s| s.latency)), "{}", sum(|s| s.latency));
     twelve_seconds(&results);
     // Six segments of quality 1, less 3 s and 5 × 1 s of waiting, in parts of six: a third below 0.
     assert!((650..670).contains(&players.quality.max()), "{}", players.quality.max());
     let latency = &results.requests["dash.video"].latency;
     assert!((2_990_000..3_100_000).contains(&latency.quantile(0.5)), "{}", latency.quantile(0.5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generator_that_is_late_does_not_hide_it() {
+    let server = Pipes::new(files(dash("template-timeline", "")));
+    // The second player is due at 5 s, and there is room for the first one's fourth segment at 2 s, for another every 2 s.
+    let plan = Plan { players: 2, ramp: Duration::from_secs(10), ..plan("index.mpd") };
+    let behaviour = Behaviour { max_buffer: 4.0, ..fixed(u64::MAX) };
+    let recorder = Arc::new(Recorder::new(Instant::now()));
+    let session = Arc::new(Session::new(server.client(), recorder.clone(), behaviour));
+    let (_stop, stopped) = watch::channel(false);
+    let running = tokio::spawn(async move { run(session, &plan, stopped).await });
+    // The clock jumps over the time at which each is due, twice: nobody comes to it for half a second.
+    let mut lags = Vec::new();
+    for (wait, jump) in [(1.9, 0.6), (2.4, 0.7)] {
+        tokio::time::sleep(Duration::from_secs_f64(wait)).await;
+        tokio::time::advance(Duration::from_secs_f64(jump)).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let results = recorder.results();
+        lags.push((results.lag.max() / 10_000, results.total().latency.max() / 10_000));
+        if lags.len() == 2 {
+            assert_eq!(results.players.started, 2);
+        }
+    }
+    running.await.unwrap();
+    // Its sound, whose segments are a little shorter, was due a little before.
+    assert!((49..=59).contains(&lags[0].0) && (49..=59).contains(&lags[0].1), "{lags:?}");
+    let results = recorder.results();
+    assert!((590_000..=610_000).contains(&results.lag.max()), "{}", results.lag.max());
+    assert!((590_000..=610_000).contains(&results.players.startup.max()), "{:?}", results.players.startup);
+    assert_eq!((results.total().failed(), results.players.finished), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_on_its_way_at_the_end_is_waited_for() {
+    let inner = files(dash("template-timeline", ""));
+    let server = Pipes::new(move |asked| Reply { delay: Duration::from_secs(4), ..inner(asked) });
+    let plan = Plan {
+        players: 3,
+        ramp: Duration::from_secs(3),
+        duration: Some(Duration::from_secs(10)),
+        ..plan("index.mpd")
+    };
+    let start = Instant::now();
+    let (results, wrong) = played(&server, &plan, fixed(u64::MAX)).await;
+    assert_eq!((wrong, results.players.stopped), (BTreeMap::new(), 3));
+    // All three had asked for something at 8, 9 and 10 s.
+    assert!((13.9..14.1).contains(&start.elapsed().as_secs_f64()), "{:?}", start.elapsed());
+    let total = results.total();
+    assert_eq!((total.count, total.bytes), (server.asked().len().try_into().unwrap(), server.sent()));
 }
 
 #[tokio::test(start_paused = true)]
