@@ -36,6 +36,7 @@ mod flight;
 mod fragments;
 mod gather;
 mod index;
+mod keep_alive;
 mod library;
 mod manifest_tracks;
 mod manifests;

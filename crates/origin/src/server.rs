@@ -4,6 +4,7 @@ use crate::{
     app::App,
     config::HttpConfig,
     gather::Gathered,
+    keep_alive::{self, Failure},
     serve::handle,
     stall::Stall,
     streams::{Streams, Told},
@@ -13,10 +14,7 @@ use hyper::{
     server::conn::{http1, http2},
     service::service_fn,
 };
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::{GracefulShutdown, Watcher},
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -36,7 +34,7 @@ pub(crate) async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(app.config.http.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
-    let graceful = GracefulShutdown::new();
+    let (drain, draining) = watch::channel(false);
     // Dropped when draining has taken too long: every connection ends then.
     let (kill, killed) = watch::channel(());
     let mut shutdown = pin!(shutdown);
@@ -47,7 +45,8 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &slots) => accepted,
         };
         let Some((stream, slot)) = accepted else { continue };
-        let connection = Connection { app: app.clone(), tls: tls.clone(), watcher: graceful.watcher() };
+        let connection =
+            Connection { app: app.clone(), tls: tls.clone(), draining: Draining(draining.clone()) };
         let (mut killed, open) = (killed.clone(), app.metrics.connection());
         tokio::spawn(async move {
             tokio::select! {
@@ -58,8 +57,10 @@ pub(crate) async fn serve(
         });
     }
     app.drain();
-    drop(listener);
-    if timeout(app.config.http.drain_timeout, graceful.shutdown()).await.is_err() {
+    drop((listener, draining));
+    drain.send_replace(true);
+    // Closed, when every connection has let go of it.
+    if timeout(app.config.http.drain_timeout, drain.closed()).await.is_err() {
         tracing::warn!(reason = "drain_timeout", "answers that took too long are broken off");
     }
     drop(kill);
@@ -87,11 +88,23 @@ pub(crate) async fn accept(
     }
 }
 
+/// Whether open answers are the last ones.
+#[derive(Debug)]
+pub(crate) struct Draining(pub(crate) watch::Receiver<bool>);
+
+impl Draining {
+    /// Waits until it begins.
+    pub(crate) async fn begun(&mut self) {
+        // It has begun too where nobody could say so any more.
+        let _ = self.0.wait_for(|begun| *begun).await;
+    }
+}
+
 /// What one connection needs.
 struct Connection {
     app: Arc<App>,
     tls: Option<Tls>,
-    watcher: Watcher,
+    draining: Draining,
 }
 
 impl Connection {
@@ -120,24 +133,19 @@ impl Connection {
     }
 
     async fn http1(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
-        let Self { app, watcher, .. } = self;
+        let Self { app, draining, .. } = self;
         let config = &app.config.http;
         let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(config.header_timeout)
-            .max_header_size(usize::try_from(config.max_header_bytes.max(8192)).unwrap_or(usize::MAX));
-        let handler = app.clone();
-        let service = service_fn(move |request| {
-            let app = handler.clone();
-            // Boxed: a connection that is idle has no request, nor room for one.
-            Box::pin(async move { Ok::<_, Infallible>(handle(&app, request).await.map(Gathered::new)) })
-        });
-        ended(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);
+        builder.max_header_size(usize::try_from(config.max_header_bytes.max(8192)).unwrap_or(usize::MAX));
+        let answer = |request| {
+            let app = &app;
+            async move { handle(app, request).await.map(Gathered::new) }
+        };
+        ended(keep_alive::serve(stream, builder, config.header_timeout, draining, answer).await);
     }
 
     async fn http2(self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
-        let Self { app, watcher, .. } = self;
+        let Self { app, mut draining, .. } = self;
         let config = &app.config.http;
         let mut builder = http2::Builder::new(Streams { limit: config.stall_timeout });
         builder
@@ -151,12 +159,21 @@ impl Connection {
             let app = handler.clone();
             async move { Ok::<_, Infallible>(handle(&app, request).await.map(Told)) }
         });
-        ended(watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await);
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let result = tokio::select! {
+            biased;
+            result = &mut connection => result,
+            () = draining.begun() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        ended(result.map_err(Failure::from));
     }
 }
 
 /// Clients come and go: how a connection ended is of interest to who looks closely only.
-fn ended(result: hyper::Result<()>) {
+fn ended(result: Result<(), Failure>) {
     if let Err(error) = result {
         tracing::debug!(reason = "connection", "{error}");
     }
