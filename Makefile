@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-cache clean
+.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load clean
 
 # Where cargo and go put what `make tools` installs.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -37,7 +37,7 @@ build: ## build the binary (PROFILE=release for a fast one)
 	$(stage)
 	@cargo build --locked --profile $(PROFILE) -p latemux
 
-web: ## build the player page into web/dist, which the binary then carries
+web: ## build the player page into web/dist and the live page of load into web/dist-load, which the binary then carries
 	$(stage)
 	@scripts/install-tools.sh npm
 	@npm --silent --prefix web run build
@@ -76,7 +76,7 @@ deny:
 	@if timeout 60 cargo deny fetch db >/dev/null 2>&1; then cargo deny --locked check advisories; \
 	else echo 'deny: advisories not checked, for their database cannot be reached'; fi
 
-test: tools web lint unit doc e2e fuzz ## everything the project promises
+test: tools web lint unit doc bench-instructions e2e fuzz ## everything the project promises
 
 unit: ## unit and integration tests
 	$(stage)
@@ -100,13 +100,23 @@ bench: ## the server beside nginx sending the same bytes as files; some rows of 
 	@cargo bench --locked --quiet -p latemux --bench static_files -- $(ROWS)
 
 bench-crates: ## benchmarks of single crates; figures and how to read them in the benches' own documentation
-	@cargo bench --workspace --locked --exclude latemux
+	@cargo bench --workspace --locked --exclude latemux --exclude latemux-instructions
+
+bench-instructions: ## instructions the pure crates need: none more than 5 % above bench/instructions.json (UPDATE=1 writes it)
+	$(stage)
+	@scripts/install-tools.sh instructions
+	@UPDATE=$(UPDATE) node scripts/instructions.mjs
 
 bench-cache: ## what the caches must reach, counted by nginx (ROWS="pairs crowd", WITH="--cache-memory 0")
 	$(stage)
 	@scripts/install-tools.sh media servers
 	@ROWS="$(or $(ROWS),all)" WITH="$(WITH)" cargo bench --locked -p latemux --bench cache
 
+bench-load: ## what the load generator itself costs: bytes for each second of a core, beside wrk, and memory of a player
+	$(stage)
+	@scripts/install-tools.sh media servers load
+	@cargo bench --locked --quiet -p latemux --bench load_cost
+
 clean: ## remove what was built, but not what was installed
 	@cargo clean
-	@rm -rf web/dist e2e/screenshots
+	@rm -rf web/dist web/dist-load e2e/screenshots

@@ -3,7 +3,7 @@
 import { mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { launchBrowser } from "./lib/browser.mjs";
-import { startOrigin } from "./lib/origin.mjs";
+import { startLatemux, startOrigin } from "./lib/origin.mjs";
 import { PlayerPage } from "./lib/player-page.mjs";
 
 const folder = fileURLToPath(new URL("screenshots", import.meta.url));
@@ -16,6 +16,27 @@ const shots = [
   { name: "playing-narrow", query: { title: "harbour", protocol: "hls-ts" }, size: { width: 390, height: 844 }, plays: true },
   { name: "missing", query: { title: "no/such/title.mp4", protocol: "dash" }, size: wide, missing: true },
 ];
+
+/** The live page of a run, with a machine beside. */
+async function live() {
+  const other = await startLatemux(["load", "--host-stats", "127.0.0.1:0"]);
+  const urls = ["harbour/.mpd", "lighthouse.mp4/.m3u8", "no/such/.mpd"].map((title) => origin.address + title);
+  const options = ["--players", "60", "--ramp", "10s", "--buffer", "6s", "--duration", "60s", "--ui", "127.0.0.1:0"];
+  const load = await startLatemux(["load", ...urls, ...options, "--watch-host", new URL(other.address).host]);
+  const page = await browser.newPage({ viewport: wide });
+  await page.goto(load.address);
+  await page.waitForFunction(() => /00:2\d/.test(document.querySelector("#state").textContent), undefined, { timeout: 60_000 });
+  for (const [name, colorScheme, size] of [["load", "light", wide], ["load-dark", "dark", wide], ["load-narrow", "light", { width: 390, height: 844 }]]) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize(size);
+    // Drawn anew with the next second.
+    await page.waitForTimeout(1500);
+    await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
+    console.log(`${folder}/${name}.png`);
+  }
+  await page.close();
+  await Promise.all([load.stop(), other.stop()]);
+}
 
 await mkdir(folder, { recursive: true });
 const [origin, browser] = await Promise.all([startOrigin(), launchBrowser()]);
@@ -35,6 +56,7 @@ try {
     await viewer.close();
     console.log(`${folder}/${name}.png`);
   }
+  await live();
 } finally {
   await browser.close();
   await origin.stop();

@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 NEXTEST=0.9.151
 DENY=0.20.2
 FUZZ=0.13.2
+# The runner and the crate must be of one version.
+GUNGRAUN=$(sed -n 's/^gungraun = "=\(.*\)"$/\1/p' Cargo.toml)
 VERSITYGW=v1.8.0
 # The last with HDS.
 STREAMLINK=1.7.0
@@ -115,13 +117,20 @@ group_npm() {
 group_rust() { cargo_tool nextest $NEXTEST; }
 group_lint() { cargo_tool deny $DENY; }
 
+# What counts instructions.
+group_instructions() {
+  apt valgrind valgrind
+  [ "$(gungraun-runner --version 2>/dev/null)" = "gungraun-runner $GUNGRAUN" ] ||
+    attempt "gungraun-runner $GUNGRAUN" cargo install --locked --debug --force "gungraun-runner@$GUNGRAUN"
+}
+
 group_fuzz() {
   cargo +nightly --version >/dev/null 2>&1 ||
     attempt "the nightly toolchain" rustup toolchain install nightly --profile minimal || return 0
   cargo +nightly fuzz --version >/dev/null 2>&1 || attempt "cargo-fuzz $FUZZ" cargo install --locked --debug "cargo-fuzz@$FUZZ"
 }
 
-for group in ${*:-media servers load metrics browser clients npm rust lint fuzz}; do
+for group in ${*:-media servers load metrics browser clients npm rust lint instructions fuzz}; do
   "group_$group"
 done
 [ $((installed + missing)) = 0 ] || say "$installed installed, $missing could not be"

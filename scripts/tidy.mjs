@@ -55,6 +55,7 @@ const EDGES = {
   // Its players share no manifest code with the packager: a mistake in both would pass unseen.
   load: ["isobmff"],
   cli: [...all, "load"],
+  instructions: ["isobmff", "index", "packager"],
   testmedia: all,
 };
 const FOR_TESTS = ["testmedia"];

@@ -1,4 +1,5 @@
-// Bundles the page into dist/: index.html, and everything else under _/ with its content's hash in its name.
+// Bundles two pages, each into a folder of its own: index.html, and everything else under _/ with its content's hash in its name.
+// dist/ is what the origin serves at /, dist-load/ the live page of `latemux load`.
 
 import { build } from "esbuild";
 import { mkdir, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
@@ -6,50 +7,58 @@ import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
-const dist = join(here, "dist");
-const assets = join(dist, "_");
 
-await rm(dist, { recursive: true, force: true });
-await mkdir(assets, { recursive: true });
+/** Packages whose code is in the live page alone. */
+const OF_LOAD = ["uplot"];
 
-const { metafile } = await build({
-  absWorkingDir: here,
-  entryPoints: ["src/main.ts", "src/page.css"],
-  outdir: assets,
-  entryNames: "[name]-[hash]",
-  chunkNames: "[name]-[hash]",
-  bundle: true,
-  splitting: true,
-  format: "esm",
-  target: "es2022",
-  minify: true,
-  legalComments: "none", // gathered whole in licences.txt
-  metafile: true,
-  logLevel: "warning",
-});
+await bundle("dist", "src/index.html", ["src/main.ts", "src/page.css"], (name) => !OF_LOAD.includes(name));
+await bundle("dist-load", "src/load/index.html", ["src/load/load.ts", "src/load/load.css"], (name) => OF_LOAD.includes(name));
 
-let page = await readFile(join(here, "src/index.html"), "utf8");
-for (const [output, { entryPoint }] of Object.entries(metafile.outputs)) {
-  if (!entryPoint) continue;
-  const name = basename(entryPoint).replace(/\.ts$/, ".js");
-  page = page.replace(`{{${name}}}`, `_/${basename(output)}`);
+async function bundle(folder, page, entryPoints, isIn) {
+  const dist = join(here, folder);
+  const assets = join(dist, "_");
+  await rm(dist, { recursive: true, force: true });
+  await mkdir(assets, { recursive: true });
+
+  const { metafile } = await build({
+    absWorkingDir: here,
+    entryPoints,
+    outdir: assets,
+    entryNames: "[name]-[hash]",
+    chunkNames: "[name]-[hash]",
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    target: "es2022",
+    minify: true,
+    legalComments: "none", // gathered whole in licences.txt
+    metafile: true,
+    logLevel: "warning",
+  });
+
+  let text = await readFile(join(here, page), "utf8");
+  for (const [output, { entryPoint }] of Object.entries(metafile.outputs)) {
+    if (!entryPoint) continue;
+    const name = basename(entryPoint).replace(/\.ts$/, ".js");
+    text = text.replace(`{{${name}}}`, `_/${basename(output)}`);
+  }
+  if (text.includes("{{")) throw new Error(`${page} names an asset that was not built`);
+  await writeFile(join(dist, "index.html"), text);
+
+  await writeFile(join(assets, "licences.txt"), await licences(isIn));
+
+  let total = 0;
+  for (const name of await readdir(assets)) total += (await stat(join(assets, name))).size;
+  console.log(`web/${folder}: ${(await readdir(assets)).length + 1} files, ${(total / 1e6).toFixed(2)} MB`);
 }
-if (page.includes("{{")) throw new Error("index.html names an asset that was not built");
-await writeFile(join(dist, "index.html"), page);
 
-await writeFile(join(assets, "licences.txt"), await licences());
-
-let total = 0;
-for (const name of await readdir(assets)) total += (await stat(join(assets, name))).size;
-console.log(`web/dist: ${(await readdir(assets)).length + 1} files, ${(total / 1e6).toFixed(2)} MB`);
-
-/** The licence of every package whose code may be in the bundle: all that is installed but the build's own tools. */
-async function licences() {
+/** The licence of every package whose code may be in the bundle: all that is installed but the build's own tools, and of these what `isIn`. */
+async function licences(isIn) {
   const lock = JSON.parse(await readFile(join(here, "package-lock.json"), "utf8"));
   const tools = /node_modules\/(@?esbuild|@?typescript)(\/|$)/;
   const texts = [];
   for (const [path, { version, license }] of Object.entries(lock.packages)) {
-    if (path === "" || tools.test(path)) continue;
+    if (path === "" || tools.test(path) || !isIn(path.replace(/^.*node_modules\//, ""))) continue;
     const files = await readdir(join(here, path)).catch(() => []);
     const file = files.find((one) => /^licen[cs]e(\.(md|txt))?$/i.test(one));
     const text = file ? await readFile(join(here, path, file), "utf8") : `Licence: ${license}\n`;

@@ -1,4 +1,4 @@
-// A latemux process of the test's own, on a port the system picks, serving the sample library.
+// A latemux process of the test's own, on a port the system picks.
 
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
@@ -19,12 +19,16 @@ function binary() {
 }
 
 /** Starts the origin; resolves once it has printed the address of its page. */
-export async function startOrigin({ library = join(repository, "samples/library") } = {}) {
-  const child = spawn(binary(), ["serve", library, "--listen", "127.0.0.1:0"], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+export const startOrigin = ({ library = join(repository, "samples/library") } = {}) =>
+  startLatemux(["serve", library, "--listen", "127.0.0.1:0"]);
+
+/** Starts latemux with `arguments_`; resolves once it has printed an address of this machine. */
+export async function startLatemux(arguments_) {
+  const child = spawn(binary(), arguments_, { stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
+  let said = "";
   child.stderr.on("data", (text) => (log += text));
+  const ended = new Promise((resolve) => child.once("exit", (code, signal) => resolve(code ?? signal)));
 
   const address = await new Promise((resolve, reject) => {
     const give = (error) => reject(new Error(`latemux did not start: ${error}\n${log}`));
@@ -32,6 +36,7 @@ export async function startOrigin({ library = join(repository, "samples/library"
     child.once("error", give);
     child.once("exit", (code, signal) => give(`ended with ${code ?? signal}`));
     createInterface({ input: child.stdout }).on("line", (line) => {
+      said += `${line}\n`;
       const found = line.match(/http:\/\/127\.0\.0\.1:\d+\//);
       if (!found) return;
       clearTimeout(timer);
@@ -40,14 +45,17 @@ export async function startOrigin({ library = join(repository, "samples/library"
   });
 
   return {
-    /** Of the page, with its last slash. */
+    /** Of its page, with its last slash. */
     address,
     /** What the process has written to its standard error. */
     log: () => log,
-    async stop() {
+    /** What it has written to its standard output. */
+    said: () => said,
+    /** Resolves to its exit code when it ends. */
+    ended,
+    async stop(signal = "SIGTERM") {
       if (child.exitCode !== null || child.signalCode !== null) return;
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGTERM");
+      child.kill(signal);
       const timer = setTimeout(() => child.kill("SIGKILL"), 5_000);
       await ended;
       clearTimeout(timer);

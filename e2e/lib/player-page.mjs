@@ -10,8 +10,9 @@ export class PlayerPage {
   #context;
   #origin;
 
-  static async open(browser, origin, query) {
-    return PlayerPage.#open(browser, origin, `?${new URLSearchParams(query)}`, {});
+  /** Opens the page on `query`, in a browser in which `script` has run before it, where there is one. */
+  static async open(browser, origin, query, script) {
+    return PlayerPage.#open(browser, origin, `?${new URLSearchParams(query)}`, {}, script);
   }
 
   /**
@@ -22,13 +23,14 @@ export class PlayerPage {
     return PlayerPage.#open(browser, origin, `e2e/${page}?${new URLSearchParams(query)}`, files);
   }
 
-  static async #open(browser, origin, path, files) {
+  static async #open(browser, origin, path, files, script) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
     const page = await context.newPage();
     await page.route(`${origin}e2e/**`, (route) => {
       const path = files[new URL(route.request().url()).pathname.slice("/e2e/".length)];
       return path === undefined ? route.abort() : route.fulfill({ path });
     });
+    if (script) await page.addInitScript(script);
     const driver = new PlayerPage(context, page, origin);
     await page.goto(origin + path);
     return driver;

@@ -17,8 +17,8 @@ after(async () => {
 });
 
 /** Opens the page on `query`, hands it over, and answers for what it did meanwhile. */
-async function visit(query, use, { faults = [] } = {}) {
-  const viewer = await PlayerPage.open(browser, origin.address, query);
+async function visit(query, use, { faults = [], script } = {}) {
+  const viewer = await PlayerPage.open(browser, origin.address, query, script);
   try {
     await use(viewer, viewer.page);
   } finally {
@@ -75,6 +75,30 @@ describe("page", { concurrency: 2 }, () => {
         }));
     }
   }
+
+  it("takes it for no error when hls.js, not the browser, steps to a first picture that is not at 0", () => {
+    // A browser that stays at 0 until it is told to go on, as one does that has no processor to itself.
+    const stays = () => {
+      const { get, set } = Object.getOwnPropertyDescriptor(HTMLMediaElement.prototype, "currentTime");
+      window.jumps = [];
+      Object.defineProperty(HTMLMediaElement.prototype, "currentTime", {
+        get() {
+          return window.jumps.length ? get.call(this) : 0;
+        },
+        set(time) {
+          window.jumps.push(time);
+          set.call(this, time);
+        },
+      });
+    };
+    const watched = async (viewer, page) => {
+      await viewer.ready();
+      await page.waitForFunction(() => window.jumps.length > 0);
+      await viewer.plays(1);
+      assert.deepEqual(await viewer.errors(), []);
+    };
+    return visit({ title: "harbour", protocol: "hls-ts" }, watched, { script: stays });
+  });
 
   it("shows each download with status, size and time", () =>
     visit({ title: "harbour", protocol: "hls-cmaf" }, async (viewer, page) => {

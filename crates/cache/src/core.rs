@@ -15,12 +15,13 @@ use bytes::Bytes;
 use latemux_storage::{Key, Storage, Version};
 use std::{
     ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit, watch},
+    time::timeout,
+};
 
 /// What a unit takes in memory besides its bytes: measured with the allocator, rounded up.
 const UNIT: u64 = 512;
@@ -83,7 +84,7 @@ impl Cache {
         let config = config.fitted();
         let filling = Filling::new(config.filling());
         let (table, policy) = (Table::new(gauge.clone()), Mutex::new(S3Fifo::new()));
-        let fetches = AtomicU64::new(0);
+        let fetches = Fetches::default();
         Self { core: Arc::new(Core { config, table, policy, gauge, counters, filling, fetches, disk }) }
     }
 
@@ -95,11 +96,24 @@ impl Cache {
     }
 
     /// Forgets all that is kept of a version of an object in the storage of that name; how many units. What is being fetched now
-    /// may come to be kept yet, and what is on disk is found again by the next process, as right as it was.
+    /// may come to be kept yet. The next process will not find it on disk either, once [`Self::forgotten`] says so.
     pub fn forget(&self, storage: &str, key: &Key, version: &Version) -> u64 {
         let names = Names { storage, key, version };
-        let object = self.core.table.get(&storage.into(), &names);
-        object.map_or(0, |object| self.core.forget_object(&object))
+        let Some(object) = self.core.table.get(&storage.into(), &names) else { return 0 };
+        let units = self.core.forget_object(&object);
+        if let Some(disk) = &self.core.disk {
+            disk.forget_for_good(&object);
+        }
+        units
+    }
+
+    /// Waits until the disk's log says what was forgotten so far, no longer than for a read; whether it does. If it does not, it
+    /// will when the disk can be written again.
+    pub async fn forgotten(&self) -> bool {
+        match &self.core.disk {
+            Some(disk) => disk.forgotten().await,
+            None => true,
+        }
     }
 
     /// Its limits, as they were fitted to each other.
@@ -121,7 +135,7 @@ impl Cache {
             unit_bytes: self.core.gauge.units(),
             reserved_bytes: self.core.gauge.reserved(),
             room_bytes: self.core.filling.given(),
-            fetches: self.core.fetches.load(Relaxed),
+            fetches: self.core.fetches.count(),
             cached_bytes: bytes.saturating_sub(units.saturating_mul(UNIT)),
             cached_units: units,
             disk_bytes,
@@ -147,8 +161,18 @@ impl Cache {
     /// Writes what is to be written and lets go of the folder. Reads go on, from memory and storage.
     pub async fn close(&self) {
         if let Some(disk) = &self.core.disk {
-            disk.close().await;
+            disk.close(None).await;
         }
+    }
+
+    /// The same at the end of the process: fetches that go on are waited for, and what they brought is written too, as far as
+    /// that is done `within` so long; a disk that hangs is waited for a second longer.
+    pub async fn close_within(&self, within: Duration) {
+        let Some(disk) = &self.core.disk else { return };
+        let begun = Instant::now();
+        // Half of it is the disk's, whatever storage does.
+        let _ = timeout(within / 2, self.core.fetches.rest()).await;
+        disk.close(Some(within.saturating_sub(begun.elapsed()))).await;
     }
 }
 
@@ -161,7 +185,7 @@ pub(crate) struct Core {
     pub(crate) counters: Arc<Counters>,
     pub(crate) filling: Filling,
     /// Under way.
-    pub(crate) fetches: AtomicU64,
+    pub(crate) fetches: Fetches,
     pub(crate) disk: Option<Disk>,
 }
 
@@ -285,12 +309,36 @@ impl Core {
 
     pub(crate) fn write_to_disk(&self, object: &Arc<Object>, done: Done) {
         if let (Some(disk), Some(bytes)) = (&self.disk, done.bytes) {
-            disk.write(object, done.start, bytes);
+            disk.write(object, done.start, bytes, &Arc::downgrade(&done.unit));
         }
     }
 
     fn policy(&self) -> MutexGuard<'_, S3Fifo<Kept>> {
         self.policy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many fetches are under way.
+#[derive(Debug, Default)]
+pub(crate) struct Fetches(watch::Sender<u64>);
+
+impl Fetches {
+    pub(crate) fn begun(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn ended(&self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+
+    fn count(&self) -> u64 {
+        *self.0.borrow()
+    }
+
+    /// Waits until none is.
+    async fn rest(&self) {
+        // It is never closed, for it is here.
+        let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
     }
 }
 

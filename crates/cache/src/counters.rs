@@ -102,8 +102,12 @@ counters! {
     disk_written,
     /// Their bytes, headers included.
     disk_written_bytes,
-    /// Units not written to disk: the queue was full, or the disk is left alone after it failed.
-    disk_dropped,
+    /// Units not written to disk: the queue was full, and memory had lost them when there was room.
+    disk_dropped_full,
+    /// Units not written to disk: it failed, or is left alone after it did.
+    disk_dropped_failed,
+    /// Units not written to disk: the end came first.
+    disk_dropped_closed,
     /// Units whose bytes on disk were not what had been written.
     disk_corrupt,
     /// Calls to the disk that failed.
@@ -136,6 +140,12 @@ impl Counters {
 }
 
 impl Figures {
+    /// Units not written to disk, for whatever reason.
+    #[must_use]
+    pub fn disk_dropped(&self) -> u64 {
+        self.disk_dropped_full + self.disk_dropped_failed + self.disk_dropped_closed
+    }
+
     /// Reads, however they ended.
     #[must_use]
     pub fn requests(&self) -> u64 {

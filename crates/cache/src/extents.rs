@@ -86,6 +86,14 @@ impl Extents {
         }
     }
 
+    /// The bytes of a unit, if it is still in memory.
+    pub(crate) fn ready(&self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
+        match &self.0.get(&start)?.state {
+            State::Ready { bytes, unit: this } if Arc::ptr_eq(this, unit) => Some(bytes.clone()),
+            _ => None,
+        }
+    }
+
     /// Forgets all units in memory.
     pub(crate) fn forget_ready(&mut self) -> Vec<Bytes> {
         self.0

@@ -102,7 +102,7 @@ impl Filler {
         cells: Vec<Arc<Cell>>,
         witness: Option<Arc<dyn Witness>>,
     ) -> Self {
-        core.fetches.fetch_add(1, SeqCst);
+        core.fetches.begun();
         Self { core, source, object, fill, left: cells.into(), done: Vec::new(), witness }
     }
 
@@ -256,7 +256,7 @@ impl Filler {
 
 impl Drop for Filler {
     fn drop(&mut self) {
-        self.core.fetches.fetch_sub(1, SeqCst);
+        self.core.fetches.ended();
         if !self.left.is_empty() {
             self.fail(&unavailable(&self.object, "the read ended before its time"));
         }

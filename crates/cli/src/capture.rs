@@ -4,12 +4,13 @@ use crate::serve::{say, stop_signal};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args as ClapArgs;
 use latemux_load::{
-    capture::capture,
+    capture::{Choice, Format, capture},
     http::{Client, ClientOptions, Hosts, Network},
     player::bit_rate,
 };
 use latemux_origin::config::quantity::Span;
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io::{BufWriter, Write, sink},
     path::PathBuf,
@@ -17,14 +18,15 @@ use std::{
 };
 use url::Url;
 
-/// Plays a title of DASH or HLS with CMAF as a client, one segment after the other, and keeps its media and a list of its requests.
+/// Plays a title of DASH, HLS, Smooth Streaming or HDS as a client, one segment after the other, and keeps its media and a list of its requests.
 ///
-/// The samples are the server's own. What fails ends it: whole fragments until then stay, in OUTPUT.part.
+/// The samples are the server's own. What fails ends it: whole fragments until then stay, in OUTPUT.part. An output that ends in .ts keeps the
+/// packets of HLS as they come, one in .flv the tags of HDS; any other is an MP4, of every protocol.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Capture {
     /// The manifest
     pub(crate) url: String,
-    /// The MP4 to write
+    /// The file to write: an MP4, .ts or .flv
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// A line of JSON for each request: when, what, bytes, how long it took
@@ -45,6 +47,12 @@ pub(crate) struct Capture {
 pub(crate) fn run(flags: &Capture) -> Result<()> {
     let url = Url::parse(&flags.url).with_context(|| flags.url.clone())?;
     let rate = bit_rate(&flags.rate).map_err(|why| anyhow!("--rate: {why}"))?;
+    let extension = flags.output.extension().map(OsStr::to_ascii_lowercase).unwrap_or_default();
+    let format = match extension.to_str() {
+        Some("ts") => Format::Ts,
+        Some("flv") => Format::Flv,
+        _ => Format::Mp4,
+    };
     let mut hosts = Hosts::default();
     hosts.allow_server(&url);
     for host in &flags.allow_host {
@@ -66,7 +74,7 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
     let captured = runtime.block_on(async {
         let stop = stop_signal()?;
         tokio::select! {
-            captured = capture(&client, &url, rate, &mut out, &mut trace) => Ok(captured?),
+            captured = capture(&client, &url, Choice { rate, format }, &mut out, &mut trace) => Ok(captured?),
             () = stop => bail!("stopped"),
         }
     });
@@ -84,11 +92,7 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
     };
     flushed.with_context(|| format!("cannot write {}", part.display()))?;
     fs::rename(&part, &flags.output).with_context(|| format!("cannot write {}", flags.output.display()))?;
-    say(&format!(
-        "{}: {} tracks, {} segments; {} bytes were fetched\n",
-        flags.output.display(),
-        captured.tracks,
-        captured.segments,
-        captured.bytes
-    ))
+    let tracks = if format == Format::Mp4 { format!("{} tracks, ", captured.tracks) } else { String::new() };
+    let (segments, bytes) = (captured.segments, captured.bytes);
+    say(&format!("{}: {tracks}{segments} segments; {bytes} bytes were fetched\n", flags.output.display()))
 }

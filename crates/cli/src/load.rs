@@ -34,6 +34,10 @@ enum Job {
 
 /// Runs until all have played, the time is over, or it is told to stop.
 pub(crate) fn run(flags: &Load) -> Result<()> {
+    if let Some(address) = flags.host_stats {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        return runtime.block_on(async { watch::tell_host(address, stop_signal()?).await });
+    }
     let job = flags.job()?;
     let at_once = match &job {
         Job::Players(plan) => plan.players.saturating_mul(SOCKETS),
@@ -52,6 +56,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     let stopped = runtime.block_on(async {
         let stop = stop_signal()?;
         tokio::pin!(stop);
+        let page = watch::Page::new(flags).await?;
         if let Some(wait) = start_at.and_then(|at| at.duration_since(wall_clock()).ok()) {
             say(&format!("starting in {:.1} s\n", wait.as_secs_f64()))?;
             tokio::select! {
@@ -64,7 +69,8 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         let (ending, ended) = channel::channel(false);
         let work = perform(&job, client, recorder.clone(), behaviour, ended);
         tokio::pin!(work);
-        let mut watching = watch::Watch::new(recorder.clone());
+        let mut watching = watch::Watch::new(recorder, page);
+        watching.fill(&mut part);
         let mut stopped = false;
         loop {
             tokio::select! {
@@ -73,15 +79,16 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
                     stopped = true;
                     let _ = ending.send(true);
                 }
-                () = watching.tick() => {
-                    fill(&mut part, &recorder);
-                    // The last word tells if the disk is full.
-                    let _ = keep.as_ref().map(|keep| keep.write(&part));
+                write = watching.tick() => {
+                    if write {
+                        watching.fill(&mut part);
+                        // The last word tells if the disk is full.
+                        let _ = keep.as_ref().map(|keep| keep.write(&part));
+                    }
                 }
             }
         }
-        watching.end();
-        fill(&mut part, &recorder);
+        watching.end(&mut part).await;
         anyhow::Ok(stopped)
     })?;
     part.complete = !stopped;
@@ -105,14 +112,6 @@ async fn perform(
         Job::Players(plan) => run::run(Arc::new(Session::new(client, recorder, behaviour)), plan, stop).await,
         Job::Single(single) => run::single(client, recorder, single, stop).await,
     }
-}
-
-/// What has been measured until now.
-fn fill(part: &mut Part, recorder: &Recorder) {
-    part.took = milliseconds(recorder.start().elapsed());
-    part.results = recorder.results();
-    part.examples = recorder.examples();
-    part.generator = latemux_load::usage::own();
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -4,11 +4,18 @@ use crate::{args, config::Config, log};
 use anyhow::{Context, Result};
 use latemux_origin::{Means, Origin, Tls};
 use latemux_storage::write::writable;
-use std::{fs, io::Write, time::Duration};
+use std::{
+    fs,
+    io::Write,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 use tokio::net::TcpListener;
 
 /// Longest time to look for what a folder of the cache holds before anyone is served. What is found later is found later.
 const RECOVERY: Duration = Duration::from_millis(1500);
+/// Time for the cache's disk at the end, at least.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(flags: &args::Serve) -> Result<()> {
@@ -43,11 +50,12 @@ async fn serve(config: Config) -> Result<()> {
         );
     }
     let (cache, indexes) = (config.cache.open()?, config.cache.open_indexes()?);
+    let drain = config.http.drain_timeout;
     if let Some(cache) = &cache {
         // Who comes first should find what was kept; who has connected already waits.
         let _ = tokio::time::timeout(RECOVERY, cache.recovered()).await;
     }
-    let means = Means { cache: cache.clone(), indexes, write, elsewhere: options };
+    let means = Means { cache: cache.clone(), indexes: indexes.clone(), write, elsewhere: options };
     let origin = Origin::with(storage.clone(), means, config.origin());
     let mut metrics = String::new();
     if let Some(admin) = admin {
@@ -62,11 +70,25 @@ async fn serve(config: Config) -> Result<()> {
         storage.describe(),
         config.segment_duration,
     ))?;
-    let served = origin.serve(listener, tls, stop_signal()?).await.context("serving");
-    // What still waits for the disk would be asked of storage once more.
-    if let Some(cache) = cache {
-        cache.close().await;
-    }
+    let (stop, told) = (stop_signal()?, OnceLock::new());
+    let stopped = async {
+        stop.await;
+        let _ = told.set(Instant::now());
+    };
+    let served = origin.serve(listener, tls, stopped).await.context("serving");
+    // What still waits for the disk would be asked of storage once more: it has what open answers left of their time.
+    let left = drain.saturating_sub(told.get().map_or(Duration::ZERO, Instant::elapsed)).max(CLOSING);
+    let media = async {
+        if let Some(cache) = &cache {
+            cache.close_within(left).await;
+        }
+    };
+    let indexes = async {
+        if let Some(indexes) = &indexes {
+            let _ = tokio::time::timeout(left, indexes.close()).await;
+        }
+    };
+    tokio::join!(media, indexes);
     served
 }
 

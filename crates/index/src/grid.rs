@@ -5,7 +5,7 @@
 
 use crate::{
     cut_points::{CutPoint, CutPoints, CutTrack},
-    media::{Samples, TrackKind},
+    media::{Samples, Track, TrackKind},
 };
 use latemux_isobmff::{Time, Timescale, time::Round};
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Grid {
                 if time > reference_end && time < last_end && starts.last().is_some_and(|&last| time > last) {
                     starts.push(time);
                 }
-                steps.skip_to(time);
+                steps.skip_past(time, last);
             }
         }
         Some((Self { starts, end }, alignment))
@@ -112,7 +112,7 @@ fn boundaries(
         if shared {
             starts.push(time);
             previous = point.time;
-            steps.skip_to(time);
+            steps.skip_past(time, reference);
         }
         after = point.time;
     }
@@ -141,6 +141,10 @@ struct Steps {
 
 const NANOS: i128 = 1_000_000_000;
 
+/// No sound frame is longer, but for FLAC of unusual blocks: those of Opus are 120 ms (RFC 6716 §2.1.4) at most, those of
+/// AAC 128 ms (1024 samples at 8 kHz), and FLAC's encoders make 4608 samples (104 ms at 44.1 kHz).
+const SOUND_FRAME_MILLIS: i64 = 128;
+
 impl Steps {
     /// Multiples after a time.
     fn from(time: Time, target: Duration) -> Self {
@@ -156,6 +160,14 @@ impl Steps {
         let scale = i128::from(time.scale.get()) * self.target;
         let after = (i128::from(time.ticks) * NANOS).div_euclid(scale) + 1;
         self.number = self.number.saturating_add(1).max(after);
+    }
+
+    /// Goes on after a cut of a track. Fragments without video may have been cut by video, at the first frame after a sync
+    /// sample of it: the multiples they are past by less than a frame are still to come, as they were to the video.
+    fn skip_past(&mut self, cut: Time, track: &Track) {
+        let frame = Time::new(SOUND_FRAME_MILLIS, Timescale::MILLIS).in_scale(cut.scale, Round::Up);
+        let slack = if is_fragments_without_video(track) { frame } else { 0 };
+        self.skip_to(Time::new(cut.ticks.saturating_sub(slack), cut.scale));
     }
 
     /// The current multiple in ticks, rounded up.
@@ -174,7 +186,7 @@ impl Steps {
     fn next_point(&self, points: &mut CutPoints<'_>, after: Option<i64>) -> Option<CutPoint> {
         let ticks = self.ticks(points.track.timescale)?;
         let after = after.unwrap_or(i64::MIN);
-        if points.track.kind != TrackKind::Video && matches!(points.track.samples, Samples::Fragments(_)) {
+        if is_fragments_without_video(points.track) {
             let nearest = points.boundary(Time::new(ticks, points.track.timescale))?;
             if nearest.time > after {
                 return Some(nearest);
@@ -182,6 +194,10 @@ impl Steps {
         }
         points.at_or_after(ticks.max(after.saturating_add(1)))
     }
+}
+
+fn is_fragments_without_video(track: &Track) -> bool {
+    track.kind != TrackKind::Video && matches!(track.samples, Samples::Fragments(_))
 }
 
 #[cfg(test)]

@@ -333,4 +333,33 @@ proptest! {
             }
         }
     }
+
+    // A file of sound that was packed beside its video is cut where that has its sync samples, however far apart.
+    #[test]
+    fn fragments_cut_by_video_are_the_segments_of_their_track_alone(
+        near in prop::collection::vec(prop::collection::btree_set(-3..3_i64, 0..3), 1..40),
+        (rate, frame) in prop::sample::select(vec![(48_000_u32, 1024_u32), (44_100, 1152), (22_050, 2048), (48_000, 5760)]),
+        outlasting in 0..20_u32,
+        target in 500..8000_u64,
+    ) {
+        // Some multiples of the target have sync samples a few pictures before or after them, some have none.
+        let multiple = |number: u64| i64::try_from(number * target * 25 / 1000).unwrap();
+        let count = u32::try_from(multiple(near.len() as u64)).unwrap() + 40;
+        let mut pictures = frames(count, 1, u32::MAX);
+        for (number, syncs) in (1..).zip(&near) {
+            for sync in syncs {
+                pictures[usize::try_from(multiple(number) + sync).unwrap()].sync = true;
+            }
+        }
+        let seconds = u32::try_from(pictures.len()).unwrap() / 25 + outlasting;
+        let sound = table_track(TrackKind::Audio, rate, 0, &frames((seconds * rate).div_ceil(frame) + 1, frame, 1));
+        let of = |tracks: Vec<Track>| Title::new(
+            title(tracks, 4).objects.clone(), Duration::from_millis(target),
+        ).unwrap();
+        let together = of(vec![table_track(TrackKind::Video, 25, 0, &pictures), sound]);
+        let sound = &together.tracks[together.of_kind(TrackKind::Audio).next().unwrap()];
+        let (&end, starts) = sound.times.split_last().unwrap();
+        let alone = of(vec![fragments(TrackKind::Audio, rate, starts, end)]);
+        prop_assert_eq!(&alone.tracks[0].times, &sound.times);
+    }
 }

@@ -9,16 +9,18 @@
 //! - [`failure`]: what can go wrong, by stable reasons
 //! - [`capture`]: a stream as a client gets it, kept
 //! - [`report`]: results for people
-//! - [`usage`]: what this process takes of its machine
+//! - [`usage`]: what this process takes of its machine, and what the machine does
 //! - [`http`]: a client that measures
 //! - [`player`]: one viewer
 //! - [`run`]: many viewers, when each comes, and how it ends
 //! - [`results`]: what was measured, which adds up exactly
+//! - [`live`]: a page that shows a run while it lasts
 
 pub mod capture;
 pub mod check;
 pub mod failure;
 pub mod http;
+pub mod live;
 pub mod manifest;
 pub mod player;
 pub mod presentation;

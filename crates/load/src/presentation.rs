@@ -137,6 +137,25 @@ pub struct Rendition {
     pub bandwidth: u64,
     /// Its segments.
     pub index: Index,
+    /// How it is coded, where the manifest says so instead of an init segment.
+    pub coding: Option<Arc<StatedCoding>>,
+}
+
+/// What a manifest of Smooth Streaming says of a track, which elsewhere stands in its init segment ([MS-SSTR] 2.2.2.5).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StatedCoding {
+    /// `FourCC`, in upper case.
+    pub four_cc: String,
+    /// `CodecPrivateData`.
+    pub private_data: Vec<u8>,
+    /// Width and height in pixels; 0 for sound, and where they are not stated.
+    pub size: (u16, u16),
+    /// Samples of sound per second; 0 for pictures.
+    pub sampling_rate: u32,
+    /// Channels of sound.
+    pub channels: u16,
+    /// Language tag; "" where there is none.
+    pub language: String,
 }
 
 /// Where the segments of a rendition are told.

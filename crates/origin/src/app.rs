@@ -49,6 +49,9 @@ impl App {
         let meter = metrics.storage_meter();
         if let Some(cache) = &cache {
             range_cache(cache).into_iter().for_each(|watch| metrics.watch(watch));
+            if cache.limits().disk.is_some() {
+                metrics.show_disk(cache.clone());
+            }
         }
         let budget = config.memory.segments;
         let segments = (budget > 0).then(|| Arc::new(SegmentCache::new(budget)));

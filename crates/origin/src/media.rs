@@ -41,6 +41,17 @@ impl Media {
         self.cache.as_ref().map_or(0, |cache| cache.forget(&storage.describe(), key, version))
     }
 
+    /// Waits until the cache's disk knows what was forgotten; it says so where it does not, for a later process may find it.
+    pub(crate) async fn forgotten(&self) {
+        let Some(cache) = &self.cache else { return };
+        if !cache.forgotten().await {
+            tracing::warn!(
+                reason = "purge_not_on_disk",
+                "the cache's disk cannot be written or is slow: a process that is started now may find purged media again"
+            );
+        }
+    }
+
     /// A storage where media is read.
     pub(crate) fn over(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         let name = storage.describe();

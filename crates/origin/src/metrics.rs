@@ -18,6 +18,7 @@ pub(crate) use meter::{Read, StorageMeter};
 pub(crate) use responses::{Class, Kind, Responses, Series, Which};
 
 use crate::{prefetch::Prefetched, trace::Outcome, write_index::Written};
+use latemux_cache::Cache;
 use latemux_storage::Registry;
 use meter::StorageTotals;
 use reasons::Reasons;
@@ -46,6 +47,8 @@ pub(crate) struct Metrics {
     connections: AtomicU64,
     connections_open: AtomicU64,
     caches: Mutex<Vec<CacheWatch>>,
+    /// A range cache with a disk.
+    disk: OnceLock<Cache>,
     back_ends: OnceLock<Registry>,
 }
 
@@ -131,6 +134,11 @@ impl Metrics {
     /// Shows what became of requests to back ends. Those that were set first stay.
     pub(crate) fn show_back_ends(&self, registry: Registry) {
         let _ = self.back_ends.set(registry);
+    }
+
+    /// Shows what a range cache did not write to its disk. The one that was set first stays.
+    pub(crate) fn show_disk(&self, cache: Cache) {
+        let _ = self.disk.set(cache);
     }
 
     /// Shows a cache from now on.

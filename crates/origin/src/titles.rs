@@ -138,6 +138,7 @@ impl Titles {
                 forgotten += self.objects.forget(&place).await;
             }
         }
+        self.objects.places.media().forgotten().await;
         (known.map(|title| title.id), forgotten)
     }
 

@@ -4,9 +4,20 @@ import Hls, { ErrorDetails, Events, type ErrorData } from "hls.js";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
 
-/** A stall with seconds of media at hand: the machine is too busy to decode, and nothing was delivered late. */
+/**
+ * A stall with media at hand: the machine is too busy to decode, and nothing was delivered late. Who waits for media has come
+ * to within a few frames of the end of what there is; near the title's end there is never more than what is left of it.
+ */
 const isLateDecoder = ({ details, bufferInfo }: ErrorData): boolean =>
-  details === ErrorDetails.BUFFER_STALLED_ERROR && (bufferInfo?.len ?? 0) > 2;
+  details === ErrorDetails.BUFFER_STALLED_ERROR && (bufferInfo?.len ?? 0) > 0.5;
+
+/**
+ * The jump to the first picture. hls.js counts its timeline from the first decode time, so video with B-frames begins some
+ * frames after 0, as in every TS. Browsers step over that by themselves; hls.js does it for one that takes its time, and
+ * calls it an error. A hole behind what has been played, or too long to be that, is told.
+ */
+const isStartGap = ({ details, bufferInfo }: ErrorData, longest: number): boolean =>
+  details === ErrorDetails.BUFFER_SEEK_OVER_HOLE && bufferInfo?.end === 0 && (bufferInfo.nextStart ?? Infinity) <= longest;
 
 export const open: OpenSession = async (video, manifest, listener) => {
   const hls = new Hls({ enableWorker: false });
@@ -16,7 +27,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     hls.on(change, () => listener.changed());
   }
   hls.on(Events.ERROR, (_, data) => {
-    if (isLateDecoder(data)) return;
+    if (isLateDecoder(data) || isStartGap(data, hls.config.maxBufferHole)) return;
     const { type, details, fatal, error, url, frag, response } = data;
     const status = response?.code ? `, HTTP ${response.code}` : "";
     listener.failed({ message: `hls.js: ${type}, ${details}${status}: ${error.message} ${url ?? frag?.relurl ?? ""}`.trim(), fatal });

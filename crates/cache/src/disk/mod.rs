@@ -1,9 +1,14 @@
 //! The disk tier: units in log files, written by one thread, found through a table in memory. It may fail in any way it
 //! likes: readers then get their bytes from storage.
 
+mod backlog;
+#[cfg(test)]
+mod backlog_tests;
 pub(crate) mod device;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod failing;
+#[cfg(test)]
+mod forget_tests;
 pub(crate) mod health;
 mod index;
 mod record;
@@ -17,9 +22,11 @@ use crate::{
     DiskConfig,
     core::OpenError,
     counters::Counters,
+    extents::Unit,
     gauge::{Buffer, Gauge, narrow, wide},
     object::Object,
 };
+use backlog::Backlog;
 use bytes::Bytes;
 use device::{Device, Folder, Log};
 use health::Health;
@@ -30,12 +37,13 @@ use std::{
     io,
     ops::Range,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, OnceLock, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
         mpsc,
     },
+    time::{Duration, Instant},
 };
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 use writer::{Job, Writer};
 
 /// What a unit in the queue takes in memory besides its bytes, generously: else any number of tiny ones would fit.
@@ -45,6 +53,9 @@ const WAITING: u64 = 256;
 fn waiting(bytes: &Bytes) -> u64 {
     wide(bytes.len()).saturating_add(WAITING)
 }
+
+/// How much longer than it may write the writer is waited for at the end.
+const HANGING: Duration = Duration::from_secs(1);
 
 /// Reads in a row that may fail before the disk is left alone.
 const BAD_SECTORS: u32 = 3;
@@ -58,6 +69,10 @@ struct Shared {
     logs: RwLock<BTreeMap<u64, Arc<dyn Log>>>,
     /// Bytes waiting to be written.
     queued: AtomicU64,
+    /// What found no room among these, and is in memory.
+    backlog: Backlog,
+    /// Nothing is written after that.
+    ends: OnceLock<Instant>,
     /// Bytes of all log files.
     bytes: AtomicU64,
     reading: Health,
@@ -112,6 +127,8 @@ impl Disk {
             index: Index::new(gauge.clone()),
             logs: RwLock::default(),
             queued: AtomicU64::new(0),
+            backlog: Backlog::new(gauge.clone()),
+            ends: OnceLock::new(),
             bytes: AtomicU64::new(0),
             reading: Health::new("reading", config.retry, BAD_SECTORS),
             writing: Health::new("writing", config.retry, 1),
@@ -183,42 +200,75 @@ impl Disk {
         None
     }
 
-    /// Has a unit written, if there is room in the queue. Returns at once.
-    pub(crate) fn write(&self, object: &Arc<Object>, start: u64, bytes: Bytes) {
+    /// Has a unit written: soon, if there is room in the queue; else when there is time, if memory holds it then. Returns at once.
+    pub(crate) fn write(&self, object: &Arc<Object>, start: u64, bytes: Bytes, unit: &Weak<Unit>) {
         let (shared, len) = (&self.shared, wide(bytes.len()));
         if shared.index.covers(object.id, &(start..start.saturating_add(len))) {
             return;
         }
+        if shared.writing.is_resting() {
+            return shared.counters.disk_dropped_failed.add(1);
+        }
         let takes = waiting(&bytes);
         let queued = shared.queued.fetch_add(takes, Relaxed);
-        let full = queued.saturating_add(takes) > shared.config.queue;
-        let job = Job::Write { object: object.clone(), start, bytes };
-        if full || shared.writing.is_resting() || self.jobs.send(job).is_err() {
+        if queued.saturating_add(takes) > shared.config.queue {
             shared.queued.fetch_sub(takes, Relaxed);
-            shared.counters.disk_dropped.add(1);
+            let (first, lost) = shared.backlog.push(object, start, unit);
+            shared.counters.disk_dropped_full.add(lost);
+            if first {
+                // The queue may be empty by now, and its reader asleep.
+                let _ = self.jobs.send(Job::Look);
+            }
+            return;
+        }
+        if self.jobs.send(Job::Write { object: object.clone(), start, bytes }).is_err() {
+            shared.queued.fetch_sub(takes, Relaxed);
+            shared.counters.disk_dropped_closed.add(1);
         }
     }
 
-    /// Forgets an object; how many units.
+    /// Forgets an object; how many units. Who opens the folder next finds them again.
     pub(crate) fn forget(&self, id: u128) -> u64 {
         self.shared.index.forget_object(id)
     }
 
-    /// Waits until what is in the queue has been written.
+    /// Has the log say that an object is forgotten, with all that was to be written of it so far.
+    pub(crate) fn forget_for_good(&self, object: &Arc<Object>) {
+        let _ = self.jobs.send(Job::Forget(object.clone()));
+    }
+
+    /// Whether the log says so of all that were forgotten; waits for it no longer than for a read.
+    pub(crate) async fn forgotten(&self) -> bool {
+        self.done(Job::Forgotten, Some(self.shared.config.patience)).await
+    }
+
+    /// Waits until what is to be written has been.
     pub(crate) async fn flush(&self) {
-        self.done(Job::Flush).await;
+        self.done(Job::Flush, None).await;
     }
 
-    /// Writes what is in the queue, seals the log and lets go of the folder.
-    pub(crate) async fn close(&self) {
-        self.done(Job::Close).await;
-    }
-
-    async fn done(&self, job: impl FnOnce(oneshot::Sender<()>) -> Job) {
-        let (tell, told) = oneshot::channel();
-        if self.jobs.send(job(tell)).is_ok() {
-            let _ = told.await;
+    /// Writes what is to be written, seals the log and lets go of the folder. What was not written `within` so long is not; waits
+    /// no more than a second longer for a disk that hangs.
+    pub(crate) async fn close(&self, within: Option<Duration>) {
+        let ends = within.and_then(|within| Instant::now().checked_add(within));
+        if let Some(ends) = ends {
+            let _ = self.shared.ends.set(ends);
         }
+        self.done(Job::Close, within.map(|within| within.saturating_add(HANGING))).await;
+    }
+
+    /// Whether the writer has done a job, and all before it, in time.
+    async fn done(&self, job: impl FnOnce(mpsc::SyncSender<()>) -> Job, within: Option<Duration>) -> bool {
+        let (tell, told) = mpsc::sync_channel(1);
+        if self.jobs.send(job(tell)).is_err() {
+            return false;
+        }
+        // The writer is a thread: where a test's clock stands still, a timeout of the runtime's would not wait for it.
+        let wait = move || match within {
+            Some(within) => told.recv_timeout(within).is_ok(),
+            None => told.recv().is_ok(),
+        };
+        tokio::task::spawn_blocking(wait).await.unwrap_or(false)
     }
 }
 

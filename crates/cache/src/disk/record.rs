@@ -9,7 +9,8 @@
 //! entry   = id: u128, offset in the object: u64, length of data: u32, length of names: u32, where the record starts: u64
 //! ```
 //! Sums are XXH3 of 64 bits. *Names* are what names the object for ever (storage, key, version), and `id` is their XXH3 of 128
-//! bits. The footer is there once the file is full or was closed; without one the records are walked.
+//! bits. The footer is there once the file is full or was closed; without one the records are walked. A record without data (offset
+//! 0) says that its object was forgotten: nothing holds any more that stands before it, in this file or one of a lower number.
 
 use super::device::Log;
 use crate::gauge::{Buffer, Gauge, narrow, wide};
@@ -17,7 +18,7 @@ use std::io;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// What this program writes, and all it reads.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 const FILE_MAGIC: &[u8; 8] = b"LMXCACHE";
 const RECORD_MAGIC: &[u8; 4] = b"LMRC";
 const FOOTER_MAGIC: &[u8; 8] = b"LMXINDEX";

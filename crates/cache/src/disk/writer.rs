@@ -2,6 +2,7 @@
 
 use super::{
     Shared,
+    backlog::{Found, Next},
     device::{Device, Log},
     index::Place,
     record::{
@@ -9,16 +10,23 @@ use super::{
     },
     waiting,
 };
-use crate::{gauge::wide, object::Object};
+use crate::{
+    counters::{Counter, Counters},
+    gauge::wide,
+    object::Object,
+};
 use bytes::Bytes;
 use std::{
     io,
     sync::{Arc, PoisonError, atomic::Ordering::Relaxed, mpsc},
+    time::Instant,
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// Bytes of a log file for each unit it may hold: bounds the table of units where they are small.
 const PER_UNIT: u64 = 16 << 10;
+/// Objects that are remembered as forgotten while the disk fails; more than are purged in half a minute.
+const OWED: usize = 4096;
 
 /// What the writer is asked to do.
 #[derive(Debug)]
@@ -28,9 +36,15 @@ pub(super) enum Job {
         start: u64,
         bytes: Bytes,
     },
-    /// Tells when everything before it is done.
-    Flush(oneshot::Sender<()>),
-    Close(oneshot::Sender<()>),
+    /// Forgets what comes before it of an object.
+    Forget(Arc<Object>),
+    /// Tells when the log says so of all.
+    Forgotten(mpsc::SyncSender<()>),
+    /// There is something in the backlog.
+    Look,
+    /// Tells when everything before it is done, and the backlog.
+    Flush(mpsc::SyncSender<()>),
+    Close(mpsc::SyncSender<()>),
 }
 
 #[derive(Debug)]
@@ -42,6 +56,10 @@ pub(super) struct Writer {
     next_number: u64,
     /// Bytes a log may grow to.
     file_bytes: u64,
+    /// Forgotten objects of which no log says so yet.
+    owed: Vec<Arc<Object>>,
+    /// There were too many of them: no log will say so of some.
+    missed: bool,
 }
 
 #[derive(Debug)]
@@ -62,7 +80,7 @@ impl Active {
 impl Writer {
     pub(super) fn new(device: Box<dyn Device>, shared: Arc<Shared>) -> Self {
         let file_bytes = shared.config.file_bytes();
-        Self { device, shared, active: None, next_number: 1, file_bytes }
+        Self { device, shared, active: None, next_number: 1, file_bytes, owed: Vec::new(), missed: false }
     }
 
     /// Until the last sender is gone, or one says so.
@@ -72,23 +90,97 @@ impl Writer {
         }
         let _ = recovered.send_replace(true);
         let mut closed = None;
-        for job in queue {
+        loop {
+            let job = match queue.try_recv() {
+                // Nothing else to do.
+                Err(mpsc::TryRecvError::Empty) if self.write_waiting() => continue,
+                Err(mpsc::TryRecvError::Empty) => queue.recv().ok(),
+                other => other.ok(),
+            };
             match job {
-                Job::Write { object, start, bytes } => {
+                Some(Job::Write { object, start, bytes }) => {
                     self.write(&object, start, &bytes);
                     self.shared.queued.fetch_sub(waiting(&bytes), Relaxed);
                 }
-                Job::Flush(tell) => drop(tell.send(())),
-                Job::Close(tell) => {
+                Some(Job::Forget(object)) => self.forget(object),
+                // Who is not told knows.
+                Some(Job::Forgotten(tell)) if self.pay() && !self.missed => drop(tell.send(())),
+                Some(Job::Forgotten(_) | Job::Look) => {}
+                Some(Job::Flush(tell)) => {
+                    while self.write_waiting() {}
+                    let _ = tell.send(());
+                }
+                Some(Job::Close(tell)) => {
                     closed = Some(tell);
                     break;
                 }
+                None => break,
             }
         }
+        while self.write_waiting() {}
+        self.pay();
         self.seal();
         // The folder is let go of before anyone is told.
         drop(self);
         closed.map(|tell| tell.send(()));
+    }
+
+    /// Writes the next unit that found no room in the queue; whether there was one.
+    fn write_waiting(&mut self) -> bool {
+        // A disk that failed may be well again before memory has lost them.
+        if self.shared.writing.is_resting() {
+            return false;
+        }
+        match self.shared.backlog.pop() {
+            Next::Found(Found { object, start, bytes }) => self.write(&object, start, &bytes),
+            Next::Lost => self.shared.counters.disk_dropped_full.add(1),
+            Next::Empty => return false,
+        }
+        true
+    }
+
+    /// Forgets what was written of an object, in the log too.
+    fn forget(&mut self, object: Arc<Object>) {
+        // Also what was in the queue when it was to be forgotten, or on its way from one log to another.
+        self.shared.index.forget_object(object.id);
+        if self.owed.len() < OWED {
+            self.owed.push(object);
+        } else {
+            self.missed = true;
+        }
+        self.pay();
+    }
+
+    /// Has the log say what was forgotten; whether it does.
+    fn pay(&mut self) -> bool {
+        while let Some(object) = self.owed.last() {
+            if self.shared.writing.is_resting() {
+                return false;
+            }
+            // A record without data.
+            let Some(head) = record_head(object.id, &object.names, 0, &[]) else {
+                self.owed.pop();
+                continue;
+            };
+            let entry = Entry { id: object.id, offset: 0, len: 0, names_len: 0, at: 0 };
+            match self.make_room(wide(head.len())).and_then(|()| self.append(entry, &head, &[])) {
+                Ok(()) => drop(self.owed.pop()),
+                Err(error) => {
+                    self.failed(&error);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes note of a write that failed.
+    fn failed(&mut self, error: &io::Error) {
+        self.note(error);
+        if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            // Others fill the disk: give some back, then try again.
+            self.evict_oldest();
+        }
     }
 
     fn note(&self, error: &io::Error) {
@@ -97,14 +189,20 @@ impl Writer {
     }
 
     fn write(&mut self, object: &Object, start: u64, bytes: &Bytes) {
-        if self.shared.writing.is_resting() {
-            return self.shared.counters.disk_dropped.add(1);
-        }
+        let drop = |why: fn(&Counters) -> &Counter| why(&self.shared.counters).add(1);
         if self.shared.index.covers(object.id, &(start..start + wide(bytes.len()))) {
             return;
         }
+        if self.shared.ends.get().is_some_and(|ends| *ends <= Instant::now()) {
+            return drop(|counters| &counters.disk_dropped_closed);
+        }
+        if self.shared.writing.is_resting() {
+            return drop(|counters| &counters.disk_dropped_failed);
+        }
+        // What was forgotten stays so, whatever comes after it.
+        self.pay();
         let Some(head) = record_head(object.id, &object.names, start, bytes) else {
-            return self.shared.counters.disk_dropped.add(1);
+            return self.shared.counters.disk_dropped_failed.add(1);
         };
         let entry = Entry { id: object.id, offset: start, len: 0, names_len: 0, at: 0 };
         match self.make_room(wide(head.len() + bytes.len())).and_then(|()| self.append(entry, &head, bytes)) {
@@ -114,12 +212,8 @@ impl Writer {
                 self.shared.counters.disk_written_bytes.add(wide(head.len() + bytes.len()));
             }
             Err(error) => {
-                self.shared.counters.disk_dropped.add(1);
-                self.note(&error);
-                if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-                    // Others fill the disk: give some back, then try again.
-                    self.evict_oldest();
-                }
+                self.shared.counters.disk_dropped_failed.add(1);
+                self.failed(&error);
             }
         }
     }
@@ -144,7 +238,9 @@ impl Writer {
         active.end = at + entry.record_len();
         active.entries.push(entry);
         self.shared.bytes.fetch_add(entry.record_len(), Relaxed);
-        self.shared.index.insert(Place { log: active.number, entry });
+        if entry.len > 0 {
+            self.shared.index.insert(Place { log: active.number, entry });
+        }
         Ok(())
     }
 
@@ -271,8 +367,11 @@ impl Writer {
                 let within = entry.at >= FILE_HEAD
                     && entry.at.checked_add(entry.record_len()).is_some_and(|end| end <= found.end)
                     && entry.offset.checked_add(entry.len.into()).is_some();
-                if within && entry.len > 0 {
-                    self.shared.index.insert(Place { log: number, entry: *entry });
+                match entry.len {
+                    _ if !within => {}
+                    // All that came before it of this object was forgotten.
+                    0 => drop(self.shared.index.forget_object(entry.id)),
+                    _ => self.shared.index.insert(Place { log: number, entry: *entry }),
                 }
             }
             if Some(number) == newest {

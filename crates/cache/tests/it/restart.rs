@@ -6,6 +6,7 @@ use latemux_storage::conformance::collect;
 use latemux_storage::{Storage, Want};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const LEN: u64 = 1_000_000;
 
@@ -53,6 +54,42 @@ async fn after_a_restart_the_disk_is_asked() {
         assert_eq!(figures.bytes_disk, LEN, "each byte once");
         again.cache.close().await;
         assert_eq!(files(), before, "starts make no files");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_waits_for_what_is_being_fetched() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = world(dir.path());
+    // What its reader wanted is a part of what is fetched for it.
+    let read = first.storage.read_within(&key(NAME), 0..10, 0..LEN, &first.version).await.unwrap();
+    drop(read);
+    assert!(first.cache.figures().fetches > 0);
+    first.cache.close_within(Duration::from_secs(60)).await;
+    let again = world(dir.path());
+    again.cache.recovered().await;
+    assert_eq!(outcome(&again).await, Outcome::Hit(Tier::Disk));
+    assert_eq!(again.asked(), []);
+    again.cache.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_forgotten_is_asked_of_storage_after_a_restart() {
+    for killed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let first = world(dir.path());
+        first.read(0..LEN).await.unwrap();
+        settle(&first.cache).await;
+        assert_eq!(first.cache.forget("test", &key(NAME), &first.version), 20);
+        assert!(first.cache.forgotten().await);
+        // What a process that is killed leaves is what is there now.
+        let left = copy(dir.path());
+        first.cache.close().await;
+        let again = world(if killed { left.path() } else { dir.path() });
+        again.cache.recovered().await;
+        assert_eq!(again.cache.figures().disk_units, 0, "killed: {killed}");
+        assert_eq!(outcome(&again).await, Outcome::Filled);
+        again.cache.close().await;
     }
 }
 

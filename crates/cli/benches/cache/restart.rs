@@ -147,6 +147,8 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
         ));
     }
     origin.quiet();
+    let dropped = origin.metric("latemux_cache_disk_dropped_total", &[]);
+    println!("  {dropped} units found no room before the disk while it was filled, and none later");
     origin.stop();
     chosen
 }

@@ -78,9 +78,9 @@ impl Server {
             // Settings of Debian's nginx.conf, without a log, and connections that are kept.
             let text = format!(
                 "worker_processes 1; daemon off; master_process off; pid nginx.pid; error_log stderr error;
-                 events {{ worker_connections 4096; }}
+                 worker_rlimit_nofile 16384; events {{ worker_connections 16000; }}
                  http {{
-                     sendfile on; tcp_nopush on; access_log off; keepalive_requests 100000000;
+                     sendfile on; tcp_nopush on; access_log off; keepalive_requests 100000000; keepalive_timeout 300s;
                      default_type application/octet-stream; client_body_temp_path t; proxy_temp_path t;
                      fastcgi_temp_path t; uwsgi_temp_path t; scgi_temp_path t; ssl_protocols TLSv1.3;
                      server {{ listen 127.0.0.1:{port}{ssl} backlog=4096; root {root}; {certificate} }}

@@ -9,7 +9,7 @@ use latemux_load::{
     run::{Arrivals, Plan, Shard, Single, Style},
 };
 use latemux_origin::config::quantity::Span;
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use url::Url;
 
 /// Where a trace of bit rates begins in `--abr`.
@@ -26,7 +26,7 @@ const MANY: u64 = 1000;
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Load {
     /// Manifests; with --single any URL
-    #[arg(required = true, value_name = "URL")]
+    #[arg(required_unless_present = "host_stats", value_name = "URL")]
     pub(crate) urls: Vec<String>,
     /// Players in all
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -74,6 +74,15 @@ pub(crate) struct Load {
     /// The longest a request may take
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub(crate) timeout: Span,
+    /// Show the run while it lasts as a page at this address, such as 127.0.0.1:9100
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) ui: Option<SocketAddr>,
+    /// With --ui: show too what the machine does on which `latemux load --host-stats` listens there; may be given several times
+    #[arg(long, value_name = "HOST:PORT", requires = "ui")]
+    pub(crate) watch_host: Vec<String>,
+    /// Play nothing: tell at this address what this machine does (processors, memory, network), for --watch-host elsewhere, until stopped
+    #[arg(long, value_name = "ADDR:PORT", exclusive = true)]
+    pub(crate) host_stats: Option<SocketAddr>,
     /// Folder for the results, for `latemux report`
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

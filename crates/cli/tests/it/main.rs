@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bucket;
+mod capture;
 mod client;
 mod command_line;
 mod crawl;

@@ -163,6 +163,30 @@ fn files_are_what_is_served() {
     assert!(fs::read(at("packed.ismv")).unwrap() == fs::read(at("again.ismv")).unwrap());
 }
 
+/// Two of its cuts are 60 ms apart, the first just before a multiple of 2 s, with its first frame of sound at it.
+#[test]
+fn sound_packed_beside_its_video_is_the_same_again_by_itself() {
+    let source = recipe::make(
+        "pack-scene-cuts",
+        "mp4",
+        "-f lavfi -i testsrc2=size=160x90:rate=50:duration=12 -f lavfi -i sine=frequency=440:sample_rate=48000:duration=12 \
+         -c:v libx264 -preset ultrafast -bf 0 -g 9999 -sc_threshold 0 -force_key_frames 2,4,7.98,8.04,10 -pix_fmt yuv420p \
+         -c:a aac -shortest",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    done(&["pack", source.to_str().unwrap(), "-o", &at("packed/"), "--fragment", "2s"]);
+    let packed = names(&folder.path().join("packed"));
+    assert_eq!(packed.len(), 2);
+    for name in packed {
+        let (file, again) = (at(&format!("packed/{name}")), at(&name));
+        let fragments = boxes(&fs::read(&file).unwrap()).iter().filter(|(code, _)| code == b"moof").count();
+        assert_eq!(fragments, 6, "{name}");
+        done(&["pack", &file, "-o", &again, "--fragment", "2s"]);
+        assert!(fs::read(&file).unwrap() == fs::read(&again).unwrap(), "{name}");
+    }
+}
+
 #[test]
 fn another_target_is_another_grid() {
     let server = Server::start(&samples(), &["--segment-duration", "1.5s"], &[]);

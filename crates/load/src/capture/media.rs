@@ -1,45 +1,50 @@
-//! One fragmented MP4 of the tracks of several.
+//! One fragmented MP4 of the tracks of several: fragments taken over, and samples that were in other containers.
 
+use super::{
+    CaptureError,
+    entry::Entry,
+    stream::{Elementary, Sample},
+};
+use crate::failure::Failure;
 use bytes::Bytes;
 use latemux_isobmff::{
     Error as BoxError, FourCc, Time, Timescale,
+    boxes::mdhd::Language,
     boxes::{ftyp::FileType, trex::Trex},
     cursor::Cursor,
     emit::{EmitSample, FragmentSpec, InitSegment, InitTrack, fragment},
     fragment::{Moof, TrackFragment},
-    movie,
+    movie, sample_flags,
     time::Round,
 };
-use std::io::{self, Write};
+use std::io::Write;
 
 /// Scale of the movie's own times, of which it has none.
 const SCALE: Timescale = Timescale::MILLIS;
-
-/// Why a fragment could not be taken over.
-#[derive(Debug)]
-pub(super) enum Error {
-    Boxes(BoxError),
-    Write(io::Error),
-}
-
-impl From<BoxError> for Error {
-    fn from(error: BoxError) -> Self {
-        Self::Boxes(error)
-    }
-}
 
 /// The file that is made.
 #[derive(Default)]
 pub(super) struct Movie {
     tracks: Vec<InitTrack>,
+    queues: Vec<Queue>,
     sequence: u32,
+}
+
+/// A track whose samples wait: how long the last one lasts, the next one tells.
+struct Queue {
+    /// Its ID in the file.
+    id: u32,
+    /// Ticks from the stream's times to those of the file.
+    shift: i64,
+    entry: Entry,
+    samples: Vec<Sample>,
 }
 
 /// A track of a source, and what it is in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Track {
-    /// Its ID in the source.
-    source: u32,
+    /// Its ID in the source; `None` where all of the source is this track.
+    source: Option<u32>,
     /// And in the file.
     id: u32,
     /// What fragments leave out.
@@ -55,7 +60,7 @@ impl Movie {
         let parsed = movie::Movie::parse(&moov.raw(), moov.offset)?;
         let mut added = Vec::new();
         for track in parsed.tracks.into_iter().flatten() {
-            let id = u32::try_from(self.tracks.len()).unwrap_or(u32::MAX).saturating_add(1);
+            let id = self.next_id();
             let trexes = parsed.fragments.as_deref().unwrap_or_default();
             let plain = Trex::plain(track.id);
             let defaults = trexes.iter().find(|trex| trex.track_id == track.id).copied().unwrap_or(plain);
@@ -75,9 +80,142 @@ impl Movie {
                 edit_media_time,
                 trex: Trex::plain(id),
             });
-            added.push(Track { source: track.id, id, defaults, later: u64::try_from(later).unwrap_or(0) });
+            added.push(Track {
+                source: Some(track.id),
+                id,
+                defaults,
+                later: u64::try_from(later).unwrap_or(0),
+            });
         }
         Ok(added)
+    }
+
+    fn next_id(&self) -> u32 {
+        u32::try_from(self.tracks.len()).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    fn add_entry(&mut self, entry: &Entry, timescale: Timescale, language: &str) -> u32 {
+        let id = self.next_id();
+        let (width, height) = entry.size;
+        self.tracks.push(InitTrack {
+            track_id: id,
+            handler: entry.handler,
+            timescale,
+            language: Language::new(language).unwrap_or_else(Language::unknown),
+            enabled: true,
+            alternate_group: 0,
+            display_size: (u32::from(width) << 16, u32::from(height) << 16),
+            sample_entries: vec![entry.entry.clone()],
+            edit_media_time: 0,
+            trex: Trex::plain(id),
+        });
+        id
+    }
+
+    /// Adds a track whose fragments have no init segment.
+    pub(super) fn add_track(&mut self, entry: &Entry, timescale: Timescale, language: &str) -> Track {
+        let id = self.add_entry(entry, timescale, language);
+        Track { source: None, id, defaults: Trex::plain(id), later: 0 }
+    }
+
+    /// Adds a track that comes as samples; gives its place among such tracks.
+    pub(super) fn add_samples(&mut self, found: &Elementary) -> Result<usize, CaptureError> {
+        let no_scale = || CaptureError::Unsupported("a track without a scale".to_owned());
+        let timescale = Timescale::new(found.timescale).ok_or_else(no_scale)?;
+        let id = self.add_entry(&found.entry, timescale, &found.language);
+        self.queues.push(Queue { id, shift: 0, entry: found.entry.clone(), samples: Vec::new() });
+        Ok(self.queues.len().saturating_sub(1))
+    }
+
+    /// Lets the tracks that come as samples begin together: what is shown first is shown at 0, and what is decoded before that is cut off by an edit
+    /// list. `found` is what each begins with.
+    pub(super) fn begin(&mut self, found: &[(usize, &Elementary)]) {
+        let shown = |found: &Elementary| {
+            let first = found.samples.iter().map(|sample| sample.shown).min()?;
+            Some(seconds(first, found.timescale))
+        };
+        let origin = found.iter().filter_map(|(_, found)| shown(found)).min_by(f64::total_cmp).unwrap_or(0.0);
+        for (place, found) in found {
+            let Some(queue) = self.queues.get_mut(*place) else { continue };
+            let origin = ticks(origin, found.timescale);
+            let first = found.samples.first().map_or(origin, |sample| sample.decode);
+            let early = origin.saturating_sub(first).max(0);
+            queue.shift = early.saturating_sub(origin);
+            let id = queue.id;
+            if let Some(track) = self.tracks.iter_mut().find(|track| track.track_id == id) {
+                track.edit_media_time = early.unsigned_abs();
+            }
+        }
+    }
+
+    /// Takes samples of a track; those it had before are written.
+    pub(super) fn samples(
+        &mut self,
+        place: usize,
+        found: Elementary,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let Some(queue) = self.queues.get_mut(place) else { return Ok(()) };
+        if !queue.entry.takes(&found.entry) {
+            return Err(CaptureError::Unsupported("a track whose coding changes".to_owned()));
+        }
+        let before = std::mem::replace(&mut queue.samples, found.samples);
+        let next = queue.samples.first().map(|sample| sample.decode);
+        let (id, shift) = (queue.id, queue.shift);
+        self.write(id, shift, &before, next, out)
+    }
+
+    /// Writes all that waits.
+    pub(super) fn finish(&mut self, out: &mut (dyn Write + Send)) -> Result<(), CaptureError> {
+        for place in 0..self.queues.len() {
+            let Some(queue) = self.queues.get_mut(place) else { break };
+            let (id, shift, last) = (queue.id, queue.shift, std::mem::take(&mut queue.samples));
+            self.write(id, shift, &last, None, out)?;
+        }
+        Ok(())
+    }
+
+    /// A fragment of samples that stand behind each other; `next` is when the one behind them is decoded.
+    fn write(
+        &mut self,
+        track_id: u32,
+        shift: i64,
+        samples: &[Sample],
+        next: Option<i64>,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let Some(first) = samples.first() else { return Ok(()) };
+        let mut emit: Vec<EmitSample> = Vec::with_capacity(samples.len());
+        for (place, sample) in samples.iter().enumerate() {
+            let behind = samples.get(place.saturating_add(1)).map(|sample| sample.decode);
+            let until = |time: Option<i64>| u32::try_from(time?.checked_sub(sample.decode)?).ok();
+            let before = || emit.last().map(|sample| sample.duration);
+            let stated = sample.duration.filter(|_| behind.is_none());
+            emit.push(EmitSample {
+                size: u32::try_from(sample.data.len()).unwrap_or(u32::MAX),
+                duration: stated.or(until(behind)).or(until(next)).or_else(before).unwrap_or(0),
+                flags: if sample.sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
+                composition_offset: i32::try_from(sample.shown.saturating_sub(sample.decode)).unwrap_or(0),
+            });
+        }
+        let decode_time = u64::try_from(first.decode.saturating_add(shift)).unwrap_or(0);
+        let spec = FragmentSpec {
+            sequence: self.count(),
+            track_id,
+            sample_description_index: None,
+            decode_time,
+            samples: &emit,
+        };
+        let mut head = Vec::new();
+        fragment(&spec, &mut head).map_err(Failure::from)?;
+        out.write_all(&head)?;
+        samples.iter().try_for_each(|sample| Ok(out.write_all(&sample.data)?))
+    }
+
+    /// The number of the next fragment.
+    fn count(&mut self) -> u32 {
+        self.sequence = self.sequence.saturating_add(1);
+        self.sequence
     }
 
     /// How many there are.
@@ -92,23 +230,27 @@ impl Movie {
         InitSegment { brands, timescale: SCALE, duration: None, tracks: self.tracks.clone() }.to_bytes()
     }
 
-    /// Writes the fragments of a checked segment: its samples, and for each track of each fragment a head of its own.
+    /// Writes the fragments of a checked segment: its samples, and for each track of each fragment a head of its own. `time` is when a fragment is
+    /// that does not say so itself, in ticks.
     pub(super) fn fragments(
         &mut self,
         segment: &Bytes,
         tracks: &[Track],
+        time: u64,
         out: &mut (dyn Write + Send),
-    ) -> Result<(), Error> {
+    ) -> Result<(), CaptureError> {
         for found in Cursor::new(segment, 0).boxes() {
-            let found = found?;
+            let found = found.map_err(Failure::from)?;
             if found.kind() != b"moof" {
                 continue;
             }
-            let moof = Moof::parse(&found.raw(), found.offset)?;
+            let moof = Moof::parse(&found.raw(), found.offset).map_err(Failure::from)?;
             let end = found.offset.saturating_add(u64::try_from(found.raw().len()).unwrap_or(u64::MAX));
             for fragment in &moof.tracks {
-                if let Some(track) = tracks.iter().find(|track| track.source == fragment.track_id) {
-                    self.track_fragment(segment, (found.offset, end), fragment, track, out)?;
+                if let Some(track) =
+                    tracks.iter().find(|track| track.source.is_none_or(|id| id == fragment.track_id))
+                {
+                    self.track_fragment(segment, (found.offset, end), fragment, (track, time), out)?;
                 }
             }
         }
@@ -120,9 +262,9 @@ impl Movie {
         segment: &Bytes,
         (moof, end): (u64, u64),
         source: &TrackFragment,
-        track: &Track,
+        (track, time): (&Track, u64),
         out: &mut (dyn Write + Send),
-    ) -> Result<(), Error> {
+    ) -> Result<(), CaptureError> {
         let default_duration = source.default_duration.unwrap_or(track.defaults.duration);
         let default_size = source.default_size.unwrap_or(track.defaults.size);
         let default_flags = source.default_flags.unwrap_or(track.defaults.flags);
@@ -146,23 +288,33 @@ impl Movie {
             }
             let bytes = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
             let missing = BoxError::Truncated { path: Cursor::new(segment, 0).path(), offset: start };
-            media.push(segment.get(bytes(start)..bytes(next)).ok_or(missing)?);
+            let run = segment.get(bytes(start)..bytes(next));
+            media.push(run.ok_or_else(|| Failure::from(missing))?);
         }
         if samples.is_empty() {
             return Ok(());
         }
-        self.sequence = self.sequence.saturating_add(1);
+        let stated = source.decode_time.or(source.tfxd.map(|(time, _)| time));
         let spec = FragmentSpec {
-            sequence: self.sequence,
+            sequence: self.count(),
             track_id: track.id,
-            sample_description_index: source.sample_description_index,
-            decode_time: source.decode_time.unwrap_or(0).saturating_add(track.later),
+            sample_description_index: source.sample_description_index.filter(|_| track.source.is_some()),
+            decode_time: stated.unwrap_or(time).saturating_add(track.later),
             samples: &samples,
         };
         let mut head = Vec::new();
-        fragment(&spec, &mut head)?;
-        let mut write = |bytes: &[u8]| out.write_all(bytes).map_err(Error::Write);
-        write(&head)?;
-        media.into_iter().try_for_each(write)
+        fragment(&spec, &mut head).map_err(Failure::from)?;
+        out.write_all(&head)?;
+        media.into_iter().try_for_each(|run| Ok(out.write_all(run)?))
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "33 bits at 90 kHz, or less")]
+fn seconds(ticks: i64, timescale: u32) -> f64 {
+    ticks as f64 / f64::from(timescale)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "saturates")]
+fn ticks(seconds: f64, timescale: u32) -> i64 {
+    (seconds * f64::from(timescale)).round() as i64
 }

@@ -125,8 +125,13 @@ fn bad(why: &str) -> Failure {
 /// The time in the private frame, in seconds.
 #[expect(clippy::cast_precision_loss, reason = "33 bits")]
 fn time_of(tag: &[u8]) -> Option<f64> {
+    ticks_of(tag).map(|ticks| ticks as f64 / 90_000.0)
+}
+
+/// The same in ticks of 90 kHz.
+pub(crate) fn ticks_of(tag: &[u8]) -> Option<i64> {
     let at = tag.windows(OWNER.len()).position(|window| window == OWNER)?;
     let ticks =
         tag.get(at.saturating_add(OWNER.len())..)?.first_chunk().map(|&time| u64::from_be_bytes(time))?;
-    Some((ticks & 0x1_ffff_ffff) as f64 / 90_000.0)
+    i64::try_from(ticks & 0x1_ffff_ffff).ok()
 }

@@ -6,12 +6,12 @@
 //! - `adts`: packed audio
 //! - [`timeline`]: whether segments are where their manifest says, and one begins where the other ends
 
-mod adts;
+pub(crate) mod adts;
 mod boxes;
 mod flv;
 mod iso;
 pub mod timeline;
-mod ts;
+pub(crate) mod ts;
 
 pub use iso::Init;
 

@@ -3,8 +3,19 @@
 use super::Span;
 use crate::{
     failure::{Failure, Reason},
-    presentation::Segments,
+    presentation::{Container, Segments},
 };
+
+/// Seconds after which the time stamps of transport streams and packed audio come round: 33 bits of 90 kHz.
+const ROUND: f64 = 8_589_934_592.0 / 90_000.0;
+
+/// Seconds from one time to another.
+fn apart(segments: &Segments, from: f64, to: f64) -> f64 {
+    match segments.container {
+        Container::Ts | Container::PackedAudio => (to - from) - ((to - from) / ROUND).round() * ROUND,
+        _ => to - from,
+    }
+}
 
 /// What a player remembers of the segments it had.
 #[derive(Debug, Default)]
@@ -41,7 +52,7 @@ impl Timeline {
             None => *self.origin.get_or_insert(begins - start),
         };
         let stated = start + origin;
-        if (begins - stated).abs() > segments.tolerance {
+        if apart(segments, stated, begins).abs() > segments.tolerance {
             let why =
                 format!("segment {index} begins at {begins:.3} s, where its manifest says {stated:.3} s");
             return Err(Failure::new(Reason::WrongTime, why));
@@ -50,7 +61,8 @@ impl Timeline {
             before.filter(|last| last.rendition == rendition && last.index.checked_add(1) == Some(index));
         for last in follows.iter().flat_map(|last| &last.spans) {
             let next = spans.iter().find(|span| span.track == last.track);
-            if let Some(next) = next.filter(|next| (next.decode - last.end).abs() > last.slack) {
+            if let Some(next) = next.filter(|next| apart(segments, last.end, next.decode).abs() > last.slack)
+            {
                 let why = format!(
                     "segment {index} begins at {:.3} s, where the one before it ends at {:.3} s",
                     next.decode, last.end

@@ -184,7 +184,7 @@ fn span(pid: u16, stamps: Stamps) -> Span {
 }
 
 /// Time stamps of the PES packet that begins here (§2.4.3.6).
-fn stamps_of(payload: &[u8]) -> Option<(i64, i64)> {
+pub(crate) fn stamps_of(payload: &[u8]) -> Option<(i64, i64)> {
     let &[0, 0, 1, _, _, _, _, flags, _] = payload.first_chunk::<9>()? else { return None };
     let pts = (flags & 0x80 != 0).then(|| stamp(payload.get(9..)?)).flatten()?;
     let dts = (flags & 0x40 != 0).then(|| stamp(payload.get(14..)?)).flatten();
@@ -202,11 +202,6 @@ fn follow(before: Option<Stamps>, dts: i64, pts: i64) -> Stamps {
     let Some(before) = before else {
         return Stamps { first: dts, last: dts, longest: 0, step: 0, earliest: pts };
     };
-    // Across the end of 33 bits.
-    let near = |value: i64, to: i64| {
-        let wrapped = value.wrapping_sub(to).rem_euclid(1 << 33);
-        to.saturating_add(if wrapped >= 1 << 32 { wrapped - (1 << 33) } else { wrapped })
-    };
     let (dts, pts) = (near(dts, before.last), near(pts, before.last));
     let step = dts.saturating_sub(before.last);
     Stamps {
@@ -216,6 +211,12 @@ fn follow(before: Option<Stamps>, dts: i64, pts: i64) -> Stamps {
         step,
         earliest: before.earliest.min(pts),
     }
+}
+
+/// A time stamp as the one that is nearest to another of the same 33 bits: across their end.
+pub(crate) const fn near(value: i64, to: i64) -> i64 {
+    let wrapped = value.wrapping_sub(to).rem_euclid(1 << 33);
+    to.saturating_add(if wrapped >= 1 << 32 { wrapped - (1 << 33) } else { wrapped })
 }
 
 /// CRC-32/MPEG-2 (Annex A); 0 over a section with its CRC.

@@ -1,19 +1,15 @@
 //! One request and its answer.
 
-use super::{Connect, Hosts, Server};
+use super::{Connect, Hosts, Server, Stream, wire::Wire};
 use crate::{
     failure::{Failure, Reason},
     presentation::{ByteRange, Resource},
 };
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header, uri::PathAndQuery};
-use http_body_util::{BodyExt as _, Empty};
-use hyper::{
-    body::Incoming,
-    client::conn::http1::{Builder, SendRequest},
-};
-use hyper_util::rt::TokioIo;
-use std::{fmt, sync::Arc, time::Duration};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use std::{error::Error as _, fmt, io, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -30,7 +26,7 @@ pub struct ClientOptions {
     pub hosts: Hosts,
     /// From when a request was due to the last byte of its answer.
     pub timeout: Duration,
-    /// Bytes a connection reads at a time, which it also keeps while it is idle.
+    /// Bytes a connection reads at a time, which it keeps as long as an answer is on its way.
     pub read_buffer: usize,
     /// `User-Agent`.
     pub agent: String,
@@ -57,8 +53,14 @@ impl fmt::Debug for Client {
 }
 
 /// A connection that is kept from one request to the next; none at first.
-#[derive(Debug, Default)]
-pub struct Connection(Option<(Server, SendRequest<Empty<Bytes>>)>);
+#[derive(Default)]
+pub struct Connection(Option<(Server, Box<dyn Stream>)>);
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Connection").field(&self.0.as_ref().map(|(server, _)| server)).finish()
+    }
+}
 
 /// An answer that is good as far as HTTP goes. Its body went where the asker said.
 #[derive(Debug, Clone)]
@@ -120,10 +122,6 @@ impl Client {
                 Failure::new(Reason::Timeout, format!("{}: {received} bytes after {waited:?}", resource.url))
             }
         };
-        // What is left of the answer would be taken for the next one.
-        if !matches!(failure.reason, Reason::Status(_) | Reason::HostNotAllowed) {
-            connection.0 = None;
-        }
         Err(Lost { failure, bytes: received, latency: due.elapsed() })
     }
 
@@ -138,79 +136,64 @@ impl Client {
         let mut url = resource.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             self.options.hosts.check(&url)?;
-            let (response, sent) = self.send(connection, &url, resource.range).await?;
+            // Comes back when its answer was read: what is left of one would be taken for the next.
+            let Sent { server, mut wire, response, sent } =
+                self.send(connection, &url, resource.range).await?;
             let first_byte = due.elapsed();
             let status = response.status();
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
                 url = redirected(&url, response.headers())?;
-                drain(response, connection).await;
+                connection.0 = drain(response, wire).await.map(|stream| (server, stream));
                 continue;
             }
             if !status.is_success() {
                 let failure = Failure::new(Reason::Status(status.as_u16()), url.to_string());
-                drain(response, connection).await;
+                connection.0 = drain(response, wire).await.map(|stream| (server, stream));
                 return Err(failure);
             }
             check_range(&url, resource.range, &response)?;
-            read(&url, response, body, received).await?;
+            read(&url, response, &mut wire, body, received).await?;
+            let (latency, transfer) = (due.elapsed(), sent.elapsed());
+            connection.0 = wire.end().await.map(|stream| (server, stream));
             if let Some(range) = resource.range.filter(|range| range.len() != *received) {
                 let why = format!("{url}: {received} bytes for {range}");
                 return Err(Failure::new(Reason::WrongLength, why));
             }
-            let (bytes, latency, transfer) = (*received, due.elapsed(), sent.elapsed());
-            return Ok(Answer { url, bytes, first_byte, latency, transfer });
+            return Ok(Answer { url, bytes: *received, first_byte, latency, transfer });
         }
         Err(Failure::new(Reason::Redirects, format!("{}: more than {MAX_REDIRECTS}", resource.url)))
     }
 
-    /// The head of the answer, and when the request was sent.
+    /// Sends a request and waits for the head of its answer.
     async fn send(
         &self,
         connection: &mut Connection,
         url: &Url,
         range: Option<ByteRange>,
-    ) -> Result<(Response<Incoming>, Instant), Failure> {
+    ) -> Result<Sent, Failure> {
         let server = Server::of(url)
             .ok_or_else(|| Failure::new(Reason::Unreachable, format!("{url} names no server")))?;
         let mut kept = match connection.0.take() {
-            Some((to, sender)) if to == server && !sender.is_closed() => Some(sender),
+            Some((to, stream)) if to == server => Some(stream),
             _ => None,
         };
         loop {
             let again = kept.is_some();
-            let mut sender = match kept.take() {
-                Some(sender) => sender,
-                None => self.open(&server).await?,
+            let stream = match kept.take() {
+                Some(stream) => stream,
+                None => self.connect.connect(server.clone()).await?,
             };
+            let mut wire = Wire::begin(stream, self.options.read_buffer)
+                .await
+                .map_err(|error| Failure::new(Reason::Closed, format!("{server}: {error}")))?;
             let sent = Instant::now();
-            let answer = async {
-                sender.ready().await?;
-                sender.send_request(self.request(&server, url, range)).await
-            };
-            match answer.await {
-                Ok(response) => {
-                    connection.0 = Some((server, sender));
-                    return Ok((response, sent));
-                }
+            match wire.send(self.request(&server, url, range)).await {
+                Ok(response) => return Ok(Sent { server, wire, response, sent }),
                 // A server may close what is idle just when it is used again; asking anew is then no repetition (RFC 9110 §9.2.2).
-                Err(error)
-                    if again
-                        && (error.is_closed() || error.is_canceled() || error.is_incomplete_message()) => {}
+                Err(error) if again && was_closed(&error) => {}
                 Err(error) => return Err(before_head(url, &error)),
             }
         }
-    }
-
-    async fn open(&self, server: &Server) -> Result<SendRequest<Empty<Bytes>>, Failure> {
-        let stream = self.connect.connect(server.clone()).await?;
-        let (sender, driver) = Builder::new()
-            .read_buf_exact_size(Some(self.options.read_buffer))
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| Failure::new(Reason::Closed, format!("{server}: {error}")))?;
-        // Its errors come to whoever waits for an answer.
-        tokio::spawn(async move { driver.await.ok() });
-        Ok(sender)
     }
 
     fn request(&self, server: &Server, url: &Url, range: Option<ByteRange>) -> Request<Empty<Bytes>> {
@@ -240,6 +223,23 @@ impl Client {
     }
 }
 
+/// A request that was sent, and the head of its answer.
+struct Sent {
+    server: Server,
+    wire: Wire,
+    response: Response<Incoming>,
+    sent: Instant,
+}
+
+/// Whether a connection ended before any of an answer came.
+fn was_closed(error: &hyper::Error) -> bool {
+    let reset = || {
+        let kind = error.source().and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
+        matches!(kind, Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe))
+    };
+    error.is_closed() || error.is_canceled() || error.is_incomplete_message() || reset()
+}
+
 fn before_head(url: &Url, error: &hyper::Error) -> Failure {
     let reason =
         if error.is_parse() || error.is_parse_too_large() { Reason::BadResponse } else { Reason::Closed };
@@ -252,20 +252,16 @@ fn redirected(url: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
     target.ok_or_else(|| Failure::new(Reason::Redirects, format!("{url}: a redirect that leads nowhere")))
 }
 
-/// Reads a body nobody needs; a long one ends the connection instead.
-async fn drain(response: Response<Incoming>, connection: &mut Connection) {
+/// Reads a body nobody needs; gives the connection, where another request can follow: a long body, or one that breaks off, ends it.
+async fn drain(response: Response<Incoming>, mut wire: Wire) -> Option<Box<dyn Stream>> {
     let mut body = response.into_body();
     let mut left = MAX_ERROR_BODY;
-    while let Some(frame) = body.frame().await {
-        let length = frame
-            .ok()
-            .and_then(|frame| frame.data_ref().map(|data| u64::try_from(data.len()).unwrap_or(u64::MAX)));
-        left = left.saturating_sub(length.unwrap_or(MAX_ERROR_BODY));
-        if left == 0 {
-            connection.0 = None;
-            return;
-        }
+    while let Some(frame) = wire.frame(&mut body).await {
+        let frame = frame.ok()?;
+        let length = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        left = left.checked_sub(length)?;
     }
+    wire.end().await
 }
 
 /// That a partial answer is the part asked for (RFC 9110 §14.4), before its body is read.
@@ -290,6 +286,7 @@ fn check_range(url: &Url, asked: Option<ByteRange>, response: &Response<Incoming
 async fn read(
     url: &Url,
     response: Response<Incoming>,
+    wire: &mut Wire,
     sink: &mut Sink<'_>,
     received: &mut u64,
 ) -> Result<(), Failure> {
@@ -298,7 +295,7 @@ async fn read(
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = response.into_body();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = wire.frame(&mut body).await {
         match frame {
             Ok(frame) => {
                 if let Some(data) = frame.data_ref() {

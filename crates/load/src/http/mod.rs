@@ -7,6 +7,7 @@
 mod client;
 mod connect;
 mod hosts;
+mod wire;
 
 pub use client::{Answer, Client, ClientOptions, Connection, Lost, Sink};
 pub use connect::{Connect, Network, Server, Stream};

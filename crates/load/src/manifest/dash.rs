@@ -106,6 +106,6 @@ impl Scene<'_> {
             addressing.inherit(template.as_ref(), list.as_ref(), one_file.as_ref());
         }
         let index = addressing.index(&base, &name, bandwidth, self.seconds, budget)?;
-        Ok(Rendition { name, bandwidth, index })
+        Ok(Rendition { name, bandwidth, index, coding: None })
     }
 }

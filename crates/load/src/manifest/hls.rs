@@ -24,7 +24,8 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
         Playlist::MasterPlaylist(master) => multivariant(url, &master)?,
         Playlist::MediaPlaylist(media) => {
             let index = Index::Known(Arc::new(segments(url, &media)?));
-            let rendition = Rendition { name: "media playlist".to_owned(), bandwidth: 0, index };
+            let rendition =
+                Rendition { name: "media playlist".to_owned(), bandwidth: 0, index, coding: None };
             vec![RenditionSet { kind: Kind::Muxed, renditions: vec![rendition] }]
         }
     };
@@ -97,7 +98,7 @@ fn default_audio<'a>(master: &'a MasterPlaylist, group: &str) -> Option<&'a Alte
 fn rendition(url: &Url, reference: &str, bandwidth: u64) -> Result<Rendition, ManifestError> {
     let resource = Resource { url: join(url, reference)?, range: None };
     let index = Index::Deferred(Arc::new(Deferred::new(resource, Reader::MediaPlaylist)));
-    Ok(Rendition { name: reference.to_owned(), bandwidth, index })
+    Ok(Rendition { name: reference.to_owned(), bandwidth, index, coding: None })
 }
 
 fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError> {

@@ -3,6 +3,7 @@
 use super::{Budget, MAX_RENDITIONS, ManifestError, Template};
 use crate::presentation::{
     Container, Index, Kind, Places, Presentation, Protocol, Rendition, RenditionSet, Segment, Segments,
+    StatedCoding,
 };
 use roxmltree::{Document, Node};
 use std::{str::FromStr, sync::Arc};
@@ -71,13 +72,41 @@ fn renditions(
             "{} {bandwidth}",
             stream.attribute("Name").or(stream.attribute("Type")).unwrap_or_default()
         );
-        renditions.push(Rendition { name, bandwidth, index: Index::Known(Arc::new(segments)) });
+        let coding = Some(Arc::new(coding(stream, level)?));
+        renditions.push(Rendition { name, bandwidth, index: Index::Known(Arc::new(segments)), coding });
     }
     if renditions.is_empty() {
         return Err(ManifestError::invalid("a stream without quality levels"));
     }
     renditions.sort_by_key(|rendition| rendition.bandwidth);
     Ok(renditions)
+}
+
+/// What stands for an init segment (2.2.2.5).
+fn coding(stream: Node<'_, '_>, level: Node<'_, '_>) -> Result<StatedCoding, ManifestError> {
+    let either = |name| level.attribute(name).or(stream.attribute(name));
+    let private = level.attribute("CodecPrivateData").unwrap_or_default().trim();
+    let private_data =
+        hex(private).ok_or_else(|| ManifestError::invalid(format!("CodecPrivateData=\"{private}\"")))?;
+    let width = number(level, "MaxWidth")?.or(number(level, "Width")?).unwrap_or(0);
+    let height = number(level, "MaxHeight")?.or(number(level, "Height")?).unwrap_or(0);
+    Ok(StatedCoding {
+        four_cc: either("FourCC").unwrap_or_default().to_ascii_uppercase(),
+        private_data,
+        size: (width, height),
+        sampling_rate: number(level, "SamplingRate")?.unwrap_or(0),
+        channels: number(level, "Channels")?.unwrap_or(0),
+        language: stream.attribute("Language").unwrap_or_default().to_owned(),
+    })
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16)?.try_into().ok()).collect::<Option<_>>()?;
+    let pairs = digits.chunks(2).map(|pair| match *pair {
+        [high, low] => Some(high << 4 | low),
+        _ => None,
+    });
+    pairs.collect()
 }
 
 /// `c`: each begins where the one before it ends unless it says when (2.2.2.6).

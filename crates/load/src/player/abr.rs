@@ -214,7 +214,8 @@ mod tests {
     fn ladder(kind: Kind) -> RenditionSet {
         let resource = Resource { url: Url::parse("http://a/").unwrap(), range: None };
         let index = Index::Deferred(Arc::new(Deferred::new(resource, Reader::MediaPlaylist)));
-        let rendition = |bandwidth| Rendition { name: String::new(), bandwidth, index: index.clone() };
+        let rendition =
+            |bandwidth| Rendition { name: String::new(), bandwidth, index: index.clone(), coding: None };
         RenditionSet { kind, renditions: [100_000, 500_000, 1_000_000].map(rendition).into() }
     }
 

@@ -6,4 +6,5 @@ mod plot;
 mod summary;
 
 pub use html::page;
+pub(crate) use summary::limits;
 pub use summary::summary;

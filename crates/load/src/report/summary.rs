@@ -1,10 +1,17 @@
 //! A table for the terminal.
 
-use crate::results::{Histogram, Part, Requests, Run};
+use crate::{
+    results::{Histogram, Part, Requests, Run},
+    usage::LIMIT,
+};
 use std::fmt::Write as _;
 
 /// Latencies later than this, in microseconds, are the generator's own doing if it was late by as much.
 const LATE: u64 = 10_000;
+
+/// Seconds at the limit are told from so many milliseconds on, and if they are one in so many.
+const BRIEF: u64 = 2000;
+const OFTEN: u64 = 20;
 
 /// What a run measured, in words and columns.
 #[must_use]
@@ -75,13 +82,21 @@ fn failures(out: &mut String, part: &Part) {
 
 /// Where the generator was the limit, and not the server.
 #[must_use]
-pub(super) fn limits(part: &Part) -> Vec<String> {
+pub(crate) fn limits(part: &Part) -> Vec<String> {
     let mut notes = Vec::new();
-    let used = processor(part);
-    if used > 0.9 {
+    let (used, waited) = (processor(part), of_cores(part, part.generator.waited));
+    let saturated = part.generator.saturated;
+    let sometimes = saturated >= BRIEF && saturated.saturating_mul(OFTEN) >= part.took;
+    if used + waited > LIMIT || sometimes {
+        let when = if used + waited > LIMIT {
+            String::new()
+        } else {
+            format!(" in {} of {} s", saturated / 1000, part.took / 1000)
+        };
         notes.push(format!(
-            "this generator was the limit: it used {:.0} % of its cores; more machines, or fewer players, tell more of the server",
-            used * 100.0
+            "this generator was the limit{when}: it used {:.0} % of its cores and waited for them another {:.0} %; more machines, or fewer players, tell more of the server",
+            used * 100.0,
+            waited * 100.0
         ));
     }
     let late = part.results.lag.quantile(0.99);
@@ -96,7 +111,11 @@ pub(super) fn limits(part: &Part) -> Vec<String> {
 
 /// Part of all cores' time.
 fn processor(part: &Part) -> f64 {
-    float(part.generator.cpu) / float((part.took * part.generator.cores).max(1))
+    of_cores(part, part.generator.cpu)
+}
+
+fn of_cores(part: &Part, milliseconds: u64) -> f64 {
+    float(milliseconds) / float((part.took * part.generator.cores).max(1))
 }
 
 fn row(class: &str, requests: &Requests) -> [String; 9] {
@@ -152,4 +171,44 @@ fn table(out: &mut String, rows: &[[String; 9]]) {
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 fn float(number: u64) -> f64 {
     number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Generator;
+    use std::collections::BTreeMap;
+
+    fn noted(took: u64, generator: Generator, lag: &[u64]) -> String {
+        let mut part = Part::new("0/1".to_owned(), 0, BTreeMap::new());
+        (part.took, part.generator) = (took, generator);
+        lag.iter().for_each(|micros| part.results.lag.record(*micros));
+        limits(&part).join("; ")
+    }
+
+    #[test]
+    fn whether_the_generator_was_the_limit() {
+        let two = Generator { cores: 2, ..Generator::default() };
+        let noted_of = |generator| noted(60_000, generator, &[100; 1000]);
+        assert_eq!(noted_of(Generator { cpu: 90_000, waited: 10_000, saturated: 1000, ..two }), "");
+        let used = noted_of(Generator { cpu: 110_000, ..two });
+        assert!(used.starts_with("this generator was the limit: it used 92 % of its cores"), "{used}");
+        // Others had the cores.
+        let waited = noted_of(Generator { cpu: 60_000, waited: 66_000, ..two });
+        assert!(
+            waited.contains("was the limit: it used 50 % of its cores and waited for them another 55 %"),
+            "{waited}"
+        );
+        let sometimes = noted_of(Generator { cpu: 60_000, saturated: 12_000, ..two });
+        assert!(sometimes.starts_with("this generator was the limit in 12 of 60 s: "), "{sometimes}");
+        let rarely = Generator { cpu: 60_000, saturated: 2000, ..two };
+        assert_eq!(noted_of(rarely), "", "of a minute");
+        assert_ne!(noted(6000, Generator { cpu: 6000, ..rarely }, &[]), "", "of six seconds");
+        let late: Vec<u64> = (0..100).map(|request| if request < 97 { 0 } else { 25_000 }).collect();
+        let late = noted(60_000, two, &late);
+        assert!(
+            late.starts_with("this generator was late: a hundredth of its requests left 25 ms or more"),
+            "{late}"
+        );
+    }
 }

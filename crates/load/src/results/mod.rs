@@ -7,7 +7,7 @@ mod recorder;
 pub use histogram::Histogram;
 pub use part::{Generator, Part, Run};
 pub(crate) use recorder::micros;
-pub use recorder::{Played, Recorder, Timed};
+pub use recorder::{Counts, Played, Recorder, Timed};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

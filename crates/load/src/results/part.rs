@@ -52,6 +52,13 @@ pub struct Generator {
     pub cores: u64,
     /// The most memory it had, in bytes.
     pub memory: u64,
+    /// Time its threads, ready to run, waited for a core, in milliseconds.
+    #[serde(default)]
+    pub waited: u64,
+    /// Time in which work and such waiting took more than nine tenths of its cores, in milliseconds. Of several machines: of the one that
+    /// had most.
+    #[serde(default)]
+    pub saturated: u64,
 }
 
 impl Part {
@@ -173,6 +180,8 @@ impl Run {
             whole.generator.cpu += part.generator.cpu;
             whole.generator.cores += part.generator.cores;
             whole.generator.memory += part.generator.memory;
+            whole.generator.waited += part.generator.waited;
+            whole.generator.saturated = whole.generator.saturated.max(part.generator.saturated);
         }
         let mut notes: Vec<String> = parts.iter().filter_map(partial).collect();
         let count: usize = first.shard.split('/').nth(1).and_then(|count| count.parse().ok()).unwrap_or(1);

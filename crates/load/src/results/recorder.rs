@@ -1,6 +1,6 @@
 //! Where everyone's measurements go while a run lasts.
 
-use super::{Results, Second};
+use super::{Histogram, Results, Second};
 use crate::failure::{Failure, Reason};
 use std::{
     collections::BTreeMap,
@@ -19,8 +19,34 @@ const MAX_SECONDS: usize = 86_400;
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
-    parts: Box<[Mutex<Results>]>,
+    parts: Box<[Mutex<Share>]>,
     examples: Mutex<BTreeMap<Reason, Vec<String>>>,
+}
+
+/// A part of what was measured.
+#[derive(Debug, Default)]
+struct Share {
+    results: Results,
+    counts: Counts,
+    /// Latencies since they were last asked for, in microseconds; `None` where nobody asks.
+    recent: Option<Histogram>,
+}
+
+/// Sums until now: what is cheap to look at every second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that ended.
+    pub requests: u64,
+    /// Failed ones of these.
+    pub errors: u64,
+    /// Bytes of bodies.
+    pub bytes: u64,
+    /// Players that came.
+    pub came: u64,
+    /// Players that left.
+    pub left: u64,
+    /// Stalls that began.
+    pub stalls: u64,
 }
 
 /// A request that ended.
@@ -59,7 +85,7 @@ impl Recorder {
         self.start
     }
 
-    fn part(&self, who: u64) -> MutexGuard<'_, Results> {
+    fn part(&self, who: u64) -> MutexGuard<'_, Share> {
         let count = u64::try_from(self.parts.len()).unwrap_or(1).max(1);
         let index = usize::try_from(who % count).unwrap_or(0);
         #[expect(clippy::indexing_slicing, reason = "below the length, which is not 0")]
@@ -69,11 +95,18 @@ impl Recorder {
     /// Counts a request of the player `who`, due by `lag` before it was sent.
     pub fn request(&self, who: u64, class: &str, timed: Timed, failure: Option<&Failure>) {
         let now = self.start.elapsed();
-        let mut part = self.part(who);
+        let mut share = self.part(who);
+        let Share { results: part, counts, recent } = &mut *share;
         if !part.requests.contains_key(class) {
             part.requests.insert(class.to_owned(), super::Requests::default());
         }
         let micros = micros(timed.latency);
+        counts.requests += 1;
+        counts.bytes += timed.bytes;
+        counts.errors += u64::from(failure.is_some());
+        if let Some(recent) = recent {
+            recent.record(micros);
+        }
         if let Some(requests) = part.requests.get_mut(class) {
             requests.count += 1;
             requests.bytes += timed.bytes;
@@ -85,13 +118,13 @@ impl Recorder {
                 *requests.errors.entry(failure.reason.to_string()).or_default() += 1;
             }
         }
-        if let Some(second) = second(&mut part, now) {
+        if let Some(second) = second(part, now) {
             second.requests += 1;
             second.bytes += timed.bytes;
             second.latency += micros;
             second.errors += u64::from(failure.is_some());
         }
-        drop(part);
+        drop(share);
         if let Some(failure) = failure {
             let mut examples = self.examples.lock().unwrap_or_else(PoisonError::into_inner);
             let of_reason = examples.entry(failure.reason).or_default();
@@ -103,15 +136,16 @@ impl Recorder {
 
     /// Counts by how much something was done later than it was due.
     pub fn lag(&self, who: u64, lag: Duration) {
-        self.part(who).lag.record(micros(lag));
+        self.part(who).results.lag.record(micros(lag));
     }
 
     /// A player comes.
     pub fn came(&self, who: u64) {
         let now = self.start.elapsed();
         let mut part = self.part(who);
-        part.players.started += 1;
-        if let Some(second) = second(&mut part, now) {
+        part.counts.came += 1;
+        part.results.players.started += 1;
+        if let Some(second) = second(&mut part.results, now) {
             second.came += 1;
         }
     }
@@ -120,12 +154,14 @@ impl Recorder {
     pub fn left(&self, who: u64, played: Played) {
         let now = self.start.elapsed();
         let mut part = self.part(who);
+        part.counts.left += 1;
+        let players = &mut part.results.players;
         match played {
-            Played::Finished => part.players.finished += 1,
-            Played::Failed => part.players.failed += 1,
-            Played::Stopped => part.players.stopped += 1,
+            Played::Finished => players.finished += 1,
+            Played::Failed => players.failed += 1,
+            Played::Stopped => players.stopped += 1,
         }
-        if let Some(second) = second(&mut part, now) {
+        if let Some(second) = second(&mut part.results, now) {
             second.left += 1;
         }
     }
@@ -133,14 +169,16 @@ impl Recorder {
     /// A player begins to wait for media.
     pub fn stalls(&self, who: u64) {
         let now = self.start.elapsed();
-        if let Some(second) = second(&mut self.part(who), now) {
+        let mut part = self.part(who);
+        part.counts.stalls += 1;
+        if let Some(second) = second(&mut part.results, now) {
             second.stalls += 1;
         }
     }
 
     /// Takes note of something else of a player.
     pub fn player(&self, who: u64, note: impl FnOnce(&mut super::Players)) {
-        note(&mut self.part(who).players);
+        note(&mut self.part(who).results.players);
     }
 
     /// All there is until now.
@@ -148,7 +186,36 @@ impl Recorder {
     pub fn results(&self) -> Results {
         let mut all = Results::default();
         for part in &self.parts {
-            all.merge(&part.lock().unwrap_or_else(PoisonError::into_inner));
+            all.merge(&part.lock().unwrap_or_else(PoisonError::into_inner).results);
+        }
+        all
+    }
+
+    /// Sums until now.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let mut all = Counts::default();
+        for part in &self.parts {
+            let counts = part.lock().unwrap_or_else(PoisonError::into_inner).counts;
+            all.requests += counts.requests;
+            all.errors += counts.errors;
+            all.bytes += counts.bytes;
+            all.came += counts.came;
+            all.left += counts.left;
+            all.stalls += counts.stalls;
+        }
+        all
+    }
+
+    /// Latencies of all requests that ended since this was last called, in microseconds; none the first time.
+    #[must_use]
+    pub fn recent(&self) -> Histogram {
+        let mut all = Histogram::default();
+        for part in &self.parts {
+            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            let recent = part.recent.replace(Histogram::default());
+            drop(part);
+            recent.iter().for_each(|recent| all.merge(recent));
         }
         all
     }

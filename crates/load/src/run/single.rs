@@ -74,9 +74,14 @@ async fn ask(
                 #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
                 let offset = Duration::try_from_secs_f64(number as f64 / rate).unwrap_or(Duration::MAX);
                 let Some(due) = start.checked_add(offset) else { return };
+                let early = due > Instant::now();
                 tokio::select! {
                     () = sleep_until(due) => {}
                     Ok(_) = stop.wait_for(|stop| *stop) => return,
+                }
+                // Later than that is this generator's doing where it was free to ask in time; else the server's, which kept it waiting.
+                if early {
+                    recorder.lag(worker, due.elapsed());
                 }
                 due
             }

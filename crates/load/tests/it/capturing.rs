@@ -1,18 +1,31 @@
 //! What is captured is what was served, packet for packet, as ffprobe sees both.
 
 use crate::{
+    playing::timed,
     server::{Pipes, Reply, files},
-    streams::{dash, hls, hls_group},
+    streams::{copied, dash, hds, hls, hls_group},
 };
-use latemux_load::capture::{CaptureError, capture};
-use latemux_testmedia::probe::{Stream, probe};
+use latemux_load::capture::{CaptureError, Choice, Format, capture};
+use latemux_testmedia::{
+    probe::{Stream, probe},
+    recipe,
+};
 use std::{fs, path::Path};
 use url::Url;
 
 async fn captured(server: &Pipes, path: &str) -> (Result<(), CaptureError>, Vec<u8>, Vec<serde_json::Value>) {
+    captured_as(server, path, Format::Mp4).await
+}
+
+async fn captured_as(
+    server: &Pipes,
+    path: &str,
+    format: Format,
+) -> (Result<(), CaptureError>, Vec<u8>, Vec<serde_json::Value>) {
     let (mut out, mut trace) = (Vec::new(), Vec::new());
+    let choice = Choice { rate: u64::MAX, format };
     let url = Url::parse("http://origin.example/").unwrap().join(path).unwrap();
-    let done = capture(&server.client(), &url, u64::MAX, &mut out, &mut trace).await.map(|_| ());
+    let done = capture(&server.client(), &url, choice, &mut out, &mut trace).await.map(|_| ());
     let lines = String::from_utf8(trace).unwrap();
     (done, out, lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
@@ -93,11 +106,122 @@ async fn dash_of_ranges_and_hls() {
     same(&of_bytes(&out), &[of(0), of(2)].concat());
 }
 
+/// Bytes of all packets, and their times in seconds from the first one's; rounded to what the container can say.
+fn content(stream: &Stream, scale: f64) -> Vec<(i64, i64, bool, String)> {
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "ticks of seconds")]
+    let time = |ticks: i64| (ticks as f64 / f64::from(stream.timescale) * scale).round() as i64;
+    let first = time(stream.packets[0].pts);
+    stream.packets.iter().map(|p| (time(p.dts) - first, time(p.pts) - first, p.key, p.hash.clone())).collect()
+}
+
+/// The same packets at the same times, but for the one from which times are counted.
+fn same_content(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64) {
+    same_but_decoded(what, ours, theirs, scale, 0);
+}
+
+/// The same, but that pictures are decoded later by so many parts of a second.
+fn same_but_decoded(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64, later: i64) {
+    assert_eq!(ours.len(), theirs.len(), "{what}");
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        assert_eq!((&ours.kind, &ours.codec), (&theirs.kind, &theirs.codec), "{what}");
+        let later = if ours.kind == "video" { later } else { 0 };
+        let (ours, theirs) = (content(ours, scale), content(theirs, scale));
+        assert_eq!(ours.len(), theirs.len(), "{what}");
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            let near = (ours.0 - later - theirs.0).abs() <= 1 && (ours.1 - theirs.1).abs() <= 1;
+            assert!(near && (ours.2, &ours.3) == (theirs.2, &theirs.3), "{what}: {ours:?} for {theirs:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn transport_streams_packed_audio_and_tags_of_another_packager() {
+    let avc = recipe::AVC;
+    let hevc = "-c:v libx265 -preset ultrafast -x265-params log-level=none:info=0:pools=none:frame-threads=1:keyint=25 -tag:v hvc1 -pix_fmt yuv420p";
+    for (name, codecs) in [
+        ("aac", format!("{avc} -c:a aac -b:a 64k -ac 2")),
+        ("ac3", format!("{avc} -c:a ac3 -b:a 96k -ac 2")),
+        ("eac3", format!("{hevc} -c:a eac3 -b:a 96k -ac 2")),
+        ("mp3", format!("{avc} -c:a libmp3lame -ar 44100 -b:a 64k")),
+    ] {
+        let source = recipe::coded(&format!("capture-{name}"), &codecs);
+        let theirs = probe(&source, &[]).streams;
+        let how = "-f hls -hls_time 2 -hls_playlist_type vod {}/index.m3u8";
+        let folder = copied(&format!("copied-{name}"), &source, how);
+        let (done, out, trace) = captured(&Pipes::new(files(folder.clone())), "index.m3u8").await;
+        done.unwrap();
+        same_content(name, &of_bytes(&out), &theirs, 90_000.0);
+        assert!(trace.len() > 3);
+        // The same as it comes.
+        let (done, out, _) = captured_as(&Pipes::new(files(folder.clone())), "index.m3u8", Format::Ts).await;
+        done.unwrap();
+        let names: Vec<String> = (0..trace.len() - 1).map(|n| format!("index{n}.ts")).collect();
+        assert!(
+            out == names.iter().flat_map(|name| fs::read(folder.join(name)).unwrap()).collect::<Vec<u8>>()
+        );
+    }
+    let source = recipe::coded("capture-aac", &format!("{avc} -c:a aac -b:a 64k -ac 2"));
+    let theirs = probe(&source, &[]).streams;
+    let folder = copied("copied-hds", &source, "-f hds -min_frag_duration 2000000 {}");
+    let (done, out, _) = captured(&Pipes::new(files(folder)), "index.f4m").await;
+    done.unwrap();
+    same_content("hds", &of_bytes(&out), &theirs, 1000.0);
+    let folder = copied("copied-smooth", &source, "-f smoothstreaming -min_frag_duration 2000000 {}");
+    let (done, out, _) = captured(&timed(folder, "800000", "586667"), "Manifest").await;
+    done.unwrap();
+    // ffmpeg writes composition offsets from minus a frame on, of which ffprobe knows only that.
+    same_but_decoded("smooth", &of_bytes(&out), &theirs, 10_000_000.0, 400_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn packed_audio() {
+    let source = recipe::coded("capture-aac", &format!("{} -c:a aac -b:a 64k -ac 2", recipe::AVC));
+    let folder = copied("copied-packed", &source, "-vn -f adts {}/all.aac");
+    let frames = fs::read(folder.join("all.aac")).unwrap();
+    // Two segments, cut behind the hundredth frame; a tag with the time before each (RFC 8216 §3.4).
+    let size = |at: usize| {
+        usize::from(frames[at + 3] & 3) << 11
+            | usize::from(frames[at + 4]) << 3
+            | usize::from(frames[at + 5] >> 5)
+    };
+    let cut = (0..100).fold(0, |at, _| at + size(at));
+    let tagged = |ticks: u64, frames: &[u8]| {
+        let owner = b"com.apple.streaming.transportStreamTimestamp\0";
+        let private = [&b"PRIV"[..], &[0, 0, 0, 53, 0, 0], owner, &ticks.to_be_bytes()].concat();
+        [&b"ID3\x04\0\0\0\0\0"[..], &[u8::try_from(private.len()).unwrap()], &private, frames].concat()
+    };
+    // The second begins where 33 bits come round.
+    let second = 100 * 1024 * 90_000 / 48_000;
+    let segments = [tagged((1 << 33) - second, &frames[..cut]), tagged(0, &frames[cut..])];
+    let server = Pipes::new(move |asked| match asked.path.as_str() {
+        "/0.aac" => Reply::ok(segments[0].clone()),
+        "/1.aac" => Reply::ok(segments[1].clone()),
+        _ => Reply::ok(
+            "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:2.133333,\n0.aac\n#EXTINF:3.9,\n1.aac\n#EXT-X-ENDLIST\n",
+        ),
+    });
+    let (done, out, _) = captured(&server, "index.m3u8").await;
+    done.unwrap();
+    let theirs = probe(&source, &[]).streams;
+    same_content("packed audio", &of_bytes(&out), &theirs[1..], 48_000.0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_kept_is_said_and_what_was_stays() {
-    let (done, out, _) = captured(&Pipes::new(files(hls("ts", ""))), "index.m3u8").await;
-    assert!(matches!(done, Err(CaptureError::Unsupported("hls"))), "{done:?}");
-    assert!(out.is_empty());
+    for (server, manifest, format, why) in [
+        (files(hls("ts", "")), "index.m3u8", Format::Flv, "this hls as Flash video cannot be captured"),
+        (files(hds()), "index.f4m", Format::Ts, "this hds as transport stream cannot be captured"),
+        (
+            files(hls_group("group-ts", "")),
+            "index.m3u8",
+            Format::Ts,
+            "sound and picture in segments of their own",
+        ),
+    ] {
+        let (done, out, _) = captured_as(&Pipes::new(server), manifest, format).await;
+        assert!(done.as_ref().is_err_and(|error| error.to_string().contains(why)), "{done:?}");
+        assert!(out.is_empty());
+    }
 
     let inner = files(dash("template-timeline", ""));
     let server =

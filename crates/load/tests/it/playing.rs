@@ -9,7 +9,7 @@ use latemux_load::{
     results::{Recorder, Results},
     run::{Arrivals, Plan, Shard, Single, Style, run, single},
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 use url::Url;
 
@@ -135,17 +135,21 @@ async fn hls_with_every_kind_of_segment() {
     }
 }
 
-/// ffmpeg leaves out when the first chunk begins.
 fn timed_smooth() -> Pipes {
-    let files = files(smooth());
+    timed(smooth(), "800000", "586667")
+}
+
+/// ffmpeg leaves out when the first chunk begins.
+pub(crate) fn timed(folder: PathBuf, video: &'static str, audio: &'static str) -> Pipes {
+    let files = files(folder);
     Pipes::new(move |asked| {
         let mut reply = files(&Asked { path: asked.path.replace("%20", " "), ..asked.clone() });
         if asked.path == "/Manifest" {
             let text = String::from_utf8(reply.body).unwrap();
-            let (video, audio) = text.split_once("\"audio\"").unwrap();
+            let (before, behind) = text.split_once("\"audio\"").unwrap();
             let start =
                 |text: &str, t: &str| text.replacen("<c n=\"0\"", &format!("<c n=\"0\" t=\"{t}\""), 1);
-            reply.body = format!("{}\"audio\"{}", start(video, "800000"), start(audio, "586667")).into();
+            reply.body = format!("{}\"audio\"{}", start(before, video), start(behind, audio)).into();
         }
         reply
     })

@@ -3,7 +3,7 @@
 use latemux_testmedia::recipe::{AAC, AVC, folder};
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -13,8 +13,16 @@ const INPUT: &str = "-f lavfi -i testsrc2=size=320x180:rate=25:duration=12 -f la
 
 /// A folder with the stream `args` make, made once. `{}` is the folder, `~` a space within an argument.
 pub(crate) fn stream(name: &str, args: &str) -> PathBuf {
+    made(name, &format!("{INPUT} {AVC} {AAC} {args}"))
+}
+
+/// A folder with a stream of the very packets of a file.
+pub(crate) fn copied(name: &str, source: &Path, args: &str) -> PathBuf {
+    made(name, &format!("-i {} -c copy {args}", source.display()))
+}
+
+fn made(name: &str, args: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let args = format!("{INPUT} {AVC} {AAC} {args}");
     let path = folder().join(format!("load-{name}-{:016x}", xxh3_64(args.as_bytes())));
     if !path.exists() {
         let part =

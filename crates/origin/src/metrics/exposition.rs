@@ -8,6 +8,7 @@ use super::{
     responses::{BOUNDS, Histogram, STATUSES, Series},
 };
 use crate::{prefetch::Prefetched, trace::Outcome, write_index::Written};
+use latemux_cache::Figures as DiskFigures;
 use latemux_storage::{Registry as BackEnds, counters::Figures};
 use prometheus_client::{
     collector::Collector,
@@ -47,6 +48,7 @@ impl Collector for Scrape {
         back_ends(&mut out, metrics)?;
         let caches: Vec<CacheSnapshot> = metrics.watched().iter().map(|watch| watch.0()).collect();
         remembered(&mut out, &caches)?;
+        metrics.disk.get().map_or(Ok(()), |cache| unwritten(&mut out, &cache.figures()))?;
         let now = |number: &AtomicU64| number.load(Relaxed);
         let files = ends(Written::ALL.map(|(_, word)| word), &metrics.index_files);
         out.counters("latemux_index_files", "Media looked at for want of an index MP4", None, files)?;
@@ -189,6 +191,17 @@ fn remembered(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> 
     )?;
     let help = "Entries dropped to make room, replaced, or refused as too large";
     out.counters("latemux_cache_evictions", help, None, each(|c| c.evictions))
+}
+
+/// What a range cache's disk does not hold although it might.
+fn unwritten(out: &mut Out<'_>, disk: &DiskFigures) -> Result<(), Error> {
+    let reasons = [
+        ("queue_full", disk.disk_dropped_full),
+        ("disk_failed", disk.disk_dropped_failed),
+        ("shutdown", disk.disk_dropped_closed),
+    ];
+    let reasons = reasons.map(|(reason, units)| ([("reason", reason)], units));
+    out.counters("latemux_cache_disk_dropped", "Units that were not written to disk", None, reasons)
 }
 
 /// The names Prometheus' own clients give these.

@@ -35,7 +35,7 @@ async fn that_is_full_or_read_only_costs_only_requests() {
             all_right(&rig, &oracle).await;
             rig.idle().await;
             let figures = rig.cache.figures();
-            assert!(figures.disk_errors > 0 && figures.disk_dropped > 0, "{kind}: {figures:?}");
+            assert!(figures.disk_errors > 0 && figures.disk_dropped_failed > 0, "{kind}: {figures:?}");
             all_right(&rig, &oracle).await;
             rig.is_sound(&oracle, &TITLES, 0).await;
             assert!(rig.cache.figures().disk_units > 0, "{kind}: it is used again");

@@ -288,3 +288,38 @@ async fn what_is_purged_is_read_anew_from_index_to_media() {
     }
     node.stop().await;
 }
+
+#[tokio::test]
+async fn what_is_purged_is_not_found_by_the_next_process() {
+    for killed in [false, true] {
+        let (dir, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let counting = Arc::new(Counting::new(titles(), Duration::ZERO));
+        let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
+        for title in ["harbour", "lighthouse.mp4"] {
+            all(node.address(), title).await;
+        }
+        drop(counting.take());
+        node.cache.flush().await;
+        assert!(purge(&node, "harbour").await["ranges"].as_u64().unwrap() > 10);
+        // A process that is killed now leaves this.
+        for file in std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap) {
+            if file.file_type().unwrap().is_file() {
+                std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+            }
+        }
+        node.stop().await;
+        let next = Node::start(counting.clone(), if killed { copy.path() } else { dir.path() }, BUDGET).await;
+        let media = |request: &latemux_storage::counting::Request| matches!(&request.want, Some(Want::Range(range)) if range.end - range.start > 1000);
+        all(next.address(), "lighthouse.mp4").await;
+        let indexing = if killed { 1 } else { 0 };
+        assert!(counting.take().iter().filter(|r| media(r)).count() <= indexing, "another title");
+        all(next.address(), "harbour").await;
+        assert!(counting.take().iter().filter(|r| media(r)).count() > 10, "all of it, killed: {killed}");
+        let text = String::from_utf8(fetch(next.server.admin, "/metrics").await.to_vec()).unwrap();
+        for reason in ["queue_full", "disk_failed", "shutdown"] {
+            let line = format!("latemux_cache_disk_dropped_total{{reason=\"{reason}\"}} 0");
+            assert!(text.contains(&line), "{reason}: {text}");
+        }
+        next.stop().await;
+    }
+}

@@ -1,0 +1,109 @@
+//! What the queue to the disk had no room for, and what becomes of it at the end.
+
+use super::{
+    record::contents,
+    tests::{ALL, Ram, World},
+};
+use crate::{DiskConfig, Outcome, Tier};
+use latemux_storage::{Key, Storage, Want, conformance};
+use std::time::{Duration, Instant};
+
+/// All of the object was read while the disk was too slow for it, and is in memory.
+#[expect(
+    clippy::await_holding_lock,
+    reason = "so the writer's thread has to wait; this one does not want it"
+)]
+pub(super) async fn read_faster_than_the_disk_writes() -> World {
+    let config = DiskConfig { queue: 50_000, ..World::config() };
+    let world = World::with_memory(&Ram::default(), config, 4 << 20);
+    let files = world.ram.0.files.lock().unwrap();
+    let key = Key::new("film").unwrap();
+    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    assert!(conformance::collect(read).await.unwrap() == world.content);
+    while world.cache.figures().fetches > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.cache.figures().disk_units, 0);
+    drop(files);
+    world
+}
+
+async fn written(world: &World, units: u64) {
+    let begun = Instant::now();
+    while world.cache.figures().disk_written < units {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", world.cache.figures());
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_found_no_room_in_the_queue_is_written_when_the_disk_has_time() {
+    let world = read_faster_than_the_disk_writes().await;
+    written(&world, 100).await;
+    let figures = world.cache.figures();
+    assert_eq!((figures.disk_units, figures.disk_dropped()), (100, 0), "{figures:?}");
+    world.cache.flush().await;
+    assert_eq!(world.cache.figures().memory_bytes, figures.memory_bytes, "nothing is counted that is gone");
+    // What is on disk is as good as what went by the queue.
+    world.cache.close().await;
+    let again = World::new(&world.ram, World::config());
+    again.cache.recovered().await;
+    assert_eq!(again.read(ALL).await, Outcome::Hit(Tier::Disk));
+    assert_eq!(again.cache.figures().disk_corrupt, 0);
+}
+
+#[tokio::test]
+async fn a_disk_that_has_time_looks_for_what_it_may_write() {
+    // Nothing goes by the queue.
+    let config = DiskConfig { queue: 0, ..World::config() };
+    let world = World::with_memory(&Ram::default(), config, 4 << 20);
+    let key = Key::new("film").unwrap();
+    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    assert!(conformance::collect(read).await.unwrap() == world.content);
+    written(&world, 100).await;
+    assert_eq!(world.cache.figures().disk_dropped(), 0);
+}
+
+#[tokio::test]
+async fn an_end_writes_what_found_no_room_in_the_queue() {
+    let world = read_faster_than_the_disk_writes().await;
+    world.cache.close_within(Duration::from_secs(60)).await;
+    let figures = world.cache.figures();
+    assert_eq!((figures.disk_written, figures.disk_dropped()), (100, 0), "{figures:?}");
+    let again = World::new(&world.ram, World::config());
+    again.cache.recovered().await;
+    assert_eq!(again.read(ALL).await, Outcome::Hit(Tier::Disk));
+    assert_eq!(again.cache.figures().storage_requests, 0);
+}
+
+#[tokio::test]
+async fn an_end_comes_however_much_there_is_to_write() {
+    let world = read_faster_than_the_disk_writes().await;
+    world.cache.close_within(Duration::ZERO).await;
+    let figures = world.cache.figures();
+    assert_eq!(figures.disk_written + figures.disk_dropped_closed, 100, "{figures:?}");
+    assert!(figures.disk_dropped_closed > 0, "{figures:?}");
+    // The log is whole, as far as it goes.
+    for log in world.ram.0.files.lock().unwrap().values() {
+        assert!(contents(&**log).unwrap().unwrap().sealed);
+    }
+}
+
+#[tokio::test]
+#[expect(
+    clippy::await_holding_lock,
+    reason = "so the writer's thread has to wait; this one does not want it"
+)]
+async fn an_end_does_not_wait_for_a_disk_that_hangs() {
+    let world = read_faster_than_the_disk_writes().await;
+    world.cache.flush().await;
+    world.cache.forget("s", &Key::new("film").unwrap(), &world.version);
+    let files = world.ram.0.files.lock().unwrap();
+    let logs: Vec<_> = files.values().cloned().collect();
+    let held: Vec<_> = logs.iter().map(|log| log.bytes.lock().unwrap()).collect();
+    let read = world.storage.read(&Key::new("film").unwrap(), Want::Range(ALL), Some(&world.version)).await;
+    assert!(conformance::collect(read.unwrap()).await.unwrap() == world.content);
+    world.cache.close_within(Duration::from_millis(1)).await;
+    assert_eq!(world.cache.figures().disk_written, 100, "nothing was, since then");
+    drop((held, files));
+}

@@ -1,0 +1,120 @@
+//! What was forgotten stays so, whoever opens the folder next.
+
+use super::{
+    backlog_tests::read_faster_than_the_disk_writes,
+    tests::{ALL, Ram, RamLog, Tier3, World},
+};
+use crate::{DiskConfig, Outcome, Tier};
+use latemux_storage::{Key, Version};
+use std::{
+    io,
+    sync::{Arc, Mutex, Weak, atomic::Ordering::SeqCst},
+};
+
+/// Another process over what a device holds now, after this one ended well or was killed.
+async fn next(world: World, killed: bool) -> World {
+    let ram = Ram::default();
+    if !killed {
+        world.cache.close().await;
+    }
+    for (number, log) in &*world.ram.0.files.lock().unwrap() {
+        let bytes = log.bytes.lock().unwrap().clone();
+        let log = RamLog { bytes: Mutex::new(bytes), switches: ram.0.switches.clone() };
+        ram.0.files.lock().unwrap().insert(*number, Arc::new(log));
+    }
+    let next = World::with_memory(&ram, World::config(), 4 << 20);
+    next.cache.recovered().await;
+    next
+}
+
+#[tokio::test]
+async fn what_was_forgotten_is_not_found_again() {
+    let key = Key::new("film").unwrap();
+    for killed in [false, true] {
+        let world = World::with_memory(&Ram::default(), World::config(), 4 << 20);
+        world.read(ALL).await;
+        assert_eq!(world.cache.forget("s", &key, &world.version), 200, "in memory and on disk");
+        assert!(world.cache.forgotten().await);
+        assert_eq!(world.cache.figures().disk_units, 0);
+        let world = next(world, killed).await;
+        assert_eq!(world.cache.figures().disk_units, 0, "killed: {killed}");
+        // What comes after is found, and what another log says of what came before is not forgotten for it.
+        assert_eq!(world.read(0..300_000).await, Outcome::Filled);
+        for _ in 0..3 {
+            let world = next(World::with_memory(&world.ram, World::config(), 4 << 20), true).await;
+            assert_eq!(world.cache.figures().disk_units, 30);
+            assert_eq!(world.read(0..300_000).await, Outcome::Hit(Tier::Disk));
+        }
+        // Another object stays.
+        let other = Version { modified: Some(7), ..world.version.clone() };
+        world.cache.forget("s", &key, &other);
+        assert!(world.cache.forgotten().await);
+        assert_eq!(next(world, killed).await.cache.figures().disk_units, 30);
+    }
+}
+
+#[tokio::test]
+async fn what_still_was_to_be_written_is_forgotten_too() {
+    let world = read_faster_than_the_disk_writes().await;
+    world.cache.forget("s", &Key::new("film").unwrap(), &world.version);
+    world.cache.flush().await;
+    let figures = world.cache.figures();
+    assert_eq!((figures.disk_units, figures.cached_units), (0, 0), "{figures:?}");
+    assert_eq!(next(world, true).await.cache.figures().disk_units, 0);
+}
+
+/// A disk that cannot be written is told later; until then a process that starts finds what it finds.
+#[tokio::test]
+async fn what_was_forgotten_while_the_disk_failed_is_so_once_it_works() {
+    let key = Key::new("film").unwrap();
+    for torn in [false, true] {
+        let world = World::with_memory(&Ram::default(), World::config(), 4 << 20);
+        world.read(0..500_000).await;
+        let switches = world.ram.0.switches.clone();
+        match torn {
+            true => switches.torn.store(true, SeqCst),
+            false => *switches.write_error.lock().unwrap() = Some(io::ErrorKind::ReadOnlyFilesystem),
+        }
+        assert_eq!(world.cache.forget("s", &key, &world.version), 100);
+        assert!(!world.cache.forgotten().await, "the disk is not written");
+        assert_eq!((world.cache.figures().disk_units, world.cache.figures().disk_errors), (0, 2));
+        switches.torn.store(false, SeqCst);
+        *switches.write_error.lock().unwrap() = None;
+        world.read(900_000..ALL.end).await;
+        let again = next(world, true).await;
+        assert_eq!(again.cache.figures().disk_units, 10, "torn: {torn}");
+        assert_eq!(again.cache.figures().disk_corrupt, 0);
+    }
+}
+
+/// Wherever it is cut, a log has forgotten or it has not; and what it says it forgot it does not find.
+#[tokio::test]
+async fn a_log_that_forgets_cut_anywhere() {
+    for sealed in [false, true] {
+        let ram = Ram::default();
+        // All of it in one log.
+        let tier = Tier3::with(&ram, DiskConfig::new("ram", 64 << 20)).await;
+        tier.write_all().await;
+        let before = ram.only().len();
+        tier.disk.forget(tier.object.id);
+        tier.disk.forget_for_good(&tier.object);
+        assert!(tier.disk.forgotten().await);
+        let after = ram.only().len();
+        tier.disk.write(&tier.object, 100, tier.expected(100..200), &Weak::new());
+        tier.disk.flush().await;
+        let end = ram.only().len();
+        if sealed {
+            tier.disk.close(None).await;
+        }
+        let whole = ram.only();
+        for len in before..=whole.len() {
+            let tier = Tier3::over(&Ram::holding(whole[..len].to_vec())).await;
+            let right = match len {
+                _ if len < after => 3,
+                _ if len < end => 0,
+                _ => 1,
+            };
+            assert_eq!(tier.right(&format!("cut at {len}")).await, right, "sealed {sealed}, cut at {len}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `capture` against `serve`: what is captured of each protocol is the source, packet for packet, as ffprobe sees both.
+
+use crate::{
+    server::{Server, samples},
+    tools::{latemux, said},
+};
+use latemux_testmedia::{
+    probe::{Probe, Stream, probe},
+    recipe,
+};
+use std::{fs, path::Path};
+
+/// By how many seconds times may differ from the source's: by rounding to the protocol's scale, and by a constant.
+const EXACT: f64 = 0.0;
+const TS: f64 = 1.1 / 90_000.0;
+const SMOOTH: f64 = 2.2e-7;
+const HDS: f64 = 0.0021;
+
+fn data(stream: &Stream) -> Vec<(u64, bool, String)> {
+    stream.packets.iter().map(|p| (p.size, p.key, p.hash.clone())).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ticks of seconds")]
+fn times(stream: &Stream) -> Vec<(f64, f64)> {
+    let seconds = |ticks: i64| ticks as f64 / f64::from(stream.timescale);
+    stream.packets.iter().map(|p| (seconds(p.dts), seconds(p.pts))).collect()
+}
+
+/// That `ours` has the packets of `theirs`, and that all of it is shown at its times, or later by the same.
+///
+/// `early` is by how much ffprobe shows the pictures of the source too late: those of fragments whose composition offsets are negative, as it
+/// decodes no picture behind the time it is shown at.
+fn same(what: &str, ours: &Probe, theirs: &Probe, kinds: &[&str], tolerance: f64, early: f64) {
+    assert_eq!(ours.streams.len(), kinds.len(), "{what}");
+    assert_eq!(ours.warnings, "", "{what}");
+    let mut later: Vec<f64> = Vec::new();
+    for kind in kinds {
+        let (ours, theirs) = (ours.first(kind), theirs.first(kind));
+        assert_eq!(ours.codec, theirs.codec, "{what}");
+        assert!(ours.packets.len() > 20, "{what} {kind}: {}", ours.packets.len());
+        assert!(
+            data(ours) == data(theirs),
+            "{what} {kind}: {} packets of {}",
+            ours.packets.len(),
+            theirs.packets.len()
+        );
+        for ((dts, pts), (their_dts, their_pts)) in times(ours).into_iter().zip(times(theirs)) {
+            later.push(pts - their_pts + if *kind == "video" { early } else { 0.0 });
+            let reorder = ((pts - dts) - (their_pts - their_dts)).abs();
+            // Where no time may be below 0, all pictures are decoded earlier by a constant.
+            assert!(
+                tolerance > EXACT || reorder == 0.0,
+                "{what} {kind}: {dts} {pts} for {their_dts} {their_pts}"
+            );
+        }
+    }
+    let least = later.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = later.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    assert!(most - least <= tolerance && least.abs() < 0.2, "{what}: later by {least} to {most} s");
+}
+
+fn captured(server: &Server, path: &str, out: &Path) -> Probe {
+    let url = format!("http://{}/{path}", server.address);
+    let trace = out.with_extension("jsonl");
+    let output = latemux(&["capture", &url, "-o", out.to_str().unwrap(), "--trace", trace.to_str().unwrap()]);
+    assert!(output.status.success(), "{path}: {}", said(&output));
+    let lines = fs::read_to_string(&trace).unwrap().lines().count();
+    assert!(lines > 3, "{path}: {lines}");
+    probe(out, &[])
+}
+
+#[test]
+fn what_is_captured_is_the_source_packet_for_packet() {
+    let server = Server::start(&samples(), &[], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.mp4");
+    for title in ["lighthouse.mp4", "ferry.mp4", "buoy.mp4"] {
+        let source = probe(&Path::new(&samples()).join(title), &[]);
+        let kinds: Vec<&str> = source.streams.iter().map(|stream| stream.kind.as_str()).collect();
+        let of = |manifest: &str, tolerance| {
+            let what = format!("{title}/{manifest}");
+            let early = if title == "ferry.mp4" && tolerance > EXACT { 0.04 } else { 0.0 };
+            same(&what, &captured(&server, &what, &out), &source, &kinds, tolerance, early);
+        };
+        of(".mpd", EXACT);
+        of(".m3u8?hls_fmp4", EXACT);
+        of(".m3u8", TS);
+        of("Manifest", SMOOTH);
+        // HDS has no place for HEVC.
+        if title != "buoy.mp4" {
+            of(".f4m", HDS);
+        }
+    }
+}
+
+/// Name, how ffmpeg codes it, and manifests with what they round to.
+type Case<'a> = (&'a str, String, &'a [(&'a str, f64)]);
+
+#[test]
+fn every_coding_that_is_no_cmaf() {
+    let folder = tempfile::tempdir().unwrap();
+    let avc = "-c:v libx264 -preset ultrafast -bf 2 -g 25 -pix_fmt yuv420p -threads 1";
+    let hevc = "-c:v libx265 -preset ultrafast -x265-params log-level=none:pools=none:frame-threads=1:keyint=25 -tag:v hvc1 -pix_fmt yuv420p";
+    let aac = "-c:a aac -b:a 64k -ac 2";
+    let high = "-c:v libx264 -preset medium -profile:v high10 -pix_fmt yuv420p10le -g 25 -threads 1";
+    let cases: [Case<'_>; 6] = [
+        ("ac3", format!("{avc} -c:a ac3 -b:a 96k -ac 2"), &[(".m3u8", TS)]),
+        ("eac3", format!("{high} -c:a eac3 -b:a 96k -ac 2"), &[(".m3u8", TS), ("Manifest", SMOOTH)]),
+        ("mp3", format!("{avc} -c:a libmp3lame -ar 44100 -b:a 64k"), &[(".m3u8", TS), (".f4m", HDS)]),
+        (
+            "mono",
+            format!("{avc} -c:a aac -ar 22050 -ac 1 -b:a 32k"),
+            &[(".m3u8", TS), ("Manifest", SMOOTH), (".f4m", HDS)],
+        ),
+        ("hevc", format!("{hevc} {aac}"), &[("Manifest", SMOOTH)]),
+        ("sound", format!("-vn {aac}"), &[(".m3u8", TS), ("Manifest", SMOOTH), (".f4m", HDS)]),
+    ];
+    for (name, codecs, _) in &cases {
+        fs::copy(
+            recipe::coded(&format!("capture-{name}"), codecs),
+            folder.path().join(format!("{name}.mp4")),
+        )
+        .unwrap();
+    }
+    let server = Server::start(folder.path().to_str().unwrap(), &["--segment-duration", "2s"], &[]);
+    let out = folder.path().join("out.mp4");
+    for (name, _, manifests) in cases {
+        let source = probe(&folder.path().join(format!("{name}.mp4")), &[]);
+        let kinds: Vec<&str> = source.streams.iter().map(|stream| stream.kind.as_str()).collect();
+        for (manifest, tolerance) in manifests {
+            let what = format!("{name}.mp4/{manifest}");
+            same(&what, &captured(&server, &what, &out), &source, &kinds, *tolerance, 0.0);
+        }
+    }
+}
+
+#[test]
+fn as_the_container_it_comes_in() {
+    let server = Server::start(&samples(), &[], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let source = probe(&Path::new(&samples()).join("lighthouse.mp4"), &[]);
+    for (manifest, name) in [(".m3u8", "out.ts"), (".f4m", "out.flv")] {
+        let found = captured(&server, &format!("lighthouse.mp4/{manifest}"), &folder.path().join(name));
+        for kind in ["video", "audio"] {
+            assert_eq!(found.first(kind).packets.len(), source.first(kind).packets.len(), "{name} {kind}");
+        }
+    }
+    for (manifest, name, why) in [
+        (".mpd", "no.ts", "this dash as transport stream cannot be captured"),
+        (".m3u8", "no.flv", "this hls as Flash video cannot be captured"),
+        ("gone/.mpd", "no.mp4", "status_404"),
+    ] {
+        let url = format!("http://{}/lighthouse.mp4/{manifest}", server.address);
+        let refused = latemux(&["capture", &url, "-o", folder.path().join(name).to_str().unwrap()]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(said(&refused).contains(why) && said(&refused).lines().count() == 1, "{}", said(&refused));
+        assert!(
+            fs::read_dir(folder.path()).unwrap().all(|entry| !entry
+                .unwrap()
+                .file_name()
+                .to_str()
+                .unwrap()
+                .starts_with("no"))
+        );
+    }
+}

@@ -1,0 +1,241 @@
+//! Instructions that the pure crates need, counted by callgrind: what a noisy machine can tell a regression by.
+//!
+//! `make bench-instructions` compares the figures with those in `bench/instructions.json`, and fails where one has grown by 5 %.
+//! Sources are the titles of `samples/library`, which no other build of an encoder changes. A plan is made once before it is counted:
+//! what a title remembers is remembered then. Returned is what would else be dropped, and be counted.
+
+#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
+#![allow(missing_docs, reason = "made by macros")]
+
+#[path = "../../packager/tests/it/origin.rs"]
+#[expect(dead_code, reason = "shared with the packager's tests, which use all of it")]
+mod origin;
+
+use bytes::Bytes;
+use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
+use latemux_index::{
+    Title,
+    fragments::{FragmentReader, FragmentSamples, FragmentStep},
+    media::{MediaIndex, TrackKind},
+};
+use latemux_isobmff::movie::Movie;
+use latemux_packager::{
+    Address, Plan, Resource,
+    address::{DashTemplate, HlsContainer},
+    segment::smooth,
+};
+use origin::{Answer, Origin, index};
+use std::{hint::black_box, path::Path, sync::Arc, time::Duration};
+
+/// As `latemux serve` has it by default.
+const TARGET: Duration = Duration::from_secs(4);
+/// In the middle of each title.
+const NUMBER: u32 = 3;
+
+/// AVC with B-frames and AAC, interleaved, in one progressive file.
+const MUXED: &[&str] = &["lighthouse.mp4"];
+/// The same in fragments, found by `sidx`.
+const FRAGMENTED: &[&str] = &["ferry.mp4"];
+/// Three renditions and two languages, each in a file of its own.
+const RENDITIONS: &[&str] = &[
+    "harbour/audio-eng.mp4",
+    "harbour/audio-fra.mp4",
+    "harbour/video-180p.mp4",
+    "harbour/video-234p.mp4",
+    "harbour/video-360p.mp4",
+];
+
+fn object(name: &str) -> Bytes {
+    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/library");
+    Bytes::from(std::fs::read(library.join(name)).unwrap())
+}
+
+fn title(files: &[&str]) -> Origin {
+    Origin::of(files.iter().map(|name| object(name)).collect(), TARGET).unwrap()
+}
+
+/// A top-level box: where it is, and its bytes.
+fn top_level(object: &Bytes, four_cc: &[u8; 4]) -> (usize, Bytes) {
+    let mut at = 0;
+    loop {
+        let size = usize::try_from(u32::from_be_bytes(object[at..at + 4].try_into().unwrap())).unwrap();
+        if object[at + 4..at + 8] == *four_cc {
+            return (at, object.slice(at..at + size));
+        }
+        at += size;
+    }
+}
+
+fn moov(file: &str) -> (Bytes, u64) {
+    let (at, bytes) = top_level(&object(file), b"moov");
+    (bytes, at as u64)
+}
+
+#[library_benchmark]
+#[bench::progressive(moov(MUXED[0]))]
+#[bench::fragmented(moov(FRAGMENTED[0]))]
+fn moov_parsed((moov, offset): (Bytes, u64)) -> Movie {
+    black_box(Movie::parse(&moov, offset).unwrap())
+}
+
+#[library_benchmark]
+#[bench::progressive(object(MUXED[0]))]
+#[bench::fragmented(object(FRAGMENTED[0]))]
+fn object_indexed(object: Bytes) -> (MediaIndex, Bytes) {
+    (black_box(index(&object).unwrap()), object)
+}
+
+fn stored() -> Bytes {
+    Bytes::from(index(&object(MUXED[0])).unwrap().to_bytes())
+}
+
+#[library_benchmark]
+#[bench::progressive(stored())]
+fn stored_index_read(bytes: Bytes) -> MediaIndex {
+    black_box(MediaIndex::from_bytes(&bytes).unwrap())
+}
+
+fn fragment() -> (Arc<MediaIndex>, u64, Bytes) {
+    let object = object(FRAGMENTED[0]);
+    let (at, _) = top_level(&object, b"moof");
+    (Arc::new(index(&object).unwrap()), at as u64, object)
+}
+
+#[library_benchmark]
+#[bench::sidx(fragment())]
+fn fragment_indexed((index, at, object): (Arc<MediaIndex>, u64, Bytes)) -> FragmentSamples {
+    let mut reader = FragmentReader::new(index, at..object.len() as u64);
+    let (mut offset, mut bytes) = (at, Bytes::new());
+    loop {
+        match reader.feed(offset, &bytes).unwrap() {
+            FragmentStep::Done(samples) => return black_box(samples),
+            FragmentStep::Need { from, len } => {
+                let start = usize::try_from(from).unwrap();
+                let end = usize::try_from(from + len).unwrap().min(object.len());
+                (offset, bytes) = (from, object.slice(start..end));
+            }
+        }
+    }
+}
+
+fn indexes() -> Vec<Arc<MediaIndex>> {
+    RENDITIONS.iter().map(|file| Arc::new(index(&object(file)).unwrap())).collect()
+}
+
+#[library_benchmark]
+#[bench::renditions(indexes())]
+fn title_made(indexes: Vec<Arc<MediaIndex>>) -> Title {
+    black_box(Title::new(indexes, TARGET).unwrap())
+}
+
+/// A segment of a title, by protocol; planned once.
+fn segment(files: &[&str], protocol: &str) -> (Origin, Resource) {
+    let mut origin = title(files);
+    let video = origin.names(TrackKind::Video)[0].clone();
+    let audio = origin.names(TrackKind::Audio)[0].clone();
+    let both = vec![audio.clone(), video.clone()];
+    let time = |name| {
+        let clock = smooth::clock(&origin.title);
+        u64::try_from(clock.boundary(origin.title.find(name).unwrap(), NUMBER - 1).unwrap()).unwrap()
+    };
+    let resource = match protocol {
+        "init" => Resource::DashInit(video),
+        "dash video" => Resource::DashSegment(video, NUMBER),
+        "dash audio" => Resource::DashSegment(audio, NUMBER),
+        "cmaf" => Resource::HlsSegment(vec![video], NUMBER),
+        "mss video" => Resource::SmoothFragment(video.clone(), time(&video)),
+        "mss audio" => Resource::SmoothFragment(audio.clone(), time(&audio)),
+        "hds" => Resource::HdsFragment(both, NUMBER),
+        "ts" => Resource::HlsTsSegment(both, NUMBER),
+        other => panic!("no protocol {other}"),
+    };
+    origin.plan(&resource).unwrap();
+    (origin, resource)
+}
+
+#[library_benchmark]
+#[bench::dash_init(segment(MUXED, "init"))]
+#[bench::dash_video(segment(MUXED, "dash video"))]
+#[bench::dash_audio(segment(MUXED, "dash audio"))]
+#[bench::dash_video_of_renditions(segment(RENDITIONS, "dash video"))]
+#[bench::dash_video_of_fragments(segment(FRAGMENTED, "dash video"))]
+#[bench::cmaf(segment(MUXED, "cmaf"))]
+#[bench::mss_video(segment(MUXED, "mss video"))]
+#[bench::mss_audio(segment(MUXED, "mss audio"))]
+#[bench::hds(segment(MUXED, "hds"))]
+#[bench::ts(segment(MUXED, "ts"))]
+fn segment_planned((mut origin, resource): (Origin, Resource)) -> (Origin, Resource, Plan) {
+    let plan = black_box(origin.plan(&resource).unwrap());
+    (origin, resource, plan)
+}
+
+#[library_benchmark]
+#[bench::mss(segment(MUXED, "mss video"))]
+#[bench::hds(segment(MUXED, "hds"))]
+#[bench::ts(segment(MUXED, "ts"))]
+#[bench::ts_of_renditions(segment(RENDITIONS, "ts"))]
+fn segment_made((mut origin, resource): (Origin, Resource)) -> (Origin, Resource, Answer) {
+    let answer = black_box(origin.get(&resource).unwrap());
+    (origin, resource, answer)
+}
+
+fn manifest(protocol: &str) -> (Origin, Resource) {
+    let mut origin = title(RENDITIONS);
+    let video = origin.names(TrackKind::Video)[0].clone();
+    let audio = origin.names(TrackKind::Audio)[0].clone();
+    let resource = match protocol {
+        "dash" => Resource::DashManifest(DashTemplate::Time),
+        "hls ts" => Resource::HlsMultivariant(HlsContainer::Auto),
+        "hls cmaf" => Resource::HlsMultivariant(HlsContainer::Cmaf),
+        "hls playlist" => Resource::HlsPlaylist(vec![video], HlsContainer::Cmaf),
+        "mss" => Resource::SmoothManifest,
+        "hds" => Resource::HdsManifest,
+        "bootstrap" => Resource::HdsBootstrap(vec![audio, video]),
+        other => panic!("no protocol {other}"),
+    };
+    origin.plan(&resource).unwrap();
+    (origin, resource)
+}
+
+#[library_benchmark]
+#[bench::dash(manifest("dash"))]
+#[bench::hls_ts(manifest("hls ts"))]
+#[bench::hls_cmaf(manifest("hls cmaf"))]
+#[bench::hls_playlist(manifest("hls playlist"))]
+#[bench::mss(manifest("mss"))]
+#[bench::hds(manifest("hds"))]
+#[bench::hds_bootstrap(manifest("bootstrap"))]
+fn manifest_made((mut origin, resource): (Origin, Resource)) -> (Origin, Resource, Plan) {
+    let plan = black_box(origin.plan(&resource).unwrap());
+    (origin, resource, plan)
+}
+
+fn url() -> String {
+    let (origin, _) = segment(MUXED, "init");
+    let video = origin.names(TrackKind::Video)[0].clone();
+    Address::new("films/lighthouse.mp4", Resource::DashSegment(video, NUMBER)).to_url()
+}
+
+#[library_benchmark]
+#[bench::dash(url())]
+fn url_parsed(url: String) -> (String, Address) {
+    let address = black_box(Address::parse(&url, None).unwrap());
+    (url, address)
+}
+
+library_benchmark_group!(name = isobmff, benchmarks = [moov_parsed]);
+library_benchmark_group!(
+    name = index_,
+    benchmarks = [object_indexed, stored_index_read, fragment_indexed, title_made]
+);
+library_benchmark_group!(
+    name = packager,
+    benchmarks = [url_parsed, segment_planned, segment_made, manifest_made]
+);
+main!(
+    config = LibraryBenchmarkConfig::default()
+        // One way for libc to copy and compare, whatever the processor.
+        .env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-ERMS,-FSRM")
+        .tool(Callgrind::with_args(["--cache-sim=no"])),
+    library_benchmark_groups = [isobmff, index_, packager]
+);

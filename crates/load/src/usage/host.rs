@@ -1,0 +1,169 @@
+//! What a whole machine is doing, from procfs: proc_stat(5), proc_meminfo(5), proc_pid_net(5).
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+
+/// Counters of a machine since it started, as it tells them itself. What was used meanwhile lies between two of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// By its own clock since it started, in milliseconds.
+    pub at: u64,
+    /// Its cores.
+    pub cores: u64,
+    /// Processor time of all its cores together, in ticks.
+    pub ticks: u64,
+    /// Of these, neither idle nor waiting for a disk.
+    pub busy: u64,
+    /// Bytes of memory it has.
+    pub memory: u64,
+    /// Bytes of it that programs cannot have.
+    pub used: u64,
+    /// Bytes that came over all its interfaces but the loopback.
+    pub received: u64,
+    /// Bytes that left over these.
+    pub sent: u64,
+    /// Bytes over the loopback.
+    pub loopback: u64,
+}
+
+/// What a machine did between two readings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Use {
+    /// Part of all its cores' time, from 0 to 1.
+    pub cpu: f64,
+    /// Bytes of memory in use at the end.
+    pub memory: u64,
+    /// Bytes per second that came.
+    pub received: f64,
+    /// Bytes per second that left.
+    pub sent: f64,
+    /// Bytes per second over the loopback.
+    pub loopback: f64,
+}
+
+impl Host {
+    /// Of this machine, now; zeros where there is no procfs.
+    #[must_use]
+    pub fn now() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Self::parse(
+            read("/proc/sys/kernel/hostname").trim(),
+            &read("/proc/uptime"),
+            &read("/proc/stat"),
+            &read("/proc/meminfo"),
+            &read("/proc/net/dev"),
+        )
+    }
+
+    fn parse(name: &str, uptime: &str, stat: &str, memory: &str, interfaces: &str) -> Self {
+        let (ticks, busy) = processors(stat).unwrap_or_default();
+        let kib = |name: &str| {
+            let line = memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        let total = kib("MemTotal").saturating_mul(1024);
+        let cores = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
+        let mut host = Self {
+            name: name.to_owned(),
+            at: milliseconds(uptime).unwrap_or(0),
+            cores: u64::try_from(cores).unwrap_or(0),
+            ticks,
+            busy,
+            memory: total,
+            used: total.saturating_sub(kib("MemAvailable").saturating_mul(1024)),
+            ..Self::default()
+        };
+        for (name, received, sent) in interfaces.lines().filter_map(interface) {
+            if name == "lo" {
+                host.loopback = host.loopback.saturating_add(received);
+            } else {
+                host.received = host.received.saturating_add(received);
+                host.sent = host.sent.saturating_add(sent);
+            }
+        }
+        host
+    }
+
+    /// What happened since an earlier reading of the same machine; `None` where the machine has started anew, or no time has passed.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    pub fn since(&self, before: &Self) -> Option<Use> {
+        let less = |now: u64, before: u64| now.checked_sub(before);
+        let milliseconds = less(self.at, before.at).filter(|passed| *passed > 0)?;
+        let (busy, ticks) = (less(self.busy, before.busy)?, less(self.ticks, before.ticks)?);
+        // An interface that went away takes its count with it.
+        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1000.0 / milliseconds as f64;
+        Some(Use {
+            cpu: if ticks == 0 { 0.0 } else { busy as f64 / ticks as f64 },
+            memory: self.used,
+            received: rate(self.received, before.received),
+            sent: rate(self.sent, before.sent),
+            loopback: rate(self.loopback, before.loopback),
+        })
+    }
+}
+
+/// All ticks of all cores, and those of work. What a hypervisor gave to others (`steal`) is not to be had, and counts as work; time of
+/// guests is in `user` already.
+fn processors(stat: &str) -> Option<(u64, u64)> {
+    let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let fields: Vec<u64> = all.split_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
+    let ticks = fields.iter().fold(0_u64, |sum, field| sum.saturating_add(*field));
+    let &[_, _, _, idle, waiting, ..] = fields.as_slice() else { return None };
+    Some((ticks, ticks.saturating_sub(idle).saturating_sub(waiting)))
+}
+
+/// Seconds with two places.
+fn milliseconds(uptime: &str) -> Option<u64> {
+    let (seconds, hundredths) = uptime.split_whitespace().next()?.split_once('.')?;
+    let seconds: u64 = seconds.parse().ok()?;
+    seconds.checked_mul(1000)?.checked_add(hundredths.get(..2)?.parse::<u64>().ok()? * 10)
+}
+
+/// Name, bytes received, bytes sent.
+fn interface(line: &str) -> Option<(&str, u64, u64)> {
+    let (name, counts) = line.split_once(':')?;
+    let mut counts = counts.split_whitespace();
+    let received = counts.next()?.parse().ok()?;
+    Some((name.trim(), received, counts.nth(7)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  100 5 50 800 20 3 2 10 7 0\ncpu0 50 5 25 400 10 1 1 5 7 0\ncpu1 50 0 25 400 10 2 1 5 0 0\nintr 1\n";
+    const MEMORY: &str = "MemTotal:        1000 kB\nMemFree:          100 kB\nMemAvailable:    400 kB\n";
+    const INTERFACES: &str = "Inter-|   Receive        |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes packets\n    \
+        lo:  500 1 0 0 0 0 0 0  500 1 0 0 0 0 0 0\n  eth0: 1000 2 0 0 0 0 0 0 3000 4 0 0 0 0 0 0\n  eth1:  100 2 0 0 0 0 0 0 200 4 0 0 0 0 0 0\n";
+
+    #[test]
+    fn as_the_kernel_writes_them() {
+        let host = Host::parse("box", "12.34 20.00\n", STAT, MEMORY, INTERFACES);
+        assert_eq!((host.name.as_str(), host.at, host.cores), ("box", 12_340, 2));
+        assert_eq!((host.ticks, host.busy), (990, 170));
+        assert_eq!((host.memory, host.used), (1000 << 10, 600 << 10));
+        assert_eq!((host.received, host.sent, host.loopback), (1100, 3200, 500));
+        assert_eq!(Host::parse("", "", "", "", "nothing"), Host::default());
+    }
+
+    #[test]
+    fn what_lies_between_two_readings() {
+        let before = Host::parse("box", "10.00 1", STAT, MEMORY, INTERFACES);
+        let mut now = before.clone();
+        (now.at, now.ticks, now.busy, now.received) = (12_000, 1390, 270, 5100);
+        let used = now.since(&before).unwrap();
+        assert_eq!((used.cpu, used.received, used.sent), (0.25, 2000.0, 0.0));
+        assert_eq!(before.since(&now), None, "it started anew");
+        assert_eq!(now.since(&now), None, "no time has passed");
+    }
+
+    #[test]
+    fn this_machine_is_read() {
+        let host = Host::now();
+        assert!(host.cores > 0 && host.at > 0 && host.busy > 0 && host.busy <= host.ticks, "{host:?}");
+        assert!(host.used > 0 && host.used < host.memory && !host.name.is_empty(), "{host:?}");
+    }
+}

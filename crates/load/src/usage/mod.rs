@@ -1,0 +1,161 @@
+//! What this process takes of its machine, and what the machine does, from procfs.
+
+mod host;
+
+pub use host::{Host, Use};
+
+use crate::results::Generator;
+use std::{collections::BTreeMap, fs, time::Duration};
+use tokio::time::Instant;
+
+/// Clock ticks per second in procfs: 100 on every Linux there is (`USER_HZ`).
+const TICKS: u64 = 100;
+
+/// A second counts as one at the limit if work, and waiting for a core to do it, took more than this part of the cores' time.
+pub(crate) const LIMIT: f64 = 0.9;
+
+/// What this process takes, looked at about once a second.
+#[derive(Debug)]
+pub struct Meter {
+    cores: u64,
+    at: Instant,
+    /// Milliseconds of processor time until then.
+    cpu: u64,
+    /// Milliseconds a core was waited for, altogether.
+    waited: u64,
+    /// By thread, in nanoseconds: what ends takes its count with it.
+    threads: BTreeMap<String, u64>,
+    /// Time that was at the limit.
+    saturated: Duration,
+}
+
+impl Default for Meter {
+    /// Counts waiting from now on.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            cores: u64::try_from(cores).unwrap_or(1),
+            at: Instant::now(),
+            cpu: cpu(),
+            waited: 0,
+            threads: waits(),
+            saturated: Duration::ZERO,
+        }
+    }
+}
+
+impl Meter {
+    /// Looks again. Gives the part of its cores' time that this process used since it looked last, 1 for all of it.
+    pub fn look(&mut self) -> f64 {
+        let now = Instant::now();
+        let passed = now.saturating_duration_since(self.at);
+        let threads = waits();
+        let grown = threads.iter().map(|(thread, waited)| {
+            waited.saturating_sub(self.threads.get(thread).copied().unwrap_or_default())
+        });
+        let waited = grown.sum::<u64>() / 1_000_000;
+        let cpu = cpu();
+        let used = cpu.saturating_sub(self.cpu);
+        let whole = crate::results::micros(passed).saturating_mul(self.cores) / 1000;
+        let part = |milliseconds: u64| float(milliseconds) / float(whole.max(1));
+        if part(used.saturating_add(waited)) > LIMIT {
+            self.saturated += passed;
+        }
+        self.waited = self.waited.saturating_add(waited);
+        (self.at, self.cpu, self.threads) = (now, cpu, threads);
+        part(used)
+    }
+
+    /// All there is until the last look; zeros where there is no procfs.
+    #[must_use]
+    pub fn generator(&self) -> Generator {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Generator {
+            cpu: self.cpu,
+            cores: self.cores,
+            memory: kib(&status, "VmHWM:").unwrap_or(0).saturating_mul(1024),
+            waited: self.waited,
+            saturated: u64::try_from(self.saturated.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Bytes of memory this process has now.
+#[must_use]
+pub fn memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kib(&status, "VmRSS:").unwrap_or(0).saturating_mul(1024)
+}
+
+/// Milliseconds of processor time since this process started.
+fn cpu() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    processor_ticks(&stat).unwrap_or(0).saturating_mul(1000 / TICKS)
+}
+
+/// Nanoseconds that each thread, ready to run, waited for a core: the second number of schedstat. Nothing where the kernel does not count it.
+fn waits() -> BTreeMap<String, u64> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
+    let waited = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let waited = text.split_whitespace().nth(1)?.parse().ok()?;
+        Some((thread.file_name().into_string().ok()?, waited))
+    };
+    threads.filter_map(|thread| waited(thread.ok()?)).collect()
+}
+
+/// User and system time, fields 14 and 15 of proc_pid_stat(5); the second one may hold spaces and brackets.
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    user.checked_add(system)
+}
+
+/// A line of proc_pid_status(5).
+fn kib(status: &str, name: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    #[test]
+    fn as_the_kernel_writes_them() {
+        let stat = "42 (a ) b) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 7 8 20 0 1 0 99";
+        assert_eq!(processor_ticks(stat), Some(200));
+        assert_eq!(kib("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n", "VmHWM:"), Some(2048));
+        let own = Meter::default().generator();
+        assert!(own.cores > 0 && own.memory > 1 << 20 && memory() > 1 << 20, "{own:?}");
+    }
+
+    /// Also on a machine whose cores others use too: waiting for them counts.
+    #[test]
+    fn a_process_that_does_nothing_else_is_at_its_limit() {
+        let mut meter = Meter::default();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..meter.cores {
+                scope.spawn(|| {
+                    while !stop.load(Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let start = Instant::now();
+            while meter.saturated.is_zero() && start.elapsed() < Duration::from_secs(20) {
+                std::thread::park_timeout(Duration::from_millis(200));
+                meter.look();
+            }
+            stop.store(true, Relaxed);
+        });
+        let generator = meter.generator();
+        assert!(generator.saturated > 0 && generator.cpu > 0, "{meter:?}");
+    }
+}
