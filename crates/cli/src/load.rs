@@ -10,7 +10,7 @@ use crate::serve::{say, stop_signal};
 use anyhow::{Context, Result, bail, ensure};
 use keep::Keep;
 use latemux_load::{
-    http::{Client, Network},
+    http::Client,
     player::Session,
     report::summary,
     results::{Part, Recorder, Run},
@@ -46,7 +46,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
     allow_files(at_once.saturating_add(FILES))?;
     let start_at = flags.start_at.as_deref().map(start_time).transpose()?;
     let behaviour = flags.behaviour()?;
-    let client = Client::new(Arc::new(Network::default()), flags.client_options(at_once)?);
+    let client = Client::new(Arc::new(flags.trust.network()?), flags.client_options(at_once)?);
     let mut part = Part::new(flags.shard.to_string(), 0, flags.plan());
     let keep = flags.out.as_deref().map(Keep::new).transpose()?;
     // Where nothing can be written is known before anything is measured.
@@ -57,12 +57,19 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         let stop = stop_signal()?;
         tokio::pin!(stop);
         let page = watch::Page::new(flags).await?;
-        if let Some(wait) = start_at.and_then(|at| at.duration_since(wall_clock()).ok()) {
-            say(&format!("starting in {:.1} s\n", wait.as_secs_f64()))?;
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = &mut stop => bail!("stopped before the start"),
+        match start_at.map(|at| at.duration_since(wall_clock())) {
+            Some(Ok(wait)) => {
+                say(&format!("starting in {:.1} s\n", wait.as_secs_f64()))?;
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = &mut stop => bail!("stopped before the start"),
+                }
             }
+            // The others have begun without this part.
+            Some(Err(late)) => {
+                say(&format!("starting {:.1} s late\n", late.duration().as_secs_f64()))?;
+            }
+            None => {}
         }
         part.started = milliseconds(wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default());
         let recorder = Arc::new(Recorder::new(Instant::now()));

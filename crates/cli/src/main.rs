@@ -13,14 +13,16 @@ mod pack;
 mod read_index;
 mod report;
 mod serve;
+mod trust;
 
 use clap::Parser;
 use std::process::ExitCode;
 
 /// Frames of some hundred kilobytes come and go with every segment. glibc gives such memory back to the kernel each time, which
-/// hands it out again page by page: half of what a TS segment cost (docs/performance.md).
+/// hands it out again page by page: half of what a TS segment cost. mimalloc keeps it for what is of the same size, a third of the
+/// caches' budget; jemalloc for whatever comes next (docs/performance.md). For how long is set in `.cargo/config.toml`.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();

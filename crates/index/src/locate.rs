@@ -132,6 +132,12 @@ impl Locator {
         Self { full: true, ..Self::new(limits) }
     }
 
+    /// Whether it was made by [`Self::for_full_tables`].
+    #[must_use]
+    pub fn is_for_full_tables(&self) -> bool {
+        self.full
+    }
+
     /// All sample tables, once [`Step::Done`] was given, of a locator made by [`Self::for_full_tables`].
     #[must_use]
     pub fn full_tables(&self) -> Option<&FullTables> {

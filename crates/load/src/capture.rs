@@ -8,11 +8,13 @@
 //! - `stream`: samples and their times
 //! - `entry`, `smooth`: sample entries for what comes without
 //! - `media`: the MP4
+//! - `lane`: a rendition from segment to segment, and its timelines from one to the other
 
 mod bits;
 mod entry;
 mod flv;
 mod frames;
+mod lane;
 mod media;
 mod nal;
 mod packed;
@@ -21,14 +23,14 @@ mod stream;
 mod ts;
 
 use crate::{
-    check::{Check, Init, timeline::Timeline},
+    check::{Check, Init},
     failure::Failure,
     http::{Answer, Client, Connection, Lost},
     manifest::{self, MAX_BYTES, ManifestError},
-    presentation::{Container, Index, Presentation, Rendition, RenditionSet, Resource, Segments},
+    presentation::{Container, Index, Kind, Presentation, Rendition, RenditionSet, Resource, Segments},
 };
 use bytes::Bytes;
-use flv::Flv;
+use lane::{Demux, Got, Kept, Lane, Timelines};
 use latemux_isobmff::Timescale;
 use media::{Movie, Track};
 use packed::Packed;
@@ -84,6 +86,8 @@ pub struct Choice {
     pub rate: u64,
     /// What is written.
     pub format: Format,
+    /// The text that plays by default is kept too.
+    pub text: bool,
 }
 
 /// What was captured.
@@ -114,31 +118,6 @@ struct Line<'a> {
     error: Option<String>,
 }
 
-/// One set that is kept.
-struct Lane {
-    segments: Arc<Segments>,
-    next: usize,
-    timeline: Timeline,
-    kept: Kept,
-}
-
-/// How a lane's segments are kept.
-enum Kept {
-    /// Fragments: which tracks of the file its own are.
-    Fragments { init: Option<Arc<Init>>, tracks: Vec<Track> },
-    /// Elementary streams, and where each goes.
-    Streams { demux: Box<Demux>, places: Vec<(u32, usize)> },
-    /// As it comes.
-    Bytes,
-}
-
-/// Takes segments apart.
-enum Demux {
-    Ts(Ts),
-    Packed(Packed),
-    Flv(Box<Flv>),
-}
-
 struct Capture<'a> {
     client: &'a Client,
     connection: Connection,
@@ -146,8 +125,7 @@ struct Capture<'a> {
     start: Instant,
     captured: Captured,
     movie: Movie,
-    /// A time near which the time stamps of all transport streams are, whose 33 bits come round.
-    reference: Option<i64>,
+    timelines: Timelines,
 }
 
 /// Fetches all of a title, and writes its media to `out` and a line of JSON for each request to `trace`. The first failure ends it: what is
@@ -169,7 +147,7 @@ pub async fn capture(
         start: Instant::now(),
         captured: Captured::default(),
         movie: Movie::default(),
-        reference: None,
+        timelines: Timelines::default(),
     };
     let done = capture.all(url, choice, out).await;
     // What came before a failure is kept too.
@@ -178,15 +156,6 @@ pub async fn capture(
     done.and(written).and(traced)?;
     capture.captured.tracks = capture.movie.tracks();
     Ok(capture.captured)
-}
-
-/// The lane whose next segment is presented first.
-fn next(lanes: &mut [Lane]) -> Option<&mut Lane> {
-    let time = |lane: &Lane| lane.segments.time(lane.next).map(|(start, _)| start);
-    lanes
-        .iter_mut()
-        .filter(|lane| time(lane).is_some())
-        .min_by(|a, b| time(a).unwrap_or(0.0).total_cmp(&time(b).unwrap_or(0.0)))
 }
 
 fn at(resource: &Resource, failure: Failure) -> Failure {
@@ -206,7 +175,7 @@ impl Capture<'_> {
         let presentation =
             manifest::read(&answer.url, &body).map_err(|why| CaptureError::Manifest(answer.url, why))?;
         let mut lanes = Vec::new();
-        for set in &presentation.sets {
+        for set in presentation.sets.iter().filter(|set| choice.text || set.kind != Kind::Text) {
             lanes.push(self.lane(&presentation, set, choice).await?);
         }
         if choice.format == Format::Mp4 {
@@ -219,7 +188,7 @@ impl Capture<'_> {
             out.write_all(&flv::FILE_HEADER)?;
         }
         // What is presented first comes first, as the tracks of a file are interleaved.
-        while let Some(lane) = next(&mut lanes) {
+        while let Some(lane) = lane::next(&mut lanes) {
             self.step(lane, choice.format, out).await?;
         }
         Ok(())
@@ -229,9 +198,9 @@ impl Capture<'_> {
     async fn begin(&mut self, lanes: &mut [Lane], out: &mut (dyn Write + Send)) -> Result<(), CaptureError> {
         let mut first: Vec<(usize, Elementary)> = Vec::new();
         for lane in lanes.iter_mut().filter(|lane| matches!(lane.kept, Kept::Streams { .. })) {
-            let (resource, body) = self.segment(lane).await?;
+            let got = self.segment(lane).await?;
             let Kept::Streams { demux, places } = &mut lane.kept else { continue };
-            let found = demux.segment(&body, &mut self.reference).map_err(|why| why.of(&resource))?;
+            let found = demux.segment(&got, &mut self.timelines).map_err(|why| why.of(&got.resource))?;
             for found in found {
                 let place = self.movie.add_samples(&found)?;
                 places.push((found.source, place));
@@ -241,7 +210,7 @@ impl Capture<'_> {
         let begins: Vec<(usize, &Elementary)> = first.iter().map(|(place, found)| (*place, found)).collect();
         self.movie.begin(&begins);
         out.write_all(&self.movie.head())?;
-        first.into_iter().try_for_each(|(place, found)| self.movie.samples(place, found, out))
+        first.into_iter().try_for_each(|(place, found)| self.movie.samples(place, found, 0.0, out))
     }
 
     /// One segment more of a lane.
@@ -251,45 +220,59 @@ impl Capture<'_> {
         format: Format,
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
-        let time = lane.segments.entries.get(lane.next).map_or(0, |segment| segment.start);
-        let (resource, body) = self.segment(lane).await?;
+        let got = self.segment(lane).await?;
         match &mut lane.kept {
-            Kept::Fragments { tracks, .. } => {
-                let time = u64::try_from(time).unwrap_or(0);
-                self.movie.fragments(&body, tracks, time, out).map_err(|why| why.of(&resource))
+            Kept::Fragments { parts } => {
+                let tracks = parts.get(got.part).map_or(&[][..], |(_, tracks)| tracks);
+                let times = (got.time, got.later);
+                self.movie.fragments(&got.body, tracks, times, out).map_err(|why| why.of(&got.resource))
             }
             Kept::Streams { demux, places } => {
-                let found = demux.segment(&body, &mut self.reference).map_err(|why| why.of(&resource))?;
+                let found = demux.segment(&got, &mut self.timelines).map_err(|why| why.of(&got.resource))?;
                 for found in found {
                     let known = places.iter().find(|(source, _)| *source == found.source);
                     let late = || "a track that begins behind the first segment".to_owned();
                     let (_, place) = known.ok_or_else(|| CaptureError::Unsupported(late()))?;
-                    self.movie.samples(*place, found, out)?;
+                    self.movie.samples(*place, found, got.later, out)?;
                 }
                 Ok(())
             }
             Kept::Bytes if format == Format::Flv => {
-                let tags = flv::tags(&body).map_err(|failure| at(&resource, failure))?;
+                let tags = flv::tags(&got.body).map_err(|failure| at(&got.resource, failure))?;
                 tags.iter().try_for_each(|tags| Ok(out.write_all(tags)?))
             }
-            Kept::Bytes => Ok(out.write_all(&body)?),
+            Kept::Bytes => Ok(out.write_all(&got.body)?),
         }
     }
 
     /// The next segment of a lane, which is sound.
-    async fn segment(&mut self, lane: &mut Lane) -> Result<(Resource, Bytes), CaptureError> {
+    async fn segment(&mut self, lane: &mut Lane) -> Result<Got, CaptureError> {
         let index = lane.next;
         let gone = || CaptureError::Unsupported(format!("a rendition whose segment {index} has no address"));
-        let resource = lane.segments.resource(index).ok_or_else(gone)?;
+        let segments = lane.segments.clone();
+        let (Some(resource), Some(common)) = (segments.resource(index), segments.part(index)) else {
+            return Err(gone());
+        };
+        let part = segments.part_place(index);
         let (_, body) = self.get("segment", &resource, MAX_SEGMENT).await?;
-        let init = if let Kept::Fragments { init, .. } = &lane.kept { init.as_ref() } else { None };
-        let mut check = Check::segment(lane.segments.container, init, lane.segments.timescale);
+        let init = match &lane.kept {
+            Kept::Fragments { parts } => parts.get(part).and_then(|(init, _)| init.as_ref()),
+            Kept::Streams { .. } | Kept::Bytes => None,
+        };
+        let mut check = Check::segment(common.container, init, common.timescale);
         check.push(&body);
         let spans = check.finish().map_err(|failure| at(&resource, failure))?;
-        lane.timeline.add(&lane.segments, 0, index, spans).map_err(|failure| at(&resource, failure))?;
+        let later = self.timelines.later(lane, index, &spans);
+        lane.timeline.add(&segments, 0, index, spans).map_err(|failure| at(&resource, failure))?;
+        let breaks = lane.on.replace(common.timeline).is_some_and(|before| before != common.timeline);
+        if let (Kept::Streams { demux, .. }, true) = (&mut lane.kept, breaks) {
+            demux.discontinuity();
+        }
         lane.next = lane.next.saturating_add(1);
         self.captured.segments += 1;
-        Ok((resource, body))
+        let time = segments.entries.get(index).map_or(0, |segment| segment.start);
+        let (time, timeline) = (u64::try_from(time).unwrap_or(0), common.timeline);
+        Ok(Got { resource, body, part, timeline, time, later })
     }
 
     /// A whole body; the request is in the trace whatever becomes of it.
@@ -342,17 +325,33 @@ impl Capture<'_> {
     ) -> Result<Lane, CaptureError> {
         let place =
             set.renditions.partition_point(|rendition| rendition.bandwidth <= choice.rate).saturating_sub(1);
-        let none = || CaptureError::Unsupported("a set without renditions".to_owned());
+        let none = || CaptureError::Unsupported("a rendition without segments".to_owned());
         let rendition = set.renditions.get(place).ok_or_else(none)?;
-        let segments = match &rendition.index {
-            Index::Known(segments) => segments.clone(),
-            Index::Deferred(deferred) => {
-                let (answer, body) = self.get("index", &deferred.resource, MAX_BYTES).await?;
-                let read = deferred.read(&answer.url, &body);
-                Arc::new(read.map_err(|why| CaptureError::Manifest(answer.url, why))?)
-            }
+        let indexes = match &rendition.index {
+            Index::Joined(periods) => periods,
+            one => std::slice::from_ref(one),
         };
-        let kept = match (choice.format, segments.container) {
+        let mut periods = Vec::new();
+        for index in indexes {
+            match index {
+                Index::Known(segments) => periods.push(segments.clone()),
+                Index::Deferred(deferred) => {
+                    let (answer, body) = self.get("index", &deferred.resource, MAX_BYTES).await?;
+                    let read = deferred.read(&answer.url, &body);
+                    periods.push(Arc::new(read.map_err(|why| CaptureError::Manifest(answer.url, why))?));
+                }
+                Index::Joined(_) => return Err(none()),
+            }
+        }
+        let segments = match periods.as_slice() {
+            [one] => one.clone(),
+            _ => Arc::new(Segments::joined(periods)),
+        };
+        let container = segments.part(0).ok_or_else(none)?.container;
+        if segments.parts.iter().any(|part| part.container != container) {
+            return Err(CaptureError::Unsupported("a rendition of several containers".to_owned()));
+        }
+        let kept = match (choice.format, container) {
             (Format::Mp4, _) => self.kept(rendition, &segments).await?,
             (Format::Ts, Container::Ts) | (Format::Flv, Container::F4f) => Kept::Bytes,
             (format, _) => {
@@ -360,31 +359,48 @@ impl Capture<'_> {
                 return Err(CaptureError::Unsupported(format!("this {name} as {wanted}")));
             }
         };
-        Ok(Lane { segments, next: 0, timeline: Timeline::default(), kept })
+        Ok(Lane::new(segments, kept))
     }
 
     /// How a rendition becomes tracks of an MP4.
     async fn kept(&mut self, rendition: &Rendition, segments: &Segments) -> Result<Kept, CaptureError> {
         let streams = |demux| Ok(Kept::Streams { demux: Box::new(demux), places: Vec::new() });
-        match segments.container {
+        let Some(first) = segments.part(0) else { return Ok(Kept::Bytes) };
+        match first.container {
             Container::Cmaf => {
-                let without = || CaptureError::Unsupported("fragments without init segment".to_owned());
-                let resource = segments.init.as_ref().ok_or_else(without)?;
-                let (_, body) = self.get("init", resource, MAX_BYTES).await?;
-                let init = Arc::new(Init::read(&body).map_err(|failure| at(resource, failure))?);
-                let tracks = self.movie.add(&body).map_err(|error| at(resource, error.into()))?;
-                Ok(Kept::Fragments { init: Some(init), tracks })
+                let mut parts: Vec<(Option<Arc<Init>>, Vec<Track>)> = Vec::new();
+                let mut before: Option<&Resource> = None;
+                for part in &segments.parts {
+                    let without = || CaptureError::Unsupported("fragments without init segment".to_owned());
+                    let resource = part.init.as_ref().ok_or_else(without)?;
+                    let known = parts.last().filter(|_| before == Some(resource)).cloned();
+                    before = Some(resource);
+                    if let Some(known) = known {
+                        parts.push(known);
+                        continue;
+                    }
+                    let (_, body) = self.get("init", resource, MAX_BYTES).await?;
+                    let init = Arc::new(Init::read(&body).map_err(|failure| at(resource, failure))?);
+                    let tracks = match parts.first() {
+                        None => self.movie.add(&body).map_err(|error| at(resource, error.into()))?,
+                        Some((_, first)) => self.movie.go_on(&body, first).map_err(|why| why.of(resource))?,
+                    };
+                    parts.push((Some(init), tracks));
+                }
+                Ok(Kept::Fragments { parts })
             }
             Container::Smooth => {
-                let without =
-                    || CaptureError::Unsupported("a quality level that does not say its coding".to_owned());
-                let stated = rendition.coding.as_ref().ok_or_else(without)?;
-                let timescale = u32::try_from(segments.timescale).ok().and_then(Timescale::new);
-                let timescale = timescale.ok_or_else(|| {
-                    CaptureError::Unsupported("a TimeScale of more than 32 bits".to_owned())
-                })?;
-                let track = self.movie.add_track(&smooth::entry(stated)?, timescale, &stated.language);
-                Ok(Kept::Fragments { init: None, tracks: vec![track] })
+                let without = || "a quality level that does not say its coding".to_owned();
+                let stated = rendition.coding.as_ref().ok_or_else(|| CaptureError::Unsupported(without()))?;
+                let timescale = u32::try_from(first.timescale).ok().and_then(Timescale::new);
+                let too_much = || CaptureError::Unsupported("a TimeScale of more than 32 bits".to_owned());
+                let entry = smooth::entry(stated)?;
+                let track = self.movie.add_track(&entry, timescale.ok_or_else(too_much)?, &stated.language);
+                Ok(Kept::Fragments { parts: vec![(None, vec![track])] })
+            }
+            Container::WebVtt | Container::Ttml => {
+                let what = "text in documents of its own, in one file with media,";
+                Err(CaptureError::Unsupported(what.to_owned()))
             }
             Container::Ts => streams(Demux::Ts(Ts::default())),
             Container::F4f => streams(Demux::Flv(Box::default())),
@@ -396,20 +412,6 @@ impl Capture<'_> {
             Container::Opaque => {
                 Err(CaptureError::Unsupported("what is encrypted, or of no kind that is known,".to_owned()))
             }
-        }
-    }
-}
-
-impl Demux {
-    fn segment(
-        &mut self,
-        body: &Bytes,
-        reference: &mut Option<i64>,
-    ) -> Result<Vec<Elementary>, CaptureError> {
-        match self {
-            Self::Ts(ts) => ts.segment(body, reference),
-            Self::Packed(packed) => packed.segment(body, reference),
-            Self::Flv(flv) => flv.segment(body),
         }
     }
 }

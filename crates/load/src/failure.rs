@@ -43,6 +43,8 @@ pub enum Reason {
     BadFlv,
     /// No sound elementary stream.
     BadAudio,
+    /// No document of timed text.
+    BadText,
     /// The media begins at another time than its manifest says.
     WrongTime,
     /// The media does not begin where the segment before it ends.
@@ -71,6 +73,7 @@ impl fmt::Display for Reason {
             Self::TsContinuity => "ts_continuity",
             Self::BadFlv => "bad_flv",
             Self::BadAudio => "bad_audio",
+            Self::BadText => "bad_text",
             Self::WrongTime => "wrong_time",
             Self::TimelineGap => "timeline_gap",
         })

@@ -41,6 +41,10 @@ pub enum Container {
     Ts,
     /// HDS fragments: FLV tags in an `mdat`.
     F4f,
+    /// WebVTT documents.
+    WebVtt,
+    /// TTML documents.
+    Ttml,
     /// AAC in ADTS frames, or another elementary stream, with its time in an ID3 tag (RFC 8216 §3.4).
     PackedAudio,
     /// Encrypted as a whole, or of no kind that is known: only its length can be checked.
@@ -56,6 +60,8 @@ pub enum Kind {
     Audio,
     /// Both in the same segments.
     Muxed,
+    /// Subtitles and captions.
+    Text,
 }
 
 /// Bytes `first..=last` of a resource.
@@ -165,20 +171,36 @@ pub enum Index {
     Known(Arc<Segments>),
     /// In something to be fetched first: a media playlist, a `sidx`, bootstrap information.
     Deferred(Arc<Deferred>),
+    /// Period by period, some of them in something to be fetched first. Never joined themselves.
+    Joined(Arc<[Index]>),
 }
 
 /// The segments of a rendition.
 #[derive(Debug, Clone)]
 pub struct Segments {
+    /// In the order of play; never empty.
+    pub entries: Vec<Segment>,
+    /// What they have in common, part by part: one, unless there are several periods, discontinuities or init segments. Never empty, and the
+    /// first begins with the first entry.
+    pub parts: Vec<Part>,
+}
+
+/// Segments that have the same address, scale and init segment.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Index of the first of them.
+    pub first: usize,
+    /// Parts of the same number are on one timeline: their times go on from one to the next.
+    pub timeline: u32,
+    /// Seconds of the presentation at which their times count from 0: where a period starts.
+    pub start: f64,
     /// What they are made of.
     pub container: Container,
     /// What has to be there before the first.
     pub init: Option<Resource>,
-    /// In the order of play; never empty.
-    pub entries: Vec<Segment>,
-    /// Scale of the times of [`Self::entries`], in ticks per second; not 0.
+    /// Scale of the times of [`Segments::entries`], in ticks per second; not 0.
     pub timescale: u64,
-    /// Media time at which the presentation starts, in ticks; `None` where the protocol does not say, and the first segment does.
+    /// Media time at [`Self::start`], in ticks; `None` where the protocol does not say, and the first segment does.
     pub origin: Option<i64>,
     /// By how many seconds a segment's media may begin earlier or later than its manifest says.
     pub tolerance: f64,
@@ -188,7 +210,7 @@ pub struct Segments {
 /// One segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// When it is presented, in ticks from the start of the presentation; before 0 where it begins earlier.
+    /// When it is presented, in ticks from [`Part::start`]; before 0 where it begins earlier.
     pub start: i64,
     /// How long it lasts, in ticks.
     pub duration: u64,
@@ -208,12 +230,54 @@ pub(crate) enum Places {
     List(Vec<Arc<Url>>),
 }
 
+impl Part {
+    /// Ticks in seconds.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "ticks of a title, and of epochs in microseconds, are below 2^53"
+    )]
+    pub fn seconds(&self, ticks: i64) -> f64 {
+        ticks as f64 / self.timescale as f64
+    }
+}
+
 impl Segments {
+    /// Segments with everything in common.
+    pub(crate) fn uniform(part: Part, entries: Vec<Segment>) -> Self {
+        Self { entries, parts: vec![part] }
+    }
+
+    /// Segments of periods that follow each other, each a timeline of its own.
+    pub(crate) fn joined(periods: impl IntoIterator<Item = Arc<Self>>) -> Self {
+        let mut joined = Self { entries: Vec::new(), parts: Vec::new() };
+        for (timeline, period) in (0..).zip(periods) {
+            let before = joined.entries.len();
+            joined.entries.extend_from_slice(&period.entries);
+            let later =
+                |part: &Part| Part { first: part.first.saturating_add(before), timeline, ..part.clone() };
+            joined.parts.extend(period.parts.iter().map(later));
+        }
+        joined
+    }
+
+    /// The place of the part that a segment is of.
+    #[must_use]
+    pub fn part_place(&self, index: usize) -> usize {
+        self.parts.partition_point(|part| part.first <= index).saturating_sub(1)
+    }
+
+    /// What the segment at that index has in common with others.
+    #[must_use]
+    pub fn part(&self, index: usize) -> Option<&Part> {
+        self.parts.get(self.part_place(index))
+    }
+
     /// What to fetch for the segment at that index.
     #[must_use]
     pub fn resource(&self, index: usize) -> Option<Resource> {
         let segment = self.entries.get(index)?;
-        let url = match &self.places {
+        let url = match &self.part(index)?.places {
             Places::Template { base, media } => {
                 base.join(&media.fill(Some(segment.number), Some(segment.time))).ok()?
             }
@@ -225,32 +289,30 @@ impl Segments {
     /// When the segment at that index starts, and how long it lasts, in seconds.
     #[must_use]
     pub fn time(&self, index: usize) -> Option<(f64, f64)> {
-        let segment = self.entries.get(index)?;
-        Some((self.seconds(segment.start), self.seconds(i64::try_from(segment.duration).ok()?)))
-    }
-
-    /// Ticks in seconds.
-    #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "ticks of a title, and of epochs in microseconds, are below 2^53"
-    )]
-    pub fn seconds(&self, ticks: i64) -> f64 {
-        ticks as f64 / self.timescale as f64
+        let (segment, part) = (self.entries.get(index)?, self.part(index)?);
+        let duration = part.seconds(i64::try_from(segment.duration).ok()?);
+        Some((part.start + part.seconds(segment.start), duration))
     }
 
     /// When the last one ends, in seconds.
     #[must_use]
     pub fn end(&self) -> f64 {
-        let last = self.entries.last();
-        let end = last.map_or(0, |s| s.start.saturating_add_unsigned(s.duration));
-        self.seconds(end)
+        self.time(self.entries.len().saturating_sub(1)).map_or(0.0, |(start, duration)| start + duration)
     }
 
     /// The one that is presented at a time in seconds; the first or last where the time is before or behind all.
     #[must_use]
     pub fn at(&self, seconds: f64) -> usize {
-        let behind = self.entries.partition_point(|segment| self.seconds(segment.start) <= seconds);
-        behind.saturating_sub(1)
+        let part = self
+            .parts
+            .partition_point(|part| self.time(part.first).is_some_and(|(start, _)| start <= seconds));
+        let part = part.saturating_sub(1);
+        let bound = |place: usize| self.parts.get(place).map_or(self.entries.len(), |part| part.first);
+        let (first, end) = (bound(part), bound(part.saturating_add(1)));
+        let (Some(common), Some(entries)) = (self.parts.get(part), self.entries.get(first..end)) else {
+            return 0;
+        };
+        let behind = entries.partition_point(|entry| common.start + common.seconds(entry.start) <= seconds);
+        first.saturating_add(behind).saturating_sub(1).max(first)
     }
 }

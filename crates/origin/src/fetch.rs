@@ -118,7 +118,10 @@ impl Fetch {
             });
             match failed {
                 Some(error) => Poll::Ready(Err(error)),
-                None if opening => Poll::Pending,
+                None if opening => {
+                    self.take_in(cx);
+                    Poll::Pending
+                }
                 None => Poll::Ready(Ok(())),
             }
         })
@@ -171,6 +174,9 @@ impl Fetch {
         }
         self.open_more(Some(span))?;
         self.drive(cx);
+        if self.spans.get(span).is_some_and(|span| matches!(span.state, State::Opening(_))) {
+            self.take_in(cx);
+        }
         let Some(this) = self.spans.get_mut(span) else {
             return Poll::Ready(Err(Error::Internal("no such span")));
         };
@@ -281,6 +287,16 @@ impl Fetch {
                 }
                 Err(error) => State::Failed(error.into()),
             };
+        }
+    }
+
+    /// Takes what comes of reads whose turn is not yet, while another one waits to be opened: each holds a place at the storage, and with
+    /// places held by those who wait for one, nobody would ever get any.
+    fn take_in(&mut self, cx: &mut Context<'_>) {
+        for span in &mut self.spans {
+            let key = self.objects.get(span.object).map(|o| o.key.as_str()).unwrap_or_default();
+            // What failed is said when it is its turn.
+            while matches!(span.state, State::Streaming(_)) && span.poll_more(cx, key).is_ready() {}
         }
     }
 }

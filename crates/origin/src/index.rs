@@ -338,7 +338,7 @@ impl Objects {
     ) -> Result<(Version, Locator, MediaIndex), Error> {
         let mut scanning = false;
         loop {
-            let _permit = self.room_for(&wants).await?;
+            let room = self.room_for(&wants).await?;
             let mut reads = wants.iter().map(|want| self.read(key, want, version.as_ref()));
             let mut got = Vec::with_capacity(wants.len());
             if version.is_none() {
@@ -362,10 +362,16 @@ impl Objects {
             });
             let (next, step) = parsed.await.map_err(|_| Error::Internal("indexing broke off"))?;
             locator = next;
+            drop(room);
             match step.map_err(|error| Error::index(key.to_string(), error))? {
                 Step::Read(more) => wants = more,
                 Step::Scan(more) => {
                     if !std::mem::replace(&mut scanning, true) {
+                        if !locator.is_for_full_tables()
+                            && let Some(index) = self.index_beside(key, &version).await
+                        {
+                            return Ok((version, locator, index));
+                        }
                         tracing::warn!(
                             reason = "scan",
                             object = %key,

@@ -28,6 +28,7 @@
 mod access;
 mod admin;
 mod app;
+mod beside;
 mod body;
 pub mod config;
 pub mod error;

@@ -277,7 +277,7 @@ impl Objects {
     }
 
     /// Whether an index MP4 was written by this program for the media beside it.
-    fn is_ours(&self, place: &Place, index: &MediaIndex, media: &Place) -> bool {
+    pub(crate) fn is_ours(&self, place: &Place, index: &MediaIndex, media: &Place) -> bool {
         let [Some(location)] = &*index.locations() else { return false };
         index.stamp.is_some() && self.places.find(place, location).is_ok_and(|found| found == *media)
     }

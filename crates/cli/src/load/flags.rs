@@ -1,6 +1,7 @@
 //! The command line of `load`.
 
 use super::Job;
+use crate::trust::TrustFlags;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
 use latemux_load::{
@@ -53,6 +54,9 @@ pub(crate) struct Load {
     /// Seeks of each player per minute
     #[arg(long, default_value_t = 0.0, value_name = "RATE")]
     pub(crate) seek_rate: f64,
+    /// Fetch subtitles too: those that play by default, or the first there are
+    #[arg(long, conflicts_with = "single")]
+    pub(crate) text: bool,
     /// One segment after the other, audio before video, as fast as they come: the player of published load tests
     #[arg(long, conflicts_with_all = ["single", "seek_rate"])]
     pub(crate) sequence: bool,
@@ -74,6 +78,8 @@ pub(crate) struct Load {
     /// The longest a request may take
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub(crate) timeout: Span,
+    #[command(flatten)]
+    pub(crate) trust: TrustFlags,
     /// Show the run while it lasts as a page at this address, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) ui: Option<SocketAddr>,
@@ -144,7 +150,7 @@ impl Load {
             "--start-buffer must not be above --buffer, nor that 0"
         );
         ensure!(self.seek_rate >= 0.0 && self.seek_rate.is_finite(), "--seek-rate must not be below 0");
-        Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate: self.seek_rate })
+        Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate: self.seek_rate, text: self.text })
     }
 
     /// For as many connections at once.
@@ -180,7 +186,56 @@ impl Load {
         say("buffer", self.buffer.to_string());
         say("start-buffer", self.start_buffer.to_string());
         say("seek-rate", self.seek_rate.to_string());
+        say("text", self.text.to_string());
         say("seed", self.seed.to_string());
         plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Args, Command};
+    use clap::Parser as _;
+    use yaml_rust2::{Yaml, YamlLoader};
+
+    /// What Kubernetes makes of the manifest: the arguments of a container, with its variables filled in.
+    fn arguments(job: &Yaml, pod: u32) -> Vec<String> {
+        let container = &job["spec"]["template"]["spec"]["containers"][0];
+        let text = |value: &Yaml| value.as_str().unwrap().to_owned();
+        let mut variables = vec![("JOB_COMPLETION_INDEX".to_owned(), pod.to_string())];
+        let stated = container["env"].as_vec().unwrap().iter();
+        variables.extend(stated.map(|variable| (text(&variable["name"]), text(&variable["value"]))));
+        let fill = |argument: &Yaml| {
+            variables
+                .iter()
+                .fold(text(argument), |filled, (name, value)| filled.replace(&format!("$({name})"), value))
+        };
+        container["args"].as_vec().unwrap().iter().map(fill).collect()
+    }
+
+    #[test]
+    fn the_job_on_kubernetes_says_what_this_command_understands() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/load/job.yaml");
+        let documents = YamlLoader::load_from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let [job] = documents.as_slice() else { panic!("{} documents", documents.len()) };
+        assert_eq!(
+            (job["kind"].as_str(), job["spec"]["completionMode"].as_str()),
+            (Some("Job"), Some("Indexed"))
+        );
+        let pods = job["spec"]["completions"].as_i64().unwrap();
+        assert_eq!(job["spec"]["parallelism"].as_i64(), Some(pods), "all at the same time");
+        for pod in 0..u32::try_from(pods).unwrap() {
+            let arguments = arguments(job, pod);
+            assert!(!arguments.iter().any(|argument| argument.contains("$(")), "{arguments:?}");
+            let args = Args::try_parse_from([&["latemux".to_owned()], &arguments[..]].concat()).unwrap();
+            let Command::Load(flags) = args.command else { panic!("{arguments:?}") };
+            flags.job().unwrap();
+            flags.behaviour().unwrap();
+            assert_eq!(flags.shard.to_string(), format!("{pod}/{pods}"));
+            assert!(super::super::start_time(flags.start_at.as_deref().unwrap()).is_ok());
+            // What is written is on what the pods share.
+            let mount = &job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["mountPath"];
+            assert!(flags.out.unwrap().starts_with(mount.as_str().unwrap()));
+        }
     }
 }

@@ -104,6 +104,7 @@ impl Watch {
 pub(super) struct Page {
     listener: TcpListener,
     hosts: Vec<Arc<HostStats>>,
+    network: Arc<Network>,
 }
 
 impl Page {
@@ -118,7 +119,7 @@ impl Page {
         let listener =
             TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
         say(&format!("live page at http://{}/\n", listener.local_addr()?))?;
-        Ok(Some(Self { listener, hosts }))
+        Ok(Some(Self { listener, hosts, network: Arc::new(flags.trust.network()?) }))
     }
 
     fn open(self, recorder: Arc<Recorder>) -> Arc<Live> {
@@ -126,7 +127,7 @@ impl Page {
             let mut hosts = Hosts::default();
             hosts.allow_server(host.url());
             let options = ClientOptions { hosts, timeout: PATIENCE, ..ClientOptions::default() };
-            let client = Client::new(Arc::new(Network::default()), options);
+            let client = Client::new(self.network.clone(), options);
             tokio::spawn(live::watch(client, host.clone()));
         }
         let live = Arc::new(Live::new(recorder, self.hosts));

@@ -164,3 +164,60 @@ fn as_the_container_it_comes_in() {
         );
     }
 }
+
+#[test]
+fn text_where_it_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let title = folder.path().join("subtitled");
+    fs::create_dir(&title).unwrap();
+    fs::write(
+        folder.path().join("t.srt"),
+        "1\n00:00:00,500 --> 00:00:02,000\nGood morning\n\n2\n00:00:03,000 --> 00:00:05,000\nGood night\n\n",
+    )
+    .unwrap();
+    let text = title.join("text.mp4");
+    let ffmpeg = [
+        "-v",
+        "error",
+        "-i",
+        folder.path().join("t.srt").to_str().unwrap(),
+        "-c:s",
+        "ttml",
+        text.to_str().unwrap(),
+    ]
+    .iter()
+    .fold(std::process::Command::new("ffmpeg"), |mut command, arg| {
+        command.arg(arg);
+        command
+    })
+    .output()
+    .expect("ffmpeg is installed (make tools)");
+    assert!(ffmpeg.status.success(), "{}", said(&ffmpeg));
+    fs::copy(
+        recipe::coded("capture-text", "-c:v libx264 -preset ultrafast -g 25 -threads 1 -an"),
+        title.join("video.mp4"),
+    )
+    .unwrap();
+    let source = probe(&text, &[]);
+    let server = Server::start(folder.path().to_str().unwrap(), &["--segment-duration", "2s"], &[]);
+    let out = folder.path().join("out.mp4");
+    for manifest in [".mpd", ".m3u8?hls_fmp4", "Manifest"] {
+        let url = format!("http://{}/subtitled/{manifest}", server.address);
+        let without = captured(&server, &format!("subtitled/{manifest}"), &out);
+        assert_eq!(without.streams.len(), 1, "{manifest}");
+        let output = latemux(&["capture", &url, "-o", out.to_str().unwrap(), "--text"]);
+        assert!(output.status.success(), "{manifest}: {}", said(&output));
+        let found = probe(&out, &[]);
+        let kept = found.first("data");
+        assert_eq!(
+            kept.packets.first().map(|p| &p.hash),
+            source.first("data").packets.first().map(|p| &p.hash),
+            "{manifest}"
+        );
+        for (more, there) in [(&["--text"][..], true), (&[], false)] {
+            let output = latemux(&[&["load", &url, "--sequence"], more].concat());
+            assert!(output.status.success(), "{manifest}: {}", said(&output));
+            assert_eq!(said(&output).contains(".text "), there, "{manifest}: {}", said(&output));
+        }
+    }
+}

@@ -13,7 +13,8 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener},
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 fn manifests(server: SocketAddr, title: &str) -> Vec<String> {
@@ -104,6 +105,67 @@ fn two_shards_make_the_unsharded_run() {
     let report = latemux(&["report", one.to_str().unwrap(), two.to_str().unwrap()]);
     assert!(report.status.success(), "{}", said(&report));
     assert_eq!(said(&report).matches("12 came: 12 finished").count(), 2, "{}", said(&report));
+}
+
+/// Run, class, requests, failed and bytes: what does not depend on how fast this machine is.
+fn counted_in(table: &Path, run: &Path) -> Vec<String> {
+    let text = fs::read_to_string(table).unwrap();
+    let start = format!("{},", run.display());
+    let rows = text.lines().filter_map(|row| row.strip_prefix(&start));
+    rows.map(|row| row.split(',').take(4).collect::<Vec<_>>().join(",")).collect()
+}
+
+#[test]
+fn parts_that_start_together_make_the_unsharded_run() {
+    let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let (one, three) = (folder.path().join("one"), folder.path().join("three"));
+    let urls = manifests(server.address, "harbour");
+    let options = ["--sequence", "--players", "12", "--abr", "random", "--seed", "9", "--ramp", "300ms"];
+    #[expect(clippy::disallowed_methods, reason = "that is what the runs agree on")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let start = now + Duration::from_secs(2);
+    let part = |shard: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
+        command.arg("load").args(&urls).args(options).arg("--out").arg(&three);
+        command.args(["--shard", shard, "--start-at", &format!("{:.3}", start.as_secs_f64())]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let running = [part("0/3"), part("1/3")];
+    // Meanwhile, and alone.
+    let whole = load(&urls, &options, &one);
+    for child in running {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && said(&output).contains("starting in "), "{}", said(&output));
+    }
+    let run = Run::read(&three).unwrap();
+    let (started, meant) = (run.whole.started, u64::try_from(start.as_millis()).unwrap());
+    // The earlier of both: neither began before its time, however busy this machine is.
+    assert!((meant..meant + 5000).contains(&started), "{started} for {meant}");
+    assert!(!run.whole.complete && run.whole.results.players.finished == 8);
+    // The third comes when the others are done.
+    let output = part("2/3").wait_with_output().unwrap();
+    assert!(output.status.success() && said(&output).contains(" s late"), "{}", said(&output));
+
+    let output = latemux(&["report", one.to_str().unwrap(), three.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let table = one.join("requests.csv");
+    let expected = counted_in(&table, &one);
+    assert!(expected.len() > 8, "{expected:?}");
+    assert_eq!(counted_in(&table, &three), expected);
+    let run = Run::read(&three).unwrap();
+    assert!(run.whole.complete && run.whole.results.players.finished == 12);
+    let histograms = |run: &Run| -> Vec<u64> {
+        let requests = run.whole.results.requests.values();
+        requests.flat_map(|class| [class.latency.count(), class.first_byte.count()]).collect()
+    };
+    assert_eq!(histograms(&run), histograms(&whole));
+    let came = |run: &Run| run.whole.results.seconds.iter().map(|second| second.came).sum::<u64>();
+    assert_eq!((came(&run), came(&whole)), (12, 12));
+    // The server counted the same, and the same of both.
+    let (requests, bytes) = counted(&server);
+    let total = run.whole.results.total();
+    assert_eq!((requests, bytes), (2 * total.count, 2 * total.bytes));
 }
 
 #[test]

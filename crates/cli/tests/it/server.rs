@@ -44,7 +44,7 @@ impl Server {
         let address = lines
             .map_while(Result::ok)
             .find_map(|line| {
-                let url = line.split_once("http://")?.1;
+                let url = line.split_once("://")?.1;
                 if let Some(address) = url.strip_suffix("/metrics") {
                     admin = address.parse().ok();
                 }

@@ -41,7 +41,7 @@ struct Queue {
 }
 
 /// A track of a source, and what it is in the file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Track {
     /// Its ID in the source; `None` where all of the source is this track.
     source: Option<u32>,
@@ -49,8 +49,11 @@ pub(super) struct Track {
     id: u32,
     /// What fragments leave out.
     defaults: Trex,
-    /// Ticks by which its edits present it later.
-    later: u64,
+    timescale: u32,
+    /// Ticks by which it is presented later than its fragments say.
+    later: i64,
+    /// What its sample entries are in the file, where they are not the same.
+    entries: Option<Vec<u32>>,
 }
 
 impl Movie {
@@ -80,12 +83,38 @@ impl Movie {
                 edit_media_time,
                 trex: Trex::plain(id),
             });
-            added.push(Track {
-                source: Some(track.id),
-                id,
-                defaults,
-                later: u64::try_from(later).unwrap_or(0),
-            });
+            let timescale = track.timescale.get();
+            added.push(Track { source: Some(track.id), id, defaults, timescale, later, entries: None });
+        }
+        Ok(added)
+    }
+
+    /// Lets the tracks of another init segment go on as `tracks`, one by one.
+    pub(super) fn go_on(&mut self, init: &Bytes, tracks: &[Track]) -> Result<Vec<Track>, CaptureError> {
+        let mut other = Self::default();
+        let mut added = other.add(init).map_err(Failure::from)?;
+        let changes =
+            || CaptureError::Unsupported("a track that changes its kind or scale on the way".to_owned());
+        for (place, added) in added.iter_mut().enumerate() {
+            let known = tracks.get(place).ok_or_else(changes)?;
+            let ours = self.tracks.iter_mut().find(|track| track.track_id == known.id).ok_or_else(changes)?;
+            let theirs = other.tracks.get(place).ok_or_else(changes)?;
+            if (ours.handler, ours.timescale) != (theirs.handler, theirs.timescale) {
+                return Err(changes());
+            }
+            let mut entries = Vec::new();
+            for entry in &theirs.sample_entries {
+                let same = ours.sample_entries.iter().position(|ours| ours.raw == entry.raw);
+                let at = same.unwrap_or(ours.sample_entries.len());
+                if same.is_none() {
+                    ours.sample_entries.push(entry.clone());
+                }
+                entries.push(u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1));
+            }
+            // The file has the edits of the first.
+            let edit = |track: &InitTrack| i64::try_from(track.edit_media_time).unwrap_or(i64::MAX);
+            added.later = added.later.saturating_add(edit(ours)).saturating_sub(edit(theirs));
+            (added.id, added.entries) = (known.id, Some(entries));
         }
         Ok(added)
     }
@@ -115,7 +144,8 @@ impl Movie {
     /// Adds a track whose fragments have no init segment.
     pub(super) fn add_track(&mut self, entry: &Entry, timescale: Timescale, language: &str) -> Track {
         let id = self.add_entry(entry, timescale, language);
-        Track { source: None, id, defaults: Trex::plain(id), later: 0 }
+        let (defaults, timescale) = (Trex::plain(id), timescale.get());
+        Track { source: None, id, defaults, timescale, later: 0, entries: None }
     }
 
     /// Adds a track that comes as samples; gives its place among such tracks.
@@ -148,16 +178,22 @@ impl Movie {
         }
     }
 
-    /// Takes samples of a track; those it had before are written.
+    /// Takes samples of a track, to be presented by so many seconds later; those it had before are written.
     pub(super) fn samples(
         &mut self,
         place: usize,
-        found: Elementary,
+        mut found: Elementary,
+        later: f64,
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
         let Some(queue) = self.queues.get_mut(place) else { return Ok(()) };
         if !queue.entry.takes(&found.entry) {
             return Err(CaptureError::Unsupported("a track whose coding changes".to_owned()));
+        }
+        let later = ticks(later, found.timescale);
+        for sample in &mut found.samples {
+            sample.decode = sample.decode.saturating_add(later);
+            sample.shown = sample.shown.saturating_add(later);
         }
         let before = std::mem::replace(&mut queue.samples, found.samples);
         let next = queue.samples.first().map(|sample| sample.decode);
@@ -231,12 +267,12 @@ impl Movie {
     }
 
     /// Writes the fragments of a checked segment: its samples, and for each track of each fragment a head of its own. `time` is when a fragment is
-    /// that does not say so itself, in ticks.
+    /// that does not say so itself, in ticks; `later` by how many seconds all is presented later.
     pub(super) fn fragments(
         &mut self,
         segment: &Bytes,
         tracks: &[Track],
-        time: u64,
+        (time, later): (u64, f64),
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
         for found in Cursor::new(segment, 0).boxes() {
@@ -250,7 +286,7 @@ impl Movie {
                 if let Some(track) =
                     tracks.iter().find(|track| track.source.is_none_or(|id| id == fragment.track_id))
                 {
-                    self.track_fragment(segment, (found.offset, end), fragment, (track, time), out)?;
+                    self.track_fragment(segment, (found.offset, end), fragment, (track, time, later), out)?;
                 }
             }
         }
@@ -262,7 +298,7 @@ impl Movie {
         segment: &Bytes,
         (moof, end): (u64, u64),
         source: &TrackFragment,
-        (track, time): (&Track, u64),
+        (track, time, later): (&Track, u64, f64),
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
         let default_duration = source.default_duration.unwrap_or(track.defaults.duration);
@@ -294,12 +330,19 @@ impl Movie {
         if samples.is_empty() {
             return Ok(());
         }
-        let stated = source.decode_time.or(source.tfxd.map(|(time, _)| time));
+        let stated = source.decode_time.or(source.tfxd.map(|(time, _)| time)).unwrap_or(time);
+        let later = track.later.saturating_add(ticks(later, track.timescale));
+        let description = source.sample_description_index.filter(|_| track.source.is_some());
+        let mapped = track.entries.as_ref().map(|entries| {
+            let index = description.unwrap_or(track.defaults.sample_description_index);
+            let place = usize::try_from(index.saturating_sub(1)).unwrap_or(usize::MAX);
+            entries.get(place).copied().unwrap_or(1)
+        });
         let spec = FragmentSpec {
             sequence: self.count(),
             track_id: track.id,
-            sample_description_index: source.sample_description_index.filter(|_| track.source.is_some()),
-            decode_time: stated.unwrap_or(time).saturating_add(track.later),
+            sample_description_index: mapped.or(description),
+            decode_time: stated.saturating_add_signed(later),
             samples: &samples,
         };
         let mut head = Vec::new();

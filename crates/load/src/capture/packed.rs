@@ -32,6 +32,11 @@ impl Packed {
         Self { frames: Frames::new(framing) }
     }
 
+    /// Behind this the times are others.
+    pub(super) fn discontinuity(&mut self) {
+        self.frames.restart();
+    }
+
     pub(super) fn segment(
         &mut self,
         body: &[u8],

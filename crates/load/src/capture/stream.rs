@@ -49,6 +49,11 @@ impl Picture {
         Self { coding, sets: Vec::new(), entry: None, in_band: false, samples: Vec::new() }
     }
 
+    /// Whether both are coded alike.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.coding == other.coding
+    }
+
     /// Takes an access unit; `random_access` is what the container says of it. One without time goes on with the one before it.
     pub(super) fn push(&mut self, bytes: &[u8], times: Option<(i64, i64)>, random_access: bool) {
         let units = nal::units(bytes);
@@ -186,6 +191,17 @@ impl Frames {
         let sound = self.sound.as_ref()?;
         let samples = std::mem::take(&mut self.samples);
         (!samples.is_empty()).then(|| (sound.rate, entry::sound(sound), samples))
+    }
+
+    /// Goes on with other times.
+    pub(super) fn restart(&mut self) {
+        self.left.clear();
+        self.clock = Clock::default();
+    }
+
+    /// Whether both are framed alike.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.framing == other.framing
     }
 
     /// Whether a frame is not whole.

@@ -27,10 +27,14 @@ pub(super) struct Ts {
     /// Tables as far as they are there.
     tables: BTreeMap<u16, Vec<u8>>,
     streams: BTreeMap<u16, Stream>,
+    /// Streams before a discontinuity, behind which they may have other PIDs.
+    before: Vec<Stream>,
 }
 
 #[derive(Debug)]
 struct Stream {
+    /// Its PID at first.
+    source: u16,
     coding: Coding,
     language: String,
     /// The PES packet that is being put together, and whether it is marked as one for random access.
@@ -47,6 +51,19 @@ enum Coding {
 }
 
 impl Ts {
+    /// Behind this there may be other programs, PIDs and times. Streams go on as those that are coded alike.
+    pub(super) fn discontinuity(&mut self) {
+        self.program = None;
+        self.tables.clear();
+        self.before = std::mem::take(&mut self.streams).into_values().collect();
+        for stream in &mut self.before {
+            stream.packet.clear();
+            if let Coding::Sound(frames) = &mut stream.coding {
+                frames.restart();
+            }
+        }
+    }
+
     /// All of a segment. `reference` is a time near which all time stamps are, whose 33 bits come round.
     pub(super) fn segment(
         &mut self,
@@ -57,7 +74,7 @@ impl Ts {
             self.packet(packet, reference)?;
         }
         let mut found = Vec::new();
-        for (&pid, stream) in &mut self.streams {
+        for stream in self.streams.values_mut() {
             stream.flush(reference)?;
             let (timescale, taken) = match &mut stream.coding {
                 Coding::Picture(picture) => (SCALE, picture.take()?),
@@ -69,7 +86,7 @@ impl Ts {
             };
             if let Some((entry, samples)) = taken {
                 let language = stream.language.clone();
-                found.push(Elementary { source: pid.into(), timescale, entry, language, samples });
+                found.push(Elementary { source: stream.source.into(), timescale, entry, language, samples });
             }
         }
         // Pictures first, as in other files.
@@ -142,7 +159,13 @@ impl Ts {
                 let language = descriptor(told, 0x0a).and_then(|told| told.get(..3));
                 let language =
                     language.map(|code| String::from_utf8_lossy(code).into_owned()).unwrap_or_default();
-                place.insert(Stream { coding, language, packet: Vec::new(), random_access: false });
+                let same = self.before.iter().position(|stream| stream.coding.is_like(&coding));
+                let new =
+                    || Stream { source: pid, coding, language, packet: Vec::new(), random_access: false };
+                place.insert(match same {
+                    Some(same) => self.before.remove(same),
+                    None => new(),
+                });
             }
         }
         Ok(())
@@ -187,6 +210,17 @@ fn coding(kind: u8, told: &[u8]) -> Result<Coding, CaptureError> {
             )));
         }
     })
+}
+
+impl Coding {
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Picture(one), Self::Picture(other)) => one.is_like(other),
+            (Self::Sound(one), Self::Sound(other)) => one.is_like(other),
+            (Self::Other, Self::Other) => true,
+            _ => false,
+        }
+    }
 }
 
 impl Stream {

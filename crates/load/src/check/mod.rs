@@ -4,12 +4,14 @@
 //! - `ts`: transport stream packets, tables and continuity counters
 //! - `flv`: the tags of HDS fragments
 //! - `adts`: packed audio
+//! - `text`: documents of timed text
 //! - [`timeline`]: whether segments are where their manifest says, and one begins where the other ends
 
 pub(crate) mod adts;
 mod boxes;
 mod flv;
 mod iso;
+mod text;
 pub mod timeline;
 pub(crate) mod ts;
 
@@ -20,6 +22,7 @@ use adts::Adts;
 use flv::Flv;
 use iso::Fragments;
 use std::sync::Arc;
+use text::Text;
 use ts::Ts;
 
 /// What a track brings to a segment. Times are in seconds.
@@ -50,6 +53,7 @@ enum Format {
     Ts(Box<Ts>),
     Flv(Box<Flv>),
     Adts(Box<Adts>),
+    Text(Text),
     Nothing,
 }
 
@@ -64,6 +68,8 @@ impl Check {
             Container::Ts => Format::Ts(Box::default()),
             Container::F4f => Format::Flv(Box::default()),
             Container::PackedAudio => Format::Adts(Box::default()),
+            Container::WebVtt => Format::Text(Text::new(false)),
+            Container::Ttml => Format::Text(Text::new(true)),
             Container::Opaque => Format::Nothing,
         };
         Self { format, failed: None }
@@ -79,6 +85,7 @@ impl Check {
             Format::Ts(check) => check.push(bytes),
             Format::Flv(check) => check.push(bytes),
             Format::Adts(check) => check.push(bytes),
+            Format::Text(check) => check.push(bytes),
             Format::Nothing => Ok(()),
         };
         self.failed = result.err();
@@ -97,6 +104,7 @@ impl Check {
             Format::Ts(check) => check.finish(),
             Format::Flv(check) => check.finish(),
             Format::Adts(check) => check.finish(),
+            Format::Text(check) => check.finish().map(|()| Vec::new()),
             Format::Nothing => Ok(Vec::new()),
         }
     }

@@ -2,7 +2,12 @@
 
 use crate::failure::{Failure, Reason};
 use futures_util::future::BoxFuture;
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
+};
 use std::{
     fmt,
     io::{Error, ErrorKind},
@@ -54,7 +59,34 @@ pub trait Connect: Send + Sync + 'static {
     fn connect(&self, server: Server) -> BoxFuture<'static, Result<Box<dyn Stream>, Failure>>;
 }
 
-/// TCP, with TLS where asked for. Certificates are checked against those the system trusts.
+/// Whose certificates are good.
+#[derive(Debug, Clone, Default)]
+pub enum Trust {
+    /// Those the system trusts.
+    #[default]
+    System,
+    /// These too.
+    Also(Vec<CertificateDer<'static>>),
+    /// Any at all: the connection is encrypted, and nobody knows to whom.
+    Anyone,
+}
+
+impl Trust {
+    /// Certificates in PEM beside those the system trusts.
+    ///
+    /// # Errors
+    /// Where there is none, or something that is none.
+    pub fn also(pem: &[u8]) -> Result<Self, String> {
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let found = found.map_err(|error| error.to_string())?;
+        if found.is_empty() {
+            return Err("no certificate in it".to_owned());
+        }
+        Ok(Self::Also(found))
+    }
+}
+
+/// TCP, with TLS where asked for.
 pub struct Network {
     tls: Arc<ClientConfig>,
 }
@@ -65,11 +97,71 @@ impl fmt::Debug for Network {
     }
 }
 
-impl Default for Network {
-    fn default() -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Self { tls: Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()) }
+impl Network {
+    /// Connections to servers whose certificates are good.
+    ///
+    /// # Errors
+    /// Where a certificate to trust cannot be one.
+    pub fn new(trust: &Trust) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let config =
+            ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let config = config.map_err(|error| error.to_string())?;
+        let config = match trust {
+            Trust::Anyone => {
+                config.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
+            }
+            Trust::System | Trust::Also(_) => {
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                if let Trust::Also(more) = trust {
+                    for certificate in more {
+                        roots.add(certificate.clone()).map_err(|error| error.to_string())?;
+                    }
+                }
+                config.with_root_certificates(roots)
+            }
+        };
+        Ok(Self { tls: Arc::new(config.with_no_client_auth()) })
+    }
+}
+
+/// Takes any certificate for good; whoever shows it must have its key all the same.
+#[derive(Debug)]
+struct Unchecked(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

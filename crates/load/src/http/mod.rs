@@ -10,5 +10,5 @@ mod hosts;
 mod wire;
 
 pub use client::{Answer, Client, ClientOptions, Connection, Lost, Sink};
-pub use connect::{Connect, Network, Server, Stream};
+pub use connect::{Connect, Network, Server, Stream, Trust};
 pub use hosts::Hosts;

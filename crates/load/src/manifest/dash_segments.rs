@@ -2,7 +2,7 @@
 //! `SegmentList`, `SegmentBase` with a `sidx`.
 
 use super::{Budget, Deferred, MAX_SEGMENTS, ManifestError, Reader, Template, join, range};
-use crate::presentation::{ByteRange, Container, Index, Places, Resource, Segment, Segments};
+use crate::presentation::{ByteRange, Container, Index, Part, Places, Resource, Segment, Segments};
 use bytes::Bytes;
 use dash_mpd_core::{S, SegmentBase, SegmentList, SegmentTemplate};
 use latemux_isobmff::segment_index::Sidx;
@@ -70,24 +70,74 @@ impl Addressing {
         }
     }
 
-    /// Where the segments of one representation lie. `seconds` is the duration of its period.
+    /// Where the segments of one representation lie.
     pub(super) fn index(
         &self,
         base: &Url,
         id: &str,
         bandwidth: u64,
-        seconds: Option<f64>,
+        span: Span,
+        container: Container,
         budget: &mut Budget,
     ) -> Result<Index, ManifestError> {
-        if let Some(template) = &self.template {
-            let segments = from_template(template, base, (id, bandwidth), seconds, budget)?;
-            return Ok(Index::Known(Arc::new(segments)));
-        }
-        if let Some(list) = &self.list {
-            return Ok(Index::Known(Arc::new(from_list(list, base, seconds, budget)?)));
-        }
-        from_one_file(self.one_file.as_ref(), base)
+        let seconds = span.seconds;
+        let segments = if let Some(template) = &self.template {
+            from_template(template, base, (id, bandwidth), seconds, budget)?
+        } else if let Some(list) = &self.list {
+            from_list(list, base, seconds, budget)?
+        } else if container != Container::Cmaf {
+            document(base, seconds)?
+        } else {
+            return from_one_file(self.one_file.as_ref(), base, span);
+        };
+        Ok(Index::Known(Arc::new(segments.placed(span, container)?)))
     }
+}
+
+/// When the period of a representation is, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) start: f64,
+    /// How long it lasts, where that is known.
+    pub(super) seconds: Option<f64>,
+    /// Another one follows, or this one follows another: nothing is played behind its end.
+    pub(super) bounded: bool,
+}
+
+impl Segments {
+    /// As part of a period.
+    fn placed(mut self, span: Span, container: Container) -> Result<Self, ManifestError> {
+        for part in &mut self.parts {
+            part.start = span.start;
+            part.container = container;
+        }
+        if let (Some(seconds), true, [part]) = (span.seconds, span.bounded, self.parts.as_slice()) {
+            self.entries.retain(|entry| part.seconds(entry.start) < seconds - 0.001);
+        }
+        finish(self)
+    }
+}
+
+/// Text that is one document, as long as its period.
+fn document(base: &Url, seconds: Option<f64>) -> Result<Segments, ManifestError> {
+    let seconds = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
+    let timescale = 1000;
+    let duration = whole(seconds * to_f64(timescale))?;
+    let entries = vec![Segment { start: 0, duration, number: 0, time: 0, range: None }];
+    let places = Places::List(vec![Arc::new(base.clone())]);
+    Ok(Segments::uniform(part(None, timescale, Some(0), TOLERANCE, places), entries))
+}
+
+/// What all segments of a representation have in common, its period apart.
+const fn part(
+    init: Option<Resource>,
+    timescale: u64,
+    origin: Option<i64>,
+    tolerance: f64,
+    places: Places,
+) -> Part {
+    let container = Container::Cmaf;
+    Part { first: 0, timeline: 0, start: 0.0, container, init, timescale, origin, tolerance, places }
 }
 
 fn from_template(
@@ -135,15 +185,7 @@ fn from_template(
         (None, None) => None,
     };
     let places = Places::Template { base: base.clone(), media };
-    finish(Segments {
-        container: Container::Cmaf,
-        init,
-        entries,
-        timescale,
-        origin: Some(offset),
-        tolerance,
-        places,
-    })
+    finish(Segments::uniform(part(init, timescale, Some(offset), tolerance, places), entries))
 }
 
 fn from_list(
@@ -174,15 +216,7 @@ fn from_list(
         .map(|init| initialization(base, init.sourceURL.as_deref(), init.range.as_deref()))
         .transpose()?;
     let places = Places::List(urls);
-    finish(Segments {
-        container: Container::Cmaf,
-        init,
-        entries,
-        timescale,
-        origin: Some(0),
-        tolerance,
-        places,
-    })
+    finish(Segments::uniform(part(init, timescale, Some(0), tolerance, places), entries))
 }
 
 fn finish(segments: Segments) -> Result<Segments, ManifestError> {
@@ -204,9 +238,10 @@ pub(crate) struct OneFile {
     init: Resource,
     /// `presentationTimeOffset` and its scale.
     offset: (i64, u64),
+    span: Span,
 }
 
-fn from_one_file(one_file: Option<&SegmentBase>, base: &Url) -> Result<Index, ManifestError> {
+fn from_one_file(one_file: Option<&SegmentBase>, base: &Url, span: Span) -> Result<Index, ManifestError> {
     let index = one_file.and_then(|one| one.indexRange.as_deref());
     let Some(index) = index else {
         return Err(ManifestError::unsupported("a representation without segment index"));
@@ -219,7 +254,7 @@ fn from_one_file(one_file: Option<&SegmentBase>, base: &Url) -> Result<Index, Ma
     };
     let offset = ticks(one_file.and_then(|one| one.presentationTimeOffset).unwrap_or(0))?;
     let scale = timescale(one_file.and_then(|one| one.timescale))?;
-    let reader = Reader::SegmentIndex(OneFile { url: base.clone(), init, offset: (offset, scale) });
+    let reader = Reader::SegmentIndex(OneFile { url: base.clone(), init, offset: (offset, scale), span });
     let resource = Resource { url: base.clone(), range: Some(index) };
     Ok(Index::Deferred(Arc::new(Deferred::new(resource, reader))))
 }
@@ -250,15 +285,9 @@ impl OneFile {
             next = next.saturating_add(reference.size.into());
             time = time.saturating_add_unsigned(duration);
         }
-        finish(Segments {
-            container: Container::Cmaf,
-            init: Some(self.init.clone()),
-            entries,
-            timescale,
-            origin: Some(offset),
-            tolerance: TOLERANCE,
-            places: Places::List(vec![Arc::new(self.url.clone())]),
-        })
+        let places = Places::List(vec![Arc::new(self.url.clone())]);
+        let part = part(Some(self.init.clone()), timescale, Some(offset), TOLERANCE, places);
+        Segments::uniform(part, entries).placed(self.span, Container::Cmaf)
     }
 }
 

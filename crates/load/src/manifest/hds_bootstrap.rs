@@ -1,7 +1,7 @@
 //! HDS bootstrap information: the `abst` box and its run tables (Adobe Flash Video File Format Specification 10.1 §2.11.2).
 
 use super::{Budget, ManifestError};
-use crate::presentation::{Container, Places, Segment, Segments};
+use crate::presentation::{Container, Part, Places, Segment, Segments};
 use bytes::Bytes;
 use latemux_isobmff::{Error, cursor::Cursor};
 use std::sync::Arc;
@@ -98,15 +98,18 @@ fn expand(
     if entries.is_empty() {
         return Err(ManifestError::invalid("bootstrap information without fragments"));
     }
-    Ok(Segments {
+    let part = Part {
+        first: 0,
+        timeline: 0,
+        start: 0.0,
         container: Container::F4f,
         init: None,
-        entries,
         timescale: timescale.into(),
         origin: Some(0),
         tolerance: TOLERANCE,
         places: Places::List(places),
-    })
+    };
+    Ok(Segments::uniform(part, entries))
 }
 
 /// Fragments of all segments: each run is of as many segments as there are before the next one, the last run of one.

@@ -2,8 +2,8 @@
 
 use super::{Deferred, MAX_RENDITIONS, MAX_SEGMENTS, ManifestError, Reader, join};
 use crate::presentation::{
-    ByteRange, Container, Index, Kind, Places, Presentation, Protocol, Rendition, RenditionSet, Resource,
-    Segment, Segments,
+    ByteRange, Container, Index, Kind, Part, Places, Presentation, Protocol, Rendition, RenditionSet,
+    Resource, Segment, Segments,
 };
 use m3u8_rs::{
     AlternativeMedia, AlternativeMediaType, Key, KeyMethod, Map, MasterPlaylist, MediaPlaylist, MediaSegment,
@@ -58,7 +58,8 @@ fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>,
     let pictures: Vec<&VariantStream> = playable.iter().copied().filter(|v| has_picture(v)).collect();
     let variants = if pictures.is_empty() { playable } else { pictures };
     let first = variants.first().ok_or_else(|| ManifestError::invalid("a playlist without variants"))?;
-    let audio = first.audio.as_ref().and_then(|group| default_audio(master, group));
+    let audio =
+        first.audio.as_ref().and_then(|group| default_of(master, &AlternativeMediaType::Audio, group));
     let audio_url = audio.and_then(|audio| audio.uri.as_deref());
     let kind = match (audio_url, has_picture(first)) {
         (Some(_), true) => Kind::Video,
@@ -76,6 +77,11 @@ fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>,
     if let Some(audio_url) = audio_url.filter(|_| kind == Kind::Video) {
         sets.push(RenditionSet { kind: Kind::Audio, renditions: vec![rendition(url, audio_url, 0)?] });
     }
+    let text = first.subtitles.as_ref();
+    let text = text.and_then(|group| default_of(master, &AlternativeMediaType::Subtitles, group));
+    if let Some(text_url) = text.and_then(|text| text.uri.as_deref()) {
+        sets.push(RenditionSet { kind: Kind::Text, renditions: vec![rendition(url, text_url, 0)?] });
+    }
     Ok(sets)
 }
 
@@ -87,11 +93,13 @@ fn has_picture(variant: &VariantStream) -> bool {
 }
 
 /// What plays of a group unless the viewer chooses (§4.3.4.1).
-fn default_audio<'a>(master: &'a MasterPlaylist, group: &str) -> Option<&'a AlternativeMedia> {
-    let mut members = master
-        .alternatives
-        .iter()
-        .filter(|media| media.media_type == AlternativeMediaType::Audio && media.group_id == group);
+fn default_of<'a>(
+    master: &'a MasterPlaylist,
+    kind: &AlternativeMediaType,
+    group: &str,
+) -> Option<&'a AlternativeMedia> {
+    let mut members =
+        master.alternatives.iter().filter(|media| media.media_type == *kind && media.group_id == group);
     members.clone().find(|media| media.default).or_else(|| members.next())
 }
 
@@ -108,23 +116,43 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
     if media.segments.len() > MAX_SEGMENTS {
         return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
     }
-    let first =
-        media.segments.first().ok_or_else(|| ManifestError::invalid("a playlist without segments"))?;
-    if media.segments.iter().skip(1).any(|segment| segment.discontinuity) {
-        return Err(ManifestError::unsupported("a playlist with discontinuities"));
+    if media.segments.is_empty() {
+        return Err(ManifestError::invalid("a playlist without segments"));
     }
-    let maps: Vec<&Map> = media.segments.iter().filter_map(|segment| segment.map.as_ref()).collect();
-    if maps.windows(2).any(|pair| pair.first() != pair.get(1)) {
-        return Err(ManifestError::unsupported("a playlist with several EXT-X-MAP"));
-    }
-    let init = maps.first().map(|map| init(url, map)).transpose()?;
-
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    let half = media.target_duration as f64 / 2.0;
+    let encrypted = media.segments.iter().filter_map(|s| s.key.as_ref()).any(hides_container);
+    let mut parts: Vec<Part> = Vec::new();
+    let mut map: Option<&Map> = None;
+    let mut timeline = 0_u32;
     let mut places: Vec<Arc<Url>> = Vec::new();
     let mut last_uri: Option<&str> = None;
     let mut next_offset = 0;
     let mut start: i64 = 0;
     let mut entries = Vec::with_capacity(media.segments.len());
     for segment in &media.segments {
+        // What a map or a discontinuity begins has its own init segment, or its own times (§4.3.2.3, §4.3.2.5).
+        let breaks = segment.discontinuity && !parts.is_empty();
+        let maps = segment.map.as_ref().is_some_and(|new| map != Some(new));
+        map = segment.map.as_ref().or(map);
+        timeline = timeline.saturating_add(u32::from(breaks));
+        if parts.is_empty() || breaks || maps {
+            if let Some(part) = parts.last_mut() {
+                part.places = Places::List(std::mem::take(&mut places));
+                last_uri = None;
+            }
+            parts.push(Part {
+                first: entries.len(),
+                timeline,
+                start: 0.0,
+                container: if encrypted { Container::Opaque } else { container(segment, map.is_some()) },
+                init: map.map(|map| init(url, map)).transpose()?,
+                timescale: TIMESCALE,
+                origin: None,
+                tolerance: half.max(TOLERANCE),
+                places: Places::List(Vec::new()),
+            });
+        }
         if last_uri != Some(segment.uri.as_str()) {
             places.push(Arc::new(join(url, &segment.uri)?));
             (last_uri, next_offset) = (Some(segment.uri.as_str()), 0);
@@ -143,19 +171,10 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
         entries.push(Segment { start, duration, number, time: 0, range });
         start = start.saturating_add_unsigned(duration);
     }
-    #[expect(clippy::cast_precision_loss, reason = "seconds")]
-    let half = media.target_duration as f64 / 2.0;
-    let encrypted = media.segments.iter().filter_map(|s| s.key.as_ref()).any(hides_container);
-    let container = if encrypted { Container::Opaque } else { container(first, init.is_some()) };
-    Ok(Segments {
-        container,
-        init,
-        entries,
-        timescale: TIMESCALE,
-        origin: None,
-        tolerance: half.max(TOLERANCE),
-        places: Places::List(places),
-    })
+    if let Some(part) = parts.last_mut() {
+        part.places = Places::List(places);
+    }
+    Ok(Segments { entries, parts })
 }
 
 fn init(url: &Url, map: &Map) -> Result<Resource, ManifestError> {
@@ -182,6 +201,7 @@ fn container(first: &MediaSegment, has_init: bool) -> Container {
     let path = first.uri.split(['?', '#']).next().unwrap_or_default();
     match path.rsplit('.').next().map(str::to_ascii_lowercase).as_deref() {
         Some("aac" | "ac3" | "ec3" | "mp3") => Container::PackedAudio,
+        Some("vtt" | "webvtt") => Container::WebVtt,
         _ => Container::Ts,
     }
 }

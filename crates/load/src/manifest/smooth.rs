@@ -2,7 +2,7 @@
 
 use super::{Budget, MAX_RENDITIONS, ManifestError, Template};
 use crate::presentation::{
-    Container, Index, Kind, Places, Presentation, Protocol, Rendition, RenditionSet, Segment, Segments,
+    Container, Index, Kind, Part, Places, Presentation, Protocol, Rendition, RenditionSet, Segment, Segments,
     StatedCoding,
 };
 use roxmltree::{Document, Node};
@@ -35,6 +35,11 @@ pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, M
     if sets.is_empty() {
         return Err(ManifestError::invalid("no stream of video or audio"));
     }
+    let text = root.children().find(|n| n.has_tag_name("StreamIndex") && is_text(*n));
+    // Whatever is wrong with text, the rest can be played.
+    if let Some(renditions) = text.and_then(|text| renditions(url, text, timescale, &mut budget).ok()) {
+        sets.push(RenditionSet { kind: Kind::Text, renditions });
+    }
     Ok(Presentation { protocol: Protocol::Smooth, sets })
 }
 
@@ -59,15 +64,18 @@ fn renditions(
         budget.take(entries.len().try_into().unwrap_or(u64::MAX))?;
         let bandwidth =
             number(level, "Bitrate")?.ok_or_else(|| ManifestError::invalid("a level without Bitrate"))?;
-        let segments = Segments {
+        let part = Part {
+            first: 0,
+            timeline: 0,
+            start: 0.0,
             container: Container::Smooth,
             init: None,
-            entries: entries.clone(),
             timescale,
             origin: Some(0),
             tolerance: TOLERANCE,
             places: Places::Template { base: url.clone(), media: Template::smooth(address, bandwidth)? },
         };
+        let segments = Segments::uniform(part, entries.clone());
         let name = format!(
             "{} {bandwidth}",
             stream.attribute("Name").or(stream.attribute("Type")).unwrap_or_default()
@@ -80,6 +88,14 @@ fn renditions(
     }
     renditions.sort_by_key(|rendition| rendition.bandwidth);
     Ok(renditions)
+}
+
+/// Subtitles or captions, and no commands or other data (2.2.2.3).
+fn is_text(stream: Node<'_, '_>) -> bool {
+    let is = |name: &str, wanted: &[&str]| {
+        stream.attribute(name).is_some_and(|value| wanted.iter().any(|w| value.eq_ignore_ascii_case(w)))
+    };
+    is("Type", &["text"]) && (stream.attribute("Subtype").is_none() || is("Subtype", &["", "SUBT", "CAPT"]))
 }
 
 /// What stands for an init segment (2.2.2.5).

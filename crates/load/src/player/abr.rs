@@ -166,7 +166,7 @@ impl Abr {
     ) -> usize {
         let last = set.renditions.len().saturating_sub(1);
         // Sound is small, and nobody wants to hear it change.
-        if set.kind == Kind::Audio {
+        if matches!(set.kind, Kind::Audio | Kind::Text) {
             return last;
         }
         match self {

@@ -1,8 +1,8 @@
 //! Requests of players: each is checked, and counted once.
 
-use super::{Known, Lane, Session};
+use super::{Lane, Session};
 use crate::{
-    check::{Check, Span},
+    check::{Check, Init, Span},
     failure::{Failure, Reason},
     http::{Answer, Connection, Lost},
     manifest::MAX_BYTES,
@@ -39,6 +39,7 @@ impl Class {
             Self::Init => of(["hls.init", "dash.init", "smooth.init", "hds.init"]),
             Self::Segment(Kind::Video) => of(["hls.video", "dash.video", "smooth.video", "hds.video"]),
             Self::Segment(Kind::Audio) => of(["hls.audio", "dash.audio", "smooth.audio", "hds.audio"]),
+            Self::Segment(Kind::Text) => of(["hls.text", "dash.text", "smooth.text", "hds.text"]),
             Self::Segment(Kind::Muxed) => of(["hls.muxed", "dash.muxed", "smooth.muxed", "hds.muxed"]),
         }
     }
@@ -119,51 +120,76 @@ impl Session {
         resource: &Resource,
         due: Instant,
     ) -> Option<Arc<Presentation>> {
-        let read = |answer: &Answer, body: &[u8]| self.memo.presentation(&answer.url, body);
+        let read =
+            |answer: &Answer, body: &[u8]| self.memo.presentation(&answer.url, body, self.behaviour.text);
         let name = |presentation: &Arc<Presentation>| Some(Class::Manifest.name(Some(presentation.protocol)));
         let ask = Ask { who, class: Class::Manifest, protocol: None, resource, due };
         self.read(ask, connection, read, name).await
     }
 
-    /// The list of segments of a rendition, and its init segment.
-    async fn rendition(
+    /// The list of segments of a rendition.
+    async fn segments(
         &self,
         who: u64,
         presentation: &Presentation,
         lane: &mut Lane,
         place: usize,
         due: &mut Instant,
-    ) -> Option<Known> {
+    ) -> Option<Arc<Segments>> {
         let rendition = presentation.sets.get(lane.set)?.renditions.get(place)?;
-        let protocol = Some(presentation.protocol);
-        let known = lane.renditions.get(place)?.clone();
-        let segments = match (known, &rendition.index) {
-            (Some((segments, init)), _) => return Some((segments, init)),
-            (None, Index::Known(segments)) => segments.clone(),
-            (None, Index::Deferred(deferred)) => {
-                let read = |answer: &Answer, body: &[u8]| self.memo.segments(deferred, &answer.url, body);
-                let ask = Ask { who, class: Class::Index, protocol, resource: &deferred.resource, due: *due };
-                let segments = self.read(ask, &mut lane.connection, read, |_| None).await?;
-                *due = Instant::now();
-                segments
-            }
-        };
-        let init = match &segments.init {
-            None => None,
-            Some(resource) => {
-                let mut url = resource.url.clone();
-                url.set_fragment(resource.range.map(|range| range.to_string()).as_deref());
-                let read = |_: &Answer, body: &[u8]| self.memo.init(&url, body);
-                let ask = Ask { who, class: Class::Init, protocol, resource, due: *due };
-                let init = self.read(ask, &mut lane.connection, read, |_| None).await?;
-                *due = Instant::now();
-                Some(init)
-            }
-        };
-        if let Some(slot) = lane.renditions.get_mut(place) {
-            *slot = Some((segments.clone(), init.clone()));
+        if let Some((segments, _)) = lane.renditions.get(place)? {
+            return Some(segments.clone());
         }
-        Some((segments, init))
+        let mut periods = Vec::new();
+        let indexes = match &rendition.index {
+            Index::Joined(periods) => periods,
+            one => std::slice::from_ref(one),
+        };
+        for index in indexes {
+            match index {
+                Index::Known(segments) => periods.push(segments.clone()),
+                Index::Deferred(deferred) => {
+                    let read = |answer: &Answer, body: &[u8]| self.memo.segments(deferred, &answer.url, body);
+                    let (protocol, resource) = (Some(presentation.protocol), &deferred.resource);
+                    let ask = Ask { who, class: Class::Index, protocol, resource, due: *due };
+                    periods.push(self.read(ask, &mut lane.connection, read, |_| None).await?);
+                    *due = Instant::now();
+                }
+                Index::Joined(_) => return None,
+            }
+        }
+        let segments = match periods.as_slice() {
+            [one] => one.clone(),
+            _ => Arc::new(Segments::joined(periods)),
+        };
+        *lane.renditions.get_mut(place)? = Some((segments.clone(), None));
+        Some(segments)
+    }
+
+    /// The init segment that one of a rendition's segments needs: `Some(None)` where it needs none.
+    async fn init(
+        &self,
+        who: u64,
+        presentation: &Presentation,
+        lane: &mut Lane,
+        (place, index): (usize, usize),
+        due: &mut Instant,
+    ) -> Option<Option<Arc<Init>>> {
+        let (segments, known) = lane.renditions.get(place)?.clone()?;
+        let part = segments.part_place(index);
+        let of = |part: usize| segments.parts.get(part).and_then(|part| part.init.as_ref());
+        let Some(resource) = of(part) else { return Some(None) };
+        if let Some((_, init)) = known.filter(|(had, _)| *had == part || of(*had) == Some(resource)) {
+            return Some(Some(init));
+        }
+        let mut url = resource.url.clone();
+        url.set_fragment(resource.range.map(|range| range.to_string()).as_deref());
+        let read = |_: &Answer, body: &[u8]| self.memo.init(&url, body);
+        let ask = Ask { who, class: Class::Init, protocol: Some(presentation.protocol), resource, due: *due };
+        let init = self.read(ask, &mut lane.connection, read, |_| None).await?;
+        *due = Instant::now();
+        *lane.renditions.get_mut(place)? = Some((segments.clone(), Some((part, init.clone()))));
+        Some(Some(init))
     }
 
     /// The next segment of a lane in that rendition: the one behind the last, or the one at `from` (seconds). `None` where it cannot be told
@@ -178,7 +204,7 @@ impl Session {
         due: Instant,
     ) -> Option<Got> {
         let mut due = due;
-        let (segments, init) = self.rendition(who, presentation, lane, place, &mut due).await?;
+        let segments = self.segments(who, presentation, lane, place, &mut due).await?;
         let index = match (lane.last, from) {
             (Some((rendition, index)), _) if rendition == place => index.saturating_add(1),
             // Renditions may be cut a little differently.
@@ -187,7 +213,9 @@ impl Session {
         };
         let resource = segments.resource(index)?;
         let (start, duration) = segments.time(index)?;
-        let mut check = Check::segment(segments.container, init.as_ref(), segments.timescale);
+        let init = self.init(who, presentation, lane, (place, index), &mut due).await?;
+        let part = segments.part(index)?;
+        let mut check = Check::segment(part.container, init.as_ref(), part.timescale);
         let mut push = |piece: &[u8]| {
             check.push(piece);
             Ok(())

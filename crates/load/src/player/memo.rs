@@ -4,7 +4,7 @@ use crate::{
     check::Init,
     failure::{Failure, Reason},
     manifest::{self, Deferred, ManifestError},
-    presentation::{Presentation, Segments},
+    presentation::{Kind, Presentation, Segments},
 };
 use bytes::Bytes;
 use std::{
@@ -49,9 +49,17 @@ impl Memo {
         Ok(map.entry(key).or_insert(made).clone())
     }
 
-    pub(crate) fn presentation(&self, url: &Url, body: &[u8]) -> Result<Arc<Presentation>, Failure> {
+    /// `text`: with text; the same at each call.
+    pub(crate) fn presentation(
+        &self,
+        url: &Url,
+        body: &[u8],
+        text: bool,
+    ) -> Result<Arc<Presentation>, Failure> {
         self.get(&self.presentations, url, body, || {
-            manifest::read(url, body).map_err(|why| failure(url, &why))
+            let mut read = manifest::read(url, body).map_err(|why| failure(url, &why))?;
+            read.sets.retain(|set| text || set.kind != Kind::Text);
+            Ok(read)
         })
     }
 

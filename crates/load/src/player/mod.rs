@@ -36,11 +36,13 @@ pub struct Behaviour {
     pub start_buffer: f64,
     /// Seeks to any place, per minute of playing; 0 for none.
     pub seek_rate: f64,
+    /// Whether they fetch text too.
+    pub text: bool,
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { abr: Abr::Throughput, max_buffer: 30.0, start_buffer: 2.0, seek_rate: 0.0 }
+        Self { abr: Abr::Throughput, max_buffer: 30.0, start_buffer: 2.0, seek_rate: 0.0, text: false }
     }
 }
 
@@ -76,8 +78,8 @@ pub struct Player {
     pub stop: watch::Receiver<bool>,
 }
 
-/// What a player knows of a rendition: its segments, and its init segment if it has one.
-type Known = (Arc<Segments>, Option<Arc<Init>>);
+/// What a player knows of a rendition: its segments, and the init segment it had last, with the place of its part.
+type Known = (Arc<Segments>, Option<(usize, Arc<Init>)>);
 
 /// What a player knows of one of the sets it plays.
 #[derive(Debug, Default)]

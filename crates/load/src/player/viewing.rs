@@ -300,9 +300,12 @@ impl<'a> Viewing<'a> {
     /// What a segment adds to the quality of the viewing.
     fn note(&mut self, place: usize, got: Got) {
         let Some(arrived) = got.arrived else { return };
-        self.throughput.add(arrived.bytes, arrived.seconds);
         let sets = &self.presentation.sets;
-        let main = sets.iter().position(|set| set.kind != Kind::Audio).unwrap_or(0);
+        // Text is too small to tell what a connection can do.
+        if sets.get(place).is_none_or(|set| set.kind != Kind::Text) {
+            self.throughput.add(arrived.bytes, arrived.seconds);
+        }
+        let main = sets.iter().position(|set| matches!(set.kind, Kind::Video | Kind::Muxed)).unwrap_or(0);
         let Some(set) = sets.get(main).filter(|_| place == main) else { return };
         #[expect(clippy::cast_precision_loss, reason = "bits of a segment")]
         let bits = arrived.bytes as f64 * 8.0;

@@ -132,6 +132,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Each case writes and reads a dozen histograms of all their steps.
+        #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn parts_add_up_to_the_whole_in_any_order(values in proptest::collection::vec((0..u64::MAX >> 20, 0..3_usize), 0..200)) {
             let mut whole = Histogram::default();

@@ -13,7 +13,10 @@ use latemux_testmedia::{
 use std::{fs, path::Path};
 use url::Url;
 
-async fn captured(server: &Pipes, path: &str) -> (Result<(), CaptureError>, Vec<u8>, Vec<serde_json::Value>) {
+pub(crate) async fn captured(
+    server: &Pipes,
+    path: &str,
+) -> (Result<(), CaptureError>, Vec<u8>, Vec<serde_json::Value>) {
     captured_as(server, path, Format::Mp4).await
 }
 
@@ -23,7 +26,7 @@ async fn captured_as(
     format: Format,
 ) -> (Result<(), CaptureError>, Vec<u8>, Vec<serde_json::Value>) {
     let (mut out, mut trace) = (Vec::new(), Vec::new());
-    let choice = Choice { rate: u64::MAX, format };
+    let choice = Choice { rate: u64::MAX, format, text: false };
     let url = Url::parse("http://origin.example/").unwrap().join(path).unwrap();
     let done = capture(&server.client(), &url, choice, &mut out, &mut trace).await.map(|_| ());
     let lines = String::from_utf8(trace).unwrap();
@@ -36,7 +39,7 @@ fn joined(folder: &Path, names: &[String]) -> Vec<Stream> {
     of_bytes(&bytes)
 }
 
-fn of_bytes(bytes: &[u8]) -> Vec<Stream> {
+pub(crate) fn of_bytes(bytes: &[u8]) -> Vec<Stream> {
     let file = tempfile::Builder::new().suffix(".mp4").tempfile().unwrap();
     fs::write(file.path(), bytes).unwrap();
     probe(file.path(), &[]).streams
@@ -115,7 +118,7 @@ fn content(stream: &Stream, scale: f64) -> Vec<(i64, i64, bool, String)> {
 }
 
 /// The same packets at the same times, but for the one from which times are counted.
-fn same_content(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64) {
+pub(crate) fn same_content(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64) {
     same_but_decoded(what, ours, theirs, scale, 0);
 }
 

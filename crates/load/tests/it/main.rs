@@ -8,4 +8,6 @@ mod misbehaviour;
 mod playing;
 mod reporting;
 mod server;
+mod several;
 mod streams;
+mod timelines;

@@ -1,5 +1,6 @@
 //! Every way of addressing segments, in manifests written by hand from the standards.
 
+use crate::several::periods;
 use latemux_load::{
     manifest::{self, ManifestError},
     presentation::{Container, Index, Kind, Presentation, Protocol, Rendition, Segments},
@@ -10,15 +11,15 @@ use url::Url;
 
 const AT: &str = "http://media.example:8080/title/manifest";
 
-fn read(text: &str) -> Result<Presentation, ManifestError> {
+pub(crate) fn read(text: &str) -> Result<Presentation, ManifestError> {
     manifest::read(&Url::parse(AT).unwrap(), text.as_bytes())
 }
 
 /// The segments of the rendition at that place of the set at that place.
-fn known(presentation: &Presentation, set: usize, rendition: usize) -> Arc<Segments> {
+pub(crate) fn known(presentation: &Presentation, set: usize, rendition: usize) -> Arc<Segments> {
     match &presentation.sets[set].renditions[rendition].index {
         Index::Known(segments) => segments.clone(),
-        Index::Deferred(deferred) => panic!("{deferred:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -31,7 +32,7 @@ fn deferred(rendition: &Rendition, body: &[u8]) -> (String, Result<Segments, Man
 }
 
 /// Addresses below the title, each with its range, its start and its duration.
-fn listed(segments: &Segments) -> Vec<String> {
+pub(crate) fn listed(segments: &Segments) -> Vec<String> {
     let one = |i| {
         let resource = segments.resource(i).unwrap();
         let (start, duration) = segments.time(i).unwrap();
@@ -43,7 +44,7 @@ fn listed(segments: &Segments) -> Vec<String> {
 }
 
 fn init(segments: &Segments) -> String {
-    let init = segments.init.as_ref().unwrap();
+    let init = segments.parts[0].init.as_ref().unwrap();
     format!("{}{}", init.url, init.range.map(|range| format!(" {range}")).unwrap_or_default())
 }
 
@@ -68,7 +69,7 @@ fn dash_template_with_times() {
     let expected = ["title/hi-500.m4s @0 +4", "title/hi-4500.m4s @4 +4", "title/hi-8500.m4s @8 +2"];
     assert_eq!(listed(&segments), expected);
     assert_eq!(init(&segments), "http://media.example:8080/title/hi.mp4");
-    assert_eq!((segments.origin, segments.container), (Some(500), Container::Cmaf));
+    assert_eq!((segments.parts[0].origin, segments.parts[0].container), (Some(500), Container::Cmaf));
     assert_eq!((segments.at(0.0), segments.at(4.0), segments.at(7.9), segments.at(99.0)), (0, 1, 1, 2));
 }
 
@@ -96,7 +97,7 @@ fn dash_template_with_duration() {
     );
     let segments = known(&read(&text).unwrap(), 0, 0);
     assert_eq!(listed(&segments), ["title/0.m4s @0 +4", "title/1.m4s @4 +4", "title/2.m4s @8 +2"]);
-    assert!(segments.tolerance > 2.0, "half a segment is promised, no more");
+    assert!(segments.parts[0].tolerance > 2.0, "half a segment is promised, no more");
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn dash_list() {
 }
 
 /// A `sidx` as its clause says: 2 subsegments of 2 s, the first of which lies 8 bytes behind the box.
-fn sidx(is_index: bool) -> Vec<u8> {
+pub(crate) fn sidx(is_index: bool) -> Vec<u8> {
     let mut body: Vec<u8> = Vec::new();
     let mut put = |n: u32| body.extend(n.to_be_bytes());
     for n in [0x38, u32::from_be_bytes(*b"sidx"), 0, 1, 1000, 0, 8, 2] {
@@ -157,7 +158,7 @@ fn dash_plays_the_main_sound_and_one_coding() {
         .iter()
         .map(|set| set.renditions.iter().map(|r| r.name.as_str()).collect())
         .collect();
-    assert_eq!(names, [vec!["avc"], vec!["en"]]);
+    assert_eq!(names, [vec!["avc"], vec!["en"], vec!["t"]]);
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn hls_with_a_group_of_audio() {
     let segments = segments.unwrap();
     assert_eq!(listed(&segments), ["title/a.m4s @0 +4", "title/b.m4s @4 +2.5"]);
     assert_eq!(
-        (segments.container, init(&segments).as_str()),
+        (segments.parts[0].container, init(&segments).as_str()),
         (Container::Cmaf, "http://media.example:8080/title/init.mp4")
     );
     let nested = deferred(&presentation.sets[0].renditions[0], master.as_bytes()).1;
@@ -203,12 +204,12 @@ fn hls_with_ts_and_byte_ranges() {
     let segments = known(&presentation, 0, 0);
     let expected = ["title/all.ts 376-563 @0 +2", "title/all.ts 564-939 @2 +2", "title/last.ts @4 +1"];
     assert_eq!(listed(&segments), expected);
-    assert_eq!((presentation.sets[0].kind, segments.container), (Kind::Muxed, Container::Ts));
+    assert_eq!((presentation.sets[0].kind, segments.parts[0].container), (Kind::Muxed, Container::Ts));
     let encrypted = text.replace(
         "#EXTINF:2,\n#EXT-X-BYTERANGE:188",
         "#EXT-X-KEY:METHOD=AES-128,URI=\"k\"\n#EXTINF:2,\n#EXT-X-BYTERANGE:188",
     );
-    assert_eq!(known(&read(&encrypted).unwrap(), 0, 0).container, Container::Opaque);
+    assert_eq!(known(&read(&encrypted).unwrap(), 0, 0).parts[0].container, Container::Opaque);
 }
 
 #[test]
@@ -300,7 +301,8 @@ fn hds_with_its_bootstrap_inside_and_outside() {
 fn what_is_not_played_is_said() {
     let unsupported = [
         r#"<MPD type="dynamic"><Period/></MPD>"#.to_owned(),
-        r#"<MPD type="static"><Period/><Period/></MPD>"#.to_owned(),
+        r#"<MPD type="static" xmlns:xlink="http://www.w3.org/1999/xlink"><Period xlink:href="p.xml"/></MPD>"#
+            .to_owned(),
         mpd(r#"<Representation id="v" bandwidth="1"><BaseURL>v.mp4</BaseURL></Representation>"#),
         "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\na.ts\n".to_owned(),
         r#"<SmoothStreamingMedia IsLive="TRUE"/>"#.to_owned(),
@@ -315,6 +317,7 @@ fn what_is_not_played_is_said() {
         mpd(r#"<SegmentTemplate media="$Nr$" duration="1"/><Representation id="v" bandwidth="1"/>"#),
         mpd(r#"<SegmentTemplate timescale="0" media="$Number$" duration="1"/><Representation id="v" bandwidth="1"/>"#),
         r#"<MPD></MPD>"#.to_owned(),
+        r#"<MPD type="static"><Period/><Period/></MPD>"#.to_owned(),
         "#EXTM3U\n#EXT-X-ENDLIST\n".to_owned(),
         r#"<SmoothStreamingMedia><StreamIndex Type="video" Url="{start time}"><c d="1"/></StreamIndex></SmoothStreamingMedia>"#.to_owned(),
         r#"<manifest><media url="x"/></manifest>"#.to_owned(),
@@ -361,13 +364,16 @@ fn examples() -> Vec<String> {
         r#"<SmoothStreamingMedia TimeScale="10"><StreamIndex Type="video" Url="{start time}"><QualityLevel Bitrate="1"/><c t="1" d="1" r="3"/></StreamIndex></SmoothStreamingMedia>"#
             .to_owned(),
         format!("<manifest><bootstrapInfo>{inside}</bootstrapInfo><media url='x'/></manifest>"),
+        periods(),
+        "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MAP:URI=\"i\"\n#EXTINF:2,\na.mp4\n#EXT-X-DISCONTINUITY\n#EXT-X-MAP:URI=\"j\"\n#EXTINF:2,\nb.mp4\n#EXT-X-ENDLIST\n"
+            .to_owned(),
     ]
 }
 
 proptest! {
     #[test]
     fn nothing_a_manifest_says_panics(
-        which in 0..6_usize,
+        which in 0..8_usize,
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cut in any::<prop::sample::Index>(),
         whole in any::<bool>(),

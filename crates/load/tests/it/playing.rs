@@ -44,7 +44,7 @@ pub(crate) async fn played(
 }
 
 /// Plays it with one player to its end; nothing may go wrong.
-async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
+pub(crate) async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
     let (results, wrong) = played(server, &plan(path), fixed(rate)).await;
     assert_eq!(wrong, BTreeMap::new(), "{path}");
     let players = &results.players;
@@ -59,7 +59,7 @@ async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
     results
 }
 
-fn classes(results: &Results) -> Vec<(&str, u64)> {
+pub(crate) fn classes(results: &Results) -> Vec<(&str, u64)> {
     results.requests.iter().map(|(class, requests)| (class.as_str(), requests.count)).collect()
 }
 
@@ -330,7 +330,7 @@ async fn the_published_player_takes_turns() {
 async fn one_url_again_and_again() {
     let server = Pipes::new(|_| Reply { delay: Duration::from_millis(20), ..Reply::ok(vec![7; 5000]) });
     let mut plan = Single {
-        url: Url::parse("http://origin.example/x").unwrap(),
+        urls: vec![Url::parse("http://origin.example/x").unwrap()],
         concurrency: 10,
         requests: Some(1000),
         rate: None,
@@ -360,7 +360,7 @@ async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() 
         Reply { delay: Duration::from_millis(if pause { 1000 } else { 1 }), ..Reply::ok("x") }
     });
     let plan = Single {
-        url: Url::parse("http://origin.example/x").unwrap(),
+        urls: vec![Url::parse("http://origin.example/x").unwrap()],
         concurrency: 1,
         requests: Some(200),
         rate: Some(100.0),

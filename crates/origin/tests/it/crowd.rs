@@ -3,7 +3,7 @@
 use crate::{
     client::{fetch, get},
     rig::Tiers,
-    server::{Server, crawl, fragmented, key, library},
+    server::{Server, crawl, fragmented, index_file, key, library, sample},
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -58,6 +58,25 @@ impl Storage for Crumbling {
 
     fn describe(&self) -> String {
         self.0.describe()
+    }
+}
+
+/// An answer that is made of several reads must not hold a place for one while it waits for another's.
+#[tokio::test]
+async fn one_connection_to_storage_is_enough_for_any_answer() {
+    let memory = library();
+    memory.put(key("index.index.mp4"), index_file(&sample("lighthouse.mp4"), "lighthouse.mp4"));
+    let in_flight = InFlight { max: 1, queue_timeout: Duration::from_secs(1000) };
+    let client =
+        StorageClient::new(Arc::new(Crumbling(memory)), &Options { in_flight, ..Options::default() });
+    for base in ["/harbour", "/lighthouse.mp4", "/ferry.mp4", "/fragmented.mp4", "/index.index.mp4"] {
+        // Cold for each of its URLs, as far as fragments go.
+        let server = Server::start(Arc::new(client.clone())).await;
+        for url in crawl(server.address, base).await {
+            let server = Server::start(Arc::new(client.clone())).await;
+            let answer = tokio::time::timeout(Duration::from_secs(60), fetch(server.address, &url)).await;
+            answer.unwrap_or_else(|_| panic!("{url} waits for itself"));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     client::fetch,
-    server::{HARBOUR, Server, crawl, fragmented, key, library},
+    server::{HARBOUR, Server, crawl, fragmented, index_file, key, library},
     sparse::Sparse,
 };
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use latemux_testmedia::{
     recipe,
     rewrite::{Variant, progressive, without},
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 const FAR: Duration = Duration::from_millis(100);
 
@@ -173,6 +173,51 @@ async fn a_file_without_index_is_scanned_once_and_said_so() {
     fetch(server.address, "/scanned-once.mp4/.m3u8").await;
     assert!(counting.take().len() < scan.max(2), "it is remembered");
     assert_eq!(crate::log::lines(&["reason=\"scan\"", "scanned-once.mp4"]).len(), 1);
+}
+
+/// All that a title is, and how many requests its first manifest took.
+async fn title(memory: &Arc<Memory>, name: &str) -> (usize, BTreeMap<String, Bytes>) {
+    let counting = Arc::new(Counting::new(memory.clone(), Duration::ZERO));
+    let server = Server::start(counting.clone()).await;
+    fetch(server.address, &format!("/{name}/.mpd")).await;
+    let requests = counting.take().len();
+    let mut bodies = BTreeMap::new();
+    for url in crawl(server.address, &format!("/{name}")).await {
+        bodies.insert(url.clone(), fetch(server.address, &url).await);
+    }
+    (requests, bodies)
+}
+
+#[tokio::test]
+async fn an_index_mp4_beside_a_file_spares_its_scan_and_changes_nothing() {
+    for name in ["scan.mp4", "folder/scan.mp4"] {
+        let media: Bytes = without(&fragmented(), &[b"sidx", b"mfra"]).into();
+        let memory = Arc::new(Memory::new());
+        memory.put(key(name), media.clone());
+        let (scan, scanned) = title(&memory, name).await;
+        assert!(scan > 6, "{scan}");
+        let beside = key(&name.replace(".mp4", ".index.mp4"));
+        memory.put(beside.clone(), index_file(&media, "scan.mp4"));
+        let (requests, by_index) = title(&memory, name).await;
+        assert!(by_index == scanned, "{:?} {:?}", by_index.keys(), scanned.keys());
+        // Both ends of the file, the index MP4, and what tells that it was made of this file.
+        assert_eq!(requests, 4);
+
+        // What was not made of this file is not believed: of another version, of another file, by somebody else, no index at all.
+        let foreign = {
+            let mut bytes = index_file(&media, "scan.mp4").to_vec();
+            let at = bytes.windows(4).rposition(|w| w == b"uuid").unwrap();
+            bytes[at..at + 4].copy_from_slice(b"free");
+            Bytes::from(bytes)
+        };
+        let longer: Bytes = [&media[..], b"\0\0\0\x08free"].concat().into();
+        let other = index_file(&longer, "scan.mp4");
+        for wrong in [other, index_file(&media, "other.mp4"), foreign, Bytes::from_static(b"not an index")] {
+            memory.put(beside.clone(), wrong);
+            let (requests, bodies) = title(&memory, name).await;
+            assert!(bodies == scanned && requests >= scan, "{requests} {scan}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,32 @@
+//! Whose certificates clients of servers under test believe.
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args as ClapArgs;
+use latemux_load::http::{Network, Trust};
+use std::{fs, path::PathBuf};
+
+/// Flags of every command that is a client.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TrustFlags {
+    /// Certificates (PEM) that are trusted beside the system's: of an authority, or a server's own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Do not check certificates
+    #[arg(long, conflicts_with = "ca")]
+    pub(crate) insecure: bool,
+}
+
+impl TrustFlags {
+    /// Connections by these flags.
+    pub(crate) fn network(&self) -> Result<Network> {
+        let trust = match &self.ca {
+            Some(path) => {
+                let pem = fs::read(path).with_context(|| format!("--ca: cannot read {}", path.display()))?;
+                Trust::also(&pem).map_err(|why| anyhow!("--ca: {}: {why}", path.display()))?
+            }
+            None if self.insecure => Trust::Anyone,
+            None => Trust::System,
+        };
+        Network::new(&trust).map_err(|why| anyhow!("TLS: {why}"))
+    }
+}

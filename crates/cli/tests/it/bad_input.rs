@@ -1,0 +1,227 @@
+//! `load` and `capture` when something is wrong around them: one clear line, what there is is kept and marked partial, and a failure.
+
+use crate::{
+    client::get,
+    server::{Server, samples},
+    tools::{latemux, said},
+};
+use latemux_testmedia::probe::probe;
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+/// A server that answers whatever it is asked in its own way, on a port the system chose. It ends with the test.
+fn answering(
+    answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = std::sync::Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (Ok(mut stream), answer) = (stream, answer.clone()) else { return };
+            std::thread::spawn(move || {
+                let mut head = Vec::new();
+                let mut byte = [0];
+                while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
+                    head.push(byte[0]);
+                }
+                let path = String::from_utf8_lossy(&head).split(' ').nth(1).unwrap_or_default().to_owned();
+                let _ = answer(&path, &mut stream);
+            });
+        }
+    });
+    address
+}
+
+/// The line on standard error, which is the only one there.
+fn complaint(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{}", said(output));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn servers_that_cannot_be_played() {
+    let endless = answering(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n#EXTM3U\n")?;
+        loop {
+            stream.write_all(&[b'#'; 1 << 16])?;
+        }
+    });
+    // Never more than a byte at a time, until nobody listens.
+    let slow = answering(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n#EXTM3U\n")?;
+        stream.read_exact(&mut [0])
+    });
+    let other = Server::start(&samples(), &[], &[]);
+    let elsewhere = format!("http://{}/lighthouse.mp4/.m3u8", other.address);
+    let pointing = answering(move |_, stream| {
+        let body = format!("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n{elsewhere}\n");
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    });
+    let pointing_to_segments = {
+        let elsewhere = format!("http://{}/gone.ts", other.address);
+        answering(move |_, stream| {
+            let body = format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n{elsewhere}\n#EXT-X-ENDLIST\n");
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        })
+    };
+    let closing = answering(|_, _| Ok(()));
+    let babbling = answering(|_, stream| stream.write_all(b"220 smtp.example ESMTP\r\n"));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.mp4");
+    for (address, reason) in [
+        (endless.to_string(), "body_too_large"),
+        (slow.to_string(), "timeout"),
+        (pointing.to_string(), "host_not_allowed"),
+        (pointing_to_segments.to_string(), "host_not_allowed"),
+        (closing.to_string(), "closed"),
+        (babbling.to_string(), "bad_response"),
+        // Nothing is sent there: a broadcast address takes no connections.
+        ("255.255.255.255:80".to_owned(), "unreachable"),
+    ] {
+        let url = format!("http://{address}/.m3u8");
+        let limit = ["--timeout", if reason == "timeout" { "300ms" } else { "30s" }];
+        let captured = latemux(&[&["capture", &url, "-o", text(&out)], &limit[..]].concat());
+        assert!(complaint(&captured).contains(&format!("latemux: {reason}: ")), "{}", said(&captured));
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "{reason}: nothing came that is worth keeping"
+        );
+        let loaded = latemux(&[&["load", &url], &limit[..]].concat());
+        assert!(complaint(&loaded).contains(" failed"), "{}", said(&loaded));
+        assert!(String::from_utf8_lossy(&loaded.stdout).contains(reason), "{}", said(&loaded));
+        if reason == "host_not_allowed" {
+            let hint = format!("--allow-host {}", other.address);
+            assert!(said(&captured).contains(&hint) && said(&loaded).contains(&hint), "{}", said(&loaded));
+        }
+    }
+    // The media of a title, below a manifest on another server.
+    let (here, base) =
+        (get(other.address, "/lighthouse.mp4/.mpd"), format!("http://{}/lighthouse.mp4/", other.address));
+    let mpd = here.text().replacen("<Period", &format!("<BaseURL>{base}</BaseURL><Period"), 1);
+    let below = answering(move |_, stream| {
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{mpd}", mpd.len())
+    });
+    let url = format!("http://{below}/.mpd");
+    assert!(complaint(&latemux(&["capture", &url, "-o", text(&out)])).contains("host_not_allowed"));
+    let allowed = latemux(&["capture", &url, "-o", text(&out), "--allow-host", &other.address.to_string()]);
+    assert!(allowed.status.success() && out.exists(), "{}", said(&allowed));
+}
+
+/// Runs a script in which `$0` is the binary and `$1` a folder on a disk of its own with so many KiB; `None` where no such disk may be had.
+#[expect(clippy::print_stdout, reason = "that a test was skipped")]
+fn on_a_small_disk(kibibytes: u32, script: &str, more: &[&str]) -> Option<Output> {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("mount -t tmpfs -o size={kibibytes}k tmpfs \"$1\" 2>/dev/null || exit 99\n{script}");
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", &script, env!("CARGO_BIN_EXE_latemux"), text(dir.path())])
+        .args(more);
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    if output.status.code() == Some(99) || said(&output).contains("unshare failed") {
+        println!("skipped: no file system may be mounted here");
+        return None;
+    }
+    Some(output)
+}
+
+#[test]
+fn results_of_a_run_on_a_full_disk() {
+    let server = Server::start(&samples(), &[], &[]);
+    let url = format!("http://{}/lighthouse.mp4/.mpd", server.address);
+    // Nothing fits from the start: nothing is measured.
+    let full = "cat /dev/zero > \"$1/full\" 2>/dev/null; exec \"$0\" load \"$2\" --sequence --out \"$1/run\"";
+    if let Some(output) = on_a_small_disk(4, full, &[&url]) {
+        let line = complaint(&output);
+        assert!(
+            line.contains("part-0-of-1.json: No space left on device") && output.stdout.is_empty(),
+            "{line}"
+        );
+    }
+    // What fits is the part before anything was measured: it stays, and is known to be partial.
+    let kept = tempfile::tempdir().unwrap();
+    let small = "\"$0\" load \"$2\" --sequence --out \"$1/run\"; code=$?; cp \"$1/run\"/* \"$3\"; exit $code";
+    if let Some(output) = on_a_small_disk(4, small, &[&url, text(kept.path())]) {
+        assert!(
+            complaint(&output).contains("part-0-of-1.json: No space left on device"),
+            "{}",
+            said(&output)
+        );
+        // What was measured is said all the same.
+        assert!(String::from_utf8_lossy(&output.stdout).contains("dash.video"), "{}", said(&output));
+        let names: Vec<_> =
+            fs::read_dir(kept.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["part-0-of-1.json"]);
+        let report = latemux(&["report", text(kept.path())]);
+        assert!(!report.status.success() && said(&report).contains("partial"), "{}", said(&report));
+    }
+}
+
+#[test]
+fn a_capture_on_a_full_disk_keeps_whole_fragments() {
+    let server = Server::start(&samples(), &[], &[]);
+    let kept = tempfile::tempdir().unwrap();
+    let script =
+        "\"$0\" capture \"$2\" -o \"$1/$3\" --trace \"$1/trace\"; code=$?; cp \"$1\"/* \"$4\"; exit $code";
+    for (manifest, name) in [(".mpd", "out.mp4"), (".m3u8", "out2.mp4"), (".m3u8", "out.ts")] {
+        let url = format!("http://{}/lighthouse.mp4/{manifest}", server.address);
+        let Some(output) = on_a_small_disk(256, script, &[&url, name, text(kept.path())]) else { return };
+        let line = complaint(&output);
+        assert!(
+            line.contains("cannot write: No space left on device") && line.contains(&format!("{name}.part")),
+            "{line}"
+        );
+        assert!(!kept.path().join(name).exists());
+        let part = probe(&kept.path().join(format!("{name}.part")), &[]);
+        assert!(part.first("video").packets.len() > 50, "{name}");
+        if name.ends_with("mp4") {
+            assert_eq!(part.warnings, "", "{name}");
+        }
+    }
+    // The list of requests is on a disk of its own.
+    let url = format!("http://{}/lighthouse.mp4/.mpd", server.address);
+    let out = kept.path().join("whole.mp4");
+    let output = latemux(&["capture", &url, "-o", text(&out), "--trace", "/dev/full"]);
+    let line = complaint(&output);
+    assert!(line.contains("cannot write the trace: No space left on device") && !out.exists(), "{line}");
+}
+
+#[test]
+fn tls_by_a_certificate_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(at("cert.pem"), made.cert.pem()).unwrap();
+    fs::write(at("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    fs::write(at("empty.pem"), "").unwrap();
+    let (cert, key) = (at("cert.pem"), at("key.pem"));
+    let server = Server::start(&samples(), &["--tls-cert", text(&cert), "--tls-key", text(&key)], &[]);
+    let url = format!("https://localhost:{}/lighthouse.mp4/.mpd", server.address.port());
+    let by_address = format!("https://{}/lighthouse.mp4/.mpd", server.address);
+    let out = at("out.mp4");
+    let capture = |url: &str, more: &[&str]| latemux(&[&["capture", url, "-o", text(&out)], more].concat());
+    assert!(complaint(&capture(&url, &[])).contains("latemux: tls: "));
+    let good = capture(&url, &["--ca", text(&cert)]);
+    assert!(good.status.success() && out.exists(), "{}", said(&good));
+    assert!(complaint(&capture(&by_address, &["--ca", text(&cert)])).contains("not valid for name"));
+    assert!(capture(&by_address, &["--insecure"]).status.success());
+    for (wrong, why) in [("empty.pem", "no certificate in it"), ("none.pem", "cannot read")] {
+        assert!(complaint(&capture(&url, &["--ca", text(&at(wrong))])).contains(why), "{wrong}");
+    }
+    let load = |more: &[&str]| latemux(&[&["load", &url, "--sequence"], more].concat());
+    assert!(load(&["--ca", text(&cert)]).status.success() && load(&["--insecure"]).status.success());
+    let refused = load(&[]);
+    assert!(complaint(&refused).contains("failed") && said(&refused).contains("tls"), "{}", said(&refused));
+}
