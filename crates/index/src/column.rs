@@ -181,23 +181,26 @@ impl Column {
                 })
             }
             Form::Packed(form) => {
-                let directory = &form.directory;
-                if form.total <= sum {
-                    return len;
-                }
-                let at = directory.partition_point(|e| e.before() <= sum).saturating_sub(1);
-                let mut index = u32::try_from(at).unwrap_or(0) * STRIDE;
-                let mut before = directory.get(at).map_or(0, |e| e.before());
-                for value in self.iter_from(index) {
-                    before += u64::from(value);
-                    if before > sum {
-                        break;
-                    }
-                    index += 1;
-                }
-                index
+                let Some((at, before)) = form.entry_of_sum(sum) else { return len };
+                let Some(mut values) = form.read_entry(at) else { return len };
+                values.skip_until(before, sum);
+                len - values.left
             }
         }
+    }
+
+    /// [`Self::find`], and there [`Self::sum_before`] and [`Self::iter_from`], for little more than one of them.
+    pub(crate) fn seek_sum(&self, sum: u64) -> (u32, u64, Values<'_>) {
+        if let Form::Packed(form) = &self.0
+            && let Some((at, before)) = form.entry_of_sum(sum)
+            && let Some(mut values) = form.read_entry(at)
+        {
+            let before = values.skip_until(before, sum);
+            return (self.len() - values.left, before, values);
+        }
+        let index = self.find(sum);
+        let (before, values) = self.seek(index);
+        (index, before, values)
     }
 
     /// The value of all entries of a range that is not empty, if they have but one.
@@ -230,6 +233,23 @@ impl Column {
                 size_of::<Packed>() + size_of_val::<[Entry]>(&form.directory) + form.stream.len()
             }
         }
+    }
+}
+
+impl Packed {
+    /// Values from an entry of the directory on.
+    fn read_entry(&self, at: usize) -> Option<Values<'_>> {
+        let Self { len, directory, stream, .. } = self;
+        let index = u32::try_from(at).ok()?.checked_mul(STRIDE)?;
+        let blocks = BlockReader::new(stream, directory.get(at)?.byte as usize);
+        let state = Reading::Blocks { blocks, stream, directory, index };
+        Some(Values { left: len.checked_sub(index)?, state, block: Block::default() })
+    }
+
+    /// The entry of the directory to find a sum behind, and the sum before it; `None` for the end.
+    fn entry_of_sum(&self, sum: u64) -> Option<(usize, u64)> {
+        let at = self.directory.partition_point(|entry| entry.before() <= sum).checked_sub(1)?;
+        Some((at, self.directory.get(at)?.before())).filter(|_| self.total > sum)
     }
 }
 
@@ -339,6 +359,25 @@ impl Values<'_> {
         Some(())
     }
 
+    /// Goes over values of blocks, of which none was read, to the one with which the sum, `before` so far, exceeds `sum`; says the sum
+    /// before it.
+    fn skip_until(&mut self, mut before: u64, sum: u64) -> u64 {
+        while self.read_block().is_some() {
+            let unread = self.block.values.get(..self.block.unread.end).unwrap_or_default();
+            for (number, value) in unread.iter().enumerate() {
+                let after = before + u64::from(*value);
+                if after > sum {
+                    self.block.unread.start = number;
+                    self.left -= u32::try_from(number).unwrap_or(0);
+                    return before;
+                }
+                before = after;
+            }
+            self.left -= u32::try_from(unread.len()).unwrap_or(0);
+        }
+        before
+    }
+
     /// Goes over the first values of a block, and says their sum.
     fn skip_in_block(&mut self, count: u32) -> u64 {
         if count == 0 || self.read_block().is_none() {
@@ -348,6 +387,42 @@ impl Values<'_> {
         self.left -= count;
         let skipped = self.block.values.get(..count as usize).unwrap_or_default();
         skipped.iter().map(|&value| u64::from(value)).sum()
+    }
+
+    /// The sum of the next values, as many as there are. Much faster than one by one.
+    pub(crate) fn sum_next(&mut self, count: u32) -> u64 {
+        let mut wanted = count.min(self.left);
+        let mut sum = 0_u64;
+        while wanted > 0 {
+            let unread = self.block.values.get(self.block.unread.clone()).unwrap_or_default();
+            let some = if unread.is_empty() {
+                match &mut self.state {
+                    Reading::Run { value, count, next, len } => {
+                        while *count == 0 {
+                            let Some(run) = next.next() else { return sum };
+                            *value = run.value;
+                            *count = next.as_slice().first().map_or(*len, |run| run.start) - run.start;
+                        }
+                        let some = wanted.min(*count);
+                        sum = sum.saturating_add(u64::from(*value) * u64::from(some));
+                        *count -= some;
+                        some
+                    }
+                    Reading::Blocks { .. } => match self.read_block() {
+                        Some(()) => continue,
+                        None => return sum,
+                    },
+                }
+            } else {
+                let unread = unread.get(..wanted as usize).unwrap_or(unread);
+                sum = sum.saturating_add(unread.iter().map(|&value| u64::from(value)).sum());
+                self.block.unread.start += unread.len();
+                u32::try_from(unread.len()).unwrap_or(wanted)
+            };
+            wanted -= some;
+            self.left -= some;
+        }
+        sum
     }
 
     /// The next values into `out`, as many as there are, and how many. Much faster than one by one.

@@ -44,6 +44,16 @@ proptest! {
             for sum in [sums[i].saturating_sub(1), sums[i], sums[i] + 1] {
                 let model = sums.partition_point(|&s| s <= sum) - 1;
                 prop_assert_eq!(column.find(sum) as usize, model);
+                let (index, before, mut reader) = column.seek_sum(sum);
+                prop_assert_eq!((index as usize, before), (model, sums[model]));
+                let taken = (values.len() - model).min(100);
+                for count in [0, 1, 30, 69] {
+                    let at = values.len() - reader.len();
+                    let until = (at + count).min(values.len());
+                    prop_assert_eq!(reader.sum_next(u32::try_from(count).unwrap()), sums[until] - sums[at]);
+                }
+                prop_assert_eq!(reader.next(), values.get(model + taken).copied());
+                prop_assert_eq!(reader.sum_next(u32::MAX), sums[values.len()] - sums[(model + taken + 1).min(values.len())]);
             }
         }
         let mut reader = column.iter_from(0);

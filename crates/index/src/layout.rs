@@ -8,6 +8,7 @@ use crate::{
     column::{Column, ColumnBuilder, Values},
     positions::{Positions, PositionsFrom},
 };
+use std::ops::Range;
 
 /// The most tracks whose chunks are described by each other: for each pair there is a column.
 const MAX_TRACKS: usize = 8;
@@ -124,46 +125,127 @@ impl Layout {
     /// Places of a track's samples from one on.
     pub(crate) fn places(&self, number: usize, sample: u32) -> Option<Places<'_>> {
         let track = self.track(number)?;
-        // `find` steps over empty chunks to the one that holds the sample.
-        let chunk = track.chunk_samples.find(sample.into());
-        let (first, chunk_samples) = track.chunk_samples.seek(chunk);
+        // To the chunk that holds the sample, over empty ones.
+        let (chunk, first, mut chunk_samples) = track.chunk_samples.seek_sum(sample.into());
         let first = u32::try_from(first).unwrap_or(u32::MAX);
-        let (before_sample, sizes) = track.sizes.seek(sample);
-        let bytes_before = if first == sample { before_sample } else { track.sizes.sum_before(first) };
-        let into_chunk = before_sample.saturating_sub(bytes_before);
-        let mut places = Places {
-            sizes,
-            chunk_samples,
-            chunk_left: 0,
-            chunk_bytes: 0,
-            offset: 0,
-            chunks: match &track.chunks {
-                Chunks::Alone(positions) => ChunksFrom::Alone(positions.iter_from(chunk, bytes_before)),
-                Chunks::Among { gaps, others } => {
-                    let (gap_bytes, gaps) = gaps.seek(chunk);
-                    let mut end = bytes_before.saturating_add(gap_bytes);
-                    let mut readers = Vec::with_capacity(others.len());
-                    for (other, counts) in others {
-                        let track = self.track(*other)?;
-                        let (passed, counts) = counts.seek(chunk);
-                        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
-                        let (sample, chunk_samples) = track.chunk_samples.seek(passed);
-                        let (bytes, sizes) = track.sizes.seek(u32::try_from(sample).unwrap_or(u32::MAX));
-                        let Chunks::Among { gaps, .. } = &track.chunks else { return None };
-                        let (gap_bytes, gaps) = gaps.seek(passed);
-                        end = end.saturating_add(bytes).saturating_add(gap_bytes);
-                        readers.push(OtherChunks { counts, gaps, chunk_samples, sizes });
-                    }
-                    ChunksFrom::Among { gaps, others: readers, end }
+        let chunk_left = chunk_samples.next()?.saturating_sub(sample.saturating_sub(first));
+        let (bytes_before, sizes) = track.sizes.seek(sample);
+        // What is in the chunk before the sample lies, for what follows, before the chunk: only positions that may go back need to know.
+        let (chunks, chunk_bytes) = match &track.chunks {
+            Chunks::Alone(positions) if positions.ascend() => {
+                (ChunksFrom::Alone(positions.iter_from(chunk, bytes_before)), 0)
+            }
+            Chunks::Alone(positions) => {
+                let into_chunk = bytes_before.saturating_sub(track.sizes.sum_before(first));
+                (ChunksFrom::Alone(positions.iter_from(chunk, 0)), into_chunk)
+            }
+            Chunks::Among { gaps, others } => {
+                let (gap_bytes, gaps) = gaps.seek(chunk);
+                let mut end = bytes_before.saturating_add(gap_bytes);
+                let mut readers = Vec::with_capacity(others.len());
+                for (other, counts) in others {
+                    let track = self.track(*other)?;
+                    let (passed, counts) = counts.seek(chunk);
+                    let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+                    let (sample, chunk_samples) = track.chunk_samples.seek(passed);
+                    let (bytes, sizes) = track.sizes.seek(u32::try_from(sample).unwrap_or(u32::MAX));
+                    let Chunks::Among { gaps, .. } = &track.chunks else { return None };
+                    let (gap_bytes, gaps) = gaps.seek(passed);
+                    end = end.saturating_add(bytes).saturating_add(gap_bytes);
+                    readers.push(OtherChunks { counts, gaps, chunk_samples, sizes });
                 }
-            },
+                (ChunksFrom::Among { gaps, others: readers, end }, 0)
+            }
         };
-        places.next_chunk()?;
-        places.chunk_left = places.chunk_left.saturating_sub(sample - first);
-        places.chunk_bytes = into_chunk;
-        places.offset = places.offset.saturating_add(into_chunk);
+        let mut places = Places { sizes, chunk_samples, chunk_left, chunk_bytes: 0, offset: 0, chunks };
+        places.next_offset()?;
+        places.chunk_bytes = chunk_bytes;
+        places.offset = places.offset.saturating_add(chunk_bytes);
         Some(places)
     }
+
+    /// From the first to the last byte of samples of tracks: of the first and the last of each, where a track's samples do not lie in
+    /// order. `cuts` are tracks by number and samples of theirs; empty ones count as none. O(log n) for each track, and less than
+    /// [`Self::places`] of each end.
+    pub(crate) fn extent(&self, cuts: impl Iterator<Item = (usize, Range<u32>)>) -> Option<Range<u64>> {
+        let mut ends: Option<(At, At)> = None;
+        let mut extent: Option<Range<u64>> = None;
+        for (number, cut) in cuts {
+            let Some(last) = cut.end.checked_sub(1).filter(|&last| last >= cut.start) else { continue };
+            let (first, last) = (self.at(number, cut.start)?, self.at(number, last)?);
+            if let Chunks::Alone(_) = self.track(number)?.chunks {
+                let (first, last) = (self.place(&first)?, self.place(&last)?);
+                let one = first.start.min(last.start)..first.end.max(last.end);
+                extent =
+                    Some(extent.map_or(one.clone(), |all| all.start.min(one.start)..all.end.max(one.end)));
+                continue;
+            }
+            // Which of two chunks is first is known without where they are.
+            ends = Some(match ends {
+                None => (first, last),
+                Some((lowest, highest)) => (
+                    if self.precedes(&first, &lowest)? { first } else { lowest },
+                    if self.precedes(&highest, &last)? { last } else { highest },
+                ),
+            });
+        }
+        match ends {
+            None => extent,
+            Some((lowest, highest)) => Some(self.place(&lowest)?.start..self.place(&highest)?.end),
+        }
+    }
+
+    fn at(&self, number: usize, sample: u32) -> Option<At> {
+        // `find` steps over empty chunks to the one that holds the sample.
+        Some(At { number, sample, chunk: self.track(number)?.chunk_samples.find(sample.into()) })
+    }
+
+    /// Whether a sample lies before another, both in tracks that are described by each other.
+    fn precedes(&self, one: &At, other: &At) -> Option<bool> {
+        if one.number == other.number {
+            return Some(one.sample < other.sample);
+        }
+        let Chunks::Among { others, .. } = &self.track(other.number)?.chunks else { return None };
+        let (_, counts) = others.iter().find(|(number, _)| *number == one.number)?;
+        Some(u64::from(one.chunk) < counts.sum_before(other.chunk.saturating_add(1)))
+    }
+
+    /// The bytes of one sample.
+    fn place(&self, at: &At) -> Option<Range<u64>> {
+        let track = self.track(at.number)?;
+        let (before, mut sizes) = track.sizes.seek(at.sample);
+        let size = sizes.next()?;
+        let start = match &track.chunks {
+            Chunks::Alone(positions) if positions.ascend() => positions.get(at.chunk, before),
+            Chunks::Alone(positions) => {
+                let first = u32::try_from(track.chunk_samples.sum_before(at.chunk)).unwrap_or(u32::MAX);
+                let into_chunk = before.saturating_sub(track.sizes.sum_before(first));
+                positions.get(at.chunk, 0).saturating_add(into_chunk)
+            }
+            Chunks::Among { gaps, others } => {
+                let next = at.chunk.saturating_add(1);
+                let mut start = before.saturating_add(gaps.sum_before(next));
+                for (other, counts) in others {
+                    let other = self.track(*other)?;
+                    let Chunks::Among { gaps, .. } = &other.chunks else { return None };
+                    let passed = u32::try_from(counts.sum_before(next)).unwrap_or(u32::MAX);
+                    let sample = u32::try_from(other.chunk_samples.sum_before(passed)).unwrap_or(u32::MAX);
+                    start = start.saturating_add(other.sizes.sum_before(sample));
+                    start = start.saturating_add(gaps.sum_before(passed));
+                }
+                start
+            }
+        };
+        Some(start..start.saturating_add(size.into()))
+    }
+}
+
+/// A sample, and the chunk that holds it.
+#[derive(Debug)]
+struct At {
+    number: usize,
+    sample: u32,
+    chunk: u32,
 }
 
 /// Reads offset and size of a track's samples in order.
@@ -204,8 +286,8 @@ impl OtherChunks<'_> {
         let mut bytes: u64 = 0;
         for _ in 0..self.counts.next()? {
             let samples = self.chunk_samples.next()?;
-            let chunk: u64 = self.sizes.by_ref().take(samples as usize).map(u64::from).sum();
-            bytes = bytes.saturating_add(self.gaps.next()?.into()).saturating_add(chunk);
+            bytes =
+                bytes.saturating_add(self.gaps.next()?.into()).saturating_add(self.sizes.sum_next(samples));
         }
         Some(bytes)
     }
@@ -214,6 +296,11 @@ impl OtherChunks<'_> {
 impl Places<'_> {
     fn next_chunk(&mut self) -> Option<()> {
         self.chunk_left = self.chunk_samples.next()?;
+        self.next_offset()
+    }
+
+    /// To where the next chunk starts.
+    fn next_offset(&mut self) -> Option<()> {
         self.offset = match &mut self.chunks {
             ChunksFrom::Alone(positions) => positions.next(self.chunk_bytes)?,
             ChunksFrom::Among { gaps, others, end } => {
@@ -270,7 +357,7 @@ impl<'a> ChunkReader<'a> {
         let last = self.next.map_or(0, |(_, bytes)| bytes);
         self.next = self.chunk_samples.next().and_then(|samples| {
             let offset = self.positions.next(last)?;
-            Some((offset, self.sizes.by_ref().take(samples as usize).map(u64::from).sum()))
+            Some((offset, self.sizes.sum_next(samples)))
         });
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     media::Samples,
     title::{Title, TitleTrack},
 };
-use std::ops::Range;
+use std::{ops::Range, ptr, sync::Arc};
 
 impl Title {
     /// Bytes, from the start of the object of track number `track` (an index into [`Self::tracks`]), that hold the samples or
@@ -16,25 +16,45 @@ impl Title {
     /// empty cut or one that is not there. O(log n) for each track.
     #[must_use]
     pub fn reach(&self, track: usize, cut: &Range<u32>) -> Option<Range<u64>> {
+        self.reach_of(self.tracks.get(track)?.object, &self.stretch(track, cut)?)
+    }
+
+    /// The part of the grid that holds samples or fragments of a track: what [`Self::reach_of`] is the same for in all tracks of an object.
+    #[must_use]
+    pub fn stretch(&self, track: usize, cut: &Range<u32>) -> Option<Range<u32>> {
         let asked = self.tracks.get(track)?;
         if cut.is_empty() || asked.cuts.last().is_none_or(|&end| cut.end > end) {
             return None;
         }
-        // Its own part of the grid holds the cut.
-        let grid = asked.grid_range(cut)?;
-        let together = self.tracks.iter().filter(|other| other.object == asked.object);
-        let extents = together.filter_map(|track| self.extent(track, &track.cut_of_grid(&grid)?));
-        extents.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))
+        asked.grid_range(cut)
     }
 
-    /// From the first byte of the first to the last byte of the last.
-    fn extent(&self, track: &TitleTrack, cut: &Range<u32>) -> Option<Range<u64>> {
-        let last = cut.end.checked_sub(1).filter(|&last| last >= cut.start)?;
-        let (first, last) = match &self.track(track).samples {
-            Samples::Table(table) => (table.place(cut.start)?, table.place(last)?),
-            Samples::Fragments(table) => (table.get(cut.start)?.bytes(), table.get(last)?.bytes()),
-        };
-        Some(first.start.min(last.start)..first.end.max(last.end))
+    /// [`Self::reach`] of a part of the grid.
+    #[must_use]
+    pub fn reach_of(&self, object: usize, grid: &Range<u32>) -> Option<Range<u64>> {
+        let together = || self.tracks.iter().filter(|track| track.object == object);
+        let extents = together().filter_map(|track| match &self.track(track).samples {
+            Samples::Table(table) => {
+                // Tracks that lie between each other are looked up together, with the first of them.
+                let among = together().filter_map(|other| match &self.track(other).samples {
+                    Samples::Table(table_of) if Arc::ptr_eq(&table.layout, &table_of.layout) => {
+                        Some((other, table_of))
+                    }
+                    _ => None,
+                });
+                among.clone().next().filter(|(first, _)| ptr::eq(*first, track))?;
+                table
+                    .layout
+                    .extent(among.filter_map(|(other, table)| table.in_layout(other.cut_of_grid(grid)?)))
+            }
+            Samples::Fragments(table) => {
+                let cut = track.cut_of_grid(grid)?;
+                let last = cut.end.checked_sub(1).filter(|&last| last >= cut.start)?;
+                let (first, last) = (table.get(cut.start)?.bytes(), table.get(last)?.bytes());
+                Some(first.start.min(last.start)..first.end.max(last.end))
+            }
+        });
+        extents.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))
     }
 }
 

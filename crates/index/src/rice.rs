@@ -286,50 +286,73 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    /// Goes over values, and says their sum.
+    /// Goes over values, and says their sum: for less than [`Self::fill`], since no value is made of a code.
     pub(crate) fn sum(&mut self, count: u32) -> u64 {
-        let mut values = [0; BLOCK];
-        let mut left = count as usize;
+        let mut codes = [0_u64; BLOCK];
+        let mut left = count;
         let mut sum = 0_u64;
         while left > 0 {
-            let some = left.min(BLOCK);
-            let values = values.get_mut(..some).unwrap_or_default();
-            self.fill(values);
-            sum += values.iter().map(|&value| u64::from(value)).sum::<u64>();
-            left -= some;
+            if self.left == 0 {
+                self.start_block();
+            }
+            let some = left.min(self.left);
+            (left, self.left) = (left - some, self.left - some);
+            let mut steps = 0_i64;
+            if !self.all_equal {
+                let codes = codes.get_mut(..some as usize).unwrap_or_default();
+                self.read_codes(codes);
+                let sum = |step: fn(u64) -> i64| {
+                    codes.iter().fold(0, |sum: i64, &code| sum.wrapping_add(step(code)))
+                };
+                steps = if self.centred { sum(unzigzag) } else { sum(u64::cast_signed) };
+            }
+            let of_base = i64::from(self.state.base).wrapping_mul(some.into());
+            let of_steps = steps.wrapping_mul(self.state.unit.into());
+            sum = sum.wrapping_add(of_base.wrapping_add(of_steps).cast_unsigned());
         }
         sum
     }
 
     fn fill_from_block(&mut self, out: &mut [u32]) {
+        // Codes first, values then: of these the processor makes several at a time.
+        let mut codes = [0_u64; BLOCK];
+        let codes = codes.get_mut(..out.len()).unwrap_or_default();
+        self.read_codes(codes);
+        for (value, &code) in out.iter_mut().zip(&*codes) {
+            *value = self.value(code);
+        }
+    }
+
+    /// The next codes of a block, several of one word.
+    fn read_codes(&mut self, codes: &mut [u64]) {
         // Bits of `word` that are the stream's; behind them it has zeros.
         const FRESH: u32 = 56;
         let k = self.k;
         let (mut word, mut fresh) = (self.peek(), FRESH);
-        // Codes first, values then: of these the processor makes several at a time.
-        let mut codes = [0_u64; BLOCK];
-        for code in codes.iter_mut().take(out.len()) {
-            let mut ones = word.leading_ones();
-            if ones + 1 + k > fresh {
+        for code in codes {
+            // Never 0, which is another case for the processor.
+            let ones = (!word | 1).leading_zeros();
+            let mut len = ones + 1 + k;
+            let mut ones = ones;
+            if len > fresh {
+                self.bit += (FRESH - fresh) as usize;
                 (word, fresh) = (self.peek(), FRESH);
                 ones = word.leading_ones();
+                len = ones + 1 + k;
             }
             if ones >= ESCAPE {
-                self.bit += ESCAPE as usize;
+                self.bit += (FRESH - fresh + ESCAPE) as usize;
                 *code = self.take(RAW_BITS);
                 (word, fresh) = (self.peek(), FRESH);
                 continue;
             }
-            let len = ones + 1 + k;
-            let low = (word << (ones + 1)) >> 1 >> (63 - k);
-            *code = (u64::from(ones) << k) | low;
-            self.bit += len as usize;
-            word <<= len;
+            // Shifted in two steps: k may be 0, and a shift by 64 is none.
+            let rest = word << ones << 1;
+            *code = (u64::from(ones) << k) | (rest >> 1 >> (63 - k));
+            word = rest << k;
             fresh -= len;
         }
-        for (value, &code) in out.iter_mut().zip(&codes) {
-            *value = self.value(code);
-        }
+        self.bit += (FRESH - fresh) as usize;
     }
 }
 
@@ -350,6 +373,11 @@ mod tests {
         let mut reader = BlockReader::new(&bytes, 0);
         filled.chunks_mut(37).for_each(|piece| reader.fill(piece));
         assert_eq!(filled, back);
+        let mut reader = BlockReader::new(&bytes, 0);
+        for piece in back.chunks(91) {
+            let sum = reader.sum(u32::try_from(piece.len()).unwrap());
+            assert_eq!(sum, piece.iter().map(|&value| u64::from(value)).sum::<u64>());
+        }
         (back, bytes.len() - PADDING)
     }
 

@@ -83,12 +83,10 @@ impl SampleTable {
         self.range(index..index.saturating_add(1)).next()
     }
 
-    /// Where one sample lies, in bytes of its object. O(log n), and less than [`Self::get`].
-    #[must_use]
-    pub(crate) fn place(&self, index: u32) -> Option<Range<u64>> {
-        let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
-        let (offset, size) = self.layout.places(self.track, number)?.next()?;
-        Some(offset..offset.saturating_add(size.into()))
+    /// Samples as the layout numbers them; `None` where not all of them are there.
+    pub(crate) fn in_layout(&self, cut: Range<u32>) -> Option<(usize, Range<u32>)> {
+        let number = |index: u32| self.window.start.checked_add(index).filter(|at| *at <= self.window.end);
+        Some((self.track, number(cut.start)?..number(cut.end)?))
     }
 
     /// Media bytes in a range of samples. O(log n).

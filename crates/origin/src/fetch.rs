@@ -360,56 +360,53 @@ fn bad_answer(key: &str, detail: String) -> Error {
 
 /// Few ranges that hold all of `ranges`: neighbours at most `gap` bytes apart become one, unless more than `waste` bytes
 /// would be read in vain; then the widest gaps are left out. In the order the ranges are first used.
-fn gather(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
-    if ranges.len() < 2 {
-        return ranges;
-    }
-    let mut sorted: Vec<(usize, SourceRange)> = ranges.into_iter().enumerate().collect();
-    sorted.sort_unstable_by_key(|(_, r)| (r.object, r.range.start, r.range.end));
+fn gather(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> impl ExactSizeIterator<Item = SourceRange> {
+    let mut runs: Vec<(usize, SourceRange)> = ranges.into_iter().enumerate().collect();
+    runs.sort_unstable_by_key(|(_, r)| (r.object, r.range.start, r.range.end));
     // What touches is one.
-    let mut runs: Vec<(usize, SourceRange)> = Vec::with_capacity(sorted.len());
-    for (first_use, next) in sorted {
-        match runs.last_mut() {
-            Some((first, run)) if run.object == next.object && next.range.start <= run.range.end => {
-                run.range.end = run.range.end.max(next.range.end);
-                *first = (*first).min(first_use);
-            }
-            _ => runs.push((first_use, next)),
+    runs.dedup_by(|(first_use, next), (first, run)| {
+        let touches = run.object == next.object && next.range.start <= run.range.end;
+        if touches {
+            run.range.end = run.range.end.max(next.range.end);
+            *first = (*first).min(*first_use);
         }
-    }
-    // Which gaps to read across: the narrowest first, as far as the budget goes.
-    let mut gaps: Vec<(u64, usize)> = Vec::with_capacity(runs.len());
+        touches
+    });
+    // Which gaps to read across: the narrowest first, as far as the budget goes. They are told by width and number.
+    let mut gaps: Vec<(u64, usize)> = Vec::with_capacity(runs.len().saturating_sub(1));
     gaps.extend(runs.windows(2).enumerate().filter_map(|(i, pair)| {
         let [(_, left), (_, right)] = pair else { return None };
         let width = right.range.start.saturating_sub(left.range.end);
         (left.object == right.object && width <= gap).then_some((width, i))
     }));
     gaps.sort_unstable();
-    let mut bridged = vec![false; runs.len()];
-    let mut wasted = 0_u64;
-    for (width, i) in gaps {
-        wasted = wasted.saturating_add(width);
-        if wasted > waste {
-            break;
+    let affordable = gaps.iter().scan(0_u64, |wasted, &(width, _)| {
+        *wasted = wasted.saturating_add(width);
+        Some(*wasted)
+    });
+    let Some(widest) =
+        affordable.take_while(|wasted| *wasted <= waste).zip(&gaps).last().map(|(_, gap)| *gap)
+    else {
+        return in_order(runs);
+    };
+    let mut numbers = 0..;
+    runs.dedup_by(|(first_use, next), (first, span)| {
+        let width = next.range.start.saturating_sub(span.range.end);
+        let number = numbers.next().unwrap_or(usize::MAX);
+        let joins = span.object == next.object && (width, number) <= widest;
+        if joins {
+            span.range.end = next.range.end;
+            *first = (*first).min(*first_use);
         }
-        if let Some(bridge) = bridged.get_mut(i) {
-            *bridge = true;
-        }
-    }
-    let mut spans: Vec<(usize, SourceRange)> = Vec::new();
-    let mut join = false;
-    for ((first_use, run), bridge) in runs.into_iter().zip(bridged) {
-        match spans.last_mut() {
-            Some((first, span)) if join => {
-                span.range.end = run.range.end;
-                *first = (*first).min(first_use);
-            }
-            _ => spans.push((first_use, run)),
-        }
-        join = bridge;
-    }
-    spans.sort_unstable_by_key(|(first_use, _)| *first_use);
-    spans.into_iter().map(|(_, span)| span).collect()
+        joins
+    });
+    in_order(runs)
+}
+
+/// Ranges by when they are first used.
+fn in_order(mut ranges: Vec<(usize, SourceRange)>) -> impl ExactSizeIterator<Item = SourceRange> {
+    ranges.sort_unstable_by_key(|(first_use, _)| *first_use);
+    ranges.into_iter().map(|(_, range)| range)
 }
 
 #[cfg(test)]

@@ -21,10 +21,8 @@ use tokio::net::TcpListener;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Most allocations for one segment, request to last byte.
+/// Most allocations for one segment, request to last byte; in an interleaved file too, where it is some hundred slices.
 const MOST: usize = 40;
-/// The same in an interleaved file, where a segment is some hundred slices.
-const MOST_SLICED: usize = 52;
 const TIMES: usize = 50;
 
 /// Asks for a URL over and over on one connection; what each answer took, and how long it was.
@@ -95,7 +93,7 @@ fn few_and_none_that_grows_with_the_segment() {
         assert!(count <= MOST, "{count} allocations");
         assert!(bytes < 30_000, "{bytes} B allocated for {length} B");
     }
-    assert!(muxed.0 <= MOST_SLICED && muxed.1 < 70_000, "{muxed:?}");
+    assert!(muxed.0 <= MOST && muxed.1 < 60_000, "{muxed:?}");
     // As many samples: what is written of them is the same, what is sent of them is not.
     assert!(large.1 < small.1 + 8_000, "{large:?} {small:?}");
 }

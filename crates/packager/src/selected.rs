@@ -101,8 +101,11 @@ impl<'a> Selected<'a> {
 
     /// Whether what tracks bring to a segment is what they bring to it in the whole title.
     pub(crate) fn is_whole(&self, tracks: &[usize], number: u32, parts: &[Option<&Segment>]) -> bool {
-        self.in_whole(tracks, number)
-            .is_some_and(|whole| whole.iter().map(Option::as_ref).eq(parts.iter().copied()))
+        // Nothing was selected: most titles are asked for as they are.
+        (self.own.is_none() && self.minimum.is_none())
+            || self
+                .in_whole(tracks, number)
+                .is_some_and(|whole| whole.iter().map(Option::as_ref).eq(parts.iter().copied()))
     }
 
     /// Whether it begins with the same samples.

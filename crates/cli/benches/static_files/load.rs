@@ -1,5 +1,6 @@
-//! Load: wrk over a list of URLs, and a plain client that compares bodies.
+//! Load: wrk over a list of URLs, requests at a rate whatever comes of them, and a plain client that compares bodies.
 
+use latemux_load::results::Run;
 use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
@@ -89,6 +90,44 @@ impl Wrk {
             _ => Err(said()),
         }
     }
+}
+
+/// What requests at a rate met with, each from when it was due.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Latency {
+    /// Half of them took no longer, in milliseconds.
+    pub(crate) p50: f64,
+    /// 99 of 100 took no longer, in milliseconds.
+    pub(crate) p99: f64,
+    /// Milliseconds by which the generator itself was late for 99 of 100 at most.
+    pub(crate) lag: f64,
+}
+
+/// Seconds for which requests come at a rate.
+const OPEN: &str = "2s";
+/// Connections for them: so many may wait at a time, and none waits for another.
+const WAITING: &str = "64";
+
+/// `latemux load` asks for all `urls` in turn, `rate` times a second.
+pub(crate) fn open_loop(folder: &Path, port: u16, urls: &[String], rate: f64) -> Result<Latency, String> {
+    let out = tempfile::tempdir_in(folder).map_err(|error| error.to_string())?;
+    let mut command = Command::new("taskset");
+    command.args(["-c", "1", env!("CARGO_BIN_EXE_latemux"), "load", "--single", "--concurrency", WAITING]);
+    command.args(["--duration", OPEN, "--rate", &rate.to_string(), "--out"]).arg(out.path());
+    command.args(urls.iter().map(|url| format!("http://127.0.0.1:{port}{url}")));
+    let output = command.output().map_err(|error| format!("latemux load: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("latemux load: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let run = Run::read(out.path()).map_err(|error| error.to_string())?;
+    let results = &run.whole.results;
+    let milliseconds = |micros: u64| micros as f64 / 1e3;
+    let all = results.total().latency;
+    Ok(Latency {
+        p50: milliseconds(all.quantile(0.5)),
+        p99: milliseconds(all.quantile(0.99)),
+        lag: milliseconds(results.lag.quantile(0.99)),
+    })
 }
 
 /// A client that keeps its connection.

@@ -2,7 +2,7 @@
 
 use crate::{
     Failure,
-    load::{Client, Wrk},
+    load::{Client, Latency, Wrk, open_loop},
     media::{self, Protocol, Title, lay_out},
     report::{Limit, Row, median},
     servers::{Certificate, Server},
@@ -11,6 +11,10 @@ use std::{fs, path::Path, process::Command};
 use tempfile::TempDir;
 
 const ROUNDS: usize = 5;
+/// Rounds of it: each has some thousand answers.
+const LATENCY_ROUNDS: usize = 3;
+/// Of what a core can answer, so much is asked for where latency is measured.
+const SHARE: f64 = 0.6;
 const GB: f64 = 1e9;
 /// The server's core; the load has the other.
 const ONE_CORE: &str = "0";
@@ -78,6 +82,41 @@ impl Setup {
 
     fn wrk(&self) -> Result<Wrk, Failure> {
         Ok(Wrk::new(self.folder.path(), self.segments.iter().map(|(url, _)| url.clone()))?)
+    }
+
+    /// How long answers take when so many are asked for in a second, at times that do not depend on them, that the dearer server has
+    /// work for [`SHARE`] of its core.
+    fn latency(
+        &self,
+        name: &'static str,
+        latemux: &Server,
+        nginx: &Server,
+        rounds: &[(Cost, Cost)],
+    ) -> Result<Row, Failure> {
+        let (ours, theirs, _) = costs(rounds, |cost| cost.per_request);
+        let rate = (SHARE / ours.max(theirs)).round();
+        let urls: Vec<String> = self.segments.iter().map(|(url, _)| url.clone()).collect();
+        let ask = |server: &Server| open_loop(self.folder.path(), server.port(), &urls, rate);
+        let rounds: Result<Vec<_>, _> =
+            (0..LATENCY_ROUNDS).map(|_| Ok((ask(latemux)?, ask(nginx)?))).collect();
+        let rounds: Vec<(Latency, Latency)> = rounds.map_err(|error: String| error)?;
+        let of = |pick: fn(&(Latency, Latency)) -> f64| median(&rounds.iter().map(pick).collect::<Vec<_>>());
+        Ok(Row {
+            name,
+            what: format!("p99 at {rate} a second, open loop"),
+            value: of(|(ours, _)| ours.p99),
+            unit: "ms",
+            limit: Limit::Said,
+            note: format!(
+                "p50 {:.2}; nginx p50 {:.2}, p99 {:.2}; generator late by {:.2}, {:.2} (p99)",
+                of(|(ours, _)| ours.p50),
+                of(|(_, theirs)| theirs.p50),
+                of(|(_, theirs)| theirs.p99),
+                of(|(ours, _)| ours.lag),
+                of(|(_, theirs)| theirs.lag),
+            ),
+            rounds: rounds.iter().map(|(ours, _)| ours.p99).collect(),
+        })
     }
 
     /// Compares every body; the mean bytes of a head.
@@ -173,7 +212,9 @@ impl Bench {
         let (nginx, wrk) = (setup.nginx()?, setup.wrk()?);
         let ours = Loaded { server: latemux, head: setup.compare(latemux)?, wrk: &wrk };
         let theirs = Loaded { server: &nginx, head: setup.compare(&nginx)?, wrk: &wrk };
-        Ok(vec![row(name, what, Limit::AtMost(limit), &ours.against(&theirs)?)])
+        let rounds = ours.against(&theirs)?;
+        let latency = setup.latency(name, latemux, &nginx, &rounds)?;
+        Ok(vec![row(name, what, Limit::AtMost(limit), &rounds), latency])
     }
 
     fn warm(&self, name: &'static str, protocol: Protocol, limit: f64) -> Result<Vec<Row>, Failure> {

@@ -26,7 +26,7 @@ const MANY: u64 = 1000;
 /// fails is counted by reason, and ends the command with a failure. Latency is told from when a request was due.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Load {
-    /// Manifests; with --single any URL
+    /// Manifests; with --single any URLs
     #[arg(required_unless_present = "host_stats", value_name = "URL")]
     pub(crate) urls: Vec<String>,
     /// Players in all
@@ -60,7 +60,7 @@ pub(crate) struct Load {
     /// One segment after the other, audio before video, as fast as they come: the player of published load tests
     #[arg(long, conflicts_with_all = ["single", "seek_rate"])]
     pub(crate) sequence: bool,
-    /// One URL again and again, as `ab` does
+    /// One URL again and again, as `ab` does, or several in turn
     #[arg(long, conflicts_with_all = ["players", "ramp", "arrivals", "abr", "seek_rate"])]
     pub(crate) single: bool,
     /// With --single: connections at the same time
@@ -110,14 +110,11 @@ impl Load {
         let urls = self.urls()?;
         let duration = self.duration.map(|duration| duration.0);
         if self.single {
-            let [url] = urls.as_slice() else {
-                return Err(anyhow!("--single takes one URL, not {}", urls.len()));
-            };
             ensure!(self.concurrency > 0, "--concurrency must not be 0");
             ensure!(self.rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate must be above 0");
             ensure!(self.requests.is_some() || duration.is_some(), "--single needs --requests or --duration");
             return Ok(Job::Single(Single {
-                url: url.clone(),
+                urls,
                 concurrency: self.concurrency,
                 requests: self.requests,
                 rate: self.rate,

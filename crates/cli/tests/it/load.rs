@@ -179,6 +179,22 @@ fn one_url_as_ab_does() {
     assert_eq!(single.count, 200);
 }
 
+#[test]
+fn several_urls_in_turn() {
+    let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let urls = ["harbour/.mpd", "lighthouse.mp4/.mpd", "harbour/Manifest"]
+        .map(|path| format!("http://{}/{path}", server.address));
+    let lengths: Vec<u64> = ["harbour/.mpd", "lighthouse.mp4/.mpd", "harbour/Manifest"]
+        .map(|path| get(server.address, &format!("/{path}")).body.len() as u64)
+        .to_vec();
+    // 31 requests: the first URL once more than the others, whoever of the four workers asks.
+    let more = ["--single", "--concurrency", "4", "--rate", "500", "--requests", "31"];
+    let run = load(&urls, &more, folder.path());
+    let single = &run.whole.results.requests["single"];
+    assert_eq!((single.count, single.bytes), (31, 10 * lengths.iter().sum::<u64>() + lengths[0]));
+}
+
 /// Answers every request with the same few bytes, on a thread for each connection: next to nothing beside what the asking costs.
 fn terse_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

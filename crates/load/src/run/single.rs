@@ -1,4 +1,4 @@
-//! One URL, again and again, as `ab` does.
+//! One URL, again and again, as `ab` does; or several in turn.
 
 use super::Shard;
 use crate::{
@@ -20,11 +20,11 @@ use tokio::{
 };
 use url::Url;
 
-/// Which URL, and how often.
+/// Which URLs, and how often.
 #[derive(Debug, Clone)]
 pub struct Single {
-    /// The URL.
-    pub url: Url,
+    /// The URLs: the first request of a run asks for the first, each other one for the next, and so on from the first again.
+    pub urls: Vec<Url>,
     /// Connections that ask at the same time.
     pub concurrency: u64,
     /// Requests in all, of the whole run; `None` for as many as there is time for.
@@ -57,7 +57,8 @@ async fn ask(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut connection = Connection::default();
-    let resource = Resource { url: plan.url.clone(), range: None };
+    let resources: Vec<Resource> =
+        plan.urls.iter().map(|url| Resource { url: url.clone(), range: None }).collect();
     let start = recorder.start();
     let end = plan.duration.and_then(|duration| start.checked_add(duration));
     loop {
@@ -89,7 +90,9 @@ async fn ask(
         if *stop.borrow() || end.is_some_and(|end| due >= end) {
             return;
         }
-        let answer = client.get(&mut connection, &resource, due, &mut |_| Ok(())).await;
+        let turn = number.checked_rem(u64::try_from(resources.len()).unwrap_or(0));
+        let Some(resource) = turn.and_then(|turn| resources.get(usize::try_from(turn).ok()?)) else { return };
+        let answer = client.get(&mut connection, resource, due, &mut |_| Ok(())).await;
         let (timed, failure) = match &answer {
             Ok(answer) => {
                 let first_byte = Some(answer.first_byte);

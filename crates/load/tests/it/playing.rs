@@ -422,7 +422,7 @@ async fn the_published_player_takes_turns() {
 async fn one_url_again_and_again() {
     let server = Pipes::new(|_| Reply { delay: Duration::from_millis(20), ..Reply::ok(vec![7; 5000]) });
     let mut plan = Single {
-        url: Url::parse("http://origin.example/x").unwrap(),
+        urls: vec![Url::parse("http://origin.example/x").unwrap()],
         concurrency: 10,
         requests: Some(1000),
         rate: None,
@@ -452,7 +452,7 @@ async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() 
         Reply { delay: Duration::from_millis(if pause { 1000 } else { 1 }), ..Reply::ok("x") }
     });
     let plan = Single {
-        url: Url::parse("http://origin.example/x").unwrap(),
+        urls: vec![Url::parse("http://origin.example/x").unwrap()],
         concurrency: 1,
         requests: Some(200),
         rate: Some(100.0),

@@ -283,3 +283,90 @@ async fn a_crowd_may_connect_before_anyone_is_accepted() {
         tokio::time::timeout(Duration::from_secs(20), listener.accept()).await.unwrap().unwrap();
     }
 }
+
+/// How many answers of each status came until the server closed.
+async fn statuses(stream: &mut TcpStream) -> Vec<String> {
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers).await;
+    let text = String::from_utf8_lossy(&answers);
+    text.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].to_owned()).collect()
+}
+
+const ASKS: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+const ASKS_LAST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn requests_sent_at_once_or_in_pieces_are_all_answered() {
+    let server = Server::start(library()).await;
+    // Longer than what is waited for first, so that one of them is cut there.
+    let many = [&ASKS.repeat(100), ASKS_LAST].concat();
+    for cut in [1, 20, ASKS.len(), ASKS.len() + 7, 1024, 1500, many.len()] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(&many[..cut]).await.unwrap();
+        // Whole ones are answered before the rest is sent.
+        let whole = cut / ASKS.len();
+        let mut seen = String::new();
+        while seen.matches("HTTP/1.1 200").count() < whole.min(100) {
+            let mut piece = [0; 4096];
+            let read = stream.read(&mut piece).await.unwrap();
+            assert_ne!(read, 0, "{cut}");
+            seen.push_str(std::str::from_utf8(&piece[..read]).unwrap());
+        }
+        stream.write_all(&many[cut..]).await.unwrap();
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).await.unwrap();
+        seen.push_str(&rest);
+        assert_eq!(seen.matches("HTTP/1.1 200").count(), 101, "{cut}");
+    }
+}
+
+/// A body nobody reads may look like a request, and comes whenever the client likes.
+#[tokio::test]
+async fn a_body_is_never_taken_for_a_request() {
+    let server = Server::start(library()).await;
+    let head = format!("POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", ASKS_LAST.len());
+    for together in [true, false] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let mut seen = vec![0; 12];
+        if together {
+            stream.write_all(&[head.as_bytes(), ASKS_LAST].concat()).await.unwrap();
+            stream.shutdown().await.unwrap();
+            assert_eq!(statuses(&mut stream).await, ["405"]);
+        } else {
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.read_exact(&mut seen).await.unwrap();
+            assert_eq!(seen, b"HTTP/1.1 405");
+            // It may be closed by now.
+            let _ = stream.write_all(ASKS_LAST).await;
+            assert!(statuses(&mut stream).await.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_used_is_not_kept_for_ever() {
+    let config = with_http(|http| http.header_timeout = Duration::from_millis(50));
+    let server = Server::with(library(), config, None).await;
+    for begun in [&b""[..], b"GET /healthz HTT"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(&[ASKS, begun].concat()).await.unwrap();
+        assert_eq!(statuses(&mut stream).await, ["200"]);
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_does_not_hold_up_draining() {
+    let config = with_http(|http| {
+        http.drain_timeout = Duration::from_secs(3600);
+        http.header_timeout = Duration::from_secs(3600);
+    });
+    let mut server = Server::with(library(), config, None).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(ASKS).await.unwrap();
+    let mut seen = [0; 12];
+    stream.read_exact(&mut seen).await.unwrap();
+    server.shut_down();
+    let ended = tokio::time::timeout(Duration::from_secs(20), statuses(&mut stream)).await;
+    assert!(ended.expect("it ends, by the server").is_empty());
+    server.stopped().await;
+}

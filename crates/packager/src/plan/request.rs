@@ -218,10 +218,17 @@ impl<'a> Request<'a> {
     /// What of the objects belongs to the same stretch of the grid as these segments.
     fn reach<'s>(&self, segments: impl IntoIterator<Item = (usize, &'s Segment)>) -> Vec<SourceRange> {
         let mut reach: Vec<SourceRange> = Vec::new();
+        let mut last = None;
         for (track, segment) in segments {
             // Of a segment that a clip cuts, too, all of it: what is cached is cut by the grid.
-            let Some(range) = self.selected.whole.reach(track, &segment.cut) else { continue };
+            let Some(grid) = self.selected.whole.stretch(track, &segment.cut) else { continue };
             let object = self.title.tracks[track].object;
+            let same = Some((object, grid.clone()));
+            if last == same {
+                continue;
+            }
+            last = same;
+            let Some(range) = self.selected.whole.reach_of(object, &grid) else { continue };
             match reach.iter_mut().find(|known| known.object == object) {
                 Some(SourceRange { range: known, .. }) => {
                     *known = known.start.min(range.start)..known.end.max(range.end);

@@ -2,7 +2,8 @@
 //!
 //! All file calls that may wait for a disk run on the runtime's blocking pool, at most `JOBS` at a time, so a hung disk stalls
 //! neither the runtime nor its other blocking work. A body is read [`FRAME`] bytes at a time as its reader asks for it; what of
-//! it the kernel has in memory is copied at once (`RWF_NOWAIT`), without a turn of the pool.
+//! it the kernel has in memory is copied at once (`RWF_NOWAIT`), without a turn of the pool. So is a file that is open already
+//! looked up where the kernel has all of its path in memory (`RESOLVE_CACHED`).
 //!
 //! A version is size and modification time. The inode stays out of it so that two machines with copies of one library
 //! (`rsync --times`) state the same versions; within one read the open descriptor keeps to one inode anyhow. A file
@@ -21,6 +22,7 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,6 +89,26 @@ impl Folder {
         .await
     }
 
+    /// The start of a read that waits for nothing: the file is open already, and the kernel has its path and the first frame in memory.
+    fn read_at_hand(
+        &self,
+        key: &Key,
+        want: &Want,
+        pin: Option<&Version>,
+    ) -> Option<Result<Opened, StorageError>> {
+        let (file, now) = self.0.open_at_hand(key)?;
+        let (version, range) = match stated(key, &now, want, pin) {
+            Ok(stated) => stated,
+            Err(error) => return Some(Err(error)),
+        };
+        let first = if range.is_empty() {
+            Ok(Bytes::new())
+        } else {
+            Rest::at_hand(&self.0.frames, &file, key, &version, range.start, range.end)?
+        };
+        Some(first.map(|first| (file, version, range, first)))
+    }
+
     /// Runs `job` on the blocking pool. The permit stays with the job when its caller gives up on it.
     async fn run<T: Send + 'static>(
         &self,
@@ -147,6 +169,13 @@ impl Inner {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.put(key, (now.dev(), now.ino()), Arc::clone(&file));
         Ok((file, now))
+    }
+
+    /// The same of a file that is open already, where nothing has to be waited for.
+    fn open_at_hand(&self, key: &Key) -> Option<(Arc<File>, Metadata)> {
+        let now = regular(metadata_at_hand(&self.path(key))?).ok()?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((open.get(key, (now.dev(), now.ino()))?, now))
     }
 
     fn list(&self, folder: &Key) -> Result<Listing, StorageError> {
@@ -210,6 +239,24 @@ fn regular(meta: Metadata) -> io::Result<Metadata> {
     if meta.is_file() { Ok(meta) } else { Err(ErrorKind::NotFound.into()) }
 }
 
+/// A file, its version, which bytes of it are read, and the first frame of them.
+type Opened = (Arc<File>, Version, Range<u64>, Bytes);
+
+/// Which version a file is, and which bytes of it are wanted.
+fn stated(
+    key: &Key,
+    now: &Metadata,
+    want: &Want,
+    pin: Option<&Version>,
+) -> Result<(Version, Range<u64>), StorageError> {
+    let version = version(now);
+    if pin.is_some_and(|pin| *pin != version) {
+        return Err(StorageError::Changed(key.to_string()));
+    }
+    let range = want.within(version.size).ok_or_else(|| StorageError::OutOfRange(key.to_string()))?;
+    Ok((version, range))
+}
+
 fn version(meta: &Metadata) -> Version {
     let modified = meta.mtime().checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(meta.mtime_nsec()));
     Version { etag: None, size: meta.len(), modified }
@@ -265,13 +312,20 @@ impl Rest {
     }
 
     /// The next frame, where the kernel has all of it in memory.
-    fn at_hand(&self) -> Option<Result<Bytes, StorageError>> {
-        let mut frame = self.folder.0.frames.take(Self::len(self.at, self.end));
+    fn at_hand(
+        frames: &Arc<Frames>,
+        file: &File,
+        key: &Key,
+        pinned: &Version,
+        at: u64,
+        end: u64,
+    ) -> Option<Result<Bytes, StorageError>> {
+        let mut frame = frames.take(Self::len(at, end));
         // A file system that cannot say so (one over a network, say) answers with an error.
-        if !read_at_hand(&self.file, frame.as_mut(), self.at) {
+        if !read_at_hand(file, frame.as_mut(), at) {
             return None;
         }
-        Some(Self::check(&self.file, &self.key, &self.version).map(|()| frame.into()))
+        Some(Self::check(file, key, pinned).map(|()| frame.into()))
     }
 
     fn len(at: u64, end: u64) -> usize {
@@ -288,11 +342,12 @@ impl Rest {
         if self.at >= self.end {
             return Ok(None);
         }
-        let frame = match self.at_hand() {
+        let (at, end) = (self.at, self.end);
+        let frames = &self.folder.0.frames;
+        let frame = match Self::at_hand(frames, &self.file, &self.key, &self.version, at, end) {
             Some(frame) => frame?,
             None => {
                 let (file, key, version) = (Arc::clone(&self.file), self.key.clone(), self.version.clone());
-                let (at, end) = (self.at, self.end);
                 let job = move |inner: &Inner| Self::frame(&inner.frames, &file, &key, &version, at, end);
                 self.folder.run(&self.key, job).await?
             }
@@ -300,6 +355,23 @@ impl Rest {
         self.at += frame.len() as u64;
         Ok(Some((frame, self)))
     }
+}
+
+/// What the disk says of a file, where all of its path is in the kernel's memory.
+#[cfg(target_os = "linux")]
+fn metadata_at_hand(path: &Path) -> Option<Metadata> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    // A place in the tree, not a file that is opened: a device must not notice.
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    // Kernels before 5.12 answer that there is no such flag.
+    let place = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
+    File::from(place).metadata().ok()
+}
+
+/// Elsewhere there is no such call.
+#[cfg(not(target_os = "linux"))]
+fn metadata_at_hand(_: &Path) -> Option<Metadata> {
+    None
 }
 
 /// Fills `buffer` with what lies at `at`, where none of it has to be waited for; says whether.
@@ -324,24 +396,24 @@ impl Storage for Folder {
         pin: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let (name, pin) = (key.clone(), pin.cloned());
-            // The first frame comes with the opening: one hop to the pool for most reads.
-            let job = move |inner: &Inner| {
-                let (file, now) = inner.open(&name).map_err(|e| failed(&name, &e))?;
-                let version = version(&now);
-                if pin.is_some_and(|pin| pin != version) {
-                    return Err(StorageError::Changed(name.to_string()));
+            let (file, version, range, first) = match self.read_at_hand(key, &want, pin) {
+                Some(read) => read?,
+                None => {
+                    let (name, pin) = (key.clone(), pin.cloned());
+                    // The first frame comes with the opening: one hop to the pool for most reads.
+                    let job = move |inner: &Inner| {
+                        let (file, now) = inner.open(&name).map_err(|e| failed(&name, &e))?;
+                        let (version, range) = stated(&name, &now, &want, pin.as_ref())?;
+                        let first = if range.is_empty() {
+                            Bytes::new()
+                        } else {
+                            Rest::frame(&inner.frames, &file, &name, &version, range.start, range.end)?
+                        };
+                        Ok((file, version, range, first))
+                    };
+                    self.run(key, job).await?
                 }
-                let range =
-                    want.within(version.size).ok_or_else(|| StorageError::OutOfRange(name.to_string()))?;
-                let first = if range.is_empty() {
-                    Bytes::new()
-                } else {
-                    Rest::frame(&inner.frames, &file, &name, &version, range.start, range.end)?
-                };
-                Ok((file, version, range, first))
             };
-            let (file, version, range, first) = self.run(key, job).await?;
             let at = range.start + first.len() as u64;
             let first = stream::iter((!first.is_empty()).then_some(Ok(first)));
             let object = ObjectMeta { size: version.size, version: version.clone() };
@@ -394,5 +466,44 @@ mod tests {
         assert_eq!(folder.0.jobs.available_permits(), JOBS - 1, "its place is taken as long as it hangs");
         drop(release);
         folder.run(&key, |_| Ok(())).await.unwrap();
+    }
+
+    /// What is open, and in the kernel's memory, is read without the pool: there is no room in it here.
+    #[cfg(target_os = "linux")]
+    #[tokio::test(start_paused = true)]
+    async fn what_is_at_hand_takes_no_turn() {
+        use futures_util::TryStreamExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (path, key) = (dir.path().join("x"), Key::new("x").unwrap());
+        let bytes: Vec<u8> = (0..FRAME * 2 + 100).map(|i| u8::try_from(i % 251).unwrap()).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        // Older kernels, and some file systems, have one of the calls only.
+        let file = File::open(&path).unwrap();
+        if metadata_at_hand(&path).is_none() || !read_at_hand(&file, &mut [0; 9], 0) {
+            return;
+        }
+        let folder = Folder::new(dir.path()).unwrap();
+        let all = || Want::Range(0..bytes.len() as u64);
+        let version = folder.read(&key, all(), None).await.unwrap().object.version;
+        let full = Arc::clone(&folder.0.jobs).acquire_many_owned(u32::try_from(JOBS).unwrap()).await.unwrap();
+        let read = folder.read(&key, all(), Some(&version)).await.unwrap();
+        let body: Vec<Bytes> = read.body.try_collect().await.unwrap();
+        assert_eq!(body.concat(), bytes);
+        let refused = |want| folder.read(&key, want, None);
+        let beyond = refused(Want::Range(0..bytes.len() as u64 + 1)).await.err();
+        assert!(matches!(beyond, Some(StorageError::OutOfRange(_))), "{beyond:?}");
+
+        // Changed in place, that is seen at once.
+        std::fs::write(&path, &bytes[1..]).unwrap();
+        let changed = folder.read(&key, Want::Head(5), Some(&version)).await.err();
+        assert!(matches!(changed, Some(StorageError::Changed(_))), "{changed:?}");
+        // Another file in its place is opened, and that may wait.
+        std::fs::write(dir.path().join("y"), "new").unwrap();
+        std::fs::rename(dir.path().join("y"), &path).unwrap();
+        let waits = refused(Want::Head(5)).await.err();
+        assert!(matches!(waits, Some(StorageError::TimedOut { .. })), "{waits:?}");
+        drop(full);
+        let read = refused(Want::Head(5)).await.unwrap();
+        assert_eq!(read.body.try_collect::<Vec<_>>().await.unwrap().concat(), b"new");
     }
 }
