@@ -235,8 +235,8 @@ impl Fetch {
         self.objects.get(object).ok_or(Error::Internal("a range of no object"))
     }
 
-    /// The parts of a range that no span reads.
-    fn uncovered(&self, wanted: &SourceRange, missing: &mut Vec<SourceRange>) {
+    /// The parts of a range that no span reads, numbered behind those at hand.
+    fn uncovered(&self, wanted: &SourceRange, missing: &mut Vec<(usize, SourceRange)>) {
         let mut at = wanted.range.start;
         while at < wanted.range.end {
             if let Some(span) = self.span_at(wanted.object, at) {
@@ -245,7 +245,7 @@ impl Fetch {
             }
             let starts = self.spans.iter().filter(|s| s.object == wanted.object).map(|s| s.range.start);
             let end = starts.filter(|&s| s > at).min().unwrap_or(wanted.range.end).min(wanted.range.end);
-            missing.push(SourceRange { object: wanted.object, range: at..end });
+            missing.push((missing.len(), SourceRange { object: wanted.object, range: at..end }));
             at = end;
         }
     }
@@ -358,10 +358,13 @@ fn bad_answer(key: &str, detail: String) -> Error {
     StorageError::BadAnswer { key: key.to_owned(), detail }.into()
 }
 
-/// Few ranges that hold all of `ranges`: neighbours at most `gap` bytes apart become one, unless more than `waste` bytes
+/// Few ranges that hold all of `runs`, which are numbered as they are used: neighbours at most `gap` bytes apart become one, unless more than `waste` bytes
 /// would be read in vain; then the widest gaps are left out. In the order the ranges are first used.
-fn gather(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> impl ExactSizeIterator<Item = SourceRange> {
-    let mut runs: Vec<(usize, SourceRange)> = ranges.into_iter().enumerate().collect();
+fn gather(
+    mut runs: Vec<(usize, SourceRange)>,
+    gap: u64,
+    waste: u64,
+) -> impl ExactSizeIterator<Item = SourceRange> {
     runs.sort_unstable_by_key(|(_, r)| (r.object, r.range.start, r.range.end));
     // What touches is one.
     runs.dedup_by(|(first_use, next), (first, run)| {

@@ -73,7 +73,7 @@ async fn read_all(mut reader: SourceReader, limit: usize) -> Result<Vec<Bytes>, 
 }
 
 fn gathered(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
-    gather(ranges, gap, waste).collect()
+    gather(ranges.into_iter().enumerate().collect(), gap, waste).collect()
 }
 
 #[test]
