@@ -53,6 +53,15 @@ pub(crate) async fn segments(server: SocketAddr, title: &str) -> BTreeMap<&'stat
             all.entry(protocol).or_default().push(url);
         }
     }
+    all.extend(smooth_and_hds(server, title).await);
+    assert_eq!(all.len(), 5, "{all:#?}");
+    assert!(all.values().all(|urls| !urls.is_empty()), "{all:#?}");
+    all
+}
+
+/// The fragments of a title's protocols that no crawl of HLS and DASH finds.
+pub(crate) async fn smooth_and_hds(server: SocketAddr, title: &str) -> BTreeMap<&'static str, Vec<String>> {
+    let mut all = BTreeMap::<_, Vec<String>>::new();
     let manifest = String::from_utf8(fetch(server, &format!("/{title}/Manifest")).await.to_vec()).unwrap();
     for stream in manifest.split("<StreamIndex").skip(1) {
         let url = attributes(stream, "Url").next().unwrap();
@@ -81,8 +90,6 @@ pub(crate) async fn segments(server: SocketAddr, title: &str) -> BTreeMap<&'stat
             all.entry("HDS").or_default().push(url);
         }
     }
-    assert_eq!(all.len(), 5, "{all:#?}");
-    assert!(all.values().all(|urls| !urls.is_empty()), "{all:#?}");
     all
 }
 

@@ -1,6 +1,7 @@
 //! An origin with a range cache over storage that fails as told, and what every answer must be.
 
 use crate::{
+    caching::smooth_and_hds,
     crowd::Crumbling,
     server::{Server, crawl, key, library},
 };
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Request;
 use http_body_util::BodyExt;
-use latemux_cache::{Cache, Config, DiskConfig, DiskFaults};
+use latemux_cache::{Cache, Config, DiskConfig, DiskFaults, Records, records};
 use latemux_index::media::Samples;
 use latemux_origin::{Means, Origin, OriginConfig};
 use latemux_storage::{
@@ -80,6 +81,7 @@ impl Oracle {
                     urls.push(url);
                 }
             }
+            urls.extend(smooth_and_hds(first.address, title).await.into_values().flatten());
         }
         let mut bodies = BTreeMap::<String, Vec<Bytes>>::new();
         for memory in versions {
@@ -161,6 +163,8 @@ pub(crate) struct Rig {
     pub(crate) memory: Arc<Memory>,
     pub(crate) storm: Storm,
     pub(crate) cache: Cache,
+    /// Where indexes outlive the process, if they do.
+    indexes: Option<Records>,
     pub(crate) disk_faults: DiskFaults,
     pub(crate) origin: Origin,
     pub(crate) storage: Arc<dyn Storage>,
@@ -197,7 +201,18 @@ impl Rig {
         let cache = Cache::open_failing(limits, disk_faults.clone()).unwrap();
         let means = Means { cache: Some(cache.clone()), ..Means::default() };
         let origin = Origin::with(storage.clone(), means, config.clone());
-        Self { memory, storm, cache, disk_faults, origin, storage, counters, config, tiers, dir }
+        let indexes = None;
+        Self { memory, storm, cache, indexes, disk_faults, origin, storage, counters, config, tiers, dir }
+    }
+
+    /// Has indexes kept on disk too.
+    pub(crate) async fn keep_indexes(&mut self) {
+        let indexes = Records::open(records::Config::new(self.dir.path().join("indexes"), 1 << 20)).unwrap();
+        indexes.recovered().await;
+        let means =
+            Means { cache: Some(self.cache.clone()), indexes: Some(indexes.clone()), ..Means::default() };
+        self.origin = Origin::with(self.storage.clone(), means, self.config.clone());
+        self.indexes = Some(indexes);
     }
 
     /// Asks for a URL and compares what comes. However long it takes by a clock that is paused, it ends.
@@ -232,23 +247,26 @@ impl Rig {
         status
     }
 
-    /// Waits until nothing is under way, and looks whether anything was left behind: a place, room, memory.
+    /// Waits until nothing is under way, and nothing was left behind: a place, room, memory. What is read ahead may begin anew meanwhile.
     pub(crate) async fn idle(&self) {
         let mut looks = 0;
-        while self.cache.figures().fetches > 0 || self.counters.figures().in_flight > 0 {
+        loop {
+            self.cache.flush().await;
+            let (cache, storage) = (self.cache.figures(), self.counters.figures());
+            let under_way = cache.fetches + storage.in_flight + storage.queued;
+            let held =
+                cache.reserved_bytes + cache.room_bytes + cache.unit_bytes.abs_diff(cache.cached_bytes);
+            if (under_way, held) == (0, 0) {
+                let limit = self.cache.limits().memory + cache.disk_units * 128 + 8 * 2048;
+                assert!(cache.memory_bytes <= limit, "{cache:?}");
+                return;
+            }
             looks += 1;
             // An index may be under way for as long as that is borne.
-            assert!(looks < 20_000, "never idle: {:?} {:?}", self.cache.figures(), self.counters.figures());
+            assert!(looks < 20_000, "never idle: {cache:?} {storage:?}");
             // With a clock that is paused this costs nothing, and lets timers pass that only wait.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        self.cache.flush().await;
-        let (cache, storage) = (self.cache.figures(), self.counters.figures());
-        assert_eq!((storage.in_flight, storage.queued), (0, 0), "{storage:?}");
-        assert_eq!((cache.reserved_bytes, cache.room_bytes), (0, 0), "{cache:?}");
-        assert_eq!(cache.unit_bytes, cache.cached_bytes, "{cache:?}");
-        let limit = self.cache.limits().memory + cache.disk_units * 128 + 8 * 2048;
-        assert!(cache.memory_bytes <= limit, "{cache:?}");
     }
 
     /// All is well with storage again: every answer is right, from storage, from the cache, and from what the disk holds after a
@@ -284,6 +302,10 @@ impl Rig {
         let means = Means { cache: Some(cache.clone()), ..Means::default() };
         self.origin = Origin::with(self.storage.clone(), means, self.config.clone());
         self.cache = cache;
+        if let Some(indexes) = self.indexes.take() {
+            indexes.close().await;
+            self.keep_indexes().await;
+        }
     }
 }
 

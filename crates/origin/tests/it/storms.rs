@@ -134,8 +134,12 @@ async fn storm(
     if dice.one_in(3) {
         (config.read.gap, config.read.open) = (0, 1 + usize::try_from(dice.roll(3)).unwrap());
     }
+    config.read.prefetch = [0, 1, 4][usize::try_from(dice.roll(3)).unwrap()];
     let in_flight = InFlight { max: 4 + usize::try_from(dice.roll(5)).unwrap(), ..InFlight::default() };
     let mut rig = Rig::with(tiers, library(), in_flight, config, |_| {});
+    if dice.one_in(2) {
+        rig.keep_indexes().await;
+    }
     let urls: Vec<String> = oracle.urls().cloned().collect();
     let (mut current, mut whole) = (0, 0);
     for _ in 0..14 {
