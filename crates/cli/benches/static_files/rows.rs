@@ -16,6 +16,8 @@ const LATENCY_ROUNDS: usize = 3;
 /// Of what a core can answer, so much is asked for where latency is measured.
 const SHARE: f64 = 0.6;
 const GB: f64 = 1e9;
+/// Bytes before a file that nginx sends, about.
+const NGINX_HEAD: f64 = 240.0;
 /// The server's core; the load has the other.
 const ONE_CORE: &str = "0";
 /// Warm in memory.
@@ -290,16 +292,31 @@ impl Bench {
             fs::hard_link(&long, library.join(format!("long{n}.mp4")))?;
         }
         let latemux = Server::latemux(folder.path(), &library.display().to_string(), ONE_CORE, WARM, None)?;
+        // What answers of this size cost at all, whatever is in them.
+        let files = folder.path().join("files");
+        fs::create_dir(&files)?;
+        let nginx = Server::nginx(folder.path(), &files, ONE_CORE, None)?;
         let eight = "/long,1,2,3,4,5,6,7,8,.mp4.urlset/.mpd";
         let of = |url: &str, what: &str, least: f64| {
             let head = Client::connect(latemux.port())?.get(url)?.body.len();
             let wrk = Wrk { gzip: true, ..Wrk::new(folder.path(), [url.to_owned()])? };
             let loaded = Loaded { server: &latemux, head: 0.0, wrk: &wrk };
             loaded.run()?;
-            let rounds: Result<Vec<_>, _> =
-                (0..ROUNDS).map(|_| Ok(1.0 / loaded.run()?.per_request)).collect();
-            let rounds: Vec<f64> = rounds.map_err(|error: Failure| error)?;
-            let note = format!("{head} B of text");
+            let done = wrk.run(latemux.port())?;
+            let mut body = String::new();
+            while (body.len() as f64) < done.bytes / done.requests - NGINX_HEAD {
+                body.push('x');
+            }
+            fs::write(files.join("answer"), body)?;
+            let plain = Wrk::new(&files, ["/answer".to_owned()])?;
+            let static_file = Loaded { server: &nginx, head: 0.0, wrk: &plain };
+            let (mut rounds, mut files) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                rounds.push(1.0 / loaded.run()?.per_request);
+                files.push(1.0 / static_file.run()?.per_request);
+            }
+            let note =
+                format!("{head} B of text; nginx sends a file of as many bytes {:.0} times", median(&files));
             let (what, value, limit) = (what.to_owned(), median(&rounds), Limit::AtLeast(least));
             Ok::<_, Failure>(Row { name, what, value, unit: "per CPU second", limit, note, rounds })
         };
