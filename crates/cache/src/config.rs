@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 /// Limits of a [`Cache`](crate::Cache).
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Bytes of memory for everything the cache holds: units, what is being fetched, tables. 0 keeps nothing in memory;
+    /// Bytes of memory for everything the cache holds: units, what is being fetched, tables, and an eighth for the holes between them. 0 keeps nothing in memory;
     /// reads of the same bytes still share one fetch.
     pub memory: u64,
     /// Largest unit in bytes. What was asked for in one piece is split into equal parts no larger than this. Lowered where
@@ -99,6 +99,12 @@ impl Config {
     /// Bytes of memory for buffers that wait to be used again.
     pub(crate) fn spare(&self) -> u64 {
         (self.memory / 32).min(16 << 20)
+    }
+
+    /// Bytes of memory that are left to the allocator. Units live long and are of any length: among the frames that come and go with every
+    /// read they leave holes that nothing fits into, a tenth of what they take and more.
+    pub(crate) fn holes(&self) -> u64 {
+        self.memory / 8
     }
 
     /// Bytes that may be held for units being fetched, all together: twice their size, for they are copied once.

@@ -244,7 +244,8 @@ impl Core {
     /// Drives units out until everything fits into the budget. What readers hold is not freed by driving it out: for their
     /// sake at most half of the budget is given up.
     fn make_room(&self) {
-        let budget = self.config.memory.saturating_sub(self.config.spare());
+        let taken = self.config.spare().saturating_add(self.config.holes());
+        let budget = self.config.memory.saturating_sub(taken);
         while self.gauge.total() > budget {
             let kept = {
                 let mut policy = self.policy();

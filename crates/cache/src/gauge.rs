@@ -1,62 +1,13 @@
 //! How many bytes of memory the cache holds, counted where they are allocated and freed.
 
 use bytes::Bytes;
-use memmap2::{MmapMut, MmapOptions};
-use std::{
-    ops::{Deref, DerefMut},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Buffers of at least so many bytes are pages of their own.
-const MAPPED: usize = 128 << 10;
-
-/// Memory of a unit. Units live long, and their ends are of any length: among what an allocator is asked for and given back with every
-/// frame they would leave holes that nothing fits into, a third of the budget and more.
-#[derive(Debug)]
-pub(crate) enum Buffer {
-    /// Pages of the system's, which go back to it.
-    Mapped(MmapMut),
-    /// Small, or where the system gives no more mappings.
-    Heap(Box<[u8]>),
-}
-
-impl Buffer {
-    fn new(len: usize) -> Self {
-        // All of it will be written: pages that come together cost half of what they cost one by one.
-        let map = || MmapOptions::new().len(len).populate().map_anon().ok();
-        let mapped = if len < MAPPED { None } else { map() };
-        mapped.map_or_else(|| Self::Heap(vec![0; len].into_boxed_slice()), Self::Mapped)
-    }
-}
-
-impl Deref for Buffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Mapped(pages) => pages,
-            Self::Heap(bytes) => bytes,
-        }
-    }
-}
-
-impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::Mapped(pages) => pages,
-            Self::Heap(bytes) => bytes,
-        }
-    }
-}
-
-impl Default for Buffer {
-    fn default() -> Self {
-        Self::Heap(Box::default())
-    }
-}
+/// Memory of a unit.
+pub(crate) type Buffer = Box<[u8]>;
 
 /// Bytes held, by what for.
 #[derive(Debug, Default)]
@@ -84,7 +35,7 @@ impl Gauge {
     /// A buffer of `len` bytes, whatever they are.
     pub(crate) fn buffer(&self, len: usize) -> Buffer {
         let spare = if len == self.spare.0 { self.lock().pop() } else { None };
-        spare.unwrap_or_else(|| Buffer::new(len))
+        spare.unwrap_or_else(|| vec![0; len].into_boxed_slice())
     }
 
     fn give_back(&self, data: Buffer) {
