@@ -146,7 +146,7 @@ async fn pieces_are_slices_of_what_storage_gave() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn all_requests_start_at_once() {
     let (memory, objects) = library(&[5000, 5000, 5000]);
     let counting = Arc::new(Counting::new(memory, Duration::from_millis(1)));
