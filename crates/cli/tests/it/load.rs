@@ -10,7 +10,7 @@ use latemux_load::results::Run;
 use latemux_testmedia::process::tool;
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener},
     path::Path,
     process::{Command, Stdio},
@@ -136,12 +136,14 @@ fn parts_that_start_together_make_the_unsharded_run() {
     let whole = load(&urls, &options, &one);
     for child in running {
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.success() && said(&output).contains("starting in "), "{}", said(&output));
+        // A machine that is busy enough lets them come late; they say that, too.
+        let in_time = said(&output).contains("starting in ") != said(&output).contains(" s late");
+        assert!(output.status.success() && in_time, "{}", said(&output));
     }
     let run = Run::read(&three).unwrap();
     let (started, meant) = (run.whole.started, u64::try_from(start.as_millis()).unwrap());
-    // The earlier of both: neither began before its time, however busy this machine is.
-    assert!((meant..meant + 5000).contains(&started), "{started} for {meant}");
+    // The earlier of both: neither began before its time.
+    assert!(started >= meant, "{started} for {meant}");
     assert!(!run.whole.complete && run.whole.results.players.finished == 8);
     // The third comes when the others are done.
     let output = part("2/3").wait_with_output().unwrap();
@@ -166,6 +168,23 @@ fn parts_that_start_together_make_the_unsharded_run() {
     let (requests, bytes) = counted(&server);
     let total = run.whole.results.total();
     assert_eq!((requests, bytes), (2 * total.count, 2 * total.bytes));
+}
+
+#[test]
+fn a_part_waits_for_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "that is what the runs agree on")]
+    let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_hours(1);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
+    // Nobody listens there: a run that began would end at once.
+    command.args(["load", "http://127.0.0.1:1/.mpd", "--out"]).arg(folder.path());
+    command.args(["--start-at", &format!("{:.3}", start.as_secs_f64())]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.next().unwrap().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.contains("starting in 3"), "{line}");
 }
 
 #[test]
