@@ -7,11 +7,11 @@ use crate::{
     Error,
     index::Objects,
     places::Place,
-    resolve::{index_name, indexed_stem, is_media},
+    resolve::{index_key, indexed_stem, is_media},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
-use latemux_index::{MediaIndex, external::MEDIA_HEAD, locate::Want};
-use latemux_storage::{Key, StorageError, Version};
+use latemux_index::MediaIndex;
+use latemux_storage::{StorageError, Version};
 
 impl Objects {
     /// What the index MP4 of a file of that version says, if there is one that was made of it. A failure of any kind is none: the file
@@ -41,8 +41,7 @@ impl Objects {
         if media.is_elsewhere() || !is_media(path) || indexed_stem(path).is_some() {
             return None;
         }
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        Some(self.served(Key::new(folder)?.join(&index_name(name))?))
+        Some(self.served(index_key(&media.key)?))
     }
 
     async fn index_of_media(
@@ -55,9 +54,7 @@ impl Objects {
         if !self.is_ours(place, &index, media) {
             return Ok(None);
         }
-        let (meta, head) = self.read(media, &Want::Head(MEDIA_HEAD), Some(version)).await?;
-        let paired = tokio::task::spawn_blocking(move || index.of_media(meta.size, &head.bytes)).await;
-        let paired = paired.map_err(|_| Error::Internal("pairing broke off"))?;
+        let (_, paired) = self.paired(index, media, Some(version)).await?;
         let index = paired.map_err(|error| Error::index(place.to_string(), error))?;
         Ok(Some(MediaIndex { stamp: None, ..index }))
     }

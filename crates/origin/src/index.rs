@@ -291,12 +291,22 @@ impl Objects {
         index: MediaIndex,
     ) -> Result<Arc<Object>, Error> {
         let media = self.places.find(place, location)?;
-        // Its size and version come with its first bytes: one round trip for all.
-        let (meta, head) = self.read(&media, &Want::Head(MEDIA_HEAD), None).await?;
-        let paired = tokio::task::spawn_blocking(move || index.of_media(meta.size, &head.bytes));
-        let paired = paired.await.map_err(|_| Error::Internal("pairing broke off"))?;
+        let (of, paired) = self.paired(index, &media, None).await?;
         let index = paired.map_err(|error| Error::index(place.to_string(), error))?;
-        Ok(self.object(&media, meta.version, index, Some((place.clone(), version.clone()))))
+        Ok(self.object(&media, of, index, Some((place.clone(), version.clone()))))
+    }
+
+    /// What an index MP4 says of an object, of that version if one is named, and which version that is; an error where the index was made
+    /// of another one. One round trip: the object's size and version come with its first bytes.
+    pub(crate) async fn paired(
+        &self,
+        index: MediaIndex,
+        media: &Place,
+        version: Option<&Version>,
+    ) -> Result<(Version, Result<MediaIndex, IndexError>), Error> {
+        let (meta, head) = self.read(media, &Want::Head(MEDIA_HEAD), version).await?;
+        let paired = tokio::task::spawn_blocking(move || index.of_media(meta.size, &head.bytes));
+        Ok((meta.version, paired.await.map_err(|_| Error::Internal("pairing broke off"))?))
     }
 
     pub(crate) fn object(

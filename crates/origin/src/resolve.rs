@@ -95,6 +95,12 @@ pub(crate) fn index_name(name: &str) -> String {
     format!("{stem}.index.mp4")
 }
 
+/// The index MP4 of a file: beside it.
+pub(crate) fn index_key(media: &Key) -> Option<Key> {
+    let (folder, name) = media.split();
+    folder.join(&index_name(name))
+}
+
 /// Whether a name is that of a server manifest.
 pub(crate) fn is_manifest(name: &str) -> bool {
     has_extension(name, "ism")

@@ -9,12 +9,11 @@ use crate::{
     memo::Memo,
     metrics::IndexFiles,
     places::{Place, relative_url},
-    resolve::{index_name, indexed_stem, is_media},
+    resolve::{index_key, index_name, indexed_stem, is_media},
 };
 use latemux_index::{
     MediaIndex,
-    external::MEDIA_HEAD,
-    locate::{Limits, Locator, Want},
+    locate::{Limits, Locator},
     media::IndexSource,
 };
 use latemux_storage::{
@@ -195,12 +194,11 @@ impl Objects {
         object: &Object,
     ) -> Result<(Written, usize), Unwritten> {
         let media = self.served(object.key.clone());
-        let (folder, name) = object.key.as_str().rsplit_once('/').unwrap_or(("", object.key.as_str()));
-        let place = Key::new(folder).and_then(|folder| folder.join(&index_name(name)));
-        let (Some(folder), Some(key)) = (Key::new(folder), place) else { return Ok((Written::Ambiguous, 0)) };
+        let (folder, name) = object.key.split();
+        let Some(key) = index_key(&object.key) else { return Ok((Written::Ambiguous, 0)) };
         let listing = self.listing(writer, &media, &folder).await?;
-        let beside = |other: &str| is_media(other) && other != name && index_name(other) == index_name(name);
         let own = index_name(name);
+        let beside = |other: &str| is_media(other) && other != name && index_name(other) == own;
         if listing.objects.iter().any(|(other, _)| beside(other) && *other != own) {
             return Ok((Written::Ambiguous, 0));
         }
@@ -270,9 +268,7 @@ impl Objects {
         if !self.is_ours(place, &index, media) {
             return Ok(None);
         }
-        let (meta, head) = self.read(media, &Want::Head(MEDIA_HEAD), Some(&object.version)).await?;
-        let paired = tokio::task::spawn_blocking(move || index.of_media(meta.size, &head.bytes));
-        let paired = paired.await.map_err(|_| Error::Internal("pairing broke off"))?;
+        let (_, paired) = self.paired(index, media, Some(&object.version)).await?;
         Ok(paired.is_err().then_some(version))
     }
 
@@ -287,8 +283,6 @@ impl Objects {
         self.writer.as_ref().filter(|_| !place.is_elsewhere())?;
         let [Some(location)] = &*index.locations() else { return None };
         let media = self.places.find(place, location).ok()?;
-        let (folder, name) = media.key.as_str().rsplit_once('/').unwrap_or(("", media.key.as_str()));
-        let beside = Key::new(folder)?.join(&index_name(name))?;
-        (index.stamp.is_some() && beside == place.key).then_some(media)
+        (index.stamp.is_some() && index_key(&media.key)? == place.key).then_some(media)
     }
 }

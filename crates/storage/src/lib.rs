@@ -19,7 +19,7 @@ pub mod object;
 pub mod open;
 #[cfg(test)]
 #[path = "../tests/it/server.rs"]
-#[allow(dead_code, reason = "the integration tests use the rest of it")]
+#[expect(dead_code, reason = "the integration tests use the rest of it")]
 mod server;
 #[cfg(any(test, feature = "testing"))]
 pub mod stand_in;

@@ -38,6 +38,13 @@ impl Key {
         }
         Self::new(&if self.0.is_empty() { name.to_owned() } else { format!("{}/{name}", self.0) })
     }
+
+    /// The folder it is in, and its name there. The root's name is empty.
+    #[must_use]
+    pub fn split(&self) -> (Self, &str) {
+        let (folder, name) = self.0.rsplit_once('/').unwrap_or(("", &self.0));
+        (Self(folder.into()), name)
+    }
 }
 
 impl fmt::Display for Key {

@@ -10,10 +10,10 @@
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
 
 #[path = "../static_files/load.rs"]
-#[allow(dead_code, reason = "the other benchmark uses more of it")]
+#[expect(dead_code, reason = "shared with the benchmark of static files, which uses all of it")]
 mod load;
 #[path = "../static_files/servers.rs"]
-#[allow(dead_code, reason = "the other benchmark uses more of it")]
+#[expect(dead_code, reason = "shared with the benchmark of static files, which uses all of it")]
 mod servers;
 
 use latemux_load::results::Run;

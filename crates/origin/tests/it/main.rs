@@ -17,7 +17,7 @@ mod crowd;
 mod early;
 mod http_faults;
 #[path = "../../../storage/tests/it/server.rs"]
-#[allow(dead_code, reason = "the tests of storage use the rest of it")]
+#[expect(dead_code, reason = "the tests of storage use the rest of it")]
 mod http_server;
 mod library;
 mod log;

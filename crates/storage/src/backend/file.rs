@@ -79,9 +79,8 @@ impl Folder {
 
     /// Where the file of a key would be: in a folder that is there, within this one wherever links lead.
     pub(crate) async fn file(&self, key: &Key) -> Result<PathBuf, StorageError> {
-        let (folder, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
-        let not_found = || StorageError::NotFound(key.to_string());
-        let (folder, name) = (Key::new(folder).ok_or_else(not_found)?, name.to_owned());
+        let (folder, name) = key.split();
+        let name = name.to_owned();
         self.run(key, move |inner| {
             let folder = inner.resolve(&folder).map_err(|e| failed(&folder, &e))?;
             Ok(folder.join(name))
@@ -101,12 +100,9 @@ impl Folder {
             Ok(stated) => stated,
             Err(error) => return Some(Err(error)),
         };
-        let first = if range.is_empty() {
-            Ok(Bytes::new())
-        } else {
-            Rest::at_hand(&self.0.frames, &file, key, &version, range.start, range.end)?
-        };
-        Some(first.map(|first| (file, version, range, first)))
+        let file = Pinned { file, key: key.clone(), version };
+        let first = if range.is_empty() { Ok(Bytes::new()) } else { file.at_hand(&self.0.frames, &range)? };
+        Some(first.map(|first| (file, range, first)))
     }
 
     /// Runs `job` on the blocking pool. The permit stays with the job when its caller gives up on it.
@@ -239,8 +235,8 @@ fn regular(meta: Metadata) -> io::Result<Metadata> {
     if meta.is_file() { Ok(meta) } else { Err(ErrorKind::NotFound.into()) }
 }
 
-/// A file, its version, which bytes of it are read, and the first frame of them.
-type Opened = (Arc<File>, Version, Range<u64>, Bytes);
+/// A file, which bytes of it are read, and the first frame of them.
+type Opened = (Pinned, Range<u64>, Bytes);
 
 /// Which version a file is, and which bytes of it are wanted.
 fn stated(
@@ -279,80 +275,70 @@ fn failed(key: &Key, e: &io::Error) -> StorageError {
     }
 }
 
-/// What is left to read of a file.
-struct Rest {
-    folder: Folder,
-    key: Key,
+/// An open file, and the version of it that its bytes must be of.
+#[derive(Clone)]
+struct Pinned {
     file: Arc<File>,
+    key: Key,
     version: Version,
-    at: u64,
-    end: u64,
 }
 
-impl Rest {
-    /// The next frame, read and checked; its bytes are of the version unless an error says otherwise.
-    fn frame(
-        frames: &Arc<Frames>,
-        file: &File,
-        key: &Key,
-        pinned: &Version,
-        at: u64,
-        end: u64,
-    ) -> Result<Bytes, StorageError> {
-        let mut frame = frames.take(Self::len(at, end));
-        match file.read_exact_at(frame.as_mut(), at) {
+impl Pinned {
+    /// The first frame of a range, read and checked; its bytes are of the version unless an error says otherwise.
+    fn frame(&self, frames: &Arc<Frames>, range: &Range<u64>) -> Result<Bytes, StorageError> {
+        let mut frame = frames.take(Self::len(range));
+        match self.file.read_exact_at(frame.as_mut(), range.start) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
-                return Err(StorageError::Changed(key.to_string()));
+                return Err(StorageError::Changed(self.key.to_string()));
             }
-            Err(e) => return Err(failed(key, &e)),
+            Err(e) => return Err(failed(&self.key, &e)),
         }
-        Self::check(file, key, pinned)?;
+        self.check()?;
         Ok(frame.into())
     }
 
-    /// The next frame, where the kernel has all of it in memory.
-    fn at_hand(
-        frames: &Arc<Frames>,
-        file: &File,
-        key: &Key,
-        pinned: &Version,
-        at: u64,
-        end: u64,
-    ) -> Option<Result<Bytes, StorageError>> {
-        let mut frame = frames.take(Self::len(at, end));
+    /// The same where the kernel has all of it in memory.
+    fn at_hand(&self, frames: &Arc<Frames>, range: &Range<u64>) -> Option<Result<Bytes, StorageError>> {
+        let mut frame = frames.take(Self::len(range));
         // A file system that cannot say so (one over a network, say) answers with an error.
-        if !read_at_hand(file, frame.as_mut(), at) {
+        if !read_at_hand(&self.file, frame.as_mut(), range.start) {
             return None;
         }
-        Some(Self::check(file, key, pinned).map(|()| frame.into()))
+        Some(self.check().map(|()| frame.into()))
     }
 
-    fn len(at: u64, end: u64) -> usize {
-        usize::try_from(end - at).map_or(FRAME, |left| left.min(FRAME))
+    fn len(range: &Range<u64>) -> usize {
+        usize::try_from(range.end - range.start).map_or(FRAME, |left| left.min(FRAME))
     }
 
     /// After a read: what was written before it shows in the modification time by now.
-    fn check(file: &File, key: &Key, pinned: &Version) -> Result<(), StorageError> {
-        let now = file.metadata().map_err(|e| failed(key, &e))?;
-        if version(&now) == *pinned { Ok(()) } else { Err(StorageError::Changed(key.to_string())) }
+    fn check(&self) -> Result<(), StorageError> {
+        let now = self.file.metadata().map_err(|e| failed(&self.key, &e))?;
+        if version(&now) == self.version { Ok(()) } else { Err(StorageError::Changed(self.key.to_string())) }
     }
+}
 
+/// What is left to read of a file.
+struct Rest {
+    folder: Folder,
+    file: Pinned,
+    range: Range<u64>,
+}
+
+impl Rest {
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
-        if self.at >= self.end {
+        if self.range.is_empty() {
             return Ok(None);
         }
-        let (at, end) = (self.at, self.end);
-        let frames = &self.folder.0.frames;
-        let frame = match Self::at_hand(frames, &self.file, &self.key, &self.version, at, end) {
+        let frame = match self.file.at_hand(&self.folder.0.frames, &self.range) {
             Some(frame) => frame?,
             None => {
-                let (file, key, version) = (Arc::clone(&self.file), self.key.clone(), self.version.clone());
-                let job = move |inner: &Inner| Self::frame(&inner.frames, &file, &key, &version, at, end);
-                self.folder.run(&self.key, job).await?
+                let (file, range) = (self.file.clone(), self.range.clone());
+                self.folder.run(&self.file.key, move |inner| file.frame(&inner.frames, &range)).await?
             }
         };
-        self.at += frame.len() as u64;
+        self.range.start += frame.len() as u64;
         Ok(Some((frame, self)))
     }
 }
@@ -396,7 +382,7 @@ impl Storage for Folder {
         pin: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let (file, version, range, first) = match self.read_at_hand(key, &want, pin) {
+            let (file, range, first) = match self.read_at_hand(key, &want, pin) {
                 Some(read) => read?,
                 None => {
                     let (name, pin) = (key.clone(), pin.cloned());
@@ -404,20 +390,18 @@ impl Storage for Folder {
                     let job = move |inner: &Inner| {
                         let (file, now) = inner.open(&name).map_err(|e| failed(&name, &e))?;
                         let (version, range) = stated(&name, &now, &want, pin.as_ref())?;
-                        let first = if range.is_empty() {
-                            Bytes::new()
-                        } else {
-                            Rest::frame(&inner.frames, &file, &name, &version, range.start, range.end)?
-                        };
-                        Ok((file, version, range, first))
+                        let file = Pinned { file, key: name, version };
+                        let first =
+                            if range.is_empty() { Bytes::new() } else { file.frame(&inner.frames, &range)? };
+                        Ok((file, range, first))
                     };
                     self.run(key, job).await?
                 }
             };
-            let at = range.start + first.len() as u64;
+            let left = range.start + first.len() as u64..range.end;
             let first = stream::iter((!first.is_empty()).then_some(Ok(first)));
-            let object = ObjectMeta { size: version.size, version: version.clone() };
-            let rest = Rest { folder: self.clone(), key: key.clone(), file, version, at, end: range.end };
+            let object = ObjectMeta { size: file.version.size, version: file.version.clone() };
+            let rest = Rest { folder: self.clone(), file, range: left };
             Ok(Read { object, range, body: first.chain(stream::try_unfold(rest, Rest::next)).boxed() })
         }
         .boxed()
