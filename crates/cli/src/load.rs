@@ -6,7 +6,10 @@ mod watch;
 
 pub(crate) use flags::Load;
 
-use crate::serve::{say, stop_signal};
+use crate::{
+    open_files,
+    serve::{say, stop_signal},
+};
 use anyhow::{Context, Result, bail, ensure};
 use keep::Keep;
 use latemux_load::{
@@ -43,7 +46,11 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         Job::Players(plan) => plan.players.saturating_mul(SOCKETS),
         Job::Single(single) => single.concurrency,
     };
-    allow_files(at_once.saturating_add(FILES))?;
+    let (wanted, most) = open_files::allow(at_once.saturating_add(FILES));
+    ensure!(
+        most >= wanted,
+        "{wanted} open files are needed, and this system allows {most}: fewer players, or a higher limit (ulimit -Hn)"
+    );
     let start_at = flags.start_at.as_deref().map(start_time).transpose()?;
     let behaviour = flags.behaviour()?;
     let client = Client::new(Arc::new(flags.trust.network()?), flags.client_options(at_once)?);
@@ -137,22 +144,6 @@ async fn perform(
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// As many open files as all connections need.
-fn allow_files(wanted: u64) -> Result<()> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
-    }
-    let most = limit.maximum.unwrap_or(wanted);
-    ensure!(
-        most >= wanted,
-        "{wanted} open files are needed, and this system allows {most}: fewer players, or a higher limit (ulimit -Hn)"
-    );
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })
-        .with_context(|| format!("cannot open {wanted} files"))
 }
 
 /// RFC 3339, or seconds since 1970.

@@ -9,6 +9,7 @@ mod load;
 mod location;
 mod log;
 mod manifest;
+mod open_files;
 mod pack;
 mod read_index;
 mod report;

@@ -1,6 +1,6 @@
 //! `latemux serve`: open the source, listen, serve until told to stop.
 
-use crate::{args, config::Config, log};
+use crate::{args, config::Config, log, open_files};
 use anyhow::{Context, Result};
 use latemux_origin::{Means, Origin, Tls, listen};
 use latemux_storage::write::writable;
@@ -13,6 +13,8 @@ use std::{
 
 /// Longest time to look for what a folder of the cache holds before anyone is served. What is found later is found later.
 const RECOVERY: Duration = Duration::from_millis(1500);
+/// Open files besides connections: media, the cache's, what the runtime needs.
+const FILES: u64 = 1024;
 /// Time for the cache's disk at the end, at least.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -30,6 +32,17 @@ pub(crate) fn run(flags: &args::Serve) -> Result<()> {
 async fn serve(config: Config) -> Result<()> {
     let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
     let options = config.storage.options();
+    let connections = config.http.max_connections.saturating_add(options.in_flight.max);
+    let (wanted, most) =
+        open_files::allow(u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES));
+    if most < wanted {
+        tracing::warn!(
+            reason = "open_files",
+            wanted,
+            most,
+            "this system allows fewer open files than http.max_connections may need"
+        );
+    }
     let storage = latemux_storage::open::open(source, &options)?;
     let tls = config.tls.as_ref().map(read_tls).transpose()?;
     let bind = |address| listen(address).with_context(|| format!("cannot listen on {address}"));

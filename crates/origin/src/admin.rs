@@ -1,26 +1,23 @@
 //! The admin address: metrics, health, forgetting. It is a listener of its own, and nothing of it is reached through the
 //! public one.
 
-use crate::{app::App, body::Body, index::Forgotten, metrics, server::accept, stall::Stall};
+use crate::{app::App, body::Body, index::Forgotten, metrics, server::Door, stall::Stall};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use std::{convert::Infallible, sync::Arc};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Most connections at one time: a few scrapers, a load balancer, a person.
 const CONNECTIONS: usize = 64;
 
 /// Serves for as long as it is polled, while the public listener drains too; connections end with the runtime.
 pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut door = Door::new(listener, CONNECTIONS);
     loop {
-        let Some((stream, slot)) = accept(&listener, &slots).await else { continue };
+        let Some((stream, slot)) = door.accept().await else { continue };
         let app = app.clone();
         tokio::spawn(async move {
             connection(&app, stream).await;

@@ -46,6 +46,7 @@ pub(crate) struct Metrics {
     in_flight: AtomicU64,
     connections: AtomicU64,
     connections_open: AtomicU64,
+    connections_limit: AtomicU64,
     caches: Mutex<Vec<CacheWatch>>,
     /// A range cache with a disk.
     disk: OnceLock<Cache>,
@@ -164,6 +165,11 @@ impl Metrics {
         } else {
             self.in_flight.fetch_sub(1, Relaxed);
         }
+    }
+
+    /// So many connections may be open.
+    pub(crate) fn limit_connections(&self, most: usize) {
+        self.connections_limit.store(u64::try_from(most).unwrap_or(u64::MAX), Relaxed);
     }
 
     /// A connection is open for as long as the guard lives.

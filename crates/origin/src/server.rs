@@ -17,13 +17,23 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
 };
-use std::{convert::Infallible, future::Future, io, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::Future,
+    io,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::timeout,
 };
+
+/// How often it is said at most that there are too many connections.
+const SAID_EVERY: Duration = Duration::from_secs(60);
 
 /// Serves until `shutdown` resolves, then lets open answers end, at most [`HttpConfig::drain_timeout`].
 ///
@@ -35,7 +45,8 @@ pub(crate) async fn serve(
     tls: Option<Tls>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let slots = Arc::new(Semaphore::new(app.config.http.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let mut door = Door::new(listener, app.config.http.max_connections);
+    app.metrics.limit_connections(door.most);
     let graceful = GracefulShutdown::new();
     // Dropped when draining has taken too long: every connection ends then.
     let (kill, killed) = watch::channel(());
@@ -44,7 +55,7 @@ pub(crate) async fn serve(
         let accepted = tokio::select! {
             biased;
             () = &mut shutdown => break,
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = door.accept() => accepted,
         };
         let Some((stream, slot)) = accepted else { continue };
         let connection = Connection { app: app.clone(), tls: tls.clone(), watcher: graceful.watcher() };
@@ -58,7 +69,7 @@ pub(crate) async fn serve(
         });
     }
     app.drain();
-    drop(listener);
+    drop(door);
     if timeout(app.config.http.drain_timeout, graceful.shutdown()).await.is_err() {
         tracing::warn!(reason = "drain_timeout", "answers that took too long are broken off");
     }
@@ -66,23 +77,56 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// The next connection, when there is room for one.
-pub(crate) async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let slot = slots.clone().acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => {
-            // Heads and last frames are small: they should not wait for an acknowledgement.
-            let _ = stream.set_nodelay(true);
-            Some((stream, slot))
+/// A listener, and how many of those who come to it may be in at a time. The others wait in the kernel's queue.
+#[derive(Debug)]
+pub(crate) struct Door {
+    listener: TcpListener,
+    slots: Arc<Semaphore>,
+    most: usize,
+    /// When it was last said that it is closed.
+    said: Option<Instant>,
+}
+
+impl Door {
+    pub(crate) fn new(listener: TcpListener, most: usize) -> Self {
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
+        Self { listener, slots: Arc::new(Semaphore::new(most)), most, said: None }
+    }
+
+    /// The next connection, when there is room for one.
+    pub(crate) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let slot = match self.slots.clone().try_acquire_owned() {
+            Ok(slot) => slot,
+            Err(_) => {
+                self.say();
+                self.slots.clone().acquire_owned().await.ok()?
+            }
+        };
+        match self.listener.accept().await {
+            Ok((stream, _)) => {
+                // Heads and last frames are small: they should not wait for an acknowledgement.
+                let _ = stream.set_nodelay(true);
+                Some((stream, slot))
+            }
+            Err(error) => {
+                tracing::warn!(reason = "accept", "{error}");
+                // Out of descriptors, most likely: others must be closed first.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                None
+            }
         }
-        Err(error) => {
-            tracing::warn!(reason = "accept", "{error}");
-            // Out of descriptors, most likely: others must be closed first.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            None
+    }
+
+    /// Who waits sees only that nothing comes: the operator should know why.
+    fn say(&mut self) {
+        if self.said.is_none_or(|when| when.elapsed() >= SAID_EVERY) {
+            self.said = Some(Instant::now());
+            let most = self.most;
+            tracing::warn!(
+                reason = "connections",
+                most,
+                "as many connections are open as may be: others wait"
+            );
         }
     }
 }

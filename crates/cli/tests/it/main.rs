@@ -11,6 +11,7 @@ mod crawl;
 mod full_disk;
 mod load;
 mod nginx_vod;
+mod open_files;
 mod pack;
 mod restart;
 mod runs;

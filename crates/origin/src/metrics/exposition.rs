@@ -60,6 +60,7 @@ impl Collector for Scrape {
             now(&metrics.in_flight),
         )?;
         out.gauge("latemux_connections_open", "Open connections", now(&metrics.connections_open))?;
+        out.gauge("latemux_connections_limit", "As many as may be open", now(&metrics.connections_limit))?;
         out.counters(
             "latemux_connections",
             "Accepted connections",
@@ -217,6 +218,7 @@ fn describe(out: &mut Out<'_>, process: &Process) -> Result<(), Error> {
     )?;
     out.gauge("process_threads", "Threads", process.threads)?;
     out.gauge("process_open_fds", "Open file descriptors", process.open_fds)?;
+    out.gauge("process_max_fds", "As many of them as there may be", process.max_fds)?;
     out.seconds("process_start_time", "When it started, since 1970", process.started)
 }
 

@@ -127,8 +127,15 @@ async fn a_stream_whose_client_takes_nothing_is_left() {
 
 #[tokio::test]
 async fn no_more_connections_than_configured() {
-    let config = with_http(|http| http.max_connections = 1);
+    // The line in the log says how many there may be, and is this test's alone.
+    let most = 7;
+    let config = with_http(|http| http.max_connections = most);
     let server = Server::with(library(), config, None).await;
+    crate::log::keep();
+    let mut others = Vec::new();
+    for _ in 1..most {
+        others.push(TcpStream::connect(server.address).await.unwrap());
+    }
     let first = TcpStream::connect(server.address).await.unwrap();
     // Accepted by the kernel only: the answer comes when the first has gone.
     let second = tokio::spawn({
@@ -139,8 +146,13 @@ async fn no_more_connections_than_configured() {
         tokio::task::yield_now().await;
     }
     assert!(!second.is_finished());
+    let said = || crate::log::lines(&["reason=\"connections\"", "most=7"]).len();
+    while said() == 0 {
+        tokio::task::yield_now().await;
+    }
     drop(first);
     assert_eq!(second.await.unwrap().status, 200);
+    assert_eq!(said(), 1, "once in a minute");
 }
 
 #[tokio::test]
