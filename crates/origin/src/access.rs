@@ -6,15 +6,14 @@ use crate::{
     metrics::{Responses, Series, Which},
     trace::Trace,
 };
-use http::{Method, StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri, request::Parts};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is known of a request so far. Dropped, it is logged: so none is missed.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     trace: Trace,
-    method: Method,
-    path: Uri,
+    request: Parts,
     status: Option<StatusCode>,
     /// Where this answer is counted, once its status is known.
     series: Option<Which>,
@@ -26,21 +25,20 @@ pub(crate) struct AccessLog {
 const CLIENT_GONE: &str = "client_gone";
 
 impl AccessLog {
-    pub(crate) fn start(trace: Trace, method: &Method, path: Uri) -> Self {
+    /// Boxed: it goes where the answer goes, and that is through many hands.
+    pub(crate) fn start(trace: Trace, request: Parts) -> Box<Self> {
         trace.metrics().in_flight(true);
-        Self {
-            trace,
-            method: method.clone(),
-            path,
-            status: None,
-            series: None,
-            reason: CLIENT_GONE,
-            bytes: 0,
-        }
+        Box::new(Self { trace, request, status: None, series: None, reason: CLIENT_GONE, bytes: 0 })
     }
 
-    /// The head of the answer is known.
+    /// What is answered.
+    pub(crate) fn request(&self) -> &Parts {
+        &self.request
+    }
+
+    /// The head of the answer is known; of the request only what is logged is still needed.
     pub(crate) fn answered(&mut self, status: StatusCode) {
+        self.request.headers = HeaderMap::new();
         self.status = Some(status);
         self.counted();
     }
@@ -51,7 +49,7 @@ impl AccessLog {
         self.status = Some(status);
         self.reason = error.reason();
         self.trace.metrics().refusals.count(self.reason);
-        log_error(error, fault, &self.path);
+        log_error(error, fault, &self.request.uri);
     }
 
     /// The answer broke off after its head was sent.
@@ -59,7 +57,7 @@ impl AccessLog {
         self.reason = error.reason();
         self.trace.metrics().broken_off.count(self.reason);
         let (_, fault) = error.status();
-        log_error(error, fault, &self.path);
+        log_error(error, fault, &self.request.uri);
     }
 
     /// Bytes of body handed to the connection; with `last`, all of it was.
@@ -119,8 +117,8 @@ impl Drop for AccessLog {
         let ms = || u64::try_from(trace.started().elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
             target: "access",
-            method = %self.method,
-            path = %self.path,
+            method = %self.request.method,
+            path = %self.request.uri,
             status = self.status.map_or(0, |s| s.as_u16()),
             reason = self.reason,
             bytes = self.bytes,

@@ -28,11 +28,11 @@ pub(crate) struct Body {
     content: Content,
     /// Bytes still to come.
     left: u64,
-    log: Option<AccessLog>,
+    log: Option<Box<AccessLog>>,
     /// What the bytes are of: to be looked at again where storage refuses them.
     title: Option<Arc<LoadedTitle>>,
     /// Where it is kept once it has been sent whole.
-    keep: Option<Collecting>,
+    keep: Option<Box<Collecting>>,
     /// What is read ahead for who takes it.
     ahead: Option<Ahead>,
 }
@@ -84,7 +84,7 @@ impl Body {
 
     /// Has the body kept once it has been sent.
     pub(crate) fn keep(mut self, keep: Option<Collecting>) -> Self {
-        self.keep = keep;
+        self.keep = keep.map(Box::new);
         self
     }
 
@@ -95,7 +95,7 @@ impl Body {
     }
 
     /// Has the request logged when this body ends.
-    pub(crate) fn logged(mut self, mut log: AccessLog) -> Self {
+    pub(crate) fn logged(mut self, mut log: Box<AccessLog>) -> Self {
         if self.left == 0 {
             log.sent(0, true);
         }

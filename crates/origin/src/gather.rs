@@ -22,7 +22,7 @@ const ENOUGH: usize = 512 << 10;
 pub(crate) struct Gathered<B: Body> {
     inner: B,
     /// Why it ends behind what was gathered before.
-    failed: Option<B::Error>,
+    failed: Option<Box<B::Error>>,
 }
 
 impl<B: Body> Gathered<B> {
@@ -43,7 +43,7 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Slices>, B::Error>>> {
         if let Some(error) = self.failed.take() {
-            return Poll::Ready(Some(Err(error)));
+            return Poll::Ready(Some(Err(*error)));
         }
         let mut slices = Slices::default();
         while slices.count() < MOST && slices.left < ENOUGH {
@@ -56,7 +56,7 @@ where
                 }
                 Poll::Ready(Some(Err(error))) if slices.left == 0 => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(Some(Err(error))) => {
-                    self.failed = Some(error);
+                    self.failed = Some(Box::new(error));
                     break;
                 }
                 Poll::Ready(None) if slices.left == 0 => return Poll::Ready(None),

@@ -61,7 +61,8 @@ impl Manifests {
             }
             .boxed()
         };
-        let manifest = self.flights.run(key.clone(), start).await?;
+        // Boxed: most requests find the manifest, and should not have to carry room for this.
+        let manifest = Box::pin(self.flights.run(key.clone(), start)).await?;
         self.memo.insert(key, manifest.clone());
         Ok(manifest)
     }

@@ -6,7 +6,7 @@ use http::{
     header::{self, AsHeaderName},
     request::Parts,
 };
-use std::{fmt::Write as _, ops::Range};
+use std::{iter, ops::Range};
 
 /// What can be answered, before the request's conditions.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(crate) struct Representation {
     /// Exact length in bytes, as encoded.
     pub(crate) length: u64,
     /// Strong ETag, quotes included, where there is one.
-    pub(crate) etag: Option<String>,
+    pub(crate) etag: Option<Etag>,
     /// `Cache-Control`, where one is sent.
     pub(crate) cache_control: Option<HeaderValue>,
     /// Content coding, and whether it was chosen by `Accept-Encoding`.
@@ -42,12 +42,35 @@ pub(crate) struct Head {
     pub(crate) window: Option<Range<u64>>,
 }
 
-/// A strong ETag of a digest; `variant` tells codings apart.
-pub(crate) fn etag(digest: u128, variant: &str) -> String {
-    let mut etag = String::with_capacity(34 + variant.len());
-    // Writing to a string cannot fail.
-    let _ = write!(etag, "\"{digest:032x}{variant}\"");
-    etag
+/// A strong ETag, quotes included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Etag {
+    text: [u8; Self::MOST],
+    len: usize,
+}
+
+impl Etag {
+    /// Quotes, 32 digits, and what tells a coding apart.
+    const MOST: usize = 40;
+
+    fn quoted(bytes: impl Iterator<Item = u8>) -> Self {
+        let mut etag = Self { text: [0; Self::MOST], len: 0 };
+        for (place, byte) in etag.text.iter_mut().zip(iter::once(b'"').chain(bytes).chain([b'"'])) {
+            *place = byte;
+            etag.len += 1;
+        }
+        etag
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.text.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// The ETag of a digest; `variant` tells codings apart.
+pub(crate) fn etag(digest: u128, variant: &str) -> Etag {
+    let digits = (0..32).rev().map(|at| b"0123456789abcdef"[(digest >> (4 * at)) as usize & 15]);
+    Etag::quoted(digits.chain(variant.bytes()))
 }
 
 /// `Cache-Control` of what may change at any time.
@@ -68,7 +91,7 @@ pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<Head, Err
     let mut head = HeaderMap::with_capacity(12);
     allow_any_origin(&mut head);
     if let Some(etag) = &this.etag {
-        put(&mut head, header::ETAG, etag);
+        put(&mut head, header::ETAG, etag.as_bytes());
     }
     if let Some(value) = &this.cache_control {
         head.insert(header::CACHE_CONTROL, value.clone());
@@ -88,7 +111,7 @@ pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<Head, Err
     let (status, window) = match range {
         Some(range) => {
             let value = format!("bytes {}-{}/{}", range.start, range.end - 1, this.length);
-            put(&mut head, header::CONTENT_RANGE, &value);
+            put(&mut head, header::CONTENT_RANGE, value.as_bytes());
             (StatusCode::PARTIAL_CONTENT, range)
         }
         None => (StatusCode::OK, 0..this.length),
@@ -121,7 +144,7 @@ pub(crate) fn refuse(error: &Error, method: &Method) -> Response<Body> {
     head.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     head.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Error::RangeNotSatisfiable { length } = error {
-        put(&mut head, header::CONTENT_RANGE, &format!("bytes */{length}"));
+        put(&mut head, header::CONTENT_RANGE, format!("bytes */{length}").as_bytes());
     }
     if matches!(error, Error::MethodNotAllowed) {
         head.insert(header::ALLOW, HeaderValue::from_static(METHODS));
@@ -163,7 +186,7 @@ fn allow_any_origin(head: &mut HeaderMap) {
 }
 
 /// A number in digits: written by hand it takes one allocation as a header, and not two.
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &str {
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut from = digits.len();
     for (at, digit) in digits.iter_mut().enumerate().rev() {
         *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
@@ -172,12 +195,12 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &str {
             break;
         }
     }
-    str::from_utf8(digits.get(from..).unwrap_or_default()).unwrap_or_default()
+    digits.get(from..).unwrap_or_default()
 }
 
-fn put(head: &mut HeaderMap, name: HeaderName, value: &str) {
+fn put(head: &mut HeaderMap, name: HeaderName, value: &[u8]) {
     // What is put here is ASCII of our own making.
-    if let Ok(value) = HeaderValue::from_str(value) {
+    if let Ok(value) = HeaderValue::from_bytes(value) {
         head.insert(name, value);
     }
 }
@@ -191,11 +214,11 @@ enum Compare {
 
 /// Whether a list of ETags names one of ours, or all (`*`).
 fn names(headers: &HeaderMap, name: impl AsHeaderName, this: &Representation, compare: Compare) -> bool {
-    let etag = this.etag.as_deref();
+    let is_ours = |tag: &str| this.etag.as_ref().is_some_and(|etag| tag.as_bytes() == etag.as_bytes());
     let values = headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok());
     values.flat_map(|v| v.split(',')).map(str::trim).any(|tag| match tag.strip_prefix("W/") {
-        Some(weak) => compare == Compare::Weak && Some(weak) == etag,
-        None => tag == "*" || Some(tag) == etag,
+        Some(weak) => compare == Compare::Weak && is_ours(weak),
+        None => tag == "*" || is_ours(tag),
     })
 }
 
@@ -209,7 +232,7 @@ fn wanted_range(request: &Parts, this: &Representation) -> Result<Option<Range<u
     };
     // A date never equals: nothing here has a Last-Modified.
     if let Some(condition) = request.headers.get(header::IF_RANGE)
-        && Some(condition.as_bytes()) != this.etag.as_deref().map(str::as_bytes)
+        && Some(condition.as_bytes()) != this.etag.as_ref().map(Etag::as_bytes)
     {
         return Ok(None);
     }
@@ -259,10 +282,12 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         let quality =
             parameters.trim().strip_prefix("q=").map_or(Some(1.0), |q| q.trim().parse::<f32>().ok());
         let wanted = quality.is_some_and(|q| q > 0.0);
-        match coding.trim().to_ascii_lowercase().as_str() {
-            "gzip" | "x-gzip" => return wanted,
-            "*" => any = wanted,
-            _ => {}
+        let is = |name: &str| coding.trim().eq_ignore_ascii_case(name);
+        if is("gzip") || is("x-gzip") {
+            return wanted;
+        }
+        if is("*") {
+            any = wanted;
         }
     }
     any
@@ -284,9 +309,18 @@ mod tests {
         Representation {
             content_type: "video/mp4",
             length: 100,
-            etag: Some("\"a\"".into()),
+            etag: Some(Etag::quoted(b"a".iter().copied())),
             cache_control: None,
             coding: Coding::Fixed,
+        }
+    }
+
+    #[test]
+    fn an_etag_has_all_of_a_digest() {
+        let text = |digest, variant| String::from_utf8(etag(digest, variant).as_bytes().to_vec()).unwrap();
+        for digest in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210] {
+            assert_eq!(text(digest, "-gz"), format!("\"{digest:032x}-gz\""));
+            assert_eq!(text(digest, ""), format!("\"{digest:032x}\""));
         }
     }
 

@@ -112,9 +112,14 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
 
 /// Refuses what no address has, in any encoding: nothing else may be tried with such a path.
 fn check(path: &str) -> Result<(), Error> {
+    let has_dots = |path: &[u8]| path.split(|&byte| byte == b'/').any(|name| matches!(name, b"." | b".."));
+    // Most paths are what they look like.
+    if path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%' && byte != b'\\') {
+        return if has_dots(path.as_bytes()) { Err(Error::BadPath) } else { Ok(()) };
+    }
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| Error::BadPath)?;
     let hidden_slash = path.as_bytes().windows(3).any(|escape| escape.eq_ignore_ascii_case(b"%2f"));
-    let dots = decoded.split('/').any(|segment| matches!(segment, "." | ".."));
+    let dots = has_dots(decoded.as_bytes());
     let foreign = decoded.contains(|c: char| c == '\\' || c.is_control());
     if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }
 }

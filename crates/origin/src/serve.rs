@@ -24,12 +24,11 @@ use std::sync::Arc;
 
 /// Answers a request: never fails, for an error is an answer too, and logs it once its body has ended.
 pub(crate) async fn handle<B>(app: &App, request: Request<B>) -> Response<Body> {
-    let (request, _) = request.into_parts();
     let trace = Trace::start(app.metrics.clone(), app.config.debug_headers);
-    let mut log = AccessLog::start(trace.clone(), &request.method, request.uri.clone());
-    let mut response = trace.scope(answer(app, &request)).await.unwrap_or_else(|error| {
+    let mut log = AccessLog::start(trace.clone(), request.into_parts().0);
+    let mut response = trace.scope(answer(app, log.request())).await.unwrap_or_else(|error| {
         log.refused(&error);
-        respond::refuse(&error, &request.method)
+        respond::refuse(&error, &log.request().method)
     });
     if app.config.debug_headers {
         trace.tell(response.headers_mut());
@@ -45,7 +44,7 @@ async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
     let asked = match route {
         Route::Title(asked) => asked,
         Route::Page(file) => return page::respond(request, &file),
-        Route::Library => return library_json(app, request).await,
+        Route::Library => return Box::pin(library_json(app, request)).await,
         Route::Health { ready } => return health(app, request, ready),
         Route::Options => return Ok(respond::options()),
     };
@@ -56,13 +55,13 @@ async fn answer(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
         Err(error) if error.is_changed() => {
             tracing::warn!(reason = error.reason(), title = title.base, "{error}: indexing it anew");
             let title = app.titles.load(asked.base(), Fresh::Now).await?;
-            package(app, request, &asked, &title).await
+            Box::pin(package(app, request, &asked, &title)).await
         }
         other => other,
     }
 }
 
-/// Plan → conditions → read → respond. Nothing of the media is read where no body is asked for.
+/// A manifest, or media. Boxed is what an answer takes room for while it is made, where not all of them need it.
 async fn package(
     app: &App,
     request: &Parts,
@@ -73,8 +72,19 @@ async fn package(
     let address = &*asked.of(&title.title, &title.files, &app.nginx_vod)?;
     asked_for(Kind::of(&address.resource));
     if address.resource.is_manifest() {
-        return manifest(app, request, address, title).await;
+        manifest(app, request, address, title).await
+    } else {
+        Box::pin(media(app, request, address, title)).await
     }
+}
+
+/// Plan → conditions → read → respond. Nothing of the media is read where no body is asked for.
+async fn media(
+    app: &App,
+    request: &Parts,
+    address: &Address,
+    title: &Arc<LoadedTitle>,
+) -> Result<Response<Body>, Error> {
     let mut fetch = Fetch::new(app.media.clone(), title.objects.clone(), app.config.read.clone());
     let mut plan = match plan_with_fragments(app, address, title, &mut fetch).await? {
         Ready::Plan(plan) => plan,

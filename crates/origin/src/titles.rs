@@ -119,7 +119,8 @@ impl Titles {
             }
             .boxed()
         };
-        self.flights.run(base.to_owned(), load).await
+        // Boxed: most requests find the title, and should not have to carry room for this.
+        Box::pin(self.flights.run(base.to_owned(), load)).await
     }
 
     /// Forgets a title, the indexes of its objects and what is kept of their media: its id, if it was known, and how much. What is being

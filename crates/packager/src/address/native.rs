@@ -31,7 +31,7 @@ use super::{
 };
 use latemux_index::title::TrackName;
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 /// Most tracks one media playlist may name: more are not a playlist anybody was given.
 pub(super) const MAX_TRACKS: usize = 8;
@@ -57,7 +57,7 @@ pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let components = path.split('/').map(decode).collect::<Option<Vec<_>>>()?;
     let (file, folders) = components.split_last()?;
-    let (resource, depth) = match folders.last().map(String::as_str) {
+    let (resource, depth) = match folders.last().map(|folder| &**folder) {
         Some("dash") if file.ends_with(".dash") || file.ends_with(".m4s") => (dash_file(file)?, 1),
         Some("hls") if file.ends_with(".m4s") => (hls_cmaf_file(file)?, 1),
         Some("keyframes") => match keyframe_file(file, options) {
@@ -78,7 +78,7 @@ pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
     {
         (base, clip) = (before, Some(found));
     }
-    let sound = |c: &String| !matches!(c.as_str(), "" | "." | "..");
+    let sound = |c: &Cow<'_, str>| !matches!(&**c, "" | "." | "..");
     base.iter().all(sound).then(|| Parsed { base: base.join("/"), resource, clip })
 }
 
@@ -280,8 +280,12 @@ pub(super) fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
 
 /// Percent-decodes one path component, once. `None` for a `%` without two hex digits, bytes that are not UTF-8, or
 /// characters that have no place in a name (`/` and `\` only get here encoded).
-pub(super) fn decode(component: &str) -> Option<String> {
+pub(super) fn decode(component: &str) -> Option<Cow<'_, str>> {
     let bytes = component.as_bytes();
+    // Most are what they look like.
+    if bytes.iter().all(|&byte| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'\\')) {
+        return Some(Cow::Borrowed(component));
+    }
     let whole = |(at, _): (usize, _)| {
         bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
     };
@@ -290,5 +294,5 @@ pub(super) fn decode(component: &str) -> Option<String> {
     }
     let decoded = percent_decode_str(component).decode_utf8().ok()?;
     let misplaced = |c: char| c == '/' || c == '\\' || c.is_control();
-    (!decoded.contains(misplaced)).then(|| decoded.into_owned())
+    (!decoded.contains(misplaced)).then_some(decoded)
 }

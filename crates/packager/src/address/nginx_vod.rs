@@ -127,7 +127,7 @@ impl NginxVodAddress {
         if path.len() > MAX_PATH {
             return Err(AddressError::TooLong { what: "bytes of path", limit: MAX_PATH });
         }
-        let components: Option<Vec<String>> = path.split('/').map(decode).collect();
+        let components: Option<Vec<_>> = path.split('/').map(decode).collect();
         let components = components.ok_or(AddressError::NoSuchUrl)?;
         let (name, folders) = components.split_last().ok_or(AddressError::NoSuchUrl)?;
         let options = Options::or(settings.container, query);
@@ -146,7 +146,7 @@ impl NginxVodAddress {
         }
         let (mut from, mut to) = (None, None);
         let mut base: Vec<&str> = Vec::new();
-        let mut folders = folders.iter().map(String::as_str);
+        let mut folders = folders.iter().map(|folder| &**folder);
         while let Some(folder) = folders.next() {
             match folder {
                 CLIP_FROM => millis(CLIP_FROM, &mut from, folders.next())?,
