@@ -1,40 +1,106 @@
 //! Manifests, remembered as text and compressed: they are made from every sample of a title.
 
-use crate::{Error, flight::Flights, memo::Memo, metrics::CacheWatch, titles::LoadedTitle};
+use crate::{
+    Error,
+    flight::Flights,
+    memo::Memo,
+    metrics::CacheWatch,
+    respond::{Head, is_plain},
+    titles::LoadedTitle,
+};
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
 use latemux_index::fragments::NoFragments;
+use http::request::Parts;
 use latemux_packager::{Address, Part, Plan, Planned, plan};
-use std::{io::Write, sync::Arc};
+use quick_cache::Equivalent;
+use std::{
+    io::Write,
+    sync::{Arc, OnceLock},
+};
+
+/// Bytes that a head takes in memory, generously.
+const HEAD: usize = 2 << 10;
 
 /// A manifest.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     pub(crate) content_type: &'static str,
     pub(crate) digest: u128,
-    pub(crate) text: Bytes,
+    pub(crate) text: Form,
     /// Where that is shorter.
-    pub(crate) gzip: Option<Bytes>,
+    pub(crate) gzip: Option<Form>,
+}
+
+/// What is sent of it to those who take it so.
+#[derive(Debug)]
+pub(crate) struct Form {
+    pub(crate) bytes: Bytes,
+    /// The head for requests that are plain, once there was one.
+    plain: OnceLock<Head>,
+}
+
+impl Form {
+    fn new(bytes: Bytes) -> Self {
+        Self { bytes, plain: OnceLock::new() }
+    }
+
+    /// Bytes it takes in memory.
+    fn weight(&self) -> usize {
+        self.bytes.len() + HEAD
+    }
+
+    /// The head of the answer to a request, which `decide` says: for all plain ones the same, so that it is asked once.
+    pub(crate) fn head(
+        &self,
+        request: &Parts,
+        decide: impl FnOnce() -> Result<Head, Error>,
+    ) -> Result<Head, Error> {
+        match self.plain.get() {
+            Some(head) if is_plain(request) => Ok(head.clone()),
+            _ => {
+                let head = decide()?;
+                if is_plain(request) {
+                    let _ = self.plain.set(head.clone());
+                }
+                Ok(head)
+            }
+        }
+    }
 }
 
 /// Remembered manifests by title and what was asked of it.
 #[derive(Debug)]
 pub(crate) struct Manifests {
-    memo: Memo<(u64, Address), Arc<Manifest>>,
-    flights: Flights<(u64, Address), Result<Arc<Manifest>, Error>>,
+    memo: Memo<Key, Arc<Manifest>>,
+    flights: Flights<Key, Result<Arc<Manifest>, Error>>,
+}
+
+/// A title, by its id, and what of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key(u64, Address);
+
+/// The same, to look for one.
+#[derive(Hash)]
+struct Sought<'a>(u64, &'a Address);
+
+impl Equivalent<Key> for Sought<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.0 == key.0 && *self.1 == key.1
+    }
 }
 
 impl Manifests {
     pub(crate) fn new(capacity: u64) -> Self {
         let weigh =
-            |_: &(u64, Address), m: &Arc<Manifest>| m.text.len() + m.gzip.as_ref().map_or(0, Bytes::len);
+            |_: &Key, m: &Arc<Manifest>| m.text.weight() + m.gzip.as_ref().map_or(0, Form::weight);
         Self { memo: Memo::new(capacity, weigh), flights: Flights::new() }
     }
 
     /// Forgets the manifests of a title, by its id; how many.
     pub(crate) fn forget(&self, title: u64) -> u64 {
-        self.memo.remove_where(|(id, _)| *id == title)
+        self.memo.remove_where(|Key(id, _)| *id == title)
     }
 
     /// What is remembered, for metrics.
@@ -48,10 +114,10 @@ impl Manifests {
         loaded: &Arc<LoadedTitle>,
         address: &Address,
     ) -> Result<Arc<Manifest>, Error> {
-        let key = (loaded.id, address.clone());
-        if let Some(manifest) = self.memo.get(&key) {
+        if let Some(manifest) = self.memo.get(&Sought(loaded.id, address)) {
             return Ok(manifest);
         }
+        let key = Key(loaded.id, address.clone());
         let (loaded, address) = (loaded.clone(), address.clone());
         let start = move || {
             async move {
@@ -72,8 +138,13 @@ fn make(loaded: &LoadedTitle, address: &Address) -> Result<Manifest, Error> {
     match plan(&loaded.title, address, &NoFragments)? {
         Planned::Ready(plan) => {
             let text = text_of(&plan)?;
-            let gzip = compress(&text).filter(|gzip| gzip.len() < text.len());
-            Ok(Manifest { content_type: plan.content_type, digest: plan.digest, text, gzip })
+            let gzip = compress(&text).filter(|gzip| gzip.len() < text.len()).map(Form::new);
+            Ok(Manifest {
+                content_type: plan.content_type,
+                digest: plan.digest,
+                text: Form::new(text),
+                gzip,
+            })
         }
         Planned::Needs(_) | Planned::NeedsMedia(_) => Err(Error::Internal("a manifest that needs media")),
     }

@@ -3,7 +3,7 @@
 use crate::{
     Error,
     body::Body,
-    respond::{Coding, Representation, decide, etag, no_cache},
+    respond::{Coding, Head, Representation, decide, etag, no_cache},
 };
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, header, request::Parts};
@@ -48,7 +48,7 @@ pub(crate) fn respond(request: &Parts, path: &str) -> Result<Response<Body>, Err
         cache_control: no_cache(),
         coding: Coding::Fixed,
     };
-    let mut response = small(request, &representation, &bytes)?;
+    let mut response = small(decide(request, &representation)?, &bytes);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -57,14 +57,10 @@ pub(crate) fn respond(request: &Parts, path: &str) -> Result<Response<Body>, Err
 }
 
 /// An answer whose bytes are at hand.
-///
-/// # Errors
-/// What the request's conditions say.
-pub(crate) fn small(request: &Parts, this: &Representation, bytes: &Bytes) -> Result<Response<Body>, Error> {
-    let head = decide(request, this)?;
+pub(crate) fn small(head: Head, bytes: &Bytes) -> Response<Body> {
     let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
     let body = head.window.clone().map(|w| Body::full(bytes.slice(index(w.start)..index(w.end))));
-    Ok(head.respond(body.unwrap_or_else(Body::empty)))
+    head.respond(body.unwrap_or_else(Body::empty))
 }
 
 fn content_type(path: &str) -> &'static str {

@@ -6,7 +6,7 @@ use http::{
     header::{self, AsHeaderName},
     request::Parts,
 };
-use std::{iter, ops::Range};
+use std::ops::Range;
 
 /// What can be answered, before the request's conditions.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub(crate) enum Coding {
 }
 
 /// The head of an answer, and which of the representation's bytes follow.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Head {
     status: StatusCode,
     headers: HeaderMap,
@@ -53,11 +53,14 @@ impl Etag {
     /// Quotes, 32 digits, and what tells a coding apart.
     const MOST: usize = 40;
 
-    fn quoted(bytes: impl Iterator<Item = u8>) -> Self {
+    /// Of no more than there is room for.
+    fn quoted(text: &[u8], variant: &str) -> Self {
         let mut etag = Self { text: [0; Self::MOST], len: 0 };
-        for (place, byte) in etag.text.iter_mut().zip(iter::once(b'"').chain(bytes).chain([b'"'])) {
-            *place = byte;
-            etag.len += 1;
+        for part in [b"\"", text, variant.as_bytes(), b"\""] {
+            if let Some(place) = etag.text.get_mut(etag.len..etag.len + part.len()) {
+                place.copy_from_slice(part);
+                etag.len += part.len();
+            }
         }
         etag
     }
@@ -69,14 +72,25 @@ impl Etag {
 
 /// The ETag of a digest; `variant` tells codings apart.
 pub(crate) fn etag(digest: u128, variant: &str) -> Etag {
-    let digits = (0..32).rev().map(|at| b"0123456789abcdef"[(digest >> (4 * at)) as usize & 15]);
-    Etag::quoted(digits.chain(variant.bytes()))
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 32];
+    for (two, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(digest.to_be_bytes()) {
+        *two = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    }
+    Etag::quoted(&text, variant)
 }
 
 /// `Cache-Control` of what may change at any time.
 #[expect(clippy::unnecessary_wraps, reason = "as a representation holds it")]
 pub(crate) fn no_cache() -> Option<HeaderValue> {
     Some(HeaderValue::from_static("no-cache"))
+}
+
+/// Whether a request is one for all of it, without conditions: [`decide`] comes to the same for all of these.
+pub(crate) fn is_plain(request: &Parts) -> bool {
+    let has = |name| request.headers.contains_key(name);
+    request.method == Method::GET
+        && ![header::RANGE, header::IF_NONE_MATCH, header::IF_MATCH].into_iter().any(has)
 }
 
 /// Evaluates the request's conditions in the order of RFC 9110 §13.2.2.
@@ -277,18 +291,20 @@ fn parse_range(value: &str) -> Option<(Option<u64>, Option<u64>)> {
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|v| v.to_str().ok());
     let mut any = false;
-    for item in values.flat_map(|v| v.split(',')) {
-        let (coding, parameters) = item.split_once(';').unwrap_or((item, ""));
-        let quality =
-            parameters.trim().strip_prefix("q=").map_or(Some(1.0), |q| q.trim().parse::<f32>().ok());
+    for item in values.flat_map(|v| v.as_bytes().split(|&byte| byte == b',')) {
+        let mut parts = item.splitn(2, |&byte| byte == b';').map(<[u8]>::trim_ascii);
+        let coding = parts.next().unwrap_or_default();
+        let is_any = coding == b"*";
+        if !is_any && !coding.eq_ignore_ascii_case(b"gzip") && !coding.eq_ignore_ascii_case(b"x-gzip") {
+            continue;
+        }
+        let quality = parts.next().and_then(|parameters| parameters.strip_prefix(b"q="));
+        let quality = quality.map_or(Some(1.0), |q| str::from_utf8(q).ok()?.trim().parse::<f32>().ok());
         let wanted = quality.is_some_and(|q| q > 0.0);
-        let is = |name: &str| coding.trim().eq_ignore_ascii_case(name);
-        if is("gzip") || is("x-gzip") {
+        if !is_any {
             return wanted;
         }
-        if is("*") {
-            any = wanted;
-        }
+        any = wanted;
     }
     any
 }
@@ -309,7 +325,7 @@ mod tests {
         Representation {
             content_type: "video/mp4",
             length: 100,
-            etag: Some(Etag::quoted(b"a".iter().copied())),
+            etag: Some(Etag::quoted(b"a", "")),
             cache_control: None,
             coding: Coding::Fixed,
         }

@@ -185,18 +185,21 @@ async fn manifest(
         .gzip
         .as_ref()
         .filter(|_| accepts_gzip(&request.headers) && !request.headers.contains_key(header::RANGE));
-    let (bytes, coding, variant) = match compressed {
+    let (form, coding, variant) = match compressed {
         Some(gzip) => (gzip, Coding::Gzip, "-gz"),
         None => (&manifest.text, Coding::Identity, ""),
     };
-    let representation = Representation {
-        content_type: manifest.content_type,
-        length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-        etag: Some(etag(manifest.digest, variant)),
-        cache_control: app.config.cache_control.of(Class::Manifest),
-        coding,
-    };
-    page::small(request, &representation, bytes)
+    let head = form.head(request, || {
+        let representation = Representation {
+            content_type: manifest.content_type,
+            length: u64::try_from(form.bytes.len()).unwrap_or(u64::MAX),
+            etag: Some(etag(manifest.digest, variant)),
+            cache_control: app.config.cache_control.of(Class::Manifest),
+            coding,
+        };
+        decide(request, &representation)
+    })?;
+    Ok(page::small(head, &form.bytes))
 }
 
 async fn library_json(app: &App, request: &Parts) -> Result<Response<Body>, Error> {
@@ -224,5 +227,5 @@ fn json_line(request: &Parts, json: &Bytes) -> Result<Response<Body>, Error> {
         cache_control: no_cache(),
         coding: Coding::Fixed,
     };
-    page::small(request, &representation, json)
+    Ok(page::small(decide(request, &representation)?, json))
 }
