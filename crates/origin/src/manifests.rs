@@ -11,8 +11,8 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
-use latemux_index::fragments::NoFragments;
 use http::request::Parts;
+use latemux_index::fragments::NoFragments;
 use latemux_packager::{Address, Part, Plan, Planned, plan};
 use quick_cache::Equivalent;
 use std::{
@@ -93,8 +93,7 @@ impl Equivalent<Key> for Sought<'_> {
 
 impl Manifests {
     pub(crate) fn new(capacity: u64) -> Self {
-        let weigh =
-            |_: &Key, m: &Arc<Manifest>| m.text.weight() + m.gzip.as_ref().map_or(0, Form::weight);
+        let weigh = |_: &Key, m: &Arc<Manifest>| m.text.weight() + m.gzip.as_ref().map_or(0, Form::weight);
         Self { memo: Memo::new(capacity, weigh), flights: Flights::new() }
     }
 
@@ -139,12 +138,7 @@ fn make(loaded: &LoadedTitle, address: &Address) -> Result<Manifest, Error> {
         Planned::Ready(plan) => {
             let text = text_of(&plan)?;
             let gzip = compress(&text).filter(|gzip| gzip.len() < text.len()).map(Form::new);
-            Ok(Manifest {
-                content_type: plan.content_type,
-                digest: plan.digest,
-                text: Form::new(text),
-                gzip,
-            })
+            Ok(Manifest { content_type: plan.content_type, digest: plan.digest, text: Form::new(text), gzip })
         }
         Planned::Needs(_) | Planned::NeedsMedia(_) => Err(Error::Internal("a manifest that needs media")),
     }

@@ -88,9 +88,10 @@ pub(crate) fn no_cache() -> Option<HeaderValue> {
 
 /// Whether a request is one for all of it, without conditions: [`decide`] comes to the same for all of these.
 pub(crate) fn is_plain(request: &Parts) -> bool {
-    let has = |name| request.headers.contains_key(name);
-    request.method == Method::GET
-        && ![header::RANGE, header::IF_NONE_MATCH, header::IF_MATCH].into_iter().any(has)
+    let settle = |name: &HeaderName| {
+        *name == header::RANGE || *name == header::IF_NONE_MATCH || *name == header::IF_MATCH
+    };
+    request.method == Method::GET && !request.headers.keys().any(settle)
 }
 
 /// Evaluates the request's conditions in the order of RFC 9110 §13.2.2.

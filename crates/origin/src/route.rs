@@ -112,16 +112,23 @@ pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<R
 
 /// Refuses what no address has, in any encoding: nothing else may be tried with such a path.
 fn check(path: &str) -> Result<(), Error> {
-    let has_dots = |path: &[u8]| path.split(|&byte| byte == b'/').any(|name| matches!(name, b"." | b".."));
     // Most paths are what they look like.
     if path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%' && byte != b'\\') {
-        return if has_dots(path.as_bytes()) { Err(Error::BadPath) } else { Ok(()) };
+        return if has_dots(path) { Err(Error::BadPath) } else { Ok(()) };
     }
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| Error::BadPath)?;
     let hidden_slash = path.as_bytes().windows(3).any(|escape| escape.eq_ignore_ascii_case(b"%2f"));
-    let dots = has_dots(decoded.as_bytes());
+    let dots = has_dots(&decoded);
     let foreign = decoded.contains(|c: char| c == '\\' || c.is_control());
     if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }
+}
+
+/// Whether a segment of a path, which begins with `/`, is `.` or `..`.
+fn has_dots(path: &str) -> bool {
+    let is_dots =
+        |rest: &[u8]| matches!(rest, [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..]);
+    let bytes = path.as_bytes();
+    bytes.iter().enumerate().any(|(at, &byte)| byte == b'/' && bytes.get(at + 1..).is_some_and(is_dots))
 }
 
 /// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments, Smooth Streaming, HDS.

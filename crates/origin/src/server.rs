@@ -28,7 +28,8 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
     time::timeout,
 };
 
@@ -49,22 +50,20 @@ pub(crate) async fn serve(
     app.metrics.limit_connections(door.most);
     let graceful = GracefulShutdown::new();
     // Dropped when draining has taken too long: every connection ends then.
-    let (kill, killed) = watch::channel(());
+    let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     loop {
         let accepted = tokio::select! {
             biased;
             () = &mut shutdown => break,
+            Some(_) = connections.join_next() => continue,
             accepted = door.accept() => accepted,
         };
         let Some((stream, slot)) = accepted else { continue };
         let connection = Connection { app: app.clone(), tls: tls.clone(), watcher: graceful.watcher() };
-        let (mut killed, open) = (killed.clone(), app.metrics.connection());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = connection.run(stream) => {}
-                _ = killed.changed() => {}
-            }
+        let open = app.metrics.connection();
+        connections.spawn(async move {
+            connection.run(stream).await;
             drop((slot, open));
         });
     }
@@ -73,7 +72,7 @@ pub(crate) async fn serve(
     if timeout(app.config.http.drain_timeout, graceful.shutdown()).await.is_err() {
         tracing::warn!(reason = "drain_timeout", "answers that took too long are broken off");
     }
-    drop(kill);
+    drop(connections);
     Ok(())
 }
 

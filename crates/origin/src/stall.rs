@@ -1,6 +1,7 @@
 //! Connections that do not move: a timeout for clients that take no bytes, and for those that never send any.
 
 use std::{
+    cell::RefCell,
     future::Future,
     io,
     pin::Pin,
@@ -11,6 +12,14 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep},
 };
+
+/// Bytes that are sooner copied than told the kernel the places of.
+const SMALL: usize = 2 << 10;
+
+thread_local! {
+    /// Where small pieces are put together.
+    static TOGETHER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(SMALL));
+}
 
 /// A connection whose writes, and whose first read, may wait only so long.
 #[derive(Debug)]
@@ -80,7 +89,16 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stall<T> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        let inner = Pin::new(&mut self.inner);
+        let polled = if bufs.len() > 1 && bufs.iter().map(|buf| buf.len()).sum::<usize>() <= SMALL {
+            TOGETHER.with_borrow_mut(|together| {
+                together.clear();
+                bufs.iter().for_each(|buf| together.extend_from_slice(buf));
+                inner.poll_write(cx, together)
+            })
+        } else {
+            inner.poll_write_vectored(cx, bufs)
+        };
         self.waited(cx, polled)
     }
 
