@@ -58,6 +58,7 @@ mod serve;
 mod server;
 mod stall;
 mod streams;
+mod timer;
 mod titles;
 mod tls;
 mod trace;

@@ -7,6 +7,7 @@ use crate::{
     serve::handle,
     stall::Stall,
     streams::{Streams, Told},
+    timer::ConnectionTimer,
     tls::Tls,
 };
 use hyper::{
@@ -167,7 +168,7 @@ impl Connection {
         let config = &app.config.http;
         let mut builder = http1::Builder::new();
         builder
-            .timer(TokioTimer::new())
+            .timer(ConnectionTimer::default())
             .header_read_timeout(config.header_timeout)
             .max_header_size(usize::try_from(config.max_header_bytes.max(8192)).unwrap_or(usize::MAX));
         let handler = app.clone();

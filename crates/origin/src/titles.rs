@@ -10,6 +10,7 @@ use crate::{
     metrics::{CacheWatch, Read},
     places::Place,
     resolve::{Resolved, resolve},
+    trace::request_began,
     write_index::IndexWriter,
 };
 use futures_util::{FutureExt, future::join_all};
@@ -99,7 +100,7 @@ impl Titles {
     /// The title of a base.
     pub(crate) async fn load(self: &Arc<Self>, base: &str, fresh: Fresh) -> Result<Arc<LoadedTitle>, Error> {
         if let Some(title) = self.memo.get(base) {
-            let age = self.now().saturating_sub(title.checked.load(Relaxed));
+            let age = self.ms(request_began()).saturating_sub(title.checked.load(Relaxed));
             let good = match fresh {
                 _ if title.doubted.load(Relaxed) => false,
                 Fresh::Remembered => true,
@@ -166,7 +167,7 @@ impl Titles {
     }
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
-        let checked = self.now();
+        let checked = self.ms(Instant::now());
         let sources = match resolve(&*self.storage, base, self.max_objects).await? {
             Resolved::Files(files) => {
                 let places: Vec<_> =
@@ -217,8 +218,9 @@ impl Titles {
         Ok(loaded)
     }
 
-    fn now(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// Milliseconds since the start.
+    fn ms(&self, when: Instant) -> u64 {
+        u64::try_from(when.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
     }
 }
 
