@@ -81,7 +81,7 @@ fn main() -> Result<(), Failure> {
         held &= rate >= GIGABYTES_PER_CORE_SECOND;
         println!("{name:6} checked bodies  {rate:6.2} GB per core second");
     }
-    let (few, many) = (memory(&server, FEW)?, memory(&server, MANY)?);
+    let (few, many) = (memory(folder.path(), &server, FEW)?, memory(folder.path(), &server, MANY)?);
     let one = (many - few) / f64::from(MANY - FEW);
     held &= 1e9 / one >= PLAYERS_PER_GIGABYTE;
     println!(
@@ -142,9 +142,11 @@ fn received(folder: &Path, server: &Server, path: &str, more: &[&str]) -> Result
 }
 
 /// Bytes that so many players take while they wait for their buffers to empty: the median of ten seconds, once all have come and begun.
-fn memory(server: &Server, players: u32) -> Result<f64, Failure> {
-    let players = players.to_string();
-    let more = ["--players", &players, "--ramp", "20s", "--duration", "50s", "--buffer", "12s"];
+fn memory(folder: &Path, server: &Server, players: u32) -> Result<f64, Failure> {
+    let (out, count) = (folder.join("run"), players.to_string());
+    let out_text = out.to_str().unwrap();
+    let times = ["--ramp", "20s", "--duration", "50s", "--buffer", "12s"];
+    let more = [&["--players", &count, "--out", out_text], &times[..]].concat();
     let mut child = generator("0,1", server, "lean/index.mpd", &more)?;
     let start = Instant::now();
     let mut seen = Vec::new();
@@ -160,6 +162,11 @@ fn memory(server: &Server, players: u32) -> Result<f64, Failure> {
     }
     if !child.wait()?.success() {
         return Err("the generator failed".into());
+    }
+    let results = Run::read(&out)?.whole.results;
+    // Nobody else came, nobody left before the end.
+    if results.seconds.iter().map(|second| second.came).sum::<u64>() != u64::from(players) {
+        return Err("not as many players as there should have been".into());
     }
     Ok(median(seen.into_iter()))
 }
