@@ -166,6 +166,10 @@ mod tests {
             "/a\\..\\b.mp4/.mpd",
             "/a%ff.mp4/.mpd",
             "/a%0a.mp4/.mpd",
+            "/a/..",
+            "/a/.",
+            "/a/%2e.",
+            "/a/./b.mp4/.mpd",
             "/_/../secret",
             "/_/%2e%2e/secret",
         ] {
@@ -178,6 +182,8 @@ mod tests {
     fn each_url_has_one_meaning() {
         assert_eq!(get("/").unwrap(), Route::Page("index.html".into()));
         assert_eq!(get("/_/app.js").unwrap(), Route::Page("_/app.js".into()));
+        // Names may begin with dots.
+        assert!(matches!(get("/..a/.../.mpd").unwrap(), Route::Title(a) if a.base() == "..a/..."));
         assert_eq!(get("/api/library").unwrap(), Route::Library);
         assert!(matches!(get("/x.mp4/.mpd").unwrap(), Route::Title(a) if a.base() == "x.mp4"));
         assert!(matches!(get("/x.mp4"), Err(Error::NoSuchUrl)));
