@@ -46,7 +46,8 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         Job::Players(plan) => plan.players.saturating_mul(SOCKETS),
         Job::Single(single) => single.concurrency,
     };
-    let (wanted, most) = open_files::allow(at_once.saturating_add(FILES));
+    let wanted = at_once.saturating_add(FILES);
+    let most = open_files::allow(wanted);
     ensure!(
         most >= wanted,
         "{wanted} open files are needed, and this system allows {most}: fewer players, or a higher limit (ulimit -Hn)"

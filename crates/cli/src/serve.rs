@@ -33,8 +33,8 @@ async fn serve(config: Config) -> Result<()> {
     let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
     let options = config.storage.options();
     let connections = config.http.max_connections.saturating_add(options.in_flight.max);
-    let (wanted, most) =
-        open_files::allow(u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES));
+    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES);
+    let most = open_files::allow(wanted);
     if most < wanted {
         tracing::warn!(
             reason = "open_files",

@@ -1,4 +1,6 @@
 //! Connections that do not move: a timeout for clients that take no bytes, and for those that never send any.
+//!
+//! All that is written goes through here, so small pieces are put together here as well, on their way to the kernel.
 
 use std::{
     cell::RefCell,
