@@ -1,7 +1,10 @@
 //! The admin address: metrics, health, forgetting. It is a listener of its own, and nothing of it is reached through the
 //! public one.
 
-use crate::{app::App, body::Body, index::Forgotten, metrics, server::Door, stall::Stall};
+use crate::{
+    app::App, http::server::Door, http::stall::Stall, observe::metrics, read::body::Body,
+    title::index::Forgotten,
+};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};

@@ -2,14 +2,14 @@
 
 use crate::{
     Means, OriginConfig,
-    fragments::Fragments,
-    manifests::Manifests,
-    media::Media,
-    metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
-    patience::Patience,
-    prefetch::Prefetch,
-    titles::Titles,
-    write_index::IndexWriter,
+    observe::metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    read::fragments::Fragments,
+    read::patience::Patience,
+    read::prefetch::Prefetch,
+    title::manifests::Manifests,
+    title::media::Media,
+    title::titles::Titles,
+    title::write_index::IndexWriter,
 };
 use latemux_cache::{Cache, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;

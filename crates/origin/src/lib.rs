@@ -25,59 +25,31 @@
 //! - `admin`: the address where that can be read
 //! - `page`, `library`: the player page and what it lists
 
-mod access;
 mod admin;
 mod app;
-mod beside;
-mod body;
 pub mod config;
 pub mod error;
-mod fetch;
-mod flight;
-mod fragments;
-mod gather;
-mod index;
-mod library;
-mod listen;
-mod manifest_tracks;
-mod manifests;
-mod media;
-mod memo;
-mod metrics;
-mod offline;
-mod page;
-mod patience;
-mod persisted;
-mod places;
-mod prefetch;
-mod reader;
-mod resolve;
-mod respond;
+mod http;
+mod observe;
+mod read;
 mod route;
 mod serve;
-mod server;
-mod stall;
-mod streams;
-mod timer;
-mod titles;
-mod tls;
-mod trace;
-mod write_index;
+mod title;
 
 pub use config::OriginConfig;
 pub use error::Error;
-pub use index::Object;
-pub use listen::listen;
-pub use offline::SegmentBytes;
-pub use places::{Place, relative_url};
-pub use titles::LoadedTitle;
-pub use tls::{Tls, TlsError};
+pub use http::listen::listen;
+pub use http::tls::{Tls, TlsError};
+pub use read::offline::SegmentBytes;
+pub use title::index::Object;
+pub use title::places::{Place, relative_url};
+pub use title::titles::LoadedTitle;
 
 use app::App;
 use latemux_cache::{Cache, Records};
 use latemux_storage::{Options, Storage, write::ConditionalPut};
 use std::{future::Future, io, sync::Arc};
-use titles::Fresh;
+use title::titles::Fresh;
 use tokio::net::TcpListener;
 
 /// What an origin may use besides its storage.
@@ -122,15 +94,15 @@ impl Origin {
         tls: Option<Tls>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        server::serve(self.app.clone(), listener, tls, shutdown).await
+        http::server::serve(self.app.clone(), listener, tls, shutdown).await
     }
 
     /// Answers one request that came some other way than over a listener of [`Self::serve`]. The body reads as it is polled, and
     /// ends early only with an error.
     pub async fn answer<B>(
         &self,
-        request: http::Request<B>,
-    ) -> http::Response<impl hyper::body::Body<Data = bytes::Bytes, Error = Error> + Send + Unpin + use<B>>
+        request: ::http::Request<B>,
+    ) -> ::http::Response<impl hyper::body::Body<Data = bytes::Bytes, Error = Error> + Send + Unpin + use<B>>
     {
         serve::handle(&self.app, request).await
     }

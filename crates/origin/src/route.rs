@@ -1,6 +1,6 @@
 //! Every URL in one function.
 
-use crate::{Error, metrics::Kind};
+use crate::{Error, observe::metrics::Kind};
 use http::{Method, Uri};
 use latemux_index::Title;
 use latemux_packager::{

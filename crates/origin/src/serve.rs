@@ -2,17 +2,17 @@
 
 use crate::{
     Error,
-    access::AccessLog,
     app::App,
-    body::{Body, PlanBody},
-    fetch::Fetch,
-    library,
-    metrics::Kind,
-    page,
-    respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
+    http::page,
+    http::respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
+    observe::access::AccessLog,
+    observe::metrics::Kind,
+    observe::trace::{Phase, Trace, asked_for, enter},
+    read::body::{Body, PlanBody},
+    read::fetch::Fetch,
     route::{Asked, Route, route},
-    titles::{Fresh, LoadedTitle},
-    trace::{Phase, Trace, asked_for, enter},
+    title::library,
+    title::titles::{Fresh, LoadedTitle},
 };
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header, request::Parts};

@@ -1,0 +1,11 @@
+//! Connections and responses: the server side of HTTP.
+
+pub(crate) mod gather;
+pub(crate) mod listen;
+pub(crate) mod page;
+pub(crate) mod respond;
+pub(crate) mod server;
+pub(crate) mod stall;
+pub(crate) mod streams;
+pub(crate) mod timer;
+pub(crate) mod tls;

@@ -1,0 +1,426 @@
+//! From a representation and a request to status and headers: conditions, ranges, caching, CORS (RFC 9110, RFC 9111).
+
+use crate::{Error, read::body::Body};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
+    header::{self, AsHeaderName},
+    request::Parts,
+};
+use std::ops::Range;
+
+/// What can be answered, before the request's conditions.
+#[derive(Debug, Clone)]
+pub(crate) struct Representation {
+    pub(crate) content_type: &'static str,
+    /// Exact length in bytes, as encoded.
+    pub(crate) length: u64,
+    /// Strong ETag, quotes included, where there is one.
+    pub(crate) etag: Option<Etag>,
+    /// `Cache-Control`, where one is sent.
+    pub(crate) cache_control: Option<HeaderValue>,
+    /// Content coding, and whether it was chosen by `Accept-Encoding`.
+    pub(crate) coding: Coding,
+}
+
+/// Content coding of a representation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// There is one form only.
+    Fixed,
+    /// As it is, but another client may get it compressed.
+    Identity,
+    /// Compressed.
+    Gzip,
+}
+
+/// The head of an answer, and which of the representation's bytes follow.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    status: StatusCode,
+    headers: HeaderMap,
+    /// `None`: no body, nothing need be read.
+    pub(crate) window: Option<Range<u64>>,
+}
+
+/// A strong ETag, quotes included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Etag {
+    text: [u8; Self::MOST],
+    len: usize,
+}
+
+impl Etag {
+    /// Quotes, 32 digits, and what tells a coding apart.
+    const MOST: usize = 40;
+
+    /// Of no more than there is room for.
+    fn quoted(text: &[u8], variant: &str) -> Self {
+        let mut etag = Self { text: [0; Self::MOST], len: 0 };
+        for part in [b"\"", text, variant.as_bytes(), b"\""] {
+            if let Some(place) = etag.text.get_mut(etag.len..etag.len + part.len()) {
+                place.copy_from_slice(part);
+                etag.len += part.len();
+            }
+        }
+        etag
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.text.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// The ETag of a digest; `variant` tells codings apart.
+pub(crate) fn etag(digest: u128, variant: &str) -> Etag {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 32];
+    for (two, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(digest.to_be_bytes()) {
+        *two = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    }
+    Etag::quoted(&text, variant)
+}
+
+/// `Cache-Control` of what may change at any time.
+#[expect(clippy::unnecessary_wraps, reason = "as a representation holds it")]
+pub(crate) fn no_cache() -> Option<HeaderValue> {
+    Some(HeaderValue::from_static("no-cache"))
+}
+
+/// Whether a request is one for all of it, without conditions: [`decide`] comes to the same for all of these.
+pub(crate) fn is_plain(request: &Parts) -> bool {
+    let settle = |name: &HeaderName| {
+        *name == header::RANGE || *name == header::IF_NONE_MATCH || *name == header::IF_MATCH
+    };
+    request.method == Method::GET && !request.headers.keys().any(settle)
+}
+
+/// Evaluates the request's conditions in the order of RFC 9110 §13.2.2.
+///
+/// # Errors
+/// [`Error::PreconditionFailed`], [`Error::RangeNotSatisfiable`].
+pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<Head, Error> {
+    let headers = &request.headers;
+    if headers.contains_key(header::IF_MATCH) && !names(headers, header::IF_MATCH, this, Compare::Strong) {
+        return Err(Error::PreconditionFailed);
+    }
+    let mut head = HeaderMap::with_capacity(12);
+    allow_any_origin(&mut head);
+    if let Some(etag) = &this.etag {
+        put(&mut head, header::ETAG, etag.as_bytes());
+    }
+    if let Some(value) = &this.cache_control {
+        head.insert(header::CACHE_CONTROL, value.clone());
+    }
+    if this.coding != Coding::Fixed {
+        head.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    if names(headers, header::IF_NONE_MATCH, this, Compare::Weak) {
+        return Ok(Head { status: StatusCode::NOT_MODIFIED, headers: head, window: None });
+    }
+    head.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    head.insert(header::CONTENT_TYPE, HeaderValue::from_static(this.content_type));
+    if this.coding == Coding::Gzip {
+        head.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    let range = wanted_range(request, this)?;
+    let (status, window) = match range {
+        Some(range) => {
+            let value = format!("bytes {}-{}/{}", range.start, range.end - 1, this.length);
+            put(&mut head, header::CONTENT_RANGE, value.as_bytes());
+            (StatusCode::PARTIAL_CONTENT, range)
+        }
+        None => (StatusCode::OK, 0..this.length),
+    };
+    put(&mut head, header::CONTENT_LENGTH, decimal(window.end - window.start, &mut [0; 20]));
+    let window = (request.method != Method::HEAD).then_some(window);
+    Ok(Head { status, headers: head, window })
+}
+
+impl Head {
+    /// Nothing is sent but that the client has it.
+    pub(crate) fn is_not_modified(&self) -> bool {
+        self.status == StatusCode::NOT_MODIFIED
+    }
+
+    /// The answer.
+    pub(crate) fn respond(self, body: Body) -> Response<Body> {
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+/// An error as an answer: one line of JSON.
+pub(crate) fn refuse(error: &Error, method: &Method) -> Response<Body> {
+    let (status, _) = error.status();
+    let mut head = HeaderMap::with_capacity(8);
+    allow_any_origin(&mut head);
+    head.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    head.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Error::RangeNotSatisfiable { length } = error {
+        put(&mut head, header::CONTENT_RANGE, format!("bytes */{length}").as_bytes());
+    }
+    if matches!(error, Error::MethodNotAllowed) {
+        head.insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    }
+    if let Some(seconds) = error.retry_after() {
+        head.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    let body = error.body();
+    head.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let body = if method == Method::HEAD { Body::empty() } else { Body::full(body.into()) };
+    Head { status, headers: head, window: None }.respond(body)
+}
+
+/// Methods there are.
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// The answer to OPTIONS: any page may ask for anything here (Fetch standard §3.2).
+pub(crate) fn options() -> Response<Body> {
+    let mut head = HeaderMap::with_capacity(6);
+    allow_any_origin(&mut head);
+    head.insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    head.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    head.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static(
+            "Range, If-Match, If-None-Match, If-Range, Accept, Cache-Control, Origin, *",
+        ),
+    );
+    head.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    Head { status: StatusCode::NO_CONTENT, headers: head, window: None }.respond(Body::empty())
+}
+
+fn allow_any_origin(head: &mut HeaderMap) {
+    head.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    head.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("Accept-Ranges, Content-Length, Content-Range, Date, ETag, Server-Timing"),
+    );
+}
+
+/// A number in digits: written by hand it takes one allocation as a header, and not two.
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut from = digits.len();
+    for (at, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        (number, from) = (number / 10, at);
+        if number == 0 {
+            break;
+        }
+    }
+    digits.get(from..).unwrap_or_default()
+}
+
+fn put(head: &mut HeaderMap, name: HeaderName, value: &[u8]) {
+    // What is put here is ASCII of our own making.
+    if let Ok(value) = HeaderValue::from_bytes(value) {
+        head.insert(name, value);
+    }
+}
+
+/// How ETags are compared (RFC 9110 §8.8.3.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compare {
+    Strong,
+    Weak,
+}
+
+/// Whether a list of ETags names one of ours, or all (`*`).
+fn names(headers: &HeaderMap, name: impl AsHeaderName, this: &Representation, compare: Compare) -> bool {
+    let is_ours = |tag: &str| this.etag.as_ref().is_some_and(|etag| tag.as_bytes() == etag.as_bytes());
+    let values = headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok());
+    values.flat_map(|v| v.split(',')).map(str::trim).any(|tag| match tag.strip_prefix("W/") {
+        Some(weak) => compare == Compare::Weak && is_ours(weak),
+        None => tag == "*" || is_ours(tag),
+    })
+}
+
+/// The range a GET asks for; `None` for all of it: no range, several, or one that cannot be read (RFC 9110 §14.2).
+fn wanted_range(request: &Parts, this: &Representation) -> Result<Option<Range<u64>>, Error> {
+    if request.method != Method::GET {
+        return Ok(None);
+    }
+    let Some(range) = request.headers.get(header::RANGE).and_then(|v| v.to_str().ok()) else {
+        return Ok(None);
+    };
+    // A date never equals: nothing here has a Last-Modified.
+    if let Some(condition) = request.headers.get(header::IF_RANGE)
+        && Some(condition.as_bytes()) != this.etag.as_ref().map(Etag::as_bytes)
+    {
+        return Ok(None);
+    }
+    let length = this.length;
+    match parse_range(range) {
+        None => Ok(None),
+        Some((Some(first), _)) if first >= length => Err(Error::RangeNotSatisfiable { length }),
+        Some((Some(first), last)) => {
+            let end = last.map_or(length, |last| last.saturating_add(1).min(length));
+            Ok(Some(first..end))
+        }
+        Some((None, Some(suffix))) if suffix > 0 && length > 0 => {
+            Ok(Some(length.saturating_sub(suffix)..length))
+        }
+        Some((None, _)) => Err(Error::RangeNotSatisfiable { length }),
+    }
+}
+
+/// `bytes=FIRST-[LAST]` or `bytes=-SUFFIX`.
+fn parse_range(value: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let (unit, set) = value.split_once('=')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    let (first, last) = set.trim().split_once('-')?;
+    let number = |text: &str| match text {
+        "" => Some(None),
+        // More digits than fit are beyond any end.
+        digits if digits.bytes().all(|b| b.is_ascii_digit()) => {
+            Some(Some(digits.parse().unwrap_or(u64::MAX)))
+        }
+        _ => None,
+    };
+    match (number(first)?, number(last)?) {
+        (None, None) => None,
+        (Some(first), Some(last)) if last < first => None,
+        range => Some(range),
+    }
+}
+
+/// Whether the client takes gzip (RFC 9110 §12.5.3).
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|v| v.to_str().ok());
+    let mut any = false;
+    for item in values.flat_map(|v| v.as_bytes().split(|&byte| byte == b',')) {
+        let mut parts = item.splitn(2, |&byte| byte == b';').map(<[u8]>::trim_ascii);
+        let coding = parts.next().unwrap_or_default();
+        let is_any = coding == b"*";
+        if !is_any && !coding.eq_ignore_ascii_case(b"gzip") && !coding.eq_ignore_ascii_case(b"x-gzip") {
+            continue;
+        }
+        let quality = parts.next().and_then(|parameters| parameters.strip_prefix(b"q="));
+        let quality = quality.map_or(Some(1.0), |q| str::from_utf8(q).ok()?.trim().parse::<f32>().ok());
+        let wanted = quality.is_some_and(|q| q > 0.0);
+        if !is_any {
+            return wanted;
+        }
+        any = wanted;
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut builder = http::Request::builder().method(method).uri("/");
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(()).unwrap().into_parts().0
+    }
+
+    fn hundred() -> Representation {
+        Representation {
+            content_type: "video/mp4",
+            length: 100,
+            etag: Some(Etag::quoted(b"a", "")),
+            cache_control: None,
+            coding: Coding::Fixed,
+        }
+    }
+
+    #[test]
+    fn an_etag_has_all_of_a_digest() {
+        let text = |digest, variant| String::from_utf8(etag(digest, variant).as_bytes().to_vec()).unwrap();
+        for digest in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210] {
+            assert_eq!(text(digest, "-gz"), format!("\"{digest:032x}-gz\""));
+            assert_eq!(text(digest, ""), format!("\"{digest:032x}\""));
+        }
+    }
+
+    fn decided(headers: &[(&str, &str)]) -> (u16, Option<Range<u64>>) {
+        match decide(&request("GET", headers), &hundred()) {
+            Ok(head) => (head.status.as_u16(), head.window),
+            Err(error) => (error.status().0.as_u16(), None),
+        }
+    }
+
+    #[test]
+    fn ranges() {
+        for (range, status, window) in [
+            ("bytes=0-0", 206, Some(0..1)),
+            ("bytes=10-", 206, Some(10..100)),
+            ("bytes=10-1000", 206, Some(10..100)),
+            ("bytes=-1", 206, Some(99..100)),
+            ("bytes=-1000", 206, Some(0..100)),
+            ("bytes=0-99999999999999999999999", 206, Some(0..100)),
+            ("bytes=100-", 416, None),
+            ("bytes=99999999999999999999999-", 416, None),
+            ("bytes=-0", 416, None),
+            ("bytes=5-4", 200, Some(0..100)),
+            ("bytes=a-b", 200, Some(0..100)),
+            ("bytes=+1-2", 200, Some(0..100)),
+            ("bytes=-", 200, Some(0..100)),
+            ("bytes=0-1,5-6", 200, Some(0..100)),
+            ("frames=0-1", 200, Some(0..100)),
+        ] {
+            assert_eq!(decided(&[("range", range)]), (status, window), "{range}");
+        }
+    }
+
+    #[test]
+    fn conditions() {
+        let whole = Some(0..100);
+        for (headers, status, window) in [
+            (&[("if-none-match", "\"a\"")][..], 304, None),
+            (&[("if-none-match", "W/\"a\"")], 304, None),
+            (&[("if-none-match", "\"b\", \"a\"")], 304, None),
+            (&[("if-none-match", "*")], 304, None),
+            (&[("if-none-match", "\"b\"")], 200, whole.clone()),
+            (&[("if-none-match", "\"a\""), ("range", "bytes=200-")], 304, None),
+            (&[("if-match", "\"b\"")], 412, None),
+            (&[("if-match", "W/\"a\"")], 412, None),
+            (&[("if-match", "\"a\"")], 200, whole.clone()),
+            (&[("if-match", "*")], 200, whole.clone()),
+            (&[("if-match", "\"b\""), ("if-none-match", "\"a\"")], 412, None),
+            (&[("if-range", "\"a\""), ("range", "bytes=0-1")], 206, Some(0..2)),
+            (&[("if-range", "\"b\""), ("range", "bytes=0-1")], 200, whole.clone()),
+            (&[("if-range", "W/\"a\""), ("range", "bytes=0-1")], 200, whole.clone()),
+            (&[("if-range", "Sat, 01 Jan 2000 00:00:00 GMT"), ("range", "bytes=0-1")], 200, whole.clone()),
+        ] {
+            assert_eq!(decided(headers), (status, window), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn head_has_the_headers_of_get_and_no_range() {
+        let get = decide(&request("GET", &[]), &hundred()).unwrap();
+        let head = decide(&request("HEAD", &[("range", "bytes=0-1")]), &hundred()).unwrap();
+        assert_eq!((get.status, &get.headers), (head.status, &head.headers));
+        assert_eq!(head.window, None);
+    }
+
+    #[test]
+    fn gzip_is_taken_only_where_it_is_wanted() {
+        for (accept, wanted) in [
+            ("gzip", true),
+            ("br, gzip;q=0.5", true),
+            ("gzip;q=0", false),
+            ("gzip;q=0.000, *", false),
+            ("*", true),
+            ("*;q=0", false),
+            ("identity", false),
+            ("GZIP", true),
+            ("gzip;q=x", false),
+        ] {
+            assert_eq!(
+                accepts_gzip(&request("GET", &[("accept-encoding", accept)]).headers),
+                wanted,
+                "{accept}"
+            );
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! All numbers as OpenMetrics text. The table of what each one means is in `docs/operating.md`.
+
+use super::{
+    CacheSnapshot, Class, Ends, Metrics,
+    meter::{Read, Totals},
+    process::Process,
+    reasons::Reasons,
+    responses::{BOUNDS, Histogram, STATUSES, Series},
+};
+use crate::{observe::trace::Outcome, read::prefetch::Prefetched, title::write_index::Written};
+use latemux_cache::Figures as DiskFigures;
+use latemux_storage::{Registry as BackEnds, counters::Figures};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, text},
+    metrics::{MetricType, exemplar::Exemplar},
+    registry::{Registry, Unit},
+};
+use std::{
+    fmt::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// Media type of [`expose`].
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What `/metrics` answers.
+pub(crate) fn expose(metrics: &Arc<Metrics>) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape(metrics.clone())));
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = text::encode(&mut text, &registry);
+    text
+}
+
+#[derive(Debug)]
+struct Scrape(Arc<Metrics>);
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let (mut out, metrics) = (Out(encoder), &*self.0);
+        responses(&mut out, metrics)?;
+        storage(&mut out, metrics)?;
+        back_ends(&mut out, metrics)?;
+        let caches: Vec<CacheSnapshot> = metrics.watched().iter().map(|watch| watch.0()).collect();
+        remembered(&mut out, &caches)?;
+        metrics.disk.get().map_or(Ok(()), |cache| unwritten(&mut out, &cache.figures()))?;
+        let now = |number: &AtomicU64| number.load(Relaxed);
+        let files = ends(Written::ALL.map(|(_, word)| word), &metrics.index_files);
+        out.counters("latemux_index_files", "Media looked at for want of an index MP4", None, files)?;
+        let segments = ends(Prefetched::ALL.map(|(_, word)| word), &metrics.prefetches);
+        out.counters("latemux_prefetches", "Segments that were to be read ahead", None, segments)?;
+        out.gauge(
+            "latemux_requests_in_flight",
+            "Requests whose answers have not ended",
+            now(&metrics.in_flight),
+        )?;
+        out.gauge("latemux_connections_open", "Open connections", now(&metrics.connections_open))?;
+        out.gauge("latemux_connections_limit", "As many as may be open", now(&metrics.connections_limit))?;
+        out.counters(
+            "latemux_connections",
+            "Accepted connections",
+            None,
+            [(NONE, now(&metrics.connections))],
+        )?;
+        out.info("latemux_build", "What runs", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        Process::look().map_or(Ok(()), |process| describe(&mut out, &process))
+    }
+}
+
+/// Counts by what became of something.
+fn ends<const N: usize>(
+    words: [&'static str; N],
+    ends: &Ends<N>,
+) -> impl Iterator<Item = ([(&'static str, &'static str); 1], u64)> {
+    words.into_iter().zip(&ends.0).map(|(word, count)| ([("outcome", word)], count.load(Relaxed)))
+}
+
+fn responses(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
+    let series = || metrics.responses.counted();
+    let count = series().map(|(labels, series)| (labels, series.count.load(Relaxed)));
+    out.counters(
+        "latemux_responses",
+        "Answers; status none where the client left before its head",
+        None,
+        count,
+    )?;
+    let bytes = series().map(|(labels, series)| (labels, series.bytes.load(Relaxed)));
+    out.counters("latemux_response", "Bytes of body handed to connections", Some(&Unit::Bytes), bytes)?;
+    let mut times = |name, help, of: fn(&Series) -> &Histogram| {
+        // What never got so far has no times to show.
+        let with_head = series().filter(|(labels, _)| labels.iter().all(|(_, word)| *word != STATUSES[0]));
+        out.histograms(name, help, with_head.map(|(labels, series)| (labels, of(series))))
+    };
+    times(
+        "latemux_response_first_byte",
+        "From the end of a request's head to the first byte of body",
+        |s| &s.first_byte,
+    )?;
+    times("latemux_response_last_byte", "The same to the last byte of body; complete answers only", |s| {
+        &s.last_byte
+    })?;
+    let outcomes = Class::ALL.iter().zip(&metrics.outcomes).flat_map(|((_, class), outcomes)| {
+        let words = Outcome::WORDS.iter().zip(outcomes);
+        words.map(|(word, count)| ([("class", *class), ("outcome", *word)], count.load(Relaxed)))
+    });
+    let help = "Answers by where what they needed was found, the costliest place of each";
+    out.counters("latemux_response_outcomes", help, None, outcomes.filter(|(_, count)| *count > 0))?;
+    let mut reasons = |name, help, reasons: &Reasons| {
+        out.counters(name, help, None, reasons.counted().map(|(reason, count)| ([("reason", reason)], count)))
+    };
+    reasons("latemux_refusals", "Answers that are errors", &metrics.refusals)?;
+    reasons("latemux_broken_off", "Answers that ended early", &metrics.broken_off)
+}
+
+fn storage(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
+    let mut each = |name, help, unit, of: fn(&Totals) -> &AtomicU64| {
+        let kinds = Read::ALL.iter().map(|(read, kind)| {
+            let count = of(metrics.storage.of(*read)).load(Relaxed);
+            ([("kind", *kind)], count)
+        });
+        out.counters(name, help, unit, kinds)
+    };
+    each("latemux_storage_requests", "Requests to storage", None, |t| &t.requests)?;
+    each("latemux_storage_errors", "Of them, those that failed", None, |t| &t.errors)?;
+    each("latemux_storage_read", "Bytes of bodies from storage", Some(&Unit::Bytes), |t| &t.bytes)?;
+    let times =
+        Read::ALL.iter().map(|(read, kind)| ([("kind", *kind)], &metrics.storage.of(*read).first_byte));
+    let help = "From a request to storage to the head of its answer";
+    out.histograms("latemux_storage_first_byte", help, times)?;
+    let used = metrics.media_used.load(Relaxed);
+    let help = "Bytes of sources that went into answers";
+    out.counters("latemux_media_used", help, Some(&Unit::Bytes), [(NONE, used)])?;
+    let read = metrics.storage.of(Read::Media).bytes.load(Relaxed);
+    let help =
+        "Bytes of sources that went into answers, of the bytes of media read from storage, since the start";
+    match read {
+        0 => Ok(()),
+        read => out.ratio("latemux_conversion_efficiency", help, used, read),
+    }
+}
+
+/// What clients of far storage did for the requests above.
+fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
+    let all = metrics.back_ends.get().map(BackEnds::all).unwrap_or_default();
+    let all: Vec<(String, Figures)> =
+        all.into_iter().map(|(name, counters)| (name, counters.figures())).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let each = |of: fn(&Figures) -> u64| {
+        all.iter().map(move |(name, figures)| ([("backend", name.as_str())], of(figures)))
+    };
+    let mut counters = |name, help, of| out.counters(name, help, None, each(of));
+    counters("latemux_storage_retries", "Requests made once more", |f| f.retries)?;
+    counters("latemux_storage_retries_refused", "Not made, for the budget was used up", |f| {
+        f.retries_refused
+    })?;
+    counters("latemux_storage_resumed", "Retries for the rest of a body", |f| f.resumed)?;
+    counters("latemux_storage_hedges", "Second requests beside slow ones", |f| f.hedges)?;
+    counters("latemux_storage_hedges_won", "Of them, those that answered first", |f| f.hedges_won)?;
+    counters("latemux_storage_timeouts", "What did not come in time", |f| f.timeouts)?;
+    counters("latemux_storage_throttled", "Answers that asked to slow down", |f| f.throttled)?;
+    counters("latemux_storage_failed", "Requests that failed for the back end, after all retries", |f| {
+        f.failed
+    })?;
+    counters("latemux_storage_busy", "Requests that found no place in time", |f| f.busy)?;
+    counters("latemux_storage_waits", "Requests that had to wait for a place", |f| f.waited)?;
+    let mut gauges = |name, help, of| out.gauges(name, help, None, each(of));
+    gauges("latemux_storage_in_flight", "Requests under way", |f| f.in_flight)?;
+    gauges("latemux_storage_queued", "Requests that wait for a place", |f| f.queued)
+}
+
+fn remembered(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> {
+    let each = |of: fn(&CacheSnapshot) -> u64| {
+        caches.iter().map(move |cache| ([("cache", cache.cache), ("tier", cache.tier)], of(cache)))
+    };
+    out.gauges("latemux_cache", "Bytes remembered", Some(&Unit::Bytes), each(|c| c.bytes))?;
+    out.gauges("latemux_cache_limit", "Most bytes that may be", Some(&Unit::Bytes), each(|c| c.limit))?;
+    out.gauges("latemux_cache_entries", "Entries remembered", None, each(|c| c.entries))?;
+    out.counters("latemux_cache_hits", "Look-ups that found something", None, each(|c| c.hits))?;
+    out.counters("latemux_cache_misses", "Look-ups that did not", None, each(|c| c.misses))?;
+    out.counters(
+        "latemux_cache_joins",
+        "Waits for what another request was getting",
+        None,
+        each(|c| c.joins),
+    )?;
+    let help = "Entries dropped to make room, replaced, or refused as too large";
+    out.counters("latemux_cache_evictions", help, None, each(|c| c.evictions))
+}
+
+/// What a range cache's disk does not hold although it might.
+fn unwritten(out: &mut Out<'_>, disk: &DiskFigures) -> Result<(), Error> {
+    let reasons = [
+        ("queue_full", disk.disk_dropped_full),
+        ("disk_failed", disk.disk_dropped_failed),
+        ("shutdown", disk.disk_dropped_closed),
+    ];
+    let reasons = reasons.map(|(reason, units)| ([("reason", reason)], units));
+    out.counters("latemux_cache_disk_dropped", "Units that were not written to disk", None, reasons)
+}
+
+/// The names Prometheus' own clients give these.
+fn describe(out: &mut Out<'_>, process: &Process) -> Result<(), Error> {
+    out.seconds_used("process_cpu", "CPU time used", process.cpu)?;
+    let memory = Some(&Unit::Bytes);
+    out.gauges("process_resident_memory", "Memory in RAM", memory, [(NONE, process.resident)])?;
+    out.gauges(
+        "process_resident_memory_max",
+        "The same at its largest",
+        memory,
+        [(NONE, process.resident_max)],
+    )?;
+    out.gauge("process_threads", "Threads", process.threads)?;
+    out.gauge("process_open_fds", "Open file descriptors", process.open_fds)?;
+    out.gauge("process_max_fds", "As many of them as there may be", process.max_fds)?;
+    out.seconds("process_start_time", "When it started, since 1970", process.started)
+}
+
+/// No labels.
+const NONE: [(&str, &str); 0] = [];
+
+/// One call per metric.
+struct Out<'a>(DescriptorEncoder<'a>);
+
+/// As the library wants "no exemplar" to be said.
+const NO_EXEMPLAR: Option<&Exemplar<[(&str, &str); 0], f64>> = None;
+
+impl Out<'_> {
+    fn counters<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        series: impl IntoIterator<Item = (L, u64)>,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, unit, MetricType::Counter)?;
+        for (labels, count) in series {
+            metric.encode_family(&labels)?.encode_counter(&count, NO_EXEMPLAR)?;
+        }
+        Ok(())
+    }
+
+    fn gauges<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        series: impl IntoIterator<Item = (L, u64)>,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for (labels, value) in series {
+            metric.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
+        self.gauges(name, help, None, [(NONE, value)])
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a ratio of such numbers needs no more than 53 bits of them"
+    )]
+    fn ratio(&mut self, name: &str, help: &str, part: u64, whole: u64) -> Result<(), Error> {
+        let ratio = part as f64 / whole as f64;
+        self.0
+            .encode_descriptor(name, help, Some(&Unit::Other("ratio".to_owned())), MetricType::Gauge)?
+            .encode_gauge(&ratio)
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, value: f64) -> Result<(), Error> {
+        self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn seconds_used(&mut self, name: &str, help: &str, value: f64) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
+        metric.encode_counter(&value, NO_EXEMPLAR)
+    }
+
+    fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> Result<(), Error> {
+        self.0.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(&labels)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of 285 years fit")]
+    fn histograms<'a, L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl Iterator<Item = (L, &'a Histogram)>,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (labels, histogram) in series {
+            let (buckets, sum) = histogram.snapshot();
+            // Of the very numbers that are shown, so that they agree while requests go on.
+            let count = buckets.iter().sum();
+            let bounds = BOUNDS.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(buckets).collect();
+            let mut family = metric.encode_family(&labels)?;
+            family.encode_histogram::<[(&str, &str); 0]>(sum as f64 / 1e6, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+use super::*;
+use crate::read::reader::SourceReader;
+use futures_util::stream;
+use latemux_index::locate::{Got, Limits, Locator, Step};
+use latemux_storage::{Key, Memory, Version, Want, altered::Altered, counting::Counting};
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn source(object: usize, range: Range<u64>) -> SourceRange {
+    SourceRange { object, range }
+}
+
+/// An object whose index is that of another: only its key and version count here.
+pub(crate) fn object(key: &Key, version: Version) -> Arc<Object> {
+    let file: Bytes = std::fs::read("../../samples/library/buoy.mp4").unwrap().into();
+    let size = u64::try_from(file.len()).unwrap();
+    let mut locator = Locator::new(Limits { head: size, ..Limits::default() });
+    let Ok(Step::Done(index)) = locator.step(size, vec![Got { offset: 0, bytes: file }]) else {
+        panic!("one read is enough for the whole file")
+    };
+    Arc::new(Object {
+        key: key.clone(),
+        version,
+        index: Arc::from(index),
+        id: 0,
+        elsewhere: None,
+        indexed_by: None,
+    })
+}
+
+/// Bytes that differ from place to place and object to object.
+pub(crate) fn bytes_of(object: usize, len: usize) -> Bytes {
+    (0..len).map(|i| u8::try_from((i * 31 + i / 251 + object * 97) % 256).unwrap()).collect()
+}
+
+/// Objects of the given sizes in memory.
+pub(crate) fn library(sizes: &[usize]) -> (Arc<Memory>, Arc<[Arc<Object>]>) {
+    let memory = Arc::new(Memory::new());
+    let objects = sizes.iter().enumerate().map(|(i, &len)| {
+        let key = Key::new(&format!("o{i}.mp4")).unwrap();
+        let version = memory.put(key.clone(), bytes_of(i, len));
+        object(&key, version)
+    });
+    let objects: Vec<_> = objects.collect();
+    (memory, objects.into())
+}
+
+/// Gives bodies in frames of `frame` bytes, each of which is not there at first.
+fn chopped(inner: Arc<dyn Storage>, frame: usize) -> Arc<dyn Storage> {
+    let chop = move |mut read: Read| {
+        let body = read.body.flat_map(move |bytes| {
+            let bytes = bytes.unwrap();
+            let cuts: Vec<_> = (0..bytes.len()).step_by(frame).collect();
+            stream::iter(cuts.into_iter().map(move |at| bytes.slice(at..(at + frame).min(bytes.len()))))
+        });
+        let late = |bytes| async move {
+            tokio::task::yield_now().await;
+            Ok(bytes)
+        };
+        read.body = body.then(late).boxed();
+        read
+    };
+    Arc::new(Altered::new(inner, move || chop))
+}
+
+async fn read_all(mut reader: SourceReader, limit: usize) -> Result<Vec<Bytes>, Error> {
+    reader.ready().await?;
+    let mut pieces = Vec::new();
+    while let Some(piece) = poll_fn(|cx| reader.poll_next(cx, limit)).await {
+        pieces.push(piece?);
+    }
+    Ok(pieces)
+}
+
+fn gathered(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
+    gather(ranges.into_iter().enumerate().collect(), gap, waste).collect()
+}
+
+#[test]
+fn neighbours_become_one_request_and_the_widest_gaps_are_left_out() {
+    let ranges = vec![source(0, 100..110), source(1, 0..5), source(0, 115..120), source(0, 200..210)];
+    assert_eq!(gathered(ranges.clone(), 5, 100), [source(0, 100..120), source(1, 0..5), source(0, 200..210)]);
+    assert_eq!(gathered(ranges.clone(), 80, 100), [source(0, 100..210), source(1, 0..5)]);
+    // 5 bytes may be wasted, not 85.
+    assert_eq!(gathered(ranges.clone(), 80, 84)[0], source(0, 100..120));
+    assert_eq!(gathered(ranges, 4, 100).len(), 4);
+    // Overlaps and touching ranges cost nothing, in any order.
+    assert_eq!(gathered(vec![source(0, 5..9), source(0, 0..5), source(0, 2..7)], 0, 0), [source(0, 0..9)]);
+    assert_eq!(gathered(Vec::new(), 1, 1), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn what_is_read_is_what_was_asked_for(
+        wanted in prop::collection::vec((0usize..2, 0u64..3000, 0u64..400), 0..40),
+        early in prop::collection::vec((0usize..2, 0u64..3000, 0u64..400), 0..3),
+        gap in 0u64..300,
+        waste in 0u64..2000,
+        frame in 1usize..500,
+        limit in 1usize..500,
+        open in 1usize..4,
+    ) {
+        let ranges = |list: &[(usize, u64, u64)]| -> Vec<SourceRange> {
+            list.iter().map(|&(o, at, len)| source(o, at..(at + len).min(3000))).collect()
+        };
+        let (wanted, early) = (ranges(&wanted), ranges(&early));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (memory, objects) = library(&[3000, 3000]);
+            let counting = Arc::new(Counting::new(memory, Duration::ZERO));
+            let storage = chopped(counting.clone(), frame);
+            let config = ReadConfig { gap, waste, open, ..ReadConfig::default() };
+            let mut fetch = Fetch::new(storage, objects, config);
+            // What was begun before the plan was known is used, wherever it lies.
+            fetch.cover(&early).unwrap();
+            let reader = SourceReader::new(fetch, &wanted).unwrap();
+            let got = read_all(reader, limit).await.unwrap();
+            assert!(got.iter().all(|piece| !piece.is_empty() && piece.len() <= limit));
+            let expected: Vec<u8> = wanted
+                .iter()
+                .flat_map(|r| bytes_of(r.object, 3000)[usize::try_from(r.range.start).unwrap()..usize::try_from(r.range.end).unwrap()].to_vec())
+                .collect();
+            assert_eq!(got.concat(), expected);
+            let asked: u64 = counting.take().iter().map(|r| match &r.want {
+                Some(Want::Range(range)) => range.end - range.start,
+                _ => 0,
+            }).sum();
+            let useful: u64 = wanted.iter().chain(&early).map(|r| r.range.end - r.range.start).sum();
+            assert!(asked <= useful + 2 * waste, "{asked} bytes for {useful}");
+        });
+    }
+}
+
+#[tokio::test]
+async fn pieces_are_slices_of_what_storage_gave() {
+    let (memory, objects) = library(&[1000]);
+    let stored = memory.read(&objects[0].key, Want::Head(1000), None).await.unwrap();
+    let stored = stored.body.map(Result::unwrap).collect::<Vec<_>>().await;
+    let fetch = Fetch::new(memory, objects, ReadConfig::default());
+    let reader = SourceReader::new(fetch, &[source(0, 10..20), source(0, 500..600)]).unwrap();
+    let got = read_all(reader, usize::MAX).await.unwrap();
+    assert_eq!(got.len(), 2);
+    for (piece, at) in got.iter().zip([10, 500]) {
+        assert_eq!(piece.as_ptr(), stored[0][at..].as_ptr(), "copied");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_requests_start_at_once() {
+    let (memory, objects) = library(&[5000, 5000, 5000]);
+    let counting = Arc::new(Counting::new(memory, Duration::from_millis(1)));
+    let config = ReadConfig { gap: 10, ..ReadConfig::default() };
+    let fetch = Fetch::new(counting.clone(), objects, config);
+    let wanted = [source(2, 0..100), source(0, 0..10), source(0, 100..200), source(1, 5..9)];
+    let reader = SourceReader::new(fetch, &wanted).unwrap();
+    read_all(reader, usize::MAX).await.unwrap();
+    assert_eq!(counting.depth(), 1);
+    assert_eq!(counting.take().len(), 4);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_said_before_anything_is() {
+    let (memory, objects) = library(&[1000]);
+    let counting = Arc::new(Counting::new(memory, Duration::ZERO));
+    let config = ReadConfig { gap: 1, requests: 3, ..ReadConfig::default() };
+    let mut fetch = Fetch::new(counting.clone(), objects, config);
+    let beyond = fetch.cover(&[source(0, 990..1001)]).unwrap_err();
+    assert_eq!(beyond.reason(), "truncated");
+    let scattered: Vec<_> = (0..4).map(|i| source(0, i * 100..i * 100 + 1)).collect();
+    assert_eq!(fetch.cover(&scattered).unwrap_err().reason(), "segment_scattered");
+    assert!(counting.take().is_empty());
+}
+
+/// Whatever the contract of storage forbids becomes an error, never other bytes.
+#[tokio::test]
+async fn short_and_false_answers_are_errors() {
+    let lies: [fn(Read) -> Read; 3] = [
+        |read| Read { body: stream::iter([Ok(Bytes::from_static(&[0; 9]))]).boxed(), ..read },
+        |read| Read { body: stream::iter([Ok(Bytes::from_static(&[0; 11]))]).boxed(), ..read },
+        |read| Read { range: 0..10, ..read },
+    ];
+    for (i, lie) in lies.into_iter().enumerate() {
+        let (memory, objects) = library(&[1000]);
+        let fetch = Fetch::new(Arc::new(Altered::new(memory, move || lie)), objects, ReadConfig::default());
+        let reader = SourceReader::new(fetch, &[source(0, 20..30)]).unwrap();
+        let error = read_all(reader, usize::MAX).await.unwrap_err();
+        assert_eq!(error.reason(), "storage_bad_answer", "lie {i}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_are_joined_across_frames() {
+    let (memory, objects) = library(&[1000]);
+    let mut fetch = Fetch::new(chopped(memory, 7), objects, ReadConfig::default());
+    fetch.cover(&[source(0, 100..900)]).unwrap();
+    let got = fetch.bytes(0, 250, 100).await.unwrap();
+    assert!(got.len() >= 100);
+    assert_eq!(got[..], bytes_of(0, 1000)[250..250 + got.len()]);
+    // Earlier bytes stay until they are released.
+    assert_eq!(fetch.bytes(0, 100, 1).await.unwrap()[0], bytes_of(0, 1000)[100]);
+    assert!(fetch.bytes(0, 850, 51).await.is_err(), "beyond what is read");
+}

@@ -1,0 +1,134 @@
+//! Where media is read: storages whose reads are counted and, with a range cache, remembered.
+
+use crate::{
+    observe::metrics::{Read as Kind, StorageMeter},
+    observe::trace::{Outcome, Trace},
+};
+use futures_util::{FutureExt, future::BoxFuture};
+use latemux_cache::{Cache, RangeCache};
+use latemux_storage::{Key, Listing, Options, Read, Storage, StorageError, Version, Want};
+use std::{ops::Range, sync::Arc};
+
+/// Why media is not remembered.
+const NO_CACHE: &str = "off";
+
+/// Opens storages for media.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Media {
+    meter: StorageMeter,
+    cache: Option<Cache>,
+    /// How storages are opened that files name.
+    options: Options,
+}
+
+impl Media {
+    pub(crate) fn new(meter: StorageMeter, cache: Option<Cache>, options: Options) -> Self {
+        Self { meter, cache, options }
+    }
+
+    /// What counts reads of everything else.
+    pub(crate) fn meter(&self) -> &StorageMeter {
+        &self.meter
+    }
+
+    /// How storages are opened that files name.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Forgets what is remembered of a version of an object; how many pieces.
+    pub(crate) fn forget(&self, storage: &dyn Storage, key: &Key, version: &Version) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.forget(&storage.describe(), key, version))
+    }
+
+    /// Waits until the cache's disk knows what was forgotten; it says so where it does not, for a later process may find it.
+    pub(crate) async fn forgotten(&self) {
+        let Some(cache) = &self.cache else { return };
+        if !cache.forgotten().await {
+            tracing::warn!(
+                reason = "purge_not_on_disk",
+                "the cache's disk cannot be written or is slow: a process that is started now may find purged media again"
+            );
+        }
+    }
+
+    /// A storage where media is read.
+    pub(crate) fn over(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        let name = storage.describe();
+        let counted = self.meter.over(storage, Kind::Media);
+        match &self.cache {
+            Some(cache) => Arc::new(Remembered(cache.around(counted, &name))),
+            None => Arc::new(Passed(counted)),
+        }
+    }
+}
+
+/// Media through the range cache.
+#[derive(Debug)]
+struct Remembered(RangeCache);
+
+impl Remembered {
+    async fn tell(
+        &self,
+        key: &Key,
+        want: Want,
+        reach: Range<u64>,
+        pin: Option<&Version>,
+    ) -> Result<Read, StorageError> {
+        let witness = Trace::current().map(Trace::witness);
+        Ok(self.0.read_witnessed(key, want, reach, pin, witness).await?.0)
+    }
+}
+
+impl Storage for Remembered {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.tell(key, want, 0..0, pin).boxed()
+    }
+
+    fn read_within<'a>(
+        &'a self,
+        key: &'a Key,
+        range: Range<u64>,
+        reach: Range<u64>,
+        pin: &'a Version,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.tell(key, Want::Range(range), reach, Some(pin)).boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.0.list(folder)
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+/// Media as storage sends it, each time anew.
+#[derive(Debug)]
+struct Passed(Arc<dyn Storage>);
+
+impl Storage for Passed {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        crate::observe::trace::note(Outcome::Bypassed(NO_CACHE));
+        self.0.read(key, want, pin)
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        self.0.list(folder)
+    }
+
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}

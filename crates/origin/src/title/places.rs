@@ -1,0 +1,393 @@
+//! Where a name written in a file leads, and whether it may: the data location of an index MP4, the `src` of a server
+//! manifest. Whoever uploads a file could otherwise make the server fetch anything.
+
+use crate::{Error, config::SourcesConfig, observe::metrics::Read, title::media::Media};
+use latemux_storage::{Key, Storage};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// What a relative URL cannot hold as it is; `:` because it would end a scheme.
+const RESERVED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b':')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// A path as a relative URL: how index MP4s and server manifests name the files beside them.
+#[must_use]
+pub fn relative_url(path: &str) -> String {
+    utf8_percent_encode(path, RESERVED).to_string()
+}
+
+/// An object and the storage it is in.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Where its index is read.
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The same, where its media is read.
+    pub(crate) media: Arc<dyn Storage>,
+    /// The allowed root or host it was reached by; empty for the storage that is served.
+    root: Arc<str>,
+    /// Its key there.
+    pub(crate) key: Key,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.root, &self.key) == (&other.root, &other.key)
+    }
+}
+
+impl Eq for Place {}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.root, &self.key).hash(state);
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &*self.root {
+            "" => write!(f, "{}", self.key),
+            root => write!(f, "{}/{}", root.trim_end_matches('/'), self.key),
+        }
+    }
+}
+
+impl Place {
+    /// In the storage that is served.
+    pub(crate) fn served(storage: Arc<dyn Storage>, key: Key) -> Self {
+        Self { media: storage.clone(), storage, root: Arc::from(""), key }
+    }
+
+    /// Whether it is in another storage than the one that is served.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        !self.root.is_empty()
+    }
+}
+
+/// What leads where.
+#[derive(Debug)]
+pub(crate) struct Places {
+    allow: Vec<Allowed>,
+    /// Opened so far, at most one for each allowed root, two for each host.
+    opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
+    door: Media,
+}
+
+/// An entry of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Allowed {
+    /// Relative names may leave their file's folder, within the storage.
+    Storage,
+    /// A folder of this machine and what is below it; without a `/` at the end.
+    Root(String),
+    /// `host` or `host:port`.
+    Host(String),
+}
+
+impl Allowed {
+    fn parse(text: &str) -> Option<Self> {
+        let components = |path: &str| path.split('/').skip(1).all(|c| !matches!(c, "" | "." | ".."));
+        let host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+        match text {
+            "." => Some(Self::Storage),
+            _ if text.starts_with('/') => {
+                let root = text.trim_end_matches('/');
+                (!root.is_empty() && components(root)).then(|| Self::Root(root.to_owned()))
+            }
+            _ => {
+                let sound = !text.is_empty() && text.chars().all(host) && !text.starts_with(['.', '-', ':']);
+                sound.then(|| Self::Host(text.to_ascii_lowercase()))
+            }
+        }
+    }
+}
+
+impl SourcesConfig {
+    /// Says what is wrong with it.
+    ///
+    /// # Errors
+    /// The first entry that is neither `.` nor an absolute path nor `host[:port]`.
+    pub fn check(&self) -> Result<(), String> {
+        match self.allow.iter().find(|text| Allowed::parse(text).is_none()) {
+            Some(text) => {
+                Err(format!("sources.allow: '{text}' is neither an absolute path nor host[:port] nor '.'"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Places {
+    pub(crate) fn new(config: &SourcesConfig, door: Media) -> Self {
+        let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
+        Self { allow, opened: Mutex::default(), door }
+    }
+
+    /// Opens storages for media.
+    pub(crate) fn media(&self) -> &Media {
+        &self.door
+    }
+
+    /// Where `location`, written in the file at `from`, leads.
+    ///
+    /// # Errors
+    /// [`Error::LocationRefused`].
+    pub(crate) fn find(&self, from: &Place, location: &str) -> Result<Place, Error> {
+        let refuse = |why| Error::LocationRefused {
+            file: from.to_string(),
+            location: location.chars().take(200).collect(),
+            why,
+        };
+        if location.chars().any(char::is_control) {
+            return Err(refuse("it holds control characters"));
+        }
+        let (scheme, rest) = match location.split_once(':') {
+            Some((scheme, rest)) if rest.starts_with("//") || is_scheme_of_note(scheme) => {
+                (Some(scheme), rest)
+            }
+            _ => (None, location),
+        };
+        let decode = |text: &str| {
+            percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| refuse("it is not UTF-8"))
+        };
+        match scheme.map(str::to_ascii_lowercase).as_deref() {
+            None if location.starts_with("//") => Err(refuse("it is absolute")),
+            None if location.starts_with('/') => self.local(&decode(location)?, &refuse),
+            None => self.relative(from, &decode(location)?, &refuse),
+            Some("file") => {
+                match rest.strip_prefix("//").map(|path| path.strip_prefix("localhost").unwrap_or(path)) {
+                    Some(path) if path.starts_with('/') => self.local(&decode(path)?, &refuse),
+                    _ => Err(refuse("it is no path of this machine")),
+                }
+            }
+            Some(scheme @ ("http" | "https")) => {
+                let (host, path) = rest.trim_start_matches('/').split_once('/').unwrap_or_default();
+                self.remote(scheme, host, &decode(path)?, location, &refuse)
+            }
+            Some(_) => Err(refuse("its scheme is not one that is read")),
+        }
+    }
+
+    fn relative(
+        &self,
+        from: &Place,
+        path: &str,
+        refuse: &dyn Fn(&'static str) -> Error,
+    ) -> Result<Place, Error> {
+        let folder: Vec<&str> = match from.key.as_str().rsplit_once('/') {
+            Some((folder, _)) => folder.split('/').collect(),
+            None => Vec::new(),
+        };
+        let mut components = folder.clone();
+        for component in path.split('/') {
+            match component {
+                "." => {}
+                ".." => {
+                    components.pop().ok_or_else(|| refuse("it leaves the storage"))?;
+                }
+                name => components.push(name),
+            }
+        }
+        let key = Key::new(&components.join("/")).filter(|key| !key.as_str().is_empty());
+        let key = key.ok_or_else(|| refuse("it is no name of a file"))?;
+        let inside = components.starts_with(&folder) && components.len() > folder.len();
+        if inside || self.allow.contains(&Allowed::Storage) {
+            return Ok(Place { key, ..from.clone() });
+        }
+        Err(refuse("it leaves the folder"))
+    }
+
+    fn local(&self, path: &str, refuse: &dyn Fn(&'static str) -> Error) -> Result<Place, Error> {
+        let below = |root: &str| path.strip_prefix(root)?.strip_prefix('/').map(str::to_owned);
+        let found = self.allow.iter().find_map(|allowed| match allowed {
+            Allowed::Root(root) => Some((root.clone(), below(root)?)),
+            _ => None,
+        });
+        let (root, rest) = found.ok_or_else(|| refuse("it is absolute"))?;
+        let key = Key::new(&rest).filter(|key| !key.as_str().is_empty());
+        let key = key.ok_or_else(|| refuse("it is no name of a file"))?;
+        self.open(&root, key, refuse)
+    }
+
+    fn remote(
+        &self,
+        scheme: &str,
+        host: &str,
+        path: &str,
+        location: &str,
+        refuse: &dyn Fn(&'static str) -> Error,
+    ) -> Result<Place, Error> {
+        let host = host.to_ascii_lowercase();
+        let port = if scheme == "https" { ":443" } else { ":80" };
+        let allowed = self.allow.iter().any(|allowed| match allowed {
+            Allowed::Host(name) => {
+                let plain = |name: &str| name.strip_suffix(port).unwrap_or(name).to_owned();
+                plain(name) == plain(&host)
+            }
+            _ => false,
+        });
+        if host.is_empty() || !allowed {
+            return Err(refuse("its host is not allowed"));
+        }
+        if location.contains(['?', '#']) {
+            return Err(refuse("it has a query"));
+        }
+        let key = Key::new(path).filter(|key| !key.as_str().is_empty());
+        let key = key.ok_or_else(|| refuse("it is no name of a file"))?;
+        let root = format!("{scheme}://{host}/");
+        self.open(&root, key, refuse)
+    }
+
+    fn open(&self, root: &str, key: Key, refuse: &dyn Fn(&'static str) -> Error) -> Result<Place, Error> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let storage = match opened.get(root) {
+            Some(storage) => storage.clone(),
+            None => {
+                let storage = latemux_storage::open::open(root, self.door.options());
+                let storage = storage.map_err(|_| refuse("the allowed root cannot be opened"))?;
+                opened.insert(root.to_owned(), storage.clone());
+                storage
+            }
+        };
+        let media = self.door.over(storage.clone());
+        let storage = self.door.meter().over(storage, Read::Index);
+        Ok(Place { storage, media, root: Arc::from(root), key })
+    }
+}
+
+/// Schemes that are written without `//` too; any other `name:` may be part of a file's name.
+fn is_scheme_of_note(scheme: &str) -> bool {
+    ["file", "data", "http", "https", "javascript", "urn"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latemux_storage::Memory;
+
+    fn find(allow: &[&str], from: &str, location: &str) -> Result<String, (&'static str, String)> {
+        let config = SourcesConfig { allow: allow.iter().map(ToString::to_string).collect() };
+        config.check().unwrap();
+        let from = Place::served(Arc::new(Memory::new()), Key::new(from).unwrap());
+        let found = Places::new(&config, Media::default()).find(&from, location);
+        found.map(|place| place.to_string()).map_err(|e| (e.reason(), e.to_string()))
+    }
+
+    #[test]
+    fn a_name_in_the_folder_or_below_is_found() {
+        for (location, place) in [
+            ("b.mp4", "d/e/b.mp4"),
+            ("./b.mp4", "d/e/b.mp4"),
+            ("f/b%20c.mp4", "d/e/f/b c.mp4"),
+            ("f/../b.mp4", "d/e/b.mp4"),
+            ("100%.mp4", "d/e/100%.mp4"),
+            ("a:b.mp4", "d/e/a:b.mp4"),
+            ("../e/b.mp4", "d/e/b.mp4"),
+        ] {
+            assert_eq!(find(&[], "d/e/x.index.mp4", location).as_deref(), Ok(place), "{location}");
+        }
+        assert_eq!(find(&[], "x.index.mp4", "b.mp4").as_deref(), Ok("b.mp4"));
+    }
+
+    #[test]
+    fn what_leaves_the_folder_is_refused() {
+        for location in [
+            "../b.mp4",
+            "..",
+            "",
+            ".",
+            "f/../../b.mp4",
+            "../../../etc/passwd",
+            "%2e%2e/b.mp4",
+            "..%2fb.mp4",
+            "..\\b.mp4",
+            "f//b.mp4",
+            "/etc/passwd",
+            "//host/b.mp4",
+            "file:///etc/passwd",
+            "file:/etc/passwd",
+            "FILE:///etc/passwd",
+            "http://169.254.169.254/latest/meta-data",
+            "https://host/b.mp4",
+            "s3://bucket/b.mp4",
+            "gopher://host/x",
+            "data:video/mp4;base64,AAAA",
+            "b\n.mp4",
+            "b%00.mp4",
+            "b%ff.mp4",
+        ] {
+            let (reason, said) = find(&[], "d/e/x.index.mp4", location).unwrap_err();
+            assert_eq!(reason, "location_refused", "{location}");
+            assert!(said.starts_with("d/e/x.index.mp4: "), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_allows_is_found() {
+        fn find(allow: &[&str], location: &str) -> Result<String, &'static str> {
+            super::tests::find(allow, "d/e/x.index.mp4", location).map_err(|e| e.0)
+        }
+        assert_eq!(find(&["."], "../b.mp4").as_deref(), Ok("d/b.mp4"));
+        assert_eq!(find(&["."], "../../../b.mp4"), Err("location_refused"));
+        assert_eq!(find(&["."], "/d/b.mp4"), Err("location_refused"));
+
+        let root = std::env::temp_dir().canonicalize().unwrap();
+        let root = root.to_str().unwrap();
+        let below = format!("{root}/a/b.mp4");
+        assert_eq!(find(&[root], &below), Ok(below.clone()));
+        assert_eq!(find(&[&format!("{root}/")], &format!("file://{below}")), Ok(below.clone()));
+        assert_eq!(find(&["/srv/other"], &below), Err("location_refused"));
+        assert_eq!(find(&[root], &format!("{root}x/b.mp4")), Err("location_refused"));
+        assert_eq!(find(&[root], &format!("{root}/../etc/passwd")), Err("location_refused"));
+        assert_eq!(find(&[root], root), Err("location_refused"));
+
+        let host = &["media.example:8080", "plain.example"][..];
+        assert_eq!(
+            find(host, "http://media.example:8080/a/b.mp4").as_deref(),
+            Ok("http://media.example:8080/a/b.mp4")
+        );
+        assert_eq!(
+            find(host, "https://PLAIN.example/b%20c.mp4").as_deref(),
+            Ok("https://plain.example/b c.mp4")
+        );
+        for refused in [
+            "http://media.example/a.mp4",
+            "http://plain.example:81/a.mp4",
+            "http://plain.example@evil.example/a.mp4",
+            "http://evil.example/plain.example",
+            "http://plain.example/../a.mp4",
+            "http://plain.example/a.mp4?x",
+            "http://plain.example/",
+            "http:///a.mp4",
+        ] {
+            assert_eq!(find(host, refused), Err("location_refused"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_says_what_is_wrong_with_it() {
+        for wrong in ["", "/", "relative/path", "/a/../b", "/a//b", "http://host/", "host/path", ".."] {
+            let config = SourcesConfig { allow: vec![wrong.to_owned()] };
+            assert!(config.check().is_err(), "{wrong}");
+        }
+    }
+}
