@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load clean
+.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load compare clean
 
 # Where cargo and go put what `make tools` installs.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -116,6 +116,11 @@ bench-load: ## what the load generator itself costs: bytes for each second of a 
 	$(stage)
 	@scripts/install-tools.sh media servers load
 	@cargo bench --locked --quiet -p latemux --bench load_cost
+
+compare: ## prove that this tree sends the same bytes as another revision (BASE=main)
+	$(stage)
+	@scripts/install-tools.sh media
+	@scripts/compare.sh revision $(or $(BASE),main)
 
 clean: ## remove what was built, but not what was installed
 	@cargo clean
