@@ -191,7 +191,7 @@ describe("tidy", () => {
     it("hold at most three files that import each other", () => {
       const circle = (count) =>
         Object.fromEntries(
-          Array.from({ length: count }, (_, n) => [`top/f${n}.rs`, `use super::f${(n + 1) % count}::X;\n`]),
+          Array.from({ length: count }, (_, n) => [`top/f${n}.rs`, `use super::f${(n + 1) % count}::X${n};\n`]),
         );
       assert.deepEqual(check(circle(3), table), []);
       assert.match(check(circle(4), table)[0], /an import cycle of 4 files: top::f0, top::f1, top::f2, top::f3/);
