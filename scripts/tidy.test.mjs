@@ -111,6 +111,13 @@ describe("tidy", () => {
       }
     });
 
+    it("state the Rust version that the toolchain file tests", () => {
+      const of2 = (channel) =>
+        manifests([file("rust-toolchain.toml", `channel = "${channel}"`), file("Cargo.toml", 'rust-version = "1.95"\nmissing_docs = "warn"\n')]);
+      assert.deepEqual(of2("1.95.0"), []);
+      assert.equal(of2("1.96.0").length, 1);
+    });
+
     it("leave no public item without documentation", () => {
       assert.equal(manifests([file("Cargo.toml", "[workspace.lints.rust]\n")]).length, 1);
       assert.deepEqual(manifests([file("Cargo.toml", 'missing_docs = "warn"\n')]), []);

@@ -1,5 +1,7 @@
 // Dependencies between the crates of the workspace, and what each of their manifests states.
 
+import { isTest } from "./sizes.mjs";
+
 const all = ["storage", "cache", "isobmff", "index", "packager", "origin"];
 
 /** The crates that each crate may use. Tests may also use what `FOR_TESTS` and `cli` name. */
@@ -78,14 +80,22 @@ function purity(metadata, members) {
 const INHERITED = ["version", "edition", "rust-version", "license", "publish"];
 const STATED = ["description", "keywords", "categories", "readme"];
 
+/** Refuses a toolchain newer than `rust-version`: every test run must prove that the stated version suffices. */
+function toolchain(text, files) {
+  const channel = text.match(/^channel = "(\d+\.\d+)/m)?.[1];
+  const stated = files.find(({ path }) => path === "Cargo.toml")?.text.match(/^rust-version = "(\d+\.\d+)/m)?.[1];
+  return channel === stated ? [] : [`rust-toolchain.toml:1: the channel ${channel} is not Cargo.toml's rust-version ${stated}`];
+}
+
 /** Refuses manifests that lack metadata or do not inherit the lints. @param {File[]} files */
 export function manifests(files) {
   const complaints = [];
   for (const { path, text } of files) {
+    if (path === "rust-toolchain.toml") complaints.push(...toolchain(text, files));
     if (path === "Cargo.toml" && !/^missing_docs = "(warn|deny)"$/m.test(text)) {
       complaints.push(`${path}:1: the workspace lints must contain missing_docs`);
     }
-    if (/^crates\/.*\.rs$/.test(path)) {
+    if (/^crates\/.*\.rs$/.test(path) && !isTest(path)) {
       for (const [place, line] of text.split("\n").entries()) {
         if (/^\s*#!?\[(allow|expect)\([^)]*missing_docs/.test(line)) {
           complaints.push(`${path}:${place + 1}: every public item has a doc comment`);
