@@ -2,12 +2,13 @@
 
 import { isTest } from "./sizes.mjs";
 
-const all = ["storage", "cache", "isobmff", "index", "packager", "origin"];
+const all = ["quantity", "storage", "cache", "isobmff", "index", "packager", "origin"];
 
 /** The crates that each crate may use. Tests may also use what `FOR_TESTS` and `cli` name. */
 const EDGES = {
-  storage: [],
-  cache: ["storage"],
+  quantity: [],
+  storage: ["quantity"],
+  cache: ["quantity", "storage"],
   isobmff: [],
   index: ["isobmff"],
   packager: ["isobmff", "index"],
