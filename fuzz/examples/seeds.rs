@@ -17,6 +17,7 @@ use latemux_isobmff::{
         mdhd::{Elng, Language, Mdhd},
         mehd::Mehd,
         mfhd::Mfhd,
+        mfra::Mfra,
         minf::MediaHeader,
         mvhd::Mvhd,
         sidx::{Reference, Sidx},
@@ -36,7 +37,6 @@ use latemux_isobmff::{
     fragment::Moof,
     movie::Movie,
     sample_flags::{NON_SYNC, SYNC},
-    segment_index::Mfra,
 };
 use std::{fs, path::Path};
 

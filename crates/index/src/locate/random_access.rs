@@ -10,7 +10,7 @@ use crate::{
 };
 use latemux_isobmff::{
     fragment::Moof,
-    segment_index::{Mfra, Tfra, mfro_size},
+    boxes::mfra::{Mfra, Tfra, mfro_size},
 };
 use std::collections::BTreeSet;
 

@@ -10,7 +10,7 @@ use crate::{
     media::IndexSource,
 };
 use bytes::Bytes;
-use latemux_isobmff::{Time, segment_index::Sidx, time::Round};
+use latemux_isobmff::{Time, boxes::sidx::Sidx, time::Round};
 use std::ops::Range;
 
 /// How deep indexes may refer to indexes; a chain of them is as deep as it is long.

@@ -59,7 +59,7 @@ impl FullTables {
 /// Version 1 of `ctts` (negative offsets) is from `iso4` on.
 fn plain_file_type() -> FileType {
     let brands = [*b"isom", *b"iso4", *b"mp41"].map(FourCc);
-    FileType { major: FourCc(*b"isom"), minor_version: 0, compatible: brands.to_vec(), of_segment: false }
+    FileType { major: FourCc(*b"isom"), minor_version: 0, compatible: brands.to_vec(), is_segment: false }
 }
 
 /// An index MP4 in the making.

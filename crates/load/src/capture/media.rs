@@ -262,7 +262,7 @@ impl Movie {
     /// What the file begins with.
     pub(super) fn head(&self) -> Bytes {
         let iso6 = FourCc(*b"iso6");
-        let brands = FileType { major: iso6, minor_version: 0, compatible: vec![iso6], of_segment: false };
+        let brands = FileType { major: iso6, minor_version: 0, compatible: vec![iso6], is_segment: false };
         InitSegment { brands, timescale: SCALE, duration: None, tracks: self.tracks.clone() }.to_bytes()
     }
 

@@ -5,7 +5,7 @@ use super::{Budget, Deferred, MAX_SEGMENTS, ManifestError, Reader, Template, joi
 use crate::presentation::{ByteRange, Container, Index, Part, Places, Resource, Segment, Segments};
 use bytes::Bytes;
 use dash_mpd_core::{S, SegmentBase, SegmentList, SegmentTemplate};
-use latemux_isobmff::segment_index::Sidx;
+use latemux_isobmff::boxes::sidx::Sidx;
 use std::sync::Arc;
 use url::Url;
 

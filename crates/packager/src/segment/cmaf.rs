@@ -40,7 +40,7 @@ pub fn muxed_init(tracks: &[&Track]) -> Bytes {
         major: FourCc(*b"iso6"),
         minor_version: 0,
         compatible: vec![FourCc(*b"iso6"), FourCc(*b"mp41")],
-        of_segment: false,
+        is_segment: false,
     };
     let timescale = tracks.first().map_or(Timescale::MILLIS, |track| track.timescale);
     InitSegment { brands, timescale, duration: None, tracks }.to_bytes()

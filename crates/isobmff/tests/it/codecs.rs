@@ -1,28 +1,17 @@
-//! Every sample entry of the shared media: its codec string against a table read from the boxes by hand, its
-//! picture and sound against ffprobe. Skipped, and said so, where the media or ffprobe is not there.
+//! Every sample entry of the shared media: codec strings against a table that was read from the
+//! boxes by hand, and the other values against ffprobe. Tests are skipped, with a message, without
+//! media or ffprobe.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test, its reader and what it skipped")]
-
+use crate::sample::{media, media_folder};
 use latemux_isobmff::FourCc;
 use latemux_isobmff::boxes::stsd::SampleEntry;
 use latemux_isobmff::codec::{Codec, Config, Media, VideoRange, describe};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-/// The folder of shared media.
-fn media() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/media");
-    let folder = std::env::var_os("LATEMUX_MEDIA").map_or_else(beside, PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped 1: no media in {}", folder.display());
-    None
-}
-
-/// The boxes of a payload, with where each begins and where its payload begins. A walk of its own, so that it
-/// shares nothing with what it tests.
+/// Returns the boxes of a payload: type, whole box, and payload. This walk is independent of the
+/// crate under test.
 fn boxes(bytes: &[u8]) -> Vec<([u8; 4], &[u8], &[u8])> {
     let mut found = Vec::new();
     let mut rest = bytes;
@@ -50,7 +39,7 @@ fn inside<'a>(bytes: &'a [u8], kind: &[u8; 4]) -> Vec<&'a [u8]> {
     boxes(bytes).into_iter().filter(|found| found.0 == *kind).map(|found| found.2).collect()
 }
 
-/// Handler and first sample entry of every track.
+/// Returns handler and first sample entry of every track.
 fn tracks(file: &[u8]) -> Vec<(FourCc, SampleEntry)> {
     let mut found = Vec::new();
     for trak in inside(file, b"moov").into_iter().flat_map(|moov| inside(moov, b"trak")) {
@@ -67,22 +56,13 @@ fn tracks(file: &[u8]) -> Vec<(FourCc, SampleEntry)> {
     found
 }
 
-/// Every media file, by its path below the folder.
-fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut found = Vec::new();
-    for origin in ["androidx", "mp4ff"] {
-        for file in std::fs::read_dir(folder.join(origin)).unwrap() {
-            let file = file.unwrap();
-            let name = format!("{origin}/{}", file.file_name().to_string_lossy());
-            found.push((name, std::fs::read(file.path()).unwrap()));
-        }
-    }
-    found.sort();
-    found
+/// Returns the media files that the tables below cover.
+fn files() -> impl Iterator<Item = (String, bytes::Bytes)> {
+    media().into_iter().filter(|(name, _)| name.starts_with("androidx/") || name.starts_with("mp4ff/"))
 }
 
-/// Codec strings of every track in order, read from the configuration records by hand. A file that is not
-/// listed is described all the same, and said.
+/// Codec strings of every track in order, read from the configuration records by hand. A file that
+/// is not listed is described without a comparison.
 const NAMES: [(&str, &[&str]); 55] = [
     ("androidx/bbb_176x144_128kbps_15fps_h263.3gp", &["s263"]),
     ("androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4", &["avc1.64001f"]),
@@ -141,7 +121,7 @@ const NAMES: [(&str, &[&str]); 55] = [
     ("mp4ff/v300_multiple_segments.mp4", &["avc1.64001e"]),
 ];
 
-/// What is not what most are: protected tracks, lengths of NAL units, Joint Object Coding, dynamic range.
+/// Protected tracks: file, index of the track, scheme. All others are not protected.
 const PROTECTED: [(&str, usize, [u8; 4]); 5] = [
     ("androidx/sample_fragmented_widevine.mp4", 0, *b"cenc"),
     ("mp4ff/cbcs_audio.mp4", 0, *b"cbcs"),
@@ -151,10 +131,12 @@ const PROTECTED: [(&str, usize, [u8; 4]); 5] = [
 ];
 
 #[test]
-fn names_are_those_read_by_hand() {
-    let Some(folder) = media() else { return };
+fn codec_strings_match_those_read_by_hand() {
+    if media_folder().is_none() {
+        return;
+    }
     let mut checked = 0;
-    for (name, bytes) in files(&folder) {
+    for (name, bytes) in files() {
         let codecs: Vec<Codec> =
             tracks(&bytes).iter().map(|(handler, entry)| describe(entry, *handler).expect(&name)).collect();
         let found: Vec<&str> = codecs.iter().map(|codec| codec.rfc6381.as_str()).collect();
@@ -186,10 +168,10 @@ fn names_are_those_read_by_hand() {
         checked += codecs.len();
     }
     println!("{checked} sample entries");
-    assert!(checked >= NAMES.iter().map(|(_, tracks)| tracks.len()).sum(), "files of the table are missing");
+    assert!(checked >= NAMES.iter().map(|(_, tracks)| tracks.len()).sum(), "files of the table are absent");
 }
 
-/// What ffprobe says of a file; `None` where it cannot open it.
+/// Returns the streams that ffprobe finds in a file; `None` if it cannot open the file.
 fn probe(file: &Path) -> Option<Vec<Value>> {
     let output = Command::new("ffprobe")
         .args(["-v", "error", "-show_streams", "-of", "json"])
@@ -201,7 +183,7 @@ fn probe(file: &Path) -> Option<Vec<Value>> {
     report["streams"].as_array().cloned()
 }
 
-/// ffprobe's names for a codec; none where version 5.1 does not know it and another may.
+/// Returns ffprobe's names of a codec; none if some version of ffprobe does not know it.
 fn families(codec: &Codec) -> &'static [&'static str] {
     match &codec.config {
         Config::Avc(_) => &["h264"],
@@ -230,17 +212,17 @@ fn families(codec: &Codec) -> &'static [&'static str] {
     }
 }
 
-/// Where ffprobe reads the frames, or nothing at all, and we the sample entry; with the reason.
+/// Fields that differ from ffprobe's, with the reason.
 const EXCEPTIONS: [(&str, &str); 3] = [
-    // TrueHD: the entry says 2, the frames have 8.
+    // TrueHD: the entry states 2, the frames have 8.
     ("androidx/sample_dthd.mp4", "channels"),
     // MPEG-H: ffprobe does not read `mhaC`.
     ("androidx/sample_mhm1_bl_cicp1.mp4", "channels"),
-    // IAMF: the entry says nothing, the codec configurations in it are not looked into.
+    // IAMF: the entry states no rate, and its codec configurations are not parsed.
     ("mp4ff/iamf.mp4", "sample_rate"),
 ];
 
-/// ffprobe's names of ISO/IEC 23091-2 code points, as far as the media have them.
+/// Returns ffprobe's names of ISO/IEC 23091-2 code points, as far as the media have them.
 fn code_point(field: &str, code: u8) -> &'static str {
     match (field, code) {
         (_, 1) => "bt709",
@@ -253,7 +235,7 @@ fn code_point(field: &str, code: u8) -> &'static str {
     }
 }
 
-/// What we say and what ffprobe says, by field, where both say something.
+/// Returns fields with our value and that of ffprobe.
 fn fields(codec: &Codec, stream: &Value) -> Vec<(&'static str, String, String)> {
     let text = |field: &str| match &stream[field] {
         Value::String(text) => text.clone(),
@@ -281,7 +263,7 @@ fn fields(codec: &Codec, stream: &Value) -> Vec<(&'static str, String, String)> 
         }
         Media::Text => {}
     }
-    // ffprobe leaves out an aspect ratio nobody states, which for us is square.
+    // ffprobe leaves out an aspect ratio that is not stated, which counts as square here.
     fields.retain(|(field, ours, theirs)| {
         !(*field == "sample_aspect_ratio" && ours == "1:1" && theirs.is_empty())
     });
@@ -289,14 +271,14 @@ fn fields(codec: &Codec, stream: &Value) -> Vec<(&'static str, String, String)> 
 }
 
 #[test]
-fn pictures_and_sound_are_those_of_ffprobe() {
-    let Some(folder) = media() else { return };
+fn descriptions_match_those_of_ffprobe() {
+    let Some(folder) = media_folder() else { return };
     if Command::new("ffprobe").arg("-version").output().is_err() {
         println!("skipped 1: no ffprobe");
         return;
     }
     let (mut compared, mut unopened) = (0, Vec::new());
-    for (name, bytes) in files(&folder) {
+    for (name, bytes) in files() {
         let tracks = tracks(&bytes);
         let Some(streams) = probe(&folder.join(&name)) else {
             unopened.push(name);
@@ -317,17 +299,19 @@ fn pictures_and_sound_are_those_of_ffprobe() {
             compared += 1;
         }
     }
-    println!("{compared} sample entries compared; ffprobe opens none of {unopened:?}");
+    println!("{compared} sample entries compared; ffprobe cannot open {unopened:?}");
     assert!(compared >= 75);
     assert!(unopened.len() <= 2, "{unopened:?}");
 }
 
-/// The parameter sets alone, where the sample entry says nothing of the size, tell what the entry told.
+/// Where the sample entry states no size, the parameter sets alone give the same size.
 #[test]
-fn parameter_sets_tell_the_size_of_the_entry() {
-    let Some(folder) = media() else { return };
+fn parameter_sets_give_the_size_of_the_entry() {
+    if media_folder().is_none() {
+        return;
+    }
     let mut compared = 0;
-    for (name, bytes) in files(&folder) {
+    for (name, bytes) in files() {
         for (handler, mut entry) in tracks(&bytes) {
             let Codec { config: Config::Avc(_) | Config::Hevc(_), media: Media::Video(stated), .. } =
                 describe(&entry, handler).expect(&name)
