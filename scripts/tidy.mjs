@@ -52,11 +52,13 @@ const EDGES = {
   index: ["isobmff"],
   packager: ["isobmff", "index"],
   origin: all,
-  // Its players share no manifest code with the packager: a mistake in both would pass unseen.
-  load: ["isobmff"],
-  cli: [...all, "load"],
+  // The client shares no manifest code with the packager: a mistake in both would pass unseen.
+  client: ["isobmff"],
+  load: ["client"],
+  capture: ["client", "isobmff"],
+  cli: [...all, "client", "load", "capture"],
   instructions: ["isobmff", "index", "packager"],
-  testmedia: all,
+  testmedia: [...all, "client"],
 };
 const FOR_TESTS = ["testmedia"];
 /** Crates without I/O, clock or chance, and what would bring those in. */
