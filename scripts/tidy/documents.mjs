@@ -52,6 +52,30 @@ export function linkedPages(files) {
   return complaints;
 }
 
+/** The page whose tables name a test in each row, as `file::test` or as a file of tests. */
+const WITH_TESTS = "docs/faults.md";
+
+/** Refuses names of tests that do not exist. An ellipsis stands for the rest of a name. @param {File[]} files */
+export function namedTests(files) {
+  const page = files.find(({ path }) => path === WITH_TESTS);
+  const rust = files.filter(({ path }) => path.endsWith(".rs"));
+  const isTest = (name) => {
+    const [pattern, rest] = name.endsWith("…") ? [name.slice(0, -1), "\\w*"] : [name, ""];
+    const declared = new RegExp(`\\b(fn|mod) ${pattern}${rest}\\b`);
+    return rust.some(({ path, text }) => path.endsWith(`/${name}.rs`) || declared.test(text));
+  };
+  const complaints = [];
+  for (const [place, line] of (page?.text ?? "").split("\n").entries()) {
+    // Tests are in the last column of a table.
+    if (!line.startsWith("|") || line.startsWith("|---")) continue;
+    const [, names] = line.match(/\|([^|]*)\|\s*$/) ?? [];
+    for (const [, name] of (names ?? "").matchAll(/`(?:[\w…]+::)*(\w+…?)`/g)) {
+      if (!isTest(name)) complaints.push(`${WITH_TESTS}:${place + 1}: no test is called ${name}`);
+    }
+  }
+  return complaints;
+}
+
 /**
  * Words that belong to the machine somebody worked on, not to the project. They are written in pieces, so that this
  * file does not contain what it refuses.
