@@ -1,6 +1,6 @@
-// What `make tidy` checks of the tree: the rules of CONTRIBUTING.md that no compiler checks.
-// Each rule takes what it needs and returns its complaints, each with a file and a line, so that tidy.test.mjs can
-// show that it is able to fail. `tidy.mjs FOLDER` checks another tree.
+// What `make tidy` checks of the tree: the rules of CONTRIBUTING.md that no compiler checks. Each
+// rule takes what it needs and returns its complaints, each with a file and a line, so that
+// tidy.test.mjs can show that it is able to fail. `tidy.mjs FOLDER` checks another tree.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";

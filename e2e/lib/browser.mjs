@@ -20,12 +20,15 @@ export function launchBrowser() {
 }
 
 /**
- * Longest time after a seek, a switch or a close in which a player may cancel requests. A request that is cancelled at
- * any other time counts as dropped: by the origin, or by a player that could not use the response.
+ * Longest time after a seek, a switch or a close in which a player may cancel requests. A request
+ * that is cancelled at any other time counts as dropped: by the origin, or by a player that could
+ * not use the response.
  */
 const CANCEL_MS = 3_000;
 
-/** Records what `page` does. All of its requests must go to `origin` (a URL that ends with a slash). */
+/**
+ * Records what `page` does. All of its requests must go to `origin` (a URL that ends with a slash).
+ */
 export class Record {
   #origin;
   #lastAction = -Infinity;

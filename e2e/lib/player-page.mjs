@@ -10,14 +10,16 @@ export class PlayerPage {
   #context;
   #origin;
 
-  /** Opens the page with `query`. If there is a `script`, it runs in the browser before the page. */
+  /**
+   * Opens the page with `query`. If there is a `script`, it runs in the browser before the page.
+   */
   static async open(browser, origin, query, script) {
     return PlayerPage.#open(browser, origin, `?${new URLSearchParams(query)}`, {}, script);
   }
 
   /**
-   * Opens a page of these tests as if the origin served it. `files` maps names below `e2e/` to paths on disk. The page
-   * has the same elements as the player page of the origin.
+   * Opens a page of these tests as if the origin served it. `files` maps names below `e2e/` to
+   * paths on disk. The page has the same elements as the player page of the origin.
    */
   static async openOwn(browser, origin, page, query, files) {
     return PlayerPage.#open(browser, origin, `e2e/${page}?${new URLSearchParams(query)}`, files);
@@ -52,7 +54,10 @@ export class PlayerPage {
     return this.#context.close();
   }
 
-  /** Waits until the player has read the manifest and the duration is known. Fails with the player's errors. */
+  /**
+   * Waits until the player has read the manifest and the duration is known. Fails with the player's
+   * errors.
+   */
   async ready() {
     await this.#until("the player to be ready", () => {
       const { state } = document.querySelector("#player").dataset;
@@ -62,7 +67,9 @@ export class PlayerPage {
     assert.deepEqual(errors, [], "the player reports errors");
   }
 
-  /** Waits until `player` has opened the title in `protocol`, after the previous player was closed. */
+  /**
+   * Waits until `player` has opened the title in `protocol`, after the previous player was closed.
+   */
   async opened(protocol, player) {
     await this.#page.locator(`#player[data-protocol="${protocol}"][data-player="${player}"]`).waitFor();
     await this.ready();
@@ -75,7 +82,10 @@ export class PlayerPage {
     return this.#page.locator("#player [role=alert] p").allTextContents();
   }
 
-  /** Returns the state of the video element: times in seconds; counts of bytes and frames since the load. */
+  /**
+   * Returns the state of the video element: times in seconds; counts of bytes and frames since the
+   * load.
+   */
   state() {
     return this.#page.evaluate(() => {
       const video = document.querySelector("video");
@@ -120,8 +130,9 @@ export class PlayerPage {
   }
 
   /**
-   * Plays to the end of the title: everything is buffered, and all but the last half second was played. dash.js sometimes
-   * pauses half a second before the end, its threshold for a stall, before it has marked the last segments as the last.
+   * Plays to the end of the title: everything is buffered, and all but the last half second was
+   * played. dash.js sometimes pauses half a second before the end, its threshold for a stall,
+   * before it has marked the last segments as the last.
    */
   async playsOut() {
     await this.#until("the title to end", () => {
@@ -179,7 +190,9 @@ export class PlayerPage {
     await this.#until(`a tone of ${hertz} Hz`, (hz) => Math.abs(window.loudestTone() - hz) < 12, hertz);
   }
 
-  /** Waits for a condition. The error states what was expected, and the state of the video element. */
+  /**
+   * Waits for a condition. The error states what was expected, and the state of the video element.
+   */
   async #until(what, condition, argument) {
     try {
       await this.#page.waitForFunction(condition, argument, WAIT);

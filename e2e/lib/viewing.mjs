@@ -1,12 +1,13 @@
-// The actions of a viewer on one title of the sample library, for every player: play, switch rendition, seek, change
-// language, and play to the end.
+// The actions of a viewer on one title of the sample library, for every player: play, switch
+// rendition, seek, change language, and play to the end.
 
 import assert from "node:assert/strict";
 
 // The title's renditions and the tone of each language, as in samples/README.md.
 export const TITLE = { title: "harbour", heights: [360, 234, 180], duration: 48, tones: { en: 440, fr: 660 } };
 
-// Forward to where the rest of the title gets buffered, then back to before everything that is buffered.
+// Forward to where the rest of the title gets buffered, then back to before everything that is
+// buffered.
 export const SEEKS = [33.3, 5, 21];
 
 /** Watches the title with a player. `seeks` are times in seconds, in this order. */

@@ -1,4 +1,5 @@
-// Clips in real players: the duration, the start, the end and the audio are those that the URL selects.
+// Clips in real players: the duration, the start, the end and the audio are those that the URL
+// selects.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -46,7 +47,8 @@ describe("a clip", { concurrency: 2 }, () => {
         await viewer.ready();
         await viewer.plays(1);
         const { duration } = await viewer.state();
-        // Smooth Streaming counts from the start of the title, and the part before the clip is empty.
+        // Smooth Streaming counts from the start of the title, and the part before the clip is
+        // empty.
         const from = protocol === "smooth" ? duration - SECONDS : 0;
         assert.ok(Math.abs(duration - from - SECONDS) < TOLERANCE, `${duration} s long`);
         await viewer.seek(from + 5.5);

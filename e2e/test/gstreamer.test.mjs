@@ -1,4 +1,5 @@
-// Smooth Streaming in GStreamer, which uses a fragment's time in the manifest as the decode time of its first sample.
+// Smooth Streaming in GStreamer, which uses a fragment's time in the manifest as the decode time of
+// its first sample.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -22,7 +23,10 @@ before(async () => {
 });
 after(() => origin?.stop());
 
-/** Returns the presentation time of each decoded buffer of one stream, in ns. The other stream is decoded too. */
+/**
+ * Returns the presentation time of each decoded buffer of one stream, in ns. The other stream is
+ * decoded too.
+ */
 async function decoded(title, stream, other, query = "") {
   const { stdout, stderr } = await run(
     "gst-launch-1.0",
@@ -39,7 +43,8 @@ describe("GStreamer", { skip }, () => {
     it(`decodes every video frame of ${title} at its time`, async () => {
       const times = await decoded(title, "video_00", "audio_00");
       assert.equal(times.length, 24 * 25);
-      // The start is later than 0 by the reordering delay of one B-frame, and by the offset between video and audio.
+      // The start is later than 0 by the reordering delay of one B-frame, and by the offset between
+      // video and audio.
       assert.ok(times[0] >= 0 && times[0] <= 80e6, `begins at ${times[0]} ns`);
       times.forEach((time, i) => assert.ok(Math.abs(time - times[0] - i * 40e6) < 1e3, `frame ${i} at ${time} ns`));
     });
@@ -51,7 +56,8 @@ describe("GStreamer", { skip }, () => {
         decoded(title, "audio_00", "video_00", query),
       ]);
       const whole = await decoded(title, "video_00", "audio_00");
-      // The clip has all frames between the sync samples around it, at the times they have in the whole title.
+      // The clip has all frames between the sync samples around it, at the times they have in the
+      // whole title.
       const seconds = video.length / 25;
       assert.ok(seconds >= 7.7 && seconds <= 7.7 + 8, `${video.length} frames`);
       const first = whole.findIndex((time) => Math.abs(time - video[0]) < 1e6);

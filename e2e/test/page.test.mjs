@@ -16,7 +16,9 @@ after(async () => {
   await origin?.stop();
 });
 
-/** Opens the page with `query`, passes it to `use`, and checks afterwards that it recorded no fault. */
+/**
+ * Opens the page with `query`, passes it to `use`, and checks afterwards that it recorded no fault.
+ */
 async function visit(query, use, { faults = [], script } = {}) {
   const viewer = await PlayerPage.open(browser, origin.address, query, script);
   try {
@@ -77,7 +79,8 @@ describe("page", { concurrency: 2 }, () => {
   }
 
   it("shows no error if hls.js instead of the browser jumps to a first frame later than 0", () => {
-    // Simulates a browser that stays at 0 until hls.js sets the time, as a browser on a busy machine does.
+    // Simulates a browser that stays at 0 until hls.js sets the time, as a browser on a busy
+    // machine does.
     const stays = () => {
       const { get, set } = Object.getOwnPropertyDescriptor(HTMLMediaElement.prototype, "currentTime");
       window.jumps = [];

@@ -1,5 +1,5 @@
-// Smooth Streaming in a player that the player page does not have, on a page of these tests. players.test.mjs tests the
-// players of the player page.
+// Smooth Streaming in a player that the player page does not have, on a page of these tests.
+// players.test.mjs tests the players of the player page.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -33,7 +33,8 @@ async function open(title) {
   const query = new URLSearchParams({ manifest: `/${title}/Manifest`, client: `./${client}` });
   for (const script of Object.keys(scripts)) query.append("script", script);
   const viewer = await PlayerPage.openOwn(browser, origin.address, "player.html", query, files);
-  // Audio and video do not begin at the same time. A player may seek to the later one, and cancel its requests.
+  // Audio and video do not begin at the same time. A player may seek to the later one, and cancel
+  // its requests.
   viewer.record.action();
   return viewer;
 }

@@ -4,8 +4,8 @@ import { isTest } from "./sizes.mjs";
 import { uses } from "./modules.mjs";
 
 /**
- * For each crate that is divided into folders: the folders that each folder may use. A file at the root of `src/` is
- * listed like a folder. `lib` is the root itself, `*` is everything.
+ * For each crate that is divided into folders: the folders that each folder may use. A file at the
+ * root of `src/` is listed like a folder. `lib` is the root itself, `*` is everything.
  */
 const FOLDERS = {
   origin: {

@@ -3,17 +3,22 @@
 import { isPlayer, isProtocol, protocols, supported, type PlayerId, type ProtocolId } from "./protocols";
 
 export interface Selection {
-  /** The title's base: a media file, a folder or a comma list, without leading or trailing slash. */
+  /**
+   * The title's base: a media file, a folder or a comma list, without leading or trailing slash.
+   */
   readonly title: string;
-  /** The part of the title, as a query without `?`: `vbegin=9&vend=21`, `filter=…`. Empty for the whole title. */
+  /**
+   * The part of the title, as a query without `?`: `vbegin=9&vend=21`, `filter=…`. Empty for the
+   * whole title.
+   */
   readonly part: string;
   readonly protocol: ProtocolId;
   readonly player: PlayerId;
 }
 
 /**
- * Returns a selection that can be played: with the wanted player if it supports the protocol and runs in this
- * browser, else with another one.
+ * Returns a selection that can be played: with the wanted player if it supports the protocol and
+ * runs in this browser, else with another one.
  */
 export function selection(
   { title, part }: Pick<Selection, "title" | "part">,
@@ -40,7 +45,10 @@ export function toQuery({ title, part, protocol, player }: Selection): string {
   return `?${new URLSearchParams({ title, ...(part && { part }), protocol, player })}`;
 }
 
-/** Reads the title's base and the selected part from pasted text: a path, a URL of this server, or a manifest's URL. */
+/**
+ * Reads the title's base and the selected part from pasted text: a path, a URL of this server, or a
+ * manifest's URL.
+ */
 export function fromText(text: string): Pick<Selection, "title" | "part"> {
   let path = text.trim();
   let query = "";

@@ -2,7 +2,10 @@
 
 const languageNames = new Intl.DisplayNames(["en"], { type: "language" });
 
-/** Returns the shortest BCP 47 form of a language code. MP4 codes have three letters, those of manifests two or three. */
+/**
+ * Returns the shortest BCP 47 form of a language code. MP4 codes have three letters, those of
+ * manifests two or three.
+ */
 export function languageTag(code: string | null | undefined): string {
   if (!code) return "und";
   try {

@@ -1,5 +1,5 @@
-// The player page. The address bar holds the selection (title, protocol, player). Opening a selection closes the
-// session before it.
+// The player page. The address bar holds the selection (title, protocol, player). Opening a
+// selection closes the session before it.
 
 import { addressOf, basePath, fromQuery, fromText, manifestAddress, selection, toQuery, type Selection } from "./address";
 import { loadLibrary, markCurrent, showTitles } from "./library";
@@ -106,7 +106,8 @@ async function open(chosen: Selection): Promise<void> {
       if (!wanted) return;
       view.state = "ready";
       view.refresh();
-      // A browser that requires a click to start playback leaves the player paused, with its controls.
+      // A browser that requires a click to start playback leaves the player paused, with its
+      // controls.
       view.video.play().catch(() => {});
     };
     try {

@@ -105,7 +105,9 @@ export class PlayerView {
   }
 }
 
-/** Replaces a menu's entries if they differ. Replacing equal ones would close a menu that is open. */
+/**
+ * Replaces a menu's entries if they differ. Replacing equal ones would close a menu that is open.
+ */
 function fill(menu: HTMLSelectElement, choices: readonly Choice[], firstIsActive: boolean): void {
   const shown = Array.from(menu.options, (option) => `${option.value}\n${option.label}`).join("\n");
   if (shown !== choices.map((one) => `${one.id}\n${one.label}`).join("\n")) {

@@ -20,7 +20,10 @@ export interface Language extends Choice {
 }
 
 export interface Session {
-  /** Returns the video renditions, highest first. Empty until the manifest is read, and if the browser hides them. */
+  /**
+   * Returns the video renditions, highest first. Empty until the manifest is read, and if the
+   * browser hides them.
+   */
   renditions(): Rendition[];
   /** Returns true while the player chooses the rendition. */
   automatic(): boolean;

@@ -1,12 +1,15 @@
-// The player's downloads, as the browser measured them (Resource Timing, level 2). The figures are complete and are
-// measured in the same way for every player.
+// The player's downloads, as the browser measured them (Resource Timing, level 2). The figures are
+// complete and are measured in the same way for every player.
 
 export type Kind = "manifest" | "init" | "segment" | "other";
 
 export interface Download {
   readonly url: URL;
   readonly kind: Kind;
-  /** HTTP status; 0 if there is no complete response because the player cancelled the request or the network failed. */
+  /**
+   * HTTP status; 0 if there is no complete response because the player cancelled the request or the
+   * network failed.
+   */
   readonly status: number;
   /** Body bytes as sent: compressed if the origin compressed them. */
   readonly bytes: number;
@@ -37,7 +40,10 @@ function download(entry: PerformanceResourceTiming): Download {
   };
 }
 
-/** Calls `onDownload` for each completed download below `base` (a path) until the returned function is called. */
+/**
+ * Calls `onDownload` for each completed download below `base` (a path) until the returned function
+ * is called.
+ */
 export function watchTraffic(base: string, onDownload: (download: Download) => void): () => void {
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries() as PerformanceResourceTiming[]) {

@@ -5,16 +5,18 @@ import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
 
 /**
- * Returns true for a stall although media is buffered: the machine is too busy to decode, and nothing was delivered
- * late. A player that waits for media has at most a few frames left in its buffer.
+ * Returns true for a stall although media is buffered: the machine is too busy to decode, and
+ * nothing was delivered late. A player that waits for media has at most a few frames left in its
+ * buffer.
  */
 const isLateDecoder = ({ details, bufferInfo }: ErrorData): boolean =>
   details === ErrorDetails.BUFFER_STALLED_ERROR && (bufferInfo?.len ?? 0) > 0.5;
 
 /**
- * Returns true for the jump to the first frame. The timeline of hls.js starts at the first decode time, so video with
- * B-frames begins some frames after 0, as in every TS. Browsers skip that gap. If a browser is slow to do so, hls.js
- * skips it and reports an error. Later or longer gaps are real errors.
+ * Returns true for the jump to the first frame. The timeline of hls.js starts at the first decode
+ * time, so video with B-frames begins some frames after 0, as in every TS. Browsers skip that gap.
+ * If a browser is slow to do so, hls.js skips it and reports an error. Later or longer gaps are
+ * real errors.
  */
 const isStartGap = ({ details, bufferInfo }: ErrorData, longest: number): boolean =>
   details === ErrorDetails.BUFFER_SEEK_OVER_HOLE && bufferInfo?.end === 0 && (bufferInfo.nextStart ?? Infinity) <= longest;
