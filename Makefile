@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load compare clean
+.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load docs compare clean
 
 # The folders into which cargo and go install the tools of `make tools`.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -51,6 +51,9 @@ samples: ## make samples/library again with ffmpeg
 
 screenshot: web build ## take pictures of the player page, into e2e/screenshots
 	@LATEMUX_BIN=$(abspath $(binary)) npm --silent --prefix e2e run screenshot
+
+docs: ## write docs/configuration.md from the types of the configuration
+	@LATEMUX_UPDATE_DOCS=1 cargo test --locked -q -p latemux --test it configuration::
 
 fmt: ## format the Rust code
 	@cargo fmt --all
