@@ -201,6 +201,3 @@ impl TargetMultiples {
 fn is_fragments_without_video(track: &Track) -> bool {
     track.kind != TrackKind::Video && matches!(track.samples, Samples::Fragments(_))
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

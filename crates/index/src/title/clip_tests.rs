@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
-    grid::tests::{any_track, audio, fragments, frames, table_track, title, video},
     media::{Samples, fragment_samples::NoFragments},
     title::SegmentSamples,
+    title::grid_tests::{any_track, audio, fragments, frames, table_track, title, video},
 };
 use proptest::prelude::*;
 

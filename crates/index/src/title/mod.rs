@@ -19,20 +19,20 @@ use xxhash_rust::xxh3::Xxh3;
 #[derive(Debug, Clone)]
 pub struct Title {
     /// The objects in order: as listed, or by name in a folder.
-    pub objects: Vec<Arc<MediaIndex>>,
+    objects: Vec<Arc<MediaIndex>>,
     /// Tracks: video by ascending bit rate, then audio in object order, then text.
-    pub tracks: Vec<TitleTrack>,
+    tracks: Vec<TitleTrack>,
     /// Tracks of [`Self::whole_tracks`] that a selection leaves out: (object, track). What all tracks of a title have in common does not change
     /// with what is asked for.
-    pub unlisted: Vec<(usize, usize)>,
+    unlisted: Vec<(usize, usize)>,
     /// Where segments begin.
-    pub grid: Arc<Grid>,
+    grid: Arc<Grid>,
     /// The target duration the grid was cut for.
-    pub target: Duration,
+    target: Duration,
     /// What is wrong with it and plays all the same: tracks left out, GOPs that disagree, …
-    pub problems: Vec<TitleProblem>,
+    problems: Vec<TitleProblem>,
     /// Digest of the objects' fingerprints, the grid and the target: what the bytes of any answer depend on.
-    pub fingerprint: u128,
+    fingerprint: u128,
 }
 
 /// One track of a title.
@@ -193,17 +193,70 @@ impl Title {
         })
     }
 
-    /// The track behind a title track.
+    /// Returns the objects in order: as listed, or by name in a folder.
+    #[inline]
+    #[must_use]
+    pub fn objects(&self) -> &[Arc<MediaIndex>] {
+        &self.objects
+    }
+
+    /// Returns the tracks: video by ascending bit rate, then audio in object order, then text.
+    #[inline]
+    #[must_use]
+    pub fn tracks(&self) -> &[TitleTrack] {
+        &self.tracks
+    }
+
+    /// Returns the grid: where segments begin.
+    #[inline]
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Returns the target duration the grid was laid for.
+    #[inline]
+    #[must_use]
+    pub fn target(&self) -> Duration {
+        self.target
+    }
+
+    /// Returns the problems that do not keep the title from playing: tracks left out, GOPs that disagree.
+    #[inline]
+    #[must_use]
+    pub fn problems(&self) -> &[TitleProblem] {
+        &self.problems
+    }
+
+    /// Returns the digest of the objects' fingerprints, the grid and the target. The bytes of every
+    /// response depend on nothing else of the title.
+    #[inline]
+    #[must_use]
+    pub fn fingerprint(&self) -> u128 {
+        self.fingerprint
+    }
+
+    /// Adds problems found before the title was made.
+    #[must_use]
+    pub fn with_problems(mut self, problems: impl IntoIterator<Item = TitleProblem>) -> Self {
+        self.problems.extend(problems);
+        self
+    }
+
+    /// Returns the track behind a title track.
     #[must_use]
     pub fn track(&self, track: &TitleTrack) -> &Track {
         &self.objects[track.object].tracks[track.track]
     }
 
-    /// All tracks, those too that a selection leaves out.
+    /// Returns all tracks, including those that a selection leaves out.
     pub fn whole_tracks(&self) -> impl Iterator<Item = &Track> {
-        let places =
-            self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied());
-        places.filter_map(|(object, track)| self.objects.get(object)?.tracks.get(track))
+        self.whole_indexes().filter_map(|(object, track)| self.objects.get(object)?.tracks.get(track))
+    }
+
+    /// Returns (object, track) indexes of all tracks, including those that a selection leaves out.
+    pub fn whole_indexes(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied())
     }
 
     /// The same title with some of its tracks (indexes into [`Self::tracks`]): cut as before, for a selection changes no segment.
@@ -219,6 +272,19 @@ impl Title {
             }
         }
         self.selected(tracks, unlisted)
+    }
+
+    /// Returns the same title with the segment at position `at` of a track (an index into
+    /// [`Self::tracks`]) joined to the one before, as if the track could not be cut there. For tests
+    /// of tracks whose cuts disagree.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_joined_segments(mut self, track: usize, at: usize) -> Self {
+        let track = &mut self.tracks[track];
+        track.cuts.remove(at);
+        track.times.remove(at);
+        track.grid_segments.remove(at);
+        self
     }
 
     pub(crate) fn selected(&self, tracks: Vec<TitleTrack>, unlisted: Vec<(usize, usize)>) -> Self {
@@ -440,3 +506,6 @@ impl TitleTrack {
         self.segment(self.first.saturating_add(u32::try_from(i).ok()?))
     }
 }
+
+#[cfg(test)]
+mod grid_tests;

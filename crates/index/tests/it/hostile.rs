@@ -23,7 +23,7 @@ fn exercise(object: &Bytes, head: u64) -> Result<usize, IndexError> {
     assert!(heap <= 8 * object.len() + (1 << 16), "{heap} bytes of index from {size}");
     let title = Title::new(vec![located.index.clone()], Duration::from_secs(1))?;
     let mut count = 0;
-    for (number, track) in title.tracks.iter().enumerate() {
+    for (number, track) in title.tracks().iter().enumerate() {
         let source = title.track(track);
         assert!((0..source.end).contains(&source.start), "{} to {}", source.start, source.end);
         if let Samples::Fragments(table) = &source.samples {

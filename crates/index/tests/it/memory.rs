@@ -101,8 +101,8 @@ fn a_title_of_four_hours() {
     }
     let started = std::time::Instant::now();
     let title = Title::new(objects, Duration::from_secs(4)).unwrap();
-    println!("title: {} segments, {:?}", title.grid.starts.len(), started.elapsed());
-    let segment = title.tracks[0].segment(3000).unwrap();
+    println!("title: {} segments, {:?}", title.grid().starts.len(), started.elapsed());
+    let segment = title.tracks()[0].segment(3000).unwrap();
     let started = std::time::Instant::now();
     let SegmentSamples::Known(samples) = title.samples(0, &segment, &NoFragments) else { unreachable!() };
     println!("samples of one segment: {}, {:?}", samples.len(), started.elapsed());

@@ -16,7 +16,7 @@ fn check(path: &Path) {
     let title = Title::new(vec![index.clone()], Duration::from_secs(4)).unwrap();
     let mut media = 0;
     let mut by_grid: Vec<(u32, Range<u64>)> = Vec::new();
-    for (number, track) in title.tracks.iter().enumerate() {
+    for (number, track) in title.tracks().iter().enumerate() {
         let samples = samples_of(&index, &object, track.track);
         media += samples.iter().map(|s| u64::from(s.size)).sum::<u64>();
         assert!(track.segment_count() >= 4);

@@ -1,21 +1,16 @@
 use super::*;
 use crate::{
-    media::{IndexSource, MediaIndex, Track, fragment_samples::NoFragments},
-    table::{
-        fragment_table::FragmentTableBuilder,
-        presentation::Presentation,
-        samples::{Sample, tests::build},
-    },
-    title::{SegmentSamples, Title},
+    media::{IndexSource, fragment_samples::NoFragments},
+    table::{fragment_table::FragmentTableBuilder, presentation::Presentation, samples::tests::build},
 };
 use bytes::Bytes;
 use latemux_isobmff::{
-    FourCc,
+    FourCc, Time, Timescale,
     boxes::{mdhd::Language, stsd::SampleEntry},
     codec::{Codec, Config, DeclaredBitrate, Media},
+    time::Round,
 };
 use proptest::prelude::*;
-use std::sync::Arc;
 
 pub(crate) fn scale(ticks: u32) -> Timescale {
     Timescale::new(ticks).unwrap()
