@@ -95,7 +95,7 @@ pub(crate) fn read(
                 last = number;
             }
         }
-        _ => builder.all_sync(),
+        _ => builder.set_all_sync(),
     }
     Ok(builder.finish(0))
 }
