@@ -2,7 +2,8 @@
 //! and does no I/O.
 //!
 //! ```text
-//! bytes of moov, sidx, mfra ──► Locator ──► MediaIndex (one object) ──► Title (several objects, one grid)
+//! bytes of moov, sidx, mfra ──► Locator ──► MediaIndex (one object)
+//!                                               └──► Title (several objects, one grid)
 //! ```
 //!
 //! - [`locate`]: asks for bytes of an object until its index is complete

@@ -1,4 +1,4 @@
-//! Edit lists (ISO/IEC 14496-12 §8.6.6), reduced to the samples that play and their presentation times.
+//! Edit lists (ISO/IEC 14496-12 §8.6.6), reduced to the samples that play and their times.
 
 use crate::{
     media::TrackKind,
