@@ -21,7 +21,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns these limits for reading every `moof` of a file ([`crate::locate::Locator::for_full_tables`]).
+    /// Returns these limits for reading every `moof` of a file
+    /// ([`crate::locate::Locator::for_full_tables`]).
     #[must_use]
     pub fn for_full_tables(self) -> Self {
         Self { tail: MOOF_READ, ..self }

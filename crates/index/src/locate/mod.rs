@@ -133,10 +133,11 @@ impl Locator {
         self.scan.as_ref().map_or(0, Scan::position)
     }
 
-    /// Returns the first reads. `listed` is the object's size in bytes as a listing states it, if one does.
+    /// Returns the first reads. `listed` is the object's size in bytes, if a listing states it.
     ///
-    /// With a listed size, each end of the object is read as far as the index of most objects that
-    /// large reaches, so that one round trip is enough wherever `moov` is. Small objects are read whole.
+    /// With a listed size, each end of the object is read as far as the index of most objects of
+    /// that size extends, so that one round trip is enough wherever `moov` is. Small objects are
+    /// read whole.
     #[must_use]
     pub fn first_reads(&self, listed: Option<u64>) -> FirstReads {
         let Limits { head, tail, ahead, .. } = self.limits;
