@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     let inside = |samples: &[Sample]| {
         assert!(samples.iter().all(|s| s.offset + u64::from(s.size) <= object.len() as u64));
     };
-    for (number, track) in title.tracks.iter().enumerate() {
+    for (number, track) in title.tracks().iter().enumerate() {
         if let Samples::Fragments(table) = &title.track(track).samples {
             for fragment in (0..table.len()).filter_map(|i| table.get(i)) {
                 if let Some(samples) = read_fragment(&index, &object, fragment.bytes()) {

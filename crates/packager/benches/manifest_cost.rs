@@ -82,7 +82,7 @@ fn main() {
         .collect();
     let new = || Title::new(indexes.clone(), TARGET).unwrap();
     let title = new();
-    let first = |kind| title.tracks[title.of_kind(kind).next().unwrap()].name.clone();
+    let first = |kind| title.tracks()[title.of_kind(kind).next().unwrap()].name.clone();
     let (video, audio) = (first(TrackKind::Video), first(TrackKind::Audio));
     let resources = [
         ("DASH, timeline", Resource::DashManifest(DashTemplate::Time)),

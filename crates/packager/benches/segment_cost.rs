@@ -85,7 +85,7 @@ fn main() {
     let target = Duration::from_secs(4);
     let mut short = Origin::open(&[two_minutes()], target);
     let mut long = Origin::open(&[four_hours()], target);
-    let heap = |o: &Origin| o.title.objects.iter().map(|i| (i.heap_bytes(), i.source_bytes)).next();
+    let heap = |o: &Origin| o.title.objects().iter().map(|i| (i.heap_bytes(), i.source_bytes)).next();
     println!("index bytes in memory, of moov: 2 min {:?}, 4 h {:?}", heap(&short), heap(&long));
     println!("{:12} {:>12} {:>12} {:>7}", "plan of", "2 min", "4 h", "ratio");
     for protocol in ["DASH video", "DASH audio", "HLS TS"] {

@@ -80,7 +80,7 @@ impl Filter {
     /// Whether it is true of a track (index into [`Title::tracks`]).
     #[must_use]
     pub fn takes(&self, title: &Title, track: usize) -> bool {
-        title.tracks.get(track).is_some() && self.0.holds(title, track)
+        title.tracks().get(track).is_some() && self.0.holds(title, track)
     }
 }
 
@@ -102,7 +102,7 @@ impl Expression {
 
 impl Number {
     fn of(self, title: &Title, index: usize) -> Option<u64> {
-        let title_track = title.tracks.get(index)?;
+        let title_track = title.tracks().get(index)?;
         let track = title.track(title_track);
         let (video, audio) = match &track.codec.media {
             Media::Video(video) => (Some(video), None),
@@ -134,7 +134,7 @@ impl Number {
 impl Text {
     /// What it may be called, each as good as the others.
     fn of(self, title: &Title, index: usize) -> Vec<String> {
-        let Some(title_track) = title.tracks.get(index) else { return Vec::new() };
+        let Some(title_track) = title.tracks().get(index) else { return Vec::new() };
         let track = title.track(title_track);
         let language = Some(&track.language).filter(|language| language.is_known());
         match self {

@@ -256,7 +256,7 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
             tracks => request.muxed_init(tracks),
         },
         Resource::DashSegmentAt(track, time) => {
-            let find = |t: usize| title.tracks.get(t)?.segment_at(i64::try_from(*time).ok()?);
+            let find = |t: usize| title.tracks().get(t)?.segment_at(i64::try_from(*time).ok()?);
             request.cmaf_segment(Protocol::Dash, track, find, *time, Take::All)
         }
         Resource::DashSegment(track, n) => request.cmaf_segment_number(Protocol::Dash, track, *n, Take::All),

@@ -41,16 +41,16 @@ impl<'a> Selected<'a> {
             let (begin, end) = (selection.clip.begin(), selection.clip.end());
             let clipped = whole.clipped(begin.map(time), end.map(time)).filter(|clipped| {
                 // Between two samples there may be nothing.
-                clipped.tracks.iter().any(|track| track.segment_count() > 0)
+                clipped.tracks().iter().any(|track| track.segment_count() > 0)
             });
             own = Some(clipped.ok_or(PackError::NothingInClip)?);
         }
         if let Some(tracks) = selection.tracks.as_ref().filter(|_| address.resource.is_manifest()) {
             let title = own.as_ref().unwrap_or(whole);
             let chosen = title.with_tracks(|track| {
-                title.tracks.get(track).is_some_and(|track| tracks.contains(&track.name))
+                title.tracks().get(track).is_some_and(|track| tracks.contains(&track.name))
             });
-            if chosen.tracks.is_empty() {
+            if chosen.tracks().is_empty() {
                 return Err(PackError::NothingSelected);
             }
             own = Some(chosen);
@@ -58,7 +58,7 @@ impl<'a> Selected<'a> {
         if let Some(filter) = selection.filter.as_ref().filter(|_| address.resource.is_manifest()) {
             let title = own.as_ref().unwrap_or(whole);
             let chosen = title.with_tracks(|track| filter.takes(title, track));
-            if chosen.tracks.is_empty() {
+            if chosen.tracks().is_empty() {
                 return Err(PackError::NothingSelected);
             }
             own = Some(chosen);
@@ -88,7 +88,7 @@ impl<'a> Selected<'a> {
     /// Whether that is so of the sync sample a track's segment starts with.
     #[must_use]
     pub fn iframe_extent(&self, track: usize, number: u32) -> Extent {
-        let segment = self.title().tracks.get(track).and_then(|track| track.segment(number));
+        let segment = self.title().tracks().get(track).and_then(|track| track.segment(number));
         extent(self.starts_whole(&[track], number, &[segment.as_ref()]))
     }
 
@@ -118,7 +118,7 @@ impl<'a> Selected<'a> {
     }
 
     fn in_whole(&self, tracks: &[usize], number: u32) -> Option<Vec<Option<Segment>>> {
-        let name = |&i: &usize| self.title().tracks.get(i).map(|track| &track.name);
+        let name = |&i: &usize| self.title().tracks().get(i).map(|track| &track.name);
         let tracks = tracks.iter().map(|i| self.whole.find(name(i)?)).collect::<Option<Vec<usize>>>()?;
         Some(Mux::new(self.whole, &tracks)?.parts(number).map(|(_, part)| part).collect())
     }

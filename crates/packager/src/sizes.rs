@@ -51,7 +51,7 @@ pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64>
 #[must_use]
 pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> (Vec<u64>, Vec<u64>) {
     let sizes = || segment_sizes(title, track, protocol);
-    let Some(title_track) = title.tracks.get(track) else { return (Vec::new(), Vec::new()) };
+    let Some(title_track) = title.tracks().get(track) else { return (Vec::new(), Vec::new()) };
     let container = container_bytes(protocol);
     match &title.track(title_track).samples {
         Samples::Table(table) => match StretchSize::new(title, title_track, protocol) {
@@ -85,7 +85,7 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
 
 /// Bytes that a track brings to every segment of several packed together, without [`container_bytes`].
 fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) -> Vec<u64> {
-    let of_title = &title.tracks[track];
+    let of_title = &title.tracks()[track];
     if let Samples::Table(table) = &title.track(of_title).samples
         && let Some(StretchSize { bytes: size, compositions }) = StretchSize::new(title, of_title, protocol)
         && let Some(cuts) = cuts_of_parts(mux, track)
@@ -153,7 +153,7 @@ fn container_bytes(protocol: Protocol) -> u64 {
 
 /// Bytes that the samples of `segment.cut` take, without [`container_bytes`].
 fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol) -> u64 {
-    let title_track = &title.tracks[index];
+    let title_track = &title.tracks()[index];
     let track = title.track(title_track);
     match (&track.samples, protocol) {
         (Samples::Table(table), Protocol::Dash | Protocol::HlsCmaf) => {
@@ -171,7 +171,7 @@ fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol)
             let ticks = segment.end.saturating_sub(segment.start);
             let millis = Time::new(ticks, track.timescale).in_scale(Timescale::MILLIS, Round::Up);
             let millis = u64::try_from(millis).unwrap_or(0);
-            let media = share(track, &title.objects[title_track.object].tracks, all, millis);
+            let media = share(track, &title.objects()[title_track.object].tracks, all, millis);
             fragment_estimate(track, media, millis, protocol)
         }
     }

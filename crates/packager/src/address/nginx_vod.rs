@@ -210,7 +210,7 @@ impl NginxVodAddress {
     ) -> Result<Address, PackError> {
         let places = Places::new(title, files);
         let Resolved { resource, tracks } = places.resolve(&self.file, &self.tracks)?;
-        let name = |i: usize| title.tracks.get(i).map(|track| track.name.clone());
+        let name = |i: usize| title.tracks().get(i).map(|track| track.name.clone());
         let tracks = tracks.map(|tracks| tracks.into_iter().filter_map(name).collect());
         let asked = self.relative_to_base(settings);
         Ok(Address {

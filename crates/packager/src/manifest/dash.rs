@@ -40,15 +40,15 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
 /// [`PackError::CannotCarry`] where DASH carries none of its tracks.
 pub fn mpd(selected: &Selected<'_>, links: &Links<'_>, template: DashTemplate) -> Result<String, PackError> {
     let title = selected.title();
-    let carried = (0..title.tracks.len())
+    let carried = (0..title.tracks().len())
         .filter(|&i| {
-            let track = &title.tracks[i];
+            let track = &title.tracks()[i];
             track.segment_count() > 0 && carries(Protocol::Dash, title.track(track)).is_ok()
         })
         .map(|i| Representation::new(selected, i, links));
     let sets = adaptation::group(carried);
     if sets.is_empty() {
-        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Dash.name(), format });
     }
     let representations = || sets.iter().flat_map(|s| &s.representations);

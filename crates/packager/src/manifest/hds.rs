@@ -30,7 +30,7 @@ pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, Pa
     let clock = f4f::clock(title);
     let media = media(title);
     if media.is_empty() {
-        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Hds.name(), format });
     }
     let times: Vec<Fragments> = media.iter().map(|m| Fragments::of(title, &clock, &m.tracks)).collect();
@@ -74,7 +74,7 @@ pub fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>
     let title = selected.title();
     let find = |name: &TrackName| {
         let index = title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        let track = title.track(&title.tracks[index]);
+        let track = title.track(&title.tracks()[index]);
         let format = track.codec.format;
         let carried = carries(Protocol::Hds, track).map(|()| index);
         carried.map_err(|_| PackError::CannotCarry { protocol: Protocol::Hds.name(), format })
@@ -98,12 +98,12 @@ struct Media {
 fn media(title: &Title) -> Vec<Media> {
     let carried = |kind| {
         title.of_kind(kind).filter(|&i| {
-            let track = &title.tracks[i];
+            let track = &title.tracks()[i];
             track.segment_count() > 0 && carries(Protocol::Hds, title.track(track)).is_ok()
         })
     };
     let audio: Vec<usize> = carried(TrackKind::Audio).collect();
-    let track = |i: usize| title.track(&title.tracks[i]);
+    let track = |i: usize| title.track(&title.tracks()[i]);
     let default = audio.iter().copied().find(|&i| track(i).enabled).or(audio.first().copied());
     let mut media: Vec<Media> = carried(TrackKind::Video)
         .map(|video| Media { tracks: default.into_iter().chain([video]).collect(), alternate: false })
@@ -133,8 +133,8 @@ impl Media {
     ) {
         let title = selected.title();
         let extent = selected.extent_of_all(&self.tracks);
-        let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks[i].name.clone()).collect();
-        let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks[i]));
+        let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
+        let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks()[i]));
         let video = tracks().find_map(|track| match &track.codec.media {
             CodecMedia::Video(video) => Some(video),
             CodecMedia::Audio(_) | CodecMedia::Text => None,
@@ -171,7 +171,7 @@ impl Fragments {
         let Some(mux) = Mux::new(title, tracks) else { return Self::default() };
         let Some(lead) = title.find(&mux.lead().name) else { return Self::default() };
         let mut times = clock.boundaries(lead);
-        let numbers = |&i: &usize| title.tracks.get(i).map(TitleTrack::numbers);
+        let numbers = |&i: &usize| title.tracks().get(i).map(TitleTrack::numbers);
         // Fragments of a source, which cannot be cut, may bring what begins before the lead does; the first one always brings all of it.
         for (number, time) in mux.numbers().zip(&mut times) {
             let parts = mux.parts(number).filter_map(|(i, part)| clock.boundary(i, part?.number));

@@ -23,7 +23,7 @@ use latemux_isobmff::FourCc;
 /// Tracks of a kind that a protocol carries: their indexes in [`Title::tracks`].
 fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
     let serves = |&i: &usize| {
-        let track = &title.tracks[i];
+        let track = &title.tracks()[i];
         track.segment_count() > 0 && carries(protocol, title.track(track)).is_ok()
     };
     title.of_kind(kind).filter(serves).collect()
@@ -47,9 +47,9 @@ fn container_of(protocol: Protocol) -> HlsContainer {
 
 /// How named tracks go out together: in TS, or in fMP4.
 fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Result<Protocol, PackError> {
-    let first = tracks.first().map(|&i| title.track(&title.tracks[i]));
+    let first = tracks.first().map(|&i| title.track(&title.tracks()[i]));
     let format = first.map_or(FourCc(*b"none"), |track| track.codec.format);
-    let all = |protocol| tracks.iter().all(|&i| carries(protocol, title.track(&title.tracks[i])).is_ok());
+    let all = |protocol| tracks.iter().all(|&i| carries(protocol, title.track(&title.tracks()[i])).is_ok());
     if container == HlsContainer::Auto && all(Protocol::HlsTs) {
         Ok(Protocol::HlsTs)
     } else if all(Protocol::HlsCmaf) {

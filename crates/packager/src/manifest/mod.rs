@@ -14,7 +14,7 @@ use latemux_index::{Title, media::Samples};
 /// the last one may differ, because writers must guess it. `None` for any other, and where samples are not known.
 #[must_use]
 pub fn constant_frame_rate(title: &Title, track: usize) -> Option<(u32, u32)> {
-    let track = title.track(title.tracks.get(track)?);
+    let track = title.track(title.tracks().get(track)?);
     let Samples::Table(table) = &track.samples else { return None };
     let but_the_last = table.len().saturating_sub(1).max(1);
     let duration = table.constant_duration(0..but_the_last).filter(|&duration| duration > 0)?;

@@ -27,7 +27,7 @@ pub fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
     let clock = smooth::clock(title);
     let streams = streams(selected, &clock);
     if streams.is_empty() {
-        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Smooth.name(), format });
     }
     let start = streams.iter().filter_map(|s| s.times.first()).min().copied().unwrap_or(0);
@@ -70,9 +70,9 @@ struct Level<'a> {
 fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>> {
     let title = selected.title();
     let mut streams: Vec<Stream<'a>> = Vec::new();
-    let stems: BTreeSet<&str> = title.tracks.iter().map(|t| t.name.stem.as_str()).collect();
+    let stems: BTreeSet<&str> = title.tracks().iter().map(|t| t.name.stem.as_str()).collect();
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for (i, title_track) in title.tracks.iter().enumerate() {
+    for (i, title_track) in title.tracks().iter().enumerate() {
         let track = title.track(title_track);
         if title_track.segment_count() == 0 || carries(Protocol::Smooth, track).is_err() {
             continue;

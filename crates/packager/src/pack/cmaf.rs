@@ -19,7 +19,7 @@ use latemux_isobmff::{
 /// [`PackError::NoSuchTrack`]; [`PackError::TooLarge`] for more segments, larger or longer ones than a `sidx` counts.
 pub fn header(title: &Title, track: usize, fragments: &[Fragment]) -> Result<Bytes, PackError> {
     let none = || PackError::NoSuchTrack(track.to_string());
-    let title_track = title.tracks.get(track).ok_or_else(none)?;
+    let title_track = title.tracks().get(track).ok_or_else(none)?;
     let track = title.track(title_track);
     if u16::try_from(fragments.len()).is_err() {
         return Err(PackError::TooLarge("more than 65535 segments for one segment index: make them longer"));

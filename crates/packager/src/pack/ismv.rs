@@ -52,13 +52,13 @@ impl<'a> Layout<'a> {
         let mut tracks = tracks.to_vec();
         for &index in &tracks {
             let none = || PackError::NoSuchTrack(index.to_string());
-            let track = title.track(title.tracks.get(index).ok_or_else(none)?);
+            let track = title.track(title.tracks().get(index).ok_or_else(none)?);
             if carries(Protocol::Smooth, track).is_err() {
                 let protocol = Protocol::Smooth.name();
                 return Err(PackError::CannotCarry { protocol, format: track.codec.format });
             }
         }
-        tracks.sort_by_key(|&index| title.tracks.get(index).map(|t| (t.object, t.track)));
+        tracks.sort_by_key(|&index| title.tracks().get(index).map(|t| (t.object, t.track)));
         tracks.dedup();
         if tracks.is_empty() {
             return Err(PackError::NoSuchTrack("none".to_owned()));
@@ -134,7 +134,7 @@ impl<'a> Layout<'a> {
     }
 
     fn title_track(&self, track: usize) -> Option<&'a TitleTrack> {
-        self.clock.title().tracks.get(track)
+        self.clock.title().tracks().get(track)
     }
 
     fn init_track(&self, index: usize, title_track: &TitleTrack) -> InitTrack {

@@ -16,7 +16,7 @@ pub fn following(title: &Title, address: &Address) -> Option<Address> {
     let (title, minimum) = (selected.title(), selected.minimum);
     let find = |name: &TrackName| {
         let index = title.find(name)?;
-        Some((index, title.tracks.get(index)?))
+        Some((index, title.tracks().get(index)?))
     };
     let resource = match &address.resource {
         Resource::DashSegmentAt(name, time) => {

@@ -64,7 +64,7 @@ impl<'a> Request<'a> {
     fn digest(&self, what: std::fmt::Arguments<'_>) -> u128 {
         let mut hash = Hashing(Xxh3::new());
         hash.0.update(&FORMAT_VERSION.to_le_bytes());
-        hash.0.update(&self.title.fingerprint.to_le_bytes());
+        hash.0.update(&self.title.fingerprint().to_le_bytes());
         // Hashing cannot fail.
         let _ = hash.write_fmt(what);
         hash.0.digest128()
@@ -124,7 +124,7 @@ impl<'a> Request<'a> {
     /// The index of a track in the title, if the protocol carries it.
     fn track(&self, protocol: Protocol, name: &TrackName) -> Result<(usize, &'a Track), PackError> {
         let index = self.title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        let track = self.title.track(&self.title.tracks[index]);
+        let track = self.title.track(&self.title.tracks()[index]);
         if carries(protocol, track).is_err() {
             return Err(PackError::CannotCarry { protocol: protocol.name(), format: track.codec.format });
         }
@@ -149,7 +149,7 @@ impl<'a> Request<'a> {
         number: u32,
         take: Take,
     ) -> Result<Planned, PackError> {
-        let find = |t: usize| self.title.tracks.get(t)?.segment(number.checked_sub(1)?);
+        let find = |t: usize| self.title.tracks().get(t)?.segment(number.checked_sub(1)?);
         self.cmaf_segment(protocol, name, find, u64::from(number), take)
     }
 
@@ -180,7 +180,7 @@ impl<'a> Request<'a> {
             return Err(none());
         }
         let number = segment.number.saturating_add(1);
-        let parts = cmaf::media(self.title.tracks[index].object, number, &samples)?;
+        let parts = cmaf::media(self.title.tracks()[index].object, number, &samples)?;
         let cut = self.cut_of(&[index], segment.number, take, &[Some(&segment)]);
         let what = format_args!("cmaf {} {} {number}{cut}", take.word(), shown_rep_id(name));
         let mut plan = self.ready(Class::Media, cmaf_type(track.kind), what, parts);
@@ -192,7 +192,7 @@ impl<'a> Request<'a> {
 
     /// The samples of a segment, or what must be read to know them.
     fn samples(&self, track: usize, segment: &Segment, take: Take) -> Result<SegmentSamples, PackError> {
-        let title_track = &self.title.tracks[track];
+        let title_track = &self.title.tracks()[track];
         let mut segment = segment.clone();
         if let Samples::Table(_) = self.title.track(title_track).samples {
             if take == Take::IFrame {
@@ -211,7 +211,7 @@ impl<'a> Request<'a> {
 
     /// Byte ranges of a track's object.
     fn of_object(&self, track: usize, ranges: Vec<Range<u64>>) -> impl Iterator<Item = SourceRange> + use<> {
-        let object = self.title.tracks[track].object;
+        let object = self.title.tracks()[track].object;
         ranges.into_iter().map(move |range| SourceRange { object, range })
     }
 
@@ -222,7 +222,7 @@ impl<'a> Request<'a> {
         for (track, segment) in segments {
             // Of a segment that a clip cuts, too, all of it: what is cached is cut by the grid.
             let Some(grid) = self.selected.whole.grid_range(track, &segment.cut) else { continue };
-            let object = self.title.tracks[track].object;
+            let object = self.title.tracks()[track].object;
             let same = Some((object, grid.clone()));
             if last == same {
                 continue;
@@ -256,7 +256,7 @@ impl<'a> Request<'a> {
     pub(super) fn muxed_init(&self, names: &[TrackName]) -> Result<Planned, PackError> {
         let tracks = self.together(Protocol::HlsCmaf, names)?;
         let ids: Vec<String> =
-            tracks.iter().map(|&(index, _)| rep_id(&self.title.tracks[index].name)).collect();
+            tracks.iter().map(|&(index, _)| rep_id(&self.title.tracks()[index].name)).collect();
         let tracks: Vec<&Track> = tracks.into_iter().map(|(_, track)| track).collect();
         let parts = vec![Part::Inline(cmaf::muxed_init(&tracks))];
         let kind = tracks.first().map_or(TrackKind::Video, |track| track.kind);
@@ -270,8 +270,10 @@ impl<'a> Request<'a> {
             Muxed::Known { what, shares, reach, .. } => (what, shares, reach),
         };
         let kind = shares.first().map_or(TrackKind::Video, |share| share.track.kind);
-        let tracks: Vec<(usize, Vec<Sample>)> =
-            shares.into_iter().map(|share| (self.title.tracks[share.index].object, share.samples)).collect();
+        let tracks: Vec<(usize, Vec<Sample>)> = shares
+            .into_iter()
+            .map(|share| (self.title.tracks()[share.index].object, share.samples))
+            .collect();
         let parts = cmaf::muxed_media(number, &tracks)?;
         let plan = self.ready(Class::Media, cmaf_type(kind), format_args!("fmp4 segment {what}"), parts);
         Ok(Planned::Ready(Plan { reach, ..plan }))
@@ -315,7 +317,7 @@ impl<'a> Request<'a> {
         if !fragments.is_empty() {
             return Ok(Muxed::Needs(Needs { fragments, reach }));
         }
-        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
+        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks()[i].name)).collect();
         let parts: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
         let cut = self.cut_of(&indexes, at, take, &parts);
         Ok(Muxed::Known { at, what: format!("{} {number}{cut}", ids.join(" ")), shares, reach })
@@ -335,7 +337,7 @@ impl<'a> Request<'a> {
             .iter()
             .map(|share| ts::TsTrack {
                 track: share.track,
-                object: self.title.tracks[share.index].object,
+                object: self.title.tracks()[share.index].object,
                 samples: &share.samples,
             })
             .collect();
@@ -362,7 +364,7 @@ impl<'a> Request<'a> {
         let tracks: Vec<f4f::F4fTrack<'_>> = shares
             .into_iter()
             .filter_map(|Share { index, track, segment, samples }| {
-                let object = self.title.tracks[index].object;
+                let object = self.title.tracks()[index].object;
                 Some(f4f::F4fTrack { track, index, object, segment: segment?, samples })
             })
             .collect();
@@ -376,7 +378,7 @@ impl<'a> Request<'a> {
         let none = || PackError::NoSuchSegment { track: name.to_string(), segment: time.to_string() };
         let clock = smooth::clock(self.title);
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
-        let title_track = &self.title.tracks[index];
+        let title_track = &self.title.tracks()[index];
         let segment = number.and_then(|number| title_track.segment(number)).ok_or_else(none)?;
         let samples = match self.samples(index, &segment, Take::All)? {
             SegmentSamples::Known(samples) => samples,

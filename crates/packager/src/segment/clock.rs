@@ -80,14 +80,14 @@ impl<'a> Clock<'a> {
     /// its last sample has been presented. Empty where there is no such track (index into [`Title::tracks`]).
     #[must_use]
     pub fn boundaries(&self, track: usize) -> Vec<i64> {
-        let numbers = self.title.tracks.get(track).map_or(0..0, TitleTrack::numbers);
+        let numbers = self.title.tracks().get(track).map_or(0..0, TitleTrack::numbers);
         (numbers.start..=numbers.end).filter_map(|number| self.boundary(track, number)).collect()
     }
 
     /// When a segment (0-based in the whole title) of a track begins; with the number after the last one, when that ends.
     #[must_use]
     pub fn boundary(&self, track: usize, number: u32) -> Option<i64> {
-        let title_track = self.title.tracks.get(track)?;
+        let title_track = self.title.tracks().get(track)?;
         let track = self.title.track(title_track);
         let position = title_track.position(number)?;
         let cut = *title_track.cuts.get(position)?;
@@ -102,7 +102,7 @@ impl<'a> Clock<'a> {
     /// The segment (0-based) of a track that begins at `time`. O(log n).
     #[must_use]
     pub fn segment_at(&self, track: usize, time: i64) -> Option<u32> {
-        let Range { start: mut low, end } = self.title.tracks.get(track)?.numbers();
+        let Range { start: mut low, end } = self.title.tracks().get(track)?.numbers();
         let mut high = end;
         while low < high {
             let middle = low + (high - low) / 2;
@@ -114,7 +114,7 @@ impl<'a> Clock<'a> {
     /// Stamps of the samples of a segment of a track: of one of its own, or of several joined.
     #[must_use]
     pub fn stamps(&self, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<Stamp> {
-        let Some((title_track, first)) = self.title.tracks.get(track).zip(samples.first()) else {
+        let Some((title_track, first)) = self.title.tracks().get(track).zip(samples.first()) else {
             return Vec::new();
         };
         let next = title_track.cuts.partition_point(|&cut| cut < segment.cut.end);

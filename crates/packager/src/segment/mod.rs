@@ -40,7 +40,7 @@ impl<'a> Mux<'a> {
     /// `tracks` are indexes into [`Title::tracks`]; `None` where there are none, or one is out of range.
     #[must_use]
     pub fn new(title: &'a Title, tracks: &'a [usize]) -> Option<Self> {
-        let kind = |&i: &usize| title.tracks.get(i).map(|t| title.track(t).kind);
+        let kind = |&i: &usize| title.tracks().get(i).map(|t| title.track(t).kind);
         if !tracks.iter().all(|i| kind(i).is_some()) {
             return None;
         }
@@ -63,7 +63,7 @@ impl<'a> Mux<'a> {
     /// The track that says where segments begin.
     #[must_use]
     pub fn lead(&self) -> &'a TitleTrack {
-        &self.title.tracks[self.lead]
+        &self.title.tracks()[self.lead]
     }
 
     /// Numbers of the segments, 0-based in the whole title; joined segments leave some out.
@@ -89,7 +89,7 @@ impl<'a> Mux<'a> {
             return after;
         };
         let nanos = |time: Time| u128::try_from(time.in_scale(NANOS, Round::Nearest)).unwrap_or(0);
-        let grid = &self.title.grid;
+        let grid = self.title.grid();
         let start = |&segment: &u32| {
             usize::try_from(segment)
                 .ok()
@@ -119,7 +119,7 @@ impl<'a> Mux<'a> {
         let mut end = Time::new(lead.segment(next.checked_sub(1)?)?.end, scale);
         if next == lead.numbers().end {
             for &i in self.tracks {
-                let track = &self.title.tracks[i];
+                let track = &self.title.tracks()[i];
                 let last = track.times.last().copied().unwrap_or_default();
                 end = end.max(Time::new(last, self.title.track(track).timescale));
             }
@@ -138,7 +138,7 @@ impl<'a> Mux<'a> {
     /// What one of the tracks (an index into [`Title::tracks`]) brings to a segment (0-based), see [`Self::parts`].
     #[must_use]
     pub fn part(&self, track: usize, number: u32) -> Option<Segment> {
-        let (lead, other) = (self.lead(), &self.title.tracks[track]);
+        let (lead, other) = (self.lead(), &self.title.tracks()[track]);
         let next = self.next(number);
         let (from, until) = (lead.position(number)?, lead.position(next)?);
         let (start, end) = if track == self.lead {

@@ -5,10 +5,7 @@
 
 use super::Clock;
 use crate::{PackError, carry::Protocol, plan::Part};
-use latemux_index::{
-    Sample, Title,
-    title::{Segment, TitleTrack},
-};
+use latemux_index::{Sample, Title, title::Segment};
 use latemux_isobmff::{
     Timescale,
     emit::{EmitSample, FragmentSpec, smooth_fragment, smooth_fragment_size},
@@ -34,13 +31,12 @@ pub fn clock(title: &Title) -> Clock<'_> {
 pub fn track_id(title: &Title, track: usize) -> u32 {
     let mut ids: Vec<u32> = title.whole_tracks().map(|track| track.id).collect();
     ids.sort_unstable();
-    let Some(title_track) = title.tracks.get(track) else { return 0 };
+    let Some(title_track) = title.tracks().get(track) else { return 0 };
     if !ids.contains(&0) && ids.is_sorted_by(|a, b| a < b) {
         return title.track(title_track).id;
     }
-    let place = |t: &TitleTrack| (t.object, t.track);
-    let places = title.tracks.iter().map(place).chain(title.unlisted.iter().copied());
-    let before = places.filter(|&other| other < place(title_track)).count();
+    let indexes = (title_track.object, title_track.track);
+    let before = title.whole_indexes().filter(|&other| other < indexes).count();
     u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 

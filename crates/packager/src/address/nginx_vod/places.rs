@@ -47,9 +47,9 @@ impl Places {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let file = |object: usize| files.get(object).copied().unwrap_or_else(|| count(object + 1));
         let place = |object: usize, track: usize| {
-            let kind = title.objects.get(object)?.tracks.get(track)?.kind;
+            let kind = title.objects().get(object)?.tracks.get(track)?.kind;
             let alike = |object: usize, end: usize| {
-                let tracks = title.objects.get(object).map_or(&[][..], |object| &object.tracks);
+                let tracks = title.objects().get(object).map_or(&[][..], |object| &object.tracks);
                 tracks.iter().take(end).filter(|track| track.kind == kind).count()
             };
             let same = (0..object).filter(|&other| file(other) == file(object));
@@ -57,8 +57,8 @@ impl Places {
             Some(Place { file: file(object), kind, number: count(before + 1) })
         };
         let named = |track: &TitleTrack| Some((track.name.clone(), place(track.object, track.track)?));
-        let tracks = title.tracks.iter().filter_map(named).collect();
-        let several = (1..title.objects.len()).any(|object| file(object) != file(0));
+        let tracks = title.tracks().iter().filter_map(named).collect();
+        let several = (1..title.objects().len()).any(|object| file(object) != file(0));
         Self { tracks, several }
     }
 

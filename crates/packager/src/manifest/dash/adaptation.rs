@@ -44,7 +44,7 @@ impl<'a> Representation<'a> {
     /// Of a track of the title; `index` is in range.
     pub(super) fn new(selected: &'a Selected<'_>, index: usize, links: &Links<'_>) -> Self {
         let title = selected.title();
-        let title_track = &title.tracks[index];
+        let title_track = &title.tracks()[index];
         let track = title.track(title_track);
         let (segments, timescale) = sized_segments(title, &[index], Protocol::Dash);
         let is_video = track.kind == TrackKind::Video;

@@ -30,7 +30,7 @@ pub fn media(
 ) -> Result<String, PackError> {
     let title = selected.title();
     let mut indexes = find(title, tracks)?;
-    let kind = |i: usize| title.track(&title.tracks[i]).kind;
+    let kind = |i: usize| title.track(&title.tracks()[i]).kind;
     // Audio first, however they were named: a segment has one URL.
     indexes.sort_by_key(|&i| (std::cmp::Reverse(kind(i)), i));
     if indexes.is_empty() || indexes.windows(2).any(|pair| kind(pair[0]) == kind(pair[1])) {
@@ -38,7 +38,7 @@ pub fn media(
         return Err(PackError::NoSuchTrack(all.join(" with ")));
     }
     let protocol = protocol_for(title, &indexes, container)?;
-    let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks[i].name.clone()).collect();
+    let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks()[i].name.clone()).collect();
     let list = Playlist { selected, tracks: &indexes, minimum: selected.minimum };
     let url = |segment: &Resource, number| {
         links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
@@ -64,7 +64,7 @@ pub fn iframes(
 ) -> Result<String, PackError> {
     let title = selected.title();
     let indexes = find(title, std::slice::from_ref(track))?;
-    if indexes.iter().any(|&i| title.track(&title.tracks[i]).kind != TrackKind::Video) {
+    if indexes.iter().any(|&i| title.track(&title.tracks()[i]).kind != TrackKind::Video) {
         return Err(PackError::NoSuchTrack(track.to_string()));
     }
     let protocol = protocol_for(title, &indexes, container)?;

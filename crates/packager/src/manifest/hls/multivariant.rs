@@ -36,7 +36,7 @@ pub fn multivariant(
     let video = carried(title, TrackKind::Video, protocol);
     let audio = carried(title, TrackKind::Audio, protocol);
     if video.is_empty() && audio.is_empty() {
-        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: protocol.name(), format });
     }
     // EXT-X-MEDIA came with version 4, EXT-X-MAP of the media playlists with version 6.
@@ -158,7 +158,7 @@ impl<'a> Multivariant<'a> {
     fn write_variant(&self, variant: &Variant<'_>, text: &mut String) {
         let video = variant.tracks.iter().find_map(|&i| Some((i, self.video(i)?)));
         let frame_rate = video.and_then(|(i, _)| constant_frame_rate(self.title, i)).map(decimal);
-        let names = variant.tracks.iter().map(|&i| self.title.tracks[i].name.clone()).collect();
+        let names = variant.tracks.iter().map(|&i| self.title.tracks()[i].name.clone()).collect();
         let uri = self.links.hls_playlist(names, container_of(self.protocol));
         Tag::new("EXT-X-STREAM-INF")
             .plain("BANDWIDTH", variant.bitrate.peak.max(1))
@@ -177,7 +177,7 @@ impl<'a> Multivariant<'a> {
 
     fn write_iframes(&self, track: usize, text: &mut String) {
         let Some(video) = self.video(track) else { return };
-        let title_track = &self.title.tracks[track];
+        let title_track = &self.title.tracks()[track];
         let segments: Vec<SegmentSize> = title_track
             .numbers()
             .zip(self.rates.iframes(track))
@@ -188,7 +188,7 @@ impl<'a> Multivariant<'a> {
             })
             .collect();
         let bitrate = Bitrate::of(&segments, self.track(track).timescale.get());
-        let name = self.title.tracks[track].name.clone();
+        let name = self.title.tracks()[track].name.clone();
         let uri = self.links.hls_iframe_playlist(name, container_of(self.protocol));
         Tag::new("EXT-X-I-FRAME-STREAM-INF")
             .plain("BANDWIDTH", bitrate.peak.max(1))
@@ -219,7 +219,7 @@ impl<'a> Multivariant<'a> {
     }
 
     fn track(&self, index: usize) -> &'a Track {
-        self.title.track(&self.title.tracks[index])
+        self.title.track(&self.title.tracks()[index])
     }
 
     fn video(&self, index: usize) -> Option<&'a Video> {

@@ -20,7 +20,7 @@ pub(super) struct Rates<'a> {
 
 impl<'a> Rates<'a> {
     pub(super) fn new(title: &'a Title, protocol: Protocol, minimum: Option<Duration>) -> Self {
-        Self { title, protocol, minimum, own: title.tracks.iter().map(|_| OnceCell::new()).collect() }
+        Self { title, protocol, minimum, own: title.tracks().iter().map(|_| OnceCell::new()).collect() }
     }
 
     /// Bit rates of tracks packed into one segment each, and played together with tracks that have segments of their own. The
@@ -84,7 +84,7 @@ impl<'a> Rates<'a> {
 
     /// What a track adds to each of the lead's segments.
     fn added(&self, lead: usize, track: usize) -> Cow<'_, [u64]> {
-        let grid = |track: usize| &self.title.tracks[track].grid_segments;
+        let grid = |track: usize| &self.title.tracks()[track].grid_segments;
         if self.minimum.is_none() && grid(lead) == grid(track) {
             return Cow::Borrowed(self.own(track));
         }

@@ -24,7 +24,7 @@ impl Group {
 }
 
 fn track(title: &Title, index: usize) -> &Track {
-    title.track(&title.tracks[index])
+    title.track(&title.tracks()[index])
 }
 
 fn audio(track: &Track) -> Option<&Audio> {
@@ -97,7 +97,7 @@ impl Renditions<'_> {
             let default = i == group.default && self.kind == "AUDIO";
             // Of those that differ in nothing a player could choose by, only one may be chosen by it.
             let first_alike = self.first_alike(group, i);
-            let track_name = &self.title.tracks[i].name;
+            let track_name = &self.title.tracks()[i].name;
             let uri = (!(default && self.default_in_variant)).then(|| self.uri(track_name));
             Tag::new("EXT-X-MEDIA")
                 .plain("TYPE", self.kind)
