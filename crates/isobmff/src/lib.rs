@@ -11,6 +11,7 @@
 //! - [`codec`]: sample entries and their configuration records, RFC 6381 strings
 //! - [`emit`]: writing boxes with sizes known beforehand
 
+pub mod bits;
 pub mod boxes;
 pub mod codec;
 pub mod cursor;
