@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load clean
+.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load docs clean
 
 # Where cargo and go put what `make tools` installs.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
@@ -47,6 +47,9 @@ samples: ## make samples/library anew with ffmpeg
 
 screenshot: web build ## pictures of the page, in e2e/screenshots
 	@LATEMUX_BIN=$(abspath $(binary)) npm --silent --prefix e2e run screenshot
+
+docs: ## write docs/configuration.md from the types of the configuration
+	@LATEMUX_UPDATE_DOCS=1 cargo test --locked -q -p latemux --test it configuration::
 
 fmt: ## format the Rust code
 	@cargo fmt --all

@@ -11,7 +11,7 @@ use latemux_load::{
     http::{Client, ClientOptions, Hosts},
     player::bit_rate,
 };
-use latemux_origin::config::quantity::Span;
+use latemux_quantity::TimeSpan;
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -46,7 +46,7 @@ pub(crate) struct Capture {
     pub(crate) allow_host: Vec<String>,
     /// The longest a request may take
     #[arg(long, default_value = "30s", value_name = "DURATION")]
-    pub(crate) timeout: Span,
+    pub(crate) timeout: TimeSpan,
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
 }

@@ -49,7 +49,7 @@ impl App {
         let meter = metrics.storage_meter();
         if let Some(cache) = &cache {
             range_cache(cache).into_iter().for_each(|watch| metrics.watch(watch));
-            if cache.limits().disk.is_some() {
+            if cache.limits().dir.is_some() {
                 metrics.show_disk(cache.clone());
             }
         }
@@ -59,7 +59,7 @@ impl App {
             metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
         }
         metrics.show_back_ends(elsewhere.registry.clone());
-        let (is_cached, in_flight) = (cache.is_some(), elsewhere.in_flight.max);
+        let (is_cached, in_flight) = (cache.is_some(), elsewhere.max_in_flight);
         let media = Media::new(meter.clone(), cache, elsewhere);
         let writer = write.filter(|_| config.index.write);
         let writer = writer.map(|place| IndexWriter::new(place, metrics.index_files.clone()));
@@ -78,7 +78,7 @@ impl App {
             fragments,
             manifests,
             segments,
-            patience: Patience::new(config.read.patience),
+            patience: Patience::new(config.read.first_byte_wait),
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
             media,
@@ -122,7 +122,7 @@ fn range_cache(cache: &Cache) -> [CacheWatch; 2] {
                 cache: "range",
                 tier: "disk",
                 bytes: figures.disk_bytes,
-                limit: limits.disk.as_ref().map_or(0, |disk| disk.bytes),
+                limit: limits.dir.as_ref().map_or(0, |_| limits.disk),
                 entries: figures.disk_units,
                 hits: figures.hits_disk,
                 misses: figures.filled,

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config};
 use latemux_origin::{Means, Origin, OriginConfig};
 use latemux_storage::{
-    InFlight, Options, Storage, StorageError, Want,
+    Options, Storage, StorageError, Want,
     counting::Counting,
     fault::{Fault, Gate},
 };
@@ -33,8 +33,7 @@ async fn node(storage: Arc<dyn Storage>, ahead: Ahead) -> Server {
     config.read.prefetch = ahead.segments;
     config.read.prefetch_open = ahead.open;
     let cache = ahead.cached.then(|| Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap());
-    let in_flight = InFlight { max: ahead.in_flight, ..InFlight::default() };
-    let elsewhere = Options { in_flight, ..Options::default() };
+    let elsewhere = Options { max_in_flight: ahead.in_flight, ..Options::default() };
     Server::of(Origin::with(storage, Means { cache, elsewhere, ..Means::default() }, config), None).await
 }
 
