@@ -5,6 +5,7 @@ import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { run } from "./tools.mjs";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
 const START_MS = 20_000;
@@ -17,6 +18,9 @@ function binary() {
   if (built.length === 0) throw new Error("no latemux binary: `make build`, or name one in LATEMUX_BIN");
   return built.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0];
 }
+
+/** Runs latemux to its end; resolves to what it wrote, rejects if it fails. */
+export const runLatemux = (...arguments_) => run(binary(), ...arguments_);
 
 /** Starts the origin; resolves once it has printed the address of its page. */
 export const startOrigin = ({ library = join(repository, "samples/library") } = {}) =>

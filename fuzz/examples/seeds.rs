@@ -4,8 +4,8 @@
 use bytes::{BufMut, Bytes};
 use latemux_index::{
     MediaIndex, Sample,
-    fragments::FragmentSamples,
-    locate::{Got, Limits, Locator, Step},
+    media::fragment_samples::FragmentSamples,
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
 use latemux_isobmff::{
     FourCc,
@@ -17,6 +17,7 @@ use latemux_isobmff::{
         mdhd::{Elng, Language, Mdhd},
         mehd::Mehd,
         mfhd::Mfhd,
+        mfra::Mfra,
         minf::MediaHeader,
         mvhd::Mvhd,
         sidx::{Reference, Sidx},
@@ -36,7 +37,6 @@ use latemux_isobmff::{
     fragment::Moof,
     movie::Movie,
     sample_flags::{NON_SYNC, SYNC},
-    segment_index::Mfra,
 };
 use std::{fs, path::Path};
 
@@ -137,7 +137,7 @@ fn describable(handler: u8, entry: &SampleEntry) -> Vec<u8> {
 fn locate(object: &[u8]) -> MediaIndex {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
-    let got = Got { offset: 0, bytes: Bytes::copy_from_slice(object) };
+    let got = ObjectBytes { offset: 0, bytes: Bytes::copy_from_slice(object) };
     match locator.step(size, vec![got]) {
         Ok(Step::Done(index)) => *index,
         other => panic!("not in one step: {other:?}"),

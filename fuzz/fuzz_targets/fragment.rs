@@ -7,7 +7,7 @@ use latemux_isobmff::{
     boxes::trun::TrackRun,
     emit::{EmitSample, FragmentSpec, WriteBox, fragment, fragment_size},
     fragment::{Moof, TrackFragment},
-    segment_index::{Mfra, Sidx, mfro_size},
+    boxes::{mfra::{Mfra, mfro_size}, sidx::Sidx},
 };
 use libfuzzer_sys::fuzz_target;
 

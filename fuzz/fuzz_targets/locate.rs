@@ -5,8 +5,9 @@
 use bytes::Bytes;
 use latemux_index::{
     MediaIndex, Sample, Title,
-    fragments::{FragmentReader, FragmentSamples, FragmentStep, NoFragments},
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    media::fragment_samples::{FragmentSamples, NoFragments},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::Samples,
     title::SegmentSamples,
 };
@@ -50,15 +51,11 @@ fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
 fn locate(object: &Bytes, head: u64) -> Option<Arc<MediaIndex>> {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits { head, tail: head, ahead: head, max_index: 1 << 20 });
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
     // Each round trip brings at least a byte that was not there.
     for _ in 0..=object.len() + 1 {
-        let read = |want: &Want| {
-            let range = match want {
-                Want::Head(len) => 0..size.min(*len),
-                Want::Range(range) => range.clone(),
-            };
-            Got { offset: range.start, bytes: slice(object, &range) }
+        let read = |range: &Range<u64>| {
+            ObjectBytes { offset: range.start, bytes: slice(object, range) }
         };
         wants = match locator.step(size, wants.iter().map(read).collect()).ok()? {
             Step::Read(wants) | Step::Scan(wants) => wants,

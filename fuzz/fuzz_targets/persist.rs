@@ -2,7 +2,7 @@
 //! index much larger than its bytes, and what is read is written back to the same bytes. The first byte says which.
 #![no_main]
 
-use latemux_index::{MediaIndex, fragments::FragmentSamples, media::Samples, persist::FORMAT};
+use latemux_index::{MediaIndex, media::fragment_samples::FragmentSamples, media::Samples, persist::error::FORMAT};
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::Xxh3;
 

@@ -6,10 +6,10 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args as ClapArgs;
-use latemux_load::{
-    capture::{Choice, Format, capture},
+use latemux_capture::{Choice, Format, capture};
+use latemux_client::{
     http::{Client, ClientOptions, Hosts},
-    player::bit_rate,
+    presentation::parse_bit_rate,
 };
 use latemux_quantity::TimeSpan;
 use std::{
@@ -54,7 +54,7 @@ pub(crate) struct Capture {
 /// Runs until all is kept, something fails, or it is told to stop.
 pub(crate) fn run(flags: &Capture) -> Result<()> {
     let url = Url::parse(&flags.url).with_context(|| flags.url.clone())?;
-    let rate = bit_rate(&flags.rate).map_err(|why| anyhow!("--rate: {why}"))?;
+    let rate = parse_bit_rate(&flags.rate).map_err(|why| anyhow!("--rate: {why}"))?;
     let extension = flags.output.extension().map(OsStr::to_ascii_lowercase).unwrap_or_default();
     let format = match extension.to_str() {
         Some("ts") => Format::Ts,

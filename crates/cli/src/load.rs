@@ -12,8 +12,8 @@ use crate::{
 };
 use anyhow::{Context, Result, bail, ensure};
 use keep::Keep;
+use latemux_client::http::Client;
 use latemux_load::{
-    http::Client,
     player::Session,
     report::summary,
     results::{Part, Recorder, Run},

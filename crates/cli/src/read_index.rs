@@ -6,13 +6,10 @@ use futures_util::{StreamExt, future::try_join_all};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latemux_index::{
     MediaIndex,
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
-use latemux_storage::{Key, Options, Storage, StorageError, Version, open_object};
+use latemux_storage::{Key, Options, Storage, StorageError, Version, Want, open_object};
 use std::time::Duration;
-
-/// Bytes read where a `moof` is expected: most are smaller, and what follows is media.
-const AT_MOOF: u64 = 8 << 10;
 
 /// Progress appears once something has taken this long.
 const QUIET: Duration = Duration::from_millis(500);
@@ -39,9 +36,9 @@ pub(crate) async fn read(source: &str, depth: Depth, options: &Options) -> Resul
     let (storage, key) = open_object(source, options)?;
     let mut locator = match depth {
         Depth::Index => Locator::new(Limits::default()),
-        Depth::FullTables => Locator::for_full_tables(Limits { tail: AT_MOOF, ..Limits::default() }),
+        Depth::FullTables => Locator::for_full_tables(Limits::default().for_full_tables()),
     };
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![Want::Head(locator.first_reads(None).head)];
     let (mut version, mut bytes) = (None, 0);
     let bar = progress(source);
     loop {
@@ -64,7 +61,7 @@ pub(crate) async fn read(source: &str, depth: Depth, options: &Options) -> Resul
         bar.set_length(size);
         bar.set_position(locator.scanned());
         match step.with_context(|| source.to_owned())? {
-            Step::Read(more) | Step::Scan(more) => wants = more,
+            Step::Read(more) | Step::Scan(more) => wants = more.into_iter().map(Want::Range).collect(),
             Step::Done(index) => {
                 bar.finish_and_clear();
                 return Ok(ReadIndex { locator, index: *index, bytes });
@@ -89,15 +86,11 @@ async fn fetch(
     key: &Key,
     want: &Want,
     pin: Option<&Version>,
-) -> Result<(Version, Got), StorageError> {
-    let want = match want {
-        Want::Head(len) => latemux_storage::Want::Head(*len),
-        Want::Range(range) => latemux_storage::Want::Range(range.clone()),
-    };
-    let mut read = storage.read(key, want, pin).await?;
+) -> Result<(Version, ObjectBytes), StorageError> {
+    let mut read = storage.read(key, want.clone(), pin).await?;
     let mut bytes = BytesMut::new();
     while let Some(frame) = read.body.next().await {
         bytes.extend_from_slice(&frame?);
     }
-    Ok((read.object.version, Got { offset: read.range.start, bytes: Bytes::from(bytes) }))
+    Ok((read.object.version, ObjectBytes { offset: read.range.start, bytes: Bytes::from(bytes) }))
 }

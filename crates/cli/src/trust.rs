@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args as ClapArgs;
-use latemux_load::http::{Network, Trust};
+use latemux_client::http::{Network, Trust};
 use std::{fs, path::PathBuf};
 
 /// Flags of every command that is a client.

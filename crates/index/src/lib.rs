@@ -17,37 +17,15 @@
 //! - [`grid`]: where segments begin, the same for all protocols and renditions
 //! - [`title`]: several objects as one presentation
 
-mod clip;
-pub mod column;
-mod cut_points;
 pub mod error;
-pub mod external;
-mod fragment_table;
-mod fragmented;
-pub mod fragments;
 pub mod grid;
-pub mod index_file;
-mod layout;
 pub mod locate;
 pub mod media;
-mod moof_samples;
-mod object_reader;
 pub mod persist;
-mod pieces;
-mod positions;
-pub mod presentation;
-mod random_access;
-mod reach;
-mod rice;
-pub mod samples;
-mod scan;
-mod segment_index;
-pub mod stretches;
-mod tables;
+pub mod table;
 pub mod title;
-mod track;
 
 pub use error::IndexError;
 pub use media::{MediaIndex, Track};
-pub use samples::Sample;
+pub use table::samples::Sample;
 pub use title::Title;

@@ -15,7 +15,8 @@ use bytes::Bytes;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use latemux_index::{
     Title,
-    fragments::{FragmentReader, FragmentSamples, FragmentStep},
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    media::fragment_samples::FragmentSamples,
     media::{MediaIndex, TrackKind},
 };
 use latemux_isobmff::movie::Movie;

@@ -129,7 +129,7 @@ pub struct IndexConfig {
 
 impl Default for IndexConfig {
     fn default() -> Self {
-        let limits = latemux_index::locate::Limits::default();
+        let limits = latemux_index::locate::limits::Limits::default();
         Self {
             head: limits.head,
             tail: limits.tail,

@@ -12,7 +12,7 @@
 mod origin;
 
 use bytes::Bytes;
-use latemux_index::{MediaIndex, Title, fragments::NoFragments, media::TrackKind};
+use latemux_index::{MediaIndex, Title, media::TrackKind, media::fragment_samples::NoFragments};
 use latemux_packager::{
     Address, Part, Planned, Resource,
     address::{DashTemplate, HlsContainer},

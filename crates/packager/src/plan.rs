@@ -14,7 +14,7 @@ use crate::{
     selected::Selected,
 };
 use bytes::{Bytes, BytesMut};
-use latemux_index::{Title, fragments::KnownFragments};
+use latemux_index::{Title, media::fragment_samples::KnownFragments};
 use request::{Request, Take};
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ pub enum Planned {
 /// Fragments whose samples are not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs {
-    /// Their `moof`s are to be read, see [`latemux_index::fragments::FragmentReader`].
+    /// Their `moof`s are to be read, see [`latemux_index::locate::fragment_reader::FragmentReader`].
     pub fragments: Vec<SourceRange>,
     /// As [`Plan::reach`].
     pub reach: Vec<SourceRange>,

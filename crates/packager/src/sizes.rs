@@ -8,7 +8,7 @@ use crate::{
 use latemux_index::{
     Title, Track,
     media::{Samples, TrackKind},
-    stretches::Stretch,
+    table::batches::SampleBatch,
     title::{Segment, TitleTrack},
 };
 use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
@@ -56,12 +56,12 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
     match &title.track(title_track).samples {
         Samples::Table(table) => match StretchSize::new(title, title_track, protocol) {
             Some(StretchSize { bytes: size, compositions }) => {
-                let mut stretches = table.stretches(&title_track.cuts);
+                let mut stretches = table.batches(&title_track.cuts);
                 if !compositions {
                     stretches = stretches.without_compositions();
                 }
                 let (mut whole, mut first) = (Vec::new(), Vec::new());
-                while let Some(stretch) = stretches.next_stretch() {
+                while let Some(stretch) = stretches.next_batch() {
                     whole.push(container.saturating_add(size(&stretch)));
                     first.push(container.saturating_add(size(&stretch.first())));
                 }
@@ -91,11 +91,11 @@ fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) ->
         && let Some(cuts) = cuts_of_parts(mux, track)
     {
         let mut sizes = Vec::with_capacity(cuts.len());
-        let mut stretches = table.stretches(&cuts);
+        let mut stretches = table.batches(&cuts);
         if !compositions {
             stretches = stretches.without_compositions();
         }
-        while let Some(stretch) = stretches.next_stretch() {
+        while let Some(stretch) = stretches.next_batch() {
             sizes.push(if stretch.sizes.is_empty() { 0 } else { size(&stretch) });
         }
         return sizes;
@@ -106,7 +106,7 @@ fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) ->
 
 /// How many bytes a stretch of samples of a track takes, where that can be said without looking at each; the same as [`part_size`].
 struct StretchSize<'a> {
-    bytes: Box<dyn Fn(&Stretch<'_>) -> u64 + 'a>,
+    bytes: Box<dyn Fn(&SampleBatch<'_>) -> u64 + 'a>,
     /// It depends on composition offsets that have to be looked at.
     compositions: bool,
 }
@@ -117,7 +117,7 @@ impl<'a> StretchSize<'a> {
         match protocol {
             Protocol::Dash | Protocol::HlsCmaf => {
                 let composed = title_track.starts_composed(track);
-                let bytes = Box::new(move |stretch: &Stretch<'_>| cmaf::stretch_bytes(stretch, composed));
+                let bytes = Box::new(move |stretch: &SampleBatch<'_>| cmaf::stretch_bytes(stretch, composed));
                 Some(Self { bytes, compositions: !composed })
             }
             Protocol::HlsTs => Some(Self { bytes: Box::new(ts::stretch_bytes(track)), compositions: true }),

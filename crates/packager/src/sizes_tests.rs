@@ -4,9 +4,9 @@ use super::*;
 use bytes::Bytes;
 use latemux_index::{
     MediaIndex,
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
 /// A title of files of the sample library.
 fn title(files: &[&str]) -> Title {
@@ -18,15 +18,11 @@ fn title(files: &[&str]) -> Title {
 fn index(object: &Bytes) -> MediaIndex {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
     loop {
-        let read = |want: &Want| {
-            let range = match want {
-                Want::Head(len) => 0..size.min(*len),
-                Want::Range(range) => range.clone(),
-            };
+        let read = |range: &Range<u64>| {
             let at = |n: u64| usize::try_from(n).unwrap();
-            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
+            ObjectBytes { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
         };
         match locator.step(size, wants.iter().map(read).collect()).unwrap() {
             Step::Read(more) | Step::Scan(more) => wants = more,

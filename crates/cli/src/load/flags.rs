@@ -4,8 +4,8 @@ use super::Job;
 use crate::{args::Storage, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
+use latemux_client::http::{ClientOptions, Hosts};
 use latemux_load::{
-    http::{ClientOptions, Hosts},
     player::{Abr, Behaviour, Trace},
     run::{Arrivals, Plan, Shard, Single, Style},
 };

@@ -4,8 +4,8 @@ use super::Load;
 use crate::serve::say;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use latemux_client::http::{Client, ClientOptions, Hosts, Network};
 use latemux_load::{
-    http::{Client, ClientOptions, Hosts, Network},
     live::{self, HostStats, Live},
     results::{Counts, Part, Recorder},
     usage::Meter,
@@ -68,7 +68,7 @@ impl Watch {
         let now = self.recorder.counts();
         self.bar.set_message(format!(
             "{} players, {} requests/s, {} Mbit/s, {} stalls, {} failed",
-            now.came.saturating_sub(now.left),
+            now.playing(),
             now.requests.saturating_sub(self.before.requests),
             now.bytes.saturating_sub(self.before.bytes) * 8 / 1_000_000,
             now.stalls,
@@ -85,7 +85,7 @@ impl Watch {
         part.examples = self.recorder.examples();
         part.generator = self.meter.generator();
         if let Some(live) = &self.live {
-            live.tell(part);
+            live.set_sums(part);
         }
     }
 

@@ -1,25 +1,25 @@
 //! Numbers, bytes and lists of them, little endian.
 
-use super::PersistError;
+use crate::persist::error::PersistError;
 
 /// Appends.
 #[derive(Debug, Default)]
-pub(super) struct Writer(pub(super) Vec<u8>);
+pub(super) struct ByteWriter(pub(super) Vec<u8>);
 
 /// Takes from the front.
 #[derive(Debug)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
 const SHORT: PersistError = PersistError::Damaged("it ends too early");
 
 macro_rules! numbers {
     ($($name:ident: $number:ty),*) => {
-        impl Writer {
+        impl ByteWriter {
             $(pub(super) fn $name(&mut self, value: $number) {
                 self.0.extend_from_slice(&value.to_le_bytes());
             })*
         }
-        impl Reader<'_> {
+        impl ByteReader<'_> {
             $(pub(super) fn $name(&mut self) -> Result<$number, PersistError> {
                 let (value, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
                 self.0 = rest;
@@ -31,7 +31,7 @@ macro_rules! numbers {
 
 numbers!(u8: u8, u16: u16, u32: u32, u64: u64, u128: u128, i32: i32, i64: i64);
 
-impl Writer {
+impl ByteWriter {
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -68,7 +68,7 @@ impl Writer {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], PersistError> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
         self.0 = rest;

@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_index::{
-    locate::Limits,
+    locate::limits::Limits,
     media::IndexSource::{self, RandomAccess, SampleTables, Scan, SegmentIndex},
 };
 use std::{

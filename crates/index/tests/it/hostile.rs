@@ -6,7 +6,8 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_index::{
-    IndexError, Sample, Title, fragments::NoFragments, locate::Limits, media::Samples, title::SegmentSamples,
+    IndexError, Sample, Title, locate::limits::Limits, media::Samples, media::fragment_samples::NoFragments,
+    title::SegmentSamples,
 };
 use proptest::{prelude::*, sample::Index};
 use std::{sync::LazyLock, time::Duration};

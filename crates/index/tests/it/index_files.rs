@@ -9,9 +9,9 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     IndexError, MediaIndex, Sample, Track,
-    external::MEDIA_HEAD,
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::Samples,
+    media::stamp::MEDIA_HEAD,
 };
 use std::{
     os::unix::fs::symlink,
@@ -22,18 +22,14 @@ use std::{
 pub(crate) fn full(object: &Bytes, limits: Limits) -> Result<(Locator, MediaIndex, u64), IndexError> {
     let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(limits);
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
     let mut read = 0;
     loop {
-        let got = wants.iter().map(|want| {
-            let range = match want {
-                Want::Head(len) => 0..size.min(*len),
-                Want::Range(range) => range.clone(),
-            };
+        let got = wants.iter().map(|range| {
             read += range.end - range.start;
             let bytes =
                 object.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap());
-            Got { offset: range.start, bytes }
+            ObjectBytes { offset: range.start, bytes }
         });
         let got = got.collect();
         match locator.step(size, got)? {

@@ -8,7 +8,7 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     Sample,
-    locate::Limits,
+    locate::limits::Limits,
     media::{
         IndexSource::{self, RandomAccess, Scan, SegmentIndex},
         Samples, TrackKind,

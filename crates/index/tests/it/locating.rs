@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use latemux_index::{
     IndexError, MediaIndex, Sample, Track,
-    fragments::{FragmentReader, FragmentSamples, FragmentStep},
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::Samples,
+    media::fragment_samples::FragmentSamples,
 };
 use std::{ops::Range, sync::Arc};
 
@@ -32,7 +33,9 @@ pub(crate) fn locate(object: &Bytes, limits: Limits) -> Result<Located, IndexErr
 pub(crate) fn locate_listed(object: &Bytes, limits: Limits) -> Result<Located, IndexError> {
     let size = object.len() as u64;
     let locator = Locator::new(limits);
-    let wants = locator.first_of(size);
+    let first = locator.first_reads(Some(size));
+    let head = 0..size.min(first.head);
+    let wants = std::iter::once(head).chain(first.tail).collect();
     run(locator, wants, size, |range| slice(object, range))
 }
 
@@ -43,13 +46,13 @@ pub(crate) fn locate_by(
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
     let locator = Locator::new(limits);
-    let wants = vec![locator.first()];
+    let wants = vec![0..size.min(locator.first_reads(None).head)];
     run(locator, wants, size, read)
 }
 
 fn run(
     mut locator: Locator,
-    mut wants: Vec<Want>,
+    mut wants: Vec<Range<u64>>,
     size: u64,
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
@@ -57,16 +60,12 @@ fn run(
     loop {
         round_trips += 1;
         assert!(round_trips < 100_000, "it never ends");
-        let got: Vec<Got> = wants
+        let got: Vec<ObjectBytes> = wants
             .iter()
-            .map(|want| {
-                let range = match want {
-                    Want::Head(len) => 0..size.min(*len),
-                    Want::Range(range) => range.clone(),
-                };
+            .map(|range| {
                 assert!(range.start <= range.end && range.end <= size, "{range:?} of {size}");
                 bytes_read += range.end - range.start;
-                Got { offset: range.start, bytes: read(&range) }
+                ObjectBytes { offset: range.start, bytes: read(range) }
             })
             .collect();
         wants = match locator.step(size, got)? {

@@ -8,8 +8,8 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     Title,
-    fragments::NoFragments,
-    locate::Limits,
+    locate::limits::Limits,
+    media::fragment_samples::NoFragments,
     media::{IndexSource, Samples},
     title::SegmentSamples,
 };

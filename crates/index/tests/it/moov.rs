@@ -5,7 +5,7 @@ use crate::{
     locating::{Located, locate, locate_by},
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use latemux_index::{IndexError, locate::Limits};
+use latemux_index::{IndexError, locate::limits::Limits};
 
 /// One track to be written.
 #[derive(Debug, Clone, Default)]

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use latemux_index::{
     MediaIndex,
     error::TrackProblem,
-    fragments::FragmentSamples,
-    locate::Limits,
+    locate::limits::Limits,
+    media::fragment_samples::FragmentSamples,
     media::{IndexSource, Samples},
-    persist::{FORMAT, PersistError},
+    persist::error::{FORMAT, PersistError},
 };
 use std::{
     collections::BTreeSet,

@@ -5,7 +5,7 @@ use crate::{
     locating::{locate, samples_of},
 };
 use bytes::Bytes;
-use latemux_index::{Title, locate::Limits, media::Samples};
+use latemux_index::{Title, locate::limits::Limits, media::Samples};
 use std::{ops::Range, path::Path, time::Duration};
 
 /// Every track's segments: all tracks of a segment share one reach, which holds their samples; all reaches together are little

@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     Sample,
-    locate::Limits,
+    locate::limits::Limits,
     media::{IndexSource, Samples},
 };
 use latemux_isobmff::{

@@ -2,7 +2,7 @@
 
 use crate::{locating::locate, packets::compare};
 use bytes::Bytes;
-use latemux_index::locate::Limits;
+use latemux_index::locate::limits::Limits;
 use std::path::PathBuf;
 
 /// All media files, or none where the folder is not there.

@@ -1,6 +1,8 @@
-//! One file per box, called by its four-character code: layout, reading, writing where we write it, and tests.
+//! One file for each box, named by its four-character code: layout, reading, and writing of the
+//! boxes that latemux sends.
 //!
-//! Table boxes are views: `parse` checks the declared count against the payload, `iter` decodes entries as asked.
+//! Table boxes are views: `parse` checks the declared count against the payload, and `iter` decodes
+//! entries one by one.
 
 pub mod ctts;
 pub mod dref;

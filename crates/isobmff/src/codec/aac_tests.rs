@@ -1,25 +1,26 @@
-//! AudioSpecificConfig by hand against ISO/IEC 14496-3 and 23003-3.
+//! AudioSpecificConfigs written by hand from ISO/IEC 14496-3 and 23003-3.
 
-use super::testing::{audio, boxed, hex, packed, sound};
+use super::testing::{audio, audio_entry, boxed, hex, packed};
 use super::{Aac, Codec, Config, describe};
 use crate::{Error, FourCc};
 
-/// An `mp4a` entry with this object type and decoder-specific information.
+/// Describes an `mp4a` entry with this object type and decoder-specific information.
 fn read_as(object_type: u8, asc: &[u8], stated_rate: u16) -> Result<Codec, Error> {
     let mut esds = hex("00000000 03 ff 0001 00 04 ff");
     esds.push(object_type);
     esds.extend(hex("15 000000 00000000 00000000 05"));
     esds.push(u8::try_from(asc.len()).unwrap());
     esds.extend(asc);
-    // Two length bytes with the first saying it goes on.
+    // Each 0xff becomes a length of two bytes, the first of which says that another follows.
     let esds: Vec<u8> = esds.iter().flat_map(|&b| if b == 0xff { vec![0x81, 0] } else { vec![b] }).collect();
-    describe(&sound(b"mp4a", 2, stated_rate, &[boxed(b"esds", &esds)]), FourCc(*b"soun"))
+    describe(&audio_entry(b"mp4a", 2, stated_rate, &[boxed(b"esds", &esds)]), FourCc(*b"soun"))
 }
 
-/// Name, channels, rate; core and signalled object type, core rate, channel configuration, PCE, frame length.
-type Read = (String, u16, u32, (u8, u8, u32, u8, bool, u16));
+/// Name, channels and rate; then core and signalled object type, core rate, channel configuration,
+/// presence of a program config element, and frame length.
+type Described = (String, u16, u32, (u8, u8, u32, u8, bool, u16));
 
-fn flat(codec: &Codec) -> Read {
+fn flat(codec: &Codec) -> Described {
     let Config::Aac(Aac {
         core_object_type,
         object_type,
@@ -37,42 +38,42 @@ fn flat(codec: &Codec) -> Read {
     (codec.rfc6381.clone(), audio(codec).channels, audio(codec).sample_rate, facts)
 }
 
-fn read(bits: &str) -> Read {
+fn read(bits: &str) -> Described {
     flat(&read_as(0x40, &packed(bits), 0).unwrap())
 }
 
 #[test]
-fn low_complexity() {
+fn low_complexity_configurations_are_read() {
     assert_eq!(read("00010 0100 0010 000"), ("mp4a.40.2".into(), 2, 44100, (2, 2, 44100, 2, false, 1024)));
     assert_eq!(read("00010 0011 0110 100"), ("mp4a.40.2".into(), 6, 48000, (2, 2, 48000, 6, false, 960)));
     assert_eq!(read("00010 0011 0111 000").1, 8);
     assert_eq!(read("00010 0011 1011 000").1, 7);
     assert_eq!(read("00010 0011 1100 000").1, 8);
-    // 96 001 Hz, which no index has; it depends on a core coder.
+    // 96 001 Hz, which has no index; dependsOnCoreCoder is set.
     let odd = read("00010 1111 000000010111011100000001 0001 01 00000000000000 0");
     assert_eq!((odd.1, odd.2), (1, 96001));
     assert_eq!(read("00001 0100 0010 000").0, "mp4a.40.1");
 }
 
 #[test]
-fn spectral_band_replication_in_every_way_it_is_signalled() {
-    // Hierarchical: 5 first, the core's type behind the doubled rate.
+fn spectral_band_replication_is_found_in_every_signalling() {
+    // Hierarchical: type 5 first, the core's type behind the doubled rate.
     assert_eq!(
         read("00101 0110 0010 0011 00010 000"),
         ("mp4a.40.5".into(), 2, 48000, (2, 5, 24000, 2, false, 1024))
     );
-    // Doubled rate written out.
+    // The doubled rate is written out.
     assert_eq!(read("00101 0110 0010 1111 000000001011101110000000 00010 000").2, 48000);
     // Backward compatible: the sync extension behind the core.
     assert_eq!(
         read("00010 0111 0010 000 01010110111 00101 1 0100"),
         ("mp4a.40.5".into(), 2, 44100, (2, 5, 22050, 2, false, 1024))
     );
-    // The sync extension that says there is none.
+    // The sync extension states that there is none.
     assert_eq!(read("00010 0100 0010 000 01010110111 00101 0").0, "mp4a.40.2");
-    // One that is cut off says nothing.
+    // A cut sync extension is ignored.
     assert_eq!(read("00010 0111 0010 000 01010110111 00101").0, "mp4a.40.2");
-    // Implicit: only the sample entry's rate tells.
+    // Implicit: only the sample entry's rate shows it.
     let asc = packed("00010 0111 0010 000");
     assert_eq!(
         flat(&read_as(0x40, &asc, 44100).unwrap()),
@@ -82,7 +83,7 @@ fn spectral_band_replication_in_every_way_it_is_signalled() {
 }
 
 #[test]
-fn parametric_stereo() {
+fn parametric_stereo_counts_two_channels() {
     let hierarchical = read("11101 0111 0001 0100 00010 000");
     assert_eq!(hierarchical, ("mp4a.40.29".into(), 2, 44100, (2, 29, 22050, 1, false, 1024)));
     let compatible = read("00010 0110 0001 000 01010110111 00101 1 0011 10101001000 1");
@@ -93,12 +94,14 @@ fn parametric_stereo() {
 
 #[test]
 fn program_config_element_counts_the_channels() {
-    // One front single, one front pair, one back pair, one LFE, no side, one data stream, four couplings; a mixdown; aligned; comment of 1 byte.
-    let asc = "00010 0011 0000 000  0000 01 0011  0010 0000 0001 01 001 0100  0 0 1 000  0 0000 1 0000  1 0001  0000 1111 10000100001000010000";
+    // One front single, one front pair, one back pair, one LFE, no side, one data stream, four
+    // couplings; a mixdown; aligned; comment of 1 byte.
+    let asc = "00010 0011 0000 000  0000 01 0011  0010 0000 0001 01 001 0100  0 0 1 000  0 0000 1 0000  \
+               1 0001  0000 1111 10000100001000010000";
     let padding = "0".repeat((8 - asc.bytes().filter(|b| !b.is_ascii_whitespace()).count() % 8) % 8);
     let whole = format!("{asc}{padding} 00000001 01111000");
     assert_eq!(read(&whole), ("mp4a.40.2".into(), 6, 48000, (2, 2, 48000, 0, true, 1024)));
-    // The comment is missing.
+    // The comment's byte is missing.
     let cut = read_as(0x40, &packed(&format!("{asc}{padding} 00000001")), 0);
     assert!(matches!(cut, Err(Error::Truncated { .. })));
     // Backward compatible SBR behind it: the element ends on a byte boundary.
@@ -106,7 +109,7 @@ fn program_config_element_counts_the_channels() {
 }
 
 #[test]
-fn low_delay() {
+fn low_delay_configurations_are_read() {
     assert_eq!(
         read("10111 0011 0010 000 00"),
         ("mp4a.40.23".into(), 2, 48000, (23, 23, 48000, 2, false, 512))
@@ -118,7 +121,7 @@ fn low_delay() {
 }
 
 #[test]
-fn xhe() {
+fn xhe_aac_configurations_are_read() {
     // AOT 42; 48 kHz; then UsacConfig: 48 kHz, 2:1 SBR (2048 samples out), stereo.
     let usac = read("11111 001010 0011 0010 00011 011 00010 000000");
     assert_eq!(usac, ("mp4a.40.42".into(), 2, 48000, (42, 42, 48000, 2, false, 2048)));
@@ -132,7 +135,7 @@ fn xhe() {
 }
 
 #[test]
-fn other_object_type_indications() {
+fn other_object_type_indications_name_their_codec() {
     let asc = packed("00010 0100 0010 000");
     let mpeg2 = read_as(0x67, &asc, 44100).unwrap();
     assert_eq!(flat(&mpeg2).0, "mp4a.67");
@@ -152,7 +155,7 @@ fn other_object_type_indications() {
 }
 
 #[test]
-fn what_is_not_sound() {
+fn malformed_configurations_are_refused() {
     let fault = |bits: &str| read_as(0x40, &packed(bits), 0).unwrap_err();
     assert!(matches!(fault("00010 1101 0010 000"), Error::BadValue { .. }), "reserved rate");
     assert!(

@@ -1,6 +1,6 @@
-//! What holds for every kind of sample entry.
+//! Tests that cover every kind of sample entry.
 
-use super::testing::{audio, boxed, entry, hex, sound, visual};
+use super::testing::{audio, audio_entry, boxed, entry, hex, video_entry};
 use super::{Colour, Config, DeclaredBitrate, Media, VideoRange, describe};
 use crate::{Error, FourCc, boxes::stsd::SampleEntry};
 use bytes::Bytes;
@@ -19,39 +19,39 @@ fn sinf(original: &[u8; 4], scheme: Option<&[u8; 4]>, schi: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn encrypted_entries_are_described_as_what_they_were() {
+fn encrypted_entries_are_described_as_their_original() {
     let boxes = [boxed(b"avcC", &hex(AVCC)), sinf(b"avc1", Some(b"cbcs"), b"")];
-    let codec = describe(&visual(b"encv", 1080, 720, &boxes), FourCc(*b"vide")).unwrap();
+    let codec = describe(&video_entry(b"encv", 1080, 720, &boxes), FourCc(*b"vide")).unwrap();
     assert_eq!((codec.format, codec.protection), (FourCc(*b"avc1"), Some(FourCc(*b"cbcs"))));
     assert_eq!(codec.rfc6381, "avc1.64001f");
     let boxes = [boxed(b"esds", &hex(ESDS)), sinf(b"mp4a", Some(b"cenc"), b"")];
-    let codec = describe(&sound(b"enca", 2, 44100, &boxes), FourCc(*b"soun")).unwrap();
+    let codec = describe(&audio_entry(b"enca", 2, 44100, &boxes), FourCc(*b"soun")).unwrap();
     assert_eq!((codec.rfc6381.as_str(), codec.protection), ("mp4a.40.2", Some(FourCc(*b"cenc"))));
     assert!(matches!(codec.config, Config::Aac(_)));
 }
 
 #[test]
-fn piff_is_known_by_its_own_track_encryption_box() {
+fn piff_is_recognised_by_its_own_track_encryption_box() {
     let tenc = boxed(
         b"uuid",
         &hex("8974dbce7be74c5184f97148f9882554 00000000 000001 08 00112233445566778899aabbccddeeff"),
     );
     let boxes = [boxed(b"avcC", &hex(AVCC)), sinf(b"avc1", None, &tenc)];
-    let codec = describe(&visual(b"encv", 1080, 720, &boxes), FourCc(*b"vide")).unwrap();
+    let codec = describe(&video_entry(b"encv", 1080, 720, &boxes), FourCc(*b"vide")).unwrap();
     assert_eq!(codec.protection, Some(FourCc(*b"piff")));
     let boxes = [boxed(b"avcC", &hex(AVCC)), sinf(b"avc1", None, &boxed(b"tenc", &[0; 24]))];
-    let codec = describe(&visual(b"encv", 1080, 720, &boxes), FourCc(*b"vide"));
+    let codec = describe(&video_entry(b"encv", 1080, 720, &boxes), FourCc(*b"vide"));
     assert!(matches!(codec, Err(Error::Missing { missing: FourCc([b's', b'c', b'h', b'm']), .. })));
-    let codec = describe(&visual(b"encv", 1080, 720, &[boxed(b"avcC", &hex(AVCC))]), FourCc(*b"vide"));
+    let codec = describe(&video_entry(b"encv", 1080, 720, &[boxed(b"avcC", &hex(AVCC))]), FourCc(*b"vide"));
     assert!(matches!(codec, Err(Error::Missing { missing: FourCc([b's', b'i', b'n', b'f']), .. })));
-    // What was encrypted is not known.
+    // The original coding name is unknown.
     let boxes = [sinf(b"xxxx", Some(b"cenc"), b"")];
-    let codec = describe(&visual(b"encv", 1080, 720, &boxes), FourCc(*b"vide"));
+    let codec = describe(&video_entry(b"encv", 1080, 720, &boxes), FourCc(*b"vide"));
     assert!(matches!(codec, Err(Error::Unsupported { .. })));
 }
 
 #[test]
-fn quicktime_wraps_the_descriptor_in_wave() {
+fn the_descriptor_is_found_in_quicktimes_wave() {
     let wave = [
         boxed(b"frma", b"mp4a"),
         boxed(b"mp4a", &[0; 4]),
@@ -67,7 +67,7 @@ fn quicktime_wraps_the_descriptor_in_wave() {
         (codec.rfc6381.as_str(), audio(&codec).channels, audio(&codec).sample_rate),
         ("mp4a.40.2", 1, 44100)
     );
-    // Version 2: channels and rate are elsewhere; here the configuration says both.
+    // Version 2 has its own fields for channels and rate, which count here.
     let mut body = hex("000000000000 0001  0002 0000 00000000  0003 0010 fffe 0000 00010000");
     body.extend(hex("00000048 40e7700000000000 00000006 7f000000 00000018 00000000 00000000 00000001"));
     let codec = describe(&entry(b"lpcm", &body), FourCc(*b"soun")).unwrap();
@@ -78,14 +78,14 @@ fn quicktime_wraps_the_descriptor_in_wave() {
 }
 
 #[test]
-fn bit_rates_of_the_box_win_and_the_descriptor_completes() {
+fn bit_rates_of_the_box_take_precedence_over_the_descriptor() {
     let esds = boxed(b"esds", &hex(ESDS));
     let rates = |btrt: &str| {
         let mut boxes = vec![esds.clone()];
         if !btrt.is_empty() {
             boxes.push(boxed(b"btrt", &hex(btrt)));
         }
-        describe(&sound(b"mp4a", 2, 44100, &boxes), FourCc(*b"soun")).unwrap().declared_bitrate
+        describe(&audio_entry(b"mp4a", 2, 44100, &boxes), FourCc(*b"soun")).unwrap().declared_bitrate
     };
     assert_eq!(rates(""), DeclaredBitrate { max: Some(200_000), average: Some(65536) });
     assert_eq!(rates("00000000 00000001 00000002"), DeclaredBitrate { max: Some(1), average: Some(2) });
@@ -93,11 +93,11 @@ fn bit_rates_of_the_box_win_and_the_descriptor_completes() {
 }
 
 #[test]
-fn colour_boxes() {
+fn colour_boxes_are_read() {
     let read = |colr: &[&str]| {
         let mut boxes = vec![boxed(b"avcC", &hex(AVCC))];
         boxes.extend(colr.iter().map(|colr| boxed(b"colr", &hex(colr))));
-        let codec = describe(&visual(b"avc1", 1080, 720, &boxes), FourCc(*b"vide")).unwrap();
+        let codec = describe(&video_entry(b"avc1", 1080, 720, &boxes), FourCc(*b"vide")).unwrap();
         let Media::Video(video) = codec.media else { panic!() };
         (video.colour, video.range)
     };
@@ -114,16 +114,16 @@ fn colour_boxes() {
 }
 
 #[test]
-fn opus_and_flac() {
+fn opus_flac_and_mp3_are_described() {
     let dops = boxed(b"dOps", &hex("00 06 0138 00003e80 0000 01 04 02 000405010203"));
-    let codec = describe(&sound(b"Opus", 2, 16000, &[dops]), FourCc(*b"soun")).unwrap();
+    let codec = describe(&audio_entry(b"Opus", 2, 16000, &[dops]), FourCc(*b"soun")).unwrap();
     assert_eq!(
         (codec.rfc6381.as_str(), audio(&codec).channels, audio(&codec).sample_rate),
         ("Opus", 6, 48000)
     );
     let dops = boxed(b"dOps", &hex("01 02 0138 0000bb80 0000 00"));
     assert!(matches!(
-        describe(&sound(b"Opus", 2, 48000, &[dops]), FourCc(*b"soun")),
+        describe(&audio_entry(b"Opus", 2, 48000, &[dops]), FourCc(*b"soun")),
         Err(Error::Unsupported { .. })
     ));
     // 96 kHz in 20 bits, six channels, 24 bits a sample: 0001 0111 0111 0000 0000 | 101 | 10111 | …
@@ -133,27 +133,27 @@ fn opus_and_flac() {
             "00000000 80 000022 1000 1000 000000 000000 17700 b70 00000000 00000000000000000000000000000000",
         ),
     );
-    let codec = describe(&sound(b"fLaC", 2, 0, std::slice::from_ref(&dfla)), FourCc(*b"soun")).unwrap();
+    let codec = describe(&audio_entry(b"fLaC", 2, 0, std::slice::from_ref(&dfla)), FourCc(*b"soun")).unwrap();
     assert_eq!(
         (codec.rfc6381.as_str(), audio(&codec).channels, audio(&codec).sample_rate),
         ("fLaC", 6, 96000)
     );
     let other = boxed(b"dfLa", &hex("00000000 84 000022 00"));
     assert!(matches!(
-        describe(&sound(b"fLaC", 2, 0, &[other]), FourCc(*b"soun")),
+        describe(&audio_entry(b"fLaC", 2, 0, &[other]), FourCc(*b"soun")),
         Err(Error::BadValue { .. })
     ));
-    let mp3 = describe(&sound(b".mp3", 2, 44100, &[]), FourCc(*b"soun")).unwrap();
+    let mp3 = describe(&audio_entry(b".mp3", 2, 44100, &[]), FourCc(*b"soun")).unwrap();
     assert_eq!((mp3.rfc6381.as_str(), mp3.config), ("mp3", Config::Mp3));
 }
 
 #[test]
 fn errors_name_the_box_and_the_byte() {
-    let codec = describe(&visual(b"avc1", 16, 16, &[boxed(b"avcC", &hex("0164"))]), FourCc(*b"vide"));
+    let codec = describe(&video_entry(b"avc1", 16, 16, &[boxed(b"avcC", &hex("0164"))]), FourCc(*b"vide"));
     assert_eq!(codec.unwrap_err().to_string(), "stsd/avc1/avcC at byte 86: truncated");
 }
 
-/// Every coding name with a reader of its own, and the box it reads.
+/// Every coding name that has its own parser, with the box it reads.
 fn formats() -> impl Strategy<Value = (&'static [u8; 4], &'static [u8; 4])> {
     let known: [(&[u8; 4], &[u8; 4]); 21] = [
         (b"avc1", b"avcC"),
@@ -182,11 +182,11 @@ fn formats() -> impl Strategy<Value = (&'static [u8; 4], &'static [u8; 4])> {
 }
 
 #[test]
-fn a_configuration_record_is_found_as_it_stands() {
-    let video = visual(b"avc1", 16, 16, &[boxed(b"pasp", &[0; 8]), boxed(b"avcC", &hex(AVCC))]);
+fn a_configuration_record_is_returned_as_stored() {
+    let video = video_entry(b"avc1", 16, 16, &[boxed(b"pasp", &[0; 8]), boxed(b"avcC", &hex(AVCC))]);
     assert_eq!(super::configuration_record(&video, b"avcC").unwrap(), hex(AVCC));
     assert_eq!(super::configuration_record(&video, b"hvcC"), None);
-    let audio = sound(b"ec-3", 2, 48000, &[boxed(b"dec3", &[1, 2, 3])]);
+    let audio = audio_entry(b"ec-3", 2, 48000, &[boxed(b"dec3", &[1, 2, 3])]);
     assert_eq!(super::configuration_record(&audio, b"dec3").unwrap()[..], [1, 2, 3]);
     let cut =
         SampleEntry { format: FourCc(*b"avc1"), data_reference_index: 1, raw: Bytes::from_static(b"\0\0") };
@@ -196,7 +196,7 @@ fn a_configuration_record_is_found_as_it_stands() {
 proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(2000))]
 
-    /// Bytes that are nothing at all.
+    /// The whole entry is random.
     #[test]
     fn any_bytes_are_read_without_panic(
         (format, _) in formats(),
@@ -207,7 +207,7 @@ proptest! {
         let _ = describe(&entry, FourCc(handler));
     }
 
-    /// Bytes where a configuration record should be.
+    /// The configuration record is random.
     #[test]
     fn any_record_is_read_without_panic(
         (format, kind) in formats(),
@@ -215,13 +215,13 @@ proptest! {
         more in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
         let boxes = [boxed(kind, &record), boxed(b"hvcC", &record), boxed(b"colr", &more), more];
-        let _ = describe(&visual(format, 16, 16, &boxes), FourCc(*b"vide"));
-        let _ = describe(&sound(format, 2, 48000, &boxes), FourCc(*b"soun"));
+        let _ = describe(&video_entry(format, 16, 16, &boxes), FourCc(*b"vide"));
+        let _ = describe(&audio_entry(format, 2, 48000, &boxes), FourCc(*b"soun"));
         let body = [&[0; 8][..], &boxes.concat()].concat();
         let _ = describe(&entry(format, &body), FourCc(*b"subt"));
     }
 
-    /// A sound record with some bits turned: what goes deepest.
+    /// A valid record with some bytes changed, which gets furthest into the parsers.
     #[test]
     fn damaged_records_are_read_without_panic(
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..8),
@@ -243,7 +243,7 @@ proptest! {
         }
         record.truncate(keep.index(record.len() + 1).max(record.len() / 2));
         let boxes = [boxed(kind, &record)];
-        let _ = describe(&visual(format, 0, 0, &boxes), FourCc(*b"vide"));
-        let _ = describe(&sound(format, 2, 48000, &boxes), FourCc(*b"soun"));
+        let _ = describe(&video_entry(format, 0, 0, &boxes), FourCc(*b"vide"));
+        let _ = describe(&audio_entry(format, 2, 48000, &boxes), FourCc(*b"soun"));
     }
 }

@@ -1,9 +1,9 @@
-//! Sample entries built by hand, for the tests of this module.
+//! Sample entries built by hand for the tests of this module.
 
 use super::{Audio, Codec, Media};
 use crate::{FourCc, boxes::stsd::SampleEntry};
 
-/// Bytes from hexadecimal digits, blanks ignored.
+/// Returns the bytes of hexadecimal digits, ignoring spaces.
 pub(super) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> =
         digits.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).unwrap()).collect();
@@ -11,7 +11,7 @@ pub(super) fn hex(digits: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()
 }
 
-/// Bytes from binary digits, blanks ignored, filled up with zeros.
+/// Packs binary digits into bytes, ignoring spaces and filling up with zeros.
 pub(super) fn packed(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.bytes().filter(|b| !b.is_ascii_whitespace()).map(|b| b - b'0').collect();
     digits
@@ -20,19 +20,19 @@ pub(super) fn packed(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A box.
+/// Returns a box with this body.
 pub(super) fn boxed(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     let size = u32::try_from(body.len() + 8).unwrap();
     [&size.to_be_bytes()[..], kind, body].concat()
 }
 
-/// A sample entry with this body.
+/// Returns a sample entry with this body.
 pub(super) fn entry(format: &[u8; 4], body: &[u8]) -> SampleEntry {
     SampleEntry { format: FourCc(*format), data_reference_index: 1, raw: boxed(format, body).into() }
 }
 
-/// A VisualSampleEntry.
-pub(super) fn visual(format: &[u8; 4], width: u16, height: u16, boxes: &[Vec<u8>]) -> SampleEntry {
+/// Returns a VisualSampleEntry.
+pub(super) fn video_entry(format: &[u8; 4], width: u16, height: u16, boxes: &[Vec<u8>]) -> SampleEntry {
     let mut body = vec![0, 0, 0, 0, 0, 0, 0, 1];
     body.extend([0; 16]);
     body.extend(width.to_be_bytes());
@@ -44,8 +44,13 @@ pub(super) fn visual(format: &[u8; 4], width: u16, height: u16, boxes: &[Vec<u8>
     entry(format, &body)
 }
 
-/// An AudioSampleEntry, version 0.
-pub(super) fn sound(format: &[u8; 4], channels: u16, sample_rate: u16, boxes: &[Vec<u8>]) -> SampleEntry {
+/// Returns an AudioSampleEntry, version 0.
+pub(super) fn audio_entry(
+    format: &[u8; 4],
+    channels: u16,
+    sample_rate: u16,
+    boxes: &[Vec<u8>],
+) -> SampleEntry {
     let mut body = vec![0, 0, 0, 0, 0, 0, 0, 1];
     body.extend([0; 8]);
     body.extend(channels.to_be_bytes());

@@ -1,10 +1,10 @@
 //! Machines that run `latemux load --host-stats`: what they do, asked for each second.
 
-use crate::{
+use crate::usage::{Host, Use};
+use latemux_client::{
     failure::{Failure, Reason},
     http::{Client, Connection},
     presentation::Resource,
-    usage::{Host, Use},
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -1,13 +1,13 @@
 //! Requests of players: each is checked, and counted once.
 
 use super::{Lane, Session};
-use crate::{
+use crate::results::Timed;
+use latemux_client::{
     check::{Check, Init, Span},
     failure::{Failure, Reason},
     http::{Answer, Connection, Lost},
     manifest::MAX_BYTES,
     presentation::{Index, Kind, Presentation, Protocol, Resource, Segments},
-    results::Timed,
 };
 use std::sync::Arc;
 use tokio::time::Instant;

@@ -1,12 +1,12 @@
 //! What thousands of players read from the same bytes is read and kept once.
 
-use crate::{
+use bytes::Bytes;
+use latemux_client::{
     check::Init,
     failure::{Failure, Reason},
     manifest::{self, Deferred, ManifestError},
     presentation::{Kind, Presentation, Segments},
 };
-use bytes::Bytes;
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},

@@ -10,14 +10,14 @@ mod memo;
 mod sequence;
 mod viewing;
 
-pub use abr::{Abr, Trace, bit_rate};
+pub use abr::{Abr, Trace};
 pub(crate) use memo::Memo;
 
-use crate::{
+use crate::results::Recorder;
+use latemux_client::{
     check::{Init, timeline::Timeline},
     http::{Client, Connection},
     presentation::Segments,
-    results::Recorder,
 };
 pub(crate) use sequence::sequence;
 use std::sync::Arc;

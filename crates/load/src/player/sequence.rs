@@ -4,10 +4,10 @@ use super::{
     Lane, Player, Session,
     abr::{Situation, Throughput},
 };
-use crate::{
+use crate::results::Played;
+use latemux_client::{
     http::Connection,
     presentation::{Kind, Resource},
-    results::Played,
 };
 use std::sync::Arc;
 use tokio::time::Instant;

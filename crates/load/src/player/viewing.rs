@@ -6,12 +6,12 @@ use super::{
     buffer::{Clock, Level, Wait, enough, limit},
     fetch::Got,
 };
-use crate::{
+use crate::results::{Played, Players};
+use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use latemux_client::{
     http::Connection,
     presentation::{Kind, Presentation, Resource},
-    results::{Played, Players},
 };
-use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 

@@ -54,12 +54,10 @@ pub fn summary(run: &Run) -> String {
     let took = float(part.took.max(1)) / 1000.0;
     let _ = writeln!(
         out,
-        "{took:.1} s, {:.0} requests/s, {:.1} Mbit/s; the generator took {:.0} % of {} cores and {:.0} MB",
+        "{took:.1} s, {:.0} requests/s, {:.1} Mbit/s; {}",
         float(total.count) / took,
         float(total.bytes) * 8.0 / 1e6 / took,
-        processor(part) * 100.0,
-        part.generator.cores,
-        float(part.generator.memory) / 1e6,
+        generator(part),
     );
     failures(&mut out, part);
     for note in limits(part).iter().chain(&run.notes) {
@@ -78,6 +76,16 @@ fn failures(out: &mut String, part: &Part) {
             example.map(|e| format!(": {e}")).unwrap_or_default()
         );
     }
+}
+
+/// Returns the resources that the generator used, in words.
+pub(crate) fn generator(part: &Part) -> String {
+    format!(
+        "the generator took {:.0} % of {} cores and {:.0} MB",
+        processor(part) * 100.0,
+        part.generator.cores,
+        float(part.generator.memory) / 1e6,
+    )
 }
 
 /// Where the generator was the limit, and not the server.

@@ -1,7 +1,7 @@
 //! Where everyone's measurements go while a run lasts.
 
 use super::{Histogram, Results, Second};
-use crate::failure::{Failure, Reason};
+use latemux_client::failure::{Failure, Reason};
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -47,6 +47,14 @@ pub struct Counts {
     pub left: u64,
     /// Stalls that began.
     pub stalls: u64,
+}
+
+impl Counts {
+    /// Returns the number of players that came and have not left.
+    #[must_use]
+    pub const fn playing(&self) -> u64 {
+        self.came.saturating_sub(self.left)
+    }
 }
 
 /// A request that ended.
@@ -209,7 +217,7 @@ impl Recorder {
 
     /// Latencies of all requests that ended since this was last called, in microseconds; none the first time.
     #[must_use]
-    pub fn recent(&self) -> Histogram {
+    pub fn take_recent(&self) -> Histogram {
         let mut all = Histogram::default();
         for part in &self.parts {
             let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,10 @@
 //! One URL, again and again, as `ab` does; or several in turn.
 
 use super::Shard;
-use crate::{
+use crate::results::{Recorder, Timed};
+use latemux_client::{
     http::{Client, Connection},
     presentation::Resource,
-    results::{Recorder, Timed},
 };
 use std::{
     sync::{

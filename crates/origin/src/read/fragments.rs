@@ -5,12 +5,13 @@ use crate::{
     title::titles::LoadedTitle,
 };
 use bytes::Bytes;
-use latemux_index::fragments::{FragmentReader, FragmentSamples, FragmentStep, KnownFragments};
+use latemux_index::{
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    locate::limits::MOOF_READ,
+    media::fragment_samples::{FragmentSamples, KnownFragments},
+};
 use latemux_packager::plan::SourceRange;
 use std::{collections::BTreeMap, sync::Arc};
-
-/// Bytes read where a `moof` is expected: most are smaller, and what follows is media.
-const AT_MOOF: u64 = 8 << 10;
 
 /// Remembered fragments by object and offset in it. Clones share them.
 #[derive(Debug, Clone)]
@@ -111,7 +112,7 @@ impl Reads<'_> {
             Self::WithMedia(fetch) => fetch.bytes(object, from, len).await,
             Self::Alone(fetch) => {
                 let mut fetch = fetch();
-                let range = from..from.saturating_add(len.max(AT_MOOF)).min(fragment.range.end);
+                let range = from..from.saturating_add(len.max(MOOF_READ)).min(fragment.range.end);
                 fetch.cover(&[SourceRange { object, range }])?;
                 fetch.bytes(object, from, len).await
             }

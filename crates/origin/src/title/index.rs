@@ -19,12 +19,13 @@ use futures_util::{
 use latemux_cache::Records;
 use latemux_index::{
     IndexError, MediaIndex,
-    external::MEDIA_HEAD,
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
+    media::stamp::MEDIA_HEAD,
 };
-use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
+use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version, Want};
 use std::{
     future::Future,
+    iter,
     ops::AddAssign,
     sync::{
         Arc,
@@ -208,7 +209,7 @@ impl Objects {
         });
         // Each answer is let go at once: whoever kept them all would hold places that the last of them may wait for.
         let checks = index.into_iter().chain(media).map(|(storage, key, version)| async move {
-            storage.read(key, latemux_storage::Want::Head(1), Some(version)).await.map(drop)
+            storage.read(key, Want::Head(1), Some(version)).await.map(drop)
         });
         try_join_all(checks).await.map(drop)
     }
@@ -333,7 +334,8 @@ impl Objects {
         listed: Option<u64>,
     ) -> Result<(Version, MediaIndex), Error> {
         let locator = Locator::new(self.limits);
-        let wants = listed.map_or_else(|| vec![locator.first()], |size| locator.first_of(size));
+        let first = locator.first_reads(listed);
+        let wants = iter::once(Want::Head(first.head)).chain(first.tail.map(Want::Range)).collect();
         let (version, _, index) = self.locate(key, locator, wants, None).await?;
         Ok((version, index))
     }
@@ -374,7 +376,7 @@ impl Objects {
             locator = next;
             drop(room);
             match step.map_err(|error| Error::index(key.to_string(), error))? {
-                Step::Read(more) => wants = more,
+                Step::Read(more) => wants = more.into_iter().map(Want::Range).collect(),
                 Step::Scan(more) => {
                     if !std::mem::replace(&mut scanning, true) {
                         if !locator.is_for_full_tables()
@@ -388,7 +390,7 @@ impl Objects {
                             "neither sidx nor mfra: every fragment is looked at, once"
                         );
                     }
-                    wants = more;
+                    wants = more.into_iter().map(Want::Range).collect();
                 }
                 Step::Done(index) => return Ok((version, locator, *index)),
             }
@@ -412,12 +414,8 @@ impl Objects {
         place: &Place,
         want: &Want,
         pin: Option<&Version>,
-    ) -> Result<(ObjectMeta, Got), StorageError> {
-        let want = match want {
-            Want::Head(len) => latemux_storage::Want::Head(*len),
-            Want::Range(range) => latemux_storage::Want::Range(range.clone()),
-        };
-        let mut read = place.storage.read(&place.key, want, pin).await?;
+    ) -> Result<(ObjectMeta, ObjectBytes), StorageError> {
+        let mut read = place.storage.read(&place.key, want.clone(), pin).await?;
         let promised = read.range.end.saturating_sub(read.range.start);
         let mut frames = Vec::new();
         let mut received = 0_u64;
@@ -433,7 +431,7 @@ impl Objects {
             let detail = format!("{received} bytes or more where {promised} were promised");
             return Err(StorageError::BadAnswer { key: place.to_string(), detail });
         }
-        Ok((read.object, Got { offset: read.range.start, bytes: joined(frames) }))
+        Ok((read.object, ObjectBytes { offset: read.range.start, bytes: joined(frames) }))
     }
 }
 

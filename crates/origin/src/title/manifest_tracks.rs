@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use latemux_index::{
     IndexError, MediaIndex, Track,
     media::TrackKind,
-    title::{Chosen, Problem},
+    title::{NamedTrack, TitleProblem},
 };
 use latemux_isobmff::boxes::mdhd::Language;
 use latemux_packager::manifest::server::{Element, ServerManifest};
@@ -23,7 +23,7 @@ pub(crate) struct Sources {
     /// Of each object, the 1-based number of the file it is of.
     pub(crate) files: Vec<u32>,
     /// What is left out.
-    pub(crate) broken: Vec<Problem>,
+    pub(crate) broken: Vec<TitleProblem>,
     /// `None`: all tracks.
     pub(crate) chosen: Option<Named>,
 }
@@ -39,7 +39,7 @@ impl Sources {
 /// Tracks a server manifest chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
-    pub(crate) tracks: Vec<Chosen>,
+    pub(crate) tracks: Vec<NamedTrack>,
     /// Languages the media does not state, by object and track.
     languages: Vec<(usize, usize, Language)>,
 }
@@ -101,11 +101,11 @@ impl Objects {
                         named.languages.push((object, number, language.clone()));
                     }
                     let name = element.track_name(&track.language);
-                    named.tracks.push(Chosen { object, track: number, name });
+                    named.tracks.push(NamedTrack { object, track: number, name });
                 }
                 Found::LeftOut(error) => {
                     let detail = format!("{} is left out: {error}", element.describe());
-                    sources.broken.push(Problem { object: None, reason: error.reason(), detail });
+                    sources.broken.push(TitleProblem { object: None, reason: error.reason(), detail });
                     left_out.get_or_insert_with(|| at(element)(Error::index(element.src.clone(), error)));
                 }
             }

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
 use http::request::Parts;
-use latemux_index::fragments::NoFragments;
+use latemux_index::media::fragment_samples::NoFragments;
 use latemux_packager::{Address, Part, Plan, Planned, plan};
 use quick_cache::Equivalent;
 use std::{

@@ -9,7 +9,7 @@ use crate::{
     title::places::Place,
 };
 use bytes::Bytes;
-use latemux_index::{MediaIndex, persist::PersistError};
+use latemux_index::{MediaIndex, persist::error::PersistError};
 use latemux_storage::{StorageError, Version};
 use serde::{Deserialize, Serialize};
 

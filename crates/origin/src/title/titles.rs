@@ -15,7 +15,7 @@ use crate::{
 };
 use futures_util::{FutureExt, future::join_all};
 use latemux_cache::Records;
-use latemux_index::{MediaIndex, Title, title::Problem};
+use latemux_index::{MediaIndex, Title, title::TitleProblem};
 use latemux_packager::carry::{Protocol, carries};
 use latemux_storage::Storage;
 use std::{
@@ -255,7 +255,7 @@ fn sound(files: Vec<Result<Parts, Error>>) -> Result<Sources, Error> {
             Ok(parts) => sources.add(number, &parts),
             Err(error @ (Error::Index { .. } | Error::LocationRefused { .. })) => {
                 let detail = format!("left out: {error}");
-                sources.broken.push(Problem { object: None, reason: error.reason(), detail });
+                sources.broken.push(TitleProblem { object: None, reason: error.reason(), detail });
                 first.get_or_insert(error);
             }
             Err(error) => return Err(error),

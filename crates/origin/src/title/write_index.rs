@@ -11,13 +11,9 @@ use crate::{
     title::places::{Place, relative_url},
     title::resolve::{index_key, index_name, indexed_stem, is_media},
 };
-use latemux_index::{
-    MediaIndex,
-    locate::{Limits, Locator},
-    media::IndexSource,
-};
+use latemux_index::{MediaIndex, locate::Locator, media::IndexSource};
 use latemux_storage::{
-    Key, Listing, StorageError, Version,
+    Key, Listing, StorageError, Version, Want,
     write::{ConditionalPut, WriteError},
 };
 use std::{
@@ -37,8 +33,6 @@ const REST: Duration = Duration::from_secs(60);
 const LISTING_AGE: Duration = Duration::from_secs(10);
 /// Bytes for remembering what needs no second look.
 const REMEMBERED: u64 = 4 << 20;
-/// Bytes read where a `moof` is expected: most are smaller, and what follows is media.
-const AT_MOOF: u64 = 8 << 10;
 
 /// What became of an index MP4 that could be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,9 +203,8 @@ impl Objects {
             },
             None => None,
         };
-        let limits = Limits { tail: AT_MOOF, ..self.limits };
-        let locator = Locator::for_full_tables(limits);
-        let wants = vec![locator.first()];
+        let locator = Locator::for_full_tables(self.limits.for_full_tables());
+        let wants = vec![Want::Head(locator.first_reads(None).head)];
         let (_, locator, _) = self.locate(&media, locator, wants, Some(object.version.clone())).await?;
         let (name, source) = (name.to_owned(), object.key.to_string());
         let made = tokio::task::spawn_blocking(move || {

@@ -85,7 +85,7 @@ impl<'a> Layout<'a> {
             minor_version: 1,
             // `iso6` for offsets that count from the `moof`.
             compatible: [*b"piff", *b"iso6"].map(FourCc).to_vec(),
-            of_segment: false,
+            is_segment: false,
         };
         InitSegment { brands, timescale: SCALE, duration, tracks }.to_bytes()
     }

@@ -11,7 +11,7 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     Sample, Title, Track,
-    fragments::KnownFragments,
+    media::fragment_samples::KnownFragments,
     media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
 };
@@ -221,7 +221,7 @@ impl<'a> Request<'a> {
         let mut last = None;
         for (track, segment) in segments {
             // Of a segment that a clip cuts, too, all of it: what is cached is cut by the grid.
-            let Some(grid) = self.selected.whole.stretch(track, &segment.cut) else { continue };
+            let Some(grid) = self.selected.whole.grid_range(track, &segment.cut) else { continue };
             let object = self.title.tracks[track].object;
             let same = Some((object, grid.clone()));
             if last == same {

@@ -1,13 +1,13 @@
 //! CMAF segments (ISO/IEC 23000-19): `moof` from the index, `mdat` from untouched slices of the source.
 //!
 //! A segment is one fragment: `styp`, `moof`, `mdat`. Decode times are those of the output timeline
-//! ([`latemux_index::presentation`]), and the init segment's offset edit list brings presentation times to those of the source with its
+//! ([`latemux_index::table::presentation`]), and the init segment's offset edit list brings presentation times to those of the source with its
 //! edits applied. Nothing depends on the segments before.
 
 use super::MAX_SAMPLES;
 use crate::{PackError, plan::Part};
 use bytes::Bytes;
-use latemux_index::{Sample, Track, stretches::Stretch};
+use latemux_index::{Sample, Track, table::batches::SampleBatch};
 use latemux_isobmff::{
     FourCc, Timescale,
     boxes::{ftyp::FileType, trex::Trex},
@@ -40,7 +40,7 @@ pub fn muxed_init(tracks: &[&Track]) -> Bytes {
         major: FourCc(*b"iso6"),
         minor_version: 0,
         compatible: vec![FourCc(*b"iso6"), FourCc(*b"mp41")],
-        of_segment: false,
+        is_segment: false,
     };
     let timescale = tracks.first().map_or(Timescale::MILLIS, |track| track.timescale);
     InitSegment { brands, timescale, duration: None, tracks }.to_bytes()
@@ -123,7 +123,7 @@ pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
 
 /// [`segment_bytes`] of a stretch of samples. `composed`: one of them is known to have a composition offset.
 #[must_use]
-pub fn stretch_bytes(stretch: &Stretch<'_>, composed: bool) -> u64 {
+pub fn stretch_bytes(stretch: &SampleBatch<'_>, composed: bool) -> u64 {
     let len = stretch.sizes.len().min(MAX_SAMPLES);
     let sizes = stretch.sizes.get(..len).unwrap_or_default();
     let durations = stretch.durations.get(..len).unwrap_or_default();

@@ -42,7 +42,7 @@ proptest! {
         for few in [1, 2, 3, samples.len()] {
             let few = &samples[..few.min(samples.len())];
             let column = |of: fn(&Sample) -> u32| few.iter().map(of).collect::<Vec<_>>();
-            let stretch = Stretch {
+            let stretch = SampleBatch {
                 decode_time: start,
                 sizes: &column(|s| s.size),
                 durations: &column(|s| s.duration),
@@ -52,7 +52,7 @@ proptest! {
             let bytes = segment_bytes(few.iter().copied());
             prop_assert_eq!(stretch_bytes(&stretch, false), bytes);
             if few.iter().any(|s| s.composition_offset != 0) {
-                prop_assert_eq!(stretch_bytes(&Stretch { composition_offsets: &[], ..stretch }, true), bytes);
+                prop_assert_eq!(stretch_bytes(&SampleBatch { composition_offsets: &[], ..stretch }, true), bytes);
             }
         }
 

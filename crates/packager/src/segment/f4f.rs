@@ -11,7 +11,7 @@ use crate::{
     plan::Part,
 };
 use bytes::{BufMut, Bytes};
-use latemux_index::{Sample, Title, Track, stretches::Stretch, title::Segment};
+use latemux_index::{Sample, Title, Track, table::batches::SampleBatch, title::Segment};
 use latemux_isobmff::{
     Timescale,
     boxes::mfhd::Mfhd,
@@ -111,7 +111,7 @@ pub fn track_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 
 }
 
 /// [`track_bytes`] of stretches of a track's samples.
-pub fn stretch_bytes(track: &Track) -> impl Fn(&Stretch<'_>) -> u64 {
+pub fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
     let coding = Coding::of(track).ok();
     move |stretch| {
         let Some(coding) = coding.as_ref().filter(|_| !stretch.sizes.is_empty()) else { return 0 };

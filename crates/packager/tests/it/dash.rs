@@ -175,7 +175,7 @@ fn manifests_differ_by_name_and_media_does_not() {
     let digest = |name: &str, resource: &Resource| match latemux_packager::plan(
         &origin.title,
         &Address::new(name, resource.clone()),
-        &latemux_index::fragments::NoFragments,
+        &latemux_index::media::fragment_samples::NoFragments,
     )
     .unwrap()
     {

@@ -93,9 +93,9 @@ fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
         // It is cut at sync samples, and begins with one.
         return (table.sync_from(0) == Some(0)).then_some(if leading { 3 } else { 1 });
     }
-    let mut stretches = table.stretches(&title_track.cuts);
+    let mut stretches = table.batches(&title_track.cuts);
     let mut highest = 1;
-    while let Some(stretch) = stretches.next_stretch() {
+    while let Some(stretch) = stretches.next_batch() {
         if stretch.sync.first() == Some(&false) {
             return None;
         }

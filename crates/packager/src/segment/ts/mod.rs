@@ -49,7 +49,7 @@ use crate::{
     plan::{Part, Transform},
 };
 use bytes::{Bytes, BytesMut};
-use latemux_index::{Sample, Track, stretches::Stretch};
+use latemux_index::{Sample, Track, table::batches::SampleBatch};
 use layout::Unit;
 use mux::{Due, Lane, Muxer};
 use packet::PACKET;
@@ -131,7 +131,7 @@ pub fn ts_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 {
 }
 
 /// [`ts_bytes`] of stretches of a track's samples.
-pub fn stretch_bytes(track: &Track) -> impl Fn(&Stretch<'_>) -> u64 {
+pub fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
     let stream = Stream::of(track).ok();
     let more = match stream.as_ref().map(|stream| &stream.coding) {
         Some(Coding::Avc { length_size, .. }) => 8 * u32::from(4_u8.saturating_sub(*length_size)),

@@ -7,14 +7,14 @@ use super::{
     pes,
     stream::{Coding, Stream},
 };
-use latemux_index::{Sample, stretches::Stretch};
+use latemux_index::{Sample, table::batches::SampleBatch};
 use latemux_isobmff::Timescale;
 
 /// Times beyond this many ticks, some centuries, are left to who reckons with care.
 const FAR: u64 = 1 << 44;
 
 /// Packets that the samples of a stretch take, each `more` bytes larger than it says.
-pub(super) fn packets(stream: &Stream, stretch: &Stretch<'_>, more: u32) -> u64 {
+pub(super) fn packets(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> u64 {
     let tally = match &stream.coding {
         Coding::Avc { parameter_sets, .. } => pictures(stream, parameter_sets.len() as u64, stretch, more),
         _ => frames(stream, stretch, more),
@@ -26,7 +26,7 @@ pub(super) fn packets(stream: &Stream, stretch: &Stretch<'_>, more: u32) -> u64 
 }
 
 /// The samples one by one; where they lie makes no difference.
-fn samples<'s>(stretch: &'s Stretch<'_>, more: u32) -> impl Iterator<Item = Sample> + 's {
+fn samples<'s>(stretch: &'s SampleBatch<'_>, more: u32) -> impl Iterator<Item = Sample> + 's {
     let columns = stretch.sizes.iter().zip(stretch.durations).zip(stretch.composition_offsets);
     columns.zip(stretch.sync).scan(
         stretch.decode_time,
@@ -64,7 +64,7 @@ fn no_fills(stream: &Stream, duration: u32) -> bool {
 }
 
 /// Video: each sample is a unit. `None` where it takes a closer look.
-fn pictures(stream: &Stream, parameter_sets: u64, stretch: &Stretch<'_>, more: u32) -> Option<Tally> {
+fn pictures(stream: &Stream, parameter_sets: u64, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
     let longest = stretch.durations.iter().copied().max().unwrap_or(0);
     let earliest = stretch.composition_offsets.iter().copied().min().unwrap_or(0);
     let plain = no_fills(stream, longest)
@@ -84,7 +84,7 @@ fn pictures(stream: &Stream, parameter_sets: u64, stretch: &Stretch<'_>, more: u
 }
 
 /// Audio: frames that last equally long share a unit, always as many. `None` where it takes a closer look.
-fn frames(stream: &Stream, stretch: &Stretch<'_>, more: u32) -> Option<Tally> {
+fn frames(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
     let &duration = stretch.durations.first()?;
     let largest = stretch.sizes.iter().copied().max().unwrap_or(0).saturating_add(more);
     let frame = |number: u32| Sample {

@@ -86,7 +86,7 @@ proptest! {
         let durations: Vec<u32> = columns.iter().map(|c| c.1).collect();
         let composition_offsets: Vec<i32> = columns.iter().map(|c| c.2).collect();
         let sync: Vec<bool> = columns.iter().map(|c| c.3).collect();
-        let stretch = Stretch {
+        let stretch = SampleBatch {
             decode_time,
             sizes: &sizes,
             durations: &durations,
@@ -103,7 +103,7 @@ proptest! {
 #[test]
 fn usual_media_takes_no_closer_look() {
     let (sizes, durations, offsets, sync) = ([900; 100], [1024; 100], [0, 512, 1024, 512], [true; 100]);
-    let stretch = Stretch {
+    let stretch = SampleBatch {
         decode_time: 1 << 40,
         sizes: &sizes,
         durations: &durations,
@@ -114,7 +114,7 @@ fn usual_media_takes_no_closer_look() {
         assert!(frames(&stream(coding, 48_000, 48_000, 1024, 0), &stretch, 0).is_some());
     }
     let avc = Coding::Avc { parameter_sets: Bytes::new(), length_size: 4 };
-    let reordered = Stretch {
+    let reordered = SampleBatch {
         sizes: &sizes[..4],
         durations: &durations[..4],
         composition_offsets: &offsets,

@@ -1,0 +1,149 @@
+//! Edit lists (ISO/IEC 14496-12 §8.6.6), reduced to the samples that play and their presentation times.
+
+use crate::{
+    media::TrackKind,
+    table::{presentation::Presentation, samples::SampleTable},
+};
+use latemux_isobmff::{Time, Timescale, boxes::elst::Edit, time::Round};
+use std::ops::Range;
+
+/// A track's edit list, reduced to what is served: an optional delay, then one stretch of the media at normal speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Edits {
+    /// Where the media goes in presentation time.
+    pub(crate) presentation: Presentation,
+    /// The range that plays, in composition time on the output timeline; `None` where there is no edit list.
+    played: Option<PlayedRange>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PlayedRange {
+    start: i64,
+    /// `None`: to the end of the media.
+    end: Option<i64>,
+    /// Half a movie tick in track ticks: how far off an end written in movie ticks may be.
+    tolerance: i64,
+}
+
+/// Seconds of audio before an edit's start that are kept untouched: encoder delay and the priming a decoder needs
+/// (AAC 2112 samples, Opus 312 + 80 ms pre-roll), with room to spare.
+const PRIMING_MILLIS: i64 = 250;
+
+/// Audio frames kept before the one that covers an edit's start further in: what overlapping transforms need.
+const PREROLL_FRAMES: u32 = 2;
+
+impl Edits {
+    /// Reads an edit list. `fragmented` files state a duration of no meaning there (§8.6.6.1: 0, writers vary): ignored.
+    ///
+    /// # Errors
+    /// What is not supported.
+    pub(crate) fn resolve(
+        edits: &[Edit],
+        movie: Timescale,
+        track: Timescale,
+        fragmented: bool,
+    ) -> Result<Self, &'static str> {
+        let ticks = |movie_ticks: u64| {
+            let ticks = i64::try_from(movie_ticks).unwrap_or(i64::MAX);
+            Time::new(ticks, movie).in_scale(track, Round::Nearest)
+        };
+        let movie_tick = Time::new(1, movie).in_scale(track, Round::Up);
+        // Empty edits at the end play nothing, and one of no length is none.
+        let plays = |edit: &Edit| edit.media_time.is_some();
+        let Some(last) = edits.iter().rposition(plays) else { return Ok(Self::default()) };
+        let first = edits.iter().position(plays).unwrap_or(last);
+        let (delays, ranges) = edits.split_at(first);
+        let ranges = ranges.get(..=last - first).unwrap_or_default();
+        let delay = ticks(delays.iter().fold(0, |sum, edit| u64::saturating_add(sum, edit.duration)));
+
+        let mut joined: Option<(i64, Option<i64>)> = None;
+        for edit in ranges {
+            let Some(start) = edit.media_time else {
+                if edit.duration == 0 {
+                    continue;
+                }
+                return Err("an edit list with a pause");
+            };
+            if edit.rate != 0x1_0000 {
+                return Err("an edit list with a speed other than 1");
+            }
+            let start = i64::try_from(start).map_err(|_| "an edit list that starts beyond 2^63")?;
+            let end = (edit.duration != 0).then(|| start.saturating_add(ticks(edit.duration)));
+            joined = match joined {
+                None => Some((start, end)),
+                // One that goes on where the last one ended: cut and put together again.
+                Some((first, Some(reached))) if (start - reached).abs() <= movie_tick => Some((first, end)),
+                Some(_) => return Err("an edit list with several parts"),
+            };
+        }
+        let Some((start, end)) = joined else { return Ok(Self::default()) };
+        let offset = delay.saturating_sub(start);
+        let presentation = Presentation { media_time: (-offset).max(0), shift: offset.max(0) };
+        let shifted = |time: i64| time.saturating_add(presentation.shift);
+        Ok(Self {
+            presentation,
+            played: Some(PlayedRange {
+                start: shifted(start),
+                end: end.map(shifted).filter(|_| !fragmented),
+                tolerance: movie_tick / 2,
+            }),
+        })
+    }
+
+    /// Where in the media, composition time of the source's timeline in track ticks, the stretch that plays starts; `None`
+    /// where there is no edit list.
+    pub(crate) fn media_start(&self) -> Option<i64> {
+        self.played.map(|played| played.start.saturating_sub(self.presentation.shift))
+    }
+
+    /// Which samples play; `table` is on the output timeline and whole. Empty where none do.
+    ///
+    /// Video starts at a sync sample, so that everything from the edit's start on decodes; players hide what comes before, as the
+    /// edit list in the init segment tells them. Decode times stay the source's.
+    pub(crate) fn samples(&self, table: &SampleTable, kind: TrackKind, timescale: Timescale) -> Range<u32> {
+        let len = table.len();
+        let Some(first_sync) = table.sync_from(0) else { return 0..0 };
+        let Some(played) = self.played else { return first_sync..len };
+        let priming = Time::new(PRIMING_MILLIS, Timescale::MILLIS).in_scale(timescale, Round::Down);
+        let first_composition = table.composition_time(0).unwrap_or(0);
+        let start = match kind {
+            TrackKind::Audio if played.start.saturating_sub(first_composition) <= priming => first_sync,
+            TrackKind::Audio => {
+                let covering = covering(table, played.start);
+                table.sync_until(covering.saturating_sub(PREROLL_FRAMES)).unwrap_or(first_sync)
+            }
+            TrackKind::Text => table.sync_until(covering(table, played.start)).unwrap_or(first_sync),
+            TrackKind::Video => last_sync_composed_until(table, played.start).unwrap_or(first_sync),
+        };
+        let mut end = len;
+        if let Some(limit) = played.end {
+            let limit = limit.saturating_sub(played.tolerance);
+            // Only what comes last in decode order can go: anything else may be referred to.
+            while end > start && table.composition_time(end - 1).is_some_and(|time| time >= limit) {
+                end -= 1;
+            }
+        }
+        start..end
+    }
+}
+
+/// The sample that is being decoded at `time`; the last one where it is later.
+fn covering(table: &SampleTable, time: i64) -> u32 {
+    table.decoded_until(time).saturating_sub(1)
+}
+
+/// The last sync sample in decode order whose composition time is at or before `time`.
+fn last_sync_composed_until(table: &SampleTable, time: i64) -> Option<u32> {
+    // Composition time ≥ decode time + the least offset: what is decoded later than this cannot qualify.
+    let (least, _) = table.composition_bounds();
+    let latest = table.decoded_until(time.saturating_sub(least.into())).checked_sub(1)?;
+    let mut sync = table.sync_until(latest)?;
+    while table.composition_time(sync)? > time {
+        sync = table.sync_until(sync.checked_sub(1)?)?;
+    }
+    Some(sync)
+}
+
+#[cfg(test)]
+#[path = "edits_tests.rs"]
+mod tests;

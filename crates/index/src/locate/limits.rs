@@ -1,0 +1,31 @@
+//! Limits of index reading.
+
+/// Limits of index reading.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes read from the start of an object before anything is known of it.
+    pub head: u64,
+    /// Bytes read from its end where the head shows that `moov` or `mfra` may be there.
+    pub tail: u64,
+    /// Most bytes read from the start, and from the end, of an object whose size is known beforehand ([`crate::locate::Locator::first_reads`]).
+    pub ahead: u64,
+    /// Largest `moov`, `sidx` chain or `mfra` accepted, in bytes.
+    pub max_index: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { head: 64 << 10, tail: 64 << 10, ahead: 2 << 20, max_index: 256 << 20 }
+    }
+}
+
+impl Limits {
+    /// Returns these limits for reading every `moof` of a file ([`crate::locate::Locator::for_full_tables`]).
+    #[must_use]
+    pub fn for_full_tables(self) -> Self {
+        Self { tail: MOOF_READ, ..self }
+    }
+}
+
+/// Number of bytes read where a `moof` is expected: most are smaller, and media follows.
+pub const MOOF_READ: u64 = 8 << 10;
