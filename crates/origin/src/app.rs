@@ -2,7 +2,8 @@
 
 use crate::{
     Means, OriginConfig,
-    observe::metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    observe::meter::StorageMeter,
+    observe::metrics::{CacheSnapshot, CacheWatch, Metrics, ReadPurpose},
     read::fragments::Fragments,
     read::patience::Patience,
     read::prefetch::Prefetch,
@@ -46,7 +47,7 @@ impl App {
     pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
         let Means { cache, indexes, write, elsewhere } = means;
         let metrics = Arc::new(Metrics::default());
-        let meter = metrics.storage_meter();
+        let meter = StorageMeter::new(metrics.storage());
         if let Some(cache) = &cache {
             range_cache(cache).into_iter().for_each(|watch| metrics.watch(watch));
             if cache.limits().dir.is_some() {
@@ -82,7 +83,7 @@ impl App {
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
             media,
-            storage: meter.over(storage, Read::Manifest),
+            storage: meter.over(storage, ReadPurpose::Manifest),
             metrics,
             config,
         }
