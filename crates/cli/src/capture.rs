@@ -11,7 +11,7 @@ use latemux_client::{
     http::{AllowedHosts, Client, ClientOptions},
     presentation::parse_bit_rate,
 };
-use latemux_origin::config::quantity::Span;
+use latemux_quantity::TimeSpan;
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -48,7 +48,7 @@ pub(crate) struct Capture {
     pub(crate) allow_host: Vec<String>,
     /// Maximum duration of a request
     #[arg(long, default_value = "30s", value_name = "DURATION")]
-    pub(crate) timeout: Span,
+    pub(crate) timeout: TimeSpan,
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
 }

@@ -1,6 +1,6 @@
 //! `latemux inspect`: what is in a file or title, what the manifests would say, and what is wrong with it.
 
-use crate::{args, config::Config, serve::say};
+use crate::{args, serve::say};
 use anyhow::{Context, Result};
 use latemux_index::{
     Title,
@@ -8,7 +8,7 @@ use latemux_index::{
     title::TitleTrack,
 };
 use latemux_isobmff::{Time, codec::Media};
-use latemux_origin::{LoadedTitle, Origin};
+use latemux_origin::{LoadedTitle, Origin, OriginConfig};
 use latemux_packager::{
     carry::{Protocol, carries},
     sizes::Bitrate,
@@ -26,12 +26,11 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
 
 /// Runs until the report is printed.
 pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
-    let mut config = Config { segment_duration: flags.segment_duration, ..Config::default() };
-    config.storage.apply(&flags.storage);
+    let config = OriginConfig { segment_duration: flags.segment_duration.0, ..OriginConfig::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let title = runtime.block_on(async {
-        let (storage, key) = latemux_storage::open::open_object(&flags.target, &config.storage.options())?;
-        let origin = Origin::new(storage, config.origin());
+        let (storage, key) = latemux_storage::open::open_object(&flags.target, &flags.storage.options())?;
+        let origin = Origin::new(storage, config);
         origin.title(key.as_str()).await.with_context(|| flags.target.clone())
     })?;
     let report = report(&title);

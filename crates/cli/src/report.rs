@@ -1,6 +1,6 @@
 //! `latemux report`: what runs of `load` measured, added up.
 
-use crate::{args::Storage, config::Config, serve::say};
+use crate::{args::Storage, serve::say};
 use anyhow::{Context, Result, ensure};
 use clap::Args as ClapArgs;
 use futures_util::StreamExt as _;
@@ -42,9 +42,7 @@ fn read(run: &str, flags: &Storage) -> Result<Run> {
 
 /// All parts in a bucket, each with its name.
 async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
-    let mut config = Config::default();
-    config.storage.apply(flags);
-    let storage = open(run, &config.storage.options())?;
+    let storage = open(run, &flags.options())?;
     let root = Key::root();
     let listing = match storage.list(&root).await {
         // There are no empty folders.

@@ -2,7 +2,8 @@
 
 use crate::{
     Means, OriginConfig,
-    observe::metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    observe::meter::StorageMeter,
+    observe::metrics::{CacheSnapshot, CacheWatch, Metrics, ReadPurpose},
     read::fragments::Fragments,
     read::patience::Patience,
     read::prefetch::Prefetch,
@@ -46,10 +47,10 @@ impl App {
     pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
         let Means { cache, indexes, write, elsewhere } = means;
         let metrics = Arc::new(Metrics::default());
-        let meter = metrics.storage_meter();
+        let meter = StorageMeter::new(metrics.storage());
         if let Some(cache) = &cache {
             range_cache(cache).into_iter().for_each(|watch| metrics.watch(watch));
-            if cache.limits().disk.is_some() {
+            if cache.limits().dir.is_some() {
                 metrics.show_disk(cache.clone());
             }
         }
@@ -59,7 +60,7 @@ impl App {
             metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
         }
         metrics.show_back_ends(elsewhere.registry.clone());
-        let (is_cached, in_flight) = (cache.is_some(), elsewhere.in_flight.max);
+        let (is_cached, in_flight) = (cache.is_some(), elsewhere.max_in_flight);
         let media = Media::new(meter.clone(), cache, elsewhere);
         let writer = write.filter(|_| config.index.write);
         let writer = writer.map(|place| IndexWriter::new(place, metrics.index_files.clone()));
@@ -78,11 +79,11 @@ impl App {
             fragments,
             manifests,
             segments,
-            patience: Patience::new(config.read.patience),
+            patience: Patience::new(config.read.first_byte_wait),
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
             media,
-            storage: meter.over(storage, Read::Manifest),
+            storage: meter.over(storage, ReadPurpose::Manifest),
             metrics,
             config,
         }
@@ -122,7 +123,7 @@ fn range_cache(cache: &Cache) -> [CacheWatch; 2] {
                 cache: "range",
                 tier: "disk",
                 bytes: figures.disk_bytes,
-                limit: limits.disk.as_ref().map_or(0, |disk| disk.bytes),
+                limit: limits.dir.as_ref().map_or(0, |_| limits.disk),
                 entries: figures.disk_units,
                 hits: figures.hits_disk,
                 misses: figures.filled,

@@ -45,6 +45,7 @@ pub use title::index::Object;
 pub use title::places::{Place, relative_url};
 pub use title::titles::LoadedTitle;
 
+use crate::http::server::Server;
 use app::App;
 use latemux_cache::{Cache, Records};
 use latemux_storage::{Options, Storage, write::ConditionalPut};
@@ -94,7 +95,22 @@ impl Origin {
         tls: Option<Tls>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        http::server::serve(self.app.clone(), listener, tls, shutdown).await
+        let app = self.app.clone();
+        let server = Server {
+            handler: move |request| {
+                let app = app.clone();
+                async move { serve::handle(&app, request).await }
+            },
+            config: self.app.config.http.clone(),
+            metrics: self.app.metrics.clone(),
+            tls,
+        };
+        let drain = async {
+            shutdown.await;
+            self.app.drain();
+        };
+        server.run(listener, drain).await;
+        Ok(())
     }
 
     /// Answers one request that came some other way than over a listener of [`Self::serve`]. The body reads as it is polled, and

@@ -1,6 +1,6 @@
 //! Every URL in one function.
 
-use crate::{Error, observe::metrics::Kind};
+use crate::{Error, observe::metrics::RequestLabels};
 use http::{Method, Uri};
 use latemux_index::Title;
 use latemux_packager::{
@@ -68,15 +68,15 @@ impl Asked {
 
 impl Route {
     /// What it counts as, as far as the URL alone tells.
-    pub(crate) fn kind(&self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<RequestLabels> {
         match self {
             Self::Title(asked) => match &**asked {
-                Asked::Native(address) => Some(Kind::of(&address.resource)),
+                Asked::Native(address) => Some(RequestLabels::of(&address.resource)),
                 // What it names is known once the title is.
                 Asked::NginxVod(_) => None,
             },
-            Self::Page(_) | Self::Library | Self::Health { .. } => Some(Kind::PAGE),
-            Self::Options => Some(Kind::default()),
+            Self::Page(_) | Self::Library | Self::Health { .. } => Some(RequestLabels::PAGE),
+            Self::Options => Some(RequestLabels::default()),
         }
     }
 }

@@ -4,9 +4,9 @@ use crate::{
     Error,
     app::App,
     http::page,
-    http::respond::{self, Coding, Head, Representation, accepts_gzip, decide, etag, no_cache},
+    http::respond::{self, Coding, Representation, ResponseHead, accepts_gzip, decide, etag, no_cache},
     observe::access::AccessLog,
-    observe::metrics::Kind,
+    observe::metrics::RequestLabels,
     observe::trace::{Phase, Trace, asked_for, enter},
     read::body::{Body, PlanBody},
     read::fetch::Fetch,
@@ -70,7 +70,7 @@ async fn package(
 ) -> Result<Response<Body>, Error> {
     enter(Phase::Plan);
     let address = &*asked.of(&title.title, &title.files, &app.nginx_vod)?;
-    asked_for(Kind::of(&address.resource));
+    asked_for(RequestLabels::of(&address.resource));
     if address.resource.is_manifest() {
         manifest(app, request, address, title).await
     } else {
@@ -148,7 +148,7 @@ async fn plan_with_fragments(
 }
 
 /// Whether the client's conditions are settled by the digest alone, before the length is known.
-fn unchanged(app: &App, request: &Parts, media: &MediaFirst) -> Result<Option<Head>, Error> {
+fn unchanged(app: &App, request: &Parts, media: &MediaFirst) -> Result<Option<ResponseHead>, Error> {
     let representation = Representation {
         content_type: "",
         length: 0,

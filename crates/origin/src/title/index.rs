@@ -3,7 +3,7 @@
 use crate::{
     Error, OriginConfig,
     config::IndexConfig,
-    observe::metrics::{CacheWatch, Read},
+    observe::metrics::{CacheWatch, ReadPurpose},
     observe::trace::carried,
     title::flight::Flights,
     title::media::Media,
@@ -121,7 +121,7 @@ impl Objects {
         let IndexConfig { head, tail, ahead, max_index, .. } = config.index;
         let limits = Limits { head, tail, ahead, max_index };
         Self {
-            storage: media.meter().over(storage.clone(), Read::Index),
+            storage: media.meter().over(storage.clone(), ReadPurpose::Index),
             limits,
             // Titles hold their objects too: each memo gets half.
             memo: Memo::new(config.memory.index / 2, |place: &Place, parts: &Parts| {

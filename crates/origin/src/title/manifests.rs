@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    http::respond::{Head, is_plain},
+    http::respond::{ResponseHead, is_plain},
     observe::metrics::CacheWatch,
     title::flight::Flights,
     title::memo::Memo,
@@ -38,7 +38,7 @@ pub(crate) struct Manifest {
 pub(crate) struct Form {
     pub(crate) bytes: Bytes,
     /// The head for requests that are plain, once there was one.
-    plain: OnceLock<Head>,
+    plain: OnceLock<ResponseHead>,
 }
 
 impl Form {
@@ -55,8 +55,8 @@ impl Form {
     pub(crate) fn head(
         &self,
         request: &Parts,
-        decide: impl FnOnce() -> Result<Head, Error>,
-    ) -> Result<Head, Error> {
+        decide: impl FnOnce() -> Result<ResponseHead, Error>,
+    ) -> Result<ResponseHead, Error> {
         match self.plain.get() {
             Some(head) if is_plain(request) => Ok(head.clone()),
             _ => {

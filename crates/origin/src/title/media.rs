@@ -1,7 +1,8 @@
 //! Where media is read: storages whose reads are counted and, with a range cache, remembered.
 
 use crate::{
-    observe::metrics::{Read as Kind, StorageMeter},
+    observe::meter::StorageMeter,
+    observe::metrics::ReadPurpose,
     observe::trace::{Outcome, Trace},
 };
 use futures_util::{FutureExt, future::BoxFuture};
@@ -55,7 +56,7 @@ impl Media {
     /// A storage where media is read.
     pub(crate) fn over(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         let name = storage.describe();
-        let counted = self.meter.over(storage, Kind::Media);
+        let counted = self.meter.over(storage, ReadPurpose::Media);
         match &self.cache {
             Some(cache) => Arc::new(Remembered(cache.around(counted, &name))),
             None => Arc::new(Passed(counted)),

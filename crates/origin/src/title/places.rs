@@ -1,7 +1,7 @@
 //! Where a name written in a file leads, and whether it may: the data location of an index MP4, the `src` of a server
 //! manifest. Whoever uploads a file could otherwise make the server fetch anything.
 
-use crate::{Error, config::SourcesConfig, observe::metrics::Read, title::media::Media};
+use crate::{Error, config::SourcesConfig, observe::metrics::ReadPurpose, title::media::Media};
 use latemux_storage::{Key, Storage};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::{
@@ -267,7 +267,7 @@ impl Places {
             }
         };
         let media = self.door.over(storage.clone());
-        let storage = self.door.meter().over(storage, Read::Index);
+        let storage = self.door.meter().over(storage, ReadPurpose::Index);
         Ok(Place { storage, media, root: Arc::from(root), key })
     }
 }

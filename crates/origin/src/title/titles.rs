@@ -2,7 +2,7 @@
 
 use crate::{
     Error, OriginConfig,
-    observe::metrics::{CacheWatch, Read},
+    observe::metrics::{CacheWatch, ReadPurpose},
     observe::trace::request_began,
     title::flight::Flights,
     title::index::{Forgotten, Object, Objects, Parts},
@@ -83,7 +83,7 @@ impl Titles {
     ) -> Self {
         Self {
             objects: Arc::new(Objects::new(storage, config, media, indexes, writer)),
-            storage: media.meter().over(storage.clone(), Read::Manifest),
+            storage: media.meter().over(storage.clone(), ReadPurpose::Manifest),
             memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),

@@ -219,13 +219,13 @@ async fn a_head_that_leaves_early_says_what_was_asked_of_storage() {
         let said = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
         assert_eq!(
             (said("latemux-cache"), said("latemux-storage-requests")),
-            ("fill".to_owned(), reads.to_string())
+            ("filled".to_owned(), reads.to_string())
         );
         // Who comes meanwhile asks for nothing.
         let joined = open(server.address, Method::GET, url, &[]).await.unwrap();
         assert_eq!(
             (&joined.headers()["latemux-cache"], &joined.headers()["latemux-storage-requests"]),
-            (&"join".parse().unwrap(), &"0".parse().unwrap())
+            (&"joined".parse().unwrap(), &"0".parse().unwrap())
         );
         gate.open();
         faults.set([]);
@@ -235,7 +235,7 @@ async fn a_head_that_leaves_early_says_what_was_asked_of_storage() {
         let warm = get(server.address, url).await;
         assert_eq!(
             (warm.header("latemux-cache"), warm.header("latemux-storage-requests")),
-            ("hit-memory", "0")
+            ("hit_memory", "0")
         );
         assert_eq!(warm.body, whole);
     }

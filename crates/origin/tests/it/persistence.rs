@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use http::Method;
-use latemux_cache::{Cache, DiskConfig, Records, records};
+use latemux_cache::{Cache, DiskConfig, Records};
 use latemux_origin::{Means, Origin};
 use latemux_storage::{Memory, Storage, Want, counting::Counting, counting::Request};
 use latemux_testmedia::rewrite::{Variant, progressive};
@@ -35,11 +35,12 @@ impl Node {
     async fn start(storage: Arc<dyn Storage>, dir: &Path, budget: u64) -> Self {
         let config = latemux_cache::Config {
             memory: 64 << 20,
-            disk: Some(DiskConfig::new(dir, 64 << 20)),
+            dir: Some(dir.to_owned()),
+            disk: 64 << 20,
             ..latemux_cache::Config::default()
         };
         let cache = Cache::open(config).unwrap();
-        let indexes = Records::open(records::Config::new(dir.join("indexes"), budget)).unwrap();
+        let indexes = Records::open(DiskConfig::new(dir.join("indexes"), budget)).unwrap();
         cache.recovered().await;
         indexes.recovered().await;
         let means = Means { cache: Some(cache.clone()), indexes: Some(indexes.clone()), ..Means::default() };
@@ -123,7 +124,7 @@ async fn a_restart_reads_no_index() {
 async fn after_a_restart_all_files_are_looked_at_at_once() {
     let dir = TempDir::new().unwrap();
     for restart in [false, true] {
-        let indexes = Records::open(records::Config::new(dir.path(), BUDGET)).unwrap();
+        let indexes = Records::open(DiskConfig::new(dir.path(), BUDGET)).unwrap();
         indexes.recovered().await;
         let counting = Arc::new(Counting::new(titles(), Duration::from_millis(100)));
         let means = Means { indexes: Some(indexes.clone()), ..Means::default() };

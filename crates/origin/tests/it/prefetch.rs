@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config};
 use latemux_origin::{Means, Origin, OriginConfig};
 use latemux_storage::{
-    InFlight, Options, Storage, StorageError, Want,
+    Options, Storage, StorageError, Want,
     counting::Counting,
     fault::{Fault, Gate},
 };
@@ -33,8 +33,7 @@ async fn node(storage: Arc<dyn Storage>, ahead: Ahead) -> Server {
     config.read.prefetch = ahead.segments;
     config.read.prefetch_open = ahead.open;
     let cache = ahead.cached.then(|| Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap());
-    let in_flight = InFlight { max: ahead.in_flight, ..InFlight::default() };
-    let elsewhere = Options { in_flight, ..Options::default() };
+    let elsewhere = Options { max_in_flight: ahead.in_flight, ..Options::default() };
     Server::of(Origin::with(storage, Means { cache, elsewhere, ..Means::default() }, config), None).await
 }
 
@@ -88,7 +87,7 @@ async fn the_next_segment_costs_storage_nothing() {
                     if number > 0 {
                         let found =
                             (answer.header("latemux-cache"), answer.header("latemux-storage-requests"));
-                        assert_eq!(found, ("hit-memory", "0"), "{protocol} {url}");
+                        assert_eq!(found, ("hit_memory", "0"), "{protocol} {url}");
                         looked += 1;
                     }
                     let so_far = u64::try_from((number + 1).min(last)).unwrap();
@@ -123,7 +122,7 @@ async fn the_next_segment_of_a_selection_is_its_own() {
                 let answer = get(server.address, url).await;
                 assert_eq!(answer.body, fetch(calm.address, url).await, "{url}");
                 if number > 0 {
-                    assert_eq!(answer.header("latemux-cache"), "hit-memory", "{url} of {list:?}");
+                    assert_eq!(answer.header("latemux-cache"), "hit_memory", "{url} of {list:?}");
                     looked += 1;
                 }
                 until(&server, "read", u64::try_from((number + 1).min(list.len() - 1)).unwrap()).await;
@@ -153,7 +152,7 @@ async fn who_leaves_gets_no_more_than_so_many() {
     until(&server, "read", 3).await;
     assert_eq!(media(&counting), 4);
     for url in &list[1..4] {
-        assert_eq!(get(server.address, url).await.header("latemux-cache"), "hit-memory", "{url}");
+        assert_eq!(get(server.address, url).await.header("latemux-cache"), "hit_memory", "{url}");
     }
     // Whatever these began has had its turn; of what is known nothing is read again.
     until(&server, "read", 3 + list[2..].len().min(3) as u64).await;

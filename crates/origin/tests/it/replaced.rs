@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use latemux_origin::{OriginConfig, config::Reach};
 use latemux_storage::{
-    InFlight, StorageError, Want,
+    Options, StorageError, Want,
     fault::{Fault, Gate},
 };
 use latemux_testmedia::rewrite::{Variant, progressive};
@@ -90,7 +90,7 @@ async fn by_one_that_differs_in_the_middle_only() {
     let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.segments = 8 << 20;
     for tiers in TIERS {
-        let mut rig = Rig::with(tiers, library(), InFlight::default(), config.clone(), |_| {});
+        let mut rig = Rig::with(tiers, library(), Options::default(), config.clone(), |_| {});
         for _ in 0..2 {
             assert!(rig.get_all(&oracle, &urls).await.iter().all(|got| *got == Got::Right(0)));
             rig.idle().await;
@@ -109,7 +109,7 @@ async fn between_two_ranges_of_one_segment() {
             let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
             (config.read.gap, config.read.reach, config.read.open) = (0, Reach::Exact, 1);
             for url in oracle.some() {
-                let mut rig = Rig::with(tiers, library(), InFlight::default(), config.clone(), |cache| {
+                let mut rig = Rig::with(tiers, library(), Options::default(), config.clone(), |cache| {
                     cache.bridge = 0;
                 });
                 assert_eq!(rig.manifest(title).await, 200);
@@ -143,7 +143,7 @@ async fn while_a_flight_is_filling() {
                 }
                 // Room for two fetches at a time.
                 let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-                let mut rig = Rig::with(tiers, library(), InFlight::default(), config, |cache| {
+                let mut rig = Rig::with(tiers, library(), Options::default(), config, |cache| {
                     cache.memory = cache.memory.max(2 << 20);
                 });
                 assert_eq!(rig.manifest(title).await, 200);

@@ -29,7 +29,7 @@ pub(crate) struct Server {
 /// The default, but that heads of segments wait by the runtime's clock, which tests can stop.
 pub(crate) fn config() -> OriginConfig {
     let mut config = OriginConfig::default();
-    config.read.patience = Duration::from_millis(1);
+    config.read.first_byte_wait = Duration::from_millis(1);
     config
 }
 
