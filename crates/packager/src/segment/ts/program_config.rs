@@ -1,14 +1,15 @@
-//! The program config element (ISO/IEC 14496-3 §4.4.1.1): channels that no `channelConfiguration` names. In MP4 it is in the
-//! AudioSpecificConfig; ADTS has no place for that, so each frame must begin with it.
+//! The program config element (ISO/IEC 14496-3 §4.4.1.1), which describes channels that no
+//! `channelConfiguration` names. In MP4 it is in the AudioSpecificConfig. ADTS has no place for it,
+//! so each frame must begin with it.
 
 use bytes::Bytes;
 
 /// `id_syn_ele` of a program config element in a frame.
 const ID_PCE: u32 = 5;
 
-/// The element in an AudioSpecificConfig as it stands at the start of a frame: with its `id_syn_ele`, without comment. It ends at
-/// a byte's end (§4.5.1.2: `byte_alignment` is relative to the start of the frame), so frames follow unshifted. `None` where
-/// there is none.
+/// Returns the element of an AudioSpecificConfig as it starts a frame: with its `id_syn_ele` and
+/// without its comment. It ends on a byte boundary (§4.5.1.2: `byte_alignment` is relative to the
+/// start of the frame), so the frame's own bits are not shifted. `None` if there is no element.
 pub(super) fn in_band(asc: &[u8]) -> Option<Bytes> {
     let mut bits = Bits { bytes: asc, at: 0 };
     let mut object_type = object_type(&mut bits)?;
@@ -97,7 +98,7 @@ impl Bits<'_> {
 #[derive(Default)]
 struct Out {
     bytes: Vec<u8>,
-    /// Bits of the last byte that are taken, 0 where a new one begins.
+    /// Used bits of the last byte; 0 if a new byte begins.
     taken: u32,
 }
 
@@ -124,12 +125,13 @@ mod tests {
     use super::in_band;
     use proptest::prelude::*;
 
-    /// LC, 48 kHz, configuration 0; one front single channel and one pair, no more.
+    /// LC, 48 kHz, configuration 0; one front single channel and one pair.
     #[test]
     fn element_moves_to_a_bytes_end() {
-        // 00010 0011 0000 0 0 0 | 0000 01 0011 0010 0000 0000 00 000 0000 0 0 0 00000 10001, to the byte's end, no comment
+        // 00010 0011 0000 0 0 0 | 0000 01 0011 0010 0000 0000 00 000 0000 0 0 0 00000 10001,
+        // padding, no comment
         let asc = [0x11, 0x80, 0x04, 0xC8, 0x00, 0x00, 0x01, 0x10, 0];
-        // 101, and the same
+        // 101, and the same bits
         let pce = [0xA0, 0x99, 0x00, 0x00, 0x00, 0x22, 0];
         assert_eq!(in_band(&asc).unwrap()[..], pce);
     }
