@@ -1,4 +1,4 @@
-//! Sizes added up column by column are those added up sample by sample.
+//! Sizes computed column by column equal those computed sample by sample.
 
 use super::*;
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use latemux_index::{
 };
 use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
-/// A title of files of the sample library.
+/// Creates a title from files of the sample library.
 fn title(files: &[&str]) -> Title {
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/library");
     let index = |file: &&str| Arc::new(index(&std::fs::read(library.join(file)).unwrap().into()));

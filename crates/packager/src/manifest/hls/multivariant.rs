@@ -20,11 +20,11 @@ use latemux_isobmff::{
     codec::{Media, Video, VideoRange},
 };
 
-/// The multivariant playlist of what is selected of a title: a variant for every video with every group of audio, or for every audio where there is no
-/// video. O(samples).
+/// Returns the multivariant playlist of the selected part of a title: a variant for every video
+/// with every group of audio, or for every audio if there is no video. O(samples).
 ///
 /// # Errors
-/// [`PackError::CannotCarry`] where HLS carries none of its tracks.
+/// [`PackError::CannotCarry`] if HLS carries no audio and no video of the title.
 pub fn multivariant(
     selected: &Selected<'_>,
     links: &Links<'_>,
@@ -59,7 +59,7 @@ struct Multivariant<'a> {
 
 /// One `EXT-X-STREAM-INF`.
 struct Variant<'a> {
-    /// Tracks in the playlist.
+    /// Indexes of the tracks in its playlist.
     tracks: Vec<usize>,
     bitrate: Bitrate,
     codecs: Vec<&'a str>,
@@ -71,8 +71,8 @@ impl<'a> Multivariant<'a> {
     fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) {
         let in_ts = self.protocol == Protocol::HlsTs;
         let audio = groups(self.title, audio, "audio");
-        // Muxed, and nothing else to choose: the variant says all. A group of one without URI says nothing more, and some players lose their
-        // place over it.
+        // With a single muxed audio track there is nothing to choose: the variant describes it. A
+        // group of one without URI adds nothing, and some players lose their position over it.
         let lone = in_ts && matches!(audio.as_slice(), [group] if group.members.len() == 1);
         if !lone {
             self.write_groups("AUDIO", &audio, in_ts, text);
@@ -81,7 +81,7 @@ impl<'a> Multivariant<'a> {
         let subtitles = groups(self.title, &subtitles, "subtitles");
         self.write_groups("SUBTITLES", &subtitles, false, text);
 
-        // No group of a kind is a choice too.
+        // Returns one `None` if there are no groups, so that a variant without a group is written.
         fn or_none(groups: &[Group]) -> Vec<Option<&Group>> {
             if groups.is_empty() { vec![None] } else { groups.iter().map(Some).collect() }
         }
@@ -89,7 +89,7 @@ impl<'a> Multivariant<'a> {
             for subtitles in or_none(&subtitles) {
                 for &video in video {
                     let mut tracks = vec![video];
-                    // Audio comes first in a name.
+                    // URLs name audio first.
                     tracks.splice(..0, audio.filter(|_| in_ts).map(|group| group.default));
                     let codecs = [
                         Some(self.track(video).codec.rfc6381.as_str()),
@@ -114,13 +114,14 @@ impl<'a> Multivariant<'a> {
         }
     }
 
-    /// Every track of the default's language is a variant; other languages are renditions beside it.
+    /// Writes a variant for every track in the default's language. Tracks in other languages become
+    /// renditions beside it.
     fn audio_only(&self, audio: &[usize], text: &mut String) {
         let groups = groups(self.title, audio, "audio");
         let language = |i: usize| &self.track(i).language;
         let several = |group: &Group| group.members.iter().any(|&i| language(i) != language(group.default));
         for group in groups.iter().filter(|group| several(group)) {
-            // Other tracks of the default's language are variants.
+            // The other tracks in the default's language are variants.
             let mut members = group.members.clone();
             members.retain(|&i| i == group.default || language(i) != language(group.default));
             let listed = Group { id: group.id.clone(), members, default: group.default };
@@ -201,14 +202,15 @@ impl<'a> Multivariant<'a> {
             .write(text);
     }
 
-    /// The most that video with one rendition of a group takes (RFC 8216 §4.3.4.2: "any playable combination").
+    /// Returns the highest bit rate of a video with one rendition of a group (RFC 8216 §4.3.4.2:
+    /// "any playable combination").
     fn bitrate(&self, video: usize, audio: Option<&Group>) -> Bitrate {
         let Some(group) = audio else { return self.rates.of(&[video], &[]) };
         let rate = |&member: &usize| {
             if self.protocol != Protocol::HlsTs || member == group.default {
                 return self.rates.of(&[video, member], &[]);
             }
-            // The default is in the variant, whatever else plays.
+            // The variant holds the default rendition, whichever rendition plays.
             self.rates.of(&[video, group.default], &[member])
         };
         let none = Bitrate { peak: 0, average: 0 };
@@ -230,7 +232,7 @@ impl<'a> Multivariant<'a> {
     }
 }
 
-/// `RESOLUTION`: the picture as shown, i.e. with square pixels.
+/// Returns `RESOLUTION`: the size of the picture as shown, with square pixels.
 fn resolution(video: &Video) -> String {
     let (x, y) = (u64::from(video.pixel_aspect.0), u64::from(video.pixel_aspect.1).max(1));
     let width = (u64::from(video.width) * x + y / 2) / y;
@@ -245,7 +247,7 @@ fn range(video: &Video) -> &'static str {
     }
 }
 
-/// A fraction with three decimals, to the nearest.
+/// Formats a fraction with three decimals, rounded to the nearest.
 fn decimal((numerator, denominator): (u32, u32)) -> String {
     let (numerator, denominator) = (u64::from(numerator), u64::from(denominator).max(1));
     let thousandths = (numerator * 2000 + denominator) / (denominator * 2);

@@ -1,6 +1,6 @@
-//! The program config element (ISO/IEC 14496-3 §4.4.1.1), which states channels that no
-//! `channelConfiguration` names. In MP4 it is in the AudioSpecificConfig. ADTS has no place for
-//! that, so each frame must begin with the element.
+//! The program config element (ISO/IEC 14496-3 §4.4.1.1), which describes channels that no
+//! `channelConfiguration` names. In MP4 it is in the AudioSpecificConfig. ADTS has no place for it,
+//! so each frame must begin with it.
 
 use bytes::Bytes;
 use latemux_isobmff::bits::{BitReader, BitWriter};
@@ -8,10 +8,9 @@ use latemux_isobmff::bits::{BitReader, BitWriter};
 /// `id_syn_ele` of a program config element in a frame.
 const ID_PCE: u32 = 5;
 
-/// Returns the element of an AudioSpecificConfig in the form that starts a frame: with its
-/// `id_syn_ele`, and without comment. It ends at a byte boundary (§4.5.1.2: `byte_alignment` is
-/// relative to the start of the frame), so the frame's data follows unshifted. `None` if the
-/// configuration has no element.
+/// Returns the element of an AudioSpecificConfig as it starts a frame: with its `id_syn_ele` and
+/// without its comment. It ends on a byte boundary (§4.5.1.2: `byte_alignment` is relative to the
+/// start of the frame), so the frame's own bits are not shifted. `None` if there is no element.
 pub(super) fn in_band(asc: &[u8]) -> Option<Bytes> {
     let mut bits = BitReader::new(asc);
     let mut object_type = object_type(&mut bits)?;
