@@ -7,14 +7,14 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::{Cache, Config, DiskConfig, Outcome, RangeCache, SegmentCache, Tier};
-use latemux_storage::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::{
     alloc::System,
     hint::black_box,
     ops::Range,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -42,14 +42,9 @@ impl Generated {
 }
 
 impl Storage for Generated {
-    fn read<'a>(
-        &'a self,
-        _: &'a Key,
-        want: Want,
-        _: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let range = want.within(self.size).unwrap();
+            let range = request.want.within(self.size).unwrap();
             let (end, turns) = (range.end, self.turns);
             let body = stream::unfold(range.start, move |at| async move {
                 if turns {
@@ -80,7 +75,7 @@ fn key() -> Key {
 
 /// Reads all of a range; how many frames came.
 async fn drain(storage: &dyn Storage, key: &Key, range: Range<u64>, version: &Version) -> u64 {
-    let mut read = storage.read(key, Want::Range(range), Some(version)).await.unwrap();
+    let mut read = storage.read(ReadRequest::range(key, range).pinned(version)).await.unwrap();
     let mut frames = 0;
     while let Some(frame) = read.body.next().await {
         black_box(frame.unwrap());
@@ -271,10 +266,11 @@ fn restart() {
             let start = run * (size / 4 / (2 * MIB)) * 2 * MIB;
             let range = start..start + 2 * MIB;
             let hit = Instant::now();
-            let (read, outcome) =
-                storage.read_and_tell(&key(), Want::Range(range), Some(&version)).await.unwrap();
+            let (key, outcome) = (key(), Arc::new(OnceLock::new()));
+            let request = ReadRequest::range(&key, range).pinned(&version);
+            let read = storage.read(request.with_observer(outcome.clone())).await.unwrap();
             let bytes: u64 = read.body.map(|frame| frame.unwrap().len() as u64).collect::<Vec<_>>().await.iter().sum();
-            assert_eq!((outcome, bytes), (Outcome::Hit(Tier::Disk), 2 * MIB));
+            assert_eq!((outcome.get(), bytes), (Some(&Outcome::Hit(Tier::Disk)), 2 * MIB));
             let figures = cache.figures();
             println!(
                 "  opened {opened:.1?}, all {} units found {ready:.1?}, first 2 MiB from disk {:.1?}; tables {} KiB",

@@ -1,7 +1,7 @@
 //! A reader's way through a range. Units are looked up as it gets to them, so a slow reader holds one at most.
 
 use crate::{
-    Witness,
+    ReadObserver,
     cell::Cell,
     core::Core,
     fill::Interest,
@@ -33,7 +33,7 @@ pub(crate) struct Body {
     ready: Option<(Bytes, Source)>,
     /// The first frame, which comes with the answer.
     first: Option<Bytes>,
-    witness: Option<Arc<dyn Witness>>,
+    observer: Option<Arc<dyn ReadObserver>>,
 }
 
 impl Body {
@@ -44,7 +44,7 @@ impl Body {
         object: Arc<Object>,
         range: Range<u64>,
         reach: &Range<u64>,
-        witness: Option<Arc<dyn Witness>>,
+        observer: Option<Arc<dyn ReadObserver>>,
     ) -> (Self, Found) {
         let (at, end) = (range.start, range.end);
         let mut body = Self {
@@ -58,7 +58,7 @@ impl Body {
             cell: None,
             ready: None,
             first: None,
-            witness,
+            observer,
         };
         let found = body.plan(at, reach);
         (body, found)
@@ -94,7 +94,7 @@ impl Body {
             range,
             reach,
             &mut self.interests,
-            self.witness.as_ref(),
+            self.observer.as_ref(),
         );
         if from == self.at {
             self.cell = cell;

@@ -1,6 +1,6 @@
 //! What the cache did, and what it holds.
 
-use crate::{Outcome, Reason, Tier};
+use crate::{Outcome, Tier, range_cache::Bypass};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number that only grows.
@@ -123,17 +123,25 @@ counters! {
 }
 
 impl Counters {
+    /// Counts a read that did not bypass the cache.
     pub(crate) fn count(&self, outcome: Outcome) {
-        let counter = match outcome {
-            Outcome::Hit(Tier::Memory) => &self.hits_memory,
-            Outcome::Hit(Tier::Disk) => &self.hits_disk,
-            Outcome::Joined => &self.joined,
-            Outcome::Filled => &self.filled,
-            Outcome::Bypassed(Reason::Unpinned) => &self.bypassed_unpinned,
-            Outcome::Bypassed(Reason::Head) => &self.bypassed_head,
-            Outcome::Bypassed(Reason::Range) => &self.bypassed_range,
-            Outcome::Bypassed(Reason::Version) => &self.bypassed_version,
-            Outcome::Bypassed(Reason::Collision) => &self.bypassed_collision,
+        match outcome {
+            Outcome::Hit(Tier::Memory) => self.hits_memory.add(1),
+            Outcome::Hit(Tier::Disk) => self.hits_disk.add(1),
+            Outcome::Joined => self.joined.add(1),
+            Outcome::Filled => self.filled.add(1),
+            Outcome::Bypassed(_) => {}
+        }
+    }
+
+    /// Counts a read that bypassed the cache.
+    pub(crate) fn count_bypass(&self, bypass: Bypass) {
+        let counter = match bypass {
+            Bypass::Unpinned => &self.bypassed_unpinned,
+            Bypass::Head => &self.bypassed_head,
+            Bypass::Range => &self.bypassed_range,
+            Bypass::Version => &self.bypassed_version,
+            Bypass::Collision => &self.bypassed_collision,
         };
         counter.add(1);
     }

@@ -2,7 +2,7 @@
 //! nobody waits for more.
 
 use crate::{
-    Outcome, Witness,
+    Outcome, ReadObserver,
     cell::Cell,
     core::Core,
     disk::Piece,
@@ -12,7 +12,7 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
-use latemux_storage::{Storage, StorageError, Want};
+use latemux_storage::{ReadRequest, Storage, StorageError};
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -81,7 +81,7 @@ pub(crate) struct Filler {
     /// What the answer at hand brought so far.
     done: Vec<Done>,
     /// The reader it was begun for, which knows already of a request that was planned.
-    witness: Option<Arc<dyn Witness>>,
+    observer: Option<Arc<dyn ReadObserver>>,
 }
 
 /// A unit that is complete.
@@ -100,10 +100,10 @@ impl Filler {
         object: Arc<Object>,
         fill: Arc<Fill>,
         cells: Vec<Arc<Cell>>,
-        witness: Option<Arc<dyn Witness>>,
+        observer: Option<Arc<dyn ReadObserver>>,
     ) -> Self {
         core.fetches.begun();
-        Self { core, source, object, fill, left: cells.into(), done: Vec::new(), witness }
+        Self { core, source, object, fill, left: cells.into(), done: Vec::new(), observer }
     }
 
     /// Reads the units that `pieces` of the disk hold, in this order; then, and where the disk fails, from storage.
@@ -154,8 +154,8 @@ impl Filler {
         let (patience, key) = (core.config.patience, object.key.as_str());
         let filling = within(patience, key, core.filling.acquire(room.saturating_add(held))).await?;
 
-        let witness = self.witness.clone();
-        let mut frames = Frames { core: &core, witness, key, body, at: whole.start, over: Bytes::new() };
+        let observer = self.observer.clone();
+        let mut frames = Frames { core: &core, observer, key, body, at: whole.start, over: Bytes::new() };
         for _ in run {
             let Some(cell) = self.left.front().cloned() else { break };
             let reserved = core.reserve(room);
@@ -188,11 +188,11 @@ impl Filler {
     ) -> Result<BoxStream<'static, Result<Bytes, StorageError>>, StorageError> {
         let (object, key) = (&self.object, self.object.key.as_str());
         self.core.counters.storage_requests.add(1);
-        if let Some(witness) = self.witness.as_ref().filter(|_| self.fill.from_disk) {
-            witness.found(Outcome::Filled);
-            witness.asks_storage();
+        if let Some(observer) = self.observer.as_ref().filter(|_| self.fill.from_disk) {
+            observer.on_outcome(Outcome::Filled);
+            observer.on_storage_request();
         }
-        let read = self.source.read(&object.key, Want::Range(whole.clone()), Some(&object.version));
+        let read = self.source.read(ReadRequest::range(&object.key, whole.clone()).pinned(&object.version));
         let read = within(self.core.config.patience, key, read).await??;
         if read.range != *whole {
             return Err(bad_answer(key, format!("{whole:?} was asked for, {:?} answered", read.range)));
@@ -266,7 +266,7 @@ impl Drop for Filler {
 /// A body, cut where units end.
 struct Frames<'a> {
     core: &'a Core,
-    witness: Option<Arc<dyn Witness>>,
+    observer: Option<Arc<dyn ReadObserver>>,
     key: &'a str,
     body: BoxStream<'static, Result<Bytes, StorageError>>,
     /// Where the next byte lies in the object.
@@ -303,8 +303,8 @@ impl Frames<'_> {
             self.over = next.map_err(Broken::Storage)?.ok_or(Broken::Short)?.map_err(Broken::Storage)?;
             let bytes = wide(self.over.len());
             self.core.counters.storage_bytes.add(bytes);
-            if let Some(witness) = &self.witness {
-                witness.storage_gave(bytes);
+            if let Some(observer) = &self.observer {
+                observer.on_storage_bytes(bytes);
             }
         }
         let len = narrow(until - self.at).min(self.over.len());

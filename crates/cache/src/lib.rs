@@ -6,7 +6,7 @@
 //!
 //! ```
 //! # use latemux_cache::{Cache, Config};
-//! # use latemux_storage::{Key, Memory, Storage, Want};
+//! # use latemux_storage::{Key, Memory, ReadRequest, Storage};
 //! # use std::sync::Arc;
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,7 @@
 //! let cache = Cache::open(Config { memory: 1 << 20, ..Config::default() })?;
 //! let storage = cache.around(Arc::new(source), "films");
 //! for _ in 0..2 {
-//!     let read = storage.read(&key, Want::Range(5_000..60_000), Some(&version)).await?;
+//!     let read = storage.read(ReadRequest::range(&key, 5_000..60_000).pinned(&version)).await?;
 //!     latemux_storage::conformance::collect(read).await?;
 //! }
 //! assert_eq!(cache.figures().storage_requests, 1);
@@ -35,7 +35,6 @@ mod extents;
 mod fill;
 mod gauge;
 mod object;
-mod outcome;
 mod plan;
 mod range_cache;
 pub mod records;
@@ -47,7 +46,7 @@ pub use core::{Cache, OpenError};
 pub use counters::Figures;
 #[cfg(any(test, feature = "testing"))]
 pub use disk::failing::DiskFaults;
-pub use outcome::{Outcome, Reason, Tier, Witness};
+pub use latemux_storage::{Outcome, ReadObserver, Tier};
 pub use range_cache::RangeCache;
 pub use records::Records;
 pub use segments::SegmentCache;

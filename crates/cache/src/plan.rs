@@ -1,7 +1,7 @@
 //! From a range to what is here, what is under way and what has to be fetched; and to the fetches.
 
 use crate::{
-    Outcome, Tier, Witness,
+    Outcome, ReadObserver, Tier,
     cell::Cell,
     core::Core,
     disk::Piece,
@@ -95,7 +95,7 @@ pub(crate) fn plan(
     range: Range<u64>,
     reach: Range<u64>,
     interests: &mut Vec<Interest>,
-    witness: Option<&Arc<dyn Witness>>,
+    observer: Option<&Arc<dyn ReadObserver>>,
 ) -> (u64, Found, Option<Arc<Cell>>) {
     let (mut found, mut first, mut missing) = (Found::default(), None, Vec::new());
     let mut extents = object.extents();
@@ -113,8 +113,8 @@ pub(crate) fn plan(
         }
     }
     let tell = |found: Found| {
-        if let Some(witness) = witness {
-            witness.found(found.outcome());
+        if let Some(observer) = observer {
+            observer.on_outcome(found.outcome());
         }
     };
     if missing.is_empty() {
@@ -133,11 +133,11 @@ pub(crate) fn plan(
     tell(found);
     for Start { fill, cells, pieces } in starts {
         // What is begun at storage asks it once, and that is known now; what is begun at the disk may yet have to.
-        if let Some(witness) = witness.filter(|_| !fill.from_disk) {
-            witness.asks_storage();
+        if let Some(observer) = observer.filter(|_| !fill.from_disk) {
+            observer.on_storage_request();
         }
         let (core, source, object) = (core.clone(), source.clone(), object.clone());
-        let filler = Filler::new(core, source, object, fill, cells, witness.cloned());
+        let filler = Filler::new(core, source, object, fill, cells, observer.cloned());
         tokio::spawn(filler.run(pieces));
     }
     (to, found, first)

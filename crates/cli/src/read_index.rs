@@ -8,7 +8,7 @@ use latemux_index::{
     MediaIndex,
     locate::{Got, Limits, Locator, Step, Want},
 };
-use latemux_storage::{Key, Options, Storage, StorageError, Version, open_object};
+use latemux_storage::{Key, Options, ReadRequest, Storage, StorageError, Version, open_object};
 use std::time::Duration;
 
 /// Bytes read where a `moof` is expected: most are smaller, and what follows is media.
@@ -94,7 +94,7 @@ async fn fetch(
         Want::Head(len) => latemux_storage::Want::Head(*len),
         Want::Range(range) => latemux_storage::Want::Range(range.clone()),
     };
-    let mut read = storage.read(key, want, pin).await?;
+    let mut read = storage.read(ReadRequest::new(key, want).pinned_to(pin)).await?;
     let mut bytes = BytesMut::new();
     while let Some(frame) = read.body.next().await {
         bytes.extend_from_slice(&frame?);

@@ -22,7 +22,7 @@ use latemux_index::{
     external::MEDIA_HEAD,
     locate::{Got, Limits, Locator, Step, Want},
 };
-use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
+use latemux_storage::{Key, ObjectMeta, ReadRequest, Storage, StorageError, Version};
 use std::{
     future::Future,
     ops::AddAssign,
@@ -208,7 +208,7 @@ impl Objects {
         });
         // Each answer is let go at once: whoever kept them all would hold places that the last of them may wait for.
         let checks = index.into_iter().chain(media).map(|(storage, key, version)| async move {
-            storage.read(key, latemux_storage::Want::Head(1), Some(version)).await.map(drop)
+            storage.read(ReadRequest::head(key, 1).pinned(version)).await.map(drop)
         });
         try_join_all(checks).await.map(drop)
     }
@@ -417,7 +417,7 @@ impl Objects {
             Want::Head(len) => latemux_storage::Want::Head(*len),
             Want::Range(range) => latemux_storage::Want::Range(range.clone()),
         };
-        let mut read = place.storage.read(&place.key, want, pin).await?;
+        let mut read = place.storage.read(ReadRequest::new(&place.key, want).pinned_to(pin)).await?;
         let promised = read.range.end.saturating_sub(read.range.start);
         let mut frames = Vec::new();
         let mut received = 0_u64;

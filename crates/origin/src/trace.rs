@@ -7,7 +7,7 @@
 
 use crate::metrics::{Kind, Metrics};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use latemux_cache::Witness;
+use latemux_cache::ReadObserver;
 use std::{
     fmt::Write as _,
     future::Future,
@@ -109,22 +109,22 @@ impl Facts {
 }
 
 /// Fetches of the range cache belong to no request; but one was why there was a fetch.
-impl Witness for Facts {
-    fn found(&self, outcome: latemux_cache::Outcome) {
+impl ReadObserver for Facts {
+    fn on_outcome(&self, outcome: latemux_cache::Outcome) {
         self.note(match outcome {
             latemux_cache::Outcome::Hit(latemux_cache::Tier::Memory) => Outcome::Hit(Tier::Memory),
             latemux_cache::Outcome::Hit(latemux_cache::Tier::Disk) => Outcome::Hit(Tier::Disk),
             latemux_cache::Outcome::Joined => Outcome::Joined,
             latemux_cache::Outcome::Filled => Outcome::Filled,
-            latemux_cache::Outcome::Bypassed(reason) => Outcome::Bypassed(reason.name()),
+            latemux_cache::Outcome::Bypassed(reason) => Outcome::Bypassed(reason),
         });
     }
 
-    fn asks_storage(&self) {
+    fn on_storage_request(&self) {
         self.requests.fetch_add(1, Relaxed);
     }
 
-    fn storage_gave(&self, bytes: u64) {
+    fn on_storage_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 }
@@ -158,7 +158,7 @@ impl Trace {
     }
 
     /// What the range cache tells of a read for this request.
-    pub(crate) fn witness(self) -> Arc<dyn Witness> {
+    pub(crate) fn observer(self) -> Arc<dyn ReadObserver> {
         self.0
     }
 

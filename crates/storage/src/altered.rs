@@ -1,6 +1,6 @@
 //! A storage whose answers a test alters or watches.
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use std::sync::Arc;
 
@@ -34,15 +34,10 @@ where
     F: Fn() -> G + Send + Sync,
     G: FnOnce(Read) -> Read + Send,
 {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             let alter = (self.alter)();
-            self.inner.read(key, want, pin).await.map(alter)
+            self.inner.read(request).await.map(alter)
         }
         .boxed()
     }

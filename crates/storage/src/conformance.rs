@@ -1,6 +1,6 @@
 //! The suite every storage passes. It panics where one does not.
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Version, Want};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, future::BoxFuture};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ async fn get(
     want: Want,
     pin: Option<&Version>,
 ) -> Result<(Version, Bytes), StorageError> {
-    let read = storage.read(name, want.clone(), pin).await?;
+    let read = storage.read(ReadRequest::new(name, want.clone()).pinned_to(pin)).await?;
     let (object, range) = (read.object.clone(), read.range.clone());
     assert_eq!(object.size, object.version.size, "{name}: size of object and of version");
     assert_eq!(Some(&range), want.within(object.size).as_ref(), "{name}: range of the answer to {want:?}");
@@ -88,7 +88,7 @@ pub async fn run(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     listing(storage, fixture).await;
     dropped_half_way(storage, fixture).await;
     if let Some((refusing, name)) = fixture.refused() {
-        let e = refusing.read(&name, Want::Head(10), None).await.expect_err("must be refused");
+        let e = refusing.read(ReadRequest::head(&name, 10)).await.expect_err("must be refused");
         assert!(matches!(e, StorageError::Denied(_)), "refused object: {e:?}");
     }
 }
@@ -237,7 +237,7 @@ async fn dropped_half_way(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     let content = pattern(9, 3_000_000);
     fixture.put(&name, content.clone()).await;
     for _ in 0..3 {
-        let mut read = storage.read(&name, Want::Head(u64::MAX), None).await.expect("read");
+        let mut read = storage.read(ReadRequest::head(&name, u64::MAX)).await.expect("read");
         let frame = read.body.next().await.expect("a frame").expect("a good frame");
         assert_eq!(frame, content[..frame.len()]);
     }

@@ -4,37 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// What a request is for; the caller says it by [`crate::Storage::for_kind`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Kind {
-    /// Server manifests and listings of folders: what says which objects a title has.
-    Manifest,
-    /// Where samples lie: heads and tails of objects, index MP4s.
-    Index,
-    /// Samples, and the fragments' `moof`s among them.
-    #[default]
-    Media,
-}
-
-impl Kind {
-    /// All of them, in the order of [`Figures::by_kind`].
-    pub const ALL: [Self; 3] = [Self::Manifest, Self::Index, Self::Media];
-
-    /// A stable word for metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Manifest => "manifest",
-            Self::Index => "index",
-            Self::Media => "media",
-        }
-    }
-}
-
 /// The counters of one back end. They only grow, but for those of [`Counters::in_flight`] and [`Counters::queued`].
 #[derive(Debug, Default)]
 pub struct Counters {
-    by_kind: [ByKind; 3],
+    pub(crate) requests: AtomicU64,
+    pub(crate) bytes: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) retries_refused: AtomicU64,
     pub(crate) hedges: AtomicU64,
@@ -50,18 +24,14 @@ pub struct Counters {
     waited_micros: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-struct ByKind {
-    requests: AtomicU64,
-    bytes: AtomicU64,
-}
-
 /// The counters of a back end at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// Requests and bytes for each of [`Kind::ALL`].
-    pub by_kind: [KindFigures; 3],
+    /// Reads and listings. The back end also gets [`Self::retries`] and [`Self::hedges`].
+    pub requests: u64,
+    /// Bytes of bodies, as they were passed on.
+    pub bytes: u64,
     /// Requests made once more after one that failed, those for the rest of a body included.
     pub retries: u64,
     /// Retries that were not made, because the budget of the back end was used up.
@@ -90,15 +60,6 @@ pub struct Figures {
     pub waited_time: Duration,
 }
 
-/// Of one [`Kind`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KindFigures {
-    /// Reads and listings. What was sent to the back end is these and [`Figures::retries`] and [`Figures::hedges`].
-    pub requests: u64,
-    /// Bytes of bodies as they were handed on.
-    pub bytes: u64,
-}
-
 pub(crate) fn one_more(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
@@ -121,9 +82,9 @@ impl Counters {
     #[must_use]
     pub fn figures(&self) -> Figures {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let kind = |kind: &ByKind| KindFigures { requests: get(&kind.requests), bytes: get(&kind.bytes) };
         Figures {
-            by_kind: self.by_kind.each_ref().map(kind),
+            requests: get(&self.requests),
+            bytes: get(&self.bytes),
             retries: get(&self.retries),
             retries_refused: get(&self.retries_refused),
             resumed: get(&self.resumed),
@@ -138,23 +99,6 @@ impl Counters {
             waited: get(&self.waited),
             waited_time: Duration::from_micros(get(&self.waited_micros)),
         }
-    }
-
-    fn kind(&self, kind: Kind) -> &ByKind {
-        let [manifest, index, media] = &self.by_kind;
-        match kind {
-            Kind::Manifest => manifest,
-            Kind::Index => index,
-            Kind::Media => media,
-        }
-    }
-
-    pub(crate) fn request(&self, kind: Kind) {
-        one_more(&self.kind(kind).requests);
-    }
-
-    pub(crate) fn bytes(&self, kind: Kind, bytes: usize) {
-        self.kind(kind).bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Relaxed);
     }
 
     pub(crate) fn waits(self: &Arc<Self>) -> Present {

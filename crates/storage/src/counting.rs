@@ -1,6 +1,6 @@
 //! Counts what is asked of a storage: requests, bytes, and how deep requests depend on each other.
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -79,16 +79,11 @@ impl Counting {
 }
 
 impl Storage for Counting {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let (epoch, place, depth) = self.asked(key, Some(want.clone()));
+            let (epoch, place, depth) = self.asked(request.key, Some(request.want.clone()));
             tokio::time::sleep(self.delay).await;
-            let answer = self.inner.read(key, want, pin).await;
+            let answer = self.inner.read(request).await;
             self.answered(epoch, depth);
             let mut read = answer?;
             let log = Arc::clone(&self.log);

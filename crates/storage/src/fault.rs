@@ -1,6 +1,6 @@
 //! A storage that fails on demand: by script, or by seed.
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future, future::BoxFuture, stream, stream::BoxStream};
 use std::collections::VecDeque;
@@ -178,21 +178,16 @@ fn split(body: Body, bytes: u64) -> (Body, impl FnOnce() -> Body) {
 }
 
 impl Storage for Faulty {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let fault = self.choose(key, Some(&want));
+            let fault = self.choose(request.key, Some(&request.want));
             match &fault {
                 Fault::Error(e) => return Err(e.clone()),
                 Fault::Silence => return future::pending().await,
                 Fault::Wait(gate) => gate.pass().await,
                 _ => {}
             }
-            let mut read = self.inner.read(key, want, pin).await?;
+            let mut read = self.inner.read(request).await?;
             read.body = match fault {
                 Fault::BreakAfter(at, e) => {
                     let (first, _) = split(read.body, at);

@@ -5,9 +5,12 @@
 //! - [`fragmented`]: fragments in every way of writing them
 //! - [`probe`]: what ffprobe, who knows nothing of us, says is in a file
 //! - [`process`]: nginx, versitygw and their like, each on a port of its own
-//! - `net` (feature): a server far away, by a proxy that holds bytes back
+//! - `net` (feature `net`): a proxy that delays bytes, as if the server were far away
+//! - `http_server` (feature `net`): an HTTP server that a test scripts
 
 pub mod fragmented;
+#[cfg(feature = "net")]
+pub mod http_server;
 #[cfg(feature = "net")]
 pub mod net;
 pub mod probe;

@@ -5,7 +5,7 @@ use super::{
     tests::{ALL, Ram, World},
 };
 use crate::{DiskConfig, Outcome, Tier};
-use latemux_storage::{Key, Storage, Want, conformance};
+use latemux_storage::{Key, ReadRequest, Storage, conformance};
 use std::time::{Duration, Instant};
 
 /// All of the object was read while the disk was too slow for it, and is in memory.
@@ -18,7 +18,7 @@ pub(super) async fn read_faster_than_the_disk_writes() -> World {
     let world = World::with_memory(&Ram::default(), config, 4 << 20);
     let files = world.ram.0.files.lock().unwrap();
     let key = Key::new("film").unwrap();
-    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key, ALL).pinned(&world.version)).await.unwrap();
     assert!(conformance::collect(read).await.unwrap() == world.content);
     while world.cache.figures().fetches > 0 {
         tokio::task::yield_now().await;
@@ -58,7 +58,7 @@ async fn a_disk_that_has_time_looks_for_what_it_may_write() {
     let config = DiskConfig { queue: 0, ..World::config() };
     let world = World::with_memory(&Ram::default(), config, 4 << 20);
     let key = Key::new("film").unwrap();
-    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key, ALL).pinned(&world.version)).await.unwrap();
     assert!(conformance::collect(read).await.unwrap() == world.content);
     written(&world, 100).await;
     assert_eq!(world.cache.figures().disk_dropped(), 0);
@@ -101,7 +101,8 @@ async fn an_end_does_not_wait_for_a_disk_that_hangs() {
     let files = world.ram.0.files.lock().unwrap();
     let logs: Vec<_> = files.values().cloned().collect();
     let held: Vec<_> = logs.iter().map(|log| log.bytes.lock().unwrap()).collect();
-    let read = world.storage.read(&Key::new("film").unwrap(), Want::Range(ALL), Some(&world.version)).await;
+    let read =
+        world.storage.read(ReadRequest::range(&Key::new("film").unwrap(), ALL).pinned(&world.version)).await;
     assert!(conformance::collect(read.unwrap()).await.unwrap() == world.content);
     world.cache.close_within(Duration::from_millis(1)).await;
     assert_eq!(world.cache.figures().disk_written, 100, "nothing was, since then");

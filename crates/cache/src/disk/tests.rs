@@ -12,13 +12,13 @@ use crate::{
     object::{Names, Object, Table},
 };
 use bytes::Bytes;
-use latemux_storage::{Key, Memory, Storage, Version, Want, conformance};
+use latemux_storage::{Key, Memory, ReadRequest, Storage, Version, conformance};
 use std::{
     collections::BTreeMap,
     io,
     ops::Range,
     sync::{
-        Arc, Condvar, Mutex, Weak,
+        Arc, Condvar, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
@@ -319,15 +319,16 @@ impl World {
 
     pub(super) async fn read(&self, range: Range<u64>) -> Outcome {
         let key = Key::new("film").unwrap();
-        let answer = self.storage.read_and_tell(&key, Want::Range(range.clone()), Some(&self.version)).await;
-        let (read, outcome) = answer.unwrap();
+        let outcome = Arc::new(OnceLock::new());
+        let request = ReadRequest::range(&key, range.clone()).pinned(&self.version);
+        let read = self.storage.read(request.with_observer(outcome.clone())).await.unwrap();
         let expected = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
         assert!(conformance::collect(read).await.unwrap() == self.content[expected]);
         while self.cache.figures().fetches > 0 {
             tokio::task::yield_now().await;
         }
         self.cache.flush().await;
-        outcome
+        *outcome.get().unwrap()
     }
 }
 
@@ -498,7 +499,7 @@ async fn a_queue_that_is_full_takes_no_more() {
     let files = world.ram.0.files.lock().unwrap();
     // The writer waits for the files, and the queue fills.
     let key = Key::new("film").unwrap();
-    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key, ALL).pinned(&world.version)).await.unwrap();
     assert!(conformance::collect(read).await.unwrap() == world.content);
     while world.cache.figures().disk_dropped_full == 0 {
         tokio::task::yield_now().await;

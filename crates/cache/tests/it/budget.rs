@@ -3,7 +3,7 @@
 use crate::storages::{KIB, NAME, Network, World, key};
 use futures_util::{StreamExt, future};
 use latemux_cache::Config;
-use latemux_storage::{Storage, Want};
+use latemux_storage::{ReadRequest, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -27,7 +27,7 @@ async fn fifty_times_the_budget_passes_through_it() {
                 let start = (reader * 40 + step) * 48_000 % (60 * BUDGET - 50_000);
                 let range = start..start + 50_000 - reader * 100;
                 let mut read =
-                    storage.read(&key(NAME), Want::Range(range), Some(&world.version)).await.unwrap();
+                    storage.read(ReadRequest::range(&key(NAME), range).pinned(&world.version)).await.unwrap();
                 let mut at = start;
                 while let Some(frame) = read.body.next().await {
                     let frame = frame.unwrap();

@@ -6,7 +6,7 @@ use futures_util::{FutureExt, StreamExt, future, future::BoxFuture, stream};
 use latemux_cache::Config;
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::fault::{Fault, Faulty};
-use latemux_storage::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,32 +111,28 @@ struct Lying {
 }
 
 impl Storage for Lying {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             let lie = self.lie.lock().unwrap().take();
-            let (Some(lie), Want::Range(range)) = (lie, want.clone()) else {
-                return self.inner.read(key, want, pin).await;
+            let (Some(lie), Want::Range(range)) = (lie, request.want.clone()) else {
+                return self.inner.read(request).await;
             };
             match lie {
                 Lie::Long => {
-                    let longer = Want::Range(range.start..range.end + 100);
-                    Ok(Read { range, ..self.inner.read(key, longer, pin).await? })
+                    let want = Want::Range(range.start..range.end + 100);
+                    Ok(Read { range, ..self.inner.read(ReadRequest { want, ..request }).await? })
                 }
                 Lie::Surplus => {
-                    let read = self.inner.read(key, want, pin).await?;
+                    let read = self.inner.read(request).await?;
                     let surplus = stream::iter([Ok(Bytes::new()), Ok(Bytes::from_static(b"surplus"))]);
                     Ok(Read { body: read.body.chain(surplus).boxed(), ..read })
                 }
                 Lie::Elsewhere => {
-                    self.inner.read(key, Want::Range(range.start + 1..range.end + 1), pin).await
+                    let want = Want::Range(range.start + 1..range.end + 1);
+                    self.inner.read(ReadRequest { want, ..request }).await
                 }
                 Lie::Version => {
-                    let mut read = self.inner.read(key, want, pin).await?;
+                    let mut read = self.inner.read(request).await?;
                     read.object.version.etag = Some("\"other\"".into());
                     Ok(read)
                 }
@@ -187,10 +183,10 @@ async fn a_replaced_object_is_never_mixed() {
     assert!(matches!(error, StorageError::Changed(_)), "{error:?}");
     assert_eq!(world.cache.figures().cached_bytes, 0, "nothing of it stays");
     assert_eq!(world.cache.figures().purged, 1);
-    let read = world.storage.read(&key(NAME), Want::Range(0..400_001), Some(&version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key(NAME), 0..400_001).pinned(&version)).await.unwrap();
     assert!(collect(read).await.unwrap() == new);
     assert!(matches!(world.read(0..150_000).await, Err(StorageError::Changed(_))));
-    let read = world.storage.read(&key(NAME), Want::Range(5..400_000), Some(&version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key(NAME), 5..400_000).pinned(&version)).await.unwrap();
     assert!(collect(read).await.unwrap() == new[5..400_000]);
 }
 

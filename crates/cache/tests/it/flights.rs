@@ -5,21 +5,19 @@ use futures_util::{StreamExt, future};
 use latemux_cache::{Config, Outcome, Tier};
 use latemux_storage::conformance::collect;
 use latemux_storage::fault::{Fault, Faulty, Gate};
-use latemux_storage::{Storage, Want};
-use std::sync::Arc;
+use latemux_storage::{ReadRequest, Storage, Want};
+use std::sync::{Arc, OnceLock};
 
 fn roomy() -> Config {
     Config { memory: 64 << 20, unit: 100_000, bridge: 0, ..Config::default() }
 }
 
 async fn outcome(world: &World, range: std::ops::Range<u64>) -> Outcome {
-    let (read, outcome) = world
-        .storage
-        .read_and_tell(&key(NAME), Want::Range(range.clone()), Some(&world.version))
-        .await
-        .unwrap();
+    let (key, outcome) = (key(NAME), Arc::new(OnceLock::new()));
+    let request = ReadRequest::range(&key, range.clone()).pinned(&world.version);
+    let read = world.storage.read(request.with_observer(outcome.clone())).await.unwrap();
     assert!(collect(read).await.unwrap() == world.expected(range));
-    outcome
+    *outcome.get().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +50,8 @@ async fn where_storage_is_asked_all_that_belongs_together_comes() {
     let world = World::plain(3_000_000, roomy());
     let (name, version) = (key(NAME), world.version.clone());
     let within = |range: std::ops::Range<u64>, reach: std::ops::Range<u64>| {
-        let read = world.storage.read_within(&name, range.clone(), reach, &version);
+        let read =
+            world.storage.read(ReadRequest::range(&name, range.clone()).pinned(&version).with_reach(reach));
         async { assert!(collect(read.await.unwrap()).await.unwrap() == world.expected(range)) }
     };
     // The audio in the middle of a stretch; then what lies around it, whose reader it was not.
@@ -80,7 +79,9 @@ async fn what_was_begun_for_others_is_finished_without_its_reader() {
         let script = [Fault::WaitAfter(150_000, gate.clone())];
         Arc::new(Network::new(Arc::new(Faulty::scripted(inner, script)), 10_000, 8))
     });
-    let read = world.storage.read_within(&key(NAME), 0..50_000, 0..400_000, &world.version).await.unwrap();
+    let key = key(NAME);
+    let request = ReadRequest::range(&key, 0..50_000).pinned(&world.version).with_reach(0..400_000);
+    let read = world.storage.read(request).await.unwrap();
     drop(read);
     gate.open();
     until("all has come", || world.cache.figures().cached_bytes == 400_000).await;
@@ -272,10 +273,13 @@ async fn all_else_passes() {
     let world = World::plain(1000, roomy());
     let key = key(NAME);
     let collected = async |want, pin| {
-        let (read, outcome) = world.storage.read_and_tell(&key, want, pin).await.unwrap();
+        let outcome = Arc::new(OnceLock::new());
+        let request = ReadRequest::new(&key, want).pinned_to(pin).with_observer(outcome.clone());
+        let read = world.storage.read(request).await.unwrap();
+        let outcome = *outcome.get().unwrap();
         let Outcome::Bypassed(reason) = outcome else { panic!("{outcome:?}") };
         assert_eq!(outcome.name(), "bypassed");
-        (collect(read).await.unwrap().len(), reason.name())
+        (collect(read).await.unwrap().len(), reason)
     };
     let pin = Some(&world.version);
     assert_eq!(collected(Want::Head(10), pin).await, (10, "head"));
@@ -284,7 +288,10 @@ async fn all_else_passes() {
     assert!(world.storage.list(&latemux_storage::Key::root()).await.is_ok());
     assert_eq!(world.counting.take().len(), 4);
     let nameless = latemux_storage::Version { etag: None, ..world.version.clone() };
-    assert!(world.storage.read(&key, Want::Range(0..9), Some(&nameless)).await.is_err(), "another version");
+    assert!(
+        world.storage.read(ReadRequest::range(&key, 0..9).pinned(&nameless)).await.is_err(),
+        "another version"
+    );
     let figures = world.cache.figures();
     assert_eq!((figures.bypassed_version, figures.requests(), figures.memory_bytes), (1, 4, 0));
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use latemux_cache::{Cache, Config, DiskConfig};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
-use latemux_storage::{Memory, Storage, Version, Want};
+use latemux_storage::{Memory, ReadRequest, Storage, Version};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
                     let storage = storage.clone();
                     async move {
                         let read = storage
-                            .read(&key(name), Want::Range(range.clone()), Some(&version))
+                            .read(ReadRequest::range(&key(name), range.clone()).pinned(&version))
                             .await
                             .unwrap();
                         if gives_up {

@@ -3,9 +3,9 @@
 use crate::storages::{NAME, Network, World, key, until};
 use latemux_cache::{Cache, Config, DiskConfig, Outcome, Tier};
 use latemux_storage::conformance::collect;
-use latemux_storage::{Storage, Want};
+use latemux_storage::{ReadRequest, Storage};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const LEN: u64 = 1_000_000;
@@ -26,10 +26,11 @@ async fn settle(cache: &Cache) {
 }
 
 async fn outcome(world: &World) -> Outcome {
-    let want = Want::Range(0..LEN);
-    let (read, outcome) = world.storage.read_and_tell(&key(NAME), want, Some(&world.version)).await.unwrap();
+    let (key, outcome) = (key(NAME), Arc::new(OnceLock::new()));
+    let request = ReadRequest::range(&key, 0..LEN).pinned(&world.version);
+    let read = world.storage.read(request.with_observer(outcome.clone())).await.unwrap();
     assert!(collect(read).await.unwrap() == world.content);
-    outcome
+    *outcome.get().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +63,9 @@ async fn an_end_waits_for_what_is_being_fetched() {
     let dir = tempfile::tempdir().unwrap();
     let first = world(dir.path());
     // What its reader wanted is a part of what is fetched for it.
-    let read = first.storage.read_within(&key(NAME), 0..10, 0..LEN, &first.version).await.unwrap();
+    let key = key(NAME);
+    let request = ReadRequest::range(&key, 0..10).pinned(&first.version).with_reach(0..LEN);
+    let read = first.storage.read(request).await.unwrap();
     drop(read);
     assert!(first.cache.figures().fetches > 0);
     first.cache.close_within(Duration::from_secs(60)).await;
@@ -100,7 +103,7 @@ async fn another_storage_or_version_finds_nothing() {
     first.read(0..LEN).await.unwrap();
     settle(&first.cache).await;
     let other = first.cache.around(first.counting.clone(), "other");
-    let read = other.read(&key(NAME), Want::Range(0..LEN), Some(&first.version)).await.unwrap();
+    let read = other.read(ReadRequest::range(&key(NAME), 0..LEN).pinned(&first.version)).await.unwrap();
     assert!(collect(read).await.unwrap() == first.content);
     assert_eq!(first.asked().len(), 2);
     first.cache.close().await;

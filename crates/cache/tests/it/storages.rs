@@ -5,7 +5,7 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::{Cache, Config, RangeCache};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
-use latemux_storage::{Key, Listing, Memory, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, Memory, Read, ReadRequest, Storage, StorageError, Version, Want};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,16 +32,11 @@ impl Network {
 }
 
 impl Storage for Network {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             let connection = self.connections.clone().acquire_owned().await.unwrap();
             let frame = self.frame;
-            let read = self.inner.read(key, want, pin).await?;
+            let read = self.inner.read(request).await?;
             let cut = read.body.flat_map(move |whole| match whole {
                 Ok(whole) => {
                     let starts: Vec<usize> = (0..whole.len()).step_by(frame).collect();
@@ -105,7 +100,7 @@ impl World {
     }
 
     pub(crate) async fn open(&self, range: Range<u64>) -> Result<Read, StorageError> {
-        self.storage.read(&key(NAME), Want::Range(range), Some(&self.version)).await
+        self.storage.read(ReadRequest::range(&key(NAME), range).pinned(&self.version)).await
     }
 
     /// Reads a range and compares it.

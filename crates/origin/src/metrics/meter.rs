@@ -3,7 +3,7 @@
 use super::responses::Histogram;
 use crate::trace::{Outcome, Trace};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
-use latemux_storage::{Key, Kind, Listing, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, ReadRequest, Storage, StorageError};
 use std::{
     sync::{
         Arc,
@@ -76,12 +76,6 @@ impl StorageMeter {
 
     /// The same storage, whose reads are counted as `read`; listings always as what they are.
     pub(crate) fn over(&self, inner: Arc<dyn Storage>, read: Read) -> Arc<dyn Storage> {
-        let kind = match read {
-            Read::Manifest | Read::Listing => Kind::Manifest,
-            Read::Index => Kind::Index,
-            Read::Media => Kind::Media,
-        };
-        let inner = inner.for_kind(kind).unwrap_or(inner);
         Arc::new(Metered { inner, read, totals: self.totals.clone() })
     }
 }
@@ -110,16 +104,14 @@ impl Metered {
 impl Storage for Metered {
     fn read<'a>(
         &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
+        request: ReadRequest<'a>,
     ) -> BoxFuture<'a, Result<latemux_storage::Read, StorageError>> {
         async move {
             let trace = self.asked(self.read);
             let (totals, kind, asked) = (self.totals.clone(), self.read, Instant::now());
             let mut read = self
                 .inner
-                .read(key, want, pin)
+                .read(request)
                 .await
                 .inspect_err(|_| _ = totals.of(kind).errors.fetch_add(1, Relaxed))?;
             totals.of(kind).first_byte.observe(asked.elapsed());

@@ -1,7 +1,7 @@
 use super::{Agent, ContainerCredentials, ECS, NoCredentials, RENEW, parse};
 use crate::backend::http::{client::Client, retry::Account};
-use crate::server::{Reply, Server};
 use crate::{Connections, Retries, Timeouts};
+use latemux_testmedia::http_server::{Reply, Server};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -16,7 +16,7 @@
 //! a link in the instant between check and use. Only regular files are read: a FIFO or a device is not found.
 
 use super::frames::Frames;
-use crate::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version, Want};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use std::collections::HashMap;
@@ -89,14 +89,10 @@ impl Folder {
     }
 
     /// The start of a read that waits for nothing: the file is open already, and the kernel has its path and the first frame in memory.
-    fn read_at_hand(
-        &self,
-        key: &Key,
-        want: &Want,
-        pin: Option<&Version>,
-    ) -> Option<Result<Opened, StorageError>> {
+    fn read_at_hand(&self, request: &ReadRequest<'_>) -> Option<Result<Opened, StorageError>> {
+        let key = request.key;
         let (file, now) = self.0.open_at_hand(key)?;
-        let (version, range) = match stated(key, &now, want, pin) {
+        let (version, range) = match stated(key, &now, &request.want, request.version) {
             Ok(stated) => stated,
             Err(error) => return Some(Err(error)),
         };
@@ -375,17 +371,13 @@ fn read_at_hand(_: &File, _: &mut [u8], _: u64) -> bool {
 }
 
 impl Storage for Folder {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let (file, range, first) = match self.read_at_hand(key, &want, pin) {
+            let (file, range, first) = match self.read_at_hand(&request) {
                 Some(read) => read?,
                 None => {
-                    let (name, pin) = (key.clone(), pin.cloned());
+                    let ReadRequest { key, want, version, .. } = request;
+                    let (name, pin) = (key.clone(), version.cloned());
                     // The first frame comes with the opening: one hop to the pool for most reads.
                     let job = move |inner: &Inner| {
                         let (file, now) = inner.open(&name).map_err(|e| failed(&name, &e))?;
@@ -468,18 +460,18 @@ mod tests {
         }
         let folder = Folder::new(dir.path()).unwrap();
         let all = || Want::Range(0..bytes.len() as u64);
-        let version = folder.read(&key, all(), None).await.unwrap().object.version;
+        let version = folder.read(ReadRequest::new(&key, all())).await.unwrap().object.version;
         let full = Arc::clone(&folder.0.jobs).acquire_many_owned(u32::try_from(JOBS).unwrap()).await.unwrap();
-        let read = folder.read(&key, all(), Some(&version)).await.unwrap();
+        let read = folder.read(ReadRequest::new(&key, all()).pinned(&version)).await.unwrap();
         let body: Vec<Bytes> = read.body.try_collect().await.unwrap();
         assert_eq!(body.concat(), bytes);
-        let refused = |want| folder.read(&key, want, None);
+        let refused = |want| folder.read(ReadRequest::new(&key, want));
         let beyond = refused(Want::Range(0..bytes.len() as u64 + 1)).await.err();
         assert!(matches!(beyond, Some(StorageError::OutOfRange(_))), "{beyond:?}");
 
         // Changed in place, that is seen at once.
         std::fs::write(&path, &bytes[1..]).unwrap();
-        let changed = folder.read(&key, Want::Head(5), Some(&version)).await.err();
+        let changed = folder.read(ReadRequest::head(&key, 5).pinned(&version)).await.err();
         assert!(matches!(changed, Some(StorageError::Changed(_))), "{changed:?}");
         // Another file in its place is opened, and that may wait.
         std::fs::write(dir.path().join("y"), "new").unwrap();

@@ -1,6 +1,6 @@
 //! Objects in memory: tests, and the built-in sample library.
 
-use crate::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,15 +52,16 @@ impl Memory {
         self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(key).is_some()
     }
 
-    fn get(&self, key: &Key, want: &Want, pin: Option<&Version>) -> Result<Read, StorageError> {
+    fn get(&self, request: &ReadRequest<'_>) -> Result<Read, StorageError> {
+        let key = request.key;
         let not_found = || StorageError::NotFound(key.to_string());
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
         let (bytes, version) = objects.get(key).ok_or_else(not_found)?;
-        if pin.is_some_and(|pin| pin != version) {
+        if request.version.is_some_and(|pin| pin != version) {
             return Err(StorageError::Changed(key.to_string()));
         }
         let out = || StorageError::OutOfRange(key.to_string());
-        let range = want.within(version.size).ok_or_else(out)?;
+        let range = request.want.within(version.size).ok_or_else(out)?;
         let frame = bytes.slice(in_memory(&range).ok_or_else(out)?);
         let body = stream::iter((!frame.is_empty()).then_some(Ok(frame))).boxed();
         Ok(Read { object: ObjectMeta { size: version.size, version: version.clone() }, range, body })
@@ -99,13 +100,8 @@ fn version_of(bytes: &Bytes) -> Version {
 }
 
 impl Storage for Memory {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        async move { self.get(key, &want, pin) }.boxed()
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move { self.get(&request) }.boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

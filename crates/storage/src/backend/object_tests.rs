@@ -2,9 +2,11 @@
 
 use super::{Bucket, Connector, no_retries};
 use crate::backend::http::{client::Client, retry::Account};
-use crate::server::{Reply, Request, Server, Then};
-use crate::{Connections, Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, stand_in};
+use crate::{
+    Connections, Key, Options, ReadRequest, Retries, Storage, StorageError, Timeouts, Version, stand_in,
+};
 use futures_util::TryStreamExt;
+use latemux_testmedia::http_server::{Reply, Request, Server, Then};
 use object_store::aws::AmazonS3Builder;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +26,14 @@ fn reply(n: usize, request: &Request) -> Reply {
 
 async fn reads(server: &Server, bucket: &dyn Storage, target: &str, authorization: &str) {
     let key = Key::new("a b/ü+%.mp4").unwrap();
-    let read = bucket.read(&key, Want::Range(2..6), None).await.unwrap();
+    let read = bucket.read(ReadRequest::range(&key, 2..6)).await.unwrap();
     assert_eq!((read.object.version.etag.as_deref(), read.object.size), (Some("\"0x8D\""), 10));
     let frames: Vec<_> = read.body.try_collect().await.unwrap();
     assert_eq!(frames.concat(), b"2345");
     let old = Version { etag: Some("\"old\"".into()), size: 10, modified: None };
-    let e = bucket.read(&key, Want::Range(0..1), Some(&old)).await.unwrap_err();
+    let e = bucket.read(ReadRequest::range(&key, 0..1).pinned(&old)).await.unwrap_err();
     assert!(matches!(e, StorageError::Changed(_)), "{e:?}");
-    let e = bucket.read(&key, Want::Head(0), None).await.unwrap_err();
+    let e = bucket.read(ReadRequest::head(&key, 0)).await.unwrap_err();
     assert!(matches!(e, StorageError::NotFound(_)), "{e:?}");
 
     let requests = server.requests();
@@ -77,7 +79,7 @@ async fn credentials_that_never_come() {
         .unwrap();
     let bucket = Bucket::new(service, Key::root(), "s3://bucket".into(), client);
     let (bucket, key) = (&bucket, Key::new("x").unwrap());
-    let reads = (0..50).map(|_| bucket.read(&key, Want::Head(1), None));
+    let reads = (0..50).map(|_| bucket.read(ReadRequest::head(&key, 1)));
     // One after the other they would take five seconds.
     let all = tokio::time::timeout(brief * 30, futures_util::future::join_all(reads)).await.unwrap();
     for answer in all {

@@ -2,7 +2,7 @@
 
 use super::{Core, Place};
 use crate::counters::one_more;
-use crate::{Key, Read, StorageError, Version, Want};
+use crate::{Read, ReadRequest, StorageError};
 use futures_util::future::{Either, select};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -15,11 +15,9 @@ impl Core {
         &self,
         after: Duration,
         place: Place,
-        key: &Key,
-        want: Want,
-        pin: Option<&Version>,
+        request: ReadRequest<'_>,
     ) -> Result<(Read, Place), StorageError> {
-        let mut first = self.inner.read(key, want.clone(), pin);
+        let mut first = self.inner.read(request.clone());
         if let Ok(answer) = timeout(after, &mut first).await {
             return answer.map(|read| (read, place));
         }
@@ -28,8 +26,8 @@ impl Core {
             return first.await.map(|read| (read, place));
         };
         one_more(&self.account.counters.hedges);
-        tracing::debug!(%key, ?after, "no answer yet: asking once more beside it");
-        let second = self.inner.read(key, want, pin);
+        tracing::debug!(key = %request.key, ?after, "no answer yet: asking once more beside it");
+        let second = self.inner.read(request);
         let (answer, place, other, other_place, second_was_first) = match select(first, second).await {
             Either::Left((answer, other)) => (answer, place, other, second_place, false),
             Either::Right((answer, other)) => (answer, second_place, other, place, true),

@@ -6,13 +6,13 @@
 mod hedge;
 
 use crate::backend::http::retry::Account;
-use crate::counters::{Counters, Kind, Present, one_more};
-use crate::{Key, Listing, Options, Read, Storage, StorageError, Version, Want};
+use crate::counters::{Counters, Present, one_more};
+use crate::{Key, Listing, Options, Read, ReadRequest, Storage, StorageError};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use futures_util::{FutureExt, future::BoxFuture};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -39,7 +39,6 @@ impl Default for InFlight {
 #[derive(Debug, Clone)]
 pub struct StorageClient {
     core: Arc<Core>,
-    kind: Kind,
 }
 
 #[derive(Debug)]
@@ -78,10 +77,7 @@ impl StorageClient {
         let most = options.in_flight.max.clamp(1, Semaphore::MAX_PERMITS);
         let places = bounded.then(|| Arc::new(Semaphore::new(most)));
         let (in_flight, hedge_after) = (options.in_flight.clone(), options.hedge_after);
-        Self {
-            core: Arc::new(Core { inner, account, places, in_flight, hedge_after }),
-            kind: Kind::default(),
-        }
+        Self { core: Arc::new(Core { inner, account, places, in_flight, hedge_after }) }
     }
 
     /// The counters of this back end.
@@ -90,17 +86,16 @@ impl StorageClient {
         &self.core.account.counters
     }
 
-    async fn read_now(&self, key: &Key, want: Want, pin: Option<&Version>) -> Result<Read, StorageError> {
-        let place = self.begin(key).await?;
+    async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
+        let place = self.begin(request.key).await?;
         let answer = match self.core.hedge_after {
-            Some(after) => self.core.hedged(after, place, key, want, pin).await,
-            None => self.core.inner.read(key, want, pin).await.map(|read| (read, place)),
+            Some(after) => self.core.hedged(after, place, request).await,
+            None => self.core.inner.read(request).await.map(|read| (read, place)),
         };
         let (mut read, place) = self.core.noted(answer)?;
         let left = read.range.end.saturating_sub(read.range.start);
         let place = Some(place).filter(|_| left > 0);
-        read.body =
-            Body { body: read.body, left, place, core: Arc::clone(&self.core), kind: self.kind }.boxed();
+        read.body = Body { body: read.body, left, place, core: Arc::clone(&self.core) }.boxed();
         Ok(read)
     }
 
@@ -111,7 +106,7 @@ impl StorageClient {
 
     async fn begin(&self, key: &Key) -> Result<Place, StorageError> {
         let place = self.core.enter(key).await?;
-        self.counters().request(self.kind);
+        one_more(&self.counters().requests);
         self.core.account.earn();
         Ok(place)
     }
@@ -162,7 +157,6 @@ struct Body {
     left: u64,
     place: Option<Place>,
     core: Arc<Core>,
-    kind: Kind,
 }
 
 impl Stream for Body {
@@ -172,7 +166,7 @@ impl Stream for Body {
         let next = ready!(self.body.poll_next_unpin(cx));
         match &next {
             Some(Ok(frame)) => {
-                self.core.account.counters.bytes(self.kind, frame.len());
+                self.core.account.counters.bytes.fetch_add(frame.len() as u64, Relaxed);
                 self.left = self.left.saturating_sub(frame.len() as u64);
                 if self.left == 0 {
                     self.place = None;
@@ -185,13 +179,8 @@ impl Stream for Body {
 }
 
 impl Storage for StorageClient {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.read_now(key, want, pin).boxed()
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.read_now(request).boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
@@ -200,9 +189,5 @@ impl Storage for StorageClient {
 
     fn describe(&self) -> String {
         self.core.inner.describe()
-    }
-
-    fn for_kind(&self, kind: Kind) -> Option<Arc<dyn Storage>> {
-        Some(Arc::new(Self { core: Arc::clone(&self.core), kind }))
     }
 }

@@ -3,7 +3,7 @@
 use super::{FileWriter, PUT_TIMEOUT, WriteError};
 use crate::backend::http::retry::Account;
 use crate::{
-    Bucket, Folder, Key, Memory, OpenError, Options, Storage, StorageError, Version, Want,
+    Bucket, Folder, Key, Memory, OpenError, Options, ReadRequest, Storage, StorageError, Version,
     open::{address, any_bucket, local},
 };
 use bytes::Bytes;
@@ -67,7 +67,7 @@ impl ConditionalPut for ToBucket {
 
 /// Whether an object is there as it is said to be.
 async fn is_as_said(storage: &dyn Storage, key: &Key, over: Option<&Version>) -> Result<bool, StorageError> {
-    match storage.read(key, Want::Head(1), over).await {
+    match storage.read(ReadRequest::head(key, 1).pinned_to(over)).await {
         Ok(_) => Ok(over.is_some()),
         Err(StorageError::NotFound(_)) => Ok(over.is_none()),
         Err(StorageError::Changed(_)) => Ok(false),

@@ -1,14 +1,14 @@
 //! What every back end has in common: places for requests under way, second reads, budgets and counters. The clock of
 //! the tests without a server stands still but for waits.
 
-use crate::server::{Reply, Server, Then};
 use futures_util::{FutureExt, StreamExt, future::join_all};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::fault::{Fault, Faulty, Gate};
 use latemux_storage::{
-    Connections, InFlight, Key, Kind, Memory, Options, Read, Retries, Storage, StorageClient, StorageError,
-    Want, of_kind, open,
+    Connections, InFlight, Key, Memory, Options, Read, ReadRequest, Retries, Storage, StorageClient,
+    StorageError, open,
 };
+use latemux_testmedia::http_server::{Reply, Server, Then};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn places(max: usize) -> Options {
 }
 
 async fn open_read(storage: &dyn Storage) -> Result<Read, StorageError> {
-    storage.read(&film(), Want::Range(0..1000), None).await
+    storage.read(ReadRequest::range(&film(), 0..1000)).await
 }
 
 async fn whole(storage: &dyn Storage) -> Result<usize, StorageError> {
@@ -55,8 +55,8 @@ async fn a_place_is_held_until_the_body_has_ended_or_is_dropped() {
     assert_eq!(in_flight(), 0);
     drop(one);
     // What has no body holds none; nor does what failed, or whoever stopped waiting.
-    let nothing = client.read(&film(), Want::Head(0), None).await.unwrap();
-    assert!(client.read(&Key::new("absent").unwrap(), Want::Head(1), None).await.is_err());
+    let nothing = client.read(ReadRequest::head(&film(), 0)).await.unwrap();
+    assert!(client.read(ReadRequest::head(&Key::new("absent").unwrap(), 1)).await.is_err());
     assert_eq!(in_flight(), 0);
     drop(nothing);
     let held = [open_read(&client).await.unwrap(), open_read(&client).await.unwrap()];
@@ -136,7 +136,7 @@ async fn two_thousand_requests_over_eight_connections() {
         let reads = (0..2000).map(|i| {
             let (storage, now, most, content) = (&storage, &now, &most, &content);
             async move {
-                let mut read = storage.read(&film(), Want::Range(0..100_000), None).await.unwrap();
+                let mut read = storage.read(ReadRequest::range(&film(), 0..100_000)).await.unwrap();
                 most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
                 let first = read.body.next().await.unwrap().unwrap();
                 if i % 3 == 0 {
@@ -158,7 +158,7 @@ async fn two_thousand_requests_over_eight_connections() {
         let (_, counters) = options.registry.all().pop().unwrap();
         let figures = counters.figures();
         assert_eq!((figures.in_flight, figures.queued, figures.busy), (0, 0, 0));
-        assert_eq!(figures.by_kind[2].requests, 2000);
+        assert_eq!(figures.requests, 2000);
         assert!(figures.waited > 1900 && figures.waited_time > Duration::ZERO, "{figures:?}");
         assert!(most.load(SeqCst) <= 8, "{most:?}");
         assert_eq!(server.requests().len() as u64, 2000 + figures.retries);
@@ -185,7 +185,7 @@ async fn a_second_read_answers_when_the_first_is_slow() {
     let figures = client.counters().figures();
     assert_eq!((figures.hedges, figures.hedges_won, figures.in_flight), (1, 1, 1), "the other one has ended");
     assert_eq!(collect(read).await.unwrap(), pattern(1, 1000));
-    assert_eq!(client.counters().figures().by_kind[2].bytes, 1000, "counted once");
+    assert_eq!(client.counters().figures().bytes, 1000, "counted once");
     // A quick answer needs none.
     whole(&client).await.unwrap();
     assert_eq!(client.counters().figures().hedges, 1);
@@ -288,25 +288,18 @@ async fn the_loser_is_cancelled() {
 }
 
 #[tokio::test]
-async fn requests_and_bytes_are_counted_by_kind() {
+async fn requests_and_bytes_are_counted() {
     let options = Options::default();
-    let all: Arc<dyn Storage> = Arc::new(StorageClient::new(memory(), &options));
-    let index = of_kind(&all, Kind::Index);
-    whole(&*index).await.unwrap();
-    whole(&*all).await.unwrap();
-    whole(&*all).await.unwrap();
-    of_kind(&index, Kind::Manifest).list(&Key::root()).await.unwrap();
+    let client = StorageClient::new(memory(), &options);
+    whole(&client).await.unwrap();
+    whole(&client).await.unwrap();
+    client.list(&Key::root()).await.unwrap();
     let [(name, counters)] = options.registry.all().try_into().unwrap();
-    assert_eq!(name, all.describe());
+    assert_eq!(name, client.describe());
     let figures = counters.figures();
-    let counted = figures.by_kind.map(|kind| (kind.requests, kind.bytes));
-    assert_eq!(counted, [(1, 0), (1, 1000), (2, 2000)]);
-    assert_eq!(Kind::ALL.map(Kind::name), ["manifest", "index", "media"]);
-    // What does not count is itself.
-    let plain = memory();
-    assert!(Arc::ptr_eq(&of_kind(&plain, Kind::Index), &plain));
-    drop((all, index, counters));
-    assert!(options.registry.all().is_empty(), "a back end that is gone");
+    assert_eq!((figures.requests, figures.bytes), (3, 2000));
+    drop((client, counters));
+    assert!(options.registry.all().is_empty(), "a closed back end is no longer listed");
 }
 
 /// Storage that is down is not asked more often than the budget allows, however many ask.

@@ -1,9 +1,9 @@
 //! Where credentials come from. The environment says so, so each case reads in a process of its own.
 
-use crate::server::{Reply, Request, Server};
 use latemux_storage::conformance::collect;
 use latemux_storage::open::S3Options;
-use latemux_storage::{Key, Options, Want, open};
+use latemux_storage::{Key, Options, ReadRequest, open};
+use latemux_testmedia::http_server::{Reply, Request, Server};
 use percent_encoding::percent_decode_str;
 use std::path::Path;
 
@@ -67,7 +67,7 @@ async fn in_a_process_with_this_environment() {
         Err(e) => return println!("FAILED {e}"),
     };
     for _ in 0..4 {
-        match storage.read(&Key::new("x").unwrap(), Want::Head(1), None).await {
+        match storage.read(ReadRequest::head(&Key::new("x").unwrap(), 1)).await {
             Ok(read) => drop(collect(read).await.unwrap()),
             Err(e) => return println!("FAILED {}", e.reason()),
         }

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use latemux_storage::conformance::{self, Fixture, collect, pattern};
-use latemux_storage::{Folder, Key, Storage, StorageError, Want};
+use latemux_storage::{Folder, Key, ReadRequest, Storage, StorageError};
 use std::fs;
 use std::io::{Seek, Write};
 use std::os::unix::fs::symlink;
@@ -46,7 +46,7 @@ fn library() -> (tempfile::TempDir, Folder, PathBuf) {
 }
 
 async fn error(folder: &Folder, name: &str) -> StorageError {
-    folder.read(&key(name), Want::Head(10), None).await.expect_err("must fail")
+    folder.read(ReadRequest::head(&key(name), 10)).await.expect_err("must fail")
 }
 
 fn not_found(e: &StorageError) -> bool {
@@ -78,7 +78,7 @@ async fn links_stay_in_the_folder() {
     symlink(&root, root.join("in/up")).unwrap();
 
     for name in ["relative.mp4", "absolute.mp4", "linked/a.mp4", "in/up/in/a.mp4"] {
-        let read = folder.read(&key(name), Want::Head(50), None).await.expect(name);
+        let read = folder.read(ReadRequest::head(&key(name), 50)).await.expect(name);
         assert_eq!(collect(read).await.unwrap(), pattern(1, 50), "{name}");
     }
     for name in
@@ -99,7 +99,7 @@ async fn links_stay_in_the_folder() {
 async fn a_link_turned_outwards_is_not_followed() {
     let (dir, folder, root) = library();
     symlink("in/a.mp4", root.join("link")).unwrap();
-    folder.read(&key("link"), Want::Head(10), None).await.expect("inside");
+    folder.read(ReadRequest::head(&key("link"), 10)).await.expect("inside");
     fs::remove_file(root.join("link")).unwrap();
     symlink(dir.path().join("outside/secret"), root.join("link")).unwrap();
     assert!(not_found(&error(&folder, "link").await));
@@ -128,7 +128,7 @@ async fn only_regular_files() {
 
 /// Takes one frame of a read, does something to the file, and says what the rest of the body brings.
 async fn meddled(path: &Path, folder: &Folder, meddle: impl FnOnce(&Path)) -> Result<(), StorageError> {
-    let mut read = folder.read(&key("in/a.mp4"), Want::Range(0..1_000_000), None).await.unwrap();
+    let mut read = folder.read(ReadRequest::range(&key("in/a.mp4"), 0..1_000_000)).await.unwrap();
     read.body.next().await.unwrap().unwrap();
     meddle(path);
     while let Some(frame) = read.body.next().await {
@@ -163,7 +163,7 @@ async fn a_file_changed_under_way() {
         fs::rename(new, path).unwrap();
     };
     meddled(&path, &folder, replace).await.expect("the old file stays whole for who reads it");
-    let read = folder.read(&key("in/a.mp4"), Want::Head(10), None).await.unwrap();
+    let read = folder.read(ReadRequest::head(&key("in/a.mp4"), 10)).await.unwrap();
     assert_eq!(collect(read).await.unwrap(), pattern(2, 10), "and the next reader gets the new one");
 }
 
@@ -176,7 +176,7 @@ async fn more_files_than_stay_open() {
             if round == 0 {
                 fs::write(root.join(name.as_str()), pattern(i, 100)).unwrap();
             }
-            let read = folder.read(&name, Want::Range(10..20), None).await.unwrap();
+            let read = folder.read(ReadRequest::range(&name, 10..20)).await.unwrap();
             assert_eq!(collect(read).await.unwrap(), pattern(i, 100)[10..20]);
         }
     }

@@ -12,4 +12,3 @@ mod misbehaving;
 mod nginx;
 mod opening;
 mod s3;
-mod server;

@@ -1,13 +1,13 @@
 //! Servers that do what they should not. Each case is run against plain HTTP, S3, GCS and Azure: one data path.
 
-use crate::server::{Reply, Request, Server, Then};
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::open::{AccessKeys, S3Options};
 use latemux_storage::{
-    Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, open, stand_in,
+    Key, Options, ReadRequest, Retries, Storage, StorageError, Timeouts, Version, Want, open, stand_in,
 };
+use latemux_testmedia::http_server::{Reply, Request, Server, Then};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn broken(request: &Request, content: &[u8], headers: &[(&str, &str)], cut: usiz
 type Outcome = Result<(Version, Bytes), StorageError>;
 
 async fn get(storage: &dyn Storage, want: Want, pin: Option<&Version>) -> Outcome {
-    let read = storage.read(&film(), want, pin).await?;
+    let read = storage.read(ReadRequest::new(&film(), want).pinned_to(pin)).await?;
     let version = read.object.version.clone();
     Ok((version, collect(read).await?))
 }

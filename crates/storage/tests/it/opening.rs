@@ -1,6 +1,6 @@
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::open::{AccessKeys, S3Options};
-use latemux_storage::{Key, Options, Want, open, open_object};
+use latemux_storage::{Key, Options, ReadRequest, open, open_object};
 use std::fs;
 
 fn s3_options(endpoint: Option<&str>, allow_http: bool) -> Options {
@@ -81,7 +81,7 @@ async fn objects() {
     ] {
         let (storage, key) = open_object(&location, &Options::default()).expect(&location);
         assert_eq!(key.as_str(), "film 1%.mp4");
-        let read = storage.read(&key, Want::Head(50), None).await.expect(&location);
+        let read = storage.read(ReadRequest::head(&key, 50)).await.expect(&location);
         assert_eq!(collect(read).await.unwrap(), pattern(1, 50));
     }
     let (_, key) = open_object(&format!("{path}/a/title/"), &Options::default()).unwrap();

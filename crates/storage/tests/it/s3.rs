@@ -5,7 +5,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use latemux_storage::conformance::{self, Fixture, collect};
 use latemux_storage::open::{AccessKeys, S3Options, open_bucket};
 use latemux_storage::write::{ConditionalPut, WriteError, destination, writable};
-use latemux_storage::{Bucket, Key, Memory, Options, Storage, StorageError, Want, open};
+use latemux_storage::{Bucket, Key, Memory, Options, ReadRequest, Storage, StorageError, open};
 use latemux_testmedia::process::{Process, tool};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -68,7 +68,7 @@ async fn buckets_that_are_not_there() {
     let Some((_process, _dir, endpoint)) = start() else { return };
     let storage = open("s3://absent", &options(endpoint, "secret")).unwrap();
     let key = Key::new("x").unwrap();
-    assert!(matches!(storage.read(&key, Want::Head(1), None).await, Err(StorageError::NotFound(_))));
+    assert!(matches!(storage.read(ReadRequest::head(&key, 1)).await, Err(StorageError::NotFound(_))));
     assert!(matches!(storage.list(&Key::root()).await, Err(StorageError::NotFound(_))));
 }
 
@@ -89,10 +89,10 @@ async fn objects_are_written_in_pieces() {
             writer.write(piece.into()).await.unwrap();
         }
         writer.flush().await.unwrap();
-        let before = storage.read(&key, Want::Head(1), None).await;
+        let before = storage.read(ReadRequest::head(&key, 1)).await;
         assert!(matches!(before, Err(StorageError::NotFound(_))), "{name}: {before:?}");
         writer.commit().await.unwrap();
-        let read = storage.read(&key, Want::Head(u64::MAX), None).await.unwrap();
+        let read = storage.read(ReadRequest::head(&key, u64::MAX)).await.unwrap();
         assert!(collect(read).await.unwrap() == all, "{name}");
 
         // What is not finished changes nothing.
@@ -101,7 +101,7 @@ async fn objects_are_written_in_pieces() {
             writer.write(vec![1; 1 << 20].into()).await.unwrap();
         }
         writer.discard().await;
-        let read = storage.read(&key, Want::Head(u64::MAX), None).await.unwrap();
+        let read = storage.read(ReadRequest::head(&key, u64::MAX)).await.unwrap();
         assert!(collect(read).await.unwrap() == all, "{name}");
     }
     let absent = destination("s3://absent/x", &options).unwrap();
@@ -128,7 +128,7 @@ async fn objects_are_written_in_place_of_what_is_known() {
     for (storage, place) in places {
         let key = Key::new("a b.index.mp4").unwrap();
         let now = async || {
-            let read = storage.read(&key, Want::Head(100), None).await.unwrap();
+            let read = storage.read(ReadRequest::head(&key, 100)).await.unwrap();
             (read.object.version.clone(), collect(read).await.unwrap())
         };
         let (one, two) =

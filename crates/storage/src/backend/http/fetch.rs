@@ -4,7 +4,7 @@ use super::answer::{self, Answer, Refusal};
 use super::client::{Client, Failure, is_throttling};
 use super::retry::Budget;
 use crate::counters::one_more;
-use crate::{Key, Read, StorageError, Version, Want};
+use crate::{Key, Read, ReadRequest, StorageError, Version, Want};
 use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use http::header::LOCATION;
@@ -84,12 +84,8 @@ impl Fetch {
         Self { client, requests: Box::new(requests), said: Said::default() }
     }
 
-    pub(crate) async fn read(
-        self: &Arc<Self>,
-        key: &Key,
-        want: Want,
-        pin: Option<&Version>,
-    ) -> Result<Read, StorageError> {
+    pub(crate) async fn read(self: &Arc<Self>, request: ReadRequest<'_>) -> Result<Read, StorageError> {
+        let ReadRequest { key, want, version: pin, .. } = request;
         // The root is no object, though many servers answer with a page.
         if key.as_str().is_empty() {
             return Err(StorageError::NotFound(String::new()));

@@ -9,7 +9,7 @@ pub(crate) mod retry;
 pub use client::{Connections, Timeouts};
 pub use retry::Retries;
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use client::Client;
 use fetch::{Ask, Fetch, Requests};
 use futures_util::{FutureExt, future::BoxFuture};
@@ -139,13 +139,8 @@ impl HttpServer {
 }
 
 impl Storage for HttpServer {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.fetch.read(key, want, pin).boxed()
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.fetch.read(request).boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
