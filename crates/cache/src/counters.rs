@@ -1,6 +1,6 @@
 //! What the cache did, and what it holds.
 
-use crate::{Outcome, Tier, range_cache::Bypass};
+use latemux_storage::{Outcome, Tier};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number that only grows.
@@ -120,6 +120,34 @@ counters! {
     disk_reinserted,
     /// Log files thrown away at start: of another format, or not ours.
     disk_discarded,
+}
+
+/// The reason why a read bypasses the cache.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bypass {
+    /// The read names no version, so cached bytes could be of another one.
+    Unpinned,
+    /// The read asks for the head of an object, whose size may be unknown.
+    Head,
+    /// The range is empty or not inside the object. Storage knows the right response.
+    Range,
+    /// The version is nothing but a size: it has neither an ETag nor a modification time.
+    Version,
+    /// Another object has the same hash.
+    Collision,
+}
+
+impl Bypass {
+    /// Returns the stable word of the reason.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unpinned => "unpinned",
+            Self::Head => "head",
+            Self::Range => "range",
+            Self::Version => "version",
+            Self::Collision => "collision",
+        }
+    }
 }
 
 impl Counters {

@@ -25,25 +25,21 @@
 //! # }
 //! ```
 
-mod body;
-mod cell;
+mod cache;
 mod config;
-mod core;
 mod counters;
 mod disk;
-mod extents;
-mod fill;
-mod gauge;
-mod object;
-mod plan;
+mod fetch;
+mod memory;
 mod range_cache;
 pub mod records;
-mod s3fifo;
 pub mod segments;
+mod store;
 
+pub use cache::Cache;
 pub use config::{Config, DiskConfig};
-pub use core::{Cache, OpenError};
 pub use counters::Figures;
+pub use disk::device::OpenError;
 #[cfg(any(test, feature = "testing"))]
 pub use disk::failing::DiskFaults;
 pub use latemux_storage::{Outcome, ReadObserver, Tier};

@@ -2,9 +2,10 @@
 
 use crate::{
     Outcome,
-    body::Body,
-    core::Core,
-    object::{Names, Object},
+    counters::Bypass,
+    fetch::body::Body,
+    memory::object::{Names, Object},
+    store::Core,
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Want};
@@ -25,34 +26,6 @@ pub struct RangeCache {
     core: Arc<Core>,
     source: Arc<dyn Storage>,
     name: Arc<str>,
-}
-
-/// The reason why a read bypasses the cache.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Bypass {
-    /// The read names no version, so cached bytes could be of another one.
-    Unpinned,
-    /// The read asks for the head of an object, whose size may be unknown.
-    Head,
-    /// The range is empty or not inside the object. Storage knows the right response.
-    Range,
-    /// The version is nothing but a size: it has neither an ETag nor a modification time.
-    Version,
-    /// Another object has the same hash.
-    Collision,
-}
-
-impl Bypass {
-    /// Returns the stable word of the reason.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Unpinned => "unpinned",
-            Self::Head => "head",
-            Self::Range => "range",
-            Self::Version => "version",
-            Self::Collision => "collision",
-        }
-    }
 }
 
 impl RangeCache {

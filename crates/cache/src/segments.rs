@@ -1,6 +1,6 @@
 //! Finished bodies by digest: for set-ups that would rather keep a segment than make it again.
 
-use crate::{
+use crate::memory::{
     gauge::wide,
     s3fifo::{Entry, Mark, S3Fifo},
 };

@@ -1,6 +1,6 @@
 //! Units that found no room in the queue to the disk: what memory holds of them is written when the disk has time, or at the end.
 
-use crate::{
+use crate::memory::{
     extents::Unit,
     gauge::{Gauge, wide},
     object::Object,

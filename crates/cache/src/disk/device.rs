@@ -9,6 +9,17 @@ use std::{
     sync::Arc,
 };
 
+/// The cache's folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{dir}: {error}")]
+pub struct OpenError {
+    /// The folder.
+    pub dir: String,
+    /// Why.
+    #[source]
+    pub error: std::io::Error,
+}
+
 /// Numbered log files.
 pub(crate) trait Device: Send + Sync + Debug {
     /// Numbers of those there are.

@@ -1,7 +1,7 @@
 //! Which units are on disk, and where.
 
 use super::record::Entry;
-use crate::{gauge::Gauge, gauge::wide};
+use crate::memory::gauge::{Gauge, wide};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,

@@ -20,15 +20,16 @@ pub(crate) use index::Piece;
 
 use crate::{
     DiskConfig,
-    core::OpenError,
     counters::Counters,
-    extents::Unit,
-    gauge::{Buffer, Gauge, narrow, wide},
-    object::Object,
+    memory::{
+        extents::Unit,
+        gauge::{Buffer, Gauge, narrow, wide},
+        object::Object,
+    },
 };
 use backlog::Backlog;
 use bytes::Bytes;
-use device::{Device, Folder, Log};
+use device::{Device, Folder, Log, OpenError};
 use health::Health;
 use index::{Index, Place};
 use record::Head;

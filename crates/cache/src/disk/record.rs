@@ -13,7 +13,7 @@
 //! 0) says that its object was forgotten: nothing holds any more that stands before it, in this file or one of a lower number.
 
 use super::device::Log;
-use crate::gauge::{Buffer, Gauge, narrow, wide};
+use crate::memory::gauge::{Buffer, Gauge, narrow, wide};
 use std::io;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 

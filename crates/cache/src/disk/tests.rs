@@ -8,8 +8,10 @@ use super::{
 use crate::{
     Cache, Config, DiskConfig, Outcome, RangeCache, Tier,
     counters::Counters,
-    gauge::Gauge,
-    object::{Names, Object, Table},
+    memory::{
+        gauge::Gauge,
+        object::{Names, Object, Table},
+    },
 };
 use bytes::Bytes;
 use latemux_storage::{Key, Memory, ReadRequest, Storage, Version, conformance};

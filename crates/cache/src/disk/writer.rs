@@ -12,8 +12,7 @@ use super::{
 };
 use crate::{
     counters::{Counter, Counters},
-    gauge::wide,
-    object::Object,
+    memory::{gauge::wide, object::Object},
 };
 use bytes::Bytes;
 use std::{

@@ -5,7 +5,7 @@
 //! ```
 //! The sum is the XXH3 of 64 bits of all else. A file is called by the XXH3 of 128 bits of its name.
 
-use crate::gauge::wide;
+use crate::memory::gauge::wide;
 use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 

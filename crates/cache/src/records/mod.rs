@@ -8,9 +8,11 @@ mod table;
 mod tests;
 
 use crate::{
-    OpenError,
-    disk::{device::hold, health::Health},
-    gauge::wide,
+    disk::{
+        device::{OpenError, hold},
+        health::Health,
+    },
+    memory::gauge::wide,
 };
 use bytes::Bytes;
 use file::Damaged;

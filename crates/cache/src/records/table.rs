@@ -1,6 +1,6 @@
 //! Which values are on disk, what they take there, and which was used last.
 
-use crate::gauge::wide;
+use crate::memory::gauge::wide;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Default)]

@@ -2,12 +2,14 @@
 
 use crate::{
     ReadObserver,
-    cell::Cell,
-    core::Core,
-    fill::Interest,
-    gauge::{narrow, wide},
-    object::Object,
-    plan::{Found, Known, Source, look, plan},
+    fetch::plan::{Found, Known, Source, look, plan},
+    memory::{
+        fill::Interest,
+        gauge::{narrow, wide},
+        object::Object,
+        pending::Cell,
+    },
+    store::Core,
 };
 use bytes::Bytes;
 use latemux_storage::{Storage, StorageError};

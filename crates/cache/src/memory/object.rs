@@ -1,6 +1,6 @@
 //! Objects whose bytes are known: found by hash, told apart by all of what names them.
 
-use crate::{
+use crate::memory::{
     extents::Extents,
     gauge::{Gauge, wide},
 };

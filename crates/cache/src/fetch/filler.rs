@@ -3,72 +3,21 @@
 
 use crate::{
     Outcome, ReadObserver,
-    cell::Cell,
-    core::Core,
     disk::Piece,
-    extents::{Unit, group},
-    gauge::{narrow, wide},
-    object::Object,
+    fetch::ranges::group,
+    memory::{
+        fill::Fill,
+        gauge::{narrow, wide},
+        object::Object,
+        pending::Cell,
+    },
+    store::{Core, Done},
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use latemux_storage::{ReadRequest, Storage, StorageError};
-use std::{
-    collections::VecDeque,
-    ops::Range,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::{collections::VecDeque, ops::Range, sync::Arc, time::Duration};
 use tokio::time::timeout;
-
-/// What readers know of a fetch.
-#[derive(Debug)]
-pub(crate) struct Fill {
-    /// From the first to the last byte it brings.
-    pub(crate) range: Range<u64>,
-    pub(crate) from_disk: bool,
-    /// It brings more than its first reader wants, for those to come: it goes on without any.
-    for_others: bool,
-    /// Readers that still want something of it.
-    readers: AtomicUsize,
-    failed: OnceLock<StorageError>,
-}
-
-impl Fill {
-    pub(crate) fn new(range: Range<u64>, from_disk: bool, for_others: bool) -> Arc<Self> {
-        let (readers, failed) = (AtomicUsize::new(0), OnceLock::new());
-        Arc::new(Self { range, from_disk, for_others, readers, failed })
-    }
-
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.readers.load(SeqCst) > 0
-    }
-
-    /// Why it ended before it was complete.
-    pub(crate) fn failure(&self) -> Option<&StorageError> {
-        self.failed.get()
-    }
-}
-
-/// A reader's interest in a fetch. Taken with the object's extents locked, so that a fetch about to give up sees it.
-#[derive(Debug)]
-pub(crate) struct Interest(pub(crate) Arc<Fill>);
-
-impl Interest {
-    pub(crate) fn new(fill: Arc<Fill>) -> Self {
-        fill.readers.fetch_add(1, SeqCst);
-        Self(fill)
-    }
-}
-
-impl Drop for Interest {
-    fn drop(&mut self) {
-        self.0.readers.fetch_sub(1, SeqCst);
-    }
-}
 
 /// The task. However it ends (a panic, a runtime that shuts down), nobody is left waiting.
 pub(crate) struct Filler {
@@ -82,15 +31,6 @@ pub(crate) struct Filler {
     done: Vec<Done>,
     /// The reader it was begun for, which knows already of a request that was planned.
     observer: Option<Arc<dyn ReadObserver>>,
-}
-
-/// A unit that is complete.
-#[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) start: u64,
-    pub(crate) unit: Arc<Unit>,
-    /// To be written to disk.
-    pub(crate) bytes: Option<Bytes>,
 }
 
 impl Filler {
@@ -213,7 +153,7 @@ impl Filler {
     /// Whether nobody waits; if so, nothing is left to do. A reader that comes later finds gaps and fetches anew.
     fn given_up(&mut self) -> bool {
         let mut extents = self.object.extents();
-        if self.fill.is_awaited() || self.fill.for_others {
+        if self.fill.goes_on() {
             return false;
         }
         for cell in &self.left {
@@ -242,7 +182,7 @@ impl Filler {
             self.core.purge(&self.object);
         }
         // Before the units go: who finds a gap then also finds why.
-        let _ = self.fill.failed.set(error.clone());
+        self.fill.fail(error);
         let mut extents = self.object.extents();
         for cell in &self.left {
             extents.arrived(cell, None);

@@ -1,6 +1,6 @@
 //! A unit on its way: what has arrived of it, for all who wait.
 
-use crate::{
+use crate::memory::{
     fill::Fill,
     gauge::{Buffer, narrow, wide},
 };

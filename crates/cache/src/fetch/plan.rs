@@ -2,13 +2,19 @@
 
 use crate::{
     Outcome, ReadObserver, Tier,
-    cell::Cell,
-    core::Core,
     disk::Piece,
-    extents::{Extents, State, group, split},
-    fill::{Fill, Filler, Interest},
-    gauge::narrow,
-    object::Object,
+    fetch::{
+        filler::Filler,
+        ranges::{group, split},
+    },
+    memory::{
+        extents::{Extents, State},
+        fill::{Fill, Interest},
+        gauge::narrow,
+        object::Object,
+        pending::Cell,
+    },
+    store::Core,
 };
 use bytes::Bytes;
 use latemux_storage::Storage;

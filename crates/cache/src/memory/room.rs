@@ -1,0 +1,32 @@
+//! Room in memory for units that are being fetched.
+
+use crate::memory::gauge::wide;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Room for units being fetched, given out in turn.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    room: Semaphore,
+    total: u32,
+}
+
+impl Filling {
+    const STEP: u64 = 4096;
+
+    pub(crate) fn new(bytes: u64) -> Self {
+        let total = u32::try_from(bytes / Self::STEP).unwrap_or(u32::MAX).clamp(1, u32::MAX >> 4);
+        Self { room: Semaphore::new(usize::try_from(total).unwrap_or(Semaphore::MAX_PERMITS)), total }
+    }
+
+    /// Bytes of room that are given out.
+    pub(crate) fn given(&self) -> u64 {
+        u64::from(self.total).saturating_sub(wide(self.room.available_permits())).saturating_mul(Self::STEP)
+    }
+
+    /// Room for so many bytes, or all there is.
+    pub(crate) async fn acquire(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
+        let wanted = u32::try_from(bytes.div_ceil(Self::STEP)).unwrap_or(u32::MAX).clamp(1, self.total);
+        // It is never closed.
+        self.room.acquire_many(wanted).await.ok()
+    }
+}

@@ -1,0 +1,202 @@
+//! State that all reads share: the units in memory with their budget, the disk, and the counters.
+
+use crate::{
+    Config,
+    counters::Counters,
+    disk::{Disk, Piece},
+    memory::{
+        extents::Unit,
+        fill::Fetches,
+        gauge::{Gauge, Reserved, wide},
+        object::{Object, Table},
+        pending::Cell,
+        room::Filling,
+        s3fifo::{Entry, Mark, S3Fifo},
+    },
+};
+use bytes::Bytes;
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// What a unit takes in memory besides its bytes: measured with the allocator, rounded up.
+const UNIT: u64 = 512;
+
+/// A unit that is complete.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) start: u64,
+    pub(crate) unit: Arc<Unit>,
+    /// To be written to disk.
+    pub(crate) bytes: Option<Bytes>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) table: Arc<Table>,
+    policy: Mutex<S3Fifo<Kept>>,
+    pub(crate) gauge: Arc<Gauge>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) filling: Filling,
+    /// Under way.
+    pub(crate) fetches: Fetches,
+    pub(crate) disk: Option<Disk>,
+}
+
+/// A unit in memory, as eviction sees it.
+#[derive(Debug)]
+struct Kept {
+    object: Arc<Object>,
+    start: u64,
+    len: u64,
+    unit: Arc<Unit>,
+}
+
+impl Entry for Kept {
+    fn weight(&self) -> u64 {
+        self.len.saturating_add(UNIT)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        let id = self.object.id as u64;
+        id ^ self.start.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn mark(&self) -> &Mark {
+        &self.unit.mark
+    }
+
+    fn awaited(&self) -> bool {
+        self.unit.fill.is_awaited()
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        config: Config,
+        gauge: Arc<Gauge>,
+        counters: Arc<Counters>,
+        disk: Option<Disk>,
+    ) -> Self {
+        let config = config.fitted();
+        Self {
+            table: Table::new(gauge.clone()),
+            policy: Mutex::new(S3Fifo::new()),
+            filling: Filling::new(config.filling()),
+            fetches: Fetches::default(),
+            config,
+            gauge,
+            counters,
+            disk,
+        }
+    }
+
+    /// Returns the number of units in memory, and their bytes.
+    pub(crate) fn cached(&self) -> (u64, u64) {
+        let policy = self.policy();
+        let units = wide(policy.len());
+        (units, policy.bytes().saturating_sub(units.saturating_mul(UNIT)))
+    }
+
+    /// A unit has arrived: keeps it if it fits, and gives it to those who wait. Room for it was made when it was reserved.
+    pub(crate) fn keep(&self, object: &Arc<Object>, cell: &Arc<Cell>, bytes: &Bytes) -> Arc<Unit> {
+        let unit = Arc::new(Unit { mark: Mark::default(), fill: cell.fill.clone() });
+        let kept =
+            Kept { object: object.clone(), start: cell.range.start, len: cell.len(), unit: unit.clone() };
+        let fits = kept.weight() <= self.config.memory;
+        let is_new = object.extents().arrived(cell, fits.then(|| (bytes.clone(), unit.clone())));
+        cell.finish(Ok(bytes.clone()));
+        if fits && is_new {
+            self.gauge.table_grew(UNIT);
+            self.policy().insert(kept);
+        }
+        unit
+    }
+
+    /// Sets memory aside, and makes room for it.
+    pub(crate) fn reserve(&self, bytes: u64) -> Reserved {
+        let reserved = self.gauge.reserve(bytes);
+        self.make_room();
+        reserved
+    }
+
+    /// Drives units out until everything fits into the budget. What readers hold is not freed by driving it out: for their
+    /// sake at most half of the budget is given up.
+    fn make_room(&self) {
+        let taken = self.config.spare().saturating_add(self.config.holes());
+        let budget = self.config.memory.saturating_sub(taken);
+        while self.gauge.total() > budget {
+            let kept = {
+                let mut policy = self.policy();
+                if policy.bytes().saturating_add(self.gauge.reserved()) <= budget / 2 {
+                    return;
+                }
+                policy.evict()
+            };
+            let Some(kept) = kept else { return };
+            self.gauge.table_shrank(UNIT);
+            let bytes = kept.object.extents().forget(kept.start, &kept.unit);
+            if bytes.is_some() {
+                self.counters.evictions.add(1);
+                self.counters.evicted_bytes.add(kept.len);
+            }
+        }
+    }
+
+    /// Forgets units that should not have been kept.
+    pub(crate) fn forget(&self, object: &Arc<Object>, units: &[Done]) {
+        for done in units {
+            let bytes = object.extents().forget(done.start, &done.unit);
+            drop(bytes);
+        }
+        self.forget_kept(|kept| units.iter().any(|done| Arc::ptr_eq(&done.unit, &kept.unit)));
+    }
+
+    /// Forgets all of an object that is no longer what it was.
+    pub(crate) fn purge(&self, object: &Arc<Object>) {
+        if self.forget_object(object) > 0 {
+            self.counters.purged.add(1);
+        }
+    }
+
+    /// Forgets all of an object; how many units.
+    pub(crate) fn forget_object(&self, object: &Arc<Object>) -> u64 {
+        let bytes = object.extents().forget_ready();
+        let on_disk = self.disk.as_ref().map_or(0, |disk| disk.forget(object.id));
+        let in_memory = wide(bytes.len());
+        drop(bytes);
+        self.forget_kept(|kept| Arc::ptr_eq(&kept.object, object));
+        in_memory + on_disk
+    }
+
+    fn forget_kept(&self, gone: impl Fn(&Kept) -> bool) {
+        let mut policy = self.policy();
+        let before = policy.len();
+        policy.retain(|kept| !gone(kept));
+        self.gauge.table_shrank(wide(before - policy.len()).saturating_mul(UNIT));
+    }
+
+    /// The bytes of a piece, exactly those of `range`; `None` where the disk does not have them after all.
+    pub(crate) async fn read_from_disk(
+        &self,
+        object: &Arc<Object>,
+        piece: &Piece,
+        range: &Range<u64>,
+    ) -> Option<Bytes> {
+        let disk = self.disk.as_ref().filter(|_| piece.range == *range)?;
+        disk.read(object, piece).await
+    }
+
+    pub(crate) fn write_to_disk(&self, object: &Arc<Object>, done: Done) {
+        if let (Some(disk), Some(bytes)) = (&self.disk, done.bytes) {
+            disk.write(object, done.start, bytes, &Arc::downgrade(&done.unit));
+        }
+    }
+
+    fn policy(&self) -> MutexGuard<'_, S3Fifo<Kept>> {
+        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
