@@ -1,11 +1,11 @@
 //! The range cache as its owner sees it: opened once, put around any number of storages.
 
 use crate::{
-    Config, DiskConfig, Figures, OpenError, RangeCache,
+    CacheFigures, Config, DiskConfig, OpenError, RangeCache,
     counters::Counters,
     disk::Disk,
     memory::{gauge::Gauge, object::Names},
-    store::Core,
+    store::Store,
 };
 use latemux_storage::{Key, Storage, Version};
 use std::{
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 /// Units of any number of storages, under one set of limits.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    core: Arc<Core>,
+    store: Arc<Store>,
 }
 
 impl Cache {
@@ -57,24 +57,24 @@ impl Cache {
         counters: Arc<Counters>,
         disk: Option<Disk>,
     ) -> Self {
-        Self { core: Arc::new(Core::new(config, gauge, counters, disk)) }
+        Self { store: Arc::new(Store::new(config, gauge, counters, disk)) }
     }
 
     /// A storage that remembers what `source` sends. `name` tells this storage from others for as long as the disk keeps
     /// anything of it: a different bucket, host or folder needs a different name.
     #[must_use]
     pub fn around(&self, source: Arc<dyn Storage>, name: &str) -> RangeCache {
-        RangeCache::new(self.core.clone(), source, name)
+        RangeCache::new(self.store.clone(), source, name)
     }
 
     /// Forgets all that is kept of a version of an object in the storage of that name; how many units. What is being fetched now
     /// may come to be kept yet. The next process will not find it on disk either, once [`Self::forgotten`] says so.
     pub fn forget(&self, storage: &str, key: &Key, version: &Version) -> u64 {
         let names = Names { storage, key, version };
-        let Some(object) = self.core.table.get(&storage.into(), &names) else { return 0 };
-        let units = self.core.forget_object(&object);
-        if let Some(disk) = &self.core.disk {
-            disk.forget_for_good(&object);
+        let Some(object) = self.store.table.get(&storage.into(), &names) else { return 0 };
+        let units = self.store.forget_object(&object);
+        if let Some(disk) = &self.store.disk {
+            disk.forget_on_disk(&object);
         }
         units
     }
@@ -82,7 +82,7 @@ impl Cache {
     /// Waits until the disk's log says what was forgotten so far, no longer than for a read; whether it does. If it does not, it
     /// will when the disk can be written again.
     pub async fn forgotten(&self) -> bool {
-        match &self.core.disk {
+        match &self.store.disk {
             Some(disk) => disk.forgotten().await,
             None => true,
         }
@@ -91,45 +91,45 @@ impl Cache {
     /// Its limits, as they were fitted to each other.
     #[must_use]
     pub fn limits(&self) -> &Config {
-        &self.core.config
+        &self.store.config
     }
 
     /// What it did and holds.
     #[must_use]
-    pub fn figures(&self) -> Figures {
-        let (cached_units, cached_bytes) = self.core.cached();
-        let (disk_units, disk_bytes) = self.core.disk.as_ref().map(Disk::holds).unwrap_or_default();
-        Figures {
-            memory_bytes: self.core.gauge.total() + self.core.gauge.spares(),
-            unit_bytes: self.core.gauge.units(),
-            reserved_bytes: self.core.gauge.reserved(),
-            room_bytes: self.core.filling.given(),
-            fetches: self.core.fetches.count(),
+    pub fn figures(&self) -> CacheFigures {
+        let (cached_units, cached_bytes) = self.store.cached();
+        let (disk_units, disk_bytes) = self.store.disk.as_ref().map(Disk::holds).unwrap_or_default();
+        CacheFigures {
+            memory_bytes: self.store.gauge.total() + self.store.gauge.spares(),
+            unit_bytes: self.store.gauge.units(),
+            reserved_bytes: self.store.gauge.reserved(),
+            room_bytes: self.store.room.given_out(),
+            fetches: self.store.fetches.get(),
             cached_bytes,
             cached_units,
             disk_bytes,
             disk_units,
-            ..self.core.counters.figures()
+            ..self.store.counters.figures()
         }
     }
 
     /// Waits until all that the disk held at start has been found.
     pub async fn recovered(&self) {
-        if let Some(disk) = &self.core.disk {
+        if let Some(disk) = &self.store.disk {
             disk.recovered().await;
         }
     }
 
     /// Waits until what is to be written to disk has been.
     pub async fn flush(&self) {
-        if let Some(disk) = &self.core.disk {
+        if let Some(disk) = &self.store.disk {
             disk.flush().await;
         }
     }
 
     /// Writes what is to be written and lets go of the folder. Reads go on, from memory and storage.
     pub async fn close(&self) {
-        if let Some(disk) = &self.core.disk {
+        if let Some(disk) = &self.store.disk {
             disk.close(None).await;
         }
     }
@@ -137,10 +137,10 @@ impl Cache {
     /// The same at the end of the process: fetches that go on are waited for, and what they brought is written too, as far as
     /// that is done `within` so long; a disk that hangs is waited for a second longer.
     pub async fn close_within(&self, within: Duration) {
-        let Some(disk) = &self.core.disk else { return };
+        let Some(disk) = &self.store.disk else { return };
         let begun = Instant::now();
         // Half of it is the disk's, whatever storage does.
-        let _ = timeout(within / 2, self.core.fetches.rest()).await;
+        let _ = timeout(within / 2, self.store.fetches.all_ended()).await;
         disk.close(Some(within.saturating_sub(begun.elapsed()))).await;
     }
 }

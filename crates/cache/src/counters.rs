@@ -27,7 +27,7 @@ macro_rules! counters {
         /// What the cache did since it was opened, and what it holds now.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         #[non_exhaustive]
-        pub struct Figures {
+        pub struct CacheFigures {
             $($(#[doc = $doc])+ pub $name: u64,)+
             /// Now: bytes of memory the cache answers for: units, cached or still in a reader's hands, what is being fetched, tables.
             pub memory_bytes: u64,
@@ -50,8 +50,8 @@ macro_rules! counters {
         }
 
         impl Counters {
-            pub(crate) fn figures(&self) -> Figures {
-                Figures { $($name: self.$name.get(),)+ ..Figures::default() }
+            pub(crate) fn figures(&self) -> CacheFigures {
+                CacheFigures { $($name: self.$name.get(),)+ ..CacheFigures::default() }
             }
         }
     };
@@ -90,7 +90,7 @@ counters! {
     storage_bytes,
     /// Of these, bytes that were at hand and read again to save a request.
     reread_bytes,
-    /// Fetches that ended early because nobody waited any more.
+    /// FetchCount that ended early because nobody waited any more.
     abandoned,
     /// Units driven out of memory.
     evictions,
@@ -175,7 +175,7 @@ impl Counters {
     }
 }
 
-impl Figures {
+impl CacheFigures {
     /// Units not written to disk, for whatever reason.
     #[must_use]
     pub fn disk_dropped(&self) -> u64 {

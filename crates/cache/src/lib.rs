@@ -38,7 +38,7 @@ mod store;
 
 pub use cache::Cache;
 pub use config::{Config, DiskConfig};
-pub use counters::Figures;
+pub use counters::CacheFigures;
 pub use disk::device::OpenError;
 #[cfg(any(test, feature = "testing"))]
 pub use disk::failing::DiskFaults;

@@ -3,9 +3,9 @@
 use crate::{
     Outcome,
     counters::Bypass,
-    fetch::body::Body,
+    fetch::body::RangeBody,
     memory::object::{Names, Object},
-    store::Core,
+    store::Store,
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Want};
@@ -23,21 +23,21 @@ use std::{ops::Range, sync::Arc};
 /// error of the read. Errors are not remembered.
 #[derive(Debug, Clone)]
 pub struct RangeCache {
-    core: Arc<Core>,
+    store: Arc<Store>,
     source: Arc<dyn Storage>,
     name: Arc<str>,
 }
 
 impl RangeCache {
-    pub(crate) fn new(core: Arc<Core>, source: Arc<dyn Storage>, name: &str) -> Self {
-        Self { core, source, name: name.into() }
+    pub(crate) fn new(store: Arc<Store>, source: Arc<dyn Storage>, name: &str) -> Self {
+        Self { store, source, name: name.into() }
     }
 
     async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
         let (object, range) = match self.object(&request) {
             Ok(object) => object,
             Err(bypass) => {
-                self.core.counters.count_bypass(bypass);
+                self.store.counters.count_bypass(bypass);
                 if let Some(observer) = &request.observer {
                     observer.on_outcome(Outcome::Bypassed(bypass.name()));
                 }
@@ -45,12 +45,13 @@ impl RangeCache {
             }
         };
         let meta = ObjectMeta { size: object.version.size, version: object.version.clone() };
-        let (core, source) = (self.core.clone(), self.source.clone());
+        let (store, source) = (self.store.clone(), self.source.clone());
         let reach = request.reach.unwrap_or(0..0);
-        let (mut body, found) = Body::new(core, source, object, range.clone(), &reach, request.observer);
-        self.core.counters.count(found.outcome());
+        let (mut body, sources) =
+            RangeBody::new(store, source, object, range.clone(), &reach, request.observer);
+        self.store.counters.count(sources.outcome());
         body.open().await?;
-        let body = stream::try_unfold(body, Body::next).boxed();
+        let body = stream::try_unfold(body, RangeBody::next).boxed();
         Ok(Read { object: meta, range, body })
     }
 
@@ -65,7 +66,7 @@ impl RangeCache {
             return Err(Bypass::Version);
         }
         let names = Names { storage: &self.name, key: request.key, version };
-        let object = self.core.table.get(&self.name, &names).ok_or(Bypass::Collision)?;
+        let object = self.store.table.get(&self.name, &names).ok_or(Bypass::Collision)?;
         Ok((object, range.clone()))
     }
 }

@@ -1,8 +1,8 @@
-//! Finished bodies by digest: for set-ups that would rather keep a segment than make it again.
+//! Finished segments by digest: for set-ups that would rather keep a segment than make it again.
 
 use crate::memory::{
-    gauge::wide,
-    s3fifo::{Entry, Mark, S3Fifo},
+    gauge::to_u64,
+    s3fifo::{Evictable, HitCount, S3Fifo},
 };
 use bytes::Bytes;
 use std::{
@@ -20,7 +20,7 @@ const OVERHEAD: u64 = 256;
 /// The same for each piece.
 const PER_PIECE: u64 = 64;
 
-/// Finished bodies in memory, within a budget in bytes, evicted as ranges are.
+/// Finished segments in memory, within a budget in bytes, evicted as ranges are.
 #[derive(Debug)]
 pub struct SegmentCache {
     state: Mutex<State>,
@@ -32,8 +32,8 @@ pub struct SegmentCache {
 
 #[derive(Debug)]
 struct State {
-    bodies: HashMap<u128, Arc<Body>>,
-    policy: S3Fifo<Arc<Body>>,
+    segments: HashMap<u128, Arc<CachedSegment>>,
+    policy: S3Fifo<Arc<CachedSegment>>,
     /// Bodies on their way to clients, which are to be kept when they have been sent.
     collecting: HashSet<u128>,
     /// Their bytes.
@@ -41,23 +41,23 @@ struct State {
 }
 
 impl State {
-    /// Drives bodies out until so many bytes are left, those being collected included.
-    fn shrink(&mut self, budget: u64) -> Vec<Arc<Body>> {
+    /// Drives segments out until so many bytes are left, those being collected included.
+    fn shrink(&mut self, budget: u64) -> Vec<Arc<CachedSegment>> {
         let mut gone = Vec::new();
         while self.policy.bytes().saturating_add(self.collected) > budget {
             let Some(body) = self.policy.evict() else { break };
-            self.bodies.remove(&body.digest);
+            self.segments.remove(&body.digest);
             gone.push(body);
         }
         gone
     }
 }
 
-/// A body that is collected while it is sent. Slow clients would hold any number of whole bodies in memory else: one for each digest is
+/// A body that is collected while it is sent. Slow clients would hold any number of whole segments in memory else: one for each digest is
 /// collected, and of all no more than a quarter of the budget.
 #[derive(Debug)]
 pub struct Collecting {
-    segments: Arc<SegmentCache>,
+    cache: Arc<SegmentCache>,
     digest: u128,
     len: u64,
     frames: Vec<Bytes>,
@@ -72,27 +72,27 @@ impl Collecting {
     /// It is complete: keeps it.
     pub fn finish(mut self) {
         let frames = std::mem::take(&mut self.frames);
-        self.segments.insert(self.digest, &frames);
+        self.cache.insert(self.digest, &frames);
     }
 }
 
 impl Drop for Collecting {
     fn drop(&mut self) {
-        let mut state = self.segments.state();
+        let mut state = self.cache.state();
         state.collecting.remove(&self.digest);
         state.collected = state.collected.saturating_sub(self.len);
     }
 }
 
 #[derive(Debug)]
-struct Body {
+struct CachedSegment {
     digest: u128,
     pieces: Arc<[Bytes]>,
     weight: u64,
-    mark: Mark,
+    hits: HitCount,
 }
 
-impl Entry for Arc<Body> {
+impl Evictable for Arc<CachedSegment> {
     fn weight(&self) -> u64 {
         self.weight
     }
@@ -103,11 +103,11 @@ impl Entry for Arc<Body> {
         fingerprint
     }
 
-    fn mark(&self) -> &Mark {
-        &self.mark
+    fn hits(&self) -> &HitCount {
+        &self.hits
     }
 
-    fn awaited(&self) -> bool {
+    fn is_awaited(&self) -> bool {
         false
     }
 }
@@ -124,16 +124,16 @@ pub struct SegmentFigures {
     pub evictions: u64,
     /// Now: bytes of memory, tables and what is being collected included.
     pub bytes: u64,
-    /// Now: bodies.
-    pub bodies: u64,
+    /// Now: segments.
+    pub segments: u64,
 }
 
 impl SegmentCache {
     /// At most `budget` bytes of memory, tables included.
     #[must_use]
     pub fn new(budget: u64) -> Self {
-        let (bodies, collecting) = (HashMap::new(), HashSet::new());
-        let state = Mutex::new(State { bodies, policy: S3Fifo::new(), collecting, collected: 0 });
+        let (segments, collecting) = (HashMap::new(), HashSet::new());
+        let state = Mutex::new(State { segments, policy: S3Fifo::new(), collecting, collected: 0 });
         let (hits, misses, evictions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { state, budget, hits, misses, evictions }
     }
@@ -141,11 +141,11 @@ impl SegmentCache {
     /// The body with this digest, in pieces.
     #[must_use]
     pub fn get(&self, digest: u128) -> Option<Arc<[Bytes]>> {
-        let body = self.state().bodies.get(&digest).cloned();
+        let body = self.state().segments.get(&digest).cloned();
         let counter = if body.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Relaxed);
         body.map(|body| {
-            body.mark.hit();
+            body.hits.record();
             body.pieces.clone()
         })
     }
@@ -155,7 +155,7 @@ impl SegmentCache {
     pub fn collect(self: &Arc<Self>, digest: u128, len: u64) -> Option<Collecting> {
         let mut state = self.state();
         let room = state.collected == 0 || state.collected.saturating_add(len) <= self.budget / 4;
-        let known = state.bodies.contains_key(&digest) || state.collecting.contains(&digest);
+        let known = state.segments.contains_key(&digest) || state.collecting.contains(&digest);
         if known || !room || len > self.budget {
             return None;
         }
@@ -163,32 +163,33 @@ impl SegmentCache {
         state.collected += len;
         let gone = state.shrink(self.budget);
         drop(state);
-        self.evictions.fetch_add(wide(gone.len()), Relaxed);
-        Some(Collecting { segments: self.clone(), digest, len, frames: Vec::new() })
+        self.evictions.fetch_add(to_u64(gone.len()), Relaxed);
+        Some(Collecting { cache: self.clone(), digest, len, frames: Vec::new() })
     }
 
     /// Keeps a body. It is copied, so that it holds no larger buffers its pieces may be parts of. One that is larger than the
     /// whole budget is not kept.
     pub fn insert(&self, digest: u128, body: &[Bytes]) {
         let len = body.iter().map(Bytes::len).sum::<usize>();
-        let weight = wide(len) + wide(len.div_ceil(PIECE)) * PER_PIECE + OVERHEAD;
-        if weight > self.budget || self.state().bodies.contains_key(&digest) {
+        let weight = to_u64(len) + to_u64(len.div_ceil(PIECE)) * PER_PIECE + OVERHEAD;
+        if weight > self.budget || self.state().segments.contains_key(&digest) {
             return;
         }
-        let body = Arc::new(Body { digest, pieces: compact(body, len), weight, mark: Mark::default() });
+        let body =
+            Arc::new(CachedSegment { digest, pieces: compact(body, len), weight, hits: HitCount::default() });
         let mut state = self.state();
         // Somebody may have been faster.
-        if state.bodies.contains_key(&digest) {
+        if state.segments.contains_key(&digest) {
             return;
         }
-        state.bodies.insert(digest, body.clone());
+        state.segments.insert(digest, body.clone());
         state.policy.insert(body);
         // What was collected of it is on its way out.
         let budget =
-            self.budget.saturating_add(if state.collecting.contains(&digest) { wide(len) } else { 0 });
+            self.budget.saturating_add(if state.collecting.contains(&digest) { to_u64(len) } else { 0 });
         let gone = state.shrink(budget);
         drop(state);
-        self.evictions.fetch_add(wide(gone.len()), Relaxed);
+        self.evictions.fetch_add(to_u64(gone.len()), Relaxed);
     }
 
     /// What it did and holds.
@@ -200,7 +201,7 @@ impl SegmentCache {
             misses: self.misses.load(Relaxed),
             evictions: self.evictions.load(Relaxed),
             bytes: state.policy.bytes().saturating_add(state.collected),
-            bodies: wide(state.bodies.len()),
+            segments: to_u64(state.segments.len()),
         }
     }
 
@@ -265,7 +266,7 @@ mod tests {
             assert_eq!(kept.len(), whole.concat().len().div_ceil(PIECE));
         }
         let figures = cache.figures();
-        assert_eq!((figures.hits, figures.misses, figures.bodies), (5, 5, 5));
+        assert_eq!((figures.hits, figures.misses, figures.segments), (5, 5, 5));
     }
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
             assert!(cache.get(0).is_some(), "hit all the time, and gone at {digest}");
         }
         assert!(cache.figures().bytes > budget * 9 / 10);
-        assert_eq!(cache.figures().evictions + cache.figures().bodies, 1000);
+        assert_eq!(cache.figures().evictions + cache.figures().segments, 1000);
         cache.insert(5000, &body(0, &[1 << 20]));
         assert!(cache.get(5000).is_none() && cache.get(0).is_some(), "larger than all of it");
     }

@@ -3,15 +3,15 @@
 use crate::{
     Config,
     counters::Counters,
-    disk::{Disk, Piece},
+    disk::{Disk, DiskRange},
     memory::{
         extents::Unit,
-        fill::Fetches,
-        gauge::{Gauge, Reserved, wide},
+        fill::FetchCount,
+        gauge::{Gauge, Reserved, to_u64},
         object::{Object, Table},
-        pending::Cell,
-        room::Filling,
-        s3fifo::{Entry, Mark, S3Fifo},
+        pending::PendingUnit,
+        room::FillRoom,
+        s3fifo::{Evictable, HitCount, S3Fifo},
     },
 };
 use bytes::Bytes;
@@ -25,7 +25,7 @@ const UNIT: u64 = 512;
 
 /// A unit that is complete.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct CompleteUnit {
     pub(crate) start: u64,
     pub(crate) unit: Arc<Unit>,
     /// To be written to disk.
@@ -33,28 +33,28 @@ pub(crate) struct Done {
 }
 
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct Store {
     pub(crate) config: Config,
     pub(crate) table: Arc<Table>,
-    policy: Mutex<S3Fifo<Kept>>,
+    policy: Mutex<S3Fifo<KeptUnit>>,
     pub(crate) gauge: Arc<Gauge>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) filling: Filling,
+    pub(crate) room: FillRoom,
     /// Under way.
-    pub(crate) fetches: Fetches,
+    pub(crate) fetches: FetchCount,
     pub(crate) disk: Option<Disk>,
 }
 
 /// A unit in memory, as eviction sees it.
 #[derive(Debug)]
-struct Kept {
+struct KeptUnit {
     object: Arc<Object>,
     start: u64,
     len: u64,
     unit: Arc<Unit>,
 }
 
-impl Entry for Kept {
+impl Evictable for KeptUnit {
     fn weight(&self) -> u64 {
         self.len.saturating_add(UNIT)
     }
@@ -65,16 +65,16 @@ impl Entry for Kept {
         id ^ self.start.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    fn mark(&self) -> &Mark {
-        &self.unit.mark
+    fn hits(&self) -> &HitCount {
+        &self.unit.hits
     }
 
-    fn awaited(&self) -> bool {
+    fn is_awaited(&self) -> bool {
         self.unit.fill.is_awaited()
     }
 }
 
-impl Core {
+impl Store {
     pub(crate) fn new(
         config: Config,
         gauge: Arc<Gauge>,
@@ -85,8 +85,8 @@ impl Core {
         Self {
             table: Table::new(gauge.clone()),
             policy: Mutex::new(S3Fifo::new()),
-            filling: Filling::new(config.filling()),
-            fetches: Fetches::default(),
+            room: FillRoom::new(config.filling()),
+            fetches: FetchCount::default(),
             config,
             gauge,
             counters,
@@ -97,18 +97,22 @@ impl Core {
     /// Returns the number of units in memory, and their bytes.
     pub(crate) fn cached(&self) -> (u64, u64) {
         let policy = self.policy();
-        let units = wide(policy.len());
+        let units = to_u64(policy.len());
         (units, policy.bytes().saturating_sub(units.saturating_mul(UNIT)))
     }
 
     /// A unit has arrived: keeps it if it fits, and gives it to those who wait. Room for it was made when it was reserved.
-    pub(crate) fn keep(&self, object: &Arc<Object>, cell: &Arc<Cell>, bytes: &Bytes) -> Arc<Unit> {
-        let unit = Arc::new(Unit { mark: Mark::default(), fill: cell.fill.clone() });
-        let kept =
-            Kept { object: object.clone(), start: cell.range.start, len: cell.len(), unit: unit.clone() };
+    pub(crate) fn keep(&self, object: &Arc<Object>, pending: &Arc<PendingUnit>, bytes: &Bytes) -> Arc<Unit> {
+        let unit = Arc::new(Unit { hits: HitCount::default(), fill: pending.fill.clone() });
+        let kept = KeptUnit {
+            object: object.clone(),
+            start: pending.range.start,
+            len: pending.len(),
+            unit: unit.clone(),
+        };
         let fits = kept.weight() <= self.config.memory;
-        let is_new = object.extents().arrived(cell, fits.then(|| (bytes.clone(), unit.clone())));
-        cell.finish(Ok(bytes.clone()));
+        let is_new = object.extents().arrived(pending, fits.then(|| (bytes.clone(), unit.clone())));
+        pending.finish(Ok(bytes.clone()));
         if fits && is_new {
             self.gauge.table_grew(UNIT);
             self.policy().insert(kept);
@@ -147,7 +151,7 @@ impl Core {
     }
 
     /// Forgets units that should not have been kept.
-    pub(crate) fn forget(&self, object: &Arc<Object>, units: &[Done]) {
+    pub(crate) fn forget(&self, object: &Arc<Object>, units: &[CompleteUnit]) {
         for done in units {
             let bytes = object.extents().forget(done.start, &done.unit);
             drop(bytes);
@@ -166,37 +170,37 @@ impl Core {
     pub(crate) fn forget_object(&self, object: &Arc<Object>) -> u64 {
         let bytes = object.extents().forget_ready();
         let on_disk = self.disk.as_ref().map_or(0, |disk| disk.forget(object.id));
-        let in_memory = wide(bytes.len());
+        let in_memory = to_u64(bytes.len());
         drop(bytes);
         self.forget_kept(|kept| Arc::ptr_eq(&kept.object, object));
         in_memory + on_disk
     }
 
-    fn forget_kept(&self, gone: impl Fn(&Kept) -> bool) {
+    fn forget_kept(&self, gone: impl Fn(&KeptUnit) -> bool) {
         let mut policy = self.policy();
         let before = policy.len();
         policy.retain(|kept| !gone(kept));
-        self.gauge.table_shrank(wide(before - policy.len()).saturating_mul(UNIT));
+        self.gauge.table_shrank(to_u64(before - policy.len()).saturating_mul(UNIT));
     }
 
-    /// The bytes of a piece, exactly those of `range`; `None` where the disk does not have them after all.
+    /// The bytes of a disk_range, exactly those of `range`; `None` where the disk does not have them after all.
     pub(crate) async fn read_from_disk(
         &self,
         object: &Arc<Object>,
-        piece: &Piece,
+        disk_range: &DiskRange,
         range: &Range<u64>,
     ) -> Option<Bytes> {
-        let disk = self.disk.as_ref().filter(|_| piece.range == *range)?;
-        disk.read(object, piece).await
+        let disk = self.disk.as_ref().filter(|_| disk_range.range == *range)?;
+        disk.read(object, disk_range).await
     }
 
-    pub(crate) fn write_to_disk(&self, object: &Arc<Object>, done: Done) {
+    pub(crate) fn write_to_disk(&self, object: &Arc<Object>, done: CompleteUnit) {
         if let (Some(disk), Some(bytes)) = (&self.disk, done.bytes) {
             disk.write(object, done.start, bytes, &Arc::downgrade(&done.unit));
         }
     }
 
-    fn policy(&self) -> MutexGuard<'_, S3Fifo<Kept>> {
+    fn policy(&self) -> MutexGuard<'_, S3Fifo<KeptUnit>> {
         self.policy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

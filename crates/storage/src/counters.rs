@@ -27,7 +27,7 @@ pub struct Counters {
 /// The counters of a back end at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct StorageFigures {
     /// Reads and listings. The back end also gets [`Self::retries`] and [`Self::hedges`].
     pub requests: u64,
     /// Bytes of bodies, as they were passed on.
@@ -60,18 +60,18 @@ pub struct Figures {
     pub waited_time: Duration,
 }
 
-pub(crate) fn one_more(counter: &AtomicU64) {
+pub(crate) fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
 /// Counts as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Present {
+pub(crate) struct GaugeGuard {
     counters: Arc<Counters>,
     gauge: fn(&Counters) -> &AtomicU64,
 }
 
-impl Drop for Present {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         (self.gauge)(&self.counters).fetch_sub(1, Relaxed);
     }
@@ -80,9 +80,9 @@ impl Drop for Present {
 impl Counters {
     /// What they say now.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> StorageFigures {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        Figures {
+        StorageFigures {
             requests: get(&self.requests),
             bytes: get(&self.bytes),
             retries: get(&self.retries),
@@ -101,22 +101,22 @@ impl Counters {
         }
     }
 
-    pub(crate) fn waits(self: &Arc<Self>) -> Present {
-        one_more(&self.queued);
-        Present { counters: Arc::clone(self), gauge: |counters| &counters.queued }
+    pub(crate) fn queue_guard(self: &Arc<Self>) -> GaugeGuard {
+        increment(&self.queued);
+        GaugeGuard { counters: Arc::clone(self), gauge: |counters| &counters.queued }
     }
 
-    pub(crate) fn has_waited(&self, time: Duration, in_vain: bool) {
-        one_more(&self.waited);
+    pub(crate) fn record_wait(&self, time: Duration, in_vain: bool) {
+        increment(&self.waited);
         self.waited_micros.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Relaxed);
         if in_vain {
-            one_more(&self.busy);
+            increment(&self.busy);
         }
     }
 
-    pub(crate) fn flies(self: &Arc<Self>) -> Present {
-        one_more(&self.in_flight);
-        Present { counters: Arc::clone(self), gauge: |counters| &counters.in_flight }
+    pub(crate) fn in_flight_guard(self: &Arc<Self>) -> GaugeGuard {
+        increment(&self.in_flight);
+        GaugeGuard { counters: Arc::clone(self), gauge: |counters| &counters.in_flight }
     }
 }
 

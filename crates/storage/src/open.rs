@@ -1,6 +1,6 @@
 //! From what a user writes to a storage.
 
-use crate::backend::container::{Agent, ContainerCredentials, ECS};
+use crate::backend::container::{AgentSettings, ContainerCredentials, ECS};
 use crate::backend::http::{client::Client, retry::Account};
 use crate::backend::object::{Connector, no_retries};
 use crate::{
@@ -111,7 +111,7 @@ pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenE
     let (inner, bounded): (Arc<dyn Storage>, bool) = match address(location)? {
         None => (folder(Path::new(location))?, false),
         Some(url) => match url.scheme() {
-            "file" => (folder(&local(&url)?)?, false),
+            "file" => (folder(&local_path(&url)?)?, false),
             "http" | "https" => (Arc::new(HttpServer::new(&url, client(options, &account)?)), true),
             "s3" | "gs" | "az" => (Arc::new(any_bucket(&url, options, &account)?), true),
             scheme => {
@@ -143,10 +143,10 @@ pub fn open_bucket(location: &str, options: &Options) -> Result<Bucket, OpenErro
 /// # Errors
 /// As [`open`], and where the location names no object.
 pub fn open_object(location: &str, options: &Options) -> Result<(Arc<dyn Storage>, Key), OpenError> {
-    let nameless = || OpenError::Location(format!("{}: names no object", shown(location)));
+    let nameless = || OpenError::Location(format!("{}: names no object", without_secrets(location)));
     let path = match address(location)? {
         None => Path::new(location).to_owned(),
-        Some(url) if url.scheme() == "file" => local(&url)?,
+        Some(url) if url.scheme() == "file" => local_path(&url)?,
         Some(mut url) => {
             let key = split_name(&mut url).ok_or_else(nameless)?;
             return Ok((open(url.as_str(), options)?, key));
@@ -175,16 +175,17 @@ pub(crate) fn address(location: &str) -> Result<Option<Url>, OpenError> {
     if !location.contains("://") {
         return Ok(None);
     }
-    let url = Url::parse(location).map_err(|e| OpenError::Location(format!("{}: {e}", shown(location))))?;
+    let url = Url::parse(location)
+        .map_err(|e| OpenError::Location(format!("{}: {e}", without_secrets(location))))?;
     if !url.username().is_empty() || url.password().is_some() {
         let detail = "credentials do not belong in an address";
-        return Err(OpenError::Location(format!("{}: {detail}", shown(location))));
+        return Err(OpenError::Location(format!("{}: {detail}", without_secrets(location))));
     }
     Ok(Some(url))
 }
 
 /// A location without what may be secret in it: user, password and query.
-pub(crate) fn shown(location: &str) -> String {
+pub(crate) fn without_secrets(location: &str) -> String {
     let location = location.split(['?', '#']).next().unwrap_or_default();
     match location.split_once("://") {
         None => location.to_owned(),
@@ -201,7 +202,7 @@ fn folder(path: &Path) -> Result<Arc<Folder>, OpenError> {
     Ok(Arc::new(Folder::new(path).map_err(failed)?))
 }
 
-pub(crate) fn local(url: &Url) -> Result<std::path::PathBuf, OpenError> {
+pub(crate) fn local_path(url: &Url) -> Result<std::path::PathBuf, OpenError> {
     url.to_file_path().map_err(|()| OpenError::Location(format!("{url}: not the address of a local folder")))
 }
 
@@ -232,7 +233,7 @@ fn bucket<S: ObjectStore + PaginatedListStore>(
     client: Client,
     build: impl FnOnce(Connector, &str) -> object_store::Result<S>,
 ) -> Result<Bucket, OpenError> {
-    let name = shown(url.as_str());
+    let name = without_secrets(url.as_str());
     let settings = |detail: String| OpenError::Settings { name: name.clone(), detail };
     let container = url.host_str().ok_or_else(|| settings("no bucket".to_owned()))?;
     let prefix = percent_decode_str(url.path()).decode_utf8().map_err(|e| settings(e.to_string()))?;
@@ -245,7 +246,7 @@ fn bucket<S: ObjectStore + PaginatedListStore>(
 fn s3(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, OpenError> {
     let S3Options { endpoint, region, allow_http, virtual_hosted, keys, metadata_endpoint, .. } = &options.s3;
     let settings =
-        |detail: &str| OpenError::Settings { name: shown(url.as_str()), detail: detail.to_owned() };
+        |detail: &str| OpenError::Settings { name: without_secrets(url.as_str()), detail: detail.to_owned() };
     let client = client(options, account)?;
     let mut builder = AmazonS3Builder::from_env();
     let endpoint = endpoint
@@ -288,11 +289,11 @@ fn s3(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, Op
 }
 
 /// The container's agent, where the environment names one and neither keys nor a web identity, which come first.
-fn agent(builder: &AmazonS3Builder) -> Option<Agent> {
+fn agent(builder: &AmazonS3Builder) -> Option<AgentSettings> {
     let setting = |key: AmazonS3ConfigKey| builder.get_config_value(&key).filter(|value| !value.is_empty());
     let keys = setting(AmazonS3ConfigKey::AccessKeyId).or(setting(AmazonS3ConfigKey::SecretAccessKey));
     let identity = setting(AmazonS3ConfigKey::WebIdentityTokenFile).and(setting(AmazonS3ConfigKey::RoleArn));
-    let agent = Agent {
+    let agent = AgentSettings {
         relative: setting(AmazonS3ConfigKey::ContainerCredentialsRelativeUri),
         full: setting(AmazonS3ConfigKey::ContainerCredentialsFullUri),
         token_file: setting(AmazonS3ConfigKey::ContainerAuthorizationTokenFile).map(Into::into),

@@ -4,7 +4,7 @@
 use crate::backend::http::retry::Account;
 use crate::{
     Bucket, Key, OpenError, Options, StorageError,
-    open::{address, any_bucket, local, shown, split_name},
+    open::{address, any_bucket, local_path, split_name, without_secrets},
 };
 use bytes::Bytes;
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
@@ -22,10 +22,10 @@ const PUT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Where an object goes.
 #[derive(Debug)]
-pub struct Destination(To);
+pub struct Destination(Target);
 
 #[derive(Debug)]
-enum To {
+enum Target {
     File(PathBuf),
     Bucket(Arc<Bucket>, Key),
 }
@@ -51,26 +51,26 @@ pub enum WriteError {
 /// # Errors
 /// Where the location names no object, or a place that is only read from.
 pub fn destination(location: &str, options: &Options) -> Result<Destination, OpenError> {
-    let nameless = || OpenError::Location(format!("{}: names no object", shown(location)));
+    let nameless = || OpenError::Location(format!("{}: names no object", without_secrets(location)));
     let path = match address(location)? {
         None => PathBuf::from(location),
-        Some(url) if url.scheme() == "file" => local(&url)?,
+        Some(url) if url.scheme() == "file" => local_path(&url)?,
         Some(mut url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
             let key = split_name(&mut url).ok_or_else(nameless)?;
             let mut options = options.clone();
             options.timeouts.first_byte = options.timeouts.first_byte.max(PUT_TIMEOUT);
             let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
-            return Ok(Destination(To::Bucket(Arc::new(any_bucket(&url, &options, &account)?), key)));
+            return Ok(Destination(Target::Bucket(Arc::new(any_bucket(&url, &options, &account)?), key)));
         }
         Some(_) => {
             let detail = "cannot be written to, only a path, s3://, gs:// or az://";
-            return Err(OpenError::Location(format!("{}: {detail}", shown(location))));
+            return Err(OpenError::Location(format!("{}: {detail}", without_secrets(location))));
         }
     };
     if path.file_name().is_none() || location.ends_with('/') {
         return Err(nameless());
     }
-    Ok(Destination(To::File(path)))
+    Ok(Destination(Target::File(path)))
 }
 
 impl Destination {
@@ -96,8 +96,8 @@ impl Destination {
     /// Where a file cannot be there. Of a bucket, that shows with the first bytes.
     pub async fn create(&self, size: u64) -> Result<Writer, WriteError> {
         Ok(Writer(match &self.0 {
-            To::Bucket(bucket, key) => Under::Bucket(BucketWriter::new(bucket.clone(), key.clone(), size)),
-            To::File(path) => Under::File(FileWriter::create(path.clone()).await?),
+            Target::Bucket(bucket, key) => Sink::Bucket(BucketWriter::new(bucket.clone(), key.clone(), size)),
+            Target::File(path) => Sink::File(FileWriter::create(path.clone()).await?),
         }))
     }
 }
@@ -105,10 +105,10 @@ impl Destination {
 /// An object being written. Dropped without [`Self::commit`], nothing of a file is left; of what a bucket was sent,
 /// [`Self::discard`] is to tell it.
 #[derive(Debug)]
-pub struct Writer(Under);
+pub struct Writer(Sink);
 
 #[derive(Debug)]
-enum Under {
+enum Sink {
     File(FileWriter),
     Bucket(BucketWriter),
 }
@@ -120,8 +120,8 @@ impl Writer {
     /// Where they, or some before them, could not be written: there is no more to be done but [`Self::discard`].
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), WriteError> {
         match &mut self.0 {
-            Under::File(file) => file.write(bytes).await,
-            Under::Bucket(bucket) => Ok(bucket.write(bytes).await?),
+            Sink::File(file) => file.write(bytes).await,
+            Sink::Bucket(bucket) => Ok(bucket.write(bytes).await?),
         }
     }
 
@@ -131,8 +131,8 @@ impl Writer {
     /// As [`Self::write`].
     pub async fn flush(&mut self) -> Result<(), WriteError> {
         match &mut self.0 {
-            Under::File(file) => file.flush().await,
-            Under::Bucket(bucket) => Ok(bucket.flush().await?),
+            Sink::File(file) => file.flush().await,
+            Sink::Bucket(bucket) => Ok(bucket.flush().await?),
         }
     }
 
@@ -142,16 +142,16 @@ impl Writer {
     /// As [`Self::write`]; everything has been discarded then.
     pub async fn commit(self) -> Result<(), WriteError> {
         match self.0 {
-            Under::File(file) => file.commit().await,
-            Under::Bucket(bucket) => Ok(bucket.commit().await?),
+            Sink::File(file) => file.commit().await,
+            Sink::Bucket(bucket) => Ok(bucket.commit().await?),
         }
     }
 
     /// Leaves nothing behind, as far as storage can still be told.
     pub async fn discard(self) {
         match self.0 {
-            Under::File(file) => drop(file),
-            Under::Bucket(bucket) => bucket.discard().await,
+            Sink::File(file) => drop(file),
+            Sink::Bucket(bucket) => bucket.discard().await,
         }
     }
 }

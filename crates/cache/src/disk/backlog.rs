@@ -2,7 +2,7 @@
 
 use crate::memory::{
     extents::Unit,
-    gauge::{Gauge, wide},
+    gauge::{Gauge, to_u64},
     object::Object,
 };
 use bytes::Bytes;
@@ -12,9 +12,9 @@ use std::{
 };
 
 /// What one of them takes in memory at most besides the unit: what is left of that, and of an object of its own, when both are gone.
-const WAITING: u64 = 512;
+const ENTRY_OVERHEAD: u64 = 512;
 /// So many wait before those are looked for that memory has lost.
-const LEAST: usize = 32;
+const FIRST_SCAN: usize = 32;
 
 /// In the order they came. None of them is kept in memory for the sake of this.
 #[derive(Debug)]
@@ -25,14 +25,14 @@ pub(super) struct Backlog {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<BacklogEntry>,
     /// Lost ones are looked for when there are so many: twice as many as were left the last time, so that each is looked at
     /// but a few times.
-    look_at: usize,
+    scan_at: usize,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct BacklogEntry {
     object: Weak<Object>,
     start: u64,
     unit: Weak<Unit>,
@@ -40,7 +40,7 @@ struct Waiting {
 
 /// A unit that memory still holds.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct BacklogUnit {
     pub(super) object: Arc<Object>,
     pub(super) start: u64,
     pub(super) bytes: Bytes,
@@ -48,8 +48,8 @@ pub(super) struct Found {
 
 /// What became of the next one.
 #[derive(Debug)]
-pub(super) enum Next {
-    Found(Found),
+pub(super) enum NextUnit {
+    Unit(BacklogUnit),
     /// Memory has lost it.
     Lost,
     Empty,
@@ -64,32 +64,32 @@ impl Backlog {
     pub(super) fn push(&self, object: &Arc<Object>, start: u64, unit: &Weak<Unit>) -> (bool, u64) {
         let mut state = self.state();
         let mut lost = 0;
-        if state.waiting.len() >= state.look_at.max(LEAST) {
+        if state.waiting.len() >= state.scan_at.max(FIRST_SCAN) {
             let before = state.waiting.len();
             state.waiting.retain(|waiting| waiting.unit.strong_count() > 0);
             lost = before - state.waiting.len();
-            state.look_at = state.waiting.len() * 2;
+            state.scan_at = state.waiting.len() * 2;
         }
         let first = state.waiting.is_empty();
-        state.waiting.push_back(Waiting { object: Arc::downgrade(object), start, unit: unit.clone() });
+        state.waiting.push_back(BacklogEntry { object: Arc::downgrade(object), start, unit: unit.clone() });
         drop(state);
-        self.gauge.table_grew(WAITING);
-        self.gauge.table_shrank(wide(lost).saturating_mul(WAITING));
-        (first, wide(lost))
+        self.gauge.table_grew(ENTRY_OVERHEAD);
+        self.gauge.table_shrank(to_u64(lost).saturating_mul(ENTRY_OVERHEAD));
+        (first, to_u64(lost))
     }
 
     /// The one that waited longest.
-    pub(super) fn pop(&self) -> Next {
-        let Some(Waiting { object, start, unit }) = self.state().waiting.pop_front() else {
-            return Next::Empty;
+    pub(super) fn pop(&self) -> NextUnit {
+        let Some(BacklogEntry { object, start, unit }) = self.state().waiting.pop_front() else {
+            return NextUnit::Empty;
         };
-        self.gauge.table_shrank(WAITING);
+        self.gauge.table_shrank(ENTRY_OVERHEAD);
         let found = || {
             let (object, unit) = (object.upgrade()?, unit.upgrade()?);
             let bytes = object.extents().ready(start, &unit)?;
-            Some(Found { object, start, bytes })
+            Some(BacklogUnit { object, start, bytes })
         };
-        found().map_or(Next::Lost, Next::Found)
+        found().map_or(NextUnit::Lost, NextUnit::Unit)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,7 +1,7 @@
 //! What the queue to the disk had no room for, and what becomes of it at the end.
 
 use super::{
-    record::contents,
+    record::read_contents,
     tests::{ALL, Ram, World},
 };
 use crate::{DiskConfig, Outcome, Tier};
@@ -85,7 +85,7 @@ async fn an_end_comes_however_much_there_is_to_write() {
     assert!(figures.disk_dropped_closed > 0, "{figures:?}");
     // The log is whole, as far as it goes.
     for log in world.ram.0.files.lock().unwrap().values() {
-        assert!(contents(&**log).unwrap().unwrap().sealed);
+        assert!(read_contents(&**log).unwrap().unwrap().sealed);
     }
 }
 

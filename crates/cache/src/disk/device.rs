@@ -1,4 +1,4 @@
-//! Where log files are: a folder, or what a test puts in its place.
+//! Where log files are: a folder, or what a test puts in its location.
 
 use std::{
     fmt::Debug,

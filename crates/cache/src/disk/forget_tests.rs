@@ -2,7 +2,7 @@
 
 use super::{
     backlog_tests::read_faster_than_the_disk_writes,
-    tests::{ALL, Ram, RamLog, Tier3, World},
+    tests::{ALL, Ram, RamLog, ThreeUnitTier, World},
 };
 use crate::{DiskConfig, Outcome, Tier};
 use latemux_storage::{Key, Version};
@@ -93,11 +93,11 @@ async fn a_log_that_forgets_cut_anywhere() {
     for sealed in [false, true] {
         let ram = Ram::default();
         // All of it in one log.
-        let tier = Tier3::with(&ram, DiskConfig::new("ram", 64 << 20)).await;
+        let tier = ThreeUnitTier::with(&ram, DiskConfig::new("ram", 64 << 20)).await;
         tier.write_all().await;
         let before = ram.only().len();
         tier.disk.forget(tier.object.id);
-        tier.disk.forget_for_good(&tier.object);
+        tier.disk.forget_on_disk(&tier.object);
         assert!(tier.disk.forgotten().await);
         let after = ram.only().len();
         tier.disk.write(&tier.object, 100, tier.expected(100..200), &Weak::new());
@@ -108,7 +108,7 @@ async fn a_log_that_forgets_cut_anywhere() {
         }
         let whole = ram.only();
         for len in before..=whole.len() {
-            let tier = Tier3::over(&Ram::holding(whole[..len].to_vec())).await;
+            let tier = ThreeUnitTier::over(&Ram::holding(whole[..len].to_vec())).await;
             let right = match len {
                 _ if len < after => 3,
                 _ if len < end => 0,

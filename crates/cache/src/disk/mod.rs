@@ -16,14 +16,14 @@ mod record;
 mod tests;
 mod writer;
 
-pub(crate) use index::Piece;
+pub(crate) use index::DiskRange;
 
 use crate::{
     DiskConfig,
     counters::Counters,
     memory::{
         extents::Unit,
-        gauge::{Buffer, Gauge, narrow, wide},
+        gauge::{Buffer, Gauge, to_u64, to_usize},
         object::Object,
     },
 };
@@ -31,8 +31,8 @@ use backlog::Backlog;
 use bytes::Bytes;
 use device::{Device, Folder, Log, OpenError};
 use health::Health;
-use index::{Index, Place};
-use record::Head;
+use index::{Index, Location};
+use record::RecordHead;
 use std::{
     collections::BTreeMap,
     io,
@@ -48,15 +48,15 @@ use tokio::sync::{Semaphore, watch};
 use writer::{Job, Writer};
 
 /// What a unit in the queue takes in memory besides its bytes, generously: else any number of tiny ones would fit.
-const WAITING: u64 = 256;
+const ENTRY_OVERHEAD: u64 = 256;
 
 /// Memory a unit of so many bytes takes while it waits to be written.
 fn waiting(bytes: &Bytes) -> u64 {
-    wide(bytes.len()).saturating_add(WAITING)
+    to_u64(bytes.len()).saturating_add(ENTRY_OVERHEAD)
 }
 
 /// How much longer than it may write the writer is waited for at the end.
-const HANGING: Duration = Duration::from_secs(1);
+const HANG_WAIT: Duration = Duration::from_secs(1);
 
 /// Reads in a row that may fail before the disk is left alone.
 const BAD_SECTORS: u32 = 3;
@@ -73,7 +73,7 @@ struct Shared {
     /// What found no room among these, and is in memory.
     backlog: Backlog,
     /// Nothing is written after that.
-    ends: OnceLock<Instant>,
+    deadline: OnceLock<Instant>,
     /// Bytes of all log files.
     bytes: AtomicU64,
     reading: Health,
@@ -129,7 +129,7 @@ impl Disk {
             logs: RwLock::default(),
             queued: AtomicU64::new(0),
             backlog: Backlog::new(gauge.clone()),
-            ends: OnceLock::new(),
+            deadline: OnceLock::new(),
             bytes: AtomicU64::new(0),
             reading: Health::new("reading", config.retry, BAD_SECTORS),
             writing: Health::new("writing", config.retry, 1),
@@ -163,29 +163,29 @@ impl Disk {
         &self,
         id: u128,
         range: Range<u64>,
-        pieces: &mut Vec<Piece>,
+        disk_ranges: &mut Vec<DiskRange>,
         holes: &mut Vec<Range<u64>>,
     ) {
         if self.shared.reading.is_resting() {
             return holes.push(range);
         }
-        self.shared.index.find(id, range, pieces, holes);
+        self.shared.index.find(id, range, disk_ranges, holes);
     }
 
-    /// The bytes of a piece; `None` where they cannot be had from here.
-    pub(crate) async fn read(&self, object: &Arc<Object>, piece: &Piece) -> Option<Bytes> {
+    /// The bytes of a disk_range; `None` where they cannot be had from here.
+    pub(crate) async fn read(&self, object: &Arc<Object>, disk_range: &DiskRange) -> Option<Bytes> {
         let shared = self.shared.clone();
         if shared.reading.is_resting() {
             return None;
         }
-        let (object, piece) = (object.clone(), piece.clone());
+        let (object, disk_range) = (object.clone(), disk_range.clone());
         let readers = self.readers.clone();
         let read = async move {
             let permit = readers.acquire_owned().await.ok()?;
             let job = move || {
                 // It stays with the job when its reader gives up: a disk that hangs is not asked more and more.
                 let _permit = permit;
-                shared.read(&object, &piece)
+                shared.read(&object, &disk_range)
             };
             tokio::task::spawn_blocking(job).await.ok().flatten()
         };
@@ -203,7 +203,7 @@ impl Disk {
 
     /// Has a unit written: soon, if there is room in the queue; else when there is time, if memory holds it then. Returns at once.
     pub(crate) fn write(&self, object: &Arc<Object>, start: u64, bytes: Bytes, unit: &Weak<Unit>) {
-        let (shared, len) = (&self.shared, wide(bytes.len()));
+        let (shared, len) = (&self.shared, to_u64(bytes.len()));
         if shared.index.covers(object.id, &(start..start.saturating_add(len))) {
             return;
         }
@@ -218,7 +218,7 @@ impl Disk {
             shared.counters.disk_dropped_full.add(lost);
             if first {
                 // The queue may be empty by now, and its reader asleep.
-                let _ = self.jobs.send(Job::Look);
+                let _ = self.jobs.send(Job::CheckBacklog);
             }
             return;
         }
@@ -234,18 +234,18 @@ impl Disk {
     }
 
     /// Has the log say that an object is forgotten, with all that was to be written of it so far.
-    pub(crate) fn forget_for_good(&self, object: &Arc<Object>) {
+    pub(crate) fn forget_on_disk(&self, object: &Arc<Object>) {
         let _ = self.jobs.send(Job::Forget(object.clone()));
     }
 
     /// Whether the log says so of all that were forgotten; waits for it no longer than for a read.
     pub(crate) async fn forgotten(&self) -> bool {
-        self.done(Job::Forgotten, Some(self.shared.config.patience)).await
+        self.job_done(Job::Forgotten, Some(self.shared.config.patience)).await
     }
 
     /// Waits until what is to be written has been.
     pub(crate) async fn flush(&self) {
-        self.done(Job::Flush, None).await;
+        self.job_done(Job::Flush, None).await;
     }
 
     /// Writes what is to be written, seals the log and lets go of the folder. What was not written `within` so long is not; waits
@@ -253,13 +253,17 @@ impl Disk {
     pub(crate) async fn close(&self, within: Option<Duration>) {
         let ends = within.and_then(|within| Instant::now().checked_add(within));
         if let Some(ends) = ends {
-            let _ = self.shared.ends.set(ends);
+            let _ = self.shared.deadline.set(ends);
         }
-        self.done(Job::Close, within.map(|within| within.saturating_add(HANGING))).await;
+        self.job_done(Job::Close, within.map(|within| within.saturating_add(HANG_WAIT))).await;
     }
 
     /// Whether the writer has done a job, and all before it, in time.
-    async fn done(&self, job: impl FnOnce(mpsc::SyncSender<()>) -> Job, within: Option<Duration>) -> bool {
+    async fn job_done(
+        &self,
+        job: impl FnOnce(mpsc::SyncSender<()>) -> Job,
+        within: Option<Duration>,
+    ) -> bool {
         let (tell, told) = mpsc::sync_channel(1);
         if self.jobs.send(job(tell)).is_err() {
             return false;
@@ -275,12 +279,12 @@ impl Disk {
 
 impl Shared {
     /// On a thread that may block.
-    fn read(&self, object: &Object, piece: &Piece) -> Option<Bytes> {
-        let Place { log: number, entry } = piece.place;
+    fn read(&self, object: &Object, disk_range: &DiskRange) -> Option<Bytes> {
+        let Location { log: number, entry } = disk_range.location;
         let log = self.logs.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()?;
         let read = || -> io::Result<Option<Buffer>> {
             let end = entry.at.saturating_add(entry.record_len());
-            let Some(head) = Head::read(&*log, entry.at, end)? else { return Ok(None) };
+            let Some(head) = RecordHead::read(&*log, entry.at, end)? else { return Ok(None) };
             if head.entry != entry || *head.names != *object.names {
                 return Ok(None);
             }
@@ -289,8 +293,8 @@ impl Shared {
         match read() {
             Ok(Some(data)) => {
                 self.reading.succeeded();
-                let skip = narrow(piece.range.start - entry.offset);
-                let len = narrow(piece.range.end - piece.range.start);
+                let skip = to_usize(disk_range.range.start - entry.offset);
+                let len = to_usize(disk_range.range.end - disk_range.range.start);
                 if len == data.len() {
                     return Some(self.gauge.unit(data));
                 }
@@ -301,18 +305,18 @@ impl Shared {
             }
             Ok(None) => {
                 self.counters.disk_corrupt.add(1);
-                self.index.forget(&piece.place);
+                self.index.forget(&disk_range.location);
                 None
             }
             // Shorter than it was.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.counters.disk_corrupt.add(1);
-                self.index.forget(&piece.place);
+                self.index.forget(&disk_range.location);
                 None
             }
             Err(error) => {
                 self.counters.disk_errors.add(1);
-                self.index.forget(&piece.place);
+                self.index.forget(&disk_range.location);
                 self.reading.failed(&error);
                 None
             }

@@ -3,7 +3,7 @@
 use super::{
     Disk,
     device::{Device, Log},
-    record::{FILE_HEAD, RECORD_HEAD, contents, record_head},
+    record::{FILE_HEAD, RECORD_HEAD, encode_head, read_contents},
 };
 use crate::{
     Cache, Config, DiskConfig, Outcome, RangeCache, Tier,
@@ -48,7 +48,7 @@ pub(super) struct Switches {
     remove_error: AtomicBool,
     /// Reads wait until it is false.
     hangs: Mutex<bool>,
-    goes_on: Condvar,
+    resumed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Switches {
 
     fn hang(&self, hangs: bool) {
         *self.hangs.lock().unwrap() = hangs;
-        self.goes_on.notify_all();
+        self.resumed.notify_all();
     }
 }
 
@@ -99,7 +99,7 @@ impl Log for RamLog {
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()> {
         let hangs = self.switches.hangs.lock().unwrap();
-        drop(self.switches.goes_on.wait_while(hangs, |hangs| *hangs).unwrap());
+        drop(self.switches.resumed.wait_while(hangs, |hangs| *hangs).unwrap());
         if self.switches.read_error.load(SeqCst) {
             return Err(io::Error::other("injected"));
         }
@@ -154,14 +154,14 @@ impl Ram {
 }
 
 /// The tier alone, and an object of 300 bytes of which three units of 100 may be in it.
-pub(super) struct Tier3 {
+pub(super) struct ThreeUnitTier {
     pub(super) disk: Disk,
     counters: Arc<Counters>,
     pub(super) object: Arc<Object>,
     content: Bytes,
 }
 
-impl Tier3 {
+impl ThreeUnitTier {
     pub(super) async fn over(ram: &Ram) -> Self {
         Self::with(ram, DiskConfig::new("ram", 1 << 20)).await
     }
@@ -190,11 +190,11 @@ impl Tier3 {
 
     /// How many units it has, all of whose bytes are right.
     pub(super) async fn right(&self, what: &str) -> u64 {
-        let (mut pieces, mut holes, mut right) = (Vec::new(), Vec::new(), 0);
-        self.disk.find(self.object.id, 0..300, &mut pieces, &mut holes);
-        for piece in pieces {
-            if let Some(bytes) = self.disk.read(&self.object, &piece).await {
-                assert!(bytes == self.expected(piece.range.clone()), "{what}: {piece:?}");
+        let (mut disk_ranges, mut holes, mut right) = (Vec::new(), Vec::new(), 0);
+        self.disk.find(self.object.id, 0..300, &mut disk_ranges, &mut holes);
+        for disk_range in disk_ranges {
+            if let Some(bytes) = self.disk.read(&self.object, &disk_range).await {
+                assert!(bytes == self.expected(disk_range.range.clone()), "{what}: {disk_range:?}");
                 right += 1;
             }
         }
@@ -205,7 +205,7 @@ impl Tier3 {
 /// A log with three units, without its footer or with it.
 async fn three_units(sealed: bool) -> Vec<u8> {
     let ram = Ram::default();
-    let tier = Tier3::over(&ram).await;
+    let tier = ThreeUnitTier::over(&ram).await;
     tier.write_all().await;
     if sealed {
         tier.disk.close(None).await;
@@ -222,7 +222,7 @@ async fn a_log_cut_anywhere_gives_what_came_before() {
         let head = usize::try_from(FILE_HEAD).unwrap();
         for len in 0..=whole.len() {
             let ram = Ram::holding(whole[..len].to_vec());
-            let tier = Tier3::over(&ram).await;
+            let tier = ThreeUnitTier::over(&ram).await;
             let units = len.saturating_sub(head) / record;
             let right = tier.right(&format!("sealed {sealed}, cut at {len}")).await;
             assert_eq!(right, units.min(3) as u64, "sealed {sealed}, cut at {len}");
@@ -232,7 +232,7 @@ async fn a_log_cut_anywhere_gives_what_came_before() {
             assert_eq!(tier.right("after it went on").await, 3);
             ram.only();
             tier.disk.close(None).await;
-            assert_eq!(Tier3::over(&ram).await.right("reopened").await, 3);
+            assert_eq!(ThreeUnitTier::over(&ram).await.right("reopened").await, 3);
         }
     }
 }
@@ -246,7 +246,7 @@ async fn no_flipped_bit_is_believed() {
         for bit in 0..whole.len() * 8 {
             let mut flipped = whole.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            let tier = Tier3::over(&Ram::holding(flipped)).await;
+            let tier = ThreeUnitTier::over(&Ram::holding(flipped)).await;
             let right = tier.right(&format!("bit {bit}, sealed {sealed}")).await;
             if bit / 8 >= records {
                 assert_eq!(right, 3, "bit {bit} of the footer: then the records are walked");
@@ -265,7 +265,7 @@ async fn a_log_of_another_format_is_thrown_away() {
     let sum = xxhash_rust::xxh3::xxh3_64(&newer[..16]).to_le_bytes();
     newer[16..24].copy_from_slice(&sum);
     let ram = Ram::holding(newer);
-    let tier = Tier3::over(&ram).await;
+    let tier = ThreeUnitTier::over(&ram).await;
     assert_eq!((tier.right("newer").await, tier.counters.disk_discarded.get(), ram.bytes()), (0, 1, 0));
     tier.write_all().await;
     assert_eq!(tier.right("ours").await, 3);
@@ -274,14 +274,14 @@ async fn a_log_of_another_format_is_thrown_away() {
 #[tokio::test]
 async fn another_object_of_the_same_hash_is_not_served() {
     let ram = Ram::default();
-    let tier = Tier3::over(&ram).await;
+    let tier = ThreeUnitTier::over(&ram).await;
     tier.write_all().await;
-    let (mut pieces, mut holes) = (Vec::new(), Vec::new());
-    tier.disk.find(tier.object.id, 0..100, &mut pieces, &mut holes);
+    let (mut disk_ranges, mut holes) = (Vec::new(), Vec::new());
+    tier.disk.find(tier.object.id, 0..100, &mut disk_ranges, &mut holes);
     let table = Table::new(Arc::default());
     let (key, version) = (Key::new("y").unwrap(), tier.object.version.clone());
     let other = table.get(&"s".into(), &Names { storage: "s", key: &key, version: &version }).unwrap();
-    assert!(tier.disk.read(&other, &pieces[0]).await.is_none());
+    assert!(tier.disk.read(&other, &disk_ranges[0]).await.is_none());
 }
 
 /// A cache over such a device, around an object of 1 MB.
@@ -379,9 +379,9 @@ async fn what_a_failed_write_left_is_never_taken_for_a_record() {
     for stuck in [false, true] {
         let ram = Ram::default();
         let config = DiskConfig { retry: Duration::ZERO, ..DiskConfig::new("ram", 1 << 20) };
-        let tier = Tier3::with(&ram, config).await;
+        let tier = ThreeUnitTier::with(&ram, config).await;
         let lie = [0xee; 100];
-        let forged = record_head(tier.object.id, &tier.object.names, 200, &lie).unwrap();
+        let forged = encode_head(tier.object.id, &tier.object.names, 200, &lie).unwrap();
         let media = [&[0; 100], &*forged, &lie, &[0; 20_000]].concat();
         ram.0.switches.torn_data.store(true, SeqCst);
         ram.0.switches.truncate_error.store(stuck, SeqCst);
@@ -399,7 +399,7 @@ async fn what_a_failed_write_left_is_never_taken_for_a_record() {
             let log = RamLog { bytes: Mutex::new(bytes), switches: copy.0.switches.clone() };
             copy.0.files.lock().unwrap().insert(*number, Arc::new(log));
         }
-        assert_eq!(Tier3::over(&copy).await.right("what was written after it").await, 1);
+        assert_eq!(ThreeUnitTier::over(&copy).await.right("what was written after it").await, 1);
     }
 }
 
@@ -411,7 +411,7 @@ async fn what_cannot_be_removed_is_in_nobodys_way() {
     }
     ram.0.switches.remove_error.store(true, SeqCst);
     let config = DiskConfig { retry: Duration::ZERO, ..DiskConfig::new("ram", 1 << 20) };
-    let tier = Tier3::with(&ram, config).await;
+    let tier = ThreeUnitTier::with(&ram, config).await;
     tier.write_all().await;
     assert_eq!((tier.right("written").await, tier.counters.disk_discarded.get()), (3, 2));
 }
@@ -420,7 +420,7 @@ async fn what_cannot_be_removed_is_in_nobodys_way() {
 async fn tiny_units_fill_the_queue_too() {
     let ram = Ram::default();
     let config = DiskConfig { queue: 10_000, ..DiskConfig::new("ram", 1 << 20) };
-    let tier = Tier3::with(&ram, config).await;
+    let tier = ThreeUnitTier::with(&ram, config).await;
     let files = ram.0.files.lock().unwrap();
     for start in 0..300 {
         tier.disk.write(&tier.object, start, tier.expected(start..start + 1), &Weak::new());
@@ -536,6 +536,6 @@ async fn the_oldest_goes_unless_it_was_wanted() {
     world.cache.close().await;
     // Every log says of itself what it holds.
     for log in world.ram.0.files.lock().unwrap().values() {
-        assert!(contents(&**log).unwrap().unwrap().sealed);
+        assert!(read_contents(&**log).unwrap().unwrap().sealed);
     }
 }

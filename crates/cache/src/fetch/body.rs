@@ -2,14 +2,14 @@
 
 use crate::{
     ReadObserver,
-    fetch::plan::{Found, Known, Source, look, plan},
+    fetch::plan::{ByteSource, Lookup, RangeSources, look_up, plan},
     memory::{
         fill::Interest,
-        gauge::{narrow, wide},
+        gauge::{to_u64, to_usize},
         object::Object,
-        pending::Cell,
+        pending::PendingUnit,
     },
-    store::Core,
+    store::Store,
 };
 use bytes::Bytes;
 use latemux_storage::{Storage, StorageError};
@@ -18,51 +18,50 @@ use std::{ops::Range, sync::Arc};
 /// No more than the range itself.
 const NO_REACH: Range<u64> = 0..0;
 
-pub(crate) struct Body {
-    core: Arc<Core>,
+pub(crate) struct RangeBody {
+    store: Arc<Store>,
     source: Arc<dyn Storage>,
     object: Arc<Object>,
     /// The next byte to give.
-    at: u64,
+    position: u64,
     end: u64,
     /// Up to here everything was here, under way or asked for when last looked at.
     planned: u64,
-    /// Fetches that bring what lies ahead.
+    /// FetchCount that bring what lies ahead.
     interests: Vec<Interest>,
     /// The unit it waits in.
-    cell: Option<Arc<Cell>>,
+    pending: Option<Arc<PendingUnit>>,
     /// What it found last, not passed on yet.
-    ready: Option<(Bytes, Source)>,
+    ready: Option<(Bytes, ByteSource)>,
     /// The first frame, which comes with the answer.
     first: Option<Bytes>,
     observer: Option<Arc<dyn ReadObserver>>,
 }
 
-impl Body {
+impl RangeBody {
     /// Of a range that is not empty; the fetches it needs are under way.
     pub(crate) fn new(
-        core: Arc<Core>,
+        store: Arc<Store>,
         source: Arc<dyn Storage>,
         object: Arc<Object>,
         range: Range<u64>,
         reach: &Range<u64>,
         observer: Option<Arc<dyn ReadObserver>>,
-    ) -> (Self, Found) {
-        let (at, end) = (range.start, range.end);
+    ) -> (Self, RangeSources) {
         let mut body = Self {
-            core,
+            store,
             source,
             object,
-            at,
-            end,
-            planned: at,
+            position: range.start,
+            end: range.end,
+            planned: range.start,
             interests: Vec::new(),
-            cell: None,
+            pending: None,
             ready: None,
             first: None,
             observer,
         };
-        let found = body.plan(at, reach);
+        let found = body.plan(range.start, reach);
         (body, found)
     }
 
@@ -76,21 +75,21 @@ impl Body {
     pub(crate) async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
         let frame = match self.first.take() {
             Some(frame) => frame,
-            None if self.at >= self.end => return Ok(None),
+            None if self.position >= self.end => return Ok(None),
             None => self.frame().await?,
         };
         Ok(Some((frame, self)))
     }
 
     /// Asks for what is missing from `from` on, as far as the reader may be ahead of itself.
-    fn plan(&mut self, from: u64, reach: &Range<u64>) -> Found {
-        let window = self.core.config.window;
-        let range = from..self.end.min(self.at.saturating_add(window));
+    fn plan(&mut self, from: u64, reach: &Range<u64>) -> RangeSources {
+        let window = self.store.config.window;
+        let range = from..self.end.min(self.position.saturating_add(window));
         let holds = reach.start <= range.start && range.end <= reach.end;
-        let sound = reach.end <= self.object.version.size && reach.end.saturating_sub(reach.start) <= window;
-        let reach = if holds && sound { reach.clone() } else { range.clone() };
-        let (to, found, cell) = plan(
-            &self.core,
+        let usable = reach.end <= self.object.version.size && reach.end.saturating_sub(reach.start) <= window;
+        let reach = if holds && usable { reach.clone() } else { range.clone() };
+        let (to, found, pending) = plan(
+            &self.store,
             &self.source,
             &self.object,
             range,
@@ -98,8 +97,8 @@ impl Body {
             &mut self.interests,
             self.observer.as_ref(),
         );
-        if from == self.at {
-            self.cell = cell;
+        if from == self.position {
+            self.pending = pending;
         }
         self.planned = self.planned.max(to);
         found
@@ -108,60 +107,60 @@ impl Body {
     async fn frame(&mut self) -> Result<Bytes, StorageError> {
         loop {
             if let Some((bytes, from)) = self.ready.take() {
-                let counters = &self.core.counters;
+                let counters = &self.store.counters;
                 let counter = match from {
-                    Source::Memory => &counters.bytes_memory,
-                    Source::Disk => &counters.bytes_disk,
-                    Source::Storage => &counters.bytes_storage,
+                    ByteSource::Memory => &counters.bytes_memory,
+                    ByteSource::Disk => &counters.bytes_disk,
+                    ByteSource::Storage => &counters.bytes_storage,
                 };
-                counter.add(wide(bytes.len()));
-                self.at += wide(bytes.len());
-                self.pass();
+                counter.add(to_u64(bytes.len()));
+                self.position += to_u64(bytes.len());
+                self.drop_passed();
                 return Ok(bytes);
             }
-            match self.cell.take() {
-                Some(cell) => {
-                    let mut bytes = cell.bytes(self.at).await?;
-                    let left = narrow(self.end - self.at);
+            match self.pending.take() {
+                Some(pending) => {
+                    let mut bytes = pending.bytes(self.position).await?;
+                    let left = to_usize(self.end - self.position);
                     bytes.truncate(left);
-                    self.ready = Some((bytes.clone(), Source::fill(&cell.fill)));
-                    if self.at + wide(bytes.len()) < cell.range.end.min(self.end) {
-                        self.cell = Some(cell);
+                    self.ready = Some((bytes.clone(), ByteSource::fill(&pending.fill)));
+                    if self.position + to_u64(bytes.len()) < pending.range.end.min(self.end) {
+                        self.pending = Some(pending);
                     }
                 }
-                None => self.look()?,
+                None => self.look_up_next()?,
             }
         }
     }
 
     /// What is known of the next byte; asks for it, and for more once half of what was asked for is behind.
-    fn look(&mut self) -> Result<(), StorageError> {
-        let window = self.core.config.window;
-        let runs_ahead = window > self.core.config.unit;
-        if runs_ahead && self.planned < self.end && self.planned.saturating_sub(self.at) <= window / 2 {
-            self.plan(self.planned.max(self.at), &NO_REACH);
-            if self.cell.is_some() {
+    fn look_up_next(&mut self) -> Result<(), StorageError> {
+        let window = self.store.config.window;
+        let runs_ahead = window > self.store.config.unit;
+        if runs_ahead && self.planned < self.end && self.planned.saturating_sub(self.position) <= window / 2 {
+            self.plan(self.planned.max(self.position), &NO_REACH);
+            if self.pending.is_some() {
                 return Ok(());
             }
         }
-        match look(&self.object, self.at, self.end, &mut self.interests) {
-            Some(Known::Here(bytes, from)) => self.ready = Some((bytes, from)),
-            Some(Known::UnderWay(cell)) => self.cell = Some(cell),
+        match look_up(&self.object, self.position, self.end, &mut self.interests) {
+            Some(Lookup::Ready(bytes, from)) => self.ready = Some((bytes, from)),
+            Some(Lookup::Pending(pending)) => self.pending = Some(pending),
             None => {
                 // A fetch that failed left a gap: it failed for its readers, too.
-                let ours = self.interests.iter().filter(|interest| interest.0.range.contains(&self.at));
+                let ours = self.interests.iter().filter(|interest| interest.0.range.contains(&self.position));
                 if let Some(error) = ours.filter_map(|interest| interest.0.failure()).next() {
                     return Err(error.clone());
                 }
-                self.plan(self.at, &NO_REACH);
+                self.plan(self.position, &NO_REACH);
             }
         }
         Ok(())
     }
 
     /// What lies behind is no longer of interest.
-    fn pass(&mut self) {
-        let at = self.at;
-        self.interests.retain(|interest| interest.0.range.end > at);
+    fn drop_passed(&mut self) {
+        let position = self.position;
+        self.interests.retain(|interest| interest.0.range.end > position);
     }
 }

@@ -1,17 +1,17 @@
-//! Fetches: tasks that belong to no reader. They go on at the pace of storage, whatever pace readers have, and end when
+//! FetchCount: tasks that belong to no reader. They go on at the pace of storage, whatever pace readers have, and end when
 //! nobody waits for more.
 
 use crate::{
     Outcome, ReadObserver,
-    disk::Piece,
+    disk::DiskRange,
     fetch::ranges::group,
     memory::{
         fill::Fill,
-        gauge::{narrow, wide},
+        gauge::{to_u64, to_usize},
         object::Object,
-        pending::Cell,
+        pending::PendingUnit,
     },
-    store::{Core, Done},
+    store::{CompleteUnit, Store},
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
@@ -21,94 +21,96 @@ use tokio::time::timeout;
 
 /// The task. However it ends (a panic, a runtime that shuts down), nobody is left waiting.
 pub(crate) struct Filler {
-    core: Arc<Core>,
+    store: Arc<Store>,
     source: Arc<dyn Storage>,
     object: Arc<Object>,
     fill: Arc<Fill>,
     /// Units to come, in order.
-    left: VecDeque<Arc<Cell>>,
+    left: VecDeque<Arc<PendingUnit>>,
     /// What the answer at hand brought so far.
-    done: Vec<Done>,
+    done: Vec<CompleteUnit>,
     /// The reader it was begun for, which knows already of a request that was planned.
     observer: Option<Arc<dyn ReadObserver>>,
 }
 
 impl Filler {
     pub(crate) fn new(
-        core: Arc<Core>,
+        store: Arc<Store>,
         source: Arc<dyn Storage>,
         object: Arc<Object>,
         fill: Arc<Fill>,
-        cells: Vec<Arc<Cell>>,
+        pending_units: Vec<Arc<PendingUnit>>,
         observer: Option<Arc<dyn ReadObserver>>,
     ) -> Self {
-        core.fetches.begun();
-        Self { core, source, object, fill, left: cells.into(), done: Vec::new(), observer }
+        store.fetches.begin();
+        Self { store, source, object, fill, left: pending_units.into(), done: Vec::new(), observer }
     }
 
-    /// Reads the units that `pieces` of the disk hold, in this order; then, and where the disk fails, from storage.
-    pub(crate) async fn run(mut self, pieces: Vec<Piece>) {
-        self.fill_from_disk(pieces).await;
+    /// Reads the units that `disk_ranges` of the disk hold, in this order; then, and where the disk fails, from storage.
+    pub(crate) async fn run(mut self, disk_ranges: Vec<DiskRange>) {
+        self.fill_from_disk(disk_ranges).await;
         self.done.clear();
         while !self.left.is_empty() && !self.given_up() {
             let answer = self.fill_from_storage().await;
             if let Err(error) = answer {
-                self.core.counters.storage_errors.add(1);
+                self.store.counters.storage_errors.add(1);
                 self.fail(&error);
             }
             // Only what came in an answer that was right as a whole, or broke off, is written.
             for done in std::mem::take(&mut self.done) {
-                self.core.write_to_disk(&self.object, done);
+                self.store.write_to_disk(&self.object, done);
             }
         }
     }
 
-    async fn fill_from_disk(&mut self, pieces: Vec<Piece>) {
-        for piece in pieces {
-            let Some(cell) = self.left.front().cloned() else { return };
+    async fn fill_from_disk(&mut self, disk_ranges: Vec<DiskRange>) {
+        for disk_range in disk_ranges {
+            let Some(pending) = self.left.front().cloned() else { return };
             if self.given_up() {
                 return;
             }
-            let _reserved = self.core.reserve(cell.len());
-            let Some(bytes) = self.core.read_from_disk(&self.object, &piece, &cell.range).await else {
+            let _reserved = self.store.reserve(pending.len());
+            let Some(bytes) = self.store.read_from_disk(&self.object, &disk_range, &pending.range).await
+            else {
                 return;
             };
-            self.complete(&cell, bytes);
+            self.complete(&pending, bytes);
         }
     }
 
-    /// Fetches the next units that can be had in one request. An error concerns all that is left.
+    /// FetchCount the next units that can be had in one request. An error concerns all that is left.
     async fn fill_from_storage(&mut self) -> Result<(), StorageError> {
-        let ranges = self.left.iter().map(|cell| cell.range.clone()).collect();
-        let Some(run) = group(ranges, self.core.config.bridge).into_iter().next() else { return Ok(()) };
+        let ranges = self.left.iter().map(|pending| pending.range.clone()).collect();
+        let Some(run) = group(ranges, self.store.config.bridge).into_iter().next() else { return Ok(()) };
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
         let whole = first.start..last.end;
         // Its own, for `self` changes while they are in use.
-        let (core, object) = (self.core.clone(), self.object.clone());
+        let (store, object) = (self.store.clone(), self.object.clone());
         let body = self.ask(&whole).await?;
 
         // Only now that storage sends: who holds room goes on, so that who waits for room gets some.
         // A unit is there twice for a moment, while its frames are put together; what is to be written stays to the end.
         let room = run.iter().map(|range| range.end - range.start).max().unwrap_or(0).saturating_mul(2);
-        let held = if core.disk.is_some() { whole.end - whole.start } else { 0 };
-        let (patience, key) = (core.config.patience, object.key.as_str());
-        let filling = within(patience, key, core.filling.acquire(room.saturating_add(held))).await?;
+        let held = if store.disk.is_some() { whole.end - whole.start } else { 0 };
+        let (patience, key) = (store.config.patience, object.key.as_str());
+        let filling = timed(patience, key, store.room.acquire(room.saturating_add(held))).await?;
 
         let observer = self.observer.clone();
-        let mut frames = Frames { core: &core, observer, key, body, at: whole.start, over: Bytes::new() };
+        let mut frames =
+            SourceBody { store: &store, observer, key, body, at: whole.start, over: Bytes::new() };
         for _ in run {
-            let Some(cell) = self.left.front().cloned() else { break };
-            let reserved = core.reserve(room);
+            let Some(pending) = self.left.front().cloned() else { break };
+            let reserved = store.reserve(room);
             // What made room is used at once: later others' buffers would have come and gone.
-            let buffer = core.gauge.buffer(narrow(cell.len()));
-            match frames.fill(&cell).await {
+            let buffer = store.gauge.buffer(to_usize(pending.len()));
+            match frames.fill(&pending).await {
                 Ok(()) => {}
                 Err(Broken::Storage(error)) => return Err(error),
                 Err(Broken::Short) => return Err(self.take_back(format!("{whole:?} ended at {}", frames.at))),
             }
-            let bytes = core.gauge.unit(cell.whole(buffer));
+            let bytes = store.gauge.unit(pending.whole(buffer));
             drop(reserved);
-            self.complete(&cell, bytes);
+            self.complete(&pending, bytes);
             if !self.left.is_empty() && self.given_up() {
                 return Ok(());
             }
@@ -127,13 +129,13 @@ impl Filler {
         whole: &Range<u64>,
     ) -> Result<BoxStream<'static, Result<Bytes, StorageError>>, StorageError> {
         let (object, key) = (&self.object, self.object.key.as_str());
-        self.core.counters.storage_requests.add(1);
+        self.store.counters.storage_requests.add(1);
         if let Some(observer) = self.observer.as_ref().filter(|_| self.fill.from_disk) {
             observer.on_outcome(Outcome::Filled);
             observer.on_storage_request();
         }
         let read = self.source.read(ReadRequest::range(&object.key, whole.clone()).pinned(&object.version));
-        let read = within(self.core.config.patience, key, read).await??;
+        let read = timed(self.store.config.patience, key, read).await??;
         if read.range != *whole {
             return Err(bad_answer(key, format!("{whole:?} was asked for, {:?} answered", read.range)));
         }
@@ -143,11 +145,11 @@ impl Filler {
         Ok(read.body)
     }
 
-    fn complete(&mut self, cell: &Arc<Cell>, bytes: Bytes) {
+    fn complete(&mut self, pending: &Arc<PendingUnit>, bytes: Bytes) {
         self.left.pop_front();
-        let unit = self.core.keep(&self.object, cell, &bytes);
-        let bytes = self.core.disk.is_some().then_some(bytes);
-        self.done.push(Done { start: cell.range.start, unit, bytes });
+        let unit = self.store.keep(&self.object, pending, &bytes);
+        let bytes = self.store.disk.is_some().then_some(bytes);
+        self.done.push(CompleteUnit { start: pending.range.start, unit, bytes });
     }
 
     /// Whether nobody waits; if so, nothing is left to do. A reader that comes later finds gaps and fetches anew.
@@ -156,47 +158,47 @@ impl Filler {
         if self.fill.goes_on() {
             return false;
         }
-        for cell in &self.left {
-            extents.arrived(cell, None);
+        for pending in &self.left {
+            extents.arrived(pending, None);
         }
         drop(extents);
         if !self.left.is_empty() {
-            self.core.counters.abandoned.add(1);
+            self.store.counters.abandoned.add(1);
         }
         // Nobody reads these; yet who got hold of one in the meantime must not wait for ever.
-        for cell in std::mem::take(&mut self.left) {
-            cell.finish(Err(unavailable(&self.object, "the read was given up")));
+        for pending in std::mem::take(&mut self.left) {
+            pending.finish(Err(unavailable(&self.object, "the read was given up")));
         }
         true
     }
 
     /// Forgets what an answer brought that turned out to be none.
     fn take_back(&mut self, detail: String) -> StorageError {
-        self.core.forget(&self.object, &std::mem::take(&mut self.done));
+        self.store.forget(&self.object, &std::mem::take(&mut self.done));
         bad_answer(self.object.key.as_str(), detail)
     }
 
     fn fail(&mut self, error: &StorageError) {
         if matches!(error, StorageError::Changed(_)) {
             self.done.clear();
-            self.core.purge(&self.object);
+            self.store.purge(&self.object);
         }
         // Before the units go: who finds a gap then also finds why.
         self.fill.fail(error);
         let mut extents = self.object.extents();
-        for cell in &self.left {
-            extents.arrived(cell, None);
+        for pending in &self.left {
+            extents.arrived(pending, None);
         }
         drop(extents);
-        for cell in std::mem::take(&mut self.left) {
-            cell.finish(Err(error.clone()));
+        for pending in std::mem::take(&mut self.left) {
+            pending.finish(Err(error.clone()));
         }
     }
 }
 
 impl Drop for Filler {
     fn drop(&mut self) {
-        self.core.fetches.ended();
+        self.store.fetches.end();
         if !self.left.is_empty() {
             self.fail(&unavailable(&self.object, "the read ended before its time"));
         }
@@ -204,8 +206,8 @@ impl Drop for Filler {
 }
 
 /// A body, cut where units end.
-struct Frames<'a> {
-    core: &'a Core,
+struct SourceBody<'a> {
+    store: &'a Store,
     observer: Option<Arc<dyn ReadObserver>>,
     key: &'a str,
     body: BoxStream<'static, Result<Bytes, StorageError>>,
@@ -221,16 +223,16 @@ enum Broken {
     Short,
 }
 
-impl Frames<'_> {
+impl SourceBody<'_> {
     /// Hands a unit's bytes on as they come; those before it are at hand already.
-    async fn fill(&mut self, cell: &Cell) -> Result<(), Broken> {
-        while self.at < cell.range.end {
-            let before = self.at < cell.range.start;
-            let (at, frame) = self.next(if before { cell.range.start } else { cell.range.end }).await?;
+    async fn fill(&mut self, pending: &PendingUnit) -> Result<(), Broken> {
+        while self.at < pending.range.end {
+            let before = self.at < pending.range.start;
+            let (at, frame) = self.next(if before { pending.range.start } else { pending.range.end }).await?;
             if before {
-                self.core.counters.reread_bytes.add(wide(frame.len()));
+                self.store.counters.reread_bytes.add(to_u64(frame.len()));
             } else {
-                cell.push(at, frame);
+                pending.push(at, frame);
             }
         }
         Ok(())
@@ -239,24 +241,24 @@ impl Frames<'_> {
     /// The next bytes and where they start, not beyond `until`.
     async fn next(&mut self, until: u64) -> Result<(u64, Bytes), Broken> {
         while self.over.is_empty() {
-            let next = within(self.core.config.patience, self.key, self.body.next()).await;
+            let next = timed(self.store.config.patience, self.key, self.body.next()).await;
             self.over = next.map_err(Broken::Storage)?.ok_or(Broken::Short)?.map_err(Broken::Storage)?;
-            let bytes = wide(self.over.len());
-            self.core.counters.storage_bytes.add(bytes);
+            let bytes = to_u64(self.over.len());
+            self.store.counters.storage_bytes.add(bytes);
             if let Some(observer) = &self.observer {
                 observer.on_storage_bytes(bytes);
             }
         }
-        let len = narrow(until - self.at).min(self.over.len());
+        let len = to_usize(until - self.at).min(self.over.len());
         let (start, frame) = (self.at, self.over.split_to(len));
-        self.at += wide(len);
+        self.at += to_u64(len);
         Ok((start, frame))
     }
 
     /// Whether this is the end of the body.
     async fn end(&mut self) -> Result<bool, StorageError> {
         while self.over.is_empty() {
-            match within(self.core.config.patience, self.key, self.body.next()).await? {
+            match timed(self.store.config.patience, self.key, self.body.next()).await? {
                 None => return Ok(true),
                 Some(frame) => self.over = frame?,
             }
@@ -265,7 +267,7 @@ impl Frames<'_> {
     }
 }
 
-async fn within<T>(patience: Duration, key: &str, wait: impl Future<Output = T>) -> Result<T, StorageError> {
+async fn timed<T>(patience: Duration, key: &str, wait: impl Future<Output = T>) -> Result<T, StorageError> {
     let timed_out = |_| StorageError::TimedOut { key: key.to_owned(), after: patience };
     timeout(patience, wait).await.map_err(timed_out)
 }

@@ -1,13 +1,13 @@
 //! What is known of one version of an object: extents that do not overlap, each a unit that is here or on its way.
 
-use crate::memory::{fill::Fill, pending::Cell, s3fifo::Mark};
+use crate::memory::{fill::Fill, pending::PendingUnit, s3fifo::HitCount};
 use bytes::Bytes;
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// A unit in memory.
 #[derive(Debug)]
 pub(crate) struct Unit {
-    pub(crate) mark: Mark,
+    pub(crate) hits: HitCount,
     /// Who brought it: as long as somebody waits for more of the same, this may be wanted too.
     pub(crate) fill: Arc<Fill>,
 }
@@ -15,7 +15,7 @@ pub(crate) struct Unit {
 #[derive(Debug)]
 pub(crate) enum State {
     Ready { bytes: Bytes, unit: Arc<Unit> },
-    Filling(Arc<Cell>),
+    Filling(Arc<PendingUnit>),
 }
 
 #[derive(Debug)]
@@ -57,20 +57,23 @@ impl Extents {
     }
 
     /// Takes note of a unit on its way, where nothing is known yet.
-    pub(crate) fn expect(&mut self, cell: Arc<Cell>) {
-        debug_assert!(self.parts(cell.range.clone()).all(|(_, _, state)| state.is_none()), "units overlap");
-        self.0.insert(cell.range.start, Extent { end: cell.range.end, state: State::Filling(cell) });
+    pub(crate) fn expect(&mut self, pending: Arc<PendingUnit>) {
+        debug_assert!(
+            self.parts(pending.range.clone()).all(|(_, _, state)| state.is_none()),
+            "units overlap"
+        );
+        self.0.insert(pending.range.start, Extent { end: pending.range.end, state: State::Filling(pending) });
     }
 
     /// A unit is here: kept as `unit`, or forgotten. Says whether it was expected (and so is kept).
-    pub(crate) fn arrived(&mut self, cell: &Arc<Cell>, kept: Option<(Bytes, Arc<Unit>)>) -> bool {
-        let Some(extent) = self.0.get_mut(&cell.range.start) else { return false };
-        if !matches!(&extent.state, State::Filling(this) if Arc::ptr_eq(this, cell)) {
+    pub(crate) fn arrived(&mut self, pending: &Arc<PendingUnit>, kept: Option<(Bytes, Arc<Unit>)>) -> bool {
+        let Some(extent) = self.0.get_mut(&pending.range.start) else { return false };
+        if !matches!(&extent.state, State::Filling(this) if Arc::ptr_eq(this, pending)) {
             return false;
         }
         match kept {
             Some((bytes, unit)) => extent.state = State::Ready { bytes, unit },
-            None => drop(self.0.remove(&cell.range.start)),
+            None => drop(self.0.remove(&pending.range.start)),
         }
         true
     }
@@ -111,14 +114,14 @@ mod tests {
     use super::*;
 
     fn unit() -> (Bytes, Arc<Unit>) {
-        (Bytes::new(), Arc::new(Unit { mark: Mark::default(), fill: Fill::new(0..0, false, false) }))
+        (Bytes::new(), Arc::new(Unit { hits: HitCount::default(), fill: Fill::new(0..0, false, false) }))
     }
 
     fn put(extents: &mut Extents, range: Range<u64>) {
-        let cell = Arc::new(Cell::new(range.clone(), Fill::new(range, false, false)));
-        extents.expect(cell.clone());
-        assert!(extents.arrived(&cell, Some(unit())));
-        assert!(!extents.arrived(&cell, Some(unit())), "arrives once");
+        let pending = Arc::new(PendingUnit::new(range.clone(), Fill::new(range, false, false)));
+        extents.expect(pending.clone());
+        assert!(extents.arrived(&pending, Some(unit())));
+        assert!(!extents.arrived(&pending, Some(unit())), "arrives once");
     }
 
     fn shown(extents: &Extents, range: Range<u64>) -> Vec<(Range<u64>, bool)> {

@@ -68,23 +68,23 @@ impl Drop for Interest {
 
 /// How many fetches are under way.
 #[derive(Debug, Default)]
-pub(crate) struct Fetches(watch::Sender<u64>);
+pub(crate) struct FetchCount(watch::Sender<u64>);
 
-impl Fetches {
-    pub(crate) fn begun(&self) {
+impl FetchCount {
+    pub(crate) fn begin(&self) {
         self.0.send_modify(|count| *count += 1);
     }
 
-    pub(crate) fn ended(&self) {
+    pub(crate) fn end(&self) {
         self.0.send_modify(|count| *count = count.saturating_sub(1));
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         *self.0.borrow()
     }
 
     /// Waits until none is.
-    pub(crate) async fn rest(&self) {
+    pub(crate) async fn all_ended(&self) {
         // It is never closed, for it is here.
         let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
     }

@@ -29,7 +29,7 @@ impl Gauge {
     /// One that keeps up to `bytes` in spare buffers of `unit` bytes each.
     pub(crate) fn with_spares(unit: u64, bytes: u64) -> Arc<Self> {
         let most = bytes.checked_div(unit).unwrap_or(0);
-        Arc::new(Self { spare: (narrow(unit), narrow(most)), ..Self::default() })
+        Arc::new(Self { spare: (to_usize(unit), to_usize(most)), ..Self::default() })
     }
 
     /// A buffer of `len` bytes, whatever they are.
@@ -39,7 +39,7 @@ impl Gauge {
     }
 
     fn give_back(&self, data: Buffer) {
-        self.units.fetch_sub(wide(data.len()), Relaxed);
+        self.units.fetch_sub(to_u64(data.len()), Relaxed);
         if data.len() == self.spare.0 {
             let mut spares = self.lock();
             if spares.len() < self.spare.1 {
@@ -66,13 +66,13 @@ impl Gauge {
 
     /// A unit's bytes, exactly as large as they are, counted until the last reader lets go of them.
     pub(crate) fn unit(self: &Arc<Self>, data: Buffer) -> Bytes {
-        self.units.fetch_add(wide(data.len()), Relaxed);
+        self.units.fetch_add(to_u64(data.len()), Relaxed);
         Bytes::from_owner(Counted { data, gauge: self.clone() })
     }
 
     /// Bytes of spare buffers.
     pub(crate) fn spares(&self) -> u64 {
-        wide(self.lock().len()).saturating_mul(wide(self.spare.0))
+        to_u64(self.lock().len()).saturating_mul(to_u64(self.spare.0))
     }
 
     /// Sets bytes aside until the guard is dropped.
@@ -121,11 +121,11 @@ impl Drop for Reserved {
 }
 
 /// A length in memory as one of an object.
-pub(crate) fn wide(len: usize) -> u64 {
+pub(crate) fn to_u64(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
 /// A length of an object as one in memory; `usize::MAX` where it does not fit, which no buffer has.
-pub(crate) fn narrow(len: u64) -> usize {
+pub(crate) fn to_usize(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }

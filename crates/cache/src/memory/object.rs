@@ -2,7 +2,7 @@
 
 use crate::memory::{
     extents::Extents,
-    gauge::{Gauge, wide},
+    gauge::{Gauge, to_u64},
 };
 use latemux_storage::{Key, Version};
 use std::{
@@ -30,7 +30,7 @@ impl Names<'_> {
     fn encode(&self, put: &mut impl FnMut(&[u8])) {
         let text = |put: &mut dyn FnMut(&[u8]), text: Option<&str>| {
             // No text is as long as u64::MAX.
-            put(&text.map_or(u64::MAX, |text| wide(text.len())).to_le_bytes());
+            put(&text.map_or(u64::MAX, |text| to_u64(text.len())).to_le_bytes());
             put(text.unwrap_or_default().as_bytes());
         };
         text(put, Some(self.storage));
@@ -67,12 +67,12 @@ impl Object {
         self.extents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is(&self, names: &Names<'_>) -> bool {
+    fn is_named(&self, names: &Names<'_>) -> bool {
         *self.storage == *names.storage && self.key == *names.key && self.version == *names.version
     }
 
     fn weight(&self) -> u64 {
-        OVERHEAD + wide(self.names.len()).saturating_mul(2)
+        OVERHEAD + to_u64(self.names.len()).saturating_mul(2)
     }
 }
 
@@ -106,7 +106,7 @@ impl Table {
         if let Some(object) = shard.get(&id).and_then(Weak::upgrade) {
             // If this is the last one left to hold it, its drop takes the lock.
             drop(shard);
-            return object.is(names).then_some(object);
+            return object.is_named(names).then_some(object);
         }
         let mut bytes = Vec::new();
         names.encode(&mut |part| bytes.extend_from_slice(part));
@@ -130,8 +130,8 @@ impl Table {
     }
 
     fn shard(&self, id: u128) -> MutexGuard<'_, HashMap<u128, Weak<Object>>> {
-        let place = id as usize % SHARDS;
-        let shard = self.shards.get(place).unwrap_or_else(|| unreachable!("a remainder of their number"));
+        let number = id as usize % SHARDS;
+        let shard = self.shards.get(number).unwrap_or_else(|| unreachable!("a remainder of their number"));
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

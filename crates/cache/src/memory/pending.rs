@@ -2,7 +2,7 @@
 
 use crate::memory::{
     fill::Fill,
-    gauge::{Buffer, narrow, wide},
+    gauge::{Buffer, to_u64, to_usize},
 };
 use bytes::Bytes;
 use latemux_storage::StorageError;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 /// A unit on its way. Readers hold the one they are at, so its bytes reach them even where there is no room to keep it.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct PendingUnit {
     /// Where its bytes lie in the object.
     pub(crate) range: Range<u64>,
     /// Who fetches it.
@@ -30,7 +30,7 @@ struct State {
     end: Option<Result<Bytes, StorageError>>,
 }
 
-impl Cell {
+impl PendingUnit {
     pub(crate) fn new(range: Range<u64>, fill: Arc<Fill>) -> Self {
         Self { range, fill, state: Mutex::default(), changed: Notify::new() }
     }
@@ -45,7 +45,7 @@ impl Cell {
         self.changed.notify_waiters();
     }
 
-    /// All that arrived, in one piece of exactly its size: that of the buffer.
+    /// All that arrived, in one disk_range of exactly its size: that of the buffer.
     pub(crate) fn whole(&self, mut whole: Buffer) -> Buffer {
         let mut at = 0;
         for (_, frame) in &self.state().frames {
@@ -58,7 +58,7 @@ impl Cell {
         whole
     }
 
-    /// The unit is complete, or will never be. Frames are let go.
+    /// The unit is complete, or will never be. SourceBody are let go.
     pub(crate) fn finish(&self, end: Result<Bytes, StorageError>) {
         let frames = {
             let mut state = self.state();
@@ -71,29 +71,29 @@ impl Cell {
         self.changed.notify_waiters();
     }
 
-    /// Bytes of the object from `at` on, which lies in the unit: as many as are there in one piece, at least one.
+    /// Bytes of the object from `at` on, which lies in the unit: as many as are there in one disk_range, at least one.
     pub(crate) async fn bytes(&self, at: u64) -> Result<Bytes, StorageError> {
         loop {
             // Made before looking, so that what happens in between is not missed.
             let changed = self.changed.notified();
-            if let Some(found) = self.look(at) {
+            if let Some(found) = self.available(at) {
                 return found;
             }
             changed.await;
         }
     }
 
-    fn look(&self, at: u64) -> Option<Result<Bytes, StorageError>> {
+    fn available(&self, at: u64) -> Option<Result<Bytes, StorageError>> {
         let state = self.state();
         match &state.end {
-            Some(Ok(whole)) => return Some(Ok(whole.slice(narrow(at - self.range.start)..))),
+            Some(Ok(whole)) => return Some(Ok(whole.slice(to_usize(at - self.range.start)..))),
             Some(Err(error)) => return Some(Err(error.clone())),
             None => {}
         }
         let after = state.frames.partition_point(|(start, _)| *start <= at);
         let (start, frame) = state.frames.get(after.checked_sub(1)?)?;
         let skip = at - start;
-        (skip < wide(frame.len())).then(|| Ok(frame.slice(narrow(skip)..)))
+        (skip < to_u64(frame.len())).then(|| Ok(frame.slice(to_usize(skip)..)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

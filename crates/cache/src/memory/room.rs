@@ -1,16 +1,16 @@
 //! Room in memory for units that are being fetched.
 
-use crate::memory::gauge::wide;
+use crate::memory::gauge::to_u64;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Room for units being fetched, given out in turn.
 #[derive(Debug)]
-pub(crate) struct Filling {
+pub(crate) struct FillRoom {
     room: Semaphore,
     total: u32,
 }
 
-impl Filling {
+impl FillRoom {
     const STEP: u64 = 4096;
 
     pub(crate) fn new(bytes: u64) -> Self {
@@ -19,8 +19,8 @@ impl Filling {
     }
 
     /// Bytes of room that are given out.
-    pub(crate) fn given(&self) -> u64 {
-        u64::from(self.total).saturating_sub(wide(self.room.available_permits())).saturating_mul(Self::STEP)
+    pub(crate) fn given_out(&self) -> u64 {
+        u64::from(self.total).saturating_sub(to_u64(self.room.available_permits())).saturating_mul(Self::STEP)
     }
 
     /// Room for so many bytes, or all there is.

@@ -12,40 +12,40 @@ use std::{
 };
 
 /// Hits that are remembered.
-const MOST: u8 = 3;
+const MAX_HITS: u8 = 3;
 /// Fingerprints kept at least.
-const GHOSTS: usize = 256;
+const MIN_GHOSTS: usize = 256;
 
 /// Hits since the entry was last looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Mark(AtomicU8);
+pub(crate) struct HitCount(AtomicU8);
 
-impl Mark {
-    pub(crate) fn hit(&self) {
+impl HitCount {
+    pub(crate) fn record(&self) {
         let hits = self.0.load(Relaxed);
-        if hits < MOST {
+        if hits < MAX_HITS {
             // Two hits at a time may count as one: no matter.
             self.0.store(hits + 1, Relaxed);
         }
     }
 
-    fn spend(&self) -> bool {
+    fn take_one(&self) -> bool {
         self.0.fetch_update(Relaxed, Relaxed, |hits| hits.checked_sub(1)).is_ok()
     }
 
-    fn clear(&self) -> bool {
+    fn reset(&self) -> bool {
         self.0.swap(0, Relaxed) > 0
     }
 }
 
-pub(crate) trait Entry {
+pub(crate) trait Evictable {
     /// Bytes, what the tables about it take included.
     fn weight(&self) -> u64;
     /// The same for the same thing when it comes again.
     fn fingerprint(&self) -> u64;
-    fn mark(&self) -> &Mark;
+    fn hits(&self) -> &HitCount;
     /// Somebody is about to want it: it is spared once.
-    fn awaited(&self) -> bool;
+    fn is_awaited(&self) -> bool;
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct Queue<E> {
     bytes: u64,
 }
 
-impl<E: Entry> Queue<E> {
+impl<E: Evictable> Queue<E> {
     fn new() -> Self {
         Self { entries: VecDeque::new(), bytes: 0 }
     }
@@ -90,7 +90,7 @@ impl<E: Entry> Queue<E> {
     }
 }
 
-impl<E: Entry> S3Fifo<E> {
+impl<E: Evictable> S3Fifo<E> {
     pub(crate) fn new() -> Self {
         Self { small: Queue::new(), main: Queue::new(), ghosts: VecDeque::new(), is_ghost: HashSet::new() }
     }
@@ -116,18 +116,18 @@ impl<E: Entry> S3Fifo<E> {
     pub(crate) fn evict(&mut self) -> Option<E> {
         if self.small.bytes.saturating_mul(10) >= self.bytes() {
             while let Some(entry) = self.small.pop() {
-                if entry.mark().clear() || entry.awaited() {
+                if entry.hits().reset() || entry.is_awaited() {
                     self.main.push(entry);
                     continue;
                 }
-                self.remember(entry.fingerprint());
+                self.add_ghost(entry.fingerprint());
                 return Some(entry);
             }
         }
         // Each look spends a hit, so that this ends; and should hits come as fast as they are spent, it ends anyhow.
-        let mut looks = self.main.entries.len().saturating_mul(usize::from(MOST) + 1);
+        let mut looks = self.main.entries.len().saturating_mul(usize::from(MAX_HITS) + 1);
         while let Some(entry) = self.main.pop() {
-            if looks > 0 && entry.mark().spend() {
+            if looks > 0 && entry.hits().take_one() {
                 looks -= 1;
                 self.main.push(entry);
                 continue;
@@ -143,11 +143,11 @@ impl<E: Entry> S3Fifo<E> {
         self.main.retain(&mut keep);
     }
 
-    fn remember(&mut self, fingerprint: u64) {
+    fn add_ghost(&mut self, fingerprint: u64) {
         if self.is_ghost.insert(fingerprint) {
             self.ghosts.push_back(fingerprint);
         }
-        while self.ghosts.len() > self.main.entries.len().max(GHOSTS) {
+        while self.ghosts.len() > self.main.entries.len().max(MIN_GHOSTS) {
             if let Some(oldest) = self.ghosts.pop_front() {
                 self.is_ghost.remove(&oldest);
             }
@@ -161,19 +161,19 @@ mod tests {
     use std::sync::Arc;
 
     #[derive(Debug, Clone)]
-    struct Thing(u64, Arc<Mark>);
+    struct Thing(u64, Arc<HitCount>);
 
-    impl Entry for Thing {
+    impl Evictable for Thing {
         fn weight(&self) -> u64 {
             10
         }
         fn fingerprint(&self) -> u64 {
             self.0
         }
-        fn mark(&self) -> &Mark {
+        fn hits(&self) -> &HitCount {
             &self.1
         }
-        fn awaited(&self) -> bool {
+        fn is_awaited(&self) -> bool {
             self.0 == 77
         }
     }
@@ -198,7 +198,7 @@ mod tests {
         let hot: Vec<Thing> = (0..50).map(thing).collect();
         for one in &hot {
             put(&mut queues, one.clone(), 100);
-            one.1.hit();
+            one.1.record();
         }
         for n in 1000..100_000 {
             for gone in put(&mut queues, thing(n), 100) {
@@ -206,7 +206,7 @@ mod tests {
             }
         }
         assert_eq!((queues.len(), queues.bytes()), (100, 1000));
-        assert!(queues.ghosts.len() <= GHOSTS);
+        assert!(queues.ghosts.len() <= MIN_GHOSTS);
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         let mut queues = S3Fifo::new();
         for n in 0..1000 {
             let one = thing(n % 100);
-            (0..n % 5).for_each(|_| one.1.hit());
+            (0..n % 5).for_each(|_| one.1.record());
             queues.insert(one);
         }
         queues.retain(|e| e.0 != 5);

@@ -5,7 +5,7 @@
 //! ```
 //! The sum is the XXH3 of 64 bits of all else. A file is called by the XXH3 of 128 bits of its name.
 
-use crate::memory::gauge::wide;
+use crate::memory::gauge::to_u64;
 use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
@@ -48,7 +48,7 @@ pub(super) fn value(file: Vec<u8>, name: &[u8]) -> Result<Bytes, Damaged> {
 /// The head up to the sum.
 fn summed(name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let (format, name) = (FORMAT.to_le_bytes(), u32::try_from(name.len()).ok()?.to_le_bytes());
-    Some([&MAGIC[..], &format, &name, &wide(value.len()).to_le_bytes()].concat())
+    Some([&MAGIC[..], &format, &name, &to_u64(value.len()).to_le_bytes()].concat())
 }
 
 fn sum(head: &[u8], name: &[u8], value: &[u8]) -> u64 {

@@ -12,7 +12,7 @@ use crate::{
         device::{OpenError, hold},
         health::Health,
     },
-    memory::gauge::wide,
+    memory::gauge::to_u64,
 };
 use bytes::Bytes;
 use file::Damaged;
@@ -73,7 +73,7 @@ impl Config {
 /// What became of values since the start, and what there is now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct RecordFigures {
     /// Now: bytes on disk, in whole blocks.
     pub bytes: u64,
     /// Now: values on disk.
@@ -245,13 +245,13 @@ impl Records {
 
     /// What it did and holds.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> RecordFigures {
         let shared = &self.0.shared;
         let (bytes, values) = {
             let table = shared.table();
             (table.bytes(), table.len())
         };
-        Figures {
+        RecordFigures {
             bytes,
             values,
             hits: shared.hits.load(Relaxed),
@@ -270,15 +270,15 @@ impl Records {
 
     /// Waits until all that was asked for has been done.
     pub async fn flush(&self) {
-        self.done(Job::Flush).await;
+        self.job_done(Job::Flush).await;
     }
 
     /// The same, and lets go of the folder: nothing is written any more.
     pub async fn close(&self) {
-        self.done(Job::Close).await;
+        self.job_done(Job::Close).await;
     }
 
-    async fn done(&self, job: impl FnOnce(oneshot::Sender<()>) -> Job) {
+    async fn job_done(&self, job: impl FnOnce(oneshot::Sender<()>) -> Job) {
         let (tell, told) = oneshot::channel();
         if self.0.jobs.send(job(tell)).is_ok() {
             let _ = told.await;
@@ -338,7 +338,7 @@ impl Shared {
             return dropped();
         }
         let Some(bytes) = file::bytes(name, &make()) else { return dropped() };
-        let (id, cost) = (file::id(name), cost(wide(bytes.len())));
+        let (id, cost) = (file::id(name), cost(to_u64(bytes.len())));
         if cost > self.config.bytes {
             return dropped();
         }

@@ -1,6 +1,6 @@
 //! Which values are on disk, what they take there, and which was used last.
 
-use crate::memory::gauge::wide;
+use crate::memory::gauge::to_u64;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Table {
     }
 
     pub(super) fn len(&self) -> u64 {
-        wide(self.values.len())
+        to_u64(self.values.len())
     }
 
     pub(super) fn holds(&self, id: u128) -> bool {

@@ -9,7 +9,7 @@ fn open(dir: &Path, bytes: u64) -> Records {
 
 fn put(records: &Records, name: &str, value: &[u8]) {
     let value = value.to_vec();
-    records.put(name.into(), wide(value.len()), move || value);
+    records.put(name.into(), to_u64(value.len()), move || value);
 }
 
 /// The only file of a value.

@@ -8,8 +8,8 @@ use super::{
     responses::{BOUNDS, Histogram, STATUSES, Series},
 };
 use crate::{prefetch::Prefetched, trace::Outcome, write_index::Written};
-use latemux_cache::Figures as DiskFigures;
-use latemux_storage::{Registry as BackEnds, counters::Figures};
+use latemux_cache::CacheFigures;
+use latemux_storage::{Registry as BackEnds, counters::StorageFigures};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, text},
@@ -147,12 +147,12 @@ fn storage(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
 /// What clients of far storage did for the requests above.
 fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     let all = metrics.back_ends.get().map(BackEnds::all).unwrap_or_default();
-    let all: Vec<(String, Figures)> =
+    let all: Vec<(String, StorageFigures)> =
         all.into_iter().map(|(name, counters)| (name, counters.figures())).collect();
     if all.is_empty() {
         return Ok(());
     }
-    let each = |of: fn(&Figures) -> u64| {
+    let each = |of: fn(&StorageFigures) -> u64| {
         all.iter().map(move |(name, figures)| ([("backend", name.as_str())], of(figures)))
     };
     let mut counters = |name, help, of| out.counters(name, help, None, each(of));
@@ -195,7 +195,7 @@ fn remembered(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> 
 }
 
 /// What a range cache's disk does not hold although it might.
-fn unwritten(out: &mut Out<'_>, disk: &DiskFigures) -> Result<(), Error> {
+fn unwritten(out: &mut Out<'_>, disk: &CacheFigures) -> Result<(), Error> {
     let reasons = [
         ("queue_full", disk.disk_dropped_full),
         ("disk_failed", disk.disk_dropped_failed),

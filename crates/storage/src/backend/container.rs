@@ -24,15 +24,15 @@ use url::{Host, Url};
 /// Where the agent of ECS is.
 pub(crate) const ECS: &str = "http://169.254.170.2";
 /// Largest answer of an agent, in bytes.
-const DOCUMENT: usize = 64 * 1024;
+const MAX_DOCUMENT: usize = 64 * 1024;
 /// Credentials are renewed when they have no more than this left.
-const RENEW: Duration = Duration::from_secs(300);
+const RENEW_BEFORE: Duration = Duration::from_secs(300);
 /// An agent whose credentials have less than that left, or that fails while there are some, is not asked more often.
-const PAUSE: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the environment says.
 #[derive(Default)]
-pub(crate) struct Agent {
+pub(crate) struct AgentSettings {
     /// `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`, at [`ECS`].
     pub(crate) relative: Option<String>,
     /// `AWS_CONTAINER_CREDENTIALS_FULL_URI`.
@@ -43,7 +43,7 @@ pub(crate) struct Agent {
     pub(crate) token: Option<String>,
 }
 
-impl Agent {
+impl AgentSettings {
     /// The address to ask. An address without TLS must be of this machine or one that a container service uses: it is sent
     /// a secret, and answers with one.
     fn address(&self, ecs: &str) -> Result<Url, String> {
@@ -74,12 +74,12 @@ impl Agent {
 /// Asks an agent for credentials.
 pub(crate) struct ContainerCredentials {
     client: Client,
-    agent: Agent,
+    agent: AgentSettings,
     address: Url,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<CachedCredential>>,
 }
 
-struct Kept {
+struct CachedCredential {
     credential: Arc<AwsCredential>,
     /// `None`: they do not expire.
     expires: Option<Instant>,
@@ -124,7 +124,7 @@ impl ContainerCredentials {
     ///
     /// # Errors
     /// What is wrong with what the environment says.
-    pub(crate) fn new(client: Client, agent: Agent, ecs: &str) -> Result<Self, String> {
+    pub(crate) fn new(client: Client, agent: AgentSettings, ecs: &str) -> Result<Self, String> {
         let address = agent.address(ecs)?;
         Ok(Self { client, agent, address, kept: Mutex::new(None) })
     }
@@ -133,12 +133,13 @@ impl ContainerCredentials {
         // Whoever comes while credentials are asked for waits for them: one request serves all.
         let mut kept = self.kept.lock().await;
         if let Some(kept) = &*kept
-            && (kept.left() > RENEW || kept.left() > Duration::ZERO && kept.asked.elapsed() < PAUSE)
+            && (kept.left() > RENEW_BEFORE
+                || kept.left() > Duration::ZERO && kept.asked.elapsed() < MIN_INTERVAL)
         {
             return Ok(Arc::clone(&kept.credential));
         }
         let asked = Instant::now();
-        let answer = self.ask().await.and_then(|bytes| parse(&bytes, asked));
+        let answer = self.request().await.and_then(|bytes| parse(&bytes, asked));
         match (answer, &mut *kept) {
             (Ok(new), kept) => Ok(Arc::clone(&kept.insert(new).credential)),
             (Err(error), Some(old)) if old.left() > Duration::ZERO => {
@@ -150,7 +151,7 @@ impl ContainerCredentials {
         }
     }
 
-    async fn ask(&self) -> Result<Bytes, NoCredentials> {
+    async fn request(&self) -> Result<Bytes, NoCredentials> {
         let mut request =
             http::Request::builder().uri(self.address.as_str()).header(ACCEPT, "application/json");
         let token = match (&self.agent.token_file, &self.agent.token) {
@@ -164,7 +165,7 @@ impl ContainerCredentials {
             request = request.header(AUTHORIZATION, token);
         }
         let request: HttpRequest = request.body(HttpRequestBody::empty())?;
-        let answer = self.client.document(request, DOCUMENT).await?;
+        let answer = self.client.document(request, MAX_DOCUMENT).await?;
         if !answer.status().is_success() {
             return Err(NoCredentials::Refused(answer.status()));
         }
@@ -172,7 +173,7 @@ impl ContainerCredentials {
     }
 }
 
-impl Kept {
+impl CachedCredential {
     /// How long they are good for.
     fn left(&self) -> Duration {
         self.expires.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
@@ -180,12 +181,12 @@ impl Kept {
 }
 
 /// What an agent answered. When they expire is a date: our clock is asked how far away that is, once.
-fn parse(document: &[u8], asked: Instant) -> Result<Kept, NoCredentials> {
+fn parse(document: &[u8], asked: Instant) -> Result<CachedCredential, NoCredentials> {
     let document: Document = serde_json::from_slice(document).map_err(NoCredentials::Document)?;
     let expires = document.expiration.map(|date| asked + time_until(&date));
     let (key_id, secret_key) = (document.access_key_id, document.secret_access_key);
     let credential = Arc::new(AwsCredential { key_id, secret_key, token: document.token });
-    Ok(Kept { credential, expires, asked })
+    Ok(CachedCredential { credential, expires, asked })
 }
 
 /// None where the date has passed, or is none.

@@ -1,4 +1,4 @@
-use super::{Agent, ContainerCredentials, ECS, NoCredentials, RENEW, parse};
+use super::{AgentSettings, ContainerCredentials, ECS, NoCredentials, RENEW_BEFORE, parse};
 use crate::backend::http::{client::Client, retry::Account};
 use crate::{Connections, Retries, Timeouts};
 use latemux_testmedia::http_server::{Reply, Server};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[test]
 fn secrets_go_to_this_machine_or_over_tls() {
     let full = |text: &str| {
-        let agent = Agent { full: Some(text.to_owned()), ..Agent::default() };
+        let agent = AgentSettings { full: Some(text.to_owned()), ..AgentSettings::default() };
         agent.address(ECS).map(|url| url.to_string())
     };
     for good in [
@@ -29,9 +29,13 @@ fn secrets_go_to_this_machine_or_over_tls() {
     {
         assert!(full(bad).is_err(), "{bad}");
     }
-    let both = Agent { relative: Some("/v2/x".into()), full: Some("http://no".into()), ..Agent::default() };
+    let both = AgentSettings {
+        relative: Some("/v2/x".into()),
+        full: Some("http://no".into()),
+        ..AgentSettings::default()
+    };
     assert_eq!(both.address(ECS).unwrap().as_str(), "http://169.254.170.2/v2/x", "the relative one wins");
-    assert!(Agent::default().address(ECS).is_err());
+    assert!(AgentSettings::default().address(ECS).is_err());
 }
 
 #[test]
@@ -42,7 +46,7 @@ fn documents() {
         parse(text.as_bytes(), Instant::now()).unwrap()
     };
     assert_eq!(at("").left(), Duration::MAX);
-    assert!(at(r#","Expiration":"2120-01-01T00:00:00Z""#).left() > RENEW);
+    assert!(at(r#","Expiration":"2120-01-01T00:00:00Z""#).left() > RENEW_BEFORE);
     for past in ["2020-01-01T00:00:00Z", "1900-01-01T00:00:00Z", "tomorrow"] {
         assert_eq!(at(&format!(r#","Expiration":"{past}""#)).left(), Duration::ZERO);
     }
@@ -64,7 +68,7 @@ async fn an_agent_that_fails_at_renewal() {
     .await;
     let account = Arc::new(Account::new(Retries::default(), Arc::default()));
     let client = Client::new(Timeouts::default(), &Connections::default(), account).unwrap();
-    let at = Agent { relative: Some("/v2".to_owned()), ..Agent::default() };
+    let at = AgentSettings { relative: Some("/v2".to_owned()), ..AgentSettings::default() };
     let credentials = ContainerCredentials::new(client, at, &agent.address).unwrap();
     let age = async |left: Duration, ago: Duration| {
         let mut kept = credentials.kept.lock().await;

@@ -15,7 +15,7 @@
 //! leads out of it is as if it were not there. Whoever may write to the folder is trusted not to swap a directory for
 //! a link in the instant between check and use. Only regular files are read: a FIFO or a device is not found.
 
-use super::frames::Frames;
+use super::frames::FramePool;
 use crate::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version, Want};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -36,11 +36,11 @@ const JOBS: usize = 64;
 /// Descriptors kept open between reads.
 const OPEN_FILES: usize = 64;
 /// Names in one folder.
-const LISTED: usize = 100_000;
+const MAX_NAMES: usize = 100_000;
 /// What [`Inner::resolve`] says of a link that leaves the root. No call used here gives it itself.
-const LEADS_OUT: ErrorKind = ErrorKind::CrossesDevices;
+const LINK_OUTSIDE: ErrorKind = ErrorKind::CrossesDevices;
 /// A file call (a job's wait for its turn included) that takes longer is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Objects in a folder of this machine.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ struct Inner {
     name: String,
     open: Mutex<OpenFiles>,
     jobs: Arc<Semaphore>,
-    frames: Arc<Frames>,
+    frames: Arc<FramePool>,
 }
 
 impl std::fmt::Debug for Folder {
@@ -73,7 +73,7 @@ impl Folder {
             return Err(ErrorKind::NotADirectory.into());
         }
         let name = path.as_ref().display().to_string();
-        let (open, jobs, frames) = (Mutex::default(), Arc::new(Semaphore::new(JOBS)), Frames::new(FRAME));
+        let (open, jobs, frames) = (Mutex::default(), Arc::new(Semaphore::new(JOBS)), FramePool::new(FRAME));
         Ok(Self(Arc::new(Inner { root, name, open, jobs, frames })))
     }
 
@@ -89,15 +89,16 @@ impl Folder {
     }
 
     /// The start of a read that waits for nothing: the file is open already, and the kernel has its path and the first frame in memory.
-    fn read_at_hand(&self, request: &ReadRequest<'_>) -> Option<Result<Opened, StorageError>> {
+    fn read_cached(&self, request: &ReadRequest<'_>) -> Option<Result<OpenedRead, StorageError>> {
         let key = request.key;
-        let (file, now) = self.0.open_at_hand(key)?;
-        let (version, range) = match stated(key, &now, &request.want, request.version) {
+        let (file, now) = self.0.open_cached(key)?;
+        let (version, range) = match check_request(key, &now, &request.want, request.version) {
             Ok(stated) => stated,
             Err(error) => return Some(Err(error)),
         };
         let file = Pinned { file, key: key.clone(), version };
-        let first = if range.is_empty() { Ok(Bytes::new()) } else { file.at_hand(&self.0.frames, &range)? };
+        let first =
+            if range.is_empty() { Ok(Bytes::new()) } else { file.cached_frame(&self.0.frames, &range)? };
         Some(first.map(|first| (file, range, first)))
     }
 
@@ -116,10 +117,10 @@ impl Folder {
             });
             done.await.map_err(|e| e.to_string())
         };
-        match tokio::time::timeout(PATIENCE, work).await {
+        match tokio::time::timeout(CALL_TIMEOUT, work).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(detail)) => Err(StorageError::Unavailable { key: key.to_string(), detail }),
-            Err(_) => Err(StorageError::TimedOut { key: key.to_string(), after: PATIENCE }),
+            Err(_) => Err(StorageError::TimedOut { key: key.to_string(), after: CALL_TIMEOUT }),
         }
     }
 }
@@ -132,7 +133,7 @@ impl Inner {
     /// The canonical path of a key.
     fn resolve(&self, key: &Key) -> io::Result<PathBuf> {
         let path = self.path(key).canonicalize()?;
-        if path.starts_with(&self.root) { Ok(path) } else { Err(LEADS_OUT.into()) }
+        if path.starts_with(&self.root) { Ok(path) } else { Err(LINK_OUTSIDE.into()) }
     }
 
     /// The open file of a key and what the disk says of it now.
@@ -164,8 +165,8 @@ impl Inner {
     }
 
     /// The same of a file that is open already, where nothing has to be waited for.
-    fn open_at_hand(&self, key: &Key) -> Option<(Arc<File>, Metadata)> {
-        let now = regular(metadata_at_hand(&self.path(key))?).ok()?;
+    fn open_cached(&self, key: &Key) -> Option<(Arc<File>, Metadata)> {
+        let now = regular(cached_metadata(&self.path(key))?).ok()?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         Some((open.get(key, (now.dev(), now.ino()))?, now))
     }
@@ -183,8 +184,8 @@ impl Inner {
             } else if meta.is_file() {
                 listing.objects.push((name, meta.len()));
             }
-            if listing.folders.len() + listing.objects.len() > LISTED {
-                let detail = format!("the folder holds more than {LISTED} names");
+            if listing.folders.len() + listing.objects.len() > MAX_NAMES {
+                let detail = format!("the folder holds more than {MAX_NAMES} names");
                 return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
             }
         }
@@ -232,10 +233,10 @@ fn regular(meta: Metadata) -> io::Result<Metadata> {
 }
 
 /// A file, which bytes of it are read, and the first frame of them.
-type Opened = (Pinned, Range<u64>, Bytes);
+type OpenedRead = (Pinned, Range<u64>, Bytes);
 
 /// Which version a file is, and which bytes of it are wanted.
-fn stated(
+fn check_request(
     key: &Key,
     now: &Metadata,
     want: &Want,
@@ -260,7 +261,7 @@ fn failed(key: &Key, e: &io::Error) -> StorageError {
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
             StorageError::NotFound(key)
         }
-        LEADS_OUT => {
+        LINK_OUTSIDE => {
             tracing::warn!(key, "symbolic link leads out of the folder: not followed");
             StorageError::NotFound(key)
         }
@@ -281,7 +282,7 @@ struct Pinned {
 
 impl Pinned {
     /// The first frame of a range, read and checked; its bytes are of the version unless an error says otherwise.
-    fn frame(&self, frames: &Arc<Frames>, range: &Range<u64>) -> Result<Bytes, StorageError> {
+    fn frame(&self, frames: &Arc<FramePool>, range: &Range<u64>) -> Result<Bytes, StorageError> {
         let mut frame = frames.take(Self::len(range));
         match self.file.read_exact_at(frame.as_mut(), range.start) {
             Ok(()) => {}
@@ -295,10 +296,14 @@ impl Pinned {
     }
 
     /// The same where the kernel has all of it in memory.
-    fn at_hand(&self, frames: &Arc<Frames>, range: &Range<u64>) -> Option<Result<Bytes, StorageError>> {
+    fn cached_frame(
+        &self,
+        frames: &Arc<FramePool>,
+        range: &Range<u64>,
+    ) -> Option<Result<Bytes, StorageError>> {
         let mut frame = frames.take(Self::len(range));
         // A file system that cannot say so (one over a network, say) answers with an error.
-        if !read_at_hand(&self.file, frame.as_mut(), range.start) {
+        if !read_cached(&self.file, frame.as_mut(), range.start) {
             return None;
         }
         Some(self.check().map(|()| frame.into()))
@@ -316,18 +321,18 @@ impl Pinned {
 }
 
 /// What is left to read of a file.
-struct Rest {
+struct RemainingBody {
     folder: Folder,
     file: Pinned,
     range: Range<u64>,
 }
 
-impl Rest {
+impl RemainingBody {
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
         if self.range.is_empty() {
             return Ok(None);
         }
-        let frame = match self.file.at_hand(&self.folder.0.frames, &self.range) {
+        let frame = match self.file.cached_frame(&self.folder.0.frames, &self.range) {
             Some(frame) => frame?,
             None => {
                 let (file, range) = (self.file.clone(), self.range.clone());
@@ -341,7 +346,7 @@ impl Rest {
 
 /// What the disk says of a file, where all of its path is in the kernel's memory.
 #[cfg(target_os = "linux")]
-fn metadata_at_hand(path: &Path) -> Option<Metadata> {
+fn cached_metadata(path: &Path) -> Option<Metadata> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
     // A place in the tree, not a file that is opened: a device must not notice.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -352,13 +357,13 @@ fn metadata_at_hand(path: &Path) -> Option<Metadata> {
 
 /// Elsewhere there is no such call.
 #[cfg(not(target_os = "linux"))]
-fn metadata_at_hand(_: &Path) -> Option<Metadata> {
+fn cached_metadata(_: &Path) -> Option<Metadata> {
     None
 }
 
 /// Fills `buffer` with what lies at `at`, where none of it has to be waited for; says whether.
 #[cfg(target_os = "linux")]
-fn read_at_hand(file: &File, buffer: &mut [u8], at: u64) -> bool {
+fn read_cached(file: &File, buffer: &mut [u8], at: u64) -> bool {
     let len = buffer.len();
     let buffers = &mut [io::IoSliceMut::new(buffer)];
     rustix::io::preadv2(file, buffers, at, rustix::io::ReadWriteFlags::NOWAIT) == Ok(len)
@@ -366,14 +371,14 @@ fn read_at_hand(file: &File, buffer: &mut [u8], at: u64) -> bool {
 
 /// Elsewhere there is no such call.
 #[cfg(not(target_os = "linux"))]
-fn read_at_hand(_: &File, _: &mut [u8], _: u64) -> bool {
+fn read_cached(_: &File, _: &mut [u8], _: u64) -> bool {
     false
 }
 
 impl Storage for Folder {
     fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let (file, range, first) = match self.read_at_hand(&request) {
+            let (file, range, first) = match self.read_cached(&request) {
                 Some(read) => read?,
                 None => {
                     let ReadRequest { key, want, version, .. } = request;
@@ -381,7 +386,7 @@ impl Storage for Folder {
                     // The first frame comes with the opening: one hop to the pool for most reads.
                     let job = move |inner: &Inner| {
                         let (file, now) = inner.open(&name).map_err(|e| failed(&name, &e))?;
-                        let (version, range) = stated(&name, &now, &want, pin.as_ref())?;
+                        let (version, range) = check_request(&name, &now, &want, pin.as_ref())?;
                         let file = Pinned { file, key: name, version };
                         let first =
                             if range.is_empty() { Bytes::new() } else { file.frame(&inner.frames, &range)? };
@@ -393,8 +398,12 @@ impl Storage for Folder {
             let left = range.start + first.len() as u64..range.end;
             let first = stream::iter((!first.is_empty()).then_some(Ok(first)));
             let object = ObjectMeta { size: file.version.size, version: file.version.clone() };
-            let rest = Rest { folder: self.clone(), file, range: left };
-            Ok(Read { object, range, body: first.chain(stream::try_unfold(rest, Rest::next)).boxed() })
+            let rest = RemainingBody { folder: self.clone(), file, range: left };
+            Ok(Read {
+                object,
+                range,
+                body: first.chain(stream::try_unfold(rest, RemainingBody::next)).boxed(),
+            })
         }
         .boxed()
     }
@@ -437,8 +446,8 @@ mod tests {
                 () = tokio::time::advance(Duration::from_millis(500)) => {}
             }
         };
-        assert!(matches!(error, StorageError::TimedOut { after, .. } if after == PATIENCE), "{error:?}");
-        assert!(begun.elapsed() <= PATIENCE + Duration::from_secs(1));
+        assert!(matches!(error, StorageError::TimedOut { after, .. } if after == CALL_TIMEOUT), "{error:?}");
+        assert!(begun.elapsed() <= CALL_TIMEOUT + Duration::from_secs(1));
         assert_eq!(folder.0.jobs.available_permits(), JOBS - 1, "its place is taken as long as it hangs");
         drop(release);
         folder.run(&key, |_| Ok(())).await.unwrap();
@@ -455,7 +464,7 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         // Older kernels, and some file systems, have one of the calls only.
         let file = File::open(&path).unwrap();
-        if metadata_at_hand(&path).is_none() || !read_at_hand(&file, &mut [0; 9], 0) {
+        if cached_metadata(&path).is_none() || !read_cached(&file, &mut [0; 9], 0) {
             return;
         }
         let folder = Folder::new(dir.path()).unwrap();

@@ -7,7 +7,7 @@
 //! connections.
 
 use super::http::client::{Client, Failure};
-use super::http::fetch::{Ask, Fetch, Requests};
+use super::http::fetch::{Fetch, RequestBuilder, RequestSpec};
 use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use object_store::client::{
@@ -27,9 +27,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Largest answer to a listing or to a request for credentials, in bytes: a page of 1000 keys of 1024 bytes, and more.
-const DOCUMENT: usize = 16 * 1024 * 1024;
+const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
 /// Names in one folder.
-const LISTED: usize = 100_000;
+const MAX_NAMES: usize = 100_000;
 
 /// Objects in a bucket, below a prefix.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Service {
     prefix: Key,
     /// Longest time to sign a request: credentials may have to be asked for, by one request after another where nobody
     /// answers.
-    patience: Duration,
+    sign_timeout: Duration,
 }
 
 trait Lists: PaginatedListStore + std::fmt::Debug {}
@@ -94,7 +94,7 @@ impl HttpService for Connector {
                 HttpError::new(HttpErrorKind::Unknown, failure)
             };
             let is_listing = request.extensions().get::<IsListing>().is_some();
-            let (head, body) = self.0.document(request, DOCUMENT).await.map_err(failed)?.into_parts();
+            let (head, body) = self.0.document(request, MAX_DOCUMENT).await.map_err(failed)?.into_parts();
             if is_listing && !head.status.is_success() {
                 return Err(failed(Failure::Status(head.status)));
             }
@@ -151,25 +151,29 @@ impl Service {
     }
 }
 
-impl Requests for Service {
-    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+impl RequestBuilder for Service {
+    fn request<'a>(
+        &'a self,
+        key: &'a Key,
+        spec: RequestSpec,
+    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
         async move {
             let path = self.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
             let capture = Capture::default();
             let mut extensions = Extensions::new();
             extensions.insert(capture.clone());
             let range =
-                ask.range.map(|(start, end)| end.map_or(GetRange::Offset(start), |end| (start..end).into()));
+                spec.range.map(|(start, end)| end.map_or(GetRange::Offset(start), |end| (start..end).into()));
             let options = GetOptions {
                 head: range.is_none(),
                 range,
-                if_match: ask.if_match,
+                if_match: spec.if_match,
                 extensions,
                 ..GetOptions::default()
             };
-            let Ok(answer) = timeout(self.patience, self.objects.get_opts(&path, options)).await else {
-                tracing::warn!(%key, after = ?self.patience, "no credentials in time");
-                return Err(StorageError::TimedOut { key: key.to_string(), after: self.patience });
+            let Ok(answer) = timeout(self.sign_timeout, self.objects.get_opts(&path, options)).await else {
+                tracing::warn!(%key, after = ?self.sign_timeout, "no credentials in time");
+                return Err(StorageError::TimedOut { key: key.to_string(), after: self.sign_timeout });
             };
             let signed = capture.0.lock().unwrap_or_else(PoisonError::into_inner).take();
             signed.ok_or_else(|| match answer {
@@ -197,9 +201,9 @@ impl Bucket {
     where
         S: ObjectStore + PaginatedListStore,
     {
-        let both = Arc::new(service);
-        let patience = client.patience();
-        let service = Service { objects: Arc::clone(&both) as _, lists: both, prefix, patience };
+        let service = Arc::new(service);
+        let sign_timeout = client.document_timeout();
+        let service = Service { objects: Arc::clone(&service) as _, lists: service, prefix, sign_timeout };
         let fetch = Arc::new(Fetch::new(client, service.clone()));
         Self { fetch, service, name }
     }
@@ -226,8 +230,8 @@ impl Bucket {
             let page = page.map_err(|e| error(folder, &e))?;
             objects.extend(page.result.objects.iter().filter_map(|o| Some((below(&o.location)?, o.size))));
             folders.extend(page.result.common_prefixes.iter().filter_map(|path| Some((below(path)?, ()))));
-            if objects.len() + folders.len() > LISTED {
-                let detail = format!("the folder holds more than {LISTED} names");
+            if objects.len() + folders.len() > MAX_NAMES {
+                let detail = format!("the folder holds more than {MAX_NAMES} names");
                 return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
             }
             page_token = page.page_token;

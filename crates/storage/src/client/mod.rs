@@ -6,7 +6,7 @@
 mod hedge;
 
 use crate::backend::http::retry::Account;
-use crate::counters::{Counters, Present, one_more};
+use crate::counters::{Counters, GaugeGuard, increment};
 use crate::{Key, Listing, Options, Read, ReadRequest, Storage, StorageError};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
@@ -22,10 +22,10 @@ use tokio::time::{Instant, timeout};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InFlight {
     /// Most requests at one time, each from its start to the end of its body (or until that is dropped); so also most
-    /// connections in use. Further ones wait in the order they came. A reader that takes its time holds its place: a
+    /// connections in use. Further ones wait in the order they came. A reader that takes its time holds its permit: a
     /// bound that is lower than the number of slow clients makes the others wait for them.
     pub max: usize,
-    /// Longest time to wait for a place; then [`StorageError::Busy`].
+    /// Longest time to wait for a permit; then [`StorageError::Busy`].
     pub queue_timeout: Duration,
 }
 
@@ -46,16 +46,16 @@ struct Core {
     inner: Arc<dyn Storage>,
     account: Arc<Account>,
     /// `None`: not bounded.
-    places: Option<Arc<Semaphore>>,
+    permits: Option<Arc<Semaphore>>,
     in_flight: InFlight,
     hedge_after: Option<Duration>,
 }
 
-/// A place among the requests under way.
+/// A permit among the requests under way.
 #[derive(Debug)]
-struct Place {
+struct Permit {
     _permit: Option<OwnedSemaphorePermit>,
-    _present: Present,
+    _present: GaugeGuard,
 }
 
 impl StorageClient {
@@ -75,9 +75,9 @@ impl StorageClient {
     ) -> Self {
         options.registry.add(inner.describe(), &account.counters);
         let most = options.in_flight.max.clamp(1, Semaphore::MAX_PERMITS);
-        let places = bounded.then(|| Arc::new(Semaphore::new(most)));
+        let permits = bounded.then(|| Arc::new(Semaphore::new(most)));
         let (in_flight, hedge_after) = (options.in_flight.clone(), options.hedge_after);
-        Self { core: Arc::new(Core { inner, account, places, in_flight, hedge_after }) }
+        Self { core: Arc::new(Core { inner, account, permits, in_flight, hedge_after }) }
     }
 
     /// The counters of this back end.
@@ -87,79 +87,79 @@ impl StorageClient {
     }
 
     async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
-        let place = self.begin(request.key).await?;
+        let permit = self.begin(request.key).await?;
         let answer = match self.core.hedge_after {
-            Some(after) => self.core.hedged(after, place, request).await,
-            None => self.core.inner.read(request).await.map(|read| (read, place)),
+            Some(after) => self.core.hedged(after, permit, request).await,
+            None => self.core.inner.read(request).await.map(|read| (read, permit)),
         };
-        let (mut read, place) = self.core.noted(answer)?;
+        let (mut read, permit) = self.core.count_fault(answer)?;
         let left = read.range.end.saturating_sub(read.range.start);
-        let place = Some(place).filter(|_| left > 0);
-        read.body = Body { body: read.body, left, place, core: Arc::clone(&self.core) }.boxed();
+        let permit = Some(permit).filter(|_| left > 0);
+        read.body = CountedBody { body: read.body, left, permit, core: Arc::clone(&self.core) }.boxed();
         Ok(read)
     }
 
     async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
         let _place = self.begin(folder).await?;
-        self.core.noted(self.core.inner.list(folder).await)
+        self.core.count_fault(self.core.inner.list(folder).await)
     }
 
-    async fn begin(&self, key: &Key) -> Result<Place, StorageError> {
-        let place = self.core.enter(key).await?;
-        one_more(&self.counters().requests);
+    async fn begin(&self, key: &Key) -> Result<Permit, StorageError> {
+        let permit = self.core.acquire(key).await?;
+        increment(&self.counters().requests);
         self.core.account.earn();
-        Ok(place)
+        Ok(permit)
     }
 }
 
 impl Core {
-    fn place(&self, permit: Option<OwnedSemaphorePermit>) -> Place {
-        Place { _permit: permit, _present: self.account.counters.flies() }
+    fn permit(&self, permit: Option<OwnedSemaphorePermit>) -> Permit {
+        Permit { _permit: permit, _present: self.account.counters.in_flight_guard() }
     }
 
-    /// A place, if one is free now and nobody waits for it.
-    fn try_enter(&self) -> Option<Place> {
-        let Some(places) = &self.places else { return Some(self.place(None)) };
-        Arc::clone(places).try_acquire_owned().ok().map(|permit| self.place(Some(permit)))
+    /// A permit, if one is free now and nobody waits for it.
+    fn try_acquire(&self) -> Option<Permit> {
+        let Some(permits) = &self.permits else { return Some(self.permit(None)) };
+        Arc::clone(permits).try_acquire_owned().ok().map(|permit| self.permit(Some(permit)))
     }
 
-    /// Waits for a place; they are given in the order they were asked for.
-    async fn enter(&self, key: &Key) -> Result<Place, StorageError> {
-        if let Some(place) = self.try_enter() {
-            return Ok(place);
+    /// Waits for a permit; they are given in the order they were asked for.
+    async fn acquire(&self, key: &Key) -> Result<Permit, StorageError> {
+        if let Some(permit) = self.try_acquire() {
+            return Ok(permit);
         }
-        let Some(places) = &self.places else { return Ok(self.place(None)) };
-        let (begun, patience) = (Instant::now(), self.in_flight.queue_timeout);
-        let waiting = self.account.counters.waits();
-        let permit = timeout(patience, Arc::clone(places).acquire_owned()).await;
+        let Some(permits) = &self.permits else { return Ok(self.permit(None)) };
+        let (begun, queue_timeout) = (Instant::now(), self.in_flight.queue_timeout);
+        let waiting = self.account.counters.queue_guard();
+        let permit = timeout(queue_timeout, Arc::clone(permits).acquire_owned()).await;
         drop(waiting);
         // It is never closed.
         let permit = permit.ok().and_then(Result::ok);
-        self.account.counters.has_waited(begun.elapsed(), permit.is_none());
+        self.account.counters.record_wait(begun.elapsed(), permit.is_none());
         match permit {
-            Some(permit) => Ok(self.place(Some(permit))),
-            None => Err(StorageError::Busy { key: key.to_string(), after: patience }),
+            Some(permit) => Ok(self.permit(Some(permit))),
+            None => Err(StorageError::Busy { key: key.to_string(), after: queue_timeout }),
         }
     }
 
     /// Counts an answer that was the back end's fault.
-    fn noted<T>(&self, answer: Result<T, StorageError>) -> Result<T, StorageError> {
+    fn count_fault<T>(&self, answer: Result<T, StorageError>) -> Result<T, StorageError> {
         if answer.as_ref().is_err_and(StorageError::is_fault) {
-            one_more(&self.account.counters.failed);
+            increment(&self.account.counters.failed);
         }
         answer
     }
 }
 
-/// A body that holds its place until all of it has come.
-struct Body {
+/// A body that holds its permit until all of it has come.
+struct CountedBody {
     body: BoxStream<'static, Result<Bytes, StorageError>>,
     left: u64,
-    place: Option<Place>,
+    permit: Option<Permit>,
     core: Arc<Core>,
 }
 
-impl Stream for Body {
+impl Stream for CountedBody {
     type Item = Result<Bytes, StorageError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -169,12 +169,12 @@ impl Stream for Body {
                 self.core.account.counters.bytes.fetch_add(frame.len() as u64, Relaxed);
                 self.left = self.left.saturating_sub(frame.len() as u64);
                 if self.left == 0 {
-                    self.place = None;
+                    self.permit = None;
                 }
             }
-            Some(Err(_)) | None => self.place = None,
+            Some(Err(_)) | None => self.permit = None,
         }
-        Poll::Ready(next.map(|frame| self.core.noted(frame)))
+        Poll::Ready(next.map(|frame| self.core.count_fault(frame)))
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// Bytes of a part: every service takes parts of 5 MiB and more, and all of one size. At most `IN_FLIGHT` + 1 of them are held.
-const PART: u64 = 8 << 20;
+const PART_BYTES: u64 = 8 << 20;
 
 /// Parts being sent at a time.
 const IN_FLIGHT: usize = 2;
 
 /// The most parts of one object, by the service that takes the fewest (S3: 10,000), with room for sizes that were guessed.
-const MOST_PARTS: u64 = 8_000;
+const MAX_PARTS: u64 = 8_000;
 
 /// An object in the making.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct BucketWriter {
 
 impl BucketWriter {
     pub(super) fn new(bucket: Arc<Bucket>, key: Key, size: u64) -> Self {
-        let part = size.div_ceil(MOST_PARTS).max(PART);
+        let part = size.div_ceil(MAX_PARTS).max(PART_BYTES);
         let part = usize::try_from(part).unwrap_or(usize::MAX);
         Self { bucket, key, part, held: Vec::new(), len: 0, upload: None, sending: JoinSet::new() }
     }

@@ -4,7 +4,7 @@ use super::{FileWriter, PUT_TIMEOUT, WriteError};
 use crate::backend::http::retry::Account;
 use crate::{
     Bucket, Folder, Key, Memory, OpenError, Options, ReadRequest, Storage, StorageError, Version,
-    open::{address, any_bucket, local},
+    open::{address, any_bucket, local_path},
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
@@ -33,7 +33,7 @@ pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn Cond
     };
     Ok(match address(location)? {
         None => Some(folder(Path::new(location))?),
-        Some(url) if url.scheme() == "file" => Some(folder(&local(&url)?)?),
+        Some(url) if url.scheme() == "file" => Some(folder(&local_path(&url)?)?),
         Some(url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
             let mut options = options.clone();
             options.timeouts.first_byte = options.timeouts.first_byte.max(PUT_TIMEOUT);
@@ -66,7 +66,11 @@ impl ConditionalPut for ToBucket {
 }
 
 /// Whether an object is there as it is said to be.
-async fn is_as_said(storage: &dyn Storage, key: &Key, over: Option<&Version>) -> Result<bool, StorageError> {
+async fn is_at_version(
+    storage: &dyn Storage,
+    key: &Key,
+    over: Option<&Version>,
+) -> Result<bool, StorageError> {
     match storage.read(ReadRequest::head(key, 1).pinned_to(over)).await {
         Ok(_) => Ok(over.is_some()),
         Err(StorageError::NotFound(_)) => Ok(over.is_none()),
@@ -83,7 +87,7 @@ impl ConditionalPut for Folder {
         over: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<bool, WriteError>> {
         async move {
-            if !is_as_said(self, key, over).await? {
+            if !is_at_version(self, key, over).await? {
                 return Ok(false);
             }
             let mut file = FileWriter::create(self.file(key).await?).await?;
@@ -91,7 +95,7 @@ impl ConditionalPut for Folder {
             match over {
                 None => file.commit_new().await,
                 // Between this look and the rename another one may write: the same, for it is of the same media.
-                Some(_) if is_as_said(self, key, over).await? => file.commit().await.map(|()| true),
+                Some(_) if is_at_version(self, key, over).await? => file.commit().await.map(|()| true),
                 Some(_) => Ok(false),
             }
         }

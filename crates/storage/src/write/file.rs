@@ -19,7 +19,7 @@ const BLOCK: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct FileWriter {
     path: PathBuf,
-    part: Part,
+    temp: TempFile,
     file: Arc<File>,
     held: Vec<Bytes>,
     /// Bytes in `held`.
@@ -28,9 +28,9 @@ pub(super) struct FileWriter {
 
 /// Removes a file that did not become what it was meant to be.
 #[derive(Debug)]
-struct Part(PathBuf);
+struct TempFile(PathBuf);
 
-impl Drop for Part {
+impl Drop for TempFile {
     fn drop(&mut self) {
         // Gone where it was renamed.
         let _ = std::fs::remove_file(&self.0);
@@ -40,17 +40,17 @@ impl Drop for Part {
 impl FileWriter {
     pub(super) async fn create(path: PathBuf) -> Result<Self, WriteError> {
         let target = path.clone();
-        let (part, file) = blocking(&path, move || {
+        let (temp, file) = blocking(&path, move || {
             // It would be refused in the end.
             if target.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
             }
-            let part = part_of(&target)?;
+            let part = temp_path(&target)?;
             let file = OpenOptions::new().write(true).create_new(true).open(&part)?;
-            Ok((Part(part), file))
+            Ok((TempFile(part), file))
         })
         .await?;
-        Ok(Self { path, part, file: Arc::new(file), held: Vec::new(), len: 0 })
+        Ok(Self { path, temp, file: Arc::new(file), held: Vec::new(), len: 0 })
     }
 
     pub(super) async fn write(&mut self, bytes: Bytes) -> Result<(), WriteError> {
@@ -73,9 +73,10 @@ impl FileWriter {
 
     pub(super) async fn commit(mut self) -> Result<(), WriteError> {
         self.flush().await?;
-        let (part, path) = (self.part, self.path.clone());
+        let temp = self.temp;
+        let path = self.path.clone();
         blocking(&self.path, move || {
-            std::fs::rename(&part.0, &path)?;
+            std::fs::rename(&temp.0, &path)?;
             sync_folder(&path);
             Ok(())
         })
@@ -85,15 +86,16 @@ impl FileWriter {
     /// The same, but not in place of a file that is there: then `false`.
     pub(super) async fn commit_new(mut self) -> Result<bool, WriteError> {
         self.flush().await?;
-        let (part, path) = (self.part, self.path.clone());
+        let temp = self.temp;
+        let path = self.path.clone();
         blocking(&self.path, move || {
             // A second name is given only where it is free; the first goes with the part.
-            match std::fs::hard_link(&part.0, &path) {
+            match std::fs::hard_link(&temp.0, &path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
                 // File systems without links; of those that cannot be written to at all, renaming says so.
                 Err(_) if path.try_exists()? => return Ok(false),
-                Err(_) => std::fs::rename(&part.0, &path)?,
+                Err(_) => std::fs::rename(&temp.0, &path)?,
             }
             sync_folder(&path);
             Ok(true)
@@ -111,7 +113,7 @@ fn sync_folder(path: &Path) {
 }
 
 /// A name beside a file's, hidden, and nobody else's.
-fn part_of(path: &Path) -> io::Result<PathBuf> {
+fn temp_path(path: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut part = std::ffi::OsString::from(".");

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A good answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseHead {
     pub(crate) object: ObjectMeta,
     /// The bytes that were asked for. A server that ignores ranges sends more after them.
     pub(crate) range: Range<u64>,
@@ -20,20 +20,20 @@ pub(crate) struct Answer {
 
 /// Most bytes that are read to be thrown away, because the server ignores ranges: no more than two ranges of one
 /// object may lie apart to be read as one.
-pub(crate) const MOST_SKIPPED: u64 = 1 << 20;
+pub(crate) const MAX_SKIPPED: u64 = 1 << 20;
 
 /// An answer that is none, and whether asking again may help.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: StorageError,
-    pub(crate) again: bool,
+    pub(crate) may_retry: bool,
     /// `Retry-After`.
     pub(crate) wait: Option<Duration>,
 }
 
 impl From<StorageError> for Refusal {
     fn from(error: StorageError) -> Self {
-        Self { error, again: false, wait: None }
+        Self { error, may_retry: false, wait: None }
     }
 }
 
@@ -89,12 +89,12 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// Judges the head of an answer to `want`. `Head(0)` and empty ranges are asked with the HEAD method; everything else
 /// with GET and a range.
-pub(crate) fn judge(
+pub(crate) fn check_head(
     key: &str,
     want: &Want,
     pin: Option<&Version>,
     head: &response::Parts,
-) -> Result<Answer, Refusal> {
+) -> Result<ResponseHead, Refusal> {
     let range = match head.status {
         StatusCode::OK => None,
         StatusCode::PARTIAL_CONTENT => {
@@ -123,13 +123,13 @@ pub(crate) fn judge(
             let detail = format!("asked for bytes {wanted:?}, answered bytes {range:?}");
             return Err(bad(key, detail).into());
         }
-        None if wanted.start > MOST_SKIPPED && !wanted.is_empty() => {
+        None if wanted.start > MAX_SKIPPED && !wanted.is_empty() => {
             return Err(bad(key, "the server ignores byte ranges").into());
         }
         None if !wanted.is_empty() => wanted.start,
         _ => 0,
     };
-    Ok(Answer { object: ObjectMeta { size, version }, range: wanted, skip })
+    Ok(ResponseHead { object: ObjectMeta { size, version }, range: wanted, skip })
 }
 
 fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts) -> Refusal {
@@ -150,11 +150,11 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             let wait = retry_after(&head.headers);
             let error = StorageError::Throttled { key: name, retry_after: wait };
-            Refusal { error, again: true, wait }
+            Refusal { error, may_retry: true, wait }
         }
         _ if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
             let detail = format!("answered {status}");
-            Refusal { error: StorageError::Unavailable { key: name, detail }, again: true, wait: None }
+            Refusal { error: StorageError::Unavailable { key: name, detail }, may_retry: true, wait: None }
         }
         _ => bad(key, format!("answered {status}")).into(),
     }

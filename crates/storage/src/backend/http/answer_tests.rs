@@ -1,4 +1,4 @@
-use super::{Answer, MOST_SKIPPED, content_range, judge, retry_after};
+use super::{MAX_SKIPPED, ResponseHead, check_head, content_range, retry_after};
 use crate::{StorageError, Version, Want};
 use http::{HeaderMap, Response, response::Parts};
 use std::time::Duration;
@@ -8,12 +8,12 @@ fn head(status: u16, headers: &[(&str, &str)]) -> Parts {
     headers.iter().fold(response, |r, (name, value)| r.header(*name, *value)).body(()).unwrap().into_parts().0
 }
 
-fn ok(want: &Want, pin: Option<&Version>, head: &Parts) -> Answer {
-    judge("k", want, pin, head).unwrap()
+fn ok(want: &Want, pin: Option<&Version>, head: &Parts) -> ResponseHead {
+    check_head("k", want, pin, head).unwrap()
 }
 
 fn error(want: &Want, pin: Option<&Version>, head: &Parts) -> StorageError {
-    judge("k", want, pin, head).unwrap_err().error
+    check_head("k", want, pin, head).unwrap_err().error
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn servers_without_ranges() {
     assert_eq!((skipping.range, skipping.skip), (1..10, 1));
     let large = head(200, &[("content-length", "9999999"), ("etag", "\"x\"")]);
     let far = |start| Want::Range(start..start + 10);
-    assert_eq!(ok(&far(MOST_SKIPPED), None, &large).skip, MOST_SKIPPED);
-    assert!(matches!(error(&far(MOST_SKIPPED + 1), None, &large), StorageError::BadAnswer { .. }));
+    assert_eq!(ok(&far(MAX_SKIPPED), None, &large).skip, MAX_SKIPPED);
+    assert!(matches!(error(&far(MAX_SKIPPED + 1), None, &large), StorageError::BadAnswer { .. }));
     assert_eq!(ok(&Want::Range(5_000_000..5_000_000), None, &large).skip, 0, "asked by HEAD");
     assert!(matches!(error(&Want::Range(0..101), None, &whole), StorageError::OutOfRange(_)));
     assert!(matches!(error(&Want::Head(10), None, &head(200, &[])), StorageError::BadAnswer { .. }));
@@ -113,7 +113,7 @@ fn pins_are_compared_with_every_answer() {
 #[test]
 fn every_status_has_its_error() {
     for status in 200..600 {
-        let Err(refusal) = judge("k", &Want::Head(10), None, &head(status, &[])) else {
+        let Err(refusal) = check_head("k", &Want::Head(10), None, &head(status, &[])) else {
             panic!("{status} without any header is no answer")
         };
         let (reason, again) = match status {
@@ -125,6 +125,6 @@ fn every_status_has_its_error() {
             408 | 500..=599 => ("storage_unavailable", true),
             _ => ("storage_bad_answer", false),
         };
-        assert_eq!((refusal.error.reason(), refusal.again), (reason, again), "{status}");
+        assert_eq!((refusal.error.reason(), refusal.may_retry), (reason, again), "{status}");
     }
 }

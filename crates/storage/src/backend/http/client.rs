@@ -6,7 +6,7 @@
 use super::answer::retry_after;
 use super::retry::Account;
 use crate::StorageError;
-use crate::counters::one_more;
+use crate::counters::increment;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -89,10 +89,10 @@ pub(crate) enum Failure {
 impl Failure {
     /// Whether asking again may help. A server that was connected and does not answer is not asked again: the time a
     /// client waits would double, and so would the load.
-    pub(crate) fn again(&self) -> bool {
+    pub(crate) fn may_retry(&self) -> bool {
         match self {
             Self::Connect(_) | Self::ConnectTimedOut(_) | Self::Broken(_) => true,
-            Self::Status(status) => tried_again(*status),
+            Self::Status(status) => may_recover(*status),
             Self::TimedOut(_) | Self::TooLong(_) => false,
         }
     }
@@ -130,7 +130,7 @@ fn chain(e: &dyn Error) -> String {
 }
 
 /// Whether a status is one that may be another the next time.
-fn tried_again(status: StatusCode) -> bool {
+fn may_recover(status: StatusCode) -> bool {
     status.is_server_error() || is_throttling(status)
 }
 
@@ -180,12 +180,12 @@ impl Client {
     }
 
     /// Longest time that a small answer may reasonably take, with all its retries.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn document_timeout(&self) -> Duration {
         self.timeouts.connect + self.timeouts.first_byte + self.account.retries.within
     }
 
     fn timed_out(&self, failure: Failure) -> Failure {
-        one_more(&self.account.counters.timeouts);
+        increment(&self.account.counters.timeouts);
         failure
     }
 
@@ -263,13 +263,13 @@ impl Client {
         loop {
             let begun = Instant::now();
             let (failure, wait) = match self.document_once(request.clone(), limit).await {
-                Ok(answer) if tried_again(answer.status()) => {
+                Ok(answer) if may_recover(answer.status()) => {
                     if is_throttling(answer.status()) {
-                        one_more(&self.account.counters.throttled);
+                        increment(&self.account.counters.throttled);
                     }
                     (Failure::Status(answer.status()), retry_after(answer.headers()))
                 }
-                Err(failure) if failure.again() => (failure, None),
+                Err(failure) if failure.may_retry() => (failure, None),
                 done => return done,
             };
             let Some(wait) = budget.spend(begun.elapsed(), wait) else { return Err(failure) };

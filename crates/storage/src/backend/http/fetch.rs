@@ -1,9 +1,9 @@
 //! One read over HTTP: request, retries, and a body that is picked up where it broke off.
 
-use super::answer::{self, Answer, Refusal};
+use super::answer::{self, Refusal, ResponseHead};
 use super::client::{Client, Failure, is_throttling};
 use super::retry::Budget;
-use crate::counters::one_more;
+use crate::counters::increment;
 use crate::{Key, Read, ReadRequest, StorageError, Version, Want};
 use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, future::BoxFuture, stream};
@@ -19,14 +19,14 @@ use tokio::time::Instant;
 
 /// What one request asks for.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct RequestSpec {
     /// First byte and, where not to the end of the object, one past the last byte. `None`: the HEAD method.
     pub(crate) range: Option<(u64, Option<u64>)>,
     /// `If-Match`.
     pub(crate) if_match: Option<String>,
 }
 
-impl Ask {
+impl RequestSpec {
     fn new(want: &Want, pin: Option<&Version>) -> Self {
         // Servers count in i64; more than that is "all".
         let bounded = |end: u64| (end <= i64::MAX.unsigned_abs()).then_some(end);
@@ -42,27 +42,31 @@ impl Ask {
 
 /// Makes requests for objects: with the address and, where there are credentials, a signature. A request that is sent
 /// again is made again, so it never carries expired credentials.
-pub(crate) trait Requests: Send + Sync + std::fmt::Debug {
-    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>>;
+pub(crate) trait RequestBuilder: Send + Sync + std::fmt::Debug {
+    fn request<'a>(
+        &'a self,
+        key: &'a Key,
+        spec: RequestSpec,
+    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>>;
 }
 
 /// Reads objects over HTTP.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) client: Client,
-    requests: Box<dyn Requests>,
-    said: Said,
+    requests: Box<dyn RequestBuilder>,
+    warned: WarnedOnce,
 }
 
 /// What the log was told once about a back end.
 #[derive(Debug, Default)]
-struct Said {
+struct WarnedOnce {
     no_etag: AtomicBool,
     no_ranges: AtomicBool,
 }
 
-impl Said {
-    fn of(&self, key: &Key, head: &response::Parts, answer: &Answer) {
+impl WarnedOnce {
+    fn check(&self, key: &Key, head: &response::Parts, answer: &ResponseHead) {
         let first = |said: &AtomicBool| !said.swap(true, Relaxed);
         let version = &answer.object.version;
         if version.etag.is_none() && first(&self.no_etag) {
@@ -80,8 +84,8 @@ impl Said {
 const ERROR_DOCUMENT: usize = 16 * 1024;
 
 impl Fetch {
-    pub(crate) fn new(client: Client, requests: impl Requests + 'static) -> Self {
-        Self { client, requests: Box::new(requests), said: Said::default() }
+    pub(crate) fn new(client: Client, requests: impl RequestBuilder + 'static) -> Self {
+        Self { client, requests: Box::new(requests), warned: WarnedOnce::default() }
     }
 
     pub(crate) async fn read(self: &Arc<Self>, request: ReadRequest<'_>) -> Result<Read, StorageError> {
@@ -91,11 +95,11 @@ impl Fetch {
             return Err(StorageError::NotFound(String::new()));
         }
         let mut budget = self.client.account.budget();
-        let answer = self.ask(key, &want, pin, &mut budget).await;
+        let answer = self.request(key, &want, pin, &mut budget).await;
         let (answer, body) = match (answer, &want) {
             // An empty object has no first byte: its size and version come with a HEAD.
             (Err(StorageError::OutOfRange(_)), Want::Head(1..)) => {
-                let (answer, body) = self.ask(key, &Want::Head(0), pin, &mut budget).await?;
+                let (answer, body) = self.request(key, &Want::Head(0), pin, &mut budget).await?;
                 if answer.object.size > 0 {
                     let detail = "answered 416 to a range that lies in the object".to_owned();
                     return Err(StorageError::BadAnswer { key: key.to_string(), detail });
@@ -104,7 +108,7 @@ impl Fetch {
             }
             (answer, _) => answer?,
         };
-        let Answer { object, range, skip } = answer;
+        let ResponseHead { object, range, skip } = answer;
         let transfer = Transfer {
             fetch: Arc::clone(self),
             key: key.clone(),
@@ -119,23 +123,23 @@ impl Fetch {
     }
 
     /// Asks until there is an answer or the budget is used up.
-    async fn ask(
+    async fn request(
         &self,
         key: &Key,
         want: &Want,
         pin: Option<&Version>,
         budget: &mut Budget,
-    ) -> Result<(Answer, Incoming), StorageError> {
+    ) -> Result<(ResponseHead, Incoming), StorageError> {
         if matches!(want, Want::Range(range) if range.start > range.end) {
             return Err(StorageError::OutOfRange(key.to_string()));
         }
         loop {
             let begun = Instant::now();
-            let Refusal { error, again, wait } = match self.once(key, want, pin).await {
+            let Refusal { error, may_retry, wait } = match self.request_once(key, want, pin).await {
                 Ok(answer) => return Ok(answer),
                 Err(refusal) => refusal,
             };
-            if !again {
+            if !may_retry {
                 return Err(error);
             }
             let Some(wait) = budget.spend(begun.elapsed(), wait) else { return Err(error) };
@@ -144,30 +148,30 @@ impl Fetch {
         }
     }
 
-    async fn once(
+    async fn request_once(
         &self,
         key: &Key,
         want: &Want,
         pin: Option<&Version>,
-    ) -> Result<(Answer, Incoming), Refusal> {
-        let request = self.requests.request(key, Ask::new(want, pin)).await?;
+    ) -> Result<(ResponseHead, Incoming), Refusal> {
+        let request = self.requests.request(key, RequestSpec::new(want, pin)).await?;
         let address = request.uri().clone();
         let (head, body) = match self.client.send(request).await {
             Ok(answer) => answer.into_parts(),
             Err(failure) => {
-                let again = failure.again();
-                return Err(Refusal { error: failure.into_error(key.as_str()), again, wait: None });
+                let may_retry = failure.may_retry();
+                return Err(Refusal { error: failure.into_error(key.as_str()), may_retry, wait: None });
             }
         };
-        match answer::judge(key.as_str(), want, pin, &head) {
+        match answer::check_head(key.as_str(), want, pin, &head) {
             Ok(answer) => {
-                self.said.of(key, &head, &answer);
+                self.warned.check(key, &head, &answer);
                 Ok((answer, body))
             }
             Err(refusal) if head.status.is_redirection() => {
                 let to = head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
                 // How web servers say that the name is a folder's.
-                if leads_to_folder(to, address.path()) {
+                if is_folder_redirect(to, address.path()) {
                     return Err(StorageError::NotFound(key.to_string()).into());
                 }
                 // A query may hold a signature.
@@ -175,12 +179,12 @@ impl Fetch {
                 tracing::warn!(%key, status = %head.status, to, "redirects are not followed: name the place itself");
                 Err(refusal)
             }
-            Err(refusal) => Err(self.explained(key, head.status, body, refusal).await),
+            Err(refusal) => Err(self.with_error_code(key, head.status, body, refusal).await),
         }
     }
 
     /// Adds what the error document says. Reading it also frees the connection for the next request.
-    async fn explained(
+    async fn with_error_code(
         &self,
         key: &Key,
         status: StatusCode,
@@ -191,10 +195,10 @@ impl Fetch {
             return refusal;
         }
         if is_throttling(status) {
-            one_more(&self.client.account.counters.throttled);
+            increment(&self.client.account.counters.throttled);
         }
-        let patience = Duration::from_secs(1);
-        let document = tokio::time::timeout(patience, self.client.whole(body, ERROR_DOCUMENT)).await;
+        let timeout_after = Duration::from_secs(1);
+        let document = tokio::time::timeout(timeout_after, self.client.whole(body, ERROR_DOCUMENT)).await;
         let document = document.ok().and_then(Result::ok).unwrap_or_default();
         let Some(code) = error_code(&document) else { return refusal };
         // S3 answers 400 to credentials that were good once.
@@ -215,7 +219,7 @@ impl Fetch {
 }
 
 /// Whether a redirect only adds a `/` to the path that was asked for. Servers encode paths each in their own way.
-fn leads_to_folder(to: &str, path: &str) -> bool {
+fn is_folder_redirect(to: &str, path: &str) -> bool {
     let to = to.split(['?', '#']).next().unwrap_or_default();
     let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
     to.strip_suffix('/').is_some_and(|to| decoded(to).ends_with(&*decoded(path)))
@@ -279,8 +283,9 @@ impl Transfer {
         tracing::debug!(key = %self.key, %error, at = self.at, ?wait, "asking for the rest");
         tokio::time::sleep(wait).await;
         let rest = Want::Range(self.at..self.end);
-        let (answer, body) = self.fetch.ask(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
-        one_more(&self.fetch.client.account.counters.resumed);
+        let (answer, body) =
+            self.fetch.request(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
+        increment(&self.fetch.client.account.counters.resumed);
         (self.body, self.skip) = (body, answer.skip);
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// One line of nginx's JSON listing.
 #[derive(Deserialize)]
-struct Entry {
+struct JsonEntry {
     name: String,
     #[serde(rename = "type")]
     kind: String,
@@ -38,20 +38,20 @@ pub(crate) fn parse(content_type: &str, page: &[u8]) -> Option<Listing> {
 }
 
 /// Names with sizes; `None` is a folder.
-type Found = BTreeMap<String, Option<u64>>;
+type Entries = BTreeMap<String, Option<u64>>;
 
-fn json(page: &[u8]) -> Option<Found> {
-    let entries: Vec<Entry> = serde_json::from_slice(page).ok()?;
+fn json(page: &[u8]) -> Option<Entries> {
+    let entries: Vec<JsonEntry> = serde_json::from_slice(page).ok()?;
     let known = entries.into_iter().filter(|entry| matches!(entry.kind.as_str(), "file" | "directory"));
     Some(known.map(|entry| (entry.name, (entry.kind == "file").then_some(entry.size))).collect())
 }
 
 /// Any page may hold links; only one that says so is a listing.
-fn html(page: &str) -> Option<Found> {
+fn html(page: &str) -> Option<Entries> {
     if !["Index of", "Directory listing"].iter().any(|title| page.contains(title)) {
         return None;
     }
-    let mut found = Found::new();
+    let mut found = Entries::new();
     let mut rest = page;
     while let Some((_, after)) = rest.split_once("<a href=\"").or_else(|| rest.split_once("<A HREF=\"")) {
         let Some((link, after)) = after.split_once('"') else { break };

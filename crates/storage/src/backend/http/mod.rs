@@ -11,7 +11,7 @@ pub use retry::Retries;
 
 use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use client::Client;
-use fetch::{Ask, Fetch, Requests};
+use fetch::{Fetch, RequestBuilder, RequestSpec};
 use futures_util::{FutureExt, future::BoxFuture};
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, RANGE, USER_AGENT};
 use http::{Method, StatusCode};
@@ -76,16 +76,20 @@ impl Base {
     }
 }
 
-impl Requests for Base {
-    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+impl RequestBuilder for Base {
+    fn request<'a>(
+        &'a self,
+        key: &'a Key,
+        spec: RequestSpec,
+    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
         async move {
             let mut request = http::Request::builder().method(Method::HEAD);
-            if let Some((start, end)) = ask.range {
+            if let Some((start, end)) = spec.range {
                 // The last byte is included; `bytes=0-` is up to the end (RFC 9110, 14.1.2).
                 let last = end.map(|end| (end - 1).to_string()).unwrap_or_default();
                 request = request.method(Method::GET).header(RANGE, format!("bytes={start}-{last}"));
             }
-            if let Some(etag) = ask.if_match {
+            if let Some(etag) = spec.if_match {
                 request = request.header(IF_MATCH, etag);
             }
             self.build(key, request, false)

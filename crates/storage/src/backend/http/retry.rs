@@ -1,6 +1,6 @@
 //! The only retries in the program, and their budgets: one for each read, and one for all requests to a back end.
 
-use crate::counters::{Counters, one_more};
+use crate::counters::{Counters, increment};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// How often and how long a read may be tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retries {
-    /// Requests after the first, for one read.
+    /// RequestBuilder after the first, for one read.
     pub max: u32,
     /// Time that failed requests and the waits between them may take together. A request that fails later than this
     /// is not tried again, and a longer `Retry-After` is not waited for.
@@ -58,7 +58,7 @@ impl Account {
     pub(crate) fn spend(&self) -> bool {
         let allowed = self.saved.fetch_update(Relaxed, Relaxed, |saved| saved.checked_sub(PRICE)).is_ok();
         if !allowed {
-            one_more(&self.counters.retries_refused);
+            increment(&self.counters.retries_refused);
         }
         allowed
     }
@@ -88,7 +88,7 @@ impl Budget {
         self.time = self.time.checked_sub(spent)?.checked_sub(wait)?;
         self.wait = self.wait.saturating_mul(2);
         self.account.spend().then(|| {
-            one_more(&self.account.counters.retries);
+            increment(&self.account.counters.retries);
             wait
         })
     }
