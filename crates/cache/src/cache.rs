@@ -1,4 +1,4 @@
-//! The range cache as its owner sees it: opened once, put around any number of storages.
+//! The range cache as its owner sees it: opened once, then put around any number of storages.
 
 use crate::{
     CacheFigures, Config, DiskConfig, OpenError, RangeCache,
@@ -14,19 +14,19 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// Units of any number of storages, under one set of limits.
+/// Keeps units of any number of storages under one set of limits. Clones share the cache.
 #[derive(Debug, Clone)]
 pub struct Cache {
     store: Arc<Store>,
 }
 
 impl Cache {
-    /// An empty cache; with a disk, what its folder holds is found in the background. Touches the disk: call it at start,
-    /// not while serving.
+    /// Opens a cache. If it has a disk, the contents of the disk's folder are recovered in the
+    /// background. Opening blocks on the disk, so do it at start and not while serving.
     ///
     /// # Errors
-    /// Where the folder cannot be made or is used by another process. What goes wrong with the disk later is no error of the
-    /// cache's: it asks storage instead.
+    /// [`OpenError`] if the folder cannot be created or another process uses it. Later failures of
+    /// the disk are not errors: the cache then reads from storage.
     pub fn open(config: Config) -> Result<Self, OpenError> {
         Self::open_with(config, Disk::open)
     }
@@ -34,7 +34,7 @@ impl Cache {
     /// Opens a cache whose disk fails as a test tells it to.
     ///
     /// # Errors
-    /// The same as for [`Self::open`].
+    /// [`OpenError`] for the same causes as [`Self::open`].
     #[cfg(any(test, feature = "testing"))]
     pub fn open_failing(config: Config, faults: crate::DiskFaults) -> Result<Self, OpenError> {
         Self::open_with(config, |disk, gauge, counters| Disk::failing(disk, faults, gauge, counters))
@@ -60,15 +60,17 @@ impl Cache {
         Self { store: Arc::new(Store::new(config, gauge, counters, disk)) }
     }
 
-    /// A storage that remembers what `source` sends. `name` tells this storage from others for as long as the disk keeps
-    /// anything of it: a different bucket, host or folder needs a different name.
+    /// Returns a storage that caches the bytes of `source`. `name` identifies the source for as
+    /// long as the disk keeps its bytes, so a different bucket, host or folder needs a different
+    /// name.
     #[must_use]
     pub fn around(&self, source: Arc<dyn Storage>, name: &str) -> RangeCache {
         RangeCache::new(self.store.clone(), source, name)
     }
 
-    /// Forgets all that is kept of a version of an object in the storage of that name; how many units. What is being fetched now
-    /// may come to be kept yet. The next process will not find it on disk either, once [`Self::forgotten`] says so.
+    /// Purges a version of an object from memory and disk, and returns the number of purged units.
+    /// Bytes that are being fetched at this moment may still be kept. The units stay purged after a
+    /// restart once [`Self::forgotten`] returned true.
     pub fn forget(&self, storage: &str, key: &Key, version: &Version) -> u64 {
         let names = Names { storage, key, version };
         let Some(object) = self.store.table.get(&storage.into(), &names) else { return 0 };
@@ -79,8 +81,9 @@ impl Cache {
         units
     }
 
-    /// Waits until the disk's log says what was forgotten so far, no longer than for a read; whether it does. If it does not, it
-    /// will when the disk can be written again.
+    /// Waits until the disk's log records all purges so far, but no longer than for one read.
+    /// Returns false if it does not record them yet: they are recorded when the disk can be written
+    /// again.
     pub async fn forgotten(&self) -> bool {
         match &self.store.disk {
             Some(disk) => disk.forgotten().await,
@@ -88,13 +91,13 @@ impl Cache {
         }
     }
 
-    /// Its limits, as they were fitted to each other.
+    /// Returns the limits after they were fitted to each other.
     #[must_use]
     pub fn limits(&self) -> &Config {
         &self.store.config
     }
 
-    /// What it did and holds.
+    /// Returns what the cache did since it was opened and what it holds now.
     #[must_use]
     pub fn figures(&self) -> CacheFigures {
         let (cached_units, cached_bytes) = self.store.cached();
@@ -113,33 +116,34 @@ impl Cache {
         }
     }
 
-    /// Waits until all that the disk held at start has been found.
+    /// Waits until the disk's contents have been recovered.
     pub async fn recovered(&self) {
         if let Some(disk) = &self.store.disk {
             disk.recovered().await;
         }
     }
 
-    /// Waits until what is to be written to disk has been.
+    /// Waits until all queued units are written to disk.
     pub async fn flush(&self) {
         if let Some(disk) = &self.store.disk {
             disk.flush().await;
         }
     }
 
-    /// Writes what is to be written and lets go of the folder. Reads go on, from memory and storage.
+    /// Writes all queued units and releases the folder. Reads continue from memory and storage.
     pub async fn close(&self) {
         if let Some(disk) = &self.store.disk {
             disk.close(None).await;
         }
     }
 
-    /// The same at the end of the process: fetches that go on are waited for, and what they brought is written too, as far as
-    /// that is done `within` so long; a disk that hangs is waited for a second longer.
+    /// Closes the cache at the end of the process: waits for running fetches and writes what they
+    /// brought, as far as that is possible `within` this time. A disk that hangs is waited for one
+    /// more second.
     pub async fn close_within(&self, within: Duration) {
         let Some(disk) = &self.store.disk else { return };
         let begun = Instant::now();
-        // Half of it is the disk's, whatever storage does.
+        // Half of the time is reserved for the disk, even if storage is slow.
         let _ = timeout(within / 2, self.store.fetches.all_ended()).await;
         disk.close(Some(within.saturating_sub(begun.elapsed()))).await;
     }

@@ -8,7 +8,7 @@ pub struct Config {
     /// Bytes of memory for everything the cache holds: units, what is being fetched, tables, and an eighth for the holes between them. 0 keeps nothing in memory;
     /// reads of the same bytes still share one fetch.
     pub memory: u64,
-    /// Largest unit in bytes. What was asked for in one disk_range is split into equal parts no larger than this. Lowered where
+    /// Largest unit in bytes. What was asked for in one piece is split into equal parts no larger than this. Lowered where
     /// it would be more than a sixteenth of the memory.
     pub unit: u64,
     /// How far, in bytes, fetches run ahead of a reader. What a player asks for in one request should fit, or it becomes

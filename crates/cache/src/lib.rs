@@ -1,8 +1,9 @@
-//! A storage that remembers: byte ranges of source objects, kept in memory and on disk, for every protocol alike.
+//! A storage that caches byte ranges of source objects, in memory and on disk, for all protocols.
 //!
-//! [`RangeCache`] is a [`Storage`](latemux_storage::Storage) around another one. What it keeps are *units*: extents of one
-//! version of one object, cut where requests cut, never overlapping. A request is answered from whatever units lie in its
-//! range, whoever asked for them first, and only what is missing is fetched. How, and why so: `docs/caching.md`.
+//! [`RangeCache`] is a [`Storage`](latemux_storage::Storage) around another one. It keeps *units*:
+//! extents of one version of one object, cut where requests were cut, which never overlap. A
+//! request is served from all units that lie in its range, no matter which request fetched them,
+//! and only missing bytes are fetched. See `docs/caching.md` for details and reasons.
 //!
 //! ```
 //! # use latemux_cache::{Cache, Config};

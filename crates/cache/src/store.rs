@@ -20,15 +20,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// What a unit takes in memory besides its bytes: measured with the allocator, rounded up.
+/// Memory that a unit takes besides its bytes, measured with the allocator and rounded up.
 const UNIT: u64 = 512;
 
-/// A unit that is complete.
+/// A complete unit.
 #[derive(Debug)]
 pub(crate) struct CompleteUnit {
     pub(crate) start: u64,
     pub(crate) unit: Arc<Unit>,
-    /// To be written to disk.
+    /// Bytes to be written to disk.
     pub(crate) bytes: Option<Bytes>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Store {
     pub(crate) gauge: Arc<Gauge>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) room: FillRoom,
-    /// Under way.
+    /// Fetches in flight.
     pub(crate) fetches: FetchCount,
     pub(crate) disk: Option<Disk>,
 }
 
-/// A unit in memory, as eviction sees it.
+/// A unit in memory, as the eviction policy sees it.
 #[derive(Debug)]
 struct KeptUnit {
     object: Arc<Object>,
@@ -101,7 +101,8 @@ impl Store {
         (units, policy.bytes().saturating_sub(units.saturating_mul(UNIT)))
     }
 
-    /// A unit has arrived: keeps it if it fits, and gives it to those who wait. Room for it was made when it was reserved.
+    /// Keeps a unit that has arrived if it fits, and passes it to the readers that wait. Room for
+    /// it was made when it was reserved.
     pub(crate) fn keep(&self, object: &Arc<Object>, pending: &Arc<PendingUnit>, bytes: &Bytes) -> Arc<Unit> {
         let unit = Arc::new(Unit { hits: HitCount::default(), fill: pending.fill.clone() });
         let kept = KeptUnit {
@@ -120,15 +121,15 @@ impl Store {
         unit
     }
 
-    /// Sets memory aside, and makes room for it.
+    /// Reserves memory and makes room for it.
     pub(crate) fn reserve(&self, bytes: u64) -> Reserved {
         let reserved = self.gauge.reserve(bytes);
         self.make_room();
         reserved
     }
 
-    /// Drives units out until everything fits into the budget. What readers hold is not freed by driving it out: for their
-    /// sake at most half of the budget is given up.
+    /// Evicts units until everything fits into the budget. Evicting does not free the bytes that
+    /// readers hold, so at most half of the budget is given up for them.
     fn make_room(&self) {
         let taken = self.config.spare().saturating_add(self.config.holes());
         let budget = self.config.memory.saturating_sub(taken);
@@ -150,7 +151,7 @@ impl Store {
         }
     }
 
-    /// Forgets units that should not have been kept.
+    /// Removes units that should not have been kept.
     pub(crate) fn forget(&self, object: &Arc<Object>, units: &[CompleteUnit]) {
         for done in units {
             let bytes = object.extents().forget(done.start, &done.unit);
@@ -159,14 +160,14 @@ impl Store {
         self.forget_kept(|kept| units.iter().any(|done| Arc::ptr_eq(&done.unit, &kept.unit)));
     }
 
-    /// Forgets all of an object that is no longer what it was.
+    /// Purges an object that has changed.
     pub(crate) fn purge(&self, object: &Arc<Object>) {
         if self.forget_object(object) > 0 {
             self.counters.purged.add(1);
         }
     }
 
-    /// Forgets all of an object; how many units.
+    /// Removes all units of an object and returns their number.
     pub(crate) fn forget_object(&self, object: &Arc<Object>) -> u64 {
         let bytes = object.extents().forget_ready();
         let on_disk = self.disk.as_ref().map_or(0, |disk| disk.forget(object.id));
@@ -183,7 +184,8 @@ impl Store {
         self.gauge.table_shrank(to_u64(before - policy.len()).saturating_mul(UNIT));
     }
 
-    /// The bytes of a disk_range, exactly those of `range`; `None` where the disk does not have them after all.
+    /// Returns the bytes of a disk range, which must be exactly `range`, or `None` if the disk does
+    /// not have them after all.
     pub(crate) async fn read_from_disk(
         &self,
         object: &Arc<Object>,

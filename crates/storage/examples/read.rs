@@ -7,7 +7,7 @@ use std::error::Error;
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "a program for people")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let location = std::env::args().nth(1).ok_or("which object?")?;
+    let location = std::env::args().nth(1).ok_or("usage: give the location of an object")?;
     let (storage, key) = open_object(&location, &Options::default())?;
     let read = storage.read(ReadRequest::head(&key, 1024 * 1024)).await?;
     println!("{} of {}: {:?}", key, storage.describe(), read.object);

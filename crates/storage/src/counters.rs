@@ -1,10 +1,11 @@
-//! What is asked of each back end, and what became of it: atomics that a metrics page reads.
+//! Counters of each back end: atomics that a metrics page reads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// The counters of one back end. They only grow, but for those of [`Counters::in_flight`] and [`Counters::queued`].
+/// The counters of one back end. All of them only grow, except those of requests in flight and in
+/// the queue.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(crate) requests: AtomicU64,
@@ -32,31 +33,32 @@ pub struct StorageFigures {
     pub requests: u64,
     /// Bytes of bodies, as they were passed on.
     pub bytes: u64,
-    /// Requests made once more after one that failed, those for the rest of a body included.
+    /// Retries after a failed request, including requests for the rest of a body.
     pub retries: u64,
-    /// Retries that were not made, because the budget of the back end was used up.
+    /// Retries that were not made because the budget of the back end was used up.
     pub retries_refused: u64,
-    /// Bodies that broke off and were asked for again from that byte on; also among `retries`.
+    /// Bodies that broke off and were requested again from that byte on. These requests are also
+    /// part of `retries`.
     pub resumed: u64,
-    /// Second requests beside one that was slow to answer.
+    /// Second requests beside a slow one.
     pub hedges: u64,
-    /// Those of them that answered first.
+    /// Second requests that responded first.
     pub hedges_won: u64,
-    /// Connections, answers and bodies that did not come in time.
+    /// Connections, responses and bodies that timed out.
     pub timeouts: u64,
-    /// Answers that asked us to slow down.
+    /// Responses that asked us to slow down.
     pub throttled: u64,
-    /// Reads and listings that failed because of the back end; what is not there has not failed.
+    /// Reads and listings that failed because of the back end. A missing object is not a failure.
     pub failed: u64,
-    /// Reads and listings that found no place within the time they may wait for one.
+    /// Reads and listings that got no permit in time.
     pub busy: u64,
-    /// Requests under way now: until the end of their bodies.
+    /// Current: requests in flight, each until the end of its body.
     pub in_flight: u64,
-    /// Requests that wait for a place now.
+    /// Current: requests that wait for a permit.
     pub queued: u64,
-    /// Requests that had to wait for a place.
+    /// Requests that had to wait for a permit.
     pub waited: u64,
-    /// How long they waited, together.
+    /// Total time that requests waited for a permit.
     pub waited_time: Duration,
 }
 
@@ -64,7 +66,7 @@ pub(crate) fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Counts as long as it lives.
+/// Keeps a gauge incremented until it is dropped.
 #[derive(Debug)]
 pub(crate) struct GaugeGuard {
     counters: Arc<Counters>,
@@ -78,7 +80,7 @@ impl Drop for GaugeGuard {
 }
 
 impl Counters {
-    /// What they say now.
+    /// Returns the current values of all counters.
     #[must_use]
     pub fn figures(&self) -> StorageFigures {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
@@ -120,11 +122,11 @@ impl Counters {
     }
 }
 
-/// The back ends that were opened with one set of [`crate::Options`], as long as they are in use.
+/// The back ends that were opened with one set of [`crate::Options`] and are still in use.
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Mutex<Vec<Opened>>>);
 
-/// A back end's name, and its counters.
+/// Name of a back end, and its counters.
 type Opened = (String, Weak<Counters>);
 
 impl Registry {
@@ -134,7 +136,8 @@ impl Registry {
         all.push((name, Arc::downgrade(counters)));
     }
 
-    /// Each back end's name, without secrets, and its counters; in the order they were opened.
+    /// Returns the name, without secrets, and the counters of each back end, in the order they were
+    /// opened.
     #[must_use]
     pub fn all(&self) -> Vec<(String, Arc<Counters>)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
-//! Ranged reads of immutable object versions: from a folder, an HTTP server, S3 and its kin, or memory.
+//! Ranged reads of immutable object versions: from a folder, an HTTP server, S3 and compatible
+//! services, or memory.
 //!
-//! [`Storage`] is the whole interface. A cache, a fault injector or a counter is another `Storage` around one. Every
-//! implementation passes one suite, `conformance`.
+//! [`Storage`] is the whole interface. A cache, a fault injector or a counter is another `Storage`
+//! around one. Every implementation passes the same suite, `conformance`.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod altered;
@@ -33,16 +34,16 @@ pub use read::{Outcome, Read, ReadObserver, ReadRequest, Tier, Want};
 
 use futures_util::future::BoxFuture;
 
-/// What a folder holds, one level deep, each list sorted by name (byte order).
+/// The contents of a folder, one level deep, each list sorted by name in byte order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Names of objects directly in it, with their sizes in bytes.
+    /// Names of the objects directly in it, with their sizes in bytes.
     pub objects: Vec<(String, u64)>,
-    /// Names of folders directly in it.
+    /// Names of the folders directly in it.
     pub folders: Vec<String>,
 }
 
-/// A place where objects are read by byte range.
+/// A back end, or a layer around one, whose objects are read by byte range.
 pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Reads bytes of one object.
     ///
@@ -52,10 +53,13 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// [`StorageError`] but [`StorageError::CannotList`] if the object cannot be read.
     fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>>;
 
-    /// What lies directly in a folder (`""` is the root). An empty or missing folder is [`StorageError::NotFound`];
-    /// a place that cannot list is [`StorageError::CannotList`].
+    /// Lists the direct contents of a folder (`""` is the root).
+    ///
+    /// # Errors
+    /// [`StorageError::NotFound`] if the folder is empty or missing, [`StorageError::CannotList`]
+    /// if this storage cannot list folders, and other [`StorageError`]s if the back end fails.
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>>;
 
-    /// For people: where this is, without secrets.
+    /// Returns the location for people, without secrets.
     fn describe(&self) -> String;
 }

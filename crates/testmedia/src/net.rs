@@ -1,8 +1,9 @@
-//! A server far away: a TCP proxy in this process that holds every byte back, without letting fewer of them through.
+//! A distant server: a TCP proxy in this process that delays every byte without reducing the
+//! throughput.
 //!
-//! Where no network can be shaped, this is how storage 40 ms away is had: on any machine, without privileges. What it
-//! does not have is what TCP itself does with such a distance (slow start, loss): compare with a plain request over the same
-//! link, on a connection as warm.
+//! This simulates storage 40 ms away on any machine, without privileges. It does not simulate TCP's
+//! own reaction to such a distance (slow start, loss). Compare with a plain request over the same
+//! link, on an equally warm connection.
 
 use std::{
     collections::VecDeque,
@@ -24,37 +25,39 @@ use tokio::{
 
 /// Bytes read at a time.
 const CHUNK: usize = 64 * 1024;
-/// Bytes under way in one direction of one connection before the sender is held back: 16 MiB are 3 Gbit/s at 40 ms.
+/// Bytes in flight in one direction of one connection before the sender is stopped. 16 MiB are 3
+/// Gbit/s at 40 ms.
 const WINDOW: usize = 16 << 20;
 
-/// What lies between a client and a server.
+/// Properties of the link between a client and a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Distance {
-    /// There and back: a request and its answer take this long beside what the server takes; a connection as well.
+    /// Round-trip time. A request takes this long in addition to the server's own time, and so does
+    /// opening a connection.
     pub round_trip: Duration,
-    /// Bytes per second in each direction, all connections together. `None`: as many as come.
+    /// Bytes per second in each direction, for all connections together. `None` means no limit.
     pub rate: Option<u64>,
-    /// Bytes that may pass at once after a pause, where there is a rate.
+    /// Bytes that may pass at once after a pause, if there is a rate.
     pub burst: u64,
 }
 
-/// A proxy. It goes away when dropped, and with it what passes through it.
+/// A proxy. Dropping it ends the proxy and all connections through it.
 #[derive(Debug)]
 pub struct Link {
-    /// Where to connect instead of to the server.
+    /// Address to connect to instead of the server's.
     pub address: SocketAddr,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
 }
 
-/// What has passed a link.
+/// Traffic that has passed a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Connections made.
     pub connections: u64,
-    /// Bytes to the server.
+    /// Bytes sent to the server.
     pub to_server: u64,
-    /// Bytes from the server.
+    /// Bytes sent by the server.
     pub from_server: u64,
 }
 
@@ -69,7 +72,7 @@ struct Shared {
 #[derive(Debug)]
 struct Direction {
     bytes: AtomicU64,
-    /// When the line has let through all that came: the token bucket, told in time.
+    /// Time at which the line has passed everything so far: a token bucket, expressed in time.
     free_at: Mutex<Instant>,
 }
 
@@ -78,13 +81,13 @@ impl Direction {
         Self { bytes: AtomicU64::new(0), free_at: Mutex::new(Instant::now()) }
     }
 
-    /// When so many bytes, ready `at`, have passed the line.
+    /// Returns the time at which these bytes, ready at `at`, have passed the line.
     fn passed(&self, distance: &Distance, at: Instant, bytes: usize) -> Instant {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         let Some(rate) = distance.rate else { return at };
         let time = |bytes: u64| Duration::from_secs(1).mul_f64(bytes as f64 / rate.max(1) as f64);
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was saved up in a pause is at most the burst.
+        // A pause saves up at most the burst.
         let since = at.checked_sub(time(distance.burst)).unwrap_or(at);
         *free_at = (*free_at).max(since) + time(bytes as u64);
         (*free_at).max(at)
@@ -98,10 +101,10 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// A link to a server, on a port of its own.
+    /// Opens a link to a server, on a loopback port of its own.
     ///
     /// # Errors
-    /// Where there is no port to be had.
+    /// An I/O error if no port can be bound.
     pub async fn to(server: SocketAddr, distance: Distance) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -115,7 +118,7 @@ impl Link {
                 let shared = Arc::clone(&ours);
                 shared.connections.fetch_add(1, Relaxed);
                 open.spawn(async move {
-                    // A client or server that goes away ends its connection.
+                    // If client or server leaves, only their connection ends.
                     let _ = carry(client, server, &shared).await;
                 });
             }
@@ -123,7 +126,7 @@ impl Link {
         Ok(Self { address, shared, accepting })
     }
 
-    /// What has passed so far.
+    /// Returns the traffic so far.
     #[must_use]
     pub fn passed(&self) -> Passed {
         Passed {
@@ -135,7 +138,8 @@ impl Link {
 }
 
 async fn carry(client: TcpStream, server: SocketAddr, shared: &Shared) -> io::Result<()> {
-    // To the client the connection is there; the handshake's round trip is made up for by its first bytes.
+    // The client sees the connection at once. The handshake's round trip is added to its first
+    // bytes.
     let connected = Instant::now() + shared.distance.round_trip;
     client.set_nodelay(true)?;
     let server = TcpStream::connect(server).await?;
@@ -144,12 +148,13 @@ async fn carry(client: TcpStream, server: SocketAddr, shared: &Shared) -> io::Re
     let (from_server, to_server) = server.into_split();
     let up = one_way(from_client, to_server, shared, &shared.up, connected);
     let down = one_way(from_server, to_client, shared, &shared.down, connected);
-    // The end of one direction does not end the other (an HTTP client may close its half); a failure does.
+    // The end of one direction does not end the other, since an HTTP client may close its half. A
+    // failure ends both.
     tokio::try_join!(up, down)?;
     Ok(())
 }
 
-/// What is under way, in order, each with the time it arrives; `None` is the end.
+/// Bytes in flight in order, each with its arrival time; `None` is the end.
 #[derive(Default)]
 struct Line {
     queue: Mutex<VecDeque<(Instant, Option<Vec<u8>>)>>,

@@ -47,13 +47,13 @@ async fn ask(stream: &mut TcpStream, answer: usize) -> (Duration, Duration) {
 }
 
 #[tokio::test]
-async fn it_is_as_long_as_it_says() {
+async fn the_round_trip_is_as_long_as_configured() {
     let link = Link::to(server(1000).await, Distance { round_trip: ROUND_TRIP, ..Distance::default() })
         .await
         .unwrap();
     let mut stream = TcpStream::connect(link.address).await.unwrap();
     let (cold, _) = ask(&mut stream, 1000).await;
-    assert!(cold >= 2 * ROUND_TRIP, "a connection is a round trip: {cold:?}");
+    assert!(cold >= 2 * ROUND_TRIP, "opening a connection takes a round trip: {cold:?}");
     let (warm, _) = ask(&mut stream, 1000).await;
     assert!(warm >= ROUND_TRIP, "{warm:?}");
     // Of several tries on a busy machine one shows that it is not much longer.
@@ -72,7 +72,7 @@ async fn it_is_as_long_as_it_says() {
 }
 
 #[tokio::test]
-async fn it_is_no_narrower_for_being_long() {
+async fn a_long_round_trip_does_not_reduce_throughput() {
     // 8 MB in pieces that each wait for the one before would take 125 round trips.
     let answer = 8_000_000;
     let link = Link::to(server(answer).await, Distance { round_trip: ROUND_TRIP, ..Distance::default() })

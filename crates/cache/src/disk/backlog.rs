@@ -1,4 +1,5 @@
-//! Units that found no room in the queue to the disk: what memory holds of them is written when the disk has time, or at the end.
+//! Units that found no room in the queue to the disk. Those that are still in memory are written
+//! when the disk is idle, or when the cache closes.
 
 use crate::memory::{
     extents::Unit,
@@ -11,12 +12,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// What one of them takes in memory at most besides the unit: what is left of that, and of an object of its own, when both are gone.
+/// Upper bound of the memory that one entry takes besides its unit: its own fields, and what weak
+/// references keep allocated after the unit and its object are gone.
 const ENTRY_OVERHEAD: u64 = 512;
-/// So many wait before those are looked for that memory has lost.
+/// Number of entries at which evicted units are first removed from the backlog.
 const FIRST_SCAN: usize = 32;
 
-/// In the order they came. None of them is kept in memory for the sake of this.
+/// Entries in the order they arrived. The backlog keeps no unit in memory.
 #[derive(Debug)]
 pub(super) struct Backlog {
     state: Mutex<State>,
@@ -26,8 +28,8 @@ pub(super) struct Backlog {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<BacklogEntry>,
-    /// Lost ones are looked for when there are so many: twice as many as were left the last time, so that each is looked at
-    /// but a few times.
+    /// Number of entries at which evicted units are removed next. It is twice the number left over
+    /// by the last scan, so each entry is scanned only a few times.
     scan_at: usize,
 }
 
@@ -38,7 +40,7 @@ struct BacklogEntry {
     unit: Weak<Unit>,
 }
 
-/// A unit that memory still holds.
+/// A unit that is still in memory.
 #[derive(Debug)]
 pub(super) struct BacklogUnit {
     pub(super) object: Arc<Object>,
@@ -46,11 +48,11 @@ pub(super) struct BacklogUnit {
     pub(super) bytes: Bytes,
 }
 
-/// What became of the next one.
+/// The next entry of the backlog.
 #[derive(Debug)]
 pub(super) enum NextUnit {
     Unit(BacklogUnit),
-    /// Memory has lost it.
+    /// The unit has been evicted from memory.
     Lost,
     Empty,
 }
@@ -60,7 +62,8 @@ impl Backlog {
         Self { state: Mutex::default(), gauge }
     }
 
-    /// Takes note of a unit; whether it is the only one, and how many turned out to be lost.
+    /// Adds a unit. Returns whether the backlog was empty before, and how many evicted units were
+    /// removed.
     pub(super) fn push(&self, object: &Arc<Object>, start: u64, unit: &Weak<Unit>) -> (bool, u64) {
         let mut state = self.state();
         let mut lost = 0;
@@ -78,7 +81,7 @@ impl Backlog {
         (first, to_u64(lost))
     }
 
-    /// The one that waited longest.
+    /// Removes the entry that waited longest.
     pub(super) fn pop(&self) -> NextUnit {
         let Some(BacklogEntry { object, start, unit }) = self.state().waiting.pop_front() else {
             return NextUnit::Empty;

@@ -1,4 +1,4 @@
-//! Which units are on disk, and where.
+//! Table of the units on disk and their locations.
 
 use super::record::RecordEntry;
 use crate::memory::gauge::{Gauge, to_u64};
@@ -9,10 +9,10 @@ use std::{
 };
 
 const SHARDS: usize = 16;
-/// What a unit on disk takes in memory: measured with the allocator, rounded up.
+/// Memory that a unit on disk takes, measured with the allocator and rounded up.
 const SLOT_BYTES: u64 = 128;
 
-/// Where a unit lies.
+/// Location of a unit on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) log: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Location {
 /// A part of a unit on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DiskRange {
-    /// In the object.
+    /// Range of the part in its object.
     pub(crate) range: Range<u64>,
     pub(crate) location: Location,
 }
@@ -30,7 +30,7 @@ pub(crate) struct DiskRange {
 #[derive(Debug)]
 struct Slot {
     location: Location,
-    /// Wanted since it was written.
+    /// True if a reader wanted the unit since it was written.
     hit: bool,
 }
 
@@ -40,7 +40,7 @@ impl Slot {
     }
 }
 
-/// Units by where they start, for each object. Whoever looks up bytes never sees two units that hold them.
+/// Units of each object, by their start in the object. A lookup never sees two units for one byte.
 type Objects = HashMap<u128, BTreeMap<u64, Slot>>;
 
 #[derive(Debug)]
@@ -59,21 +59,23 @@ impl Index {
         self.units.load(Relaxed)
     }
 
-    /// Takes note of a unit. Those it makes superfluous are forgotten.
+    /// Adds a unit. Units that lie completely inside it are removed.
     pub(crate) fn insert(&self, location: Location) {
         let slot = Slot { location, hit: false };
         let range = location.entry.offset..slot.end();
         let mut shard = self.shard(location.entry.id);
         let units = shard.entry(location.entry.id).or_default();
         let inside = units.extract_if(range.clone(), |_, old| old.end() <= range.end).count();
-        // One that starts there too and is longer: after a start, a log may hold what was forgotten since.
+        // Also replaces a longer unit with the same start: at recovery, a log may still hold units
+        // that were purged later.
         let replaced = units.insert(range.start, slot).is_some();
         self.units.fetch_add(1, Relaxed);
         self.gauge.table_grew(SLOT_BYTES);
         self.note_removed(inside + usize::from(replaced));
     }
 
-    /// The parts of a range that are on disk, which count as hit, and those that are not, each in order.
+    /// Splits a range into the parts that are on disk and the holes between them, each in order.
+    /// Parts found on disk count as hit.
     pub(crate) fn find(
         &self,
         id: u128,
@@ -100,7 +102,7 @@ impl Index {
         }
     }
 
-    /// Whether all of a range is on disk.
+    /// Returns true if all of a range is on disk.
     pub(crate) fn covers(&self, id: u128, range: &Range<u64>) -> bool {
         let shard = self.shard(id);
         let Some(units) = shard.get(&id) else { return false };
@@ -114,7 +116,7 @@ impl Index {
         true
     }
 
-    /// Forgets one unit, if it still lies there.
+    /// Removes one unit if it still has this location.
     pub(crate) fn forget(&self, location: &Location) {
         let mut shard = self.shard(location.entry.id);
         let Some(units) = shard.get_mut(&location.entry.id) else { return };
@@ -127,14 +129,14 @@ impl Index {
         }
     }
 
-    /// Forgets all of an object; how many units.
+    /// Removes all units of an object and returns their number.
     pub(crate) fn forget_object(&self, id: u128) -> u64 {
         let units = self.shard(id).remove(&id).map_or(0, |units| units.len());
         self.note_removed(units);
         to_u64(units)
     }
 
-    /// Forgets what lies in a log file. Returns where that was, and whether it was hit.
+    /// Removes all units of a log file. Returns their locations, and whether each was hit.
     pub(crate) fn forget_log(&self, log: u64) -> Vec<(Location, bool)> {
         let mut forgotten = Vec::new();
         for shard in &self.shards {
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+    #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one element")]
     fn finds_parts_and_holes() {
         let gauge = Arc::new(Gauge::default());
         let index = Index::new(gauge.clone());
@@ -189,19 +191,19 @@ mod tests {
         assert_eq!(found(&index, 12..22), (vec![12..20, 20..22], vec![]));
         assert_eq!(found(&index, 30..40), (vec![], vec![30..40]));
         assert!(index.covers(7, &(12..25)) && !index.covers(7, &(12..26)) && !index.covers(8, &(12..13)));
-        // One that holds two others takes their location.
+        // A unit that contains two others replaces them.
         index.insert(location(3, 8, 30));
         assert_eq!(index.len(), 2);
         assert_eq!(found(&index, 0..60), (vec![8..38, 40..50], vec![0..8, 38..40, 50..60]));
         index.forget(&location(1, 40, 10));
-        assert_eq!(index.len(), 2, "that one lies elsewhere");
+        assert_eq!(index.len(), 2, "the unit has another location");
         assert_eq!(index.forget_log(2), [(location(2, 40, 10), true)]);
         index.forget_object(7);
         assert_eq!((index.len(), gauge.total()), (0, 0));
     }
 
     #[test]
-    fn a_shorter_one_at_the_same_place_is_counted_once() {
+    fn a_shorter_unit_at_the_same_offset_is_counted_once() {
         let gauge = Arc::new(Gauge::default());
         let index = Index::new(gauge.clone());
         index.insert(location(1, 8, 30));

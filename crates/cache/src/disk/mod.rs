@@ -1,5 +1,5 @@
-//! The disk tier: units in log files, written by one thread, found through a table in memory. It may fail in any way it
-//! likes: readers then get their bytes from storage.
+//! The disk tier: units in log files, written by one thread and found through a table in memory. If
+//! it fails in any way, readers get their bytes from storage.
 
 mod backlog;
 #[cfg(test)]
@@ -47,32 +47,33 @@ use std::{
 use tokio::sync::{Semaphore, watch};
 use writer::{Job, Writer};
 
-/// What a unit in the queue takes in memory besides its bytes, generously: else any number of tiny ones would fit.
+/// Memory that a queued unit takes besides its bytes, rounded up generously. Without it, the queue
+/// would accept any number of tiny units.
 const ENTRY_OVERHEAD: u64 = 256;
 
-/// Memory a unit of so many bytes takes while it waits to be written.
+/// Returns the memory that a unit of these bytes takes while it is queued.
 fn waiting(bytes: &Bytes) -> u64 {
     to_u64(bytes.len()).saturating_add(ENTRY_OVERHEAD)
 }
 
-/// How much longer than it may write the writer is waited for at the end.
+/// Additional time that `close` waits for a writer that hangs.
 const HANG_WAIT: Duration = Duration::from_secs(1);
 
-/// Reads in a row that may fail before the disk is left alone.
+/// Number of consecutive reads that may fail before the disk is left alone.
 const BAD_SECTORS: u32 = 3;
 
-/// What readers and the writer share.
+/// State shared by readers and the writer.
 #[derive(Debug)]
 struct Shared {
     config: DiskConfig,
     index: Index,
-    /// Log files by number: the oldest first.
+    /// Log files by number, the oldest first.
     logs: RwLock<BTreeMap<u64, Arc<dyn Log>>>,
-    /// Bytes waiting to be written.
+    /// Bytes of memory taken by queued units.
     queued: AtomicU64,
-    /// What found no room among these, and is in memory.
+    /// Units that found no room in the queue and may still be in memory.
     backlog: Backlog,
-    /// Nothing is written after that.
+    /// Nothing is written after this time.
     deadline: OnceLock<Instant>,
     /// Bytes of all log files.
     bytes: AtomicU64,
@@ -92,7 +93,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Opens the folder. What it holds is found in the background.
+    /// Opens the folder. Its contents are recovered in the background.
     pub(crate) fn open(
         config: DiskConfig,
         gauge: Arc<Gauge>,
@@ -103,7 +104,7 @@ impl Disk {
         Self::on(Box::new(device), config, gauge, counters)
     }
 
-    /// The same with faults.
+    /// Opens the folder with faults.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn failing(
         config: DiskConfig,
@@ -147,18 +148,18 @@ impl Disk {
         Ok(Self { shared, jobs, readers, recovered })
     }
 
-    /// Waits until all that was in the folder at start has been found.
+    /// Waits until the contents of the folder have been recovered.
     pub(crate) async fn recovered(&self) {
-        // The writer's end is an end of the waiting, too.
+        // If the writer has ended, there is nothing left to wait for.
         let _ = self.recovered.clone().wait_for(|done| *done).await;
     }
 
-    /// Units and bytes on disk.
+    /// Returns the number of units on disk, and the bytes of the log files.
     pub(crate) fn holds(&self) -> (u64, u64) {
         (self.shared.index.len(), self.shared.bytes.load(Relaxed))
     }
 
-    /// The parts of a range that can be read from here, and those that cannot.
+    /// Splits a range into the parts that can be read from disk and those that cannot.
     pub(crate) fn find(
         &self,
         id: u128,
@@ -172,7 +173,7 @@ impl Disk {
         self.shared.index.find(id, range, disk_ranges, holes);
     }
 
-    /// The bytes of a disk_range; `None` where they cannot be had from here.
+    /// Returns the bytes of a disk range, or `None` if the disk cannot provide them.
     pub(crate) async fn read(&self, object: &Arc<Object>, disk_range: &DiskRange) -> Option<Bytes> {
         let shared = self.shared.clone();
         if shared.reading.is_resting() {
@@ -183,7 +184,8 @@ impl Disk {
         let read = async move {
             let permit = readers.acquire_owned().await.ok()?;
             let job = move || {
-                // It stays with the job when its reader gives up: a disk that hangs is not asked more and more.
+                // The permit stays with the job when its reader gives up, so a disk that hangs does
+                // not get more and more jobs.
                 let _permit = permit;
                 shared.read(&object, &disk_range)
             };
@@ -196,12 +198,13 @@ impl Disk {
         self.shared.counters.disk_timeouts.add(1);
         self.shared.reading.failed(&io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("no answer from the disk within {patience:?}"),
+            format!("the disk did not respond within {patience:?}"),
         ));
         None
     }
 
-    /// Has a unit written: soon, if there is room in the queue; else when there is time, if memory holds it then. Returns at once.
+    /// Queues a unit to be written, and returns at once. If the queue has no room, the unit is
+    /// written later, provided memory still holds it then.
     pub(crate) fn write(&self, object: &Arc<Object>, start: u64, bytes: Bytes, unit: &Weak<Unit>) {
         let (shared, len) = (&self.shared, to_u64(bytes.len()));
         if shared.index.covers(object.id, &(start..start.saturating_add(len))) {
@@ -228,28 +231,29 @@ impl Disk {
         }
     }
 
-    /// Forgets an object; how many units. Who opens the folder next finds them again.
+    /// Removes an object from the table and returns the number of its units. The log still contains
+    /// them, so the next process to open the folder would find them again.
     pub(crate) fn forget(&self, id: u128) -> u64 {
         self.shared.index.forget_object(id)
     }
 
-    /// Has the log say that an object is forgotten, with all that was to be written of it so far.
+    /// Queues a record of the purge in the log, behind all queued units of the object.
     pub(crate) fn forget_on_disk(&self, object: &Arc<Object>) {
         let _ = self.jobs.send(Job::Forget(object.clone()));
     }
 
-    /// Whether the log says so of all that were forgotten; waits for it no longer than for a read.
+    /// Returns true if the log records all purges so far. Waits no longer than for a read.
     pub(crate) async fn forgotten(&self) -> bool {
         self.job_done(Job::Forgotten, Some(self.shared.config.patience)).await
     }
 
-    /// Waits until what is to be written has been.
+    /// Waits until all queued units are written.
     pub(crate) async fn flush(&self) {
         self.job_done(Job::Flush, None).await;
     }
 
-    /// Writes what is to be written, seals the log and lets go of the folder. What was not written `within` so long is not; waits
-    /// no more than a second longer for a disk that hangs.
+    /// Writes all queued units, seals the log and releases the folder. Units that are not written
+    /// `within` this time are dropped. Waits at most one more second for a disk that hangs.
     pub(crate) async fn close(&self, within: Option<Duration>) {
         let ends = within.and_then(|within| Instant::now().checked_add(within));
         if let Some(ends) = ends {
@@ -258,7 +262,7 @@ impl Disk {
         self.job_done(Job::Close, within.map(|within| within.saturating_add(HANG_WAIT))).await;
     }
 
-    /// Whether the writer has done a job, and all before it, in time.
+    /// Queues a job and returns true if the writer finishes it, and all before it, in time.
     async fn job_done(
         &self,
         job: impl FnOnce(mpsc::SyncSender<()>) -> Job,
@@ -268,7 +272,8 @@ impl Disk {
         if self.jobs.send(job(tell)).is_err() {
             return false;
         }
-        // The writer is a thread: where a test's clock stands still, a timeout of the runtime's would not wait for it.
+        // The wait uses the clock of a thread: with the paused clock of a test, a timeout of the
+        // runtime would end at once.
         let wait = move || match within {
             Some(within) => told.recv_timeout(within).is_ok(),
             None => told.recv().is_ok(),
@@ -278,7 +283,7 @@ impl Disk {
 }
 
 impl Shared {
-    /// On a thread that may block.
+    /// Reads a unit. This blocks, so it runs on a thread that may block.
     fn read(&self, object: &Object, disk_range: &DiskRange) -> Option<Bytes> {
         let Location { log: number, entry } = disk_range.location;
         let log = self.logs.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()?;
@@ -308,7 +313,7 @@ impl Shared {
                 self.index.forget(&disk_range.location);
                 None
             }
-            // Shorter than it was.
+            // The log file is shorter than it was.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.counters.disk_corrupt.add(1);
                 self.index.forget(&disk_range.location);

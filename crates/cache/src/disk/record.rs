@@ -3,21 +3,26 @@
 //! ```text
 //! file    = head, record*, footer?
 //! head    = "LMXCACHE", format: u32, 0: u32, sum of these: u64
-//! record  = "LMRC", length of names: u32, id: u128, offset in the object: u64, length of data: u32, 0: u32,
-//!           sum of data: u64, sum of all before and names: u64, names, data
-//! footer  = entry*, "LMXINDEX", number of entries: u64, where they start: u64, sum of entries: u64
-//! entry   = id: u128, offset in the object: u64, length of data: u32, length of names: u32, where the record starts: u64
+//! record  = "LMRC", length of names: u32, id: u128, offset in the object: u64,
+//!           length of data: u32, 0: u32, sum of data: u64, sum of all before and names: u64,
+//!           names, data
+//! footer  = entry*, "LMXINDEX", number of entries: u64, where they start: u64,
+//!           sum of entries: u64
+//! entry   = id: u128, offset in the object: u64, length of data: u32, length of names: u32,
+//!           where the record starts: u64
 //! ```
-//! Sums are XXH3 of 64 bits. *Names* are what names the object for ever (storage, key, version), and `id` is their XXH3 of 128
-//! bits. The footer is there once the file is full or was closed; without one the records are walked. A record without data (offset
-//! 0) says that its object was forgotten: nothing holds any more that stands before it, in this file or one of a lower number.
+//!
+//! A sum is a 64-bit XXH3. *Names* identify an object permanently (storage, key, version), and `id`
+//! is their 128-bit XXH3. A file gets its footer when it is full or closed; the records of a file
+//! without a footer are walked. A record without data (offset 0) purges its object: all earlier
+//! records of the object are void, in this file and in those of lower numbers.
 
 use super::device::Log;
 use crate::memory::gauge::{Buffer, Gauge, to_u64, to_usize};
 use std::io;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// What this program writes, and all it reads.
+/// The only format that this program writes and reads.
 pub(crate) const FORMAT: u32 = 2;
 const FILE_MAGIC: &[u8; 8] = b"LMXCACHE";
 const RECORD_MAGIC: &[u8; 4] = b"LMRC";
@@ -26,19 +31,19 @@ pub(crate) const FILE_HEAD: u64 = 24;
 pub(crate) const RECORD_HEAD: u64 = 56;
 pub(crate) const ENTRY: u64 = 40;
 pub(crate) const TRAILER: u64 = 32;
-/// Longest names: a key of 4 KiB in URL and bucket is beyond what stores allow.
+/// Maximum length of names. A key of 4 KiB, in URL and bucket, is more than stores allow.
 pub(crate) const NAMES: u64 = 16 << 10;
 
-/// Where a unit lies in a log file.
+/// Position of a unit's record in a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordEntry {
     pub(crate) id: u128,
-    /// Where the unit starts in its object.
+    /// Start of the unit in its object.
     pub(crate) offset: u64,
-    /// Bytes of the unit.
+    /// Length of the unit in bytes.
     pub(crate) len: u32,
     pub(crate) names_len: u32,
-    /// Where the record starts in its file.
+    /// Start of the record in its file.
     pub(crate) at: u64,
 }
 
@@ -48,7 +53,7 @@ impl RecordEntry {
     }
 }
 
-/// Reads numbers off the front.
+/// Reads numbers from the front of a slice.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -79,7 +84,8 @@ pub(crate) fn file_head() -> Vec<u8> {
     head
 }
 
-/// The head of a record of `data`, and its names: what comes before the data. `None` where it is too large for one.
+/// Encodes the part of a record that precedes its data: the head and the names. Returns `None` if
+/// data or names are too long.
 pub(crate) fn encode_head(id: u128, names: &[u8], offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     let len = u32::try_from(data.len()).ok()?;
     let names_len = u32::try_from(names.len()).ok().filter(|len| u64::from(*len) <= NAMES)?;
@@ -102,7 +108,7 @@ fn head_sum(head: &[u8], names: &[u8]) -> u64 {
     sum.digest()
 }
 
-/// What of a record is not its data, checked.
+/// The checked head of a record, with its names.
 #[derive(Debug)]
 pub(crate) struct RecordHead {
     pub(crate) entry: RecordEntry,
@@ -111,7 +117,8 @@ pub(crate) struct RecordHead {
 }
 
 impl RecordHead {
-    /// The head of the record at `at`, of which it is known that it should end before `end`. `Ok(None)`: there is no record.
+    /// Reads the head of the record at `at`, which must end at or before `end`. Returns `Ok(None)`
+    /// if there is no valid record.
     pub(crate) fn read(log: &dyn Log, at: u64, end: u64) -> io::Result<Option<Self>> {
         let mut fixed = [0; 56];
         if end.saturating_sub(at) < RECORD_HEAD {
@@ -129,7 +136,7 @@ impl RecordHead {
         Ok(right.then_some(Self { entry, names, data_sum }))
     }
 
-    /// The data, checked. `Ok(None)`: they are not what was written.
+    /// Reads the data. Returns `Ok(None)` if its sum is wrong.
     pub(crate) fn data(&self, log: &dyn Log, gauge: &Gauge) -> io::Result<Option<Buffer>> {
         let mut data = gauge.buffer(to_usize(self.entry.len.into()));
         log.read_at(&mut data, self.entry.at + RECORD_HEAD + u64::from(self.entry.names_len))?;
@@ -166,16 +173,17 @@ pub(crate) fn footer(entries: &[RecordEntry], start: u64) -> Vec<u8> {
     footer
 }
 
-/// What a log file holds.
+/// Contents of a log file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) entries: Vec<RecordEntry>,
-    /// Where the next record would go: where the footer starts, or what is torn.
+    /// Position of the next record: the start of the footer or of a torn record.
     pub(crate) end: u64,
     pub(crate) sealed: bool,
 }
 
-/// What a log file holds; `Ok(None)` where it is of another format, or none of ours.
+/// Reads the contents of a log file. Returns `Ok(None)` if it has another format or is not a log
+/// file.
 pub(crate) fn read_contents(log: &dyn Log) -> io::Result<Option<Contents>> {
     let len = log.len()?;
     let mut head = [0; 24];
@@ -197,7 +205,7 @@ pub(crate) fn read_contents(log: &dyn Log) -> io::Result<Option<Contents>> {
     Ok(Some(Contents { entries, end: at, sealed: false }))
 }
 
-/// What the footer says, where there is a whole one.
+/// Reads the footer if there is a complete one.
 fn read_footer(log: &dyn Log, len: u64) -> io::Result<Option<Contents>> {
     let mut trailer = [0; 32];
     let Some(trailer_at) = len.checked_sub(TRAILER).filter(|at| *at >= FILE_HEAD) else { return Ok(None) };

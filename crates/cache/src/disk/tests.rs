@@ -1,4 +1,4 @@
-//! The disk tier over a device that lives in memory and fails as told.
+//! Tests of the disk tier over a device in memory that fails as told.
 
 use super::{
     Disk,
@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-/// Files in memory, which outlive whoever opens them.
+/// Files in memory that outlive the disk tier that opened them.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Ram(pub(super) Arc<State>);
 
@@ -40,13 +40,13 @@ pub(super) struct State {
 pub(super) struct Switches {
     pub(super) write_error: Mutex<Option<io::ErrorKind>>,
     read_error: AtomicBool,
-    /// Writes end after half of their bytes, then fail.
+    /// If true, a write stores half of its bytes and fails.
     pub(super) torn: AtomicBool,
-    /// The same for writes of more than a few KiB only.
+    /// If true, the same happens to writes of more than 4096 bytes only.
     torn_data: AtomicBool,
     truncate_error: AtomicBool,
     remove_error: AtomicBool,
-    /// Reads wait until it is false.
+    /// Reads wait while this is true.
     hangs: Mutex<bool>,
     resumed: Condvar,
 }
@@ -134,7 +134,7 @@ impl Log for RamLog {
 }
 
 impl Ram {
-    /// Another device whose only file holds these bytes.
+    /// Returns a device whose only file contains these bytes.
     pub(super) fn holding(bytes: Vec<u8>) -> Self {
         let ram = Self::default();
         let log = RamLog { bytes: Mutex::new(bytes), switches: ram.0.switches.clone() };
@@ -153,7 +153,7 @@ impl Ram {
     }
 }
 
-/// The tier alone, and an object of 300 bytes of which three units of 100 may be in it.
+/// The disk tier alone, with an object of 300 bytes that it may hold as three units of 100 bytes.
 pub(super) struct ThreeUnitTier {
     pub(super) disk: Disk,
     counters: Arc<Counters>,
@@ -188,7 +188,7 @@ impl ThreeUnitTier {
         self.content.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
     }
 
-    /// How many units it has, all of whose bytes are right.
+    /// Returns the number of units that the tier holds, and asserts that all their bytes are right.
     pub(super) async fn right(&self, what: &str) -> u64 {
         let (mut disk_ranges, mut holes, mut right) = (Vec::new(), Vec::new(), 0);
         self.disk.find(self.object.id, 0..300, &mut disk_ranges, &mut holes);
@@ -202,7 +202,7 @@ impl ThreeUnitTier {
     }
 }
 
-/// A log with three units, without its footer or with it.
+/// Returns a log with three units, with or without its footer.
 async fn three_units(sealed: bool) -> Vec<u8> {
     let ram = Ram::default();
     let tier = ThreeUnitTier::over(&ram).await;
@@ -214,10 +214,10 @@ async fn three_units(sealed: bool) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_log_cut_anywhere_gives_what_came_before() {
+async fn a_log_cut_anywhere_keeps_the_complete_records() {
     for sealed in [false, true] {
         let whole = three_units(sealed).await;
-        // Storage, key, no ETag, size, modification time.
+        // Names: storage, key, no ETag, size, modification time.
         let record = usize::try_from(RECORD_HEAD).unwrap() + (8 + 1) * 2 + 8 + 8 + 1 + 8 + 100;
         let head = usize::try_from(FILE_HEAD).unwrap();
         for len in 0..=whole.len() {
@@ -227,7 +227,7 @@ async fn a_log_cut_anywhere_gives_what_came_before() {
             let right = tier.right(&format!("sealed {sealed}, cut at {len}")).await;
             assert_eq!(right, units.min(3) as u64, "sealed {sealed}, cut at {len}");
             assert_eq!(tier.counters.disk_corrupt.get(), 0);
-            // And it can go on from there.
+            // The log can be continued from there.
             tier.write_all().await;
             assert_eq!(tier.right("after it went on").await, 3);
             ram.only();
@@ -238,7 +238,7 @@ async fn a_log_cut_anywhere_gives_what_came_before() {
 }
 
 #[tokio::test]
-async fn no_flipped_bit_is_believed() {
+async fn flipped_bits_never_reach_a_reader() {
     for sealed in [false, true] {
         let whole = three_units(sealed).await;
         let records = three_units(false).await.len();
@@ -249,7 +249,7 @@ async fn no_flipped_bit_is_believed() {
             let tier = ThreeUnitTier::over(&Ram::holding(flipped)).await;
             let right = tier.right(&format!("bit {bit}, sealed {sealed}")).await;
             if bit / 8 >= records {
-                assert_eq!(right, 3, "bit {bit} of the footer: then the records are walked");
+                assert_eq!(right, 3, "bit {bit} of the footer: the records are walked");
                 assert_eq!(tier.counters.disk_corrupt.get(), 0);
             }
             lost += 3 - right;
@@ -259,7 +259,7 @@ async fn no_flipped_bit_is_believed() {
 }
 
 #[tokio::test]
-async fn a_log_of_another_format_is_thrown_away() {
+async fn a_log_of_another_format_is_removed() {
     let mut newer = three_units(true).await;
     newer[8] += 1;
     let sum = xxhash_rust::xxh3::xxh3_64(&newer[..16]).to_le_bytes();
@@ -272,7 +272,7 @@ async fn a_log_of_another_format_is_thrown_away() {
 }
 
 #[tokio::test]
-async fn another_object_of_the_same_hash_is_not_served() {
+async fn another_object_with_the_same_hash_is_not_served() {
     let ram = Ram::default();
     let tier = ThreeUnitTier::over(&ram).await;
     tier.write_all().await;
@@ -294,7 +294,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// With hardly any memory: most is read from disk again.
+    /// Returns a world with so little memory that most reads go to the disk.
     pub(super) fn new(ram: &Ram, config: DiskConfig) -> Self {
         Self::with_memory(ram, config, 100_000)
     }
@@ -337,7 +337,7 @@ impl World {
 pub(super) const ALL: Range<u64> = 0..1_000_000;
 
 #[tokio::test]
-async fn a_full_or_read_only_disk_is_done_without() {
+async fn reads_succeed_with_a_full_or_read_only_disk() {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
     for kind in [StorageFull, ReadOnlyFilesystem, PermissionDenied] {
         let world = World::new(&Ram::default(), World::config());
@@ -350,7 +350,7 @@ async fn a_full_or_read_only_disk_is_done_without() {
         assert!(figures.disk_errors > 0 && figures.disk_dropped_failed > 0, "{figures:?}");
         *world.ram.0.switches.write_error.lock().unwrap() = None;
         world.read(ALL).await;
-        assert_eq!(world.read(ALL).await, Outcome::Hit(Tier::Disk), "{kind}: it is tried again");
+        assert_eq!(world.read(ALL).await, Outcome::Hit(Tier::Disk), "{kind}: the disk is used again");
         let before = world.cache.figures().storage_bytes;
         world.read(ALL).await;
         assert_eq!(world.cache.figures().storage_bytes, before);
@@ -358,7 +358,7 @@ async fn a_full_or_read_only_disk_is_done_without() {
 }
 
 #[tokio::test]
-async fn half_written_records_are_written_over() {
+async fn half_written_records_are_overwritten() {
     let world = World::new(&Ram::default(), World::config());
     world.read(0..100_000).await;
     world.ram.0.switches.torn.store(true, SeqCst);
@@ -373,9 +373,10 @@ async fn half_written_records_are_written_over() {
     assert!(again.cache.figures().disk_units > 60, "{:?}", again.cache.figures());
 }
 
-/// Media can be made to look like records, right sums and all: what a write that failed left behind must not be walked into.
+/// Media can look like records with correct sums. The remains of a failed write must never be read
+/// as records.
 #[tokio::test]
-async fn what_a_failed_write_left_is_never_taken_for_a_record() {
+async fn remains_of_a_failed_write_are_never_read_as_a_record() {
     for stuck in [false, true] {
         let ram = Ram::default();
         let config = DiskConfig { retry: Duration::ZERO, ..DiskConfig::new("ram", 1 << 20) };
@@ -392,7 +393,7 @@ async fn what_a_failed_write_left_is_never_taken_for_a_record() {
         ram.0.switches.truncate_error.store(false, SeqCst);
         tier.disk.write(&tier.object, 0, tier.expected(0..100), &Weak::new());
         tier.disk.flush().await;
-        // As after kill -9.
+        // Copies the files, as `kill -9` would leave them.
         let copy = Ram::default();
         for (number, log) in &*ram.0.files.lock().unwrap() {
             let bytes = log.bytes.lock().unwrap().clone();
@@ -404,7 +405,7 @@ async fn what_a_failed_write_left_is_never_taken_for_a_record() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_removed_is_in_nobodys_way() {
+async fn files_that_cannot_be_removed_do_no_harm() {
     let ram = Ram::default();
     for number in [3, 4] {
         ram.create(number).unwrap().write_at(b"of another program, and long enough to be one", 0).unwrap();
@@ -417,7 +418,7 @@ async fn what_cannot_be_removed_is_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn tiny_units_fill_the_queue_too() {
+async fn tiny_units_fill_the_queue() {
     let ram = Ram::default();
     let config = DiskConfig { queue: 10_000, ..DiskConfig::new("ram", 1 << 20) };
     let tier = ThreeUnitTier::with(&ram, config).await;
@@ -433,7 +434,7 @@ async fn tiny_units_fill_the_queue_too() {
 }
 
 #[tokio::test]
-async fn a_disk_that_cannot_be_read_is_left_alone_for_a_while() {
+async fn an_unreadable_disk_is_left_alone_for_a_while() {
     let config = DiskConfig { retry: Duration::from_secs(3600), ..World::config() };
     let world = World::new(&Ram::default(), config);
     world.read(ALL).await;
@@ -442,40 +443,40 @@ async fn a_disk_that_cannot_be_read_is_left_alone_for_a_while() {
         world.read(ALL).await;
     }
     let figures = world.cache.figures();
-    // Three in a row, and those that were under way by then.
+    // Three consecutive failures, plus those of reads already in flight.
     assert!((3..=6).contains(&figures.disk_errors), "{figures:?}");
     world.ram.0.switches.read_error.store(false, SeqCst);
-    assert_eq!(world.read(ALL).await, Outcome::Filled, "not yet");
+    assert_eq!(world.read(ALL).await, Outcome::Filled, "the disk is still resting");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_hangs_is_waited_for_once() {
+async fn only_one_read_waits_for_a_disk_that_hangs() {
     let config = DiskConfig { retry: Duration::from_secs(3600), ..World::config() };
     let world = World::new(&Ram::default(), config);
     world.read(ALL).await;
     world.ram.0.switches.hang(true);
     let begun = tokio::time::Instant::now();
-    // The clock of tests stands still while a thread is busy: it is moved by hand.
+    // The paused clock stands still while a thread is busy, so the test advances it.
     let (outcome, ()) = tokio::join!(world.read(ALL), async {
         while world.cache.figures().disk_timeouts == 0 {
             tokio::time::advance(Duration::from_millis(100)).await;
             tokio::task::yield_now().await;
         }
     });
-    assert_eq!(outcome, Outcome::Hit(Tier::Disk), "so it was meant");
+    assert_eq!(outcome, Outcome::Hit(Tier::Disk), "the first outcome is the planned one");
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(world.cache.figures().disk_timeouts, 1);
-    assert_eq!(world.read(ALL).await, Outcome::Filled, "others do not even try");
+    assert_eq!(world.read(ALL).await, Outcome::Filled, "later reads skip the disk");
     world.ram.0.switches.hang(false);
 }
 
 #[tokio::test]
-async fn bytes_rotten_on_disk_come_from_storage() {
+async fn corrupt_bytes_on_disk_are_read_from_storage() {
     let world = World::new(&Ram::default(), World::config());
     world.read(ALL).await;
     for log in world.ram.0.files.lock().unwrap().values() {
         let mut bytes = log.bytes.lock().unwrap();
-        // In the data of every second record or so.
+        // Changes data of roughly every second record.
         for at in (5_000..bytes.len()).step_by(20_000) {
             bytes[at] ^= 0x10;
         }
@@ -487,19 +488,19 @@ async fn bytes_rotten_on_disk_come_from_storage() {
     assert!(figures.disk_corrupt > 3, "{figures:?}");
     let before = figures.storage_bytes;
     world.read(ALL).await;
-    assert_eq!(world.cache.figures().storage_bytes, before, "and are written anew");
+    assert_eq!(world.cache.figures().storage_bytes, before, "the units were written again");
 }
 
 #[tokio::test]
 #[expect(
     clippy::await_holding_lock,
-    reason = "so the writer's thread has to wait; this one does not want it"
+    reason = "keeps the writer's thread waiting; this thread does not need the lock"
 )]
-async fn a_queue_that_is_full_takes_no_more() {
+async fn a_full_queue_accepts_no_more_units() {
     let config = DiskConfig { queue: 25_000, ..World::config() };
     let world = World::new(&Ram::default(), config);
     let files = world.ram.0.files.lock().unwrap();
-    // The writer waits for the files, and the queue fills.
+    // The writer waits for the files, and the queue fills up.
     let key = Key::new("film").unwrap();
     let read = world.storage.read(ReadRequest::range(&key, ALL).pinned(&world.version)).await.unwrap();
     assert!(conformance::collect(read).await.unwrap() == world.content);
@@ -514,8 +515,8 @@ async fn a_queue_that_is_full_takes_no_more() {
 }
 
 #[tokio::test]
-async fn the_oldest_goes_unless_it_was_wanted() {
-    // Some 60 units of 10 000 bytes, 6 to a log.
+async fn the_oldest_log_is_evicted_and_its_hit_units_survive() {
+    // About 60 units of 10,000 bytes, 6 in each log.
     let config = DiskConfig { bytes: 700_000, ..World::config() };
     let world = World::new(&Ram::default(), config);
     let part = |n: u64| n * 10_000..(n + 1) * 10_000;
@@ -530,11 +531,11 @@ async fn the_oldest_goes_unless_it_was_wanted() {
         }
     }
     let figures = world.cache.figures();
-    assert_eq!(hits, 6, "wanted all the time: {figures:?}");
+    assert_eq!(hits, 6, "the unit was hit all the time: {figures:?}");
     assert!(figures.disk_reinserted > 0 && figures.disk_evictions > 20, "{figures:?}");
     assert!(figures.disk_units > 30, "{figures:?}");
     world.cache.close().await;
-    // Every log says of itself what it holds.
+    // Every log is sealed.
     for log in world.ram.0.files.lock().unwrap().values() {
         assert!(read_contents(&**log).unwrap().unwrap().sealed);
     }

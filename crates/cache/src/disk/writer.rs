@@ -1,4 +1,5 @@
-//! The one thread that writes: appends records, seals full logs, drives out the oldest, and finds at start what is there.
+//! The thread that writes: it appends records, seals full logs, evicts the oldest ones, and
+//! recovers the contents at start.
 
 use super::{
     Shared,
@@ -23,12 +24,14 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Bytes of a log file for each unit it may hold: bounds the table of units where they are small.
+/// Bytes of a log file for each unit it may hold. This bounds the table of units when units are
+/// small.
 const PER_UNIT: u64 = 16 << 10;
-/// Objects that are remembered as forgotten while the disk fails; more than are purged in half a minute.
+/// Maximum number of purged objects that are remembered while the disk fails. It is more than are
+/// purged in half a minute.
 const MAX_UNWRITTEN_PURGES: usize = 4096;
 
-/// What the writer is asked to do.
+/// A job of the writer.
 #[derive(Debug)]
 pub(super) enum Job {
     Write {
@@ -36,13 +39,13 @@ pub(super) enum Job {
         start: u64,
         bytes: Bytes,
     },
-    /// Forgets what comes before it of an object.
+    /// Purges all earlier units of an object.
     Forget(Arc<Object>),
-    /// Tells when the log says so of all.
+    /// Answers once the log records all purges.
     Forgotten(mpsc::SyncSender<()>),
-    /// There is something in the backlog.
+    /// The backlog has an entry.
     CheckBacklog,
-    /// Tells when everything before it is done, and the backlog.
+    /// Answers once all earlier jobs and the backlog are done.
     Flush(mpsc::SyncSender<()>),
     Close(mpsc::SyncSender<()>),
 }
@@ -51,14 +54,14 @@ pub(super) enum Job {
 pub(super) struct Writer {
     device: Box<dyn Device>,
     shared: Arc<Shared>,
-    /// The log that grows.
+    /// The log that new records are appended to.
     active: Option<Active>,
     next_number: u64,
-    /// Bytes a log may grow to.
+    /// Maximum length of a log file in bytes.
     file_bytes: u64,
-    /// Forgotten objects of which no log says so yet.
+    /// Purged objects that no log records yet.
     unwritten_purges: Vec<Arc<Object>>,
-    /// There were too many of them: no log will say so of some.
+    /// True if there were too many such objects: some purges will not be recorded.
     has_lost_purges: bool,
 }
 
@@ -71,7 +74,7 @@ struct Active {
 }
 
 impl Active {
-    /// Its length with a footer for one more unit.
+    /// Returns the length the log would have with a footer for one more unit.
     fn sealed_len(&self) -> u64 {
         self.end + (to_u64(self.entries.len()) + 1) * ENTRY + TRAILER
     }
@@ -91,7 +94,7 @@ impl Writer {
         }
     }
 
-    /// Until the last sender is gone, or one says so.
+    /// Runs until all senders are dropped or the writer is closed.
     pub(super) fn run(mut self, queue: &mpsc::Receiver<Job>, recovered: &watch::Sender<bool>) {
         if let Err(error) = self.recover() {
             self.note_error(&error);
@@ -100,7 +103,7 @@ impl Writer {
         let mut closed = None;
         loop {
             let job = match queue.try_recv() {
-                // Nothing else to do.
+                // The queue is empty, so the backlog is written.
                 Err(mpsc::TryRecvError::Empty) if self.write_waiting() => continue,
                 Err(mpsc::TryRecvError::Empty) => queue.recv().ok(),
                 other => other.ok(),
@@ -111,7 +114,7 @@ impl Writer {
                     self.shared.queued.fetch_sub(waiting(&bytes), Relaxed);
                 }
                 Some(Job::Forget(object)) => self.forget(object),
-                // Who is not told knows.
+                // Dropping the sender without an answer reports that the purges are not recorded.
                 Some(Job::Forgotten(tell)) if self.write_purges() && !self.has_lost_purges => {
                     let _ = tell.send(());
                 }
@@ -130,14 +133,14 @@ impl Writer {
         while self.write_waiting() {}
         self.write_purges();
         self.seal();
-        // The folder is let go of before anyone is told.
+        // Releases the folder before the caller is told.
         drop(self);
         closed.map(|tell| tell.send(()));
     }
 
-    /// Writes the next unit that found no room in the queue; whether there was one.
+    /// Writes the next unit of the backlog. Returns false if there is none.
     fn write_waiting(&mut self) -> bool {
-        // A disk that failed may be well again before memory has lost them.
+        // A disk that failed may recover before memory evicts these units.
         if self.shared.writing.is_resting() {
             return false;
         }
@@ -149,9 +152,10 @@ impl Writer {
         true
     }
 
-    /// Forgets what was written of an object, in the log too.
+    /// Purges an object from the table and from the log.
     fn forget(&mut self, object: Arc<Object>) {
-        // Also what was in the queue when it was to be forgotten, or on its way from one log to another.
+        // This also covers units that were queued when the purge was requested, or were being moved
+        // to another log.
         self.shared.index.forget_object(object.id);
         if self.unwritten_purges.len() < MAX_UNWRITTEN_PURGES {
             self.unwritten_purges.push(object);
@@ -161,13 +165,13 @@ impl Writer {
         self.write_purges();
     }
 
-    /// Has the log say what was forgotten; whether it does.
+    /// Records pending purges in the log. Returns true if all of them are recorded.
     fn write_purges(&mut self) -> bool {
         while let Some(object) = self.unwritten_purges.last() {
             if self.shared.writing.is_resting() {
                 return false;
             }
-            // A record without data.
+            // A record without data purges its object.
             let Some(head) = encode_head(object.id, &object.names, 0, &[]) else {
                 self.unwritten_purges.pop();
                 continue;
@@ -184,11 +188,11 @@ impl Writer {
         true
     }
 
-    /// Takes note of a write that failed.
+    /// Handles a failed write.
     fn note_failed_write(&mut self, error: &io::Error) {
         self.note_error(error);
         if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-            // Others fill the disk: give some back, then try again.
+            // Other programs fill the disk: evict a log, then try again later.
             self.evict_oldest();
         }
     }
@@ -209,7 +213,7 @@ impl Writer {
         if self.shared.writing.is_resting() {
             return drop(|counters| &counters.disk_dropped_failed);
         }
-        // What was forgotten stays so, whatever comes after it.
+        // A purge must precede all later records of its object.
         self.write_purges();
         let Some(head) = encode_head(object.id, &object.names, start, bytes) else {
             return self.shared.counters.disk_dropped_failed.add(1);
@@ -229,15 +233,16 @@ impl Writer {
         }
     }
 
-    /// Appends to the active log.
+    /// Appends a record to the active log.
     fn append(&mut self, entry: RecordEntry, head: &[u8], data: &[u8]) -> io::Result<()> {
         let active = self.active.as_mut().ok_or(io::ErrorKind::NotFound)?;
         let at = active.end;
         let written =
             active.log.write_at(head, at).and_then(|()| active.log.write_at(data, at + to_u64(head.len())));
         if let Err(error) = written {
-            // A part of it may be there. It must not come to lie behind the next record, where a walk would read on: media can
-            // be made to look like records. Where it cannot be cut off, this log has ended.
+            // A part of the record may be written. A later walk must not continue behind it,
+            // because media can look like records. If the part cannot be cut off, this log ends
+            // here.
             if active.log.truncate(at).is_err() {
                 self.active = None;
             }
@@ -269,7 +274,8 @@ impl Writer {
         let log = self.device.create(number)?;
         self.next_number += 1;
         if let Err(error) = log.write_at(&file_head(), 0) {
-            // It would be thrown away at the next start; and its number is not used again.
+            // A log without a head would be removed at the next start. Its number is not used
+            // again.
             let _ = self.device.remove(number);
             return Err(error);
         }
@@ -280,15 +286,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Drives out the oldest logs until the active one may grow to its full size.
+    /// Evicts the oldest logs until the active one may grow to its full size.
     fn fit(&mut self) {
-        // Survivors are written before their log is removed: half a file may be there twice.
+        // Units that were hit are written again before their log is removed, so half a file may
+        // exist twice.
         let most = self.shared.config.bytes.saturating_sub(self.file_bytes + self.file_bytes / 2);
         while self.shared.bytes.load(Relaxed) > most && self.evict_oldest() {}
     }
 
-    /// Removes the oldest log that is not the active one; what was hit in it is written again, up to half of a log. Says
-    /// whether there was one.
+    /// Evicts the oldest log except the active one. Units in it that were hit are written again, up
+    /// to half a log. Returns false if there is no such log.
     fn evict_oldest(&mut self) -> bool {
         let active = self.active.as_ref().map(|active| active.number);
         let mut oldest = None;
@@ -333,7 +340,8 @@ impl Writer {
         Ok(true)
     }
 
-    /// Ends the active log with a footer. Without one it is walked at the next start, so a failure is no loss.
+    /// Ends the active log with a footer. If this fails, nothing is lost: the next start walks the
+    /// records.
     fn seal(&mut self) {
         let Some(active) = self.active.take() else { return };
         let footer = footer(&active.entries, active.end);
@@ -347,12 +355,13 @@ impl Writer {
         }
     }
 
-    /// Finds what the folder holds.
+    /// Recovers the contents of the folder.
     fn recover(&mut self) -> io::Result<()> {
         let mut numbers = self.device.numbers()?;
         numbers.sort_unstable();
         let newest = numbers.last().copied();
-        // Beyond all there are, whatever cannot be read or removed: new logs must not meet old ones.
+        // A new log gets a higher number than any existing one, even if that one cannot be read or
+        // removed.
         self.next_number = newest.map_or(1, |newest| newest.saturating_add(1));
         for number in numbers {
             let opened =
@@ -366,7 +375,7 @@ impl Writer {
                     }
                     continue;
                 }
-                // A file that cannot be read now may be read at the next start.
+                // A file that cannot be read now may be readable at the next start.
                 Err(error) => {
                     self.shared.counters.disk_errors.add(1);
                     tracing::warn!(%error, number, "cache disk: a log cannot be read");
@@ -381,7 +390,7 @@ impl Writer {
                     && entry.offset.checked_add(entry.len.into()).is_some();
                 match entry.len {
                     _ if !within => {}
-                    // All that came before it of this object was forgotten.
+                    // This record purges all earlier units of the object.
                     0 => drop(self.shared.index.forget_object(entry.id)),
                     _ => self.shared.index.insert(Location { log: number, entry: *entry }),
                 }
@@ -394,7 +403,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Goes on with the newest log where it has room, so that many starts do not make many files.
+    /// Continues the newest log if it has room, so that many restarts do not create many files.
     fn continue_log(&mut self, number: u64, log: Arc<dyn Log>, found: Contents, len: u64) {
         if found.end >= self.file_bytes / 2 || log.truncate(found.end).is_err() {
             return;

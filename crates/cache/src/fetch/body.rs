@@ -1,4 +1,5 @@
-//! A reader's way through a range. Units are looked up as it gets to them, so a slow reader holds one at most.
+//! The body of a read through the cache. Units are looked up one at a time, so a slow reader holds
+//! at most one.
 
 use crate::{
     ReadObserver,
@@ -15,31 +16,32 @@ use bytes::Bytes;
 use latemux_storage::{Storage, StorageError};
 use std::{ops::Range, sync::Arc};
 
-/// No more than the range itself.
+/// Stands for no reach besides the range itself.
 const NO_REACH: Range<u64> = 0..0;
 
 pub(crate) struct RangeBody {
     store: Arc<Store>,
     source: Arc<dyn Storage>,
     object: Arc<Object>,
-    /// The next byte to give.
+    /// Position of the next byte that the reader gets.
     position: u64,
     end: u64,
-    /// Up to here everything was here, under way or asked for when last looked at.
+    /// Up to this position, all bytes were cached, in flight or requested when the range was last
+    /// planned.
     planned: u64,
-    /// FetchCount that bring what lies ahead.
+    /// The reader's interest in fetches that bring bytes from `position` on.
     interests: Vec<Interest>,
-    /// The unit it waits in.
+    /// The unit whose bytes the reader waits for.
     pending: Option<Arc<PendingUnit>>,
-    /// What it found last, not passed on yet.
+    /// Bytes that were found but not passed on yet.
     ready: Option<(Bytes, ByteSource)>,
-    /// The first frame, which comes with the answer.
+    /// The first frame, which is waited for before the response is returned.
     first: Option<Bytes>,
     observer: Option<Arc<dyn ReadObserver>>,
 }
 
 impl RangeBody {
-    /// Of a range that is not empty; the fetches it needs are under way.
+    /// Creates the body of a range that is not empty, and starts the fetches it needs.
     pub(crate) fn new(
         store: Arc<Store>,
         source: Arc<dyn Storage>,
@@ -65,13 +67,13 @@ impl RangeBody {
         (body, found)
     }
 
-    /// Waits for the first bytes, or for why there are none.
+    /// Waits for the first bytes, or for the error that prevents them.
     pub(crate) async fn open(&mut self) -> Result<(), StorageError> {
         self.first = Some(self.frame().await?);
         Ok(())
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes, or `None` at the end.
     pub(crate) async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
         let frame = match self.first.take() {
             Some(frame) => frame,
@@ -81,7 +83,7 @@ impl RangeBody {
         Ok(Some((frame, self)))
     }
 
-    /// Asks for what is missing from `from` on, as far as the reader may be ahead of itself.
+    /// Starts fetches for bytes that are missing from `from` on, as far as the window allows.
     fn plan(&mut self, from: u64, reach: &Range<u64>) -> RangeSources {
         let window = self.store.config.window;
         let range = from..self.end.min(self.position.saturating_add(window));
@@ -133,7 +135,8 @@ impl RangeBody {
         }
     }
 
-    /// What is known of the next byte; asks for it, and for more once half of what was asked for is behind.
+    /// Looks up the next byte and starts its fetch if it is missing. Once half of the planned bytes
+    /// have been passed on, more are planned.
     fn look_up_next(&mut self) -> Result<(), StorageError> {
         let window = self.store.config.window;
         let runs_ahead = window > self.store.config.unit;
@@ -147,7 +150,8 @@ impl RangeBody {
             Some(Lookup::Ready(bytes, from)) => self.ready = Some((bytes, from)),
             Some(Lookup::Pending(pending)) => self.pending = Some(pending),
             None => {
-                // A fetch that failed left a gap: it failed for its readers, too.
+                // The fetch that should have filled this gap failed, and it failed for its readers
+                // too.
                 let ours = self.interests.iter().filter(|interest| interest.0.range.contains(&self.position));
                 if let Some(error) = ours.filter_map(|interest| interest.0.failure()).next() {
                     return Err(error.clone());
@@ -158,7 +162,7 @@ impl RangeBody {
         Ok(())
     }
 
-    /// What lies behind is no longer of interest.
+    /// Drops the interest in fetches that end before the current position.
     fn drop_passed(&mut self) {
         let position = self.position;
         self.interests.retain(|interest| interest.0.range.end > position);

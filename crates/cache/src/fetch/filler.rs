@@ -1,5 +1,5 @@
-//! FetchCount: tasks that belong to no reader. They go on at the pace of storage, whatever pace readers have, and end when
-//! nobody waits for more.
+//! Fetch tasks. They belong to no reader: they run at the pace of storage, and end when no reader
+//! waits for more.
 
 use crate::{
     Outcome, ReadObserver,
@@ -19,17 +19,19 @@ use latemux_storage::{ReadRequest, Storage, StorageError};
 use std::{collections::VecDeque, ops::Range, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// The task. However it ends (a panic, a runtime that shuts down), nobody is left waiting.
+/// The task of one fill. However it ends, even by a panic or a shutdown of the runtime, no reader
+/// is left waiting.
 pub(crate) struct Filler {
     store: Arc<Store>,
     source: Arc<dyn Storage>,
     object: Arc<Object>,
     fill: Arc<Fill>,
-    /// Units to come, in order.
+    /// Units still to come, in order.
     left: VecDeque<Arc<PendingUnit>>,
-    /// What the answer at hand brought so far.
+    /// Units that the current response has completed so far.
     done: Vec<CompleteUnit>,
-    /// The reader it was begun for, which knows already of a request that was planned.
+    /// The observer of the read that started the fetch. It already knows of a request to storage
+    /// that was planned.
     observer: Option<Arc<dyn ReadObserver>>,
 }
 
@@ -46,7 +48,8 @@ impl Filler {
         Self { store, source, object, fill, left: pending_units.into(), done: Vec::new(), observer }
     }
 
-    /// Reads the units that `disk_ranges` of the disk hold, in this order; then, and where the disk fails, from storage.
+    /// Reads the units that `disk_ranges` cover from disk, in this order. Then reads the rest from
+    /// storage, including units that the disk failed to provide.
     pub(crate) async fn run(mut self, disk_ranges: Vec<DiskRange>) {
         self.fill_from_disk(disk_ranges).await;
         self.done.clear();
@@ -56,7 +59,7 @@ impl Filler {
                 self.store.counters.storage_errors.add(1);
                 self.fail(&error);
             }
-            // Only what came in an answer that was right as a whole, or broke off, is written.
+            // A unit is written to disk only if its response was correct as a whole or broke off.
             for done in std::mem::take(&mut self.done) {
                 self.store.write_to_disk(&self.object, done);
             }
@@ -78,18 +81,19 @@ impl Filler {
         }
     }
 
-    /// FetchCount the next units that can be had in one request. An error concerns all that is left.
+    /// Fetches the next units that fit into one request. An error concerns all units that are left.
     async fn fill_from_storage(&mut self) -> Result<(), StorageError> {
         let ranges = self.left.iter().map(|pending| pending.range.clone()).collect();
         let Some(run) = group(ranges, self.store.config.bridge).into_iter().next() else { return Ok(()) };
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
         let whole = first.start..last.end;
-        // Its own, for `self` changes while they are in use.
+        // Clones, because `self` changes while they are in use.
         let (store, object) = (self.store.clone(), self.object.clone());
         let body = self.ask(&whole).await?;
 
-        // Only now that storage sends: who holds room goes on, so that who waits for room gets some.
-        // A unit is there twice for a moment, while its frames are put together; what is to be written stays to the end.
+        // Room is acquired only now that storage sends. A fetch that holds room therefore makes
+        // progress, and fetches that wait for room get it. While a unit's frames are joined, the
+        // unit exists twice; units to be written to disk are held until the end.
         let room = run.iter().map(|range| range.end - range.start).max().unwrap_or(0).saturating_mul(2);
         let held = if store.disk.is_some() { whole.end - whole.start } else { 0 };
         let (patience, key) = (store.config.patience, object.key.as_str());
@@ -101,7 +105,7 @@ impl Filler {
         for _ in run {
             let Some(pending) = self.left.front().cloned() else { break };
             let reserved = store.reserve(room);
-            // What made room is used at once: later others' buffers would have come and gone.
+            // The buffer is taken right after room was made, so that the freed buffer is reused.
             let buffer = store.gauge.buffer(to_usize(pending.len()));
             match frames.fill(&pending).await {
                 Ok(()) => {}
@@ -116,8 +120,8 @@ impl Filler {
             }
         }
         drop(filling);
-        // Seeing the end lets the connection be used again. An answer that is too long was not the right one; what else
-        // becomes of it is no matter, for the bytes are all here.
+        // Reading to the end lets the connection be reused. A response that is too long was not the
+        // right one. Other errors do not matter here, because all bytes have arrived.
         if matches!(frames.end().await, Ok(false)) {
             return Err(self.take_back(format!("more bytes than {whole:?}")));
         }
@@ -137,10 +141,10 @@ impl Filler {
         let read = self.source.read(ReadRequest::range(&object.key, whole.clone()).pinned(&object.version));
         let read = timed(self.store.config.patience, key, read).await??;
         if read.range != *whole {
-            return Err(bad_answer(key, format!("{whole:?} was asked for, {:?} answered", read.range)));
+            return Err(bad_answer(key, format!("requested {whole:?}, got {:?}", read.range)));
         }
         if read.object.version != object.version {
-            return Err(bad_answer(key, format!("{:?} was answered", read.object.version)));
+            return Err(bad_answer(key, format!("got version {:?}", read.object.version)));
         }
         Ok(read.body)
     }
@@ -152,7 +156,8 @@ impl Filler {
         self.done.push(CompleteUnit { start: pending.range.start, unit, bytes });
     }
 
-    /// Whether nobody waits; if so, nothing is left to do. A reader that comes later finds gaps and fetches anew.
+    /// Returns true if no reader waits. All units that are left are then given up, and a later
+    /// reader finds gaps and fetches them anew.
     fn given_up(&mut self) -> bool {
         let mut extents = self.object.extents();
         if self.fill.goes_on() {
@@ -165,14 +170,15 @@ impl Filler {
         if !self.left.is_empty() {
             self.store.counters.abandoned.add(1);
         }
-        // Nobody reads these; yet who got hold of one in the meantime must not wait for ever.
+        // No reader waits for these units, but one may have got hold of a unit in the meantime and
+        // must not wait for ever.
         for pending in std::mem::take(&mut self.left) {
-            pending.finish(Err(unavailable(&self.object, "the read was given up")));
+            pending.finish(Err(unavailable(&self.object, "the fetch was given up because no reader waited")));
         }
         true
     }
 
-    /// Forgets what an answer brought that turned out to be none.
+    /// Removes the units that an incorrect response brought.
     fn take_back(&mut self, detail: String) -> StorageError {
         self.store.forget(&self.object, &std::mem::take(&mut self.done));
         bad_answer(self.object.key.as_str(), detail)
@@ -183,7 +189,8 @@ impl Filler {
             self.done.clear();
             self.store.purge(&self.object);
         }
-        // Before the units go: who finds a gap then also finds why.
+        // The error is set before the units are removed, so that a reader who finds a gap also
+        // finds the error.
         self.fill.fail(error);
         let mut extents = self.object.extents();
         for pending in &self.left {
@@ -200,31 +207,32 @@ impl Drop for Filler {
     fn drop(&mut self) {
         self.store.fetches.end();
         if !self.left.is_empty() {
-            self.fail(&unavailable(&self.object, "the read ended before its time"));
+            self.fail(&unavailable(&self.object, "the fetch ended unexpectedly"));
         }
     }
 }
 
-/// A body, cut where units end.
+/// A body from storage, cut where units end.
 struct SourceBody<'a> {
     store: &'a Store,
     observer: Option<Arc<dyn ReadObserver>>,
     key: &'a str,
     body: BoxStream<'static, Result<Bytes, StorageError>>,
-    /// Where the next byte lies in the object.
+    /// Position of the next byte in the object.
     at: u64,
-    /// What of the last frame is left.
+    /// The unread rest of the last frame.
     over: Bytes,
 }
 
 enum Broken {
     Storage(StorageError),
-    /// It ended without a word.
+    /// The body ended early, without an error.
     Short,
 }
 
 impl SourceBody<'_> {
-    /// Hands a unit's bytes on as they come; those before it are at hand already.
+    /// Passes the bytes of a unit on as they arrive. Bytes before the unit are already cached and
+    /// are skipped.
     async fn fill(&mut self, pending: &PendingUnit) -> Result<(), Broken> {
         while self.at < pending.range.end {
             let before = self.at < pending.range.start;
@@ -238,7 +246,7 @@ impl SourceBody<'_> {
         Ok(())
     }
 
-    /// The next bytes and where they start, not beyond `until`.
+    /// Returns the next bytes, up to `until`, and their position.
     async fn next(&mut self, until: u64) -> Result<(u64, Bytes), Broken> {
         while self.over.is_empty() {
             let next = timed(self.store.config.patience, self.key, self.body.next()).await;
@@ -255,7 +263,7 @@ impl SourceBody<'_> {
         Ok((start, frame))
     }
 
-    /// Whether this is the end of the body.
+    /// Returns true if the body has ended.
     async fn end(&mut self) -> Result<bool, StorageError> {
         while self.over.is_empty() {
             match timed(self.store.config.patience, self.key, self.body.next()).await? {

@@ -1,4 +1,4 @@
-//! The way of a read through the cache: plan, fetches, and the body that its reader gets.
+//! The way of a read through the cache: the plan, the fetches, and the body that the reader gets.
 
 pub(crate) mod body;
 mod filler;

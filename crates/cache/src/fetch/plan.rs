@@ -1,4 +1,5 @@
-//! From a range to what is here, what is under way and what has to be fetched; and to the fetches.
+//! Plans a range: finds out which bytes are cached, in flight or missing, and starts fetches for
+//! the missing ones.
 
 use crate::{
     Outcome, ReadObserver, Tier,
@@ -20,13 +21,13 @@ use bytes::Bytes;
 use latemux_storage::Storage;
 use std::{ops::Range, sync::Arc};
 
-/// Where bytes given to a reader came from.
+/// The source of bytes that a reader gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ByteSource {
     Memory,
-    /// For this reader, or while it waited.
+    /// From disk, read for this reader or while it waited.
     Disk,
-    /// For this reader, or while it waited.
+    /// From storage, fetched for this reader or while it waited.
     Storage,
 }
 
@@ -36,14 +37,14 @@ impl ByteSource {
     }
 }
 
-/// What is known of a byte.
+/// The state of a byte that was looked up.
 #[derive(Debug)]
 pub(crate) enum Lookup {
     Ready(Bytes, ByteSource),
     Pending(Arc<PendingUnit>),
 }
 
-/// What a range consists of.
+/// The sources that a range needs besides memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RangeSources {
     disk: bool,
@@ -69,13 +70,14 @@ struct FetchStart {
     disk_ranges: Vec<DiskRange>,
 }
 
-/// What is known of the byte `at`, and what follows it up to `end`; `None` if nothing.
+/// Looks up the byte `at` and the bytes that follow it, up to `end`. Returns `None` if the byte is
+/// missing.
 pub(crate) fn look_up(object: &Object, at: u64, end: u64, interests: &mut Vec<Interest>) -> Option<Lookup> {
     let extents = object.extents();
     let (start, part, state) = extents.parts(at..end).next()?;
     match state? {
         State::Ready { bytes, unit } => {
-            // What was brought for this reader it does not hit.
+            // A unit that was fetched for this reader does not count as a hit.
             let from = if interests.iter().any(|interest| Arc::ptr_eq(&interest.0, &unit.fill)) {
                 ByteSource::fill(&unit.fill)
             } else {
@@ -91,9 +93,11 @@ pub(crate) fn look_up(object: &Object, at: u64, end: u64, interests: &mut Vec<In
     }
 }
 
-/// Starts what fetches a range needs, and takes an interest in all that concern it. Says how far that goes: one reader may
-/// start only so many. Where storage must be fills_reach, it is fills_reach for all of `reach`, which holds the range. The unit under way at the start of the range comes with it: where there is no room to keep units, it
-/// would be gone when looked for later.
+/// Starts the fetches that a range needs, and registers interest in all fetches that concern it. If
+/// storage must be requested, all missing bytes of `reach`, which contains the range, are fetched.
+/// Returns the position up to which the range is planned, because one reader may start only a
+/// limited number of requests. Also returns the unit in flight at the start of the range: without
+/// room to keep units, it would be gone at a later lookup.
 pub(crate) fn plan(
     store: &Arc<Store>,
     source: &Arc<dyn Storage>,
@@ -140,7 +144,8 @@ pub(crate) fn plan(
     drop(extents);
     report(sources);
     for FetchStart { fill, pending_units, disk_ranges } in starts {
-        // What is begun at storage asks it once, and that is known now; what is begun at the disk may yet have to.
+        // A fetch that starts at storage sends one request, which is reported now. A fetch that
+        // starts at the disk may still have to request storage later.
         if let Some(observer) = observer.filter(|_| !fill.from_disk) {
             observer.on_storage_request();
         }
@@ -157,7 +162,7 @@ fn add_interest(interests: &mut Vec<Interest>, fill: &Arc<Fill>) {
     }
 }
 
-/// Takes note of the units that will fill what is missing, and says how far these go.
+/// Registers units for the missing ranges, and returns how far they reach.
 fn start_fetches(
     store: &Arc<Store>,
     object: &Object,

@@ -1,4 +1,5 @@
-//! What is known of one version of an object: extents that do not overlap, each a unit that is here or on its way.
+//! The extents of one version of an object. They do not overlap, and each is a unit in memory or in
+//! flight.
 
 use crate::memory::{fill::Fill, pending::PendingUnit, s3fifo::HitCount};
 use bytes::Bytes;
@@ -8,7 +9,8 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) hits: HitCount,
-    /// Who brought it: as long as somebody waits for more of the same, this may be wanted too.
+    /// The fill that brought the unit. While readers wait for more of the same fill, this unit may
+    /// be wanted too.
     pub(crate) fill: Arc<Fill>,
 }
 
@@ -24,13 +26,13 @@ struct Extent {
     state: State,
 }
 
-/// Extents by where they start, in bytes of the object.
+/// Extents by their start in the object.
 #[derive(Debug, Default)]
 pub(crate) struct Extents(BTreeMap<u64, Extent>);
 
 impl Extents {
-    /// The parts of a range in order: what is known of each, or `None` for a gap. Where an extent reaches beyond the range,
-    /// its part within; the first number is where the extent itself starts.
+    /// Returns the parts of a range in order, with their state, or `None` for a gap. A part is
+    /// clipped to the range; the first number is the start of the whole extent.
     pub(crate) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Range<u64>, Option<&State>)> {
         let before = self.0.range(..range.start).next_back().filter(|(_, extent)| extent.end > range.start);
         let mut extents = before.into_iter().chain(self.0.range(range.start..range.end)).peekable();
@@ -56,7 +58,7 @@ impl Extents {
         })
     }
 
-    /// Takes note of a unit on its way, where nothing is known yet.
+    /// Adds a unit in flight, where nothing is known yet.
     pub(crate) fn expect(&mut self, pending: Arc<PendingUnit>) {
         debug_assert!(
             self.parts(pending.range.clone()).all(|(_, _, state)| state.is_none()),
@@ -65,7 +67,8 @@ impl Extents {
         self.0.insert(pending.range.start, Extent { end: pending.range.end, state: State::Filling(pending) });
     }
 
-    /// A unit is here: kept as `unit`, or forgotten. Says whether it was expected (and so is kept).
+    /// Completes a unit in flight: keeps it as `kept`, or removes it. Returns false if it was not
+    /// expected.
     pub(crate) fn arrived(&mut self, pending: &Arc<PendingUnit>, kept: Option<(Bytes, Arc<Unit>)>) -> bool {
         let Some(extent) = self.0.get_mut(&pending.range.start) else { return false };
         if !matches!(&extent.state, State::Filling(this) if Arc::ptr_eq(this, pending)) {
@@ -78,7 +81,8 @@ impl Extents {
         true
     }
 
-    /// Forgets a unit in memory; its bytes, for the caller to drop when no lock is held.
+    /// Removes a unit in memory. Returns its bytes, so that the caller drops them without holding
+    /// the lock.
     pub(crate) fn forget(&mut self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
         let is_it =
             |e: &Extent| matches!(&e.state, State::Ready { unit: this, .. } if Arc::ptr_eq(this, unit));
@@ -89,7 +93,7 @@ impl Extents {
         }
     }
 
-    /// The bytes of a unit, if it is still in memory.
+    /// Returns the bytes of a unit if it is still in memory.
     pub(crate) fn ready(&self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
         match &self.0.get(&start)?.state {
             State::Ready { bytes, unit: this } if Arc::ptr_eq(this, unit) => Some(bytes.clone()),
@@ -97,7 +101,7 @@ impl Extents {
         }
     }
 
-    /// Forgets all units in memory.
+    /// Removes all units in memory and returns their bytes.
     pub(crate) fn forget_ready(&mut self) -> Vec<Bytes> {
         self.0
             .extract_if(.., |_, extent| matches!(extent.state, State::Ready { .. }))
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_what_is_there_and_the_gaps_between() {
+    fn parts_are_extents_and_the_gaps_between() {
         let mut extents = Extents::default();
         assert_eq!(shown(&extents, 5..9), [(5..9, false)]);
         put(&mut extents, 10..20);

@@ -1,4 +1,5 @@
-//! A fill as its readers see it: one fetch of missing bytes, shared by all readers that wait for them.
+//! Fills as their readers see them. A fill is one fetch of missing bytes, shared by all readers
+//! that wait for it.
 
 use latemux_storage::StorageError;
 use std::{
@@ -10,15 +11,16 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// What readers know of a fetch.
+/// The state of a fill that readers share.
 #[derive(Debug)]
 pub(crate) struct Fill {
-    /// From the first to the last byte it brings.
+    /// The range from the first to the last byte that the fill brings.
     pub(crate) range: Range<u64>,
     pub(crate) from_disk: bool,
-    /// It brings more than its first reader wants, for those to come: it goes on without any.
+    /// True if the fill brings more than its first reader wants. It then goes on without any
+    /// reader.
     for_others: bool,
-    /// Readers that still want something of it.
+    /// Number of readers that still want some of its bytes.
     readers: AtomicUsize,
     failed: OnceLock<StorageError>,
 }
@@ -33,23 +35,25 @@ impl Fill {
         self.readers.load(SeqCst) > 0
     }
 
-    /// Returns true while the fetch should go on: readers wait for it, or it is meant for later ones.
+    /// Returns true while the fetch should go on: readers wait for it, or it is meant for later
+    /// ones.
     pub(crate) fn goes_on(&self) -> bool {
         self.is_awaited() || self.for_others
     }
 
-    /// Notes why the fetch ended before it was complete.
+    /// Sets the error that ended the fetch before it was complete.
     pub(crate) fn fail(&self, error: &StorageError) {
         let _ = self.failed.set(error.clone());
     }
 
-    /// Why it ended before it was complete.
+    /// Returns the error that ended the fetch before it was complete.
     pub(crate) fn failure(&self) -> Option<&StorageError> {
         self.failed.get()
     }
 }
 
-/// A reader's interest in a fetch. Taken with the object's extents locked, so that a fetch about to give up sees it.
+/// A reader's interest in a fill. It is created while the object's extents are locked, so that a
+/// fetch that is about to give up sees it.
 #[derive(Debug)]
 pub(crate) struct Interest(pub(crate) Arc<Fill>);
 
@@ -66,7 +70,7 @@ impl Drop for Interest {
     }
 }
 
-/// How many fetches are under way.
+/// Number of fetches in flight.
 #[derive(Debug, Default)]
 pub(crate) struct FetchCount(watch::Sender<u64>);
 
@@ -83,9 +87,9 @@ impl FetchCount {
         *self.0.borrow()
     }
 
-    /// Waits until none is.
+    /// Waits until no fetch is in flight.
     pub(crate) async fn all_ended(&self) {
-        // It is never closed, for it is here.
+        // The channel stays open, because `self` holds its sender.
         let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
     }
 }

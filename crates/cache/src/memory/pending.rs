@@ -1,4 +1,4 @@
-//! A unit on its way: what has arrived of it, for all who wait.
+//! Units in flight: the bytes that have arrived so far, for all readers that wait.
 
 use crate::memory::{
     fill::Fill,
@@ -12,12 +12,13 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// A unit on its way. Readers hold the one they are at, so its bytes reach them even where there is no room to keep it.
+/// A unit in flight. Readers hold the unit they are at, so its bytes reach them even if there is no
+/// room to keep it.
 #[derive(Debug)]
 pub(crate) struct PendingUnit {
-    /// Where its bytes lie in the object.
+    /// Range of the unit in its object.
     pub(crate) range: Range<u64>,
-    /// Who fetches it.
+    /// The fill that brings the unit.
     pub(crate) fill: Arc<Fill>,
     state: Mutex<State>,
     changed: Notify,
@@ -25,7 +26,7 @@ pub(crate) struct PendingUnit {
 
 #[derive(Debug, Default)]
 struct State {
-    /// As they came, without gaps, each with where it starts in the object.
+    /// Frames as they arrived, without gaps, each with its position in the object.
     frames: Vec<(u64, Bytes)>,
     end: Option<Result<Bytes, StorageError>>,
 }
@@ -39,13 +40,13 @@ impl PendingUnit {
         self.range.end - self.range.start
     }
 
-    /// Hands a frame on; `at` is where it starts in the object.
+    /// Passes a frame on; `at` is its position in the object.
     pub(crate) fn push(&self, at: u64, frame: Bytes) {
         self.state().frames.push((at, frame));
         self.changed.notify_waiters();
     }
 
-    /// All that arrived, in one disk_range of exactly its size: that of the buffer.
+    /// Joins all frames in a buffer of exactly the unit's length.
     pub(crate) fn whole(&self, mut whole: Buffer) -> Buffer {
         let mut at = 0;
         for (_, frame) in &self.state().frames {
@@ -53,12 +54,12 @@ impl PendingUnit {
             here.copy_from_slice(frame);
             at += frame.len();
         }
-        // What a spare buffer held before must not show.
+        // The previous contents of a spare buffer must not show.
         debug_assert_eq!(at, whole.len(), "frames make up the unit");
         whole
     }
 
-    /// The unit is complete, or will never be. SourceBody are let go.
+    /// Completes the unit, or ends it with an error, and drops its frames.
     pub(crate) fn finish(&self, end: Result<Bytes, StorageError>) {
         let frames = {
             let mut state = self.state();
@@ -71,10 +72,11 @@ impl PendingUnit {
         self.changed.notify_waiters();
     }
 
-    /// Bytes of the object from `at` on, which lies in the unit: as many as are there in one disk_range, at least one.
+    /// Returns bytes of the object from `at` on, a position in the unit: as many as are contiguous
+    /// in memory, at least one.
     pub(crate) async fn bytes(&self, at: u64) -> Result<Bytes, StorageError> {
         loop {
-            // Made before looking, so that what happens in between is not missed.
+            // The future is created before the lookup, so that no change in between is missed.
             let changed = self.changed.notified();
             if let Some(found) = self.available(at) {
                 return found;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 #[test]
-fn secrets_go_to_this_machine_or_over_tls() {
+fn agents_must_be_local_or_use_tls() {
     let full = |text: &str| {
         let agent = AgentSettings { full: Some(text.to_owned()), ..AgentSettings::default() };
         agent.address(ECS).map(|url| url.to_string())
@@ -34,7 +34,11 @@ fn secrets_go_to_this_machine_or_over_tls() {
         full: Some("http://no".into()),
         ..AgentSettings::default()
     };
-    assert_eq!(both.address(ECS).unwrap().as_str(), "http://169.254.170.2/v2/x", "the relative one wins");
+    assert_eq!(
+        both.address(ECS).unwrap().as_str(),
+        "http://169.254.170.2/v2/x",
+        "the relative address takes precedence"
+    );
     assert!(AgentSettings::default().address(ECS).is_err());
 }
 
@@ -56,7 +60,7 @@ fn documents() {
 }
 
 #[tokio::test]
-async fn an_agent_that_fails_at_renewal() {
+async fn valid_credentials_outlive_a_failing_agent() {
     let agent = Server::start(|n, _| match n {
         0 => Reply::new(
             200,
@@ -79,7 +83,7 @@ async fn an_agent_that_fails_at_renewal() {
     let get = async || credentials.get().await.map(|credential| credential.key_id.clone());
     assert_eq!(get().await.unwrap(), "a");
     assert_eq!((get().await.unwrap().as_str(), agent.requests().len()), ("a", 1));
-    // Those there are go on to be used while they are good, and the agent is not asked each time.
+    // Valid credentials stay in use, and the agent is not asked each time.
     age(Duration::from_secs(100), Duration::from_secs(2)).await;
     for _ in 0..5 {
         assert_eq!(get().await.unwrap(), "a");

@@ -1,9 +1,10 @@
-//! Buffers of frames, used again: a new one of a quarter megabyte is zeroed, and often mapped, each time.
+//! A pool of frame buffers. A new buffer of a quarter megabyte would be zeroed, and often mapped,
+//! each time.
 
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most buffers that wait to be used again.
+/// Maximum number of spare buffers.
 const SPARES: usize = 32;
 
 /// Buffers of one size.
@@ -13,24 +14,24 @@ pub(crate) struct FramePool {
     spares: Mutex<Vec<Box<[u8]>>>,
 }
 
-/// A buffer being filled, or read by whoever it was handed to. It comes back when they let go of it.
+/// A buffer that is being filled or read. It returns to the pool when its last reader drops it.
 #[derive(Debug)]
 pub(crate) struct PooledFrame {
     data: Box<[u8]>,
-    /// Bytes of it that are used.
+    /// Number of bytes in use.
     len: usize,
     frames: Arc<FramePool>,
 }
 
 impl FramePool {
-    /// Buffers of `size` bytes each.
+    /// Creates a pool of buffers of `size` bytes each.
     pub(crate) fn new(size: usize) -> Arc<Self> {
         Arc::new(Self { size, spares: Mutex::default() })
     }
 
-    /// A buffer of `len` bytes, whatever they are.
+    /// Returns a buffer of `len` bytes with unspecified contents.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> PooledFrame {
-        // Who keeps a few bytes should not keep a large buffer.
+        // A reader that keeps a few bytes should not keep a large buffer.
         let pooled = len <= self.size && len > self.size / 4;
         let spare = if pooled { self.lock().pop() } else { None };
         let data = spare.unwrap_or_else(|| vec![0; if pooled { self.size } else { len }].into_boxed_slice());
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_comes_back_when_its_last_reader_lets_go_of_it() {
+    fn a_buffer_returns_when_its_last_reader_drops_it() {
         let frames = FramePool::new(1000);
         let mut frame = frames.take(900);
         frame.as_mut().fill(7);
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_take_few_and_what_is_spared_is_bounded() {
+    fn small_frames_are_not_pooled_and_spares_are_bounded() {
         let frames = FramePool::new(1000);
         assert_eq!(frames.take(10).data.len(), 10);
         assert_eq!(frames.take(5000).data.len(), 5000);

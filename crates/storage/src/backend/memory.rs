@@ -1,4 +1,4 @@
-//! Objects in memory: tests, and the built-in sample library.
+//! Objects in memory, for tests and the built-in sample library.
 
 use crate::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 use bytes::Bytes;
@@ -20,14 +20,14 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// No objects yet.
+    /// Creates a storage without objects.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stores or replaces an object. Its version is a function of its bytes, so that two processes that hold the same
-    /// library state the same versions.
+    /// Stores or replaces an object. Its version is a function of its bytes, so two processes with
+    /// the same library report the same versions.
     pub fn put(&self, key: Key, bytes: impl Into<Bytes>) -> Version {
         let bytes = bytes.into();
         let version = version_of(&bytes);
@@ -36,7 +36,8 @@ impl Memory {
         version
     }
 
-    /// Stores an object where there is none, or in place of exactly this version; says whether it did.
+    /// Stores an object if its current version is `over`, where `None` means that there is no
+    /// object. Returns false if it is not.
     pub(crate) fn put_if(&self, key: &Key, bytes: Bytes, over: Option<&Version>) -> bool {
         let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
         let is_as_said = objects.get(key).map(|(_, version)| version) == over;
@@ -47,7 +48,7 @@ impl Memory {
         is_as_said
     }
 
-    /// Removes an object; says whether there was one.
+    /// Removes an object. Returns true if there was one.
     pub fn remove(&self, key: &Key) -> bool {
         self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(key).is_some()
     }

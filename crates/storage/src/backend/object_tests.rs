@@ -1,4 +1,5 @@
-//! GCS and Azure have no server to test against here: what they are asked, and that answers take the common path.
+//! GCS and Azure have no server to test against here. These tests check the requests, and that
+//! responses take the common path.
 
 use super::{Bucket, Connector, no_retries};
 use crate::backend::http::{client::Client, retry::Account};
@@ -16,7 +17,7 @@ const RANGE: &str = "bytes 2-5/10";
 fn reply(n: usize, request: &Request) -> Reply {
     let headers = [("ETag", "\"0x8D\""), ("Content-Range", RANGE)];
     match (n, request.header("if-match")) {
-        // Broken off after two bytes, then continued: two data paths would show here.
+        // Breaks off after two bytes and is then continued, which would reveal a second data path.
         (0, _) => Reply::cut(206, &headers, b"2345", 2, Then::Close),
         (1, Some("\"0x8D\"")) => Reply::new(206, &[headers[0], ("Content-Range", "bytes 4-5/10")], b"45"),
         (2, Some("\"old\"")) => Reply::new(412, &[], b""),
@@ -61,9 +62,9 @@ async fn azure() {
     reads(&server, &*bucket, "/container/a%20b/%C3%BC+%25.mp4", "SharedKey account:").await;
 }
 
-/// Whoever waits for credentials that someone else asks for does not wait for ever.
+/// A read that waits for credentials that another read has requested does not wait for ever.
 #[tokio::test]
-async fn credentials_that_never_come() {
+async fn missing_credentials_time_out() {
     let instance = Server::start(|_, _| Reply::nothing(Then::Hang)).await;
     let brief = Duration::from_millis(100);
     let retries = Retries { within: brief, ..Retries::default() };
@@ -80,7 +81,7 @@ async fn credentials_that_never_come() {
     let bucket = Bucket::new(service, Key::root(), "s3://bucket".into(), client);
     let (bucket, key) = (&bucket, Key::new("x").unwrap());
     let reads = (0..50).map(|_| bucket.read(ReadRequest::head(&key, 1)));
-    // One after the other they would take five seconds.
+    // One after another, they would take five seconds.
     let all = tokio::time::timeout(brief * 30, futures_util::future::join_all(reads)).await.unwrap();
     for answer in all {
         assert_eq!(answer.unwrap_err().reason(), "storage_timeout");

@@ -1,4 +1,5 @@
-//! A second read beside one that is slow to answer: whichever answers first is the answer, the other ends.
+//! A second read beside one that is slow to respond. The first response is used, and the other read
+//! is cancelled.
 
 use super::{Core, Permit};
 use crate::counters::increment;
@@ -8,9 +9,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 impl Core {
-    /// Reads, and reads once more beside that when no head has come after `after`: where a permit is free at once (it is
-    /// not worth waiting for, and two that wait for each other's permits would wait for ever) and the back end's budget of
-    /// retries allows it. The answer keeps the permit of the request that brought it.
+    /// Reads, and starts a second read if no head has arrived after `after`. The second read needs
+    /// a permit that is free at once, because reads that wait for each other's permits would
+    /// deadlock. The retry budget of the back end must allow it too. The response keeps the permit
+    /// of the request that brought it.
     pub(super) async fn hedged(
         &self,
         after: Duration,
@@ -26,7 +28,7 @@ impl Core {
             return first.await.map(|read| (read, permit));
         };
         increment(&self.account.counters.hedges);
-        tracing::debug!(key = %request.key, ?after, "no answer yet: asking once more beside it");
+        tracing::debug!(key = %request.key, ?after, "no response yet, sending a second request");
         let second = self.inner.read(request);
         let (answer, permit, other, other_permit, second_was_first) = match select(first, second).await {
             Either::Left((answer, other)) => (answer, permit, other, second_permit, false),
@@ -40,7 +42,7 @@ impl Core {
         };
         match answer {
             Ok(read) => Ok(won(read, permit, second_was_first)),
-            // The other may fare better.
+            // The other request may still succeed.
             Err(error) if error.is_fault() => {
                 drop(permit);
                 other.await.map(|read| won(read, other_permit, !second_was_first))

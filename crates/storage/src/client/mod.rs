@@ -1,7 +1,8 @@
-//! What all storage has in common: a bound on requests under way, second reads beside slow ones, and counters.
+//! Features common to all storage: a bound on in-flight requests, second reads beside slow ones,
+//! and counters.
 //!
-//! [`StorageClient`] is a [`Storage`] around another. Retries are not here but where failures are understood, in
-//! `backend/http`; both draw on one budget for the back end.
+//! [`StorageClient`] is a [`Storage`] around another. Retries are not made here but where failures
+//! are understood, in `backend/http`. Both draw on one budget for the back end.
 
 mod hedge;
 
@@ -22,10 +23,10 @@ use tokio::time::{Instant, timeout};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InFlight {
     /// Most requests at one time, each from its start to the end of its body (or until that is dropped); so also most
-    /// connections in use. Further ones wait in the order they came. A reader that takes its time holds its permit: a
+    /// connections in use. Further ones wait in the order they came. A reader that takes its time holds its place: a
     /// bound that is lower than the number of slow clients makes the others wait for them.
     pub max: usize,
-    /// Longest time to wait for a permit; then [`StorageError::Busy`].
+    /// Longest time to wait for a place; then [`StorageError::Busy`].
     pub queue_timeout: Duration,
 }
 
@@ -45,13 +46,13 @@ pub struct StorageClient {
 struct Core {
     inner: Arc<dyn Storage>,
     account: Arc<Account>,
-    /// `None`: not bounded.
+    /// `None` if requests are not bounded.
     permits: Option<Arc<Semaphore>>,
     in_flight: InFlight,
     hedge_after: Option<Duration>,
 }
 
-/// A permit among the requests under way.
+/// A permit for one in-flight request.
 #[derive(Debug)]
 struct Permit {
     _permit: Option<OwnedSemaphorePermit>,
@@ -59,14 +60,14 @@ struct Permit {
 }
 
 impl StorageClient {
-    /// Bounds and counts requests to `inner`, which makes none but those it is asked for.
+    /// Bounds and counts requests to `inner`, which makes only the requests that it is asked for.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, options: &Options) -> Self {
         let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
         Self::over(inner, account, options, true)
     }
 
-    /// `account` is what `inner` draws on too.
+    /// Bounds and counts requests to `inner`, which draws on the same `account`.
     pub(crate) fn over(
         inner: Arc<dyn Storage>,
         account: Arc<Account>,
@@ -80,7 +81,7 @@ impl StorageClient {
         Self { core: Arc::new(Core { inner, account, permits, in_flight, hedge_after }) }
     }
 
-    /// The counters of this back end.
+    /// Returns the counters of this back end.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.core.account.counters
@@ -117,13 +118,13 @@ impl Core {
         Permit { _permit: permit, _present: self.account.counters.in_flight_guard() }
     }
 
-    /// A permit, if one is free now and nobody waits for it.
+    /// Returns a permit if one is free now and nobody waits for it.
     fn try_acquire(&self) -> Option<Permit> {
         let Some(permits) = &self.permits else { return Some(self.permit(None)) };
         Arc::clone(permits).try_acquire_owned().ok().map(|permit| self.permit(Some(permit)))
     }
 
-    /// Waits for a permit; they are given in the order they were asked for.
+    /// Waits for a permit. Permits are given in the order of requests.
     async fn acquire(&self, key: &Key) -> Result<Permit, StorageError> {
         if let Some(permit) = self.try_acquire() {
             return Ok(permit);
@@ -133,7 +134,7 @@ impl Core {
         let waiting = self.account.counters.queue_guard();
         let permit = timeout(queue_timeout, Arc::clone(permits).acquire_owned()).await;
         drop(waiting);
-        // It is never closed.
+        // The semaphore is never closed.
         let permit = permit.ok().and_then(Result::ok);
         self.account.counters.record_wait(begun.elapsed(), permit.is_none());
         match permit {
@@ -142,7 +143,7 @@ impl Core {
         }
     }
 
-    /// Counts an answer that was the back end's fault.
+    /// Counts a failure that was the back end's fault.
     fn count_fault<T>(&self, answer: Result<T, StorageError>) -> Result<T, StorageError> {
         if answer.as_ref().is_err_and(StorageError::is_fault) {
             increment(&self.account.counters.failed);
@@ -151,7 +152,7 @@ impl Core {
     }
 }
 
-/// A body that holds its permit until all of it has come.
+/// A body that holds its permit until all of it has arrived.
 struct CountedBody {
     body: BoxStream<'static, Result<Bytes, StorageError>>,
     left: u64,

@@ -1,4 +1,5 @@
-//! Writing an object only in place of what is known to be there, so that two who do the same do not fight.
+//! Conditional writes: an object is written only in place of a known version, so that two writers
+//! do not overwrite each other.
 
 use super::{FileWriter, PUT_TIMEOUT, WriteError};
 use crate::backend::http::retry::Account;
@@ -10,10 +11,10 @@ use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use std::{path::Path, sync::Arc};
 
-/// A place where objects can be written under a condition.
+/// A storage whose objects can be written under a condition.
 pub trait ConditionalPut: Send + Sync + std::fmt::Debug {
-    /// Writes an object, whole or not at all: where there is none of that name, or in place of exactly this version. `false` where
-    /// something else is there, which stays.
+    /// Writes an object completely or not at all: if none of that name exists, or in place of
+    /// exactly this version. Returns false if something else exists, which stays.
     fn put_over<'a>(
         &'a self,
         key: &'a Key,
@@ -22,10 +23,10 @@ pub trait ConditionalPut: Send + Sync + std::fmt::Debug {
     ) -> BoxFuture<'a, Result<bool, WriteError>>;
 }
 
-/// The place that [`crate::open`] opens at this location, to be written to. `None` where it is only read from.
+/// Opens the location as [`crate::open`] does, for writing. Returns `None` if it can only be read.
 ///
 /// # Errors
-/// As [`crate::open`].
+/// [`OpenError`] for the same causes as [`crate::open`].
 pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn ConditionalPut>>, OpenError> {
     let folder = |path: &Path| {
         let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
@@ -39,7 +40,8 @@ pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn Cond
             options.timeouts.first_byte = options.timeouts.first_byte.max(PUT_TIMEOUT);
             let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
             let bucket = any_bucket(&url, &options, &account)?;
-            // Google's condition is a generation, which no reader is told: there the last one to write wins.
+            // Google's condition is a generation, which readers do not learn. The last writer wins
+            // there.
             Some(Arc::new(ToBucket { bucket, by_etag: url.scheme() != "gs" }))
         }
         Some(_) => None,
@@ -49,7 +51,7 @@ pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn Cond
 #[derive(Debug)]
 struct ToBucket {
     bucket: Bucket,
-    /// Whether a version can be named by its `ETag`.
+    /// True if an `ETag` can identify a version.
     by_etag: bool,
 }
 
@@ -65,7 +67,7 @@ impl ConditionalPut for ToBucket {
     }
 }
 
-/// Whether an object is there as it is said to be.
+/// Returns true if the object has the version `over`, or does not exist if that is `None`.
 async fn is_at_version(
     storage: &dyn Storage,
     key: &Key,
@@ -94,7 +96,8 @@ impl ConditionalPut for Folder {
             file.write(bytes).await?;
             match over {
                 None => file.commit_new().await,
-                // Between this look and the rename another one may write: the same, for it is of the same media.
+                // Between this check and the rename, another writer may write. It writes the same
+                // bytes, for they describe the same media.
                 Some(_) if is_at_version(self, key, over).await? => file.commit().await.map(|()| true),
                 Some(_) => Ok(false),
             }

@@ -1,4 +1,4 @@
-//! A file that appears when it is complete.
+//! A file that appears under its name when it is complete.
 
 use super::WriteError;
 use bytes::Bytes;
@@ -15,24 +15,24 @@ use std::{
 /// Bytes written at a time.
 const BLOCK: usize = 1 << 20;
 
-/// A file in the making, beside where it will be.
+/// A file being written, beside its final path.
 #[derive(Debug)]
 pub(super) struct FileWriter {
     path: PathBuf,
     temp: TempFile,
     file: Arc<File>,
     held: Vec<Bytes>,
-    /// Bytes in `held`.
+    /// Number of bytes in `held`.
     len: usize,
 }
 
-/// Removes a file that did not become what it was meant to be.
+/// A temporary file, which is removed if it was not renamed.
 #[derive(Debug)]
 struct TempFile(PathBuf);
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        // Gone where it was renamed.
+        // The file no longer exists if it was renamed.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -41,7 +41,7 @@ impl FileWriter {
     pub(super) async fn create(path: PathBuf) -> Result<Self, WriteError> {
         let target = path.clone();
         let (temp, file) = blocking(&path, move || {
-            // It would be refused in the end.
+            // The final rename would fail.
             if target.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
             }
@@ -83,17 +83,19 @@ impl FileWriter {
         .await
     }
 
-    /// The same, but not in place of a file that is there: then `false`.
+    /// Gives the file its name unless another file has it. Returns false in that case.
     pub(super) async fn commit_new(mut self) -> Result<bool, WriteError> {
         self.flush().await?;
         let temp = self.temp;
         let path = self.path.clone();
         blocking(&self.path, move || {
-            // A second name is given only where it is free; the first goes with the part.
+            // A link is created only if the name is free. Dropping the temporary file removes its
+            // first name.
             match std::fs::hard_link(&temp.0, &path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-                // File systems without links; of those that cannot be written to at all, renaming says so.
+                // Some file systems have no links. If the file system cannot be written at all, the
+                // rename fails.
                 Err(_) if path.try_exists()? => return Ok(false),
                 Err(_) => std::fs::rename(&temp.0, &path)?,
             }
@@ -104,7 +106,8 @@ impl FileWriter {
     }
 }
 
-/// The name is on the disk when its folder is; where that cannot be asked for, the file is there all the same.
+/// Syncs the folder of a file, which makes the file's name durable. Failures are ignored, because
+/// the file exists anyway.
 fn sync_folder(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
@@ -112,7 +115,7 @@ fn sync_folder(path: &Path) {
     }
 }
 
-/// A name beside a file's, hidden, and nobody else's.
+/// Returns a hidden path beside a file that no other writer uses.
 fn temp_path(path: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -122,7 +125,7 @@ fn temp_path(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(part))
 }
 
-/// Runs what blocks where it may.
+/// Runs blocking work on the pool for it.
 async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,

@@ -42,17 +42,17 @@ async fn counting_tells_parallel_from_sequential() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counting_counts_only_bytes_taken() {
+async fn counting_counts_only_bytes_that_are_read() {
     let counting = Counting::new(memory(), Duration::ZERO);
     let before = counting.read(ReadRequest::head(&key("a"), 500)).await.unwrap();
     assert_eq!(counting.take()[0].bytes, 0);
     take(&counting, "b").await.unwrap();
     collect(before).await.unwrap();
-    assert_eq!(counting.take()[0].bytes, 1000, "a body of an earlier count is not counted into a later one");
+    assert_eq!(counting.take()[0].bytes, 1000, "an earlier body is not counted into a later request");
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_befall_requests_in_turn() {
+async fn faults_apply_to_requests_in_turn() {
     let denied = StorageError::Denied("a".into());
     let script = [
         Fault::None,
@@ -78,7 +78,7 @@ async fn faults_befall_requests_in_turn() {
 }
 
 #[tokio::test]
-async fn gates_wait_for_the_test() {
+async fn gates_hold_responses() {
     let (head, body) = (Gate::new(), Gate::new());
     let faulty = Faulty::scripted(memory(), [Fault::Wait(head.clone()), Fault::WaitAfter(300, body.clone())]);
     let reading = tokio::spawn(async move {
@@ -98,7 +98,7 @@ async fn gates_wait_for_the_test() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_seed_one_history() {
+async fn a_seed_gives_the_same_faults_each_time() {
     let outcomes = |seed: u64| async move {
         let faulty = Faulty::seeded(memory(), seed, 2);
         let mut outcomes = Vec::new();

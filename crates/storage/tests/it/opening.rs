@@ -31,7 +31,7 @@ fn locations() {
 }
 
 #[test]
-fn locations_that_are_none() {
+fn invalid_locations_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let absent = dir.path().join("absent");
     let file = dir.path().join("file");

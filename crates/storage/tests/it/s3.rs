@@ -1,4 +1,4 @@
-//! The suite against an S3 server of another make (versitygw).
+//! Runs the conformance suite against an S3 server (versitygw).
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
@@ -64,7 +64,7 @@ async fn conforms() {
 }
 
 #[tokio::test]
-async fn buckets_that_are_not_there() {
+async fn missing_buckets_are_not_found() {
     let Some((_process, _dir, endpoint)) = start() else { return };
     let storage = open("s3://absent", &options(endpoint, "secret")).unwrap();
     let key = Key::new("x").unwrap();
@@ -72,7 +72,7 @@ async fn buckets_that_are_not_there() {
     assert!(matches!(storage.list(&Key::root()).await, Err(StorageError::NotFound(_))));
 }
 
-/// Objects written piece by piece: large ones in parts, and none of either before it is complete.
+/// Objects are written in pieces, large ones in parts, and become visible only when complete.
 #[tokio::test]
 async fn objects_are_written_in_pieces() {
     let Some((_process, _dir, endpoint)) = start() else { return };
@@ -95,7 +95,7 @@ async fn objects_are_written_in_pieces() {
         let read = storage.read(ReadRequest::head(&key, u64::MAX)).await.unwrap();
         assert!(collect(read).await.unwrap() == all, "{name}");
 
-        // What is not finished changes nothing.
+        // An unfinished object changes nothing.
         let mut writer = to.create(1 << 20).await.unwrap();
         for _ in 0..20 {
             writer.write(vec![1; 1 << 20].into()).await.unwrap();
@@ -109,9 +109,9 @@ async fn objects_are_written_in_pieces() {
     assert!(matches!(error, WriteError::Storage(StorageError::NotFound(_))), "{error:?}");
 }
 
-/// Of two who write the same, one does; what is replaced is what was looked at.
+/// Of two writers of the same object, one succeeds. Only the version that was read is replaced.
 #[tokio::test]
-async fn objects_are_written_in_place_of_what_is_known() {
+async fn objects_are_replaced_only_at_a_known_version() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_str().unwrap().to_owned();
     let memory = Arc::new(Memory::new());
@@ -135,24 +135,24 @@ async fn objects_are_written_in_place_of_what_is_known() {
             tokio::join!(place.put_over(&key, "one".into(), None), place.put_over(&key, "two!".into(), None));
         let (one, two) = (one.unwrap(), two.unwrap());
         let (first, bytes) = now().await;
-        assert!(one != two, "{storage:?}: one of them");
+        assert!(one != two, "{storage:?}: exactly one succeeds");
         assert_eq!(bytes, if one { "one" } else { "two!" });
         assert!(!place.put_over(&key, "three".into(), None).await.unwrap());
         assert!(place.put_over(&key, "fourth".into(), Some(&first)).await.unwrap());
         let (second, bytes) = now().await;
         assert_eq!(bytes, "fourth");
-        // That one is gone.
+        // That version no longer exists.
         assert!(!place.put_over(&key, "a fifth".into(), Some(&first)).await.unwrap());
         let absent = Key::new("absent").unwrap();
         assert!(!place.put_over(&absent, "x".into(), Some(&second)).await.unwrap());
         assert_eq!(now().await.1, "fourth");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     assert!(writable("https://media.example/", &Options::default()).unwrap().is_none());
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_says_so() {
+async fn failed_writes_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let place = writable(folder.path().to_str().unwrap(), &Options::default()).unwrap().unwrap();
     let error = place.put_over(&Key::new("no/such/x").unwrap(), "x".into(), None).await.unwrap_err();

@@ -40,7 +40,7 @@ fn retry_after_in_both_forms() {
     let at = |value: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", value.parse().unwrap());
-        // By the server's clock, which need not show what ours does.
+        // The server's clock need not agree with ours.
         headers.insert("date", "Sun, 06 Nov 1994 08:49:30 GMT".parse().unwrap());
         retry_after(&headers)
     };
@@ -51,7 +51,7 @@ fn retry_after_in_both_forms() {
 }
 
 #[test]
-fn strong_etag_is_the_version_and_weak_is_none() {
+fn only_a_strong_etag_is_a_version() {
     let date = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
     let version = |headers: &[(&str, &str)]| {
         let range = ("content-range", "bytes 0-9/100");
@@ -66,7 +66,7 @@ fn strong_etag_is_the_version_and_weak_is_none() {
 }
 
 #[test]
-fn ranges_must_be_the_ones_asked_for() {
+fn the_response_must_have_the_requested_range() {
     let partial = |range: &str| head(206, &[("content-range", range)]);
     assert_eq!(ok(&Want::Range(5..10), None, &partial("bytes 5-9/100")).range, 5..10);
     assert_eq!(ok(&Want::Head(500), None, &partial("bytes 0-99/100")).range, 0..100);
@@ -75,7 +75,7 @@ fn ranges_must_be_the_ones_asked_for() {
         assert!(matches!(e, StorageError::BadAnswer { .. }), "{range}: {e:?}");
     }
     assert!(matches!(error(&Want::Range(5..10), None, &head(206, &[])), StorageError::BadAnswer { .. }));
-    // What a server sends of a range that ends behind the object.
+    // The response of a server to a range that ends behind the object.
     assert!(matches!(error(&Want::Range(5..10), None, &partial("bytes 5-7/8")), StorageError::OutOfRange(_)));
 }
 
@@ -97,7 +97,7 @@ fn servers_without_ranges() {
 }
 
 #[test]
-fn pins_are_compared_with_every_answer() {
+fn pins_are_compared_with_every_response() {
     let answer = head(206, &[("content-range", "bytes 0-9/100"), ("etag", "\"x\"")]);
     let pin = |etag: Option<&str>, size| Version { etag: etag.map(Into::into), size, modified: None };
     ok(&Want::Head(10), Some(&pin(Some("\"x\""), 100)), &answer);
@@ -114,7 +114,7 @@ fn pins_are_compared_with_every_answer() {
 fn every_status_has_its_error() {
     for status in 200..600 {
         let Err(refusal) = check_head("k", &Want::Head(10), None, &head(status, &[])) else {
-            panic!("{status} without any header is no answer")
+            panic!("{status} without headers must not be a valid response")
         };
         let (reason, again) = match status {
             404 | 410 => ("source_not_found", false),
