@@ -8,7 +8,7 @@ use latemux_index::{
     MediaIndex,
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
-use latemux_storage::{Key, Options, Storage, StorageError, Version, Want, open_object};
+use latemux_storage::{Key, Options, ReadRequest, Storage, StorageError, Version, Want, open_object};
 use std::time::Duration;
 
 /// Progress appears once something has taken this long.
@@ -87,7 +87,7 @@ async fn fetch(
     want: &Want,
     pin: Option<&Version>,
 ) -> Result<(Version, ObjectBytes), StorageError> {
-    let mut read = storage.read(key, want.clone(), pin).await?;
+    let mut read = storage.read(ReadRequest::new(key, want.clone()).pinned_to(pin)).await?;
     let mut bytes = BytesMut::new();
     while let Some(frame) = read.body.next().await {
         bytes.extend_from_slice(&frame?);

@@ -13,7 +13,7 @@ use futures_util::{
     stream::BoxStream,
 };
 use latemux_packager::plan::SourceRange;
-use latemux_storage::{Read, Storage, StorageError};
+use latemux_storage::{Read, ReadRequest, Storage, StorageError};
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -262,7 +262,10 @@ impl Fetch {
             let object = self.objects.get(span.object).ok_or(Error::Internal("a range of no object"))?;
             let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.media).clone();
             let (object, range, reach) = (object.clone(), span.range.clone(), span.reach.clone());
-            let read = async move { storage.read_within(&object.key, range, reach, &object.version).await };
+            let read = async move {
+                let request = ReadRequest::range(&object.key, range).pinned(&object.version);
+                storage.read(request.with_reach(reach)).await
+            };
             span.state = State::Opening(match &self.trace {
                 Some(trace) => trace.scope(read).boxed(),
                 None => read.boxed(),

@@ -22,7 +22,7 @@ use latemux_index::{
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::stamp::MEDIA_HEAD,
 };
-use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, ObjectMeta, ReadRequest, Storage, StorageError, Version, Want};
 use std::{
     future::Future,
     iter,
@@ -209,7 +209,7 @@ impl Objects {
         });
         // Each answer is let go at once: whoever kept them all would hold places that the last of them may wait for.
         let checks = index.into_iter().chain(media).map(|(storage, key, version)| async move {
-            storage.read(key, Want::Head(1), Some(version)).await.map(drop)
+            storage.read(ReadRequest::head(key, 1).pinned(version)).await.map(drop)
         });
         try_join_all(checks).await.map(drop)
     }
@@ -415,7 +415,7 @@ impl Objects {
         want: &Want,
         pin: Option<&Version>,
     ) -> Result<(ObjectMeta, ObjectBytes), StorageError> {
-        let mut read = place.storage.read(&place.key, want.clone(), pin).await?;
+        let mut read = place.storage.read(ReadRequest::new(&place.key, want.clone()).pinned_to(pin)).await?;
         let promised = read.range.end.saturating_sub(read.range.start);
         let mut frames = Vec::new();
         let mut received = 0_u64;

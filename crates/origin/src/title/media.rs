@@ -1,14 +1,10 @@
 //! Where media is read: storages whose reads are counted and, with a range cache, remembered.
 
-use crate::{
-    observe::meter::StorageMeter,
-    observe::metrics::ReadPurpose,
-    observe::trace::{Outcome, Trace},
-};
-use futures_util::{FutureExt, future::BoxFuture};
-use latemux_cache::{Cache, RangeCache};
-use latemux_storage::{Key, Listing, Options, Read, Storage, StorageError, Version, Want};
-use std::{ops::Range, sync::Arc};
+use crate::{observe::meter::StorageMeter, observe::metrics::ReadPurpose, observe::trace::Trace};
+use futures_util::future::BoxFuture;
+use latemux_cache::{Cache, Outcome, RangeCache};
+use latemux_storage::{Key, Listing, Options, Read, ReadRequest, Storage, StorageError, Version};
+use std::sync::Arc;
 
 /// Why media is not remembered.
 const NO_CACHE: &str = "off";
@@ -68,37 +64,10 @@ impl Media {
 #[derive(Debug)]
 struct Remembered(RangeCache);
 
-impl Remembered {
-    async fn tell(
-        &self,
-        key: &Key,
-        want: Want,
-        reach: Range<u64>,
-        pin: Option<&Version>,
-    ) -> Result<Read, StorageError> {
-        let witness = Trace::current().map(Trace::witness);
-        Ok(self.0.read_witnessed(key, want, reach, pin, witness).await?.0)
-    }
-}
-
 impl Storage for Remembered {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.tell(key, want, 0..0, pin).boxed()
-    }
-
-    fn read_within<'a>(
-        &'a self,
-        key: &'a Key,
-        range: Range<u64>,
-        reach: Range<u64>,
-        pin: &'a Version,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.tell(key, Want::Range(range), reach, Some(pin)).boxed()
+    fn read<'a>(&'a self, mut request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        request.observer = Trace::current().map(Trace::observer);
+        self.0.read(request)
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
@@ -115,14 +84,9 @@ impl Storage for Remembered {
 struct Passed(Arc<dyn Storage>);
 
 impl Storage for Passed {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         crate::observe::trace::note(Outcome::Bypassed(NO_CACHE));
-        self.0.read(key, want, pin)
+        self.0.read(request)
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

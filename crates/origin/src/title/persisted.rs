@@ -4,13 +4,13 @@
 use crate::{
     Error,
     observe::metrics::{CacheSnapshot, CacheWatch},
-    observe::trace::{Outcome, Tier, note},
+    observe::trace::note,
     title::index::{Loaded, Objects, Parts},
     title::places::Place,
 };
 use bytes::Bytes;
 use latemux_index::{MediaIndex, persist::error::PersistError};
-use latemux_storage::{StorageError, Version};
+use latemux_storage::{Outcome, StorageError, Tier, Version};
 use serde::{Deserialize, Serialize};
 
 /// Number of the layout of what surrounds the indexes, which have one of their own.
