@@ -66,7 +66,7 @@ case ${1:-} in
     target=${CARGO_TARGET_DIR:-target}
     work=$target/compare
     mkdir -p "$work"
-    [ -d "$work/tree" ] || git worktree add --quiet --detach "$work/tree" "$2"
+    [ -d "$work/tree" ] || git worktree add --quiet --force --detach "$work/tree" "$2"
     git -C "$work/tree" checkout --quiet --detach "$2"
     cargo build --locked -p latemux --manifest-path "$work/tree/Cargo.toml" --target-dir "$work/target"
     cargo build --locked -p latemux
