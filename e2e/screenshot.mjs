@@ -29,7 +29,7 @@ async function live() {
   for (const [name, colorScheme, size] of [["load", "light", wide], ["load-dark", "dark", wide], ["load-narrow", "light", { width: 390, height: 844 }]]) {
     await page.emulateMedia({ colorScheme });
     await page.setViewportSize(size);
-    // Drawn anew with the next second.
+    // The page is drawn again each second.
     await page.waitForTimeout(1500);
     await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
     console.log(`${folder}/${name}.png`);

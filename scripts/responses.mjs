@@ -73,7 +73,7 @@ const refusedPaths = (base) => [
   `${base}/x-video=1-Seg1-Frag1`,
 ];
 
-/** Requests that no title answers. */
+/** Requests outside of any title. */
 const WITHOUT_TITLE = [
   ...["/nothing.mp4/.mpd", "/nothing/.m3u8", "/nothing.ism/Manifest", "/../x/.mpd", "/%2e%2e/x/.mpd", "/a%2fb/.mpd"],
   ...["/nothing", "/hls/nothing.mp4/master.m3u8", "/hls/master.m3u8", "/healthz", "/healthz/ready", LIBRARY],
