@@ -1,4 +1,4 @@
-// Takes screenshots of both pages for review. `make screenshot` writes them to e2e/screenshots/.
+// Pictures of the page, for people to look at: `make screenshot` writes them to e2e/screenshots/.
 
 import { mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -29,7 +29,7 @@ async function live() {
   for (const [name, colorScheme, size] of [["load", "light", wide], ["load-dark", "dark", wide], ["load-narrow", "light", { width: 390, height: 844 }]]) {
     await page.emulateMedia({ colorScheme });
     await page.setViewportSize(size);
-    // The page is drawn again each second.
+    // Drawn anew with the next second.
     await page.waitForTimeout(1500);
     await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
     console.log(`${folder}/${name}.png`);
