@@ -1,4 +1,4 @@
-// Pictures of the page, for people to look at: `make screenshot` writes them to e2e/screenshots/.
+// Takes screenshots of the pages for review. `make screenshot` writes them to e2e/screenshots/.
 
 import { mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
