@@ -70,8 +70,9 @@ impl Title {
         self.protocols.iter().find(|protocol| protocol.name == name).unwrap()
     }
 
-    /// Bytes of samples at a place, of a rendition and, where they come together, of its sound. The same place has the same samples in
-    /// every protocol; only a CMAF segment shows how many bytes they are.
+    /// Bytes of samples at a place, of a rendition and, where they come together, of its sound. The
+    /// same place has the same samples in every protocol; only a CMAF segment shows how many bytes
+    /// they are.
     pub(crate) fn payload(&self, rendition: usize, sound: bool, place: usize) -> u64 {
         let dash = &self.protocol("DASH").tracks;
         let video = &dash.iter().filter(|track| track.video).nth(rendition).unwrap().segments[place];
@@ -125,7 +126,8 @@ impl Protocol {
         self.tracks.iter().map(|track| track.segments.len()).sum()
     }
 
-    /// All segments in the order of a player that wants all renditions: of all tracks the first, then the second …
+    /// All segments in the order of a player that wants all renditions: of all tracks the first,
+    /// then the second …
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
         let longest = self.tracks.iter().map(|track| track.segments.len()).max().unwrap_or(0);
         (0..longest).flat_map(|n| self.tracks.iter().filter_map(move |track| track.segments.get(n)))

@@ -1,4 +1,5 @@
-//! A client of HTTP/1.1 that keeps its connection, looks at the clock, and holds no more of a body than a read brings.
+//! A client of HTTP/1.1 that keeps its connection, looks at the clock, and holds no more of a body
+//! than a read brings.
 
 use std::{
     io::{Read, Write},

@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 /// Indexes are remembered, media are not.
 const INDEX_ONLY: &str = "[cache]\nmemory = \"0\"";
 
-/// Asks for everything that comes before media, of one protocol: what is said of its segments is said with the index known.
+/// Asks for everything that comes before media, of one protocol: what is said of its segments is
+/// said with the index known.
 fn prepare(connection: &mut Connection, protocol: &Protocol) {
     for url in &protocol.others {
         connection.get(url);
@@ -84,7 +85,8 @@ pub(crate) fn efficiency(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// Bytes of samples by bytes that storage sent: one place of each of many titles, sound and picture of one rendition.
+/// Bytes of samples by bytes that storage sent: one place of each of many titles, sound and picture
+/// of one rendition.
 pub(crate) fn random(bench: &Bench, report: &mut Report) {
     const PLACES: usize = 60;
     let seed = 0x5eed_u64;
@@ -125,8 +127,9 @@ pub(crate) fn random(bench: &Bench, report: &mut Report) {
         (all_media, all_read) = (all_media + media, all_read + read);
         let note = format!("{} requests for {PLACES} places; seed {seed:#x}", requests.len());
         let what = format!("{}, any protocol", title.layout.name());
-        // Between the last picture of a segment and its last sound, an interleaved MP4 has the first pictures of the next, the
-        // large one among them: one request that brings a place brings these too. Who plays on needs them.
+        // Between the last picture of a segment and its last sound, an interleaved MP4 has the
+        // first pictures of the next, the large one among them: one request that brings a place
+        // brings these too. Who plays on needs them.
         let limit = if title.layout == Layout::Interleaved { Limit::None } else { Limit::AtLeast(0.97) };
         report.line(&what, media as f64 / read as f64, "", limit, &note);
     }

@@ -49,7 +49,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
             });
             origin.quiet();
             let requests = bench.nginx.since(mark);
-            // All units of a file that the segment needs come in one request: what is asked is less than what must be.
+            // All units of a file that the segment needs come in one request: what is asked is less
+            // than what must be.
             let files = if title.layout.is_separate() && protocol.is_muxed() { 2.0 } else { 1.0 };
             let what = format!("{}, {}", title.layout.name(), protocol.name);
             let bytes = nginx::bytes(&requests);

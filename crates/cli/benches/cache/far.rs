@@ -96,13 +96,16 @@ pub(crate) fn manifest(bench: &Bench, report: &mut Report) {
 enum Known {
     /// Where all samples are.
     Samples,
-    /// Where fragments are. What is in them their `moof`s tell, which are read with the media: no head can be made before.
+    /// Where fragments are. What is in them their `moof`s tell, which are read with the media: no
+    /// head can be made before.
     Fragments,
 }
 
-/// A cold segment of 2 MB: its head, and the whole beside a plain GET of as many bytes over a warm connection.
+/// A cold segment of 2 MB: its head, and the whole beside a plain GET of as many bytes over a warm
+/// connection.
 pub(crate) fn segment(bench: &Bench, report: &mut Report) {
-    // The links of the published tests; and none, where a hop more is what little there is to measure.
+    // The links of the published tests; and none, where a hop more is what little there is to
+    // measure.
     for (line, rate) in
         [("1 Gbit/s", Some(125_000_000)), ("100 Mbit/s", Some(12_500_000)), ("no limit", None)]
     {
@@ -114,7 +117,8 @@ pub(crate) fn segment(bench: &Bench, report: &mut Report) {
                 if line != "1 Gbit/s" && !matches!(protocol.name, "DASH" | "HLS TS") {
                     continue;
                 }
-                // Each a copy of its own, that nobody has read; of fragments, which are read and not kept, the next time is cold again.
+                // Each a copy of its own, that nobody has read; of fragments, which are read and
+                // not kept, the next time is cold again.
                 let prefix =
                     format!("far-{:?}-{}-{line}", title.layout, protocol.name).replace([' ', '/'], "-");
                 let cold = Cold { bench, far: &far, title, protocol, prefix };

@@ -1,13 +1,15 @@
-//! What the caches must reach, measured from outside: `make bench-cache`, or some rows of it by `make bench-cache ROWS="pairs crowd"`.
+//! What the caches must reach, measured from outside: `make bench-cache`, or some rows of it by
+//! `make bench-cache ROWS="pairs crowd"`.
 //!
-//! Storage is nginx, which serves ranges of files and writes each request into its log; whatever is said here of storage's requests and
-//! bytes is counted there. Between the two stands the released binary as anybody would run it, and before it are clients of
-//! HTTP/1.1 over TCP. Where storage is far, a proxy of ours holds bytes back ([`latemux_testmedia::net`]): no privileges are
-//! needed. Media are made with ffmpeg at real bit rates, once.
+//! Storage is nginx, which serves ranges of files and writes each request into its log; whatever is
+//! said here of storage's requests and bytes is counted there. Between the two stands the released
+//! binary as anybody would run it, and before it are clients of HTTP/1.1 over TCP. Where storage is
+//! far, a proxy of ours holds bytes back ([`latemux_testmedia::net`]): no privileges are needed.
+//! Media are made with ffmpeg at real bit rates, once.
 //!
-//! Each row prints what was measured, the limit and whether it holds; the whole goes to `bench/results/` as JSON, with the
-//! machine. The exit code is 1 where a limit does not hold. `WITH="--cache-memory 0"` adds flags to every `latemux serve`, to see
-//! rows fail.
+//! Each row prints what was measured, the limit and whether it holds; the whole goes to
+//! `bench/results/` as JSON, with the machine. The exit code is 1 where a limit does not hold.
+//! `WITH="--cache-memory 0"` adds flags to every `latemux serve`, to see rows fail.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]

@@ -1,4 +1,5 @@
-//! Media at the bit rates of films: test pictures with noise, a tone, made once and kept in the target folder.
+//! Media at the bit rates of films: test pictures with noise, a tone, made once and kept in the
+//! target folder.
 
 use latemux_testmedia::recipe;
 use std::{
@@ -36,8 +37,8 @@ pub(crate) enum Layout {
     Fragmented,
     /// One file of fragments, each of a rendition and its sound.
     FragmentedInterleaved,
-    /// Three files, each of a rendition and the same sound. Not in the table of what must be reached: the sound of two is never asked for
-    /// by protocols that show one of a kind.
+    /// Three files, each of a rendition and the same sound. Not in the table of what must be
+    /// reached: the sound of two is never asked for by protocols that show one of a kind.
     Ladder,
 }
 

@@ -68,7 +68,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
                             .wrapping_add(1_442_695_040_888_963_407);
                         usize::try_from(state >> 33).unwrap() % below
                     };
-                    // Each client plays titles nobody has played, in any protocol; now and then it looks at an older one.
+                    // Each client plays titles nobody has played, in any protocol; now and then it
+                    // looks at an older one.
                     loop {
                         let n = next.fetch_add(1, Relaxed);
                         if n >= copies * titles.len() {

@@ -42,7 +42,8 @@ impl Nginx {
             .concat();
         let log = dir.path().join("access.log");
         let process = Process::start(|port| {
-            // One process, so that what is logged before a request is answered is in the log when its answer is here.
+            // One process, so that what is logged before a request is answered is in the log when
+            // its answer is here.
             let config = format!(
                 "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log; worker_rlimit_nofile 8192;
                  events {{ worker_connections 4096; }}
@@ -98,7 +99,8 @@ impl Nginx {
         assert_eq!(answer.status, 404);
         loop {
             let text = fs::read_to_string(&self.log).unwrap();
-            // nginx writes the line once all of the answer is sent, by chance after we have read it.
+            // nginx writes the line once all of the answer is sent, by chance after we have read
+            // it.
             if text.contains(&format!("{mark} ")) && text.ends_with('\n') {
                 return text;
             }

@@ -1,4 +1,5 @@
-//! A full disk cache, and a process that starts upon it: after it was stopped, and after it was killed.
+//! A full disk cache, and a process that starts upon it: after it was stopped, and after it was
+//! killed.
 
 use crate::{
     Bench,
@@ -100,7 +101,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// Reads titles until the folder is full; those of them that are asked for afterwards, the last that was read and others.
+/// Reads titles until the folder is full; those of them that are asked for afterwards, the last
+/// that was read and others.
 fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
     let title = &bench.titles()[0];
     assert_eq!(title.layout, Layout::Interleaved);
@@ -126,7 +128,8 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
                         // Of the title's bytes its share: a TS is longer than what it is made of.
                         let bytes = title.media * length / sent_of_each;
                         let all = read.fetch_add(bytes, Relaxed) + bytes;
-                        // As fast as the disk is: what does not fit into the queue before it is not kept.
+                        // As fast as the disk is: what does not fit into the queue before it is not
+                        // kept.
                         let patience = Instant::now() + Duration::from_secs(20);
                         while behind(all) && Instant::now() < patience {
                             thread::sleep(Duration::from_millis(5));
@@ -136,7 +139,8 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
             });
         }
     });
-    // Not the oldest: they made room for the last. What the disk had no time for is asked for once more.
+    // Not the oldest: they made room for the last. What the disk had no time for is asked for once
+    // more.
     let chosen: Vec<_> = copies.into_iter().rev().step_by(count / 20).take(12).collect();
     let mut connection = Connection::to(origin.address);
     for (n, copy) in chosen.iter().enumerate() {

@@ -1,10 +1,12 @@
 //! What `latemux load` itself costs: `make bench-load`.
 //!
-//! - Gigabytes it receives in a second of one core's time, beside wrk on the same URLs: nginx sends files from one core, the generator has the
-//!   other. Players (`--sequence`) check every body, `--single` looks at none, as wrk does.
+//! - Gigabytes it receives in a second of one core's time, beside wrk on the same URLs: nginx sends
+//!   files from one core, the generator has the other. Players (`--sequence`) check every body,
+//!   `--single` looks at none, as wrk does.
 //! - Memory of a player that waits for its buffer to empty.
 //!
-//! Processor time is what the kernel says of ended children, memory what it says of the running one: nothing is believed of the generator.
+//! Processor time is what the kernel says of ended children, memory what it says of the running
+//! one: nothing is believed of the generator.
 
 #![allow(clippy::print_stdout, reason = "a program for people")]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
@@ -141,7 +143,8 @@ fn received(folder: &Path, server: &Server, path: &str, more: &[&str]) -> Result
     Ok(bytes / 1e9 / (children() - before))
 }
 
-/// Bytes that so many players take while they wait for their buffers to empty: the median of ten seconds, once all have come and begun.
+/// Bytes that so many players take while they wait for their buffers to empty: the median of ten
+/// seconds, once all have come and begun.
 fn memory(folder: &Path, server: &Server, players: u32) -> Result<f64, Failure> {
     let (out, count) = (folder.join("run"), players.to_string());
     let out_text = out.to_str().unwrap();
@@ -171,7 +174,8 @@ fn memory(folder: &Path, server: &Server, players: u32) -> Result<f64, Failure> 
     Ok(median(seen.into_iter()))
 }
 
-/// Seconds of processor time of children that have ended: fields 16 and 17 of proc_pid_stat(5), in hundredths.
+/// Seconds of processor time of children that have ended: fields 16 and 17 of proc_pid_stat(5), in
+/// hundredths.
 fn children() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(13).take(2);

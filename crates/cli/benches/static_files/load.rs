@@ -1,4 +1,5 @@
-//! Load: wrk over a list of URLs, requests at a rate whatever comes of them, and a plain client that compares bodies.
+//! Load: wrk over a list of URLs, requests at a rate whatever comes of them, and a plain client
+//! that compares bodies.
 
 use latemux_load::results::Run;
 use std::{

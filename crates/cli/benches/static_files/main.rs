@@ -1,9 +1,10 @@
 //! As cheap as static files? `make bench`, or some rows of it: `make bench ROWS=dash,ts`.
 //!
-//! Debian's nginx sends the very bytes that `latemux serve` makes, as files made beforehand, with sendfile. Both are kept to one
-//! core, the load to the other, in turn in the same run; compared is what of the processor each used for each gigabyte, from
-//! /proc, as the median of the rounds' ratios. Nothing is timed before every body was compared, byte for byte, with what the
-//! packager says it is, put together with nothing between.
+//! Debian's nginx sends the very bytes that `latemux serve` makes, as files made beforehand, with
+//! sendfile. Both are kept to one core, the load to the other, in turn in the same run; compared is
+//! what of the processor each used for each gigabyte, from /proc, as the median of the rounds'
+//! ratios. Nothing is timed before every body was compared, byte for byte, with what the packager
+//! says it is, put together with nothing between.
 //!
 //! No cache of finished segments is on in any row, and the list of URLs goes through all segments.
 

@@ -1,5 +1,6 @@
-//! Titles, and the same bytes as files made beforehand: every segment, planned by the packager and put together with nothing
-//! between. What the server sends is compared with them, and nginx sends them.
+//! Titles, and the same bytes as files made beforehand: every segment, planned by the packager and
+//! put together with nothing between. What the server sends is compared with them, and nginx sends
+//! them.
 
 #[path = "../../../packager/tests/it/origin.rs"]
 #[expect(dead_code, reason = "shared with the packager's tests, which use all of it")]

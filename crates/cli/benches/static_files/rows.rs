@@ -86,8 +86,8 @@ impl Setup {
         Ok(Wrk::new(self.folder.path(), self.segments.iter().map(|(url, _)| url.clone()))?)
     }
 
-    /// How long answers take when so many are asked for in a second, at times that do not depend on them, that the dearer server has
-    /// work for [`SHARE`] of its core.
+    /// How long answers take when so many are asked for in a second, at times that do not depend on
+    /// them, that the dearer server has work for [`SHARE`] of its core.
     fn latency(
         &self,
         name: &'static str,
@@ -235,7 +235,8 @@ impl Bench {
         self.both(name, "Dash from local files, range cache off", 1.5, &setup, &setup.latemux(OFF)?)
     }
 
-    /// Many copies of the film, so that nothing is asked for twice before the cache had to let it go.
+    /// Many copies of the film, so that nothing is asked for twice before the cache had to let it
+    /// go.
     fn copies(&self, count: usize) -> Result<Setup, Failure> {
         let mut setup = self.film(Protocol::Dash)?;
         let (mut segments, film) = (Vec::new(), std::mem::take(&mut setup.segments));
@@ -299,7 +300,8 @@ impl Bench {
         let eight = "/long,1,2,3,4,5,6,7,8,.mp4.urlset/.mpd";
         let of = |url: &str, what: &str, least: f64| {
             let head = Client::connect(latemux.port())?.get(url)?.body.len();
-            // Many short rounds: answers this small cost up to a fifth more whenever the load has a moment to fall asleep in.
+            // Many short rounds: answers this small cost up to a fifth more whenever the load has a
+            // moment to fall asleep in.
             let wrk = Wrk { gzip: true, seconds: 1, ..Wrk::new(folder.path(), [url.to_owned()])? };
             let loaded = Loaded { server: &latemux, head: 0.0, wrk: &wrk };
             loaded.run()?;
@@ -370,7 +372,8 @@ impl Bench {
         let shorts = Loaded { server: &latemux, head: check(of_shorts)?, wrk: &other };
         let rounds = long.against(&shorts)?;
         let (ours, theirs, _) = costs(&rounds, |cost| cost.per_request * 1e6);
-        // Segments of a looped title are not of the same size everywhere: per byte it is the same question.
+        // Segments of a looped title are not of the same size everywhere: per byte it is the same
+        // question.
         let (_, _, ratios) = costs(&rounds, |cost| cost.per_gb);
         Ok(vec![Row {
             name,

@@ -96,7 +96,8 @@ impl Server {
         Ok(Self { process })
     }
 
-    /// Seconds of processor time, user and system, of the process, all its threads and its children.
+    /// Seconds of processor time, user and system, of the process, all its threads and its
+    /// children.
     pub(crate) fn cpu(&self) -> io::Result<f64> {
         let root = self.process.id();
         let mut ticks = stat(root)?.ticks;

@@ -1,4 +1,5 @@
-//! `load` and `capture` when something is wrong around them: one clear line, what there is is kept and marked partial, and a failure.
+//! `load` and `capture` when something is wrong around them: one clear line, what there is is kept
+//! and marked partial, and a failure.
 
 use crate::{
     client::get,
@@ -16,7 +17,8 @@ use std::{
 };
 use url::Url;
 
-/// A server that answers whatever it is asked in its own way, on a port the system chose. It ends with the test.
+/// A server that answers whatever it is asked in its own way, on a port the system chose. It ends
+/// with the test.
 fn answering(
     answer: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> SocketAddr {
@@ -129,7 +131,8 @@ fn servers_that_cannot_be_played() {
     assert!(allowed.status.success() && said(&allowed).contains("dash.video"), "{}", said(&allowed));
 }
 
-/// Runs a script in which `$0` is the binary and `$1` a folder on a disk of its own with so many KiB; `None` where no such disk may be had.
+/// Runs a script in which `$0` is the binary and `$1` a folder on a disk of its own with so many
+/// KiB; `None` where no such disk may be had.
 #[expect(clippy::print_stdout, reason = "that a test was skipped")]
 fn on_a_small_disk(kibibytes: u32, script: &str, more: &[&str]) -> Option<Output> {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! An S3 endpoint that takes uploads in parts until it does not: nothing of anybody's, a few lines of HTTP.
+//! An S3 endpoint that takes uploads in parts until it does not: nothing of anybody's, a few lines
+//! of HTTP.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,4 +1,5 @@
-//! `capture` against `serve`: what is captured of each protocol is the source, packet for packet, as ffprobe sees both.
+//! `capture` against `serve`: what is captured of each protocol is the source, packet for packet,
+//! as ffprobe sees both.
 
 use crate::{
     server::{Server, samples},
@@ -10,7 +11,8 @@ use latemux_testmedia::{
 };
 use std::{fs, path::Path};
 
-/// By how many seconds times may differ from the source's: by rounding to the protocol's scale, and by a constant.
+/// By how many seconds times may differ from the source's: by rounding to the protocol's scale, and
+/// by a constant.
 const EXACT: f64 = 0.0;
 const TS: f64 = 1.1 / 90_000.0;
 const SMOOTH: f64 = 2.2e-7;
@@ -26,10 +28,11 @@ fn times(stream: &Stream) -> Vec<(f64, f64)> {
     stream.packets.iter().map(|p| (seconds(p.dts), seconds(p.pts))).collect()
 }
 
-/// That `ours` has the packets of `theirs`, and that all of it is shown at its times, or later by the same.
+/// That `ours` has the packets of `theirs`, and that all of it is shown at its times, or later by
+/// the same.
 ///
-/// `early` is by how much ffprobe shows the pictures of the source too late: those of fragments whose composition offsets are negative, as it
-/// decodes no picture behind the time it is shown at.
+/// `early` is by how much ffprobe shows the pictures of the source too late: those of fragments
+/// whose composition offsets are negative, as it decodes no picture behind the time it is shown at.
 fn same(what: &str, ours: &Probe, theirs: &Probe, kinds: &[&str], tolerance: f64, early: f64) {
     assert_eq!(ours.streams.len(), kinds.len(), "{what}");
     assert_eq!(ours.warnings, "", "{what}");

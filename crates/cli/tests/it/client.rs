@@ -23,7 +23,8 @@ impl Answer {
     }
 }
 
-/// GETs a path; a body that is not as long as its `Content-Length` is an error of the server, and panics.
+/// GETs a path; a body that is not as long as its `Content-Length` is an error of the server, and
+/// panics.
 pub(crate) fn get(server: SocketAddr, path: &str) -> Answer {
     let mut stream = TcpStream::connect(server).expect("server accepts");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");

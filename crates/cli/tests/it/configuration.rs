@@ -1,5 +1,5 @@
-//! `docs/configuration.md` is generated: names, types and texts from the source of the configuration
-//! types, defaults from `latemux serve --print-config`.
+//! `docs/configuration.md` is generated: names, types and texts from the source of the
+//! configuration types, defaults from `latemux serve --print-config`.
 //!
 //! `make docs` writes the page. The test fails if it is stale.
 

@@ -1,4 +1,5 @@
-//! Every URL of a title, found as players find them: in the text of manifests, by parsers that are not ours.
+//! Every URL of a title, found as players find them: in the text of manifests, by parsers that are
+//! not ours.
 
 use crate::client::{Answer, get};
 use dash_mpd_core::{AdaptationSet, MPD};

@@ -214,7 +214,8 @@ fn several_urls_in_turn() {
     assert_eq!((single.count, single.bytes), (31, 10 * lengths.iter().sum::<u64>() + lengths[0]));
 }
 
-/// Answers every request with the same few bytes, on a thread for each connection: next to nothing beside what the asking costs.
+/// Answers every request with the same few bytes, on a thread for each connection: next to nothing
+/// beside what the asking costs.
 fn terse_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

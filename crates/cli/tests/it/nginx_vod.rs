@@ -1,4 +1,5 @@
-//! nginx-vod-module's URLs, crawled: manifests of the form point at the form, and what they point at is the native form's, to the byte.
+//! nginx-vod-module's URLs, crawled: manifests of the form point at the form, and what they point
+//! at is the native form's, to the byte.
 
 use crate::{
     client::Answer,

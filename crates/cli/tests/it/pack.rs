@@ -99,7 +99,8 @@ fn served(server: SocketAddr, title: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u
     (cmaf, smooth)
 }
 
-/// Packs a title both ways, and finds every byte of it, and no other, in what is served. `source` is where `title` is.
+/// Packs a title both ways, and finds every byte of it, and no other, in what is served. `source`
+/// is where `title` is.
 fn is_what_is_served(server: SocketAddr, title: &str, source: &str, more: &[&str]) {
     let (cmaf, smooth) = served(server, title);
     assert!(cmaf.len() > 4 && smooth.len() > 2, "{title}");
@@ -163,7 +164,8 @@ fn files_are_what_is_served() {
     assert!(fs::read(at("packed.ismv")).unwrap() == fs::read(at("again.ismv")).unwrap());
 }
 
-/// Two of its cuts are 60 ms apart, the first just before a multiple of 2 s, with its first frame of sound at it.
+/// Two of its cuts are 60 ms apart, the first just before a multiple of 2 s, with its first frame
+/// of sound at it.
 #[test]
 fn sound_packed_beside_its_video_is_the_same_again_by_itself() {
     let source = recipe::make(
@@ -404,7 +406,8 @@ fn to_and_from_a_bucket_and_from_a_server() {
     }
 }
 
-/// Four hours in eight renditions and sound, made of two minutes over and over: an index takes the sample tables, and nothing else.
+/// Four hours in eight renditions and sound, made of two minutes over and over: an index takes the
+/// sample tables, and nothing else.
 #[test]
 fn an_index_of_four_hours_reads_headers_only() {
     let mut args = String::new();

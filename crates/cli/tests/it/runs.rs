@@ -83,7 +83,8 @@ fn parts_meet_in_a_bucket() {
     assert!(complaint(&read_only).contains("cannot be written to"), "{}", said(&read_only));
 }
 
-/// A server that answers three requests, and the others when the sender is gone; tells of each request.
+/// A server that answers three requests, and the others when the sender is gone; tells of each
+/// request.
 fn patient() -> (String, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

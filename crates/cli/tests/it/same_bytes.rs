@@ -1,4 +1,5 @@
-//! Two processes on different back ends give identical bytes and ETags for every URL of the sample library.
+//! Two processes on different back ends give identical bytes and ETags for every URL of the sample
+//! library.
 
 use crate::{
     crawl::{NATIVE, crawl},

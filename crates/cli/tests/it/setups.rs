@@ -1,4 +1,5 @@
-//! The configurations in `examples/setups`: each starts, serves the same bytes, and remembers what it says.
+//! The configurations in `examples/setups`: each starts, serves the same bytes, and remembers what
+//! it says.
 
 use crate::{
     client::get,
@@ -6,8 +7,8 @@ use crate::{
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// Cache outcome of the first and second request for a segment, and of a third for the same time in another protocol; whether the
-/// second asks storage.
+/// Cache outcome of the first and second request for a segment, and of a third for the same time in
+/// another protocol; whether the second asks storage.
 const EXPECTED: [(&str, [&str; 3], bool); 8] = [
     ("index", ["bypassed;off", "bypassed;off", "bypassed;off"], true),
     ("index-new-connections", ["bypassed;off", "bypassed;off", "bypassed;off"], true),
@@ -45,7 +46,8 @@ fn every_published_setup_is_one_configuration() {
         let answers = [&dash, &dash, &hls].map(|url| get(server.address, url));
         for (answer, outcome) in answers.iter().zip(outcomes) {
             assert_eq!(answer.status, 200, "{name}");
-            // A head may leave before it is known that something has to be read, and while the last of it is still coming.
+            // A head may leave before it is known that something has to be read, and while the last
+            // of it is still coming.
             let told = answer.headers["latemux-cache"].as_str();
             let early = outcome == "filled" || (outcome == "hit_memory" && told == "joined");
             assert!(told == outcome || early, "{name}: {told}");

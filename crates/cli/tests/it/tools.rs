@@ -1,4 +1,5 @@
-//! `index` and `manifest`: what they write, what they read for it, and that nothing is left of what fails.
+//! `index` and `manifest`: what they write, what they read for it, and that nothing is left of what
+//! fails.
 
 use crate::{
     client::get,

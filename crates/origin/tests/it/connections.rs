@@ -62,7 +62,8 @@ async fn a_request_that_does_not_come_is_not_waited_for() {
     }
 }
 
-/// A client that asks for much and takes nothing of it holds the only connection there may be; whoever waits gets it.
+/// A client that asks for much and takes nothing of it holds the only connection there may be;
+/// whoever waits gets it.
 #[tokio::test]
 async fn a_client_that_stops_reading_is_left() {
     let config = with_http(|http| {
@@ -282,7 +283,8 @@ async fn a_connection_serves_one_request_after_the_other() {
     assert_eq!(head.status, 200);
 }
 
-/// With 1,024 places, as sockets often have, those beyond them were turned away without a word, to try again after a second or a minute.
+/// With 1,024 places, as sockets often have, those beyond them were turned away without a word, to
+/// try again after a second or a minute.
 #[tokio::test]
 async fn a_crowd_may_connect_before_anyone_is_accepted() {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();

@@ -20,7 +20,8 @@ use std::{
     time::Duration,
 };
 
-/// A storage whose bodies come in small pieces with pauses between them, as over a network: readers overlap.
+/// A storage whose bodies come in small pieces with pauses between them, as over a network: readers
+/// overlap.
 #[derive(Debug)]
 pub(crate) struct Crumbling(pub(crate) Arc<dyn Storage>);
 
@@ -59,7 +60,8 @@ impl Storage for Crumbling {
     }
 }
 
-/// An answer that is made of several reads must not hold a place for one while it waits for another's.
+/// An answer that is made of several reads must not hold a place for one while it waits for
+/// another's.
 #[tokio::test]
 async fn one_connection_to_storage_is_enough_for_any_answer() {
     let memory = library();
@@ -78,8 +80,9 @@ async fn one_connection_to_storage_is_enough_for_any_answer() {
     }
 }
 
-/// 2,000 requests at once for titles nobody has asked for yet, over 8 connections to storage: progressive and fragmented,
-/// muxed and separate, all protocols. Each is answered, with the right bytes, and none waits for another for ever.
+/// 2,000 requests at once for titles nobody has asked for yet, over 8 connections to storage:
+/// progressive and fragmented, muxed and separate, all protocols. Each is answered, with the right
+/// bytes, and none waits for another for ever.
 async fn two_thousand_cold_requests(cache: Option<Cache>) {
     let memory = library();
     memory.put(key("copy.mp4"), fragmented());
@@ -92,7 +95,8 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
             }
         }
     }
-    // A manifest is the work of processors, and remembered: it is here to make its title cold for someone.
+    // A manifest is the work of processors, and remembered: it is here to make its title cold for
+    // someone.
     let manifest = |url: &&String| url.contains(".m3u8") || url.contains(".mpd");
     let mut urls: Vec<_> = right.keys().filter(|url| !manifest(url)).collect();
     urls.sort();

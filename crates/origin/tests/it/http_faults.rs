@@ -1,5 +1,6 @@
-//! An HTTP server as storage that does what it should not, byte by byte, and what a client of the origin sees of that, with a cache
-//! in memory and on disk. Afterwards the server is well, and everything is right.
+//! An HTTP server as storage that does what it should not, byte by byte, and what a client of the
+//! origin sees of that, with a cache in memory and on disk. Afterwards the server is well, and
+//! everything is right.
 
 use crate::{
     client::{get, send},
@@ -53,7 +54,8 @@ enum Wrong {
     ResetsAtOnce,
     /// 503 with `Retry-After`, longer than is waited for.
     Throttles,
-    /// 503 with `Retry-After: 0`, the first time that a range is asked for, and every second time from then on.
+    /// 503 with `Retry-After: 0`, the first time that a range is asked for, and every second time
+    /// from then on.
     ThrottlesBriefly,
     /// Fails, works, fails, in all ways in turn.
     Flaps,
@@ -231,8 +233,8 @@ impl World {
     }
 }
 
-/// What a client may see: while a title is indexed, and while a segment is read. `aborts` is an answer that broke off, for its head had left;
-/// `ok` right bytes.
+/// What a client may see: while a title is indexed, and while a segment is read. `aborts` is an
+/// answer that broke off, for its head had left; `ok` right bytes.
 const SEEN: [(Wrong, &[&str], &[&str]); 18] = [
     (Wrong::NoEtag, &["ok"], &["ok"]),
     (Wrong::NoVersion, &["ok"], &["ok"]),
@@ -331,17 +333,20 @@ async fn an_etag_that_is_missing_is_said_once_and_its_object_is_cached_all_the_s
         assert_eq!(log::lines(&["no strong ETag", said]).len() - before, 1);
         let warm = get(world.server.address, &oracle.some()[0]).await;
         assert_eq!(warm.header("latemux-cache"), if cached { "hit_memory" } else { "bypassed;version" });
-        // Told from each other by their dates and sizes: nothing of the first is served for the second.
+        // Told from each other by their dates and sizes: nothing of the first is served for the
+        // second.
         world.is_sound(&oracle).await;
     }
 }
 
-/// The range lies too far behind the first byte to read all before it: a clean error, and the log says why.
+/// The range lies too far behind the first byte to read all before it: a clean error, and the log
+/// says why.
 #[tokio::test]
 async fn far_bytes_of_a_server_that_ignores_ranges_are_not_read() {
     let world = World::new(Tiers::Memory, Wrong::IgnoresRange).await;
     let mut padded = sample(TITLE).to_vec();
-    // A box of nothing behind the type: the index is behind the media, so what is read is far from the start.
+    // A box of nothing behind the type: the index is behind the media, so what is read is far from
+    // the start.
     let first = u32::from_be_bytes(padded[..4].try_into().unwrap()) as usize;
     let filler = [&(2_u32 << 20).to_be_bytes()[..], b"free", &vec![0; (2 << 20) - 8]].concat();
     padded.splice(first..first, filler);

@@ -20,7 +20,8 @@ impl Write for Lines {
     }
 }
 
-/// Begins to keep what is logged. Tests of one process share it: look for lines of a path no other test asks for.
+/// Begins to keep what is logged. Tests of one process share it: look for lines of a path no other
+/// test asks for.
 pub(crate) fn keep() {
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
@@ -39,7 +40,8 @@ pub(crate) fn lines(words: &[&str]) -> Vec<String> {
     text.lines().filter(|line| words.iter().all(|w| line.contains(w))).map(str::to_owned).collect()
 }
 
-/// The access line of a path: it is written when the server has let go of the answer, which a client does not see.
+/// The access line of a path: it is written when the server has let go of the answer, which a
+/// client does not see.
 pub(crate) async fn access(path: &str) -> String {
     loop {
         if let Some(line) = lines(&[" access: ", &format!("path={path} ")]).pop() {

@@ -1,5 +1,5 @@
-//! `/metrics` and the rest of the admin address: numbers that agree to the byte with what clients got, in a form that the
-//! reference reader of OpenMetrics takes.
+//! `/metrics` and the rest of the admin address: numbers that agree to the byte with what clients
+//! got, in a form that the reference reader of OpenMetrics takes.
 
 use crate::{
     client::{Answer, fetch, get, get_with, open, send},
@@ -448,7 +448,8 @@ async fn who_waits_for_another_is_counted_as_waiting() {
     }
 }
 
-/// What the one who began does not wait for any more, the others drive on; it is not theirs for that.
+/// What the one who began does not wait for any more, the others drive on; it is not theirs for
+/// that.
 #[tokio::test]
 async fn who_waits_for_one_that_left_asked_nothing_of_storage() {
     log::keep();

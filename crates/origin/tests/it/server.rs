@@ -92,15 +92,15 @@ pub(crate) fn sample(name: &str) -> Bytes {
 pub(crate) const HARBOUR: [&str; 5] =
     ["audio-eng.mp4", "audio-fra.mp4", "video-180p.mp4", "video-234p.mp4", "video-360p.mp4"];
 
-/// A fragmented file whose samples are known only once each fragment's `moof` has been read: video and audio, fragments of
-/// 2 s, one `sidx` each.
+/// A fragmented file whose samples are known only once each fragment's `moof` has been read: video
+/// and audio, fragments of 2 s, one `sidx` each.
 pub(crate) fn fragmented() -> Bytes {
     let flags = "-movflags frag_keyframe+empty_moov+default_base_moof+global_sidx";
     std::fs::read(recipe::avc_aac("sidx", flags)).unwrap().into()
 }
 
-/// The sample library in memory: `harbour/` (three renditions, two languages), `lighthouse.mp4` (moov last, muxed), `ferry.mp4`
-/// (fragmented), `buoy.mp4` (HEVC); and [`fragmented`].
+/// The sample library in memory: `harbour/` (three renditions, two languages), `lighthouse.mp4`
+/// (moov last, muxed), `ferry.mp4` (fragmented), `buoy.mp4` (HEVC); and [`fragmented`].
 pub(crate) fn library() -> Arc<Memory> {
     let memory = Memory::new();
     for name in ["lighthouse.mp4", "ferry.mp4", "buoy.mp4"] {
@@ -133,7 +133,8 @@ pub(crate) fn index_file(media: &Bytes, location: &str) -> Bytes {
     }
 }
 
-/// Bytes from the start of a segment of [`fragmented`] (two fragments) to the end of its last `moof`.
+/// Bytes from the start of a segment of [`fragmented`] (two fragments) to the end of its last
+/// `moof`.
 pub(crate) fn last_moof_end(place: usize) -> u64 {
     let file = fragmented();
     let mut moofs = Vec::new();
@@ -159,7 +160,8 @@ pub(crate) async fn fragmented_segment(place: usize) -> String {
     urls[place].clone()
 }
 
-/// All that a client of a title may ask for, found by reading manifests as any text: every playlist, init and media segment.
+/// All that a client of a title may ask for, found by reading manifests as any text: every
+/// playlist, init and media segment.
 pub(crate) async fn crawl(server: SocketAddr, base: &str) -> Vec<String> {
     let starts = ["/.m3u8", "/.m3u8?hls_fmp4"].map(|start| format!("{base}{start}"));
     let mut urls = crawl_from(server, &starts).await;

@@ -1,5 +1,5 @@
-//! Nothing waits for ever: each wait of the way from a client to the bytes has a bound, which is reached here. Time is tokio's and
-//! paused, so it passes at once.
+//! Nothing waits for ever: each wait of the way from a client to the bytes has a bound, which is
+//! reached here. Time is tokio's and paused, so it passes at once.
 
 use crate::{
     rig::{Got, Oracle, Rig, TIERS, Tiers},
@@ -34,7 +34,8 @@ fn gave_up(got: &Got, reason: &str) -> bool {
     }
 }
 
-/// Storage that says nothing, or stops in the middle: all who wait for the same are told together, after the cache's patience.
+/// Storage that says nothing, or stops in the middle: all who wait for the same are told together,
+/// after the cache's patience.
 #[tokio::test(start_paused = true)]
 async fn for_media_that_does_not_come() {
     let oracle = oracle().await;
@@ -136,7 +137,8 @@ async fn for_a_place_in_the_queue_to_storage() {
     }
 }
 
-/// Room for fetches is held by those whose storage stands still: the others give up, and get room when these have.
+/// Room for fetches is held by those whose storage stands still: the others give up, and get room
+/// when these have.
 #[tokio::test(start_paused = true)]
 async fn for_room_to_fetch() {
     let oracle = oracle().await;
@@ -158,7 +160,8 @@ async fn for_room_to_fetch() {
     rig.is_sound(&oracle, &[TITLE], 0).await;
 }
 
-/// The leader of a flight has left, and storage does not answer: those who joined are not left waiting.
+/// The leader of a flight has left, and storage does not answer: those who joined are not left
+/// waiting.
 #[tokio::test(start_paused = true)]
 async fn for_a_leader_that_left() {
     let oracle = oracle().await;
@@ -182,8 +185,8 @@ async fn for_a_leader_that_left() {
     }
 }
 
-/// A clock that jumps ahead, as after a machine was suspended: what was under way is given up or goes on, and nothing is wrong
-/// after it. No other clock is asked, see `clippy.toml`.
+/// A clock that jumps ahead, as after a machine was suspended: what was under way is given up or
+/// goes on, and nothing is wrong after it. No other clock is asked, see `clippy.toml`.
 #[tokio::test(start_paused = true)]
 async fn for_a_clock_that_jumps() {
     let oracle = oracle().await;
