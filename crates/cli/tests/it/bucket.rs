@@ -1,5 +1,4 @@
-//! An S3 endpoint that takes uploads in parts until it does not: nothing of anybody's, a few lines
-//! of HTTP.
+//! A minimal S3 endpoint whose multipart uploads fail at the second part.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -7,27 +6,27 @@ use std::{
     sync::{Arc, Mutex, mpsc},
 };
 
-/// What becomes of the second part of an upload.
+/// Fault at the second part of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Second {
-    /// It is forbidden.
+pub(crate) enum SecondPart {
+    /// The part is forbidden.
     Forbidden,
-    /// The connection breaks, now and every time again.
+    /// The connection is closed at every attempt.
     Broken,
-    /// There is no answer.
+    /// There is no response.
     Silence,
 }
 
-/// A bucket that takes one part.
+/// A bucket that accepts only the first part of an upload.
 pub(crate) struct Bucket {
     pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
-    /// Hears when the second part has come.
+    /// Receives a message when the second part has arrived.
     pub(crate) second: mpsc::Receiver<()>,
 }
 
 impl Bucket {
-    pub(crate) fn start(what: Second) -> Self {
+    pub(crate) fn start(what: SecondPart) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -42,7 +41,7 @@ impl Bucket {
         Self { address, requests, second }
     }
 
-    /// `METHOD target` of all requests so far.
+    /// Returns `METHOD target` of all requests so far.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().expect("no panic").clone()
     }
@@ -50,7 +49,7 @@ impl Bucket {
 
 fn connection(
     stream: TcpStream,
-    what: Second,
+    what: SecondPart,
     log: &Mutex<Vec<String>>,
     heard: &mpsc::Sender<()>,
 ) -> Option<()> {
@@ -87,12 +86,12 @@ fn connection(
             Some("PUT") if request.contains("partNumber=2") => {
                 let _ = heard.send(());
                 match what {
-                    Second::Forbidden => {
+                    SecondPart::Forbidden => {
                         ("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>".to_owned())
                     }
-                    Second::Broken => return None,
-                    Second::Silence => {
-                        // Until the client leaves.
+                    SecondPart::Broken => return None,
+                    SecondPart::Silence => {
+                        // Wait until the client leaves.
                         let _ = reader.read_line(&mut String::new());
                         return None;
                     }
