@@ -72,7 +72,7 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
                 drop(cache);
                 cache = Cache::open(config.clone()).unwrap();
                 cache.recovered().await;
-                if config.disk.is_none() {
+                if config.dir.is_none() {
                     needed.clear();
                     let _ = source.counting.take();
                 }
@@ -115,7 +115,7 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
             // Tables about what is on disk, and objects that are read, cannot be driven out.
             let tables = figures.disk_units * 128 + 3 * 600;
             assert!(figures.memory_bytes <= config.memory + tables, "{figures:?}");
-            let disk = config.disk.as_ref().map_or(0, |disk| disk.bytes);
+            let disk = config.dir.as_ref().map_or(0, |_| config.disk);
             assert!(figures.disk_bytes <= disk, "{figures:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! How much memory the process takes at most, under a load that touches fifty times its budget.
+//! The largest amount of memory that the process takes under a load of fifty times its budget.
 
 use crate::{
     Bench,
@@ -14,7 +14,7 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Everything the configuration below allows, together.
+/// Sum of the memory that the configuration below allows.
 const BUDGET: u64 = 256 * MIB;
 const TIMES: u64 = 50;
 const CLIENTS: u64 = 64;
@@ -68,8 +68,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
                             .wrapping_add(1_442_695_040_888_963_407);
                         usize::try_from(state >> 33).unwrap() % below
                     };
-                    // Each client plays titles nobody has played, in any protocol; now and then it
-                    // looks at an older one.
+                    // Each client plays titles that were not played before, in any protocol. Now
+                    // and then it requests an older one.
                     loop {
                         let n = next.fetch_add(1, Relaxed);
                         if n >= copies * titles.len() {
