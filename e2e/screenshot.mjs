@@ -1,4 +1,4 @@
-// Pictures of the pages, for people to look at: `make screenshot` writes them to e2e/screenshots/.
+// Takes screenshots of the pages for review. `make screenshot` writes them to e2e/screenshots/.
 
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -63,7 +63,7 @@ try {
       await viewer.plays(3);
     } else {
       await viewer.page.locator("#titles li").first().waitFor();
-      if (missing) await viewer.page.getByText("The origin answered").first().waitFor();
+      if (missing) await viewer.page.getByText("The origin's response").first().waitFor();
     }
     await viewer.page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
     await viewer.close();

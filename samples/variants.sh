@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# Makes a folder of short titles that cover what latemux reads: the sample library, every layout of a file, every
-# codec that this ffmpeg has an encoder for, and every kind of title. `make compare` serves them from two builds.
+# Makes a folder of short titles that cover what latemux reads: the sample library, every layout of
+# a file, every codec that this ffmpeg has an encoder for, and every kind of title. `make compare`
+# serves them from two builds.
 #
-#   variants.sh FOLDER LATEMUX    LATEMUX is a binary that writes the index MP4s and server manifests
+#   variants.sh FOLDER LATEMUX
 #
-# FOLDER/titles.txt lists the titles that the library does not: comma lists and the single files of folders. With
-# LATEMUX_MEDIA set, the files in the folders of that folder are copied and become titles too.
+# LATEMUX is a binary, which writes the index MP4s and server manifests.
+#
+# FOLDER/titles.txt lists the titles that the library does not: comma lists and the single files of
+# folders. With LATEMUX_MEDIA set, the files in the folders of that folder are copied and become
+# titles too.
 set -euo pipefail
 out=${1:?a folder}
 latemux=$(realpath "${2:?a latemux binary}")

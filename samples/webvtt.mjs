@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Writes a progressive MP4 with one WebVTT track (ISO/IEC 14496-30), which ffmpeg cannot: `webvtt.mjs FILE SECONDS`.
-// A cue of two seconds alternates with two seconds of silence.
+// Writes a progressive MP4 with one WebVTT track (ISO/IEC 14496-30), which ffmpeg cannot:
+// `webvtt.mjs FILE SECONDS`. A cue of two seconds alternates with two seconds of silence.
 
 import { writeFileSync } from "node:fs";
 

@@ -2,8 +2,8 @@
 # Compares what two builds of latemux send and write, byte for byte.
 #
 #   compare.sh revision REVISION     builds REVISION and this tree, and compares the two
-#   compare.sh record FOLDER BINARY  makes FOLDER/titles and records what BINARY sends of them in FOLDER/base.txt
-#   compare.sh check FOLDER BINARY   compares what BINARY sends with FOLDER/base.txt
+#   compare.sh record FOLDER BINARY  makes FOLDER/titles, records BINARY's output in FOLDER/base.txt
+#   compare.sh check FOLDER BINARY   compares BINARY's output with FOLDER/base.txt
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
 usage() { sed -n '4,6s/^# *//p' "$0" >&2; exit 2; }
@@ -30,7 +30,8 @@ record() { # FOLDER BINARY OUTPUT
   trap - EXIT
 }
 
-# Prints a line for each file that `pack` writes of each title in the folder, and for each title that it refuses.
+# Prints a line for each file that `pack` writes of each title in the folder, and for each title
+# that it refuses.
 pack() { # FOLDER BINARY WORK
   local title file
   for title in "$1"/titles/*; do

@@ -1,12 +1,13 @@
 #!/usr/bin/env node
-// Proves that two builds of latemux send the same responses. `record` requests everything that players of a server's
-// titles would, in every protocol, and writes one line for each request; `compare` prints what differs.
+// Proves that two builds of latemux send the same responses. `record` requests everything that
+// players of a server's titles would, in every protocol, and writes one line for each request;
+// `compare` prints what differs.
 //
-//   responses.mjs record http://127.0.0.1:8080/ -o FILE [--title BASE]… [--titles FILE] [--bodies FOLDER]
-//   responses.mjs compare BEFORE AFTER
+//   responses.mjs record http://127.0.0.1:8080/ -o FILE [--title BASE]… [--titles FILE] [--bodies
+//   FOLDER] responses.mjs compare BEFORE AFTER
 //
-// The server must run with --nginx-vod-urls. Both recordings must be made of the very same files: an ETag depends on
-// a file's modification time.
+// The server must run with --nginx-vod-urls. Both recordings must be made of the very same files:
+// an ETag depends on a file's modification time.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -30,7 +31,10 @@ const CLIPS = ["vbegin=3&vend=7", "vbegin=2.5", "vend=5"];
 
 const filter = (expression) => `filter=${encodeURIComponent(expression)}`;
 
-/** Returns the paths that start a crawl of a title, whose base is percent-encoded and begins with a slash. */
+/**
+ * Returns the paths that start a crawl of a title, whose base is percent-encoded and begins with a
+ * slash.
+ */
 export function entryPoints(base) {
   const manifests = [".mpd", ".mpd?mpd_segment_template=number", ".m3u8", ".m3u8?hls_fmp4", "Manifest", ".f4m"];
   const queries = [...FILTERS.map(filter), ...CLIPS, `${filter(FILTERS[1])}&${CLIPS[0]}`];
@@ -110,7 +114,9 @@ function reasonOf(body) {
   }
 }
 
-/** Requests everything there is of a server's titles; resolves to the sorted lines of the recording. */
+/**
+ * Requests everything there is of a server's titles; resolves to the sorted lines of the recording.
+ */
 export async function record(server, { titles = [], bodies } = {}) {
   const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENCY });
   const lines = new Map();
@@ -121,7 +127,10 @@ export async function record(server, { titles = [], bodies } = {}) {
     lines.set(name, undefined);
     queue.push({ ...one, name });
   };
-  /** Paths to probe, and the ETags of those fetched. Which of the two is known first depends on timing. */
+  /**
+   * Paths to probe, and the ETags of those fetched. Which of the two is known first depends on
+   * timing.
+   */
   const probed = new Set();
   const etags = new Map();
   const probe = (path) => {
@@ -144,7 +153,8 @@ export async function record(server, { titles = [], bodies } = {}) {
       writeFileSync(join(bodies, createHash("sha256").update(response.body).digest("hex")), response.body);
     }
     const found = links(one.path, contentType, response.body);
-    // An init segment and a media segment stand for all others: their conditions go through the same code.
+    // An init segment and a media segment stand for all others: their conditions go through the
+    // same code.
     const isProbed = !one.path.includes("?") && probed.has(one.path);
     for (const [place, path] of found.entries()) {
       if (isProbed && place < 2) addProbed(path);
@@ -192,7 +202,10 @@ function send(server, agent, { method, path, headers }) {
   });
 }
 
-/** Compares two recordings, each a list of lines; returns what differs and how many requests both have. */
+/**
+ * Compares two recordings, each a list of lines; returns what differs and how many requests both
+ * have.
+ */
 export function compare(before, after) {
   const read = (lines) =>
     new Map(lines.filter((line) => line !== "").map((line) => {

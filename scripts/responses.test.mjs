@@ -1,4 +1,5 @@
-// responses.mjs follows the links of every kind of manifest, and its comparison fails where a response differs.
+// responses.mjs follows the links of every kind of manifest, and its comparison fails where a
+// response differs.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

@@ -1,6 +1,6 @@
-// What `make tidy` checks of the tree: the rules of CONTRIBUTING.md that no compiler checks.
-// Each rule takes what it needs and returns its complaints, each with a file and a line, so that tidy.test.mjs can
-// show that it is able to fail. `tidy.mjs FOLDER` checks another tree.
+// What `make tidy` checks of the tree: the rules of CONTRIBUTING.md that no compiler checks. Each
+// rule takes what it needs and returns its complaints, each with a file and a line, so that
+// tidy.test.mjs can show that it is able to fail. `tidy.mjs FOLDER` checks another tree.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { commentWidths, docOpeners, errorSections } from "./tidy/comments.mjs";
 import { edges, manifests } from "./tidy/crates.mjs";
-import { foreignWords, linkedPages, links, markdownWidths } from "./tidy/documents.mjs";
+import { foreignWords, linkedPages, links, markdownWidths, namedTests } from "./tidy/documents.mjs";
 import { folders } from "./tidy/folders.mjs";
 import { names, sizes } from "./tidy/sizes.mjs";
 
@@ -22,6 +22,7 @@ const RULES = {
   "foreign word": ({ files }) => foreignWords(files),
   "broken link": ({ files }) => links(files, (path) => existsSync(join(root, path))),
   "missing page": ({ files }) => linkedPages(files),
+  "named test": ({ files }) => namedTests(files),
   "Markdown width": ({ files }) => markdownWidths(files),
   "comment width": ({ files }) => commentWidths(files),
   "doc comment opener": ({ files }) => docOpeners(files),

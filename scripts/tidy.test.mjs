@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { commentWidths, docOpeners, errorSections } from "./tidy/comments.mjs";
 import { edges, manifests } from "./tidy/crates.mjs";
-import { foreignWords, linkedPages, links, markdownWidths } from "./tidy/documents.mjs";
+import { foreignWords, linkedPages, links, markdownWidths, namedTests } from "./tidy/documents.mjs";
 import { folders } from "./tidy/folders.mjs";
 import { moduleOf, uses } from "./tidy/modules.mjs";
 import { names, sizes } from "./tidy/sizes.mjs";
@@ -46,6 +46,14 @@ describe("tidy", () => {
     assert.deepEqual(linkedPages([page, readme]), []);
     assert.equal(linkedPages([page, file("README.md")]).length, 1);
     assert.equal(linkedPages([readme]).length, 1);
+  });
+
+  it("looks for the tests that the page of faults names", () => {
+    const source = file("crates/a/tests/it/waits.rs", "#[test]\nfn for_a_reply() {}\n");
+    const of = (cell) => namedTests([source, file("docs/faults.md", `| Fault | Test |\n|---|---|\n| slow | ${cell} |\n`)]);
+    assert.deepEqual(of("`waits::for_a_reply`, `waits::for…`, cache `waits`"), []);
+    assert.match(of("`waits::for_nothing`")[0], /^docs\/faults.md:3: .*for_nothing/);
+    assert.equal(of("`waits::to…`, the same").length, 1);
   });
 
   it("limits lines of Markdown outside tables and code blocks", () => {
@@ -193,6 +201,11 @@ describe("tidy", () => {
       const circle = { top: ["base"], base: ["top"] };
       const complaints = check({ "top/x.rs": "use crate::base::B;\n", "base.rs": "use crate::top::x::X;\n" }, circle);
       assert.match(complaints[0], /an import cycle of the folders base, top/);
+    });
+
+    it("may form a small cycle if they are single files of src/", () => {
+      const circle = { one: ["two"], two: ["one"], lib: ["*"] };
+      assert.deepEqual(check({ "one.rs": "use crate::two::T;\n", "two.rs": "use crate::one::O;\n" }, circle), []);
     });
 
     it("hold at most three files that import each other", () => {

@@ -1,5 +1,6 @@
-//! Takes whatever comes as an object: finds its index, cuts it, reads every fragment. No panic, no read outside of the
-//! object, no sample outside of it, no index much larger than what it was made from. The first byte sets how much is read at a time.
+//! Treats arbitrary bytes as an object: finds its index, cuts it into segments and reads every
+//! fragment. No input may panic, no read and no sample may lie outside of the object, and no index
+//! may be much larger than its source. The first byte sets how much is read at a time.
 #![no_main]
 
 use bytes::Bytes;
@@ -23,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     let inside = |samples: &[Sample]| {
         assert!(samples.iter().all(|s| s.offset + u64::from(s.size) <= object.len() as u64));
     };
-    for (number, track) in title.tracks.iter().enumerate() {
+    for (number, track) in title.tracks().iter().enumerate() {
         if let Samples::Fragments(table) = &title.track(track).samples {
             for fragment in (0..table.len()).filter_map(|i| table.get(i)) {
                 if let Some(samples) = read_fragment(&index, &object, fragment.bytes()) {
@@ -52,7 +53,7 @@ fn locate(object: &Bytes, head: u64) -> Option<Arc<MediaIndex>> {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits { head, tail: head, ahead: head, max_index: 1 << 20 });
     let mut wants = vec![0..size.min(locator.first_reads(None).head)];
-    // Each round trip brings at least a byte that was not there.
+    // Each round trip brings at least one new byte.
     for _ in 0..=object.len() + 1 {
         let read = |range: &Range<u64>| {
             ObjectBytes { offset: range.start, bytes: slice(object, range) }
@@ -62,7 +63,7 @@ fn locate(object: &Bytes, head: u64) -> Option<Arc<MediaIndex>> {
             Step::Done(index) => return Some(Arc::new(*index)),
         };
     }
-    panic!("it never ends");
+    panic!("the locator does not finish");
 }
 
 fn read_fragment(index: &Arc<MediaIndex>, object: &Bytes, range: Range<u64>) -> Option<FragmentSamples> {

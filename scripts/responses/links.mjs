@@ -1,7 +1,10 @@
-// Finds the URLs that a player of a manifest would request: playlists, init segments and media segments.
-// The readers here share no code with latemux, and follow each format's standard only as far as latemux writes it.
+// Finds the URLs that a player of a manifest would request: playlists, init segments and media
+// segments. The readers here share no code with latemux, and follow each format's standard only as
+// far as latemux writes it.
 
-/** Returns the URLs in a manifest, resolved against its own; none for a body that is no manifest. */
+/**
+ * Returns the URLs in a manifest, resolved against its own; none for a body that is no manifest.
+ */
 export function links(url, contentType, body) {
   const read = READERS.find(({ type }) => type.test(contentType ?? ""))?.read;
   if (read === undefined) return [];
@@ -78,17 +81,25 @@ function hds(text) {
   });
 }
 
-/** Reads the numbers of all fragments from an `abst` box with one segment run (Adobe F4V 10.1 §2.11.2). */
+/**
+ * Reads the numbers of all fragments from an `abst` box with one segment run (Adobe F4V 10.1
+ * §2.11.2).
+ */
 function fragmentNumbers(abst) {
   const runs = abst.indexOf("afrt") + 4;
-  // Version and flags, the timescale, the quality entries (none) and the count of entries come first.
+  // Version and flags, the timescale, the quality entries (none) and the count of entries come
+  // first.
   const first = abst.readUInt32BE(runs + 13);
-  // Version and flags, the quality entries (none), the count of entries and the first segment come first.
+  // Version and flags, the quality entries (none), the count of entries and the first segment come
+  // first.
   const last = abst.readUInt32BE(abst.indexOf("asrt") + 4 + 13);
   return Array.from({ length: Math.max(last - first + 1, 0) }, (_, place) => first + place);
 }
 
-/** Yields the start of each segment of a timeline of `t`, `d` and a repeat count. Times can exceed 2^53. */
+/**
+ * Yields the start of each segment of a timeline of `t`, `d` and a repeat count. Times can exceed
+ * 2^53.
+ */
 function* timeline(entries, repeat, count) {
   let time = 0n;
   for (const [place, { attributes }] of entries.entries()) {

@@ -1,7 +1,9 @@
 // Comments in source files: their width, and how doc comments begin.
 
 const MOST_COLUMNS = 100;
-/** Words that a doc comment does not begin with, and the share of a crate's doc comments that may. */
+/**
+ * Words that a doc comment does not begin with, and the share of a crate's doc comments that may.
+ */
 const OPENERS = /^(What|Which|Whether|How|That|So)\b/;
 const MOST_OPENERS = 0.01;
 /** An `# Errors` section of fewer words does not tell which error has which cause. */
@@ -9,7 +11,10 @@ const LEAST_WORDS = 4;
 
 const COMMENT_LINE = { rs: /^\s*\/\//, ts: /^\s*(\/\/|\/\*|\*)/, mjs: /^\s*(\/\/|\/\*|\*)/, sh: /^\s*#/ };
 
-/** Refuses comment lines that are too long. One long word, such as a URL, may exceed the limit. @param {File[]} files */
+/**
+ * Refuses comment lines that are too long. One long word, such as a URL, may exceed the limit.
+ * @param {File[]} files
+ */
 export function commentWidths(files) {
   const complaints = [];
   for (const { path, text } of files) {
@@ -24,7 +29,10 @@ export function commentWidths(files) {
   return complaints;
 }
 
-/** Yields the doc comments of a Rust file: the number of the first line, and the lines without their slashes. */
+/**
+ * Yields the doc comments of a Rust file: the number of the first line, and the lines without their
+ * slashes.
+ */
 export function* docComments(text) {
   let lines = [];
   let first = 0;
@@ -40,7 +48,10 @@ export function* docComments(text) {
   }
 }
 
-/** Refuses doc comments of a crate that begin with a question word, if they are too many. @param {File[]} files */
+/**
+ * Refuses doc comments of a crate that begin with a question word, if they are too many.
+ * @param {File[]} files
+ */
 export function docOpeners(files) {
   const crates = new Map();
   for (const { path, text } of files) {

@@ -27,7 +27,10 @@ const FOR_TESTS = ["testmedia"];
 const PURE = ["isobmff", "index", "packager"];
 const IMPURE = ["tokio", "hyper", "mio", "socket2", "rand", "getrandom", "async-std", "object_store", "reqwest"];
 
-/** Refuses dependencies that the table does not allow. @param {object} metadata Output of `cargo metadata`. */
+/**
+ * Refuses dependencies that the table does not allow.
+ * @param {object} metadata Output of `cargo metadata`.
+ */
 export function edges(metadata) {
   const complaints = [];
   const folder = (one) => one.manifest_path.replaceAll("\\", "/").split("/").at(-2);
@@ -81,7 +84,10 @@ function purity(metadata, members) {
 const INHERITED = ["version", "edition", "rust-version", "license", "publish"];
 const STATED = ["description", "keywords", "categories", "readme"];
 
-/** Refuses a toolchain newer than `rust-version`: every test run must prove that the stated version suffices. */
+/**
+ * Refuses a toolchain newer than `rust-version`: every test run must prove that the stated version
+ * suffices.
+ */
 function toolchain(text, files) {
   const channel = text.match(/^channel = "(\d+\.\d+)/m)?.[1];
   const stated = files.find(({ path }) => path === "Cargo.toml")?.text.match(/^rust-version = "(\d+\.\d+)/m)?.[1];

@@ -1,10 +1,14 @@
-// Markdown pages: their width, their links, and the pages that must be there. Words that belong to no page or file.
+// Markdown pages: their width, their links, and the pages that must be there. Words that belong to
+// no page or file.
 
 import { dirname, join, normalize } from "node:path";
 
 const MOST_COLUMNS = 120;
 
-/** Refuses lines of Markdown that are too long, outside tables and code blocks. @param {File[]} files */
+/**
+ * Refuses lines of Markdown that are too long, outside tables and code blocks.
+ * @param {File[]} files
+ */
 export function markdownWidths(files) {
   const complaints = [];
   for (const { path, text } of files) {
@@ -23,7 +27,11 @@ export function markdownWidths(files) {
   return complaints;
 }
 
-/** Refuses relative links in Markdown that lead nowhere. @param {File[]} files @param {(path: string) => boolean} exists */
+/**
+ * Refuses relative links in Markdown that lead nowhere.
+ * @param {File[]} files
+ * @param {(path: string) => boolean} exists
+ */
 export function links(files, exists) {
   const complaints = [];
   for (const { path, text } of files) {
@@ -38,10 +46,15 @@ export function links(files, exists) {
   return complaints;
 }
 
-/** Pages that README.md must lead to. A Rust test holds the first against the configuration's types. */
+/**
+ * Pages that README.md must lead to. A Rust test holds the first against the configuration's types.
+ */
 const LINKED = ["docs/configuration.md"];
 
-/** Refuses a tree without the pages above, or a README that does not link them. @param {File[]} files */
+/**
+ * Refuses a tree without the pages above, or a README that does not link them.
+ * @param {File[]} files
+ */
 export function linkedPages(files) {
   const complaints = [];
   const readme = files.find(({ path }) => path === "README.md")?.text ?? "";
@@ -52,9 +65,36 @@ export function linkedPages(files) {
   return complaints;
 }
 
+/** The page whose tables name a test in each row, as `file::test` or as a file of tests. */
+const WITH_TESTS = "docs/faults.md";
+
 /**
- * Words that belong to the machine somebody worked on, not to the project. They are written in pieces, so that this
- * file does not contain what it refuses.
+ * Refuses names of tests that do not exist. An ellipsis stands for the rest of a name.
+ * @param {File[]} files
+ */
+export function namedTests(files) {
+  const page = files.find(({ path }) => path === WITH_TESTS);
+  const rust = files.filter(({ path }) => path.endsWith(".rs"));
+  const isTest = (name) => {
+    const [pattern, rest] = name.endsWith("…") ? [name.slice(0, -1), "\\w*"] : [name, ""];
+    const declared = new RegExp(`\\b(fn|mod) ${pattern}${rest}\\b`);
+    return rust.some(({ path, text }) => path.endsWith(`/${name}.rs`) || declared.test(text));
+  };
+  const complaints = [];
+  for (const [place, line] of (page?.text ?? "").split("\n").entries()) {
+    // Tests are in the last column of a table.
+    if (!line.startsWith("|") || line.startsWith("|---")) continue;
+    const [, names] = line.match(/\|([^|]*)\|\s*$/) ?? [];
+    for (const [, name] of (names ?? "").matchAll(/`(?:[\w…]+::)*(\w+…?)`/g)) {
+      if (!isTest(name)) complaints.push(`${WITH_TESTS}:${place + 1}: no test is called ${name}`);
+    }
+  }
+  return complaints;
+}
+
+/**
+ * Words that belong to the machine somebody worked on, not to the project. They are written in
+ * pieces, so that this file does not contain what it refuses.
  */
 const FOREIGN = [
   ["/wo", "rk/"],

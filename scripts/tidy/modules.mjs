@@ -1,8 +1,9 @@
 // Reads which modules of a Rust crate use which, as far as paths in its source tell.
 
 /**
- * @typedef {{path: string, line: number, from: string[], to: string[]}} Use One use of another module: the file and
- * line, and the two modules' paths below the crate's root. The root itself is an empty path.
+ * @typedef {{path: string, line: number, from: string[], to: string[]}} Use One use of another
+ * module: the file and line, and the two modules' paths below the crate's root. The root itself is
+ * an empty path.
  */
 
 /** Returns the module that a file below `src/` holds. */
@@ -43,8 +44,8 @@ function blockEnd(code, from) {
 }
 
 /**
- * Reads a use tree: returns the paths it names, each with the position of its last name, and the position behind the
- * tree. A glob ends with `*`.
+ * Reads a use tree: returns the paths it names, each with the position of its last name, and the
+ * position behind the tree. A glob ends with `*`.
  */
 export function useTree(code, from) {
   const space = /\s*/y;
@@ -86,7 +87,10 @@ export function useTree(code, from) {
   }
 }
 
-/** Returns the uses in a crate's source files, tests left out. @param {File[]} files Files below its `src/`. */
+/**
+ * Returns the uses in a crate's source files, tests left out.
+ * @param {File[]} files Files below its `src/`.
+ */
 export function uses(files) {
   const modules = new Map();
   for (const { path, text } of files) {

@@ -1,65 +1,65 @@
-//! A stream as a client gets it, kept: its media, and each of its requests.
+//! Saves a stream, as a client receives it, in one file, and lists each request.
 //!
-//! Samples are the server's own, to the byte, at the times it gave them. What comes in fragments (CMAF, Smooth Streaming) keeps its scales and times;
-//! transport streams, packed audio and FLV tags are taken apart, by readers that are not the packager's.
+//! Samples are those of the server to the byte, at the times it gave them. Fragments (CMAF, Smooth
+//! Streaming) keep their timescales and times. Transport streams, packed audio and FLV tags are taken
+//! apart by readers that share no code with the packager.
 //!
-//! - `ts`, `packed`, `flv`: containers taken apart
-//! - `nal`, `frames`: what is in them
-//! - `stream`: samples and their times
-//! - `entry`, `smooth`: sample entries for what comes without
-//! - `media`: the MP4
-//! - `lane`: a rendition from segment to segment, and its timelines from one to the other
+//! - `ts`, `packed_audio`, `flv`: the demultiplexers
+//! - `nal`, `audio_frames`: the syntax of elementary streams
+//! - `samples`: samples and their times
+//! - `sample_entry`, `smooth`: sample entries for streams that come without
+//! - `mp4`: the output file
+//! - `rendition`: one rendition from segment to segment, and how timelines are joined
 
-mod bits;
-mod entry;
+mod audio_frames;
 mod flv;
-mod frames;
-mod lane;
-mod media;
+mod mp4;
 mod nal;
-mod packed;
+mod packed_audio;
+mod rendition;
+mod sample_entry;
+mod samples;
 mod smooth;
-mod stream;
 mod ts;
 
 use bytes::Bytes;
-use lane::{Demux, Got, Kept, Lane, Timelines};
 use latemux_client::{
     check::{Check, Init},
     failure::Failure,
-    http::{Answer, Client, Connection, Lost},
+    http::{Client, Connection, FailedFetch, Fetched},
     manifest::{self, MAX_BYTES, ManifestError},
-    presentation::{Container, Index, Kind, Presentation, Rendition, RenditionSet, Resource, Segments},
+    presentation::{Container, Index, MediaKind, Presentation, Rendition, RenditionSet, Resource, Segments},
 };
 use latemux_isobmff::Timescale;
-use media::{Movie, Track};
-use packed::Packed;
+use mp4::{Mp4, SourceTrack};
+use packed_audio::PackedAudioDemuxer;
+use rendition::{Demuxer, FetchedSegment, Output, RenditionCapture, Timelines};
+use samples::TrackSamples;
 use serde::Serialize;
 use std::{
     io::{Error, Write},
     sync::Arc,
 };
-use stream::Elementary;
 use tokio::time::Instant;
-use ts::Ts;
+use ts::TsDemuxer;
 use url::Url;
 
-/// The most bytes of a segment that are kept in memory.
+/// The maximum number of bytes of a segment.
 const MAX_SEGMENT: usize = 1 << 30;
 
-/// Why a stream could not be captured.
+/// An error that ends a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// A request failed, or its body is not sound.
+    /// A request failed, or its body is damaged.
     #[error("{0}")]
     Failed(#[from] Failure),
-    /// A manifest that cannot be played.
+    /// The manifest at this URL cannot be played.
     #[error("{0}: {1}")]
     Manifest(Url, ManifestError),
-    /// A stream that is not kept.
+    /// A stream that cannot be saved in the chosen format.
     #[error("{0} cannot be captured")]
     Unsupported(String),
-    /// What is captured cannot be written.
+    /// The output cannot be written.
     #[error("cannot write: {0}")]
     Write(#[from] Error),
     /// The list of requests cannot be written.
@@ -67,44 +67,44 @@ pub enum CaptureError {
     Trace(Error),
 }
 
-/// What is written.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// One fragmented MP4, of any protocol.
+pub enum OutputFormat {
+    /// A fragmented MP4, for any protocol.
     #[default]
     Mp4,
-    /// HLS with transport streams: their packets as they come.
+    /// The packets of HLS transport streams, unchanged.
     Ts,
-    /// HDS: the tags of its fragments, as a Flash video file.
+    /// The tags of HDS fragments, as a Flash video file.
     Flv,
 }
 
-/// What is captured.
+/// Options of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Choice {
-    /// Of each set the highest rendition not above so many bits per second.
+pub struct CaptureOptions {
+    /// Bits per second. Of each set, the highest rendition that is not above is captured.
     pub rate: u64,
-    /// What is written.
-    pub format: Format,
-    /// The text that plays by default is kept too.
+    /// The format of the output.
+    pub format: OutputFormat,
+    /// If true, the text that plays by default is captured too.
     pub text: bool,
 }
 
-/// What was captured.
+/// Sums of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Captured {
-    /// Tracks of the MP4; 0 where another format is written.
+pub struct CaptureSummary {
+    /// Tracks of the MP4; 0 for other formats.
     pub tracks: usize,
-    /// Segments, init segments not counted.
+    /// Media segments, without init segments.
     pub segments: u64,
-    /// Bytes of all bodies.
+    /// Bytes of all bodies that were fetched.
     pub bytes: u64,
 }
 
-/// One line of the trace.
+/// A line of the list of requests.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
-    /// Milliseconds since the start.
+struct TraceLine<'a> {
+    /// Milliseconds since the start of the capture.
     at_ms: f64,
     what: &'a str,
     url: &'a str,
@@ -123,34 +123,37 @@ struct Capture<'a> {
     connection: Connection,
     trace: &'a mut (dyn Write + Send),
     start: Instant,
-    captured: Captured,
-    movie: Movie,
+    captured: CaptureSummary,
+    movie: Mp4,
     timelines: Timelines,
 }
 
-/// Fetches all of a title, and writes its media to `out` and a line of JSON for each request to `trace`. The first failure ends it: what is
-/// written until then is whole fragments.
+/// Fetches a whole title, and writes its media to `out` and a line of JSON for each request to
+/// `trace`. The first error ends the capture; the output then consists of whole fragments.
 ///
 /// # Errors
-/// See [`CaptureError`].
+/// - [`CaptureError::Failed`] if a request fails, or a body fails its check.
+/// - [`CaptureError::Manifest`] if the manifest, a playlist or a segment index cannot be played.
+/// - [`CaptureError::Unsupported`] if the output format cannot hold the stream.
+/// - [`CaptureError::Write`] and [`CaptureError::Trace`] if an output cannot be written.
 pub async fn capture(
     client: &Client,
     url: &Url,
-    choice: Choice,
+    options: CaptureOptions,
     out: &mut (dyn Write + Send),
     trace: &mut (dyn Write + Send),
-) -> Result<Captured, CaptureError> {
+) -> Result<CaptureSummary, CaptureError> {
     let mut capture = Capture {
         client,
         connection: Connection::default(),
         trace,
         start: Instant::now(),
-        captured: Captured::default(),
-        movie: Movie::default(),
+        captured: CaptureSummary::default(),
+        movie: Mp4::default(),
         timelines: Timelines::default(),
     };
-    let done = capture.all(url, choice, out).await;
-    // What came before a failure is kept too.
+    let done = capture.all(url, options, out).await;
+    // Samples that arrived before a failure are written too.
     let written = capture.movie.finish(out).and_then(|()| Ok(out.flush()?));
     let traced = capture.trace.flush().map_err(CaptureError::Trace);
     done.and(written).and(traced)?;
@@ -167,121 +170,136 @@ impl Capture<'_> {
     async fn all(
         &mut self,
         url: &Url,
-        choice: Choice,
+        options: CaptureOptions,
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
         let resource = Resource { url: url.clone(), range: None };
         let (answer, body) = self.get("manifest", &resource, MAX_BYTES).await?;
         let presentation =
             manifest::read(&answer.url, &body).map_err(|why| CaptureError::Manifest(answer.url, why))?;
-        let mut lanes = Vec::new();
-        for set in presentation.sets.iter().filter(|set| choice.text || set.kind != Kind::Text) {
-            lanes.push(self.lane(&presentation, set, choice).await?);
+        let mut renditions = Vec::new();
+        for set in presentation.sets.iter().filter(|set| options.text || set.kind != MediaKind::Text) {
+            renditions.push(self.rendition(&presentation, set, options).await?);
         }
-        if choice.format == Format::Mp4 {
-            self.begin(&mut lanes, out).await?;
-        } else if lanes.len() > 1 {
-            let why = "sound and picture in segments of their own, as one file that is no MP4,";
+        if options.format == OutputFormat::Mp4 {
+            self.begin(&mut renditions, out).await?;
+        } else if renditions.len() > 1 {
+            let why = "audio and video in separate segments, as a format other than MP4,";
             return Err(CaptureError::Unsupported(why.to_owned()));
         }
-        if choice.format == Format::Flv {
+        if options.format == OutputFormat::Flv {
             out.write_all(&flv::FILE_HEADER)?;
         }
-        // What is presented first comes first, as the tracks of a file are interleaved.
-        while let Some(lane) = lane::next(&mut lanes) {
-            self.step(lane, choice.format, out).await?;
+        // The segments of all renditions are interleaved by presentation time.
+        while let Some(rendition) = rendition::next(&mut renditions) {
+            self.step(rendition, options.format, out).await?;
         }
         Ok(())
     }
 
-    /// Begins an MP4. What comes without init segments says what it is in its first segment only.
-    async fn begin(&mut self, lanes: &mut [Lane], out: &mut (dyn Write + Send)) -> Result<(), CaptureError> {
-        let mut first: Vec<(usize, Elementary)> = Vec::new();
-        for lane in lanes.iter_mut().filter(|lane| matches!(lane.kept, Kept::Streams { .. })) {
-            let got = self.segment(lane).await?;
-            let Kept::Streams { demux, places } = &mut lane.kept else { continue };
-            let found = demux.segment(&got, &mut self.timelines).map_err(|why| why.of(&got.resource))?;
-            for found in found {
-                let place = self.movie.add_samples(&found)?;
-                places.push((found.source, place));
-                first.push((place, found));
-            }
-        }
-        let begins: Vec<(usize, &Elementary)> = first.iter().map(|(place, found)| (*place, found)).collect();
-        self.movie.begin(&begins);
-        out.write_all(&self.movie.head())?;
-        first.into_iter().try_for_each(|(place, found)| self.movie.samples(place, found, 0.0, out))
-    }
-
-    /// One segment more of a lane.
-    async fn step(
+    /// Writes the head of the MP4. Streams without init segments state their coding in their first
+    /// segment, so that is fetched first.
+    async fn begin(
         &mut self,
-        lane: &mut Lane,
-        format: Format,
+        renditions: &mut [RenditionCapture],
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
-        let got = self.segment(lane).await?;
-        match &mut lane.kept {
-            Kept::Fragments { parts } => {
-                let tracks = parts.get(got.part).map_or(&[][..], |(_, tracks)| tracks);
-                let times = (got.time, got.later);
-                self.movie.fragments(&got.body, tracks, times, out).map_err(|why| why.of(&got.resource))
+        let mut first: Vec<(usize, TrackSamples)> = Vec::new();
+        for rendition in
+            renditions.iter_mut().filter(|rendition| matches!(rendition.output, Output::Streams { .. }))
+        {
+            let segment = self.segment(rendition).await?;
+            let Output::Streams { demuxer, queues } = &mut rendition.output else { continue };
+            let found =
+                demuxer.segment(&segment, &mut self.timelines).map_err(|why| why.of(&segment.resource))?;
+            for found in found {
+                let queue = self.movie.add_samples(&found)?;
+                queues.push((found.source, queue));
+                first.push((queue, found));
             }
-            Kept::Streams { demux, places } => {
-                let found = demux.segment(&got, &mut self.timelines).map_err(|why| why.of(&got.resource))?;
+        }
+        let begins: Vec<(usize, &TrackSamples)> =
+            first.iter().map(|(queue, found)| (*queue, found)).collect();
+        self.movie.begin(&begins);
+        out.write_all(&self.movie.head())?;
+        first.into_iter().try_for_each(|(queue, found)| self.movie.samples(queue, found, 0.0, out))
+    }
+
+    /// Fetches and writes the next segment of a rendition.
+    async fn step(
+        &mut self,
+        rendition: &mut RenditionCapture,
+        format: OutputFormat,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let segment = self.segment(rendition).await?;
+        match &mut rendition.output {
+            Output::Fragments { groups } => {
+                let tracks = groups.get(segment.group).map_or(&[][..], |(_, tracks)| tracks);
+                let times = (segment.time, segment.later);
+                self.movie
+                    .fragments(&segment.body, tracks, times, out)
+                    .map_err(|why| why.of(&segment.resource))
+            }
+            Output::Streams { demuxer, queues } => {
+                let found = demuxer
+                    .segment(&segment, &mut self.timelines)
+                    .map_err(|why| why.of(&segment.resource))?;
                 for found in found {
-                    let known = places.iter().find(|(source, _)| *source == found.source);
-                    let late = || "a track that begins behind the first segment".to_owned();
-                    let (_, place) = known.ok_or_else(|| CaptureError::Unsupported(late()))?;
-                    self.movie.samples(*place, found, got.later, out)?;
+                    let known = queues.iter().find(|(source, _)| *source == found.source);
+                    let late = || "a track that starts after the first segment".to_owned();
+                    let (_, queue) = known.ok_or_else(|| CaptureError::Unsupported(late()))?;
+                    self.movie.samples(*queue, found, segment.later, out)?;
                 }
                 Ok(())
             }
-            Kept::Bytes if format == Format::Flv => {
-                let tags = flv::tags(&got.body).map_err(|failure| at(&got.resource, failure))?;
+            Output::Bytes if format == OutputFormat::Flv => {
+                let tags = flv::tags(&segment.body).map_err(|failure| at(&segment.resource, failure))?;
                 tags.iter().try_for_each(|tags| Ok(out.write_all(tags)?))
             }
-            Kept::Bytes => Ok(out.write_all(&got.body)?),
+            Output::Bytes => Ok(out.write_all(&segment.body)?),
         }
     }
 
-    /// The next segment of a lane, which is sound.
-    async fn segment(&mut self, lane: &mut Lane) -> Result<Got, CaptureError> {
-        let index = lane.next;
-        let gone = || CaptureError::Unsupported(format!("a rendition whose segment {index} has no address"));
-        let segments = lane.segments.clone();
-        let (Some(resource), Some(common)) = (segments.resource(index), segments.part(index)) else {
+    /// Fetches and checks the next segment of a rendition.
+    async fn segment(&mut self, rendition: &mut RenditionCapture) -> Result<FetchedSegment, CaptureError> {
+        let index = rendition.next;
+        let gone =
+            || CaptureError::Unsupported(format!("a rendition whose segment {index} has no valid address"));
+        let segments = rendition.segments.clone();
+        let (Some(resource), Some(common)) = (segments.resource(index), segments.group(index)) else {
             return Err(gone());
         };
-        let part = segments.part_place(index);
+        let group = segments.group_index(index);
         let (_, body) = self.get("segment", &resource, MAX_SEGMENT).await?;
-        let init = match &lane.kept {
-            Kept::Fragments { parts } => parts.get(part).and_then(|(init, _)| init.as_ref()),
-            Kept::Streams { .. } | Kept::Bytes => None,
+        let init = match &rendition.output {
+            Output::Fragments { groups } => groups.get(group).and_then(|(init, _)| init.as_ref()),
+            Output::Streams { .. } | Output::Bytes => None,
         };
         let mut check = Check::segment(common.container, init, common.timescale);
         check.push(&body);
         let spans = check.finish().map_err(|failure| at(&resource, failure))?;
-        let later = self.timelines.later(lane, index, &spans);
-        lane.timeline.add(&segments, 0, index, spans).map_err(|failure| at(&resource, failure))?;
-        let breaks = lane.on.replace(common.timeline).is_some_and(|before| before != common.timeline);
-        if let (Kept::Streams { demux, .. }, true) = (&mut lane.kept, breaks) {
-            demux.discontinuity();
+        let later = self.timelines.later(rendition, index, &spans);
+        rendition.timeline.add(&segments, 0, index, spans).map_err(|failure| at(&resource, failure))?;
+        let breaks =
+            rendition.last_timeline.replace(common.timeline).is_some_and(|before| before != common.timeline);
+        if let (Output::Streams { demuxer, .. }, true) = (&mut rendition.output, breaks) {
+            demuxer.discontinuity();
         }
-        lane.next = lane.next.saturating_add(1);
+        rendition.next = rendition.next.saturating_add(1);
         self.captured.segments += 1;
         let time = segments.entries.get(index).map_or(0, |segment| segment.start);
         let (time, timeline) = (u64::try_from(time).unwrap_or(0), common.timeline);
-        Ok(Got { resource, body, part, timeline, time, later })
+        Ok(FetchedSegment { resource, body, group, timeline, time, later })
     }
 
-    /// A whole body; the request is in the trace whatever becomes of it.
+    /// Fetches a whole body. The request is listed even if it fails.
     async fn get(
         &mut self,
         what: &str,
         resource: &Resource,
         limit: usize,
-    ) -> Result<(Answer, Bytes), CaptureError> {
+    ) -> Result<(Fetched, Bytes), CaptureError> {
         let due = Instant::now();
         let mut body = Vec::new();
         let mut keep = |piece: &[u8]| {
@@ -297,9 +315,11 @@ impl Capture<'_> {
         let answer = self.client.get(&mut self.connection, resource, due, &mut keep).await;
         let (bytes, first_byte, latency, error) = match &answer {
             Ok(answer) => (answer.bytes, Some(answer.first_byte), answer.latency, None),
-            Err(Lost { failure, bytes, latency }) => (*bytes, None, *latency, Some(failure.to_string())),
+            Err(FailedFetch { failure, bytes, latency }) => {
+                (*bytes, None, *latency, Some(failure.to_string()))
+            }
         };
-        let line = Line {
+        let line = TraceLine {
             at_ms: due.duration_since(self.start).as_secs_f64() * 1000.0,
             what,
             url: resource.url.as_str(),
@@ -317,13 +337,13 @@ impl Capture<'_> {
         Ok((answer, body.into()))
     }
 
-    async fn lane(
+    async fn rendition(
         &mut self,
         presentation: &Presentation,
         set: &RenditionSet,
-        choice: Choice,
-    ) -> Result<Lane, CaptureError> {
-        let place = set.highest_within(choice.rate);
+        options: CaptureOptions,
+    ) -> Result<RenditionCapture, CaptureError> {
+        let place = set.highest_within(options.rate);
         let none = || CaptureError::Unsupported("a rendition without segments".to_owned());
         let rendition = set.renditions.get(place).ok_or_else(none)?;
         let indexes = match &rendition.index {
@@ -346,76 +366,80 @@ impl Capture<'_> {
             [one] => one.clone(),
             _ => Arc::new(Segments::joined(periods)),
         };
-        let container = segments.part(0).ok_or_else(none)?.container;
-        if segments.parts.iter().any(|part| part.container != container) {
+        let container = segments.group(0).ok_or_else(none)?.container;
+        if segments.groups.iter().any(|group| group.container != container) {
             return Err(CaptureError::Unsupported("a rendition of several containers".to_owned()));
         }
-        let kept = match (choice.format, container) {
-            (Format::Mp4, _) => self.kept(rendition, &segments).await?,
-            (Format::Ts, Container::Ts) | (Format::Flv, Container::F4f) => Kept::Bytes,
+        let kept = match (options.format, container) {
+            (OutputFormat::Mp4, _) => self.kept(rendition, &segments).await?,
+            (OutputFormat::Ts, Container::Ts) | (OutputFormat::Flv, Container::F4f) => Output::Bytes,
             (format, _) => {
                 let (name, wanted) = (presentation.protocol.name(), format.name());
                 return Err(CaptureError::Unsupported(format!("this {name} as {wanted}")));
             }
         };
-        Ok(Lane::new(segments, kept))
+        Ok(RenditionCapture::new(segments, kept))
     }
 
-    /// How a rendition becomes tracks of an MP4.
-    async fn kept(&mut self, rendition: &Rendition, segments: &Segments) -> Result<Kept, CaptureError> {
-        let streams = |demux| Ok(Kept::Streams { demux: Box::new(demux), places: Vec::new() });
-        let Some(first) = segments.part(0) else { return Ok(Kept::Bytes) };
+    /// Chooses how a rendition becomes tracks of an MP4.
+    async fn kept(&mut self, rendition: &Rendition, segments: &Segments) -> Result<Output, CaptureError> {
+        let streams = |demuxer| Ok(Output::Streams { demuxer: Box::new(demuxer), queues: Vec::new() });
+        let Some(first) = segments.group(0) else { return Ok(Output::Bytes) };
         match first.container {
             Container::Cmaf => {
-                let mut parts: Vec<(Option<Arc<Init>>, Vec<Track>)> = Vec::new();
+                let mut groups: Vec<(Option<Arc<Init>>, Vec<SourceTrack>)> = Vec::new();
                 let mut before: Option<&Resource> = None;
-                for part in &segments.parts {
-                    let without = || CaptureError::Unsupported("fragments without init segment".to_owned());
-                    let resource = part.init.as_ref().ok_or_else(without)?;
-                    let known = parts.last().filter(|_| before == Some(resource)).cloned();
+                for group in &segments.groups {
+                    let without =
+                        || CaptureError::Unsupported("fragments without an init segment".to_owned());
+                    let resource = group.init.as_ref().ok_or_else(without)?;
+                    let known = groups.last().filter(|_| before == Some(resource)).cloned();
                     before = Some(resource);
                     if let Some(known) = known {
-                        parts.push(known);
+                        groups.push(known);
                         continue;
                     }
                     let (_, body) = self.get("init", resource, MAX_BYTES).await?;
                     let init = Arc::new(Init::read(&body).map_err(|failure| at(resource, failure))?);
-                    let tracks = match parts.first() {
+                    let tracks = match groups.first() {
                         None => self.movie.add(&body).map_err(|error| at(resource, error.into()))?,
-                        Some((_, first)) => self.movie.go_on(&body, first).map_err(|why| why.of(resource))?,
+                        Some((_, first)) => {
+                            self.movie.continue_as(&body, first).map_err(|why| why.of(resource))?
+                        }
                     };
-                    parts.push((Some(init), tracks));
+                    groups.push((Some(init), tracks));
                 }
-                Ok(Kept::Fragments { parts })
+                Ok(Output::Fragments { groups })
             }
             Container::Smooth => {
-                let without = || "a quality level that does not say its coding".to_owned();
+                let without = || "a quality level without its coding".to_owned();
                 let stated = rendition.coding.as_ref().ok_or_else(|| CaptureError::Unsupported(without()))?;
                 let timescale = u32::try_from(first.timescale).ok().and_then(Timescale::new);
                 let too_much = || CaptureError::Unsupported("a TimeScale of more than 32 bits".to_owned());
                 let entry = smooth::entry(stated)?;
                 let track = self.movie.add_track(&entry, timescale.ok_or_else(too_much)?, &stated.language);
-                Ok(Kept::Fragments { parts: vec![(None, vec![track])] })
+                Ok(Output::Fragments { groups: vec![(None, vec![track])] })
             }
             Container::WebVtt | Container::Ttml => {
-                let what = "text in documents of its own, in one file with media,";
+                let what = "text in separate documents, as a track of an MP4,";
                 Err(CaptureError::Unsupported(what.to_owned()))
             }
-            Container::Ts => streams(Demux::Ts(Ts::default())),
-            Container::F4f => streams(Demux::Flv(Box::default())),
+            Container::Ts => streams(Demuxer::Ts(TsDemuxer::default())),
+            Container::F4f => streams(Demuxer::Flv(Box::default())),
             Container::PackedAudio => {
                 let resource = segments.resource(0);
-                let framing = packed::framing(resource.as_ref().map_or("", |resource| resource.url.path()));
-                streams(Demux::Packed(Packed::new(framing)))
+                let framing =
+                    packed_audio::framing(resource.as_ref().map_or("", |resource| resource.url.path()));
+                streams(Demuxer::Packed(PackedAudioDemuxer::new(framing)))
             }
             Container::Opaque => {
-                Err(CaptureError::Unsupported("what is encrypted, or of no kind that is known,".to_owned()))
+                Err(CaptureError::Unsupported("an encrypted or unknown container".to_owned()))
             }
         }
     }
 }
 
-impl Format {
+impl OutputFormat {
     const fn name(self) -> &'static str {
         match self {
             Self::Mp4 => "MP4",
@@ -426,7 +450,7 @@ impl Format {
 }
 
 impl CaptureError {
-    /// Says whose body it was that failed.
+    /// Adds the URL of the body that failed.
     fn of(self, resource: &Resource) -> Self {
         match self {
             Self::Failed(failure) => Self::Failed(at(resource, failure)),

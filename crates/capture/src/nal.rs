@@ -1,17 +1,17 @@
-//! Video as a byte stream (ISO/IEC 14496-10 Annex B, ISO/IEC 23008-2 Annex B) made samples of an MP4 (ISO/IEC 14496-15): a length before each
-//! NAL unit, parameter sets in the sample entry, no delimiters.
+//! NAL units of the byte stream format (ISO/IEC 14496-10 Annex B, ISO/IEC 23008-2 Annex B), and the
+//! configuration records of an MP4 (ISO/IEC 14496-15).
 
-use crate::bits::Bits;
+use latemux_isobmff::bits::{BitReader, without_emulation_prevention};
 
-/// How pictures are coded.
+/// The coding of video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PictureCoding {
+pub(super) enum VideoCoding {
     Avc,
     Hevc,
 }
 
-impl PictureCoding {
-    /// `nal_unit_type`.
+impl VideoCoding {
+    /// Returns the `nal_unit_type`.
     fn kind(self, unit: &[u8]) -> Option<u8> {
         let first = unit.first()?;
         Some(match self {
@@ -20,7 +20,7 @@ impl PictureCoding {
         })
     }
 
-    /// Whether a NAL unit is a parameter set, which has its place in the sample entry.
+    /// Returns true for a parameter set, which belongs in the sample entry.
     pub(super) fn is_parameter_set(self, unit: &[u8]) -> bool {
         match self {
             Self::Avc => matches!(self.kind(unit), Some(7 | 8 | 13)),
@@ -28,12 +28,12 @@ impl PictureCoding {
         }
     }
 
-    /// An access unit delimiter, which only a byte stream needs.
+    /// Returns true for an access unit delimiter, which only the byte stream format needs.
     pub(super) fn is_delimiter(self, unit: &[u8]) -> bool {
         self.kind(unit) == Some(if self == Self::Avc { 9 } else { 35 })
     }
 
-    /// A slice of a picture that needs no other: IDR; in HEVC any of those for random access.
+    /// Returns true for a slice at which decoding can start: IDR in AVC, any IRAP picture in HEVC.
     pub(super) fn is_sync(self, unit: &[u8]) -> bool {
         match self {
             Self::Avc => self.kind(unit) == Some(5),
@@ -41,7 +41,8 @@ impl PictureCoding {
         }
     }
 
-    /// `avcC` or `hvcC` of parameter sets, with lengths of four bytes; `None` where those needed are missing or cannot be read.
+    /// Returns the payload of `avcC` or `hvcC` for parameter sets, with lengths of four bytes; `None` if a
+    /// parameter set is missing or cannot be read.
     pub(super) fn record(self, sets: &[Vec<u8>]) -> Option<Vec<u8>> {
         let of = |kind: u8| sets.iter().filter(move |set| self.kind(set) == Some(kind));
         match self {
@@ -55,7 +56,7 @@ impl PictureCoding {
     }
 }
 
-/// The NAL units of a byte stream, without start codes and zeros behind them.
+/// Returns the NAL units of a byte stream, without start codes and trailing zeros.
 pub(super) fn units(stream: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let mut starts = Vec::new();
@@ -79,21 +80,6 @@ pub(super) fn units(stream: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// The payload of a NAL unit without the bytes that keep start codes out of it (`emulation_prevention_three_byte`).
-fn raw(unit: &[u8]) -> Vec<u8> {
-    let mut raw = Vec::with_capacity(unit.len());
-    let mut zeros = 0;
-    for &byte in unit {
-        if zeros >= 2 && byte == 3 {
-            zeros = 0;
-            continue;
-        }
-        zeros = if byte == 0 { zeros + 1 } else { 0 };
-        raw.push(byte);
-    }
-    raw
-}
-
 fn put_sets(record: &mut Vec<u8>, sets: &[&Vec<u8>]) -> Option<()> {
     for set in sets {
         record.extend(u16::try_from(set.len()).ok()?.to_be_bytes());
@@ -102,7 +88,8 @@ fn put_sets(record: &mut Vec<u8>, sets: &[&Vec<u8>]) -> Option<()> {
     Some(())
 }
 
-/// Profiles whose sequence parameter sets say how colours are sampled (ISO/IEC 14496-10 §7.3.2.1.1), and their records too (ISO/IEC 14496-15 §5.3.3.1.2).
+/// The profiles whose sequence parameter sets and records state the chroma format (ISO/IEC 14496-10
+/// §7.3.2.1.1, ISO/IEC 14496-15 §5.3.3.1.2).
 const HIGH: [u8; 4] = [100, 110, 122, 144];
 
 fn avc_record(sequence: &[&Vec<u8>], picture: &[&Vec<u8>], extensions: &[&Vec<u8>]) -> Option<Vec<u8>> {
@@ -114,23 +101,27 @@ fn avc_record(sequence: &[&Vec<u8>], picture: &[&Vec<u8>], extensions: &[&Vec<u8
     record.push(u8::try_from(picture.len()).ok().filter(|count| *count > 0)?);
     put_sets(&mut record, picture)?;
     if HIGH.contains(&profile) {
-        let payload = raw(first);
-        let mut bits = Bits::new(&payload);
-        bits.skip(32);
-        bits.golomb()?;
-        let chroma = bits.golomb()?;
+        let payload = without_emulation_prevention(first);
+        let mut bits = BitReader::new(&payload);
+        bits.skip(32)?;
+        bits.ue()?;
+        let chroma = bits.ue()?;
         if chroma == 3 {
-            bits.skip(1);
+            bits.skip(1)?;
         }
-        let (luma_depth, chroma_depth) = (bits.golomb()?, bits.golomb()?);
-        record.extend([0xfc | low(chroma, 3)?, 0xf8 | low(luma_depth, 7)?, 0xf8 | low(chroma_depth, 7)?]);
+        let (luma_depth, chroma_depth) = (bits.ue()?, bits.ue()?);
+        record.extend([
+            0xfc | at_most(chroma, 3)?,
+            0xf8 | at_most(luma_depth, 7)?,
+            0xf8 | at_most(chroma_depth, 7)?,
+        ]);
         record.push(u8::try_from(extensions.len()).ok()?);
         put_sets(&mut record, extensions)?;
     }
     Some(record)
 }
 
-fn low(value: u32, most: u8) -> Option<u8> {
+fn at_most(value: u32, most: u8) -> Option<u8> {
     u8::try_from(value).ok().filter(|value| *value <= most)
 }
 
@@ -138,42 +129,43 @@ fn hevc_record(sets: &[(u8, Vec<&Vec<u8>>); 3]) -> Option<Vec<u8>> {
     if sets.iter().any(|(_, sets)| sets.is_empty()) {
         return None;
     }
-    let payload = raw(sets.get(1)?.1.first()?);
-    // Two bytes of header, then sps_video_parameter_set_id to sps_temporal_id_nesting_flag (ISO/IEC 23008-2 §7.3.2.2).
+    let payload = without_emulation_prevention(sets.get(1)?.1.first()?);
+    // Behind the NAL unit header of two bytes: sps_video_parameter_set_id to
+    // sps_temporal_id_nesting_flag (ISO/IEC 23008-2 §7.3.2.2).
     let head = *payload.get(2)?;
     let (sub_layers, nesting) = (head >> 1 & 7, head & 1);
     let profile = payload.get(3..15)?;
-    let mut bits = Bits::new(payload.get(15..)?);
+    let mut bits = BitReader::new(payload.get(15..)?);
     if sub_layers > 0 {
         let present: Vec<(u32, u32)> =
-            (0..8).map(|_| Some((bits.take(1)?, bits.take(1)?))).collect::<Option<_>>()?;
+            (0..8).map(|_| Some((bits.bits(1)?, bits.bits(1)?))).collect::<Option<_>>()?;
         for (profile, level) in present.iter().take(sub_layers.into()) {
-            bits.skip(if *profile == 1 { 88 } else { 0 } + if *level == 1 { 8 } else { 0 });
+            bits.skip(if *profile == 1 { 88 } else { 0 } + if *level == 1 { 8 } else { 0 })?;
         }
     }
-    bits.golomb()?;
-    let chroma = bits.golomb()?;
+    bits.ue()?;
+    let chroma = bits.ue()?;
     if chroma == 3 {
-        bits.skip(1);
+        bits.skip(1)?;
     }
-    bits.golomb()?;
-    bits.golomb()?;
-    if bits.take(1)? == 1 {
+    bits.ue()?;
+    bits.ue()?;
+    if bits.bits(1)? == 1 {
         for _ in 0..4 {
-            bits.golomb()?;
+            bits.ue()?;
         }
     }
-    let (luma_depth, chroma_depth) = (bits.golomb()?, bits.golomb()?);
-    // ISO/IEC 14496-15 §8.3.3.1.2: nothing is claimed of spatial segmentation, parallelism and frame rate.
+    let (luma_depth, chroma_depth) = (bits.ue()?, bits.ue()?);
+    // ISO/IEC 14496-15 §8.3.3.1.2. Spatial segmentation, parallelism and frame rate are not stated.
     let mut record = vec![1];
     record.extend_from_slice(profile);
     record.extend([
         0xf0,
         0,
         0xfc,
-        0xfc | low(chroma, 3)?,
-        0xf8 | low(luma_depth, 7)?,
-        0xf8 | low(chroma_depth, 7)?,
+        0xfc | at_most(chroma, 3)?,
+        0xf8 | at_most(luma_depth, 7)?,
+        0xf8 | at_most(chroma_depth, 7)?,
     ]);
     record.extend([0, 0, (sub_layers + 1) << 3 | nesting << 2 | 3, 3]);
     for (kind, sets) in sets {
@@ -193,15 +185,14 @@ mod tests {
         let stream = [0, 0, 0, 1, 9, 0xf0, 0, 0, 1, 0x65, 0, 0, 3, 1, 0, 0, 0, 0, 1, 6, 5, 0, 0];
         assert_eq!(units(&stream), [&[9, 0xf0][..], &[0x65, 0, 0, 3, 1], &[6, 5]]);
         assert!(units(&[1, 2, 0, 0]).is_empty() && units(&[]).is_empty() && units(&[0, 0, 1]).is_empty());
-        assert_eq!(raw(&[0x65, 0, 0, 3, 1, 0, 0, 3]), [0x65, 0, 0, 1, 0, 0]);
     }
 
     #[test]
     fn records_need_their_parameter_sets() {
-        assert_eq!(PictureCoding::Avc.record(&[vec![0x67, 66, 0, 30]]), None, "no picture parameter set");
-        assert_eq!(PictureCoding::Avc.record(&[vec![0x67, 100, 0, 30], vec![0x68, 1]]), None, "cut");
-        assert_eq!(PictureCoding::Hevc.record(&[vec![0x40, 1], vec![0x42, 1], vec![0x44, 1]]), None, "cut");
-        let record = PictureCoding::Avc.record(&[vec![0x67, 66, 0, 30], vec![0x68, 1]]).unwrap();
+        assert_eq!(VideoCoding::Avc.record(&[vec![0x67, 66, 0, 30]]), None, "no picture parameter set");
+        assert_eq!(VideoCoding::Avc.record(&[vec![0x67, 100, 0, 30], vec![0x68, 1]]), None, "cut");
+        assert_eq!(VideoCoding::Hevc.record(&[vec![0x40, 1], vec![0x42, 1], vec![0x44, 1]]), None, "cut");
+        let record = VideoCoding::Avc.record(&[vec![0x67, 66, 0, 30], vec![0x68, 1]]).unwrap();
         assert_eq!(record, [1, 66, 0, 30, 0xff, 0xe1, 0, 4, 0x67, 66, 0, 30, 1, 0, 2, 0x68, 1]);
     }
 }

@@ -1,75 +1,68 @@
-//! Transport streams taken apart (ISO/IEC 13818-1 §2.4): the elementary streams of the first program. What is wrong with packets and counters
-//! was found before ([`latemux_client::check`]).
+//! Transport streams taken apart into the elementary streams of their first program. Packets and
+//! counters have been checked before ([`latemux_client::check`]).
 
 use crate::{
     CaptureError,
-    frames::Framing,
-    nal::PictureCoding,
-    stream::{Elementary, Frames, Picture},
+    audio_frames::Framing,
+    nal::VideoCoding,
+    samples::{AudioSamples, TrackSamples, VideoSamples},
 };
 use latemux_client::{
-    check::ts::{near, stamps_of},
     failure::{Failure, Reason},
+    ts::{PACKET, Packet, ProgramStream, ProgramTables, SCALE, TimeStamps, time_stamps, unwrap_time},
 };
 use std::collections::{BTreeMap, btree_map::Entry};
 
-const PACKET: usize = 188;
-/// Ticks per second of time stamps.
-pub(super) const SCALE: u32 = 90_000;
-/// The most bytes of a table.
-const MAX_TABLE: usize = 4096;
-
-/// The streams of a rendition, from segment to segment.
+/// The streams of a rendition. Kept from one segment to the next.
 #[derive(Debug, Default)]
-pub(super) struct Ts {
-    /// PID of the program map.
-    program: Option<u16>,
-    /// Tables as far as they are there.
-    tables: BTreeMap<u16, Vec<u8>>,
+pub(super) struct TsDemuxer {
+    tables: ProgramTables,
     streams: BTreeMap<u16, Stream>,
-    /// Streams before a discontinuity, behind which they may have other PIDs.
+    /// The streams before a discontinuity. They may continue with other PIDs.
     before: Vec<Stream>,
 }
 
 #[derive(Debug)]
 struct Stream {
-    /// Its PID at first.
+    /// Its first PID, which identifies it.
     source: u16,
     coding: Coding,
     language: String,
-    /// The PES packet that is being put together, and whether it is marked as one for random access.
+    /// The bytes of the current PES packet.
     packet: Vec<u8>,
-    random_access: bool,
+    /// True if decoding can start at that packet.
+    is_random_access: bool,
 }
 
 #[derive(Debug)]
 enum Coding {
-    Picture(Picture),
-    Sound(Frames),
-    /// Neither seen nor heard: ID3 and such.
+    Video(VideoSamples),
+    Audio(AudioSamples),
+    /// Neither video nor audio, such as ID3.
     Other,
 }
 
-impl Ts {
-    /// Behind this there may be other programs, PIDs and times. Streams go on as those that are coded alike.
+impl TsDemuxer {
+    /// Prepares for a discontinuity: programs, PIDs and times may change. A stream continues one of
+    /// the same coding.
     pub(super) fn discontinuity(&mut self) {
-        self.program = None;
-        self.tables.clear();
+        self.tables = ProgramTables::default();
         self.before = std::mem::take(&mut self.streams).into_values().collect();
         for stream in &mut self.before {
             stream.packet.clear();
-            if let Coding::Sound(frames) = &mut stream.coding {
-                frames.restart();
+            if let Coding::Audio(audio) = &mut stream.coding {
+                audio.restart();
             }
         }
     }
 
-    /// All of a segment. `reference` is a time near which all time stamps are, whose 33 bits come round.
+    /// Returns the samples of a segment, video first. `reference` is a time near which all its time
+    /// stamps are, and is updated: time stamps have 33 bits and wrap around.
     pub(super) fn segment(
         &mut self,
         body: &[u8],
         reference: &mut Option<i64>,
-    ) -> Result<Vec<Elementary>, CaptureError> {
+    ) -> Result<Vec<TrackSamples>, CaptureError> {
         for packet in body.chunks_exact(PACKET) {
             self.packet(packet, reference)?;
         }
@@ -77,8 +70,8 @@ impl Ts {
         for stream in self.streams.values_mut() {
             stream.flush(reference)?;
             let (timescale, taken) = match &mut stream.coding {
-                Coding::Picture(picture) => (SCALE, picture.take()?),
-                Coding::Sound(frames) => match frames.take() {
+                Coding::Video(video) => (SCALE, video.take()?),
+                Coding::Audio(audio) => match audio.take() {
                     Some((rate, entry, samples)) => (rate, Some((entry, samples))),
                     None => (SCALE, None),
                 },
@@ -86,137 +79,86 @@ impl Ts {
             };
             if let Some((entry, samples)) = taken {
                 let language = stream.language.clone();
-                found.push(Elementary { source: stream.source.into(), timescale, entry, language, samples });
+                found.push(TrackSamples {
+                    source: stream.source.into(),
+                    timescale,
+                    entry,
+                    language,
+                    samples,
+                });
             }
         }
-        // Pictures first, as in other files.
         found.sort_by_key(|found| found.entry.handler != b"vide");
         Ok(found)
     }
 
-    fn packet(&mut self, packet: &[u8], reference: &mut Option<i64>) -> Result<(), CaptureError> {
-        let &[_, high, low, control, ..] = packet else { return Ok(()) };
-        let (starts, pid) = (high & 0x40 != 0, u16::from(high & 0x1f) << 8 | u16::from(low));
-        let (mut payload_at, mut random_access) = (4, false);
-        if control & 0x20 != 0 {
-            let length = usize::from(packet.get(4).copied().unwrap_or(0));
-            payload_at = 5 + length;
-            random_access = length > 0 && packet.get(5).is_some_and(|flags| flags & 0x40 != 0);
+    fn packet(&mut self, bytes: &[u8], reference: &mut Option<i64>) -> Result<(), CaptureError> {
+        let bad = |why: &str| Failure::new(Reason::BadTs, why);
+        let packet = Packet::parse(bytes).map_err(bad)?;
+        if self.tables.has(packet.pid) {
+            let streams = self.tables.push(&packet).map_err(bad)?;
+            return streams.into_iter().flatten().try_for_each(|stream| self.add(&stream));
         }
-        let payload = packet.get(payload_at..).filter(|_| control & 0x10 != 0).unwrap_or_default();
-        if pid == 0 || Some(pid) == self.program {
-            return self.table(pid, starts, payload);
-        }
-        let Some(stream) = self.streams.get_mut(&pid) else { return Ok(()) };
-        if starts {
+        let Some(stream) = self.streams.get_mut(&packet.pid) else { return Ok(()) };
+        if packet.is_start {
             stream.flush(reference)?;
-            stream.random_access = random_access;
+            stream.is_random_access = packet.is_random_access;
         } else if stream.packet.is_empty() {
             return Ok(());
         }
-        stream.packet.extend_from_slice(payload);
+        stream.packet.extend_from_slice(packet.payload.unwrap_or_default());
         Ok(())
     }
 
-    /// Puts a table together (§2.4.4).
-    fn table(&mut self, pid: u16, starts: bool, payload: &[u8]) -> Result<(), CaptureError> {
-        let table = self.tables.entry(pid).or_default();
-        let new = if starts {
-            table.clear();
-            let pointer = payload.first().copied().unwrap_or(0);
-            payload.get(usize::from(pointer) + 1..).unwrap_or_default()
-        } else {
-            payload
-        };
-        table.extend_from_slice(new);
-        table.truncate(MAX_TABLE);
-        let Some(&[kind, high, low]) = table.first_chunk::<3>() else { return Ok(()) };
-        let end = 3 + (usize::from(high & 0x0f) << 8 | usize::from(low));
-        let Some(section) = table.get(..end).map(<[u8]>::to_vec) else { return Ok(()) };
-        table.clear();
-        let body = section.get(8..end.saturating_sub(4)).unwrap_or_default();
-        match kind {
-            0 => self.program = self.program.or_else(|| first_program(body)),
-            2 => self.map(body)?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// The program map (§2.4.4.8).
-    fn map(&mut self, body: &[u8]) -> Result<(), CaptureError> {
-        let length = |at: Option<&[u8]>| {
-            at.and_then(<[u8]>::first_chunk).map_or(0, |&[a, b]| usize::from(a & 0x0f) << 8 | usize::from(b))
-        };
-        let mut rest = body.get(4 + length(body.get(2..))..).unwrap_or_default();
-        while let Some(&[kind, high, low, ..]) = rest.first_chunk::<5>() {
-            let descriptors = length(rest.get(3..));
-            let told = rest.get(5..5 + descriptors).unwrap_or_default();
-            rest = rest.get(5 + descriptors..).unwrap_or_default();
-            let pid = u16::from(high & 0x1f) << 8 | u16::from(low);
-            if let Entry::Vacant(place) = self.streams.entry(pid) {
-                let coding = coding(kind, told)?;
-                let language = descriptor(told, 0x0a).and_then(|told| told.get(..3));
-                let language =
-                    language.map(|code| String::from_utf8_lossy(code).into_owned()).unwrap_or_default();
-                let same = self.before.iter().position(|stream| stream.coding.is_like(&coding));
-                let new =
-                    || Stream { source: pid, coding, language, packet: Vec::new(), random_access: false };
-                place.insert(match same {
-                    Some(same) => self.before.remove(same),
-                    None => new(),
-                });
-            }
+    /// Adds a stream of the program map, if it is new.
+    fn add(&mut self, stream: &ProgramStream) -> Result<(), CaptureError> {
+        if let Entry::Vacant(vacant) = self.streams.entry(stream.pid) {
+            let coding = coding(stream)?;
+            let language = stream.descriptor(0x0a).and_then(|payload| payload.get(..3));
+            let language = language.map(|code| String::from_utf8_lossy(code).into_owned());
+            let known = self.before.iter().position(|before| before.coding.continues_as(&coding));
+            vacant.insert(match known {
+                Some(known) => self.before.remove(known),
+                None => Stream {
+                    source: stream.pid,
+                    coding,
+                    language: language.unwrap_or_default(),
+                    packet: Vec::new(),
+                    is_random_access: false,
+                },
+            });
         }
         Ok(())
     }
 }
 
-fn first_program(body: &[u8]) -> Option<u16> {
-    body.chunks_exact(4).find_map(|entry| match *entry {
-        [0, 0, ..] => None,
-        [_, _, high, low] => Some(u16::from(high & 0x1f) << 8 | u16::from(low)),
-        _ => None,
-    })
-}
-
-/// The payload of the first descriptor of that tag (§2.6).
-fn descriptor(mut told: &[u8], tag: u8) -> Option<&[u8]> {
-    while let Some(&[found, length]) = told.first_chunk::<2>() {
-        let payload = told.get(2..)?.get(..length.into())?;
-        if found == tag {
-            return Some(payload);
-        }
-        told = told.get(2 + usize::from(length)..)?;
-    }
-    None
-}
-
-/// By `stream_type` (§2.4.4.9; ATSC A/53 Part 3 and ETSI EN 300 468 Annex D for Dolby's).
-fn coding(kind: u8, told: &[u8]) -> Result<Coding, CaptureError> {
-    Ok(match kind {
-        0x1b => Coding::Picture(Picture::new(PictureCoding::Avc)),
-        0x24 => Coding::Picture(Picture::new(PictureCoding::Hevc)),
-        0x0f => Coding::Sound(Frames::new(Framing::Adts)),
-        0x03 | 0x04 => Coding::Sound(Frames::new(Framing::Mpeg)),
-        0x81 => Coding::Sound(Frames::new(Framing::Ac3)),
-        0x87 => Coding::Sound(Frames::new(Framing::Eac3)),
-        0x06 if descriptor(told, 0x6a).is_some() => Coding::Sound(Frames::new(Framing::Ac3)),
-        0x06 if descriptor(told, 0x7a).is_some() => Coding::Sound(Frames::new(Framing::Eac3)),
+/// Returns the coding for a `stream_type` (ISO/IEC 13818-1 §2.4.4.9; for Dolby's codings ATSC A/53
+/// Part 3 and ETSI EN 300 468 Annex D).
+fn coding(stream: &ProgramStream) -> Result<Coding, CaptureError> {
+    let audio = |framing| Coding::Audio(AudioSamples::new(framing));
+    Ok(match stream.stream_type {
+        0x1b => Coding::Video(VideoSamples::new(VideoCoding::Avc)),
+        0x24 => Coding::Video(VideoSamples::new(VideoCoding::Hevc)),
+        0x0f => audio(Framing::Adts),
+        0x03 | 0x04 => audio(Framing::Mpeg),
+        0x81 => audio(Framing::Ac3),
+        0x87 => audio(Framing::Eac3),
+        0x06 if stream.descriptor(0x6a).is_some() => audio(Framing::Ac3),
+        0x06 if stream.descriptor(0x7a).is_some() => audio(Framing::Eac3),
         0x05 | 0x06 | 0x0d | 0x15 | 0x86 => Coding::Other,
-        _ => {
-            return Err(CaptureError::Unsupported(format!(
-                "a transport stream with stream type {kind:#04x}"
-            )));
+        kind => {
+            let what = format!("a transport stream with stream type {kind:#04x}");
+            return Err(CaptureError::Unsupported(what));
         }
     })
 }
 
 impl Coding {
-    fn is_like(&self, other: &Self) -> bool {
+    /// Returns true if a stream of the other coding can continue this one.
+    fn continues_as(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Picture(one), Self::Picture(other)) => one.is_like(other),
-            (Self::Sound(one), Self::Sound(other)) => one.is_like(other),
+            (Self::Video(one), Self::Video(other)) => one.has_coding_of(other),
+            (Self::Audio(one), Self::Audio(other)) => one.has_framing_of(other),
             (Self::Other, Self::Other) => true,
             _ => false,
         }
@@ -224,10 +166,10 @@ impl Coding {
 }
 
 impl Stream {
-    /// The PES packet is whole (§2.4.3.6).
+    /// Ends the current PES packet (ISO/IEC 13818-1 §2.4.3.6).
     fn flush(&mut self, reference: &mut Option<i64>) -> Result<(), CaptureError> {
         let packet = std::mem::take(&mut self.packet);
-        let random_access = std::mem::take(&mut self.random_access);
+        let is_random_access = std::mem::take(&mut self.is_random_access);
         if packet.is_empty() || matches!(self.coding, Coding::Other) {
             return Ok(());
         }
@@ -237,14 +179,14 @@ impl Stream {
         let stated = usize::from(u16::from_be_bytes([high, low]));
         let end = if stated == 0 { packet.len() } else { packet.len().min(6 + stated) };
         let data = packet.get(9 + usize::from(header)..end).unwrap_or_default();
-        let times = stamps_of(&packet).map(|(decode, shown)| {
-            let decode = near(decode, reference.unwrap_or(decode));
+        let times = time_stamps(&packet).map(|TimeStamps { decode, presentation }| {
+            let decode = unwrap_time(decode, reference.unwrap_or(decode));
             *reference = Some(decode);
-            (decode, near(shown, decode))
+            (decode, unwrap_time(presentation, decode))
         });
         match &mut self.coding {
-            Coding::Picture(picture) => picture.push(data, times, random_access),
-            Coding::Sound(frames) => frames.push(data, times.map(|(_, shown)| (shown, SCALE)))?,
+            Coding::Video(video) => video.push(data, times, is_random_access),
+            Coding::Audio(audio) => audio.push(data, times.map(|(_, shown)| (shown, SCALE)))?,
             Coding::Other => {}
         }
         Ok(())
@@ -254,8 +196,9 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use latemux_client::ts::crc;
 
-    /// A packet of a PID that starts something, its payload filled up.
+    /// A packet that starts a PES packet or section. Its payload is filled up with 0xff.
     fn packet(pid: u16, payload: &[u8]) -> Vec<u8> {
         let mut bytes =
             vec![0x47, 0x40 | u8::try_from(pid >> 8).unwrap(), u8::try_from(pid & 0xff).unwrap(), 0x10];
@@ -264,26 +207,25 @@ mod tests {
         bytes
     }
 
-    /// Tables of a program with one stream; their CRCs are not looked at here.
-    fn tables(kind: u8, told: &[u8]) -> Vec<u8> {
-        let length = |payload: usize| u8::try_from(payload + 9).unwrap();
-        let pat = [&[0, 0, 0xb0, length(4), 0, 1, 0xc1, 0, 0], &[0, 1, 0xe1, 0][..], &[0; 4]].concat();
-        let told_length = u8::try_from(told.len()).unwrap();
-        let stream = [&[kind, 0xe1, 1, 0xf0, told_length], told].concat();
-        let pmt = [
-            &[0, 2, 0xb0, length(4 + stream.len()), 0, 1, 0xc1, 0, 0],
-            &[0xe1, 1, 0xf0, 0][..],
-            &stream,
-            &[0; 4],
-        ];
-        [packet(0, &pat), packet(0x100, &pmt.concat())].concat()
+    /// A section with its header and CRC, behind a pointer.
+    fn section(table: u8, body: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(body.len() + 9).unwrap();
+        let section = [&[table, 0xb0, length, 0, 1, 0xc1, 0, 0], body].concat();
+        [&[0], &section[..], &crc(&section).to_be_bytes()].concat()
+    }
+
+    /// The tables of a program with one stream of PID 0x101.
+    fn tables(kind: u8, descriptors: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(descriptors.len()).unwrap();
+        let stream = [&[0xe1, 1, 0xf0, 0, kind, 0xe1, 1, 0xf0, length], descriptors].concat();
+        [packet(0, &section(0, &[0, 1, 0xe1, 0])), packet(0x100, &section(2, &stream))].concat()
     }
 
     #[test]
-    fn streams_are_known_by_their_types_and_descriptors() {
-        let of = |kind, told: &[u8]| {
-            let mut ts = Ts::default();
-            ts.segment(&tables(kind, told), &mut None).map_err(|error| error.to_string())?;
+    fn codings_follow_from_stream_types_and_descriptors() {
+        let of = |kind, descriptors: &[u8]| {
+            let mut ts = TsDemuxer::default();
+            ts.segment(&tables(kind, descriptors), &mut None).map_err(|error| error.to_string())?;
             let stream = ts.streams.remove(&0x101).ok_or("no stream")?;
             Ok::<_, String>((format!("{:?}", stream.coding), stream.language))
         };
@@ -296,13 +238,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn nothing_that_comes_makes_it_panic(
+        fn no_segment_makes_it_panic(
             kind in proptest::sample::select(vec![0x1b_u8, 0x24, 0x0f, 0x03, 0x81, 0x87]),
             payload in proptest::collection::vec(0_u8.., 0..184),
             noise in proptest::collection::vec(0_u8.., 0..600),
         ) {
             let pes = [&[0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 1, 0, 1][..], &payload[..payload.len().min(170)]].concat();
-            let _ = Ts::default().segment(&[tables(kind, &[]), packet(0x101, &pes), noise].concat(), &mut None);
+            let _ = TsDemuxer::default().segment(&[tables(kind, &[]), packet(0x101, &pes), noise].concat(), &mut None);
         }
     }
 }

@@ -42,9 +42,9 @@ pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
 fn report(loaded: &LoadedTitle) -> Value {
     let title = &loaded.title;
     let objects: Vec<Value> = loaded.objects.iter().map(|o| object(o.key.as_str(), &o.index)).collect();
-    let tracks: Vec<Value> = title.tracks.iter().enumerate().map(|(i, t)| track(loaded, i, t)).collect();
+    let tracks: Vec<Value> = title.tracks().iter().enumerate().map(|(i, t)| track(loaded, i, t)).collect();
     let problems: Vec<Value> = title
-        .problems
+        .problems()
         .iter()
         .map(|p| {
             let object = p.object.and_then(|o| loaded.objects.get(o)).map(|o| o.key.to_string());
@@ -79,16 +79,16 @@ fn object(key: &str, index: &MediaIndex) -> Value {
 }
 
 fn grid(title: &Title) -> Value {
-    let starts = &title.grid.starts;
-    let ends = starts.iter().skip(1).chain([&title.grid.end]);
+    let starts = &title.grid().starts;
+    let ends = starts.iter().skip(1).chain([&title.grid().end]);
     let lengths: Vec<f64> = starts.iter().zip(ends).map(|(s, e)| e.seconds() - s.seconds()).collect();
     json!({
-        "target_seconds": title.target.as_secs_f64(),
+        "target_seconds": title.target().as_secs_f64(),
         "segments": lengths.len(),
         "shortest_seconds": lengths.iter().copied().reduce(f64::min),
         "longest_seconds": lengths.iter().copied().reduce(f64::max),
         "start_seconds": starts.first().map(|t| t.seconds()),
-        "end_seconds": title.grid.end.seconds(),
+        "end_seconds": title.grid().end.seconds(),
     })
 }
 

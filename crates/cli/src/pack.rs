@@ -58,7 +58,7 @@ async fn pack(flags: &args::Pack, config: OriginConfig) -> Result<String> {
         title = origin.title(key.as_str()) => title.with_context(|| flags.source.clone())?,
         () = &mut stop => return Err(anyhow!("stopped: nothing was written")),
     };
-    for problem in &title.title.problems {
+    for problem in title.title.problems() {
         warn(&format!("{}: {}: {}", flags.source, problem.reason, problem.detail));
     }
 

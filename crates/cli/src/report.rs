@@ -37,7 +37,7 @@ fn read(run: &str, flags: &Storage) -> Result<Run> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let parts = runtime.block_on(fetch(run, flags)).with_context(|| run.to_owned())?;
-    Ok(Run::of_named(run, parts)?)
+    Ok(Run::merge_named(run, parts)?)
 }
 
 /// All parts in a bucket, each with its name.
@@ -57,7 +57,7 @@ async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
         while let Some(frame) = read.body.next().await {
             bytes.extend_from_slice(&frame?);
         }
-        let part = Part::of_bytes(&bytes).with_context(|| name.clone())?;
+        let part = Part::from_bytes(&bytes).with_context(|| name.clone())?;
         parts.push((name, part));
     }
     Ok(parts)

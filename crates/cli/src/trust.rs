@@ -22,9 +22,9 @@ impl TrustFlags {
         let trust = match &self.ca {
             Some(path) => {
                 let pem = fs::read(path).with_context(|| format!("--ca: cannot read {}", path.display()))?;
-                Trust::also(&pem).map_err(|why| anyhow!("--ca: {}: {why}", path.display()))?
+                Trust::system_and(&pem).map_err(|why| anyhow!("--ca: {}: {why}", path.display()))?
             }
-            None if self.insecure => Trust::Anyone,
+            None if self.insecure => Trust::Any,
             None => Trust::System,
         };
         Network::new(&trust).map_err(|why| anyhow!("TLS: {why}"))

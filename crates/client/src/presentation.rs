@@ -53,7 +53,7 @@ pub enum Container {
 
 /// What a rendition shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum MediaKind {
     /// Picture alone.
     Video,
     /// Sound alone.
@@ -129,7 +129,7 @@ pub struct Presentation {
 #[derive(Debug, Clone)]
 pub struct RenditionSet {
     /// What they show.
-    pub kind: Kind,
+    pub kind: MediaKind,
     /// By rising bit rate.
     pub renditions: Vec<Rendition>,
 }
@@ -179,12 +179,12 @@ pub struct Rendition {
     /// Its segments.
     pub index: Index,
     /// How it is coded, where the manifest says so instead of an init segment.
-    pub coding: Option<Arc<StatedCoding>>,
+    pub coding: Option<Arc<DeclaredCoding>>,
 }
 
 /// What a manifest of Smooth Streaming says of a track, which elsewhere stands in its init segment ([MS-SSTR] 2.2.2.5).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct StatedCoding {
+pub struct DeclaredCoding {
     /// `FourCC`, in upper case.
     pub four_cc: String,
     /// `CodecPrivateData`.
@@ -215,14 +215,14 @@ pub enum Index {
 pub struct Segments {
     /// In the order of play; never empty.
     pub entries: Vec<Segment>,
-    /// What they have in common, part by part: one, unless there are several periods, discontinuities or init segments. Never empty, and the
+    /// What they have in common, group by group: one, unless there are several periods, discontinuities or init segments. Never empty, and the
     /// first begins with the first entry.
-    pub parts: Vec<Part>,
+    pub groups: Vec<SegmentGroup>,
 }
 
 /// Segments that have the same address, scale and init segment.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct SegmentGroup {
     /// Index of the first of them.
     pub first: usize,
     /// Parts of the same number are on one timeline: their times go on from one to the next.
@@ -239,13 +239,13 @@ pub struct Part {
     pub origin: Option<i64>,
     /// By how many seconds a segment's media may begin earlier or later than its manifest says.
     pub tolerance: f64,
-    pub(crate) places: Places,
+    pub(crate) addresses: Addresses,
 }
 
 /// One segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// When it is presented, in ticks from [`Part::start`]; before 0 where it begins earlier.
+    /// When it is presented, in ticks from [`SegmentGroup::start`]; before 0 where it begins earlier.
     pub start: i64,
     /// How long it lasts, in ticks.
     pub duration: u64,
@@ -258,14 +258,14 @@ pub struct Segment {
 
 /// How addresses of segments are made.
 #[derive(Debug, Clone)]
-pub(crate) enum Places {
+pub(crate) enum Addresses {
     /// From a segment's number and time.
     Template { base: Url, media: Template },
     /// One behind the other; [`Segment::number`] is an index.
     List(Vec<Arc<Url>>),
 }
 
-impl Part {
+impl SegmentGroup {
     /// Ticks in seconds.
     #[must_use]
     #[expect(
@@ -279,45 +279,48 @@ impl Part {
 
 impl Segments {
     /// Segments with everything in common.
-    pub(crate) fn uniform(part: Part, entries: Vec<Segment>) -> Self {
-        Self { entries, parts: vec![part] }
+    pub(crate) fn uniform(group: SegmentGroup, entries: Vec<Segment>) -> Self {
+        Self { entries, groups: vec![group] }
     }
 
     /// Segments of periods that follow each other, each a timeline of its own.
     #[must_use]
     pub fn joined(periods: impl IntoIterator<Item = Arc<Self>>) -> Self {
-        let mut joined = Self { entries: Vec::new(), parts: Vec::new() };
+        let mut joined = Self { entries: Vec::new(), groups: Vec::new() };
         for (timeline, period) in (0..).zip(periods) {
             let before = joined.entries.len();
             joined.entries.extend_from_slice(&period.entries);
-            let later =
-                |part: &Part| Part { first: part.first.saturating_add(before), timeline, ..part.clone() };
-            joined.parts.extend(period.parts.iter().map(later));
+            let later = |group: &SegmentGroup| SegmentGroup {
+                first: group.first.saturating_add(before),
+                timeline,
+                ..group.clone()
+            };
+            joined.groups.extend(period.groups.iter().map(later));
         }
         joined
     }
 
-    /// The place of the part that a segment is of.
+    /// The place of the group that a segment is of.
     #[must_use]
-    pub fn part_place(&self, index: usize) -> usize {
-        self.parts.partition_point(|part| part.first <= index).saturating_sub(1)
+    pub fn group_index(&self, index: usize) -> usize {
+        self.groups.partition_point(|group| group.first <= index).saturating_sub(1)
     }
 
     /// What the segment at that index has in common with others.
     #[must_use]
-    pub fn part(&self, index: usize) -> Option<&Part> {
-        self.parts.get(self.part_place(index))
+    pub fn group(&self, index: usize) -> Option<&SegmentGroup> {
+        self.groups.get(self.group_index(index))
     }
 
     /// What to fetch for the segment at that index.
     #[must_use]
     pub fn resource(&self, index: usize) -> Option<Resource> {
         let segment = self.entries.get(index)?;
-        let url = match &self.part(index)?.places {
-            Places::Template { base, media } => {
+        let url = match &self.group(index)?.addresses {
+            Addresses::Template { base, media } => {
                 base.join(&media.fill(Some(segment.number), Some(segment.time))).ok()?
             }
-            Places::List(urls) => Url::clone(urls.get(usize::try_from(segment.number).ok()?)?),
+            Addresses::List(urls) => Url::clone(urls.get(usize::try_from(segment.number).ok()?)?),
         };
         Some(Resource { url, range: segment.range })
     }
@@ -325,9 +328,9 @@ impl Segments {
     /// When the segment at that index starts, and how long it lasts, in seconds.
     #[must_use]
     pub fn time(&self, index: usize) -> Option<(f64, f64)> {
-        let (segment, part) = (self.entries.get(index)?, self.part(index)?);
-        let duration = part.seconds(i64::try_from(segment.duration).ok()?);
-        Some((part.start + part.seconds(segment.start), duration))
+        let (segment, group) = (self.entries.get(index)?, self.group(index)?);
+        let duration = group.seconds(i64::try_from(segment.duration).ok()?);
+        Some((group.start + group.seconds(segment.start), duration))
     }
 
     /// When the last one ends, in seconds.
@@ -339,13 +342,13 @@ impl Segments {
     /// The one that is presented at a time in seconds; the first or last where the time is before or behind all.
     #[must_use]
     pub fn at(&self, seconds: f64) -> usize {
-        let part = self
-            .parts
-            .partition_point(|part| self.time(part.first).is_some_and(|(start, _)| start <= seconds));
-        let part = part.saturating_sub(1);
-        let bound = |place: usize| self.parts.get(place).map_or(self.entries.len(), |part| part.first);
-        let (first, end) = (bound(part), bound(part.saturating_add(1)));
-        let (Some(common), Some(entries)) = (self.parts.get(part), self.entries.get(first..end)) else {
+        let group = self
+            .groups
+            .partition_point(|group| self.time(group.first).is_some_and(|(start, _)| start <= seconds));
+        let group = group.saturating_sub(1);
+        let bound = |place: usize| self.groups.get(place).map_or(self.entries.len(), |group| group.first);
+        let (first, end) = (bound(group), bound(group.saturating_add(1)));
+        let (Some(common), Some(entries)) = (self.groups.get(group), self.entries.get(first..end)) else {
             return 0;
         };
         let behind = entries.partition_point(|entry| common.start + common.seconds(entry.start) <= seconds);

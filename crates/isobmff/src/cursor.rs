@@ -11,6 +11,8 @@ use crate::{
 use bytes::Bytes;
 
 /// A read position in the payload of one box, and the end that reads must not pass.
+///
+/// A read of more bytes than are left returns [`Error::Truncated`] and does not move.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a Bytes,
@@ -55,18 +57,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns a cursor over the next `len` bytes as the box `kind`, and moves past them.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn sub(&mut self, kind: FourCc, len: usize) -> Result<Self, Error> {
         let start = self.advance(len)?;
         Ok(Self { at: start, end: self.at, path: self.path.join(kind), ..*self })
     }
 
     /// Returns the next `len` bytes as a view, without copying.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn take(&mut self, len: usize) -> Result<Bytes, Error> {
         let start = self.advance(len)?;
         Ok(self.bytes.slice(start..self.at))
@@ -114,17 +110,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves past `len` bytes.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn skip(&mut self, len: usize) -> Result<(), Error> {
         self.advance(len).map(|_| ())
     }
 
     /// Reads the next `N` bytes.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let bytes = *self.peek().first_chunk::<N>().ok_or_else(|| self.truncated())?;
         self.at += N;
@@ -132,83 +122,53 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads one byte.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] at the end of the box.
     pub fn u8(&mut self) -> Result<u8, Error> {
         self.array().map(u8::from_be_bytes)
     }
 
     /// Reads a big-endian number of 16 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn u16(&mut self) -> Result<u16, Error> {
         self.array().map(u16::from_be_bytes)
     }
 
     /// Reads a big-endian number of 24 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn u24(&mut self) -> Result<u32, Error> {
         self.array().map(|[a, b, c]| u32::from_be_bytes([0, a, b, c]))
     }
 
     /// Reads a big-endian number of 32 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn u32(&mut self) -> Result<u32, Error> {
         self.array().map(u32::from_be_bytes)
     }
 
     /// Reads a big-endian number of 64 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn u64(&mut self) -> Result<u64, Error> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// Reads a signed big-endian number of 32 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn i32(&mut self) -> Result<i32, Error> {
         self.array().map(i32::from_be_bytes)
     }
 
     /// Reads a time or duration of a box that has 32 bits for it in version 0 and 64 in version 1.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn u32_or_u64(&mut self, version: u8) -> Result<u64, Error> {
         if version == 0 { self.u32().map(u64::from) } else { self.u64() }
     }
 
     /// Reads a duration like [`Self::u32_or_u64`]. All ones mean "unknown" in both versions
     /// (ISO/IEC 14496-12 §8.2.2.3) and become `u64::MAX`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub(crate) fn duration(&mut self, version: u8) -> Result<u64, Error> {
         let duration = self.u32_or_u64(version)?;
         Ok(if version == 0 && duration == u64::from(u32::MAX) { u64::MAX } else { duration })
     }
 
     /// Reads a four-character code.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn fourcc(&mut self) -> Result<FourCc, Error> {
         self.array().map(FourCc)
     }
 
     /// Reads version and flags of a full box (ISO/IEC 14496-12 §4.2.2).
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fewer bytes are left.
     pub fn version_and_flags(&mut self) -> Result<(u8, u32), Error> {
         let version = self.u8()?;
         Ok((version, self.u24()?))

@@ -6,14 +6,6 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FourCc(pub [u8; 4]);
 
-impl FourCc {
-    /// Returns the code as a big-endian number, as stored in a file.
-    #[must_use]
-    pub const fn to_u32(self) -> u32 {
-        u32::from_be_bytes(self.0)
-    }
-}
-
 impl From<&[u8; 4]> for FourCc {
     fn from(code: &[u8; 4]) -> Self {
         Self(*code)

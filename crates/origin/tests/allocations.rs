@@ -79,7 +79,7 @@ fn few_and_none_that_grows_with_the_segment() {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut costs = Vec::new();
     for (name, _) in &titles {
-        let track = runtime.block_on(origin.title(name)).unwrap().title.tracks[0].name.clone();
+        let track = runtime.block_on(origin.title(name)).unwrap().title.tracks()[0].name.clone();
         let (stats, length) =
             cost(&mut stream, &Address::new(*name, Resource::DashSegment(track, 2)).to_url());
         let count = (stats.allocations + stats.reallocations) / TIMES;

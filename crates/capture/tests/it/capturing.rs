@@ -1,6 +1,6 @@
-//! What is captured is what was served, packet for packet, as ffprobe sees both.
+//! Captured files hold the packets that were served, as ffprobe reads both.
 
-use latemux_capture::{CaptureError, Choice, Format, capture};
+use latemux_capture::{CaptureError, CaptureOptions, OutputFormat, capture};
 use latemux_testmedia::{
     memory_server::{MemoryServer, Reply, files, smooth_files},
     probe::{Stream, probe},
@@ -14,36 +14,36 @@ pub(crate) async fn captured(
     server: &MemoryServer,
     path: &str,
 ) -> (Result<(), CaptureError>, Vec<u8>, Vec<serde_json::Value>) {
-    captured_as(server, path, Format::Mp4).await
+    captured_as(server, path, OutputFormat::Mp4).await
 }
 
 async fn captured_as(
     server: &MemoryServer,
     path: &str,
-    format: Format,
+    format: OutputFormat,
 ) -> (Result<(), CaptureError>, Vec<u8>, Vec<serde_json::Value>) {
     let (mut out, mut trace) = (Vec::new(), Vec::new());
-    let choice = Choice { rate: u64::MAX, format, text: false };
+    let options = CaptureOptions { rate: u64::MAX, format, text: false };
     let url = Url::parse("http://origin.example/").unwrap().join(path).unwrap();
-    let done = capture(&server.client(), &url, choice, &mut out, &mut trace).await.map(|_| ());
+    let done = capture(&server.client(), &url, options, &mut out, &mut trace).await.map(|_| ());
     let lines = String::from_utf8(trace).unwrap();
     (done, out, lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// What ffprobe finds in files one behind the other.
-fn joined(folder: &Path, names: &[String]) -> Vec<Stream> {
+/// Returns the streams that ffprobe finds in the concatenation of files.
+fn concatenated(folder: &Path, names: &[String]) -> Vec<Stream> {
     let bytes: Vec<u8> = names.iter().flat_map(|name| fs::read(folder.join(name)).unwrap()).collect();
-    of_bytes(&bytes)
+    probe_bytes(&bytes)
 }
 
-pub(crate) fn of_bytes(bytes: &[u8]) -> Vec<Stream> {
+pub(crate) fn probe_bytes(bytes: &[u8]) -> Vec<Stream> {
     let file = tempfile::Builder::new().suffix(".mp4").tempfile().unwrap();
     fs::write(file.path(), bytes).unwrap();
     probe(file.path(), &[]).streams
 }
 
-/// Packets but for where they lie in the file.
-fn same(ours: &[Stream], theirs: &[Stream]) {
+/// Asserts that both have the same packets, apart from their offsets in the file.
+fn assert_same_packets(ours: &[Stream], theirs: &[Stream]) {
     assert_eq!(ours.len(), theirs.len());
     for (a, b) in ours.iter().zip(theirs) {
         assert_eq!((&a.kind, &a.codec, a.timescale), (&b.kind, &b.codec, b.timescale));
@@ -56,7 +56,7 @@ fn same(ours: &[Stream], theirs: &[Stream]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dash_and_its_requests() {
+async fn a_dash_title_is_captured_and_its_requests_are_listed() {
     let folder = dash("template-timeline", "");
     let server = MemoryServer::new(files(folder.clone()));
     let (done, out, trace) = captured(&server, "index.mpd").await;
@@ -64,36 +64,36 @@ async fn dash_and_its_requests() {
     let of = |stream: usize, count: usize| {
         let mut names = vec![format!("init-stream{stream}.m4s")];
         names.extend((1..=count).map(|n| format!("chunk-stream{stream}-{n:05}.m4s")));
-        joined(&folder, &names)
+        concatenated(&folder, &names)
     };
-    same(&of_bytes(&out), &[of(0, 6), of(2, 7)].concat());
+    assert_same_packets(&probe_bytes(&out), &[of(0, 6), of(2, 7)].concat());
 
-    let asked: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
+    let requested: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
     let traced: Vec<String> = trace
         .iter()
         .map(|line| Url::parse(line["url"].as_str().unwrap()).unwrap().path().to_owned())
         .collect();
-    assert_eq!(traced, asked);
+    assert_eq!(traced, requested);
     let bytes: u64 = trace.iter().map(|line| line["bytes"].as_u64().unwrap()).sum();
     assert_eq!(bytes, server.body_bytes());
 }
 
 #[tokio::test(start_paused = true)]
-async fn dash_of_ranges_and_hls() {
+async fn dash_of_byte_ranges_and_hls_of_fragments_are_captured() {
     let folder = dash("list-ranges", "-single_file 1");
     let (done, out, trace) = captured(&MemoryServer::new(files(folder.clone())), "index.mpd").await;
     done.unwrap();
     assert!(trace.iter().all(|line| line["what"] == "manifest" || line["range"].is_string()));
-    let video = joined(&folder, &["index-stream0.mp4".to_owned()]);
-    // What stands in its list behind the end of the period is not played.
-    same(&of_bytes(&out)[..1], &video);
+    let video = concatenated(&folder, &["index-stream0.mp4".to_owned()]);
+    // The list names audio segments behind the end of the period, which are not played.
+    assert_same_packets(&probe_bytes(&out)[..1], &video);
 
     let folder = hls("cmaf", "-hls_segment_type fmp4");
     let (done, out, _) = captured(&MemoryServer::new(files(folder.clone())), "index.m3u8").await;
     done.unwrap();
     let mut names = vec!["init.mp4".to_owned()];
     names.extend((0..6).map(|n| format!("index{n}.m4s")));
-    same(&of_bytes(&out), &joined(&folder, &names));
+    assert_same_packets(&probe_bytes(&out), &concatenated(&folder, &names));
 
     let folder = hls_group("group-cmaf", "-hls_segment_type fmp4");
     let (done, out, _) = captured(&MemoryServer::new(files(folder.clone())), "index.m3u8").await;
@@ -101,12 +101,13 @@ async fn dash_of_ranges_and_hls() {
     let of = |stream: usize| {
         let mut names = vec![format!("init_{stream}.mp4")];
         names.extend((0..7).map(|n| format!("{stream}{n}.m4s")).filter(|name| folder.join(name).exists()));
-        joined(&folder, &names)
+        concatenated(&folder, &names)
     };
-    same(&of_bytes(&out), &[of(0), of(2)].concat());
+    assert_same_packets(&probe_bytes(&out), &[of(0), of(2)].concat());
 }
 
-/// Bytes of all packets, and their times in seconds from the first one's; rounded to what the container can say.
+/// Returns decode time, presentation time, sync flag and hash of all packets. Times are in ticks of
+/// `scale` since the first presentation time.
 fn content(stream: &Stream, scale: f64) -> Vec<(i64, i64, bool, String)> {
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "ticks of seconds")]
     let time = |ticks: i64| (ticks as f64 / f64::from(stream.timescale) * scale).round() as i64;
@@ -114,13 +115,13 @@ fn content(stream: &Stream, scale: f64) -> Vec<(i64, i64, bool, String)> {
     stream.packets.iter().map(|p| (time(p.dts) - first, time(p.pts) - first, p.key, p.hash.clone())).collect()
 }
 
-/// The same packets at the same times, but for the one from which times are counted.
-pub(crate) fn same_content(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64) {
-    same_but_decoded(what, ours, theirs, scale, 0);
+/// Asserts that both have the same packets at the same times, counted from the first packet.
+pub(crate) fn assert_same_content(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64) {
+    assert_same_with_delay(what, ours, theirs, scale, 0);
 }
 
-/// The same, but that pictures are decoded later by so many parts of a second.
-fn same_but_decoded(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64, later: i64) {
+/// Like [`assert_same_content`], with the decode times of video later by `later` ticks of `scale`.
+fn assert_same_with_delay(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64, later: i64) {
     assert_eq!(ours.len(), theirs.len(), "{what}");
     for (ours, theirs) in ours.iter().zip(theirs) {
         assert_eq!((&ours.kind, &ours.codec), (&theirs.kind, &theirs.codec), "{what}");
@@ -135,7 +136,7 @@ fn same_but_decoded(what: &str, ours: &[Stream], theirs: &[Stream], scale: f64, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn transport_streams_packed_audio_and_tags_of_another_packager() {
+async fn streams_without_fragments_are_captured_as_their_source_packets() {
     let avc = recipe::AVC;
     let hevc = "-c:v libx265 -preset ultrafast -x265-params log-level=none:info=0:pools=none:frame-threads=1:keyint=25 -tag:v hvc1 -pix_fmt yuv420p";
     for (name, codecs) in [
@@ -150,11 +151,11 @@ async fn transport_streams_packed_audio_and_tags_of_another_packager() {
         let folder = repackaged(&format!("copied-{name}"), &source, how);
         let (done, out, trace) = captured(&MemoryServer::new(files(folder.clone())), "index.m3u8").await;
         done.unwrap();
-        same_content(name, &of_bytes(&out), &theirs, 90_000.0);
+        assert_same_content(name, &probe_bytes(&out), &theirs, 90_000.0);
         assert!(trace.len() > 3);
-        // The same as it comes.
+        // With a .ts output the packets are unchanged.
         let (done, out, _) =
-            captured_as(&MemoryServer::new(files(folder.clone())), "index.m3u8", Format::Ts).await;
+            captured_as(&MemoryServer::new(files(folder.clone())), "index.m3u8", OutputFormat::Ts).await;
         done.unwrap();
         let names: Vec<String> = (0..trace.len() - 1).map(|n| format!("index{n}.ts")).collect();
         assert!(
@@ -166,13 +167,14 @@ async fn transport_streams_packed_audio_and_tags_of_another_packager() {
     let folder = repackaged("copied-hds", &source, "-f hds -min_frag_duration 2000000 {}");
     let (done, out, _) = captured(&MemoryServer::new(files(folder)), "index.f4m").await;
     done.unwrap();
-    same_content("hds", &of_bytes(&out), &theirs, 1000.0);
+    assert_same_content("hds", &probe_bytes(&out), &theirs, 1000.0);
     let folder = repackaged("copied-smooth", &source, "-f smoothstreaming -min_frag_duration 2000000 {}");
     let (done, out, _) =
         captured(&MemoryServer::new(smooth_files(folder, "800000", "586667")), "Manifest").await;
     done.unwrap();
-    // ffmpeg writes composition offsets from minus a frame on, of which ffprobe knows only that.
-    same_but_decoded("smooth", &of_bytes(&out), &theirs, 10_000_000.0, 400_000);
+    // ffmpeg writes composition offsets from minus one frame on, which shift the decode times that
+    // ffprobe reports.
+    assert_same_with_delay("smooth", &probe_bytes(&out), &theirs, 10_000_000.0, 400_000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,19 +189,19 @@ async fn packed_audio_is_captured_across_a_wrap_of_its_time_stamps() {
     let (done, out, _) = captured(&server, "index.m3u8").await;
     done.unwrap();
     let theirs = probe(&source, &[]).streams;
-    same_content("packed audio", &of_bytes(&out), &theirs[1..], 48_000.0);
+    assert_same_content("packed audio", &probe_bytes(&out), &theirs[1..], 48_000.0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_kept_is_said_and_what_was_stays() {
+async fn unsupported_outputs_are_refused_and_failures_keep_whole_fragments() {
     for (server, manifest, format, why) in [
-        (files(hls("ts", "")), "index.m3u8", Format::Flv, "this hls as Flash video cannot be captured"),
-        (files(hds()), "index.f4m", Format::Ts, "this hds as transport stream cannot be captured"),
+        (files(hls("ts", "")), "index.m3u8", OutputFormat::Flv, "this hls as Flash video cannot be captured"),
+        (files(hds()), "index.f4m", OutputFormat::Ts, "this hds as transport stream cannot be captured"),
         (
             files(hls_group("group-ts", "")),
             "index.m3u8",
-            Format::Ts,
-            "sound and picture in segments of their own",
+            OutputFormat::Ts,
+            "audio and video in separate segments",
         ),
     ] {
         let (done, out, _) = captured_as(&MemoryServer::new(server), manifest, format).await;
@@ -214,5 +216,5 @@ async fn what_cannot_be_kept_is_said_and_what_was_stays() {
     let (done, out, trace) = captured(&server, "index.mpd").await;
     assert!(done.unwrap_err().to_string().starts_with("status_500: "));
     assert!(trace.last().unwrap()["error"].as_str().unwrap().starts_with("status_500"));
-    assert_eq!(of_bytes(&out)[0].packets.len(), 150, "three segments of 2 s at 25 frames per second");
+    assert_eq!(probe_bytes(&out)[0].packets.len(), 150, "three segments of 2 s at 25 frames per second");
 }

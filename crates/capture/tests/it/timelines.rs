@@ -1,6 +1,6 @@
 //! Presentations of several timelines, captured as one file.
 
-use crate::capturing::{captured, of_bytes, same_content};
+use crate::capturing::{assert_same_content, captured, probe_bytes};
 use latemux_testmedia::{
     memory_server::folders_and_documents,
     probe::Stream,
@@ -9,7 +9,7 @@ use latemux_testmedia::{
 use mp4_atom::{Any, Codec, DecodeMaybe as _};
 use std::{fs, path::PathBuf};
 
-/// The packets of one behind those of the other, which begin at a time in ticks of the stream.
+/// Returns each stream followed by itself, later by a number of ticks.
 fn twice(streams: &[Stream], later: impl Fn(&Stream) -> i64) -> Vec<Stream> {
     streams
         .iter()
@@ -26,7 +26,7 @@ fn twice(streams: &[Stream], later: impl Fn(&Stream) -> i64) -> Vec<Stream> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn periods_are_captured_one_behind_the_other() {
+async fn periods_are_captured_one_after_the_other() {
     let folder = dash("template-timeline", "");
     let source = dash_of_periods(&[dash_period(&folder, "a", r#"duration="PT12S""#)]);
     let both =
@@ -36,11 +36,11 @@ async fn periods_are_captured_one_behind_the_other() {
     done.unwrap();
     let (done, two, _) = captured(&server, "two.mpd").await;
     done.unwrap();
-    let expected = twice(&of_bytes(&one), |stream| 12 * i64::from(stream.timescale));
-    same_content("periods", &of_bytes(&two), &expected, 48_000.0);
+    let expected = twice(&probe_bytes(&one), |stream| 12 * i64::from(stream.timescale));
+    assert_same_content("periods", &probe_bytes(&two), &expected, 48_000.0);
 }
 
-/// The sample entries of the first track, and which of them each of its fragments has.
+/// Returns the sample entries of the first track, and the entry of each of its fragments.
 fn entries(bytes: &[u8]) -> (Vec<Codec>, Vec<Codec>) {
     let (mut rest, mut entries, mut used) = (bytes, Vec::new(), Vec::new());
     while let Some(found) = Any::decode_maybe(&mut rest).unwrap() {
@@ -58,8 +58,8 @@ fn entries(bytes: &[u8]) -> (Vec<Codec>, Vec<Codec>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn periods_of_other_codings_and_edits_are_captured_as_one() {
-    // The one presents its pictures from two frames on, for they are decoded in another order; the other has no such order, nor such an edit.
+async fn periods_of_different_codings_and_edit_lists_are_captured_as_one_track() {
+    // The first one reorders frames, and has an edit list for that; the second one has neither.
     let (one, two) = (dash("template-timeline", ""), dash("in-order", "-bf 0"));
     let (a, b) =
         (dash_period(&one, "a", r#"duration="PT12S""#), dash_period(&two, "b", r#"duration="PT12S""#));
@@ -87,11 +87,11 @@ async fn periods_of_other_codings_and_edits_are_captured_as_one() {
         assert_ne!(one, other, "the codings differ");
         assert_eq!(known, [one.clone(), other.clone()].concat(), "{path}");
         assert_eq!(used, [vec![one[0].clone(); 6], vec![other[0].clone(); 6]].concat(), "{path}");
-        let (first, second) = (of_bytes(&alone[first]), of_bytes(&alone[second]));
-        let found = of_bytes(&bytes);
+        let (first, second) = (probe_bytes(&alone[first]), probe_bytes(&alone[second]));
+        let found = probe_bytes(&bytes);
         assert_eq!(found.len(), first.len());
         for ((found, first), second) in found.iter().zip(&first).zip(&second) {
-            // What is shown, and when: 12 s later what the second shows.
+            // The packets of the second are presented 12 s later.
             let shown = |stream: &Stream, later: i64| -> Vec<(i64, String)> {
                 let later = later * i64::from(stream.timescale);
                 stream.packets.iter().map(|p| (p.pts + later, p.hash.clone())).collect()
@@ -110,7 +110,7 @@ async fn periods_of_other_codings_and_edits_are_captured_as_one() {
 async fn discontinuities_are_captured_as_one_timeline() {
     for (name, folder) in [("ts", hls("ts", "")), ("cmaf", hls("cmaf", "-hls_segment_type fmp4"))] {
         let (a, b) = (hls_segment_lines(&folder, "a"), hls_segment_lines(&folder, "b"));
-        // Durations that are said to be less than they are.
+        // A playlist whose durations are shorter than the segments.
         let less = [&a, &b].map(|lines| lines.replace("#EXTINF:2.0", "#EXTINF:1.9"));
         let server = folders_and_documents(
             vec![("/a", folder.clone()), ("/b", folder)],
@@ -123,19 +123,19 @@ async fn discontinuities_are_captured_as_one_timeline() {
         );
         let (done, one, _) = captured(&server, "one.m3u8").await;
         done.unwrap();
-        let one = of_bytes(&one);
+        let one = probe_bytes(&one);
         for path in ["two.m3u8", "less.m3u8"] {
             let (done, two, _) = captured(&server, path).await;
             done.unwrap();
-            let two = of_bytes(&two);
-            // Where the second begins follows from durations that are rounded: near the end of the first, and not before it.
+            let two = probe_bytes(&two);
+            // Durations are rounded: the second starts near the end of the first, but not before it.
             let video = &two[0];
             let begin =
                 |stream: &Stream, at: usize| stream.packets[at].pts * 1000 / i64::from(stream.timescale);
             let offset = begin(video, one[0].packets.len()) - begin(video, 0);
             assert!((12_000..=12_100).contains(&offset), "{name}: {path}: {offset}");
             let expected = twice(&one, |stream| offset * i64::from(stream.timescale) / 1000);
-            same_content(name, &two, &expected, 500.0);
+            assert_same_content(name, &two, &expected, 500.0);
         }
         let (done, ..) = captured(&server, "silent.m3u8").await;
         assert!(done.unwrap_err().to_string().starts_with("wrong_time"), "{name}");
@@ -143,11 +143,11 @@ async fn discontinuities_are_captured_as_one_timeline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_a_discontinuity_streams_may_have_other_pids() {
+async fn streams_continue_with_other_pids_behind_a_discontinuity() {
     let other = "-hls_segment_options mpegts_start_pid=768:mpegts_pmt_start_pid=4608";
     let (one, two) = (hls("ts", ""), hls("ts-pids", other));
     let packet = |folder: &PathBuf| fs::read(folder.join("index0.ts")).unwrap()[..188 * 3].to_vec();
-    assert_ne!(packet(&one), packet(&two), "ffmpeg took the option");
+    assert_ne!(packet(&one), packet(&two), "ffmpeg used the option");
     let (a, b) = (hls_segment_lines(&one, "a"), hls_segment_lines(&two, "b"));
     let server = folders_and_documents(
         vec![("/a", one), ("/b", two)],

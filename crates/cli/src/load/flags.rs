@@ -4,10 +4,10 @@ use super::Job;
 use crate::{args::Storage, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
-use latemux_client::http::{ClientOptions, Hosts};
+use latemux_client::http::{AllowedHosts, ClientOptions};
 use latemux_load::{
     player::{Abr, Behaviour, Trace},
-    run::{Arrivals, Plan, Shard, Single, Style},
+    run::{Arrivals, Plan, Shard, SinglePlan, Style},
 };
 use latemux_quantity::TimeSpan;
 use std::{collections::BTreeMap, fs, net::SocketAddr, sync::Arc, time::Duration};
@@ -113,7 +113,7 @@ impl Load {
             ensure!(self.concurrency > 0, "--concurrency must not be 0");
             ensure!(self.rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate must be above 0");
             ensure!(self.requests.is_some() || duration.is_some(), "--single needs --requests or --duration");
-            return Ok(Job::Single(Single {
+            return Ok(Job::Single(SinglePlan {
                 urls,
                 concurrency: self.concurrency,
                 requests: self.requests,
@@ -157,7 +157,7 @@ impl Load {
 
     /// For as many connections at once.
     pub(super) fn client_options(&self, connections: u64) -> Result<ClientOptions> {
-        let mut hosts = Hosts::default();
+        let mut hosts = AllowedHosts::default();
         self.urls()?.iter().for_each(|url| hosts.allow_server(url));
         for host in &self.allow_host {
             hosts.allow(host).map_err(|why| anyhow!("--allow-host {why}"))?;

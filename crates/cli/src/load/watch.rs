@@ -4,7 +4,7 @@ use super::Load;
 use crate::serve::say;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latemux_client::http::{Client, ClientOptions, Hosts, Network};
+use latemux_client::http::{AllowedHosts, Client, ClientOptions, Network};
 use latemux_load::{
     live::{self, HostStats, Live},
     results::{Counts, Part, Recorder},
@@ -58,7 +58,7 @@ impl Watch {
     }
 
     fn look(&mut self) {
-        let cpu = self.meter.look();
+        let cpu = self.meter.sample();
         if let Some(live) = &self.live {
             live.sample(cpu);
         }
@@ -124,7 +124,7 @@ impl Page {
 
     fn open(self, recorder: Arc<Recorder>) -> Arc<Live> {
         for host in &self.hosts {
-            let mut hosts = Hosts::default();
+            let mut hosts = AllowedHosts::default();
             hosts.allow_server(host.url());
             let options = ClientOptions { hosts, timeout: PATIENCE, ..ClientOptions::default() };
             let client = Client::new(self.network.clone(), options);

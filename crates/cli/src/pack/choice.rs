@@ -36,7 +36,7 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
         .find(|&kind| !flags.ismv && extension.eq_ignore_ascii_case(cmaf_extension(kind)));
 
     for wanted in &flags.track {
-        let found = title.tracks.iter().any(|track| is_named(title, track, wanted));
+        let found = title.tracks().iter().any(|track| is_named(title, track, wanted));
         ensure!(found, "{}: there is no track '{wanted}', only {}", flags.source, track_names(title));
     }
     let wanted = |track: &TitleTrack| {
@@ -46,7 +46,7 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
     };
     let mut tracks = Vec::new();
     let mut left_out = Vec::new();
-    for (index, track) in title.tracks.iter().enumerate().filter(|(_, track)| wanted(track)) {
+    for (index, track) in title.tracks().iter().enumerate().filter(|(_, track)| wanted(track)) {
         match carries(protocol, title.track(track)) {
             Ok(()) => tracks.push(index),
             Err(why) => left_out.push(format!("{}: {why}", track.name)),
@@ -58,7 +58,7 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
         _ => {}
     }
 
-    let name = |index: &usize| title.tracks.get(*index).map(|t| t.name.to_string()).unwrap_or_default();
+    let name = |index: &usize| title.tracks().get(*index).map(|t| t.name.to_string()).unwrap_or_default();
     let jobs = if flags.ismv {
         ensure!(!is_pattern(output), "{output}: one ismv file holds all tracks; name a file");
         let names: Vec<String> = tracks.iter().map(name).collect();
@@ -67,7 +67,7 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
         tracks
             .iter()
             .filter_map(|&index| {
-                let output = output_name(output, title, title.tracks.get(index)?);
+                let output = output_name(output, title, title.tracks().get(index)?);
                 Some(Job { output, tracks: name(&index), content: Content::Cmaf(index) })
             })
             .collect()
@@ -114,7 +114,7 @@ fn is_named(title: &Title, track: &TitleTrack, wanted: &str) -> bool {
 
 /// Returns the names of all tracks.
 fn track_names(title: &Title) -> String {
-    title.tracks.iter().map(|track| track.name.to_string()).collect::<Vec<_>>().join(", ")
+    title.tracks().iter().map(|track| track.name.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the extension of CMAF track files (ISO/IEC 23000-19 annex E.2).

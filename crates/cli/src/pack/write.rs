@@ -123,7 +123,7 @@ impl Packing {
 
     /// Returns all media segments of a track.
     fn cmaf(&self, track: usize) -> Result<impl Iterator<Item = Resource> + use<>> {
-        let track = self.title.title.tracks.get(track).context("the title has no such track")?;
+        let track = self.title.title.tracks().get(track).context("the title has no such track")?;
         let name = track.name.clone();
         Ok(track.numbers().map(move |number| Resource::DashSegment(name.clone(), number.saturating_add(1))))
     }

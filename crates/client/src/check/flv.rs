@@ -1,64 +1,64 @@
-//! HDS fragments: FLV tags in an `mdat` (Adobe Flash Video File Format Specification 10.1 §E.4).
+//! Checks of HDS fragments: boxes, and the FLV tags in their `mdat`.
 
 use super::{
     Span,
-    boxes::{Passed, Walk},
+    boxes::{BoxEvent, BoxWalk},
+    collect,
 };
-use crate::failure::{Failure, Reason};
+use crate::{
+    failure::{Failure, Reason},
+    flv::{AUDIO, SCRIPT, TAG_HEADER, TAG_TRAILER, TagHeader, VIDEO},
+};
 
-/// An HDS fragment being checked.
+/// The check of one HDS fragment.
 #[derive(Debug, Default)]
-pub(super) struct Flv {
-    walk: Walk,
-    tags: Tags,
+pub(super) struct FlvCheck {
+    walk: BoxWalk,
+    tags: TagCheck,
 }
 
-/// The tags of an `mdat`.
+/// The check of the tags in an `mdat`.
 #[derive(Debug, Default)]
-struct Tags {
+struct TagCheck {
     state: State,
-    /// Header of a tag, or its size behind it, as far as they are there.
+    /// The bytes of the current state that have arrived.
     head: Vec<u8>,
-    spans: Vec<Track>,
+    tracks: Vec<TagTimes>,
 }
 
 #[derive(Debug, Default)]
 enum State {
     #[default]
     Header,
-    /// What the data begin with tells whether they are samples.
-    Start {
-        kind: u8,
-        time: i64,
-        size: u32,
-    },
+    /// The first two bytes of the data, which tell samples from configuration.
+    Start(TagHeader),
     Data {
         left: u32,
         size: u32,
     },
-    Size {
+    /// The size of the tag, which is repeated behind it.
+    Trailer {
         size: u32,
     },
 }
 
 /// Times of the tags of one type, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-struct Track {
+struct TagTimes {
     kind: u8,
     first: i64,
     last: i64,
-    longest: i64,
-    step: i64,
+    /// The longest and the last interval between tags.
+    longest_step: i64,
+    last_step: i64,
 }
 
-const HEADER: usize = 11;
-
-impl Flv {
+impl FlvCheck {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let tags = &mut self.tags;
-        self.walk.push(bytes, &[], |passed| match passed {
-            Passed::Media(media) => tags.push(media),
-            Passed::Box { .. } | Passed::MediaData { .. } => Ok(()),
+        self.walk.push(bytes, &[], |event| match event {
+            BoxEvent::Media(media) => tags.push(media),
+            BoxEvent::Box { .. } | BoxEvent::MediaStart { .. } => Ok(()),
         })
     }
 
@@ -67,19 +67,20 @@ impl Flv {
         if !matches!(self.tags.state, State::Header) || !self.tags.head.is_empty() {
             return Err(bad("ends in the middle of a tag"));
         }
-        if self.tags.spans.is_empty() {
+        if self.tags.tracks.is_empty() {
             return Err(bad("no tags of video or audio"));
         }
         #[expect(clippy::cast_precision_loss, reason = "32 bits of milliseconds")]
         let seconds = |millis: i64| millis as f64 / 1000.0;
-        let span = |track: &Track| Span {
+        let span = |track: &TagTimes| Span {
             track: track.kind.into(),
             begins: seconds(track.first),
             decode: seconds(track.first),
-            end: seconds(track.last.saturating_add(track.step)),
-            slack: seconds(track.longest) * 1.5 + 0.002,
+            end: seconds(track.last + track.last_step),
+            // The duration of the last sample is not known, and times are rounded.
+            slack: seconds(track.longest_step) * 1.5 + 0.002,
         };
-        Ok(self.tags.spans.iter().map(span).collect())
+        Ok(self.tags.tracks.iter().map(span).collect())
     }
 }
 
@@ -87,41 +88,39 @@ fn bad(why: &str) -> Failure {
     Failure::new(Reason::BadFlv, why)
 }
 
-impl Tags {
+impl TagCheck {
     fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.state {
                 State::Header => {
-                    if self.collect(HEADER, &mut rest) {
+                    if collect(&mut self.head, TAG_HEADER, &mut rest) {
                         self.header()?;
                     }
                 }
-                State::Start { kind, time, size } => {
-                    let wanted = usize::try_from(size.min(2)).unwrap_or(2);
-                    if self.collect(wanted, &mut rest) {
-                        let samples = !is_header(kind, &self.head);
+                State::Start(tag) => {
+                    let wanted = if tag.size < 2 { 1 } else { 2 };
+                    if collect(&mut self.head, wanted, &mut rest) {
+                        let is_sample = !is_configuration(tag.kind, &self.head);
                         self.head.clear();
-                        let left = size.saturating_sub(2);
-                        self.state =
-                            if left == 0 { State::Size { size } } else { State::Data { left, size } };
-                        if samples {
-                            self.sample(kind, time)?;
+                        self.state = Self::in_data(tag.size.saturating_sub(2), tag.size);
+                        if is_sample {
+                            self.sample(tag)?;
                         }
                     }
                 }
                 State::Data { left, size } => {
-                    let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-                    rest = rest.get(take..).unwrap_or_default();
-                    let left = left.saturating_sub(u32::try_from(take).unwrap_or(u32::MAX));
-                    self.state = if left == 0 { State::Size { size } } else { State::Data { left, size } };
+                    let (taken, later) = rest.split_at(rest.len().min(left as usize));
+                    rest = later;
+                    self.state = Self::in_data(left - u32::try_from(taken.len()).unwrap_or(left), size);
                 }
-                State::Size { size } => {
-                    if self.collect(4, &mut rest) {
+                State::Trailer { size } => {
+                    if collect(&mut self.head, TAG_TRAILER, &mut rest) {
                         let stated = self.head.first_chunk().map_or(0, |&size| u32::from_be_bytes(size));
-                        let actual = size.saturating_add(11);
+                        // Sizes have 24 bits.
+                        let actual = size + 11;
                         if stated != actual {
-                            return Err(bad(&format!("a tag of {actual} bytes that says {stated}")));
+                            return Err(bad(&format!("a tag of {actual} bytes that states {stated}")));
                         }
                         self.head.clear();
                         self.state = State::Header;
@@ -132,41 +131,35 @@ impl Tags {
         Ok(())
     }
 
-    /// Whether `count` bytes are there; takes them from `rest`.
-    fn collect(&mut self, count: usize, rest: &mut &[u8]) -> bool {
-        let (now, later) = rest.split_at(count.saturating_sub(self.head.len()).min(rest.len()));
-        self.head.extend_from_slice(now);
-        *rest = later;
-        self.head.len() == count
+    const fn in_data(left: u32, size: u32) -> State {
+        if left == 0 { State::Trailer { size } } else { State::Data { left, size } }
     }
 
     fn header(&mut self) -> Result<(), Failure> {
-        let Some(&[kind, s0, s1, s2, t0, t1, t2, extension, ..]) = self.head.first_chunk::<HEADER>() else {
-            return Ok(());
-        };
+        let Some(tag) = TagHeader::read(&self.head) else { return Ok(()) };
         self.head.clear();
-        let size = u32::from_be_bytes([0, s0, s1, s2]);
-        let time = i64::from(i32::from_be_bytes([extension, t0, t1, t2]));
-        self.state = match kind {
-            8 | 9 if size > 0 => State::Start { kind, time, size },
-            8 | 9 | 18 if size == 0 => State::Size { size },
-            18 => State::Data { left: size, size },
-            _ => return Err(bad(&format!("a tag of type {kind}"))),
+        self.state = match tag.kind {
+            AUDIO | VIDEO if tag.size > 0 => State::Start(tag),
+            AUDIO | VIDEO | SCRIPT => Self::in_data(tag.size, tag.size),
+            kind => return Err(bad(&format!("a tag of type {kind}"))),
         };
         Ok(())
     }
 
-    /// Takes note of when a sample is decoded.
-    fn sample(&mut self, kind: u8, time: i64) -> Result<(), Failure> {
-        match self.spans.iter_mut().find(|track| track.kind == kind) {
-            None => self.spans.push(Track { kind, first: time, last: time, longest: 0, step: 0 }),
+    fn sample(&mut self, tag: TagHeader) -> Result<(), Failure> {
+        let TagHeader { kind, time, .. } = tag;
+        match self.tracks.iter_mut().find(|track| track.kind == kind) {
+            None => {
+                let times = TagTimes { kind, first: time, last: time, longest_step: 0, last_step: 0 };
+                self.tracks.push(times);
+            }
             Some(track) if time < track.last => {
                 let why = format!("a tag at {time} ms behind one at {} ms", track.last);
                 return Err(Failure::new(Reason::TimelineGap, why));
             }
             Some(track) => {
-                track.step = time.saturating_sub(track.last);
-                track.longest = track.longest.max(track.step);
+                track.last_step = time - track.last;
+                track.longest_step = track.longest_step.max(track.last_step);
                 track.last = time;
             }
         }
@@ -174,11 +167,12 @@ impl Tags {
     }
 }
 
-/// Whether a tag has the configuration of a decoder, or its end, and no sample: its time says nothing (§E.4.2.1, §E.4.3.1).
-fn is_header(kind: u8, data: &[u8]) -> bool {
+/// Returns true if a tag holds a decoder configuration or an end of sequence, whose time has no
+/// meaning (§E.4.2.1, §E.4.3.1).
+fn is_configuration(kind: u8, data: &[u8]) -> bool {
     match (kind, data) {
-        (8, &[format, packet]) => format >> 4 == 10 && packet == 0,
-        (9, &[frame, packet]) => frame & 0x0f == 7 && packet != 1,
+        (AUDIO, &[format, packet]) => format >> 4 == 10 && packet == 0,
+        (VIDEO, &[frame, packet]) => frame & 0x0f == 7 && packet != 1,
         _ => false,
     }
 }

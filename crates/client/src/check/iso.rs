@@ -1,8 +1,9 @@
-//! Init segments, and fragments of CMAF and Smooth Streaming: each `moof` names exactly the samples its `mdat` has, and time goes on.
+//! Init segments, and checks of the fragments of CMAF and Smooth Streaming: the samples that a `moof`
+//! names lie within the `mdat` behind it, and the decode times of its tracks continue.
 
 use super::{
     Span,
-    boxes::{Passed, Walk},
+    boxes::{BoxEvent, BoxWalk},
 };
 use crate::failure::{Failure, Reason};
 use bytes::Bytes;
@@ -20,7 +21,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What an init segment says that fragments leave out.
+/// The parts of an init segment that are needed to read its fragments.
 #[derive(Debug, Clone)]
 pub struct Init {
     tracks: Vec<InitTrack>,
@@ -31,7 +32,7 @@ struct InitTrack {
     id: u32,
     /// Ticks per second.
     timescale: u32,
-    /// Seconds from composition to presentation: what edits shift.
+    /// Seconds from composition time to presentation time, as the edit list states.
     shift: f64,
     default_duration: u32,
     default_size: u32,
@@ -41,7 +42,7 @@ impl Init {
     /// Reads an init segment.
     ///
     /// # Errors
-    /// Where it is none, or has a track that cannot be read.
+    /// [`Reason::BadBoxes`] if the body has no `moov` or no tracks, or a track cannot be read.
     pub fn read(body: &Bytes) -> Result<Self, Failure> {
         let file = Cursor::new(body, 0);
         let mut moov = None;
@@ -74,7 +75,8 @@ impl Init {
     }
 }
 
-/// Empty edits present later, the first other one begins in the middle (ISO/IEC 14496-12 §8.6.6).
+/// Returns the shift of an edit list: empty edits delay the media, and the first other edit may start
+/// within it (ISO/IEC 14496-12 §8.6.6).
 #[expect(clippy::cast_precision_loss, reason = "seconds of a title")]
 fn shift(track: &Track, movie_timescale: u32) -> f64 {
     let mut shift = 0.0;
@@ -87,36 +89,44 @@ fn shift(track: &Track, movie_timescale: u32) -> f64 {
     shift
 }
 
-/// A segment of fragments.
+/// The check of one segment of fragments.
 #[derive(Debug)]
-pub(super) struct Fragments {
-    walk: Walk,
-    state: Found,
+pub(super) struct FragmentCheck {
+    walk: BoxWalk,
+    state: FragmentState,
 }
 
 #[derive(Debug)]
-struct Found {
+struct FragmentState {
     init: Option<Arc<Init>>,
     timescale: u64,
-    /// Of the `moof` before: where it began, and the runs it names, as bytes of the body.
-    pending: Option<(u64, Vec<(u64, u64)>)>,
+    /// The byte ranges of the samples in the last `moof`, until its `mdat` arrives.
+    pending: Option<Vec<(u64, u64)>>,
     spans: Vec<Span>,
     fragments: usize,
-    untimed: bool,
+    /// True if a fragment states no time.
+    is_untimed: bool,
 }
 
-impl Fragments {
+impl FragmentCheck {
     pub(super) fn new(init: Option<Arc<Init>>, timescale: u64) -> Self {
-        let state = Found { init, timescale, pending: None, spans: Vec::new(), fragments: 0, untimed: false };
-        Self { walk: Walk::default(), state }
+        let state = FragmentState {
+            init,
+            timescale,
+            pending: None,
+            spans: Vec::new(),
+            fragments: 0,
+            is_untimed: false,
+        };
+        Self { walk: BoxWalk::default(), state }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let state = &mut self.state;
-        self.walk.push(bytes, &[b"moof"], |passed| match passed {
-            Passed::Box { bytes, offset } => state.moof(&bytes, offset),
-            Passed::MediaData { offset, size } => state.media_data(offset, size),
-            Passed::Media(_) => Ok(()),
+        self.walk.push(bytes, &[b"moof"], |event| match event {
+            BoxEvent::Box { bytes, offset } => state.moof(&bytes, offset),
+            BoxEvent::MediaStart { offset, size } => state.media_data(offset, size),
+            BoxEvent::Media(_) => Ok(()),
         })
     }
 
@@ -128,18 +138,18 @@ impl Fragments {
         if self.state.fragments == 0 {
             return Err(Failure::new(Reason::BadBoxes, "a segment without moof"));
         }
-        Ok(if self.state.untimed { Vec::new() } else { self.state.spans })
+        Ok(if self.state.is_untimed { Vec::new() } else { self.state.spans })
     }
 }
 
-impl Found {
+impl FragmentState {
     fn moof(&mut self, bytes: &Bytes, offset: u64) -> Result<(), Failure> {
         if self.pending.is_some() {
             return Err(Failure::new(Reason::BadBoxes, "a moof without its mdat"));
         }
         let moof = Moof::parse(bytes, offset)?;
         let mut runs = Vec::new();
-        let end_of_moof = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        let end_of_moof = offset.saturating_add(bytes.len() as u64);
         for fragment in &moof.tracks {
             let known = self.init.as_ref().and_then(|i| i.tracks.iter().find(|t| t.id == fragment.track_id));
             if self.init.is_some() && known.is_none() {
@@ -151,8 +161,8 @@ impl Found {
             }
             self.track_fragment(fragment, known.copied(), (offset, end_of_moof), &mut runs)?;
         }
-        self.pending = Some((offset, runs));
-        self.fragments = self.fragments.saturating_add(1);
+        self.pending = Some(runs);
+        self.fragments += 1;
         Ok(())
     }
 
@@ -172,8 +182,10 @@ impl Found {
         });
         let default_duration = fragment.default_duration.unwrap_or(defaults.default_duration);
         let default_size = fragment.default_size.unwrap_or(defaults.default_size);
-        // Ticks from the first sample's decode time.
-        let (mut elapsed, mut earliest, mut last) = (0_i64, i64::MAX, 0_u32);
+        // Ticks since the decode time of the first sample.
+        let mut elapsed = 0_i64;
+        let mut earliest = i64::MAX;
+        let mut last = 0_u32;
         let mut next = end_of_moof.saturating_add(8);
         for run in &fragment.runs {
             if let Some(offset) = run.data_offset {
@@ -186,7 +198,7 @@ impl Found {
                 elapsed = elapsed.saturating_add(i64::from(last));
                 next = next.saturating_add(u64::from(sample.size.unwrap_or(default_size)));
             }
-            // Offsets from elsewhere in a file cannot be followed.
+            // Offsets relative to another place in a file cannot be checked.
             if fragment.base_data_offset.is_none() {
                 runs.push((start, next));
             }
@@ -196,12 +208,13 @@ impl Found {
         }
         let smooth = self.init.is_none();
         let Some(start) = fragment.decode_time.or(fragment.tfxd.map(|(time, _)| time)) else {
-            self.untimed = true;
+            self.is_untimed = true;
             return Ok(());
         };
         let scale = f64::from(defaults.timescale.max(1));
-        let (decode, frame) = (seconds(start, scale), f64::from(last) / scale);
-        // Manifests of Smooth Streaming speak of decode times.
+        let decode = seconds(start, scale);
+        let frame = f64::from(last) / scale;
+        // Manifests of Smooth Streaming state decode times.
         let shown = if smooth { decode } else { decode + signed(earliest, scale) + defaults.shift };
         let end = decode + signed(elapsed, scale);
         let slack = (frame / 2.0).max(0.001);
@@ -209,7 +222,7 @@ impl Found {
             None => self.spans.push(Span { track: fragment.track_id, begins: shown, decode, end, slack }),
             Some(span) if (decode - span.end).abs() > span.slack => {
                 let why = format!(
-                    "a fragment begins at {decode:.3} s where the one before it ends at {:.3} s",
+                    "a fragment begins at {decode:.3} s, but the one before it ends at {:.3} s",
                     span.end
                 );
                 return Err(Failure::new(Reason::TimelineGap, why));
@@ -220,13 +233,12 @@ impl Found {
     }
 
     fn media_data(&mut self, offset: u64, size: u64) -> Result<(), Failure> {
-        let Some((_, runs)) = self.pending.take() else {
+        let Some(runs) = self.pending.take() else {
             return Err(Failure::new(Reason::BadBoxes, "an mdat without its moof"));
         };
         let end = offset.saturating_add(size);
         if let Some((from, to)) = runs.iter().find(|(from, to)| *from < offset || *to > end) {
-            let why =
-                format!("samples at bytes {from} to {to} are not in the mdat, which is {offset} to {end}");
+            let why = format!("samples at bytes {from} to {to} are not within the mdat at {offset} to {end}");
             return Err(Failure::new(Reason::BadBoxes, why));
         }
         Ok(())

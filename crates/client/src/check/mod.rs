@@ -1,46 +1,47 @@
-//! Whether a body is what it should be, found while it arrives: nothing is kept but heads of boxes and packets.
+//! Validation of bodies while they arrive. Only headers of boxes and packets are kept in memory.
 //!
-//! - `boxes`: ISO base media, and the walk through any body of boxes
-//! - `ts`: transport stream packets, tables and continuity counters
-//! - `flv`: the tags of HDS fragments
-//! - `adts`: packed audio
-//! - `text`: documents of timed text
-//! - [`timeline`]: whether segments are where their manifest says, and one begins where the other ends
+//! - `iso`, `boxes`: fragments of CMAF and Smooth Streaming, and the boxes of any body
+//! - `ts`: transport streams
+//! - `flv`: HDS fragments
+//! - `packed_audio`: audio frames behind an ID3 tag
+//! - `text`: WebVTT and TTML documents
+//! - [`timeline`]: comparison of consecutive segments with each other and with their manifest
 
-pub mod adts;
 mod boxes;
 mod flv;
 mod iso;
+mod packed_audio;
 mod text;
 pub mod timeline;
-pub mod ts;
+mod ts;
 
 pub use iso::Init;
 
 use crate::{failure::Failure, presentation::Container};
-use adts::Adts;
-use flv::Flv;
-use iso::Fragments;
+use flv::FlvCheck;
+use iso::FragmentCheck;
+use packed_audio::PackedAudioCheck;
 use std::sync::Arc;
-use text::Text;
-use ts::Ts;
+use text::TextCheck;
+use ts::TsCheck;
 
-/// What a track brings to a segment. Times are in seconds.
+/// The time range of one track in a segment. All times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
-    /// Which of the segment's tracks: its ID, PID or tag type.
+    /// The track within the segment: its ID, PID or tag type.
     pub track: u32,
-    /// When its first sample is presented, edits applied; for containers without presentation times, decoded.
+    /// When the first sample is presented, with edits applied. Containers without presentation times
+    /// have the decode time here.
     pub begins: f64,
-    /// When its first sample is decoded.
+    /// When the first sample is decoded.
     pub decode: f64,
-    /// When a sample behind its last would be decoded.
+    /// When a sample behind the last one would be decoded.
     pub end: f64,
-    /// By how much the next segment may begin before or behind [`Self::end`].
+    /// The difference that is allowed between [`Self::end`] and the start of the next segment.
     pub slack: f64,
 }
 
-/// A body being checked.
+/// The check of one body.
 #[derive(Debug)]
 pub struct Check {
     format: Format,
@@ -49,33 +50,35 @@ pub struct Check {
 
 #[derive(Debug)]
 enum Format {
-    Fragments(Box<Fragments>),
-    Ts(Box<Ts>),
-    Flv(Box<Flv>),
-    Adts(Box<Adts>),
-    Text(Text),
-    Nothing,
+    Fragments(Box<FragmentCheck>),
+    Ts(Box<TsCheck>),
+    Flv(Box<FlvCheck>),
+    PackedAudio(Box<PackedAudioCheck>),
+    Text(TextCheck),
+    /// Nothing can be checked.
+    Opaque,
 }
 
 impl Check {
-    /// Of a segment. `timescale` is the manifest's, for fragments without an init segment.
+    /// Starts the check of a segment. `timescale` is the manifest's; it applies to fragments without
+    /// an init segment.
     #[must_use]
     pub fn segment(container: Container, init: Option<&Arc<Init>>, timescale: u64) -> Self {
         let format = match container {
             Container::Cmaf | Container::Smooth => {
-                Format::Fragments(Box::new(Fragments::new(init.cloned(), timescale)))
+                Format::Fragments(Box::new(FragmentCheck::new(init.cloned(), timescale)))
             }
             Container::Ts => Format::Ts(Box::default()),
             Container::F4f => Format::Flv(Box::default()),
-            Container::PackedAudio => Format::Adts(Box::default()),
-            Container::WebVtt => Format::Text(Text::new(false)),
-            Container::Ttml => Format::Text(Text::new(true)),
-            Container::Opaque => Format::Nothing,
+            Container::PackedAudio => Format::PackedAudio(Box::default()),
+            Container::WebVtt => Format::Text(TextCheck::web_vtt()),
+            Container::Ttml => Format::Text(TextCheck::ttml()),
+            Container::Opaque => Format::Opaque,
         };
         Self { format, failed: None }
     }
 
-    /// Takes the next bytes.
+    /// Takes the next bytes of the body. Bytes after the first failure are ignored.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.failed.is_some() {
             return;
@@ -84,17 +87,29 @@ impl Check {
             Format::Fragments(check) => check.push(bytes),
             Format::Ts(check) => check.push(bytes),
             Format::Flv(check) => check.push(bytes),
-            Format::Adts(check) => check.push(bytes),
+            Format::PackedAudio(check) => check.push(bytes),
             Format::Text(check) => check.push(bytes),
-            Format::Nothing => Ok(()),
+            Format::Opaque => Ok(()),
         };
         self.failed = result.err();
     }
 
-    /// What was in it; nothing where times cannot be told.
+    /// Ends the body and returns the time range of each track. The list is empty if the container
+    /// has no times.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first failure of the body, whose reason depends on the container: [`BadBoxes`],
+    /// [`BadTs`], [`TsContinuity`], [`BadFlv`], [`BadAudio`], [`BadText`], [`TooLarge`], or
+    /// [`TimelineGap`] for a gap within the segment.
+    ///
+    /// [`BadBoxes`]: crate::failure::Reason::BadBoxes
+    /// [`BadTs`]: crate::failure::Reason::BadTs
+    /// [`TsContinuity`]: crate::failure::Reason::TsContinuity
+    /// [`BadFlv`]: crate::failure::Reason::BadFlv
+    /// [`BadAudio`]: crate::failure::Reason::BadAudio
+    /// [`BadText`]: crate::failure::Reason::BadText
+    /// [`TooLarge`]: crate::failure::Reason::TooLarge
+    /// [`TimelineGap`]: crate::failure::Reason::TimelineGap
     pub fn finish(self) -> Result<Vec<Span>, Failure> {
         if let Some(failure) = self.failed {
             return Err(failure);
@@ -103,9 +118,17 @@ impl Check {
             Format::Fragments(check) => check.finish(),
             Format::Ts(check) => check.finish(),
             Format::Flv(check) => check.finish(),
-            Format::Adts(check) => check.finish(),
+            Format::PackedAudio(check) => check.finish(),
             Format::Text(check) => check.finish().map(|()| Vec::new()),
-            Format::Nothing => Ok(Vec::new()),
+            Format::Opaque => Ok(Vec::new()),
         }
     }
+}
+
+/// Moves bytes from `rest` to `head` until `head` has `count` bytes. Returns true if it has.
+fn collect(head: &mut Vec<u8>, count: usize, rest: &mut &[u8]) -> bool {
+    let (taken, left) = rest.split_at(count.saturating_sub(head.len()).min(rest.len()));
+    head.extend_from_slice(taken);
+    *rest = left;
+    head.len() >= count
 }

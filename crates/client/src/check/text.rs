@@ -1,4 +1,4 @@
-//! Documents of timed text: WebVTT (W3C) and TTML. Whether they are such, not when they are.
+//! Checks of timed text documents: WebVTT (W3C) and TTML. Only their form is checked, not their times.
 
 use crate::{
     failure::{Failure, Reason},
@@ -6,16 +6,20 @@ use crate::{
 };
 use roxmltree::{Document, ParsingOptions};
 
-/// A document being checked.
+/// The check of one document.
 #[derive(Debug)]
-pub(super) struct Text {
-    xml: bool,
+pub(super) struct TextCheck {
+    is_xml: bool,
     body: Vec<u8>,
 }
 
-impl Text {
-    pub(super) const fn new(xml: bool) -> Self {
-        Self { xml, body: Vec::new() }
+impl TextCheck {
+    pub(super) const fn web_vtt() -> Self {
+        Self { is_xml: false, body: Vec::new() }
+    }
+
+    pub(super) const fn ttml() -> Self {
+        Self { is_xml: true, body: Vec::new() }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -30,7 +34,7 @@ impl Text {
         let bad = |why: String| Failure::new(Reason::BadText, why);
         let text = std::str::from_utf8(&self.body).map_err(|error| bad(error.to_string()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        if self.xml {
+        if self.is_xml {
             let document = Document::parse_with_options(text, ParsingOptions::default());
             let document = document.map_err(|error| bad(error.to_string()))?;
             let root = document.root_element().tag_name().name();
@@ -40,7 +44,7 @@ impl Text {
                 Err(bad(format!("XML that begins with {root}, not with tt")))
             };
         }
-        // The signature, and then nothing, a space, a tab or the end of the line (WebVTT §4.1).
+        // Behind the signature there is nothing, a space, a tab or the end of the line (WebVTT §4.1).
         match text.strip_prefix("WEBVTT") {
             Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r']) => Ok(()),
             _ => Err(bad("text that does not begin with WEBVTT".to_owned())),
@@ -53,9 +57,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_none_is_said_to_be_none() {
+    fn only_documents_of_the_format_are_accepted() {
         let reason = |xml: bool, body: &[u8]| {
-            let mut text = Text::new(xml);
+            let mut text = if xml { TextCheck::ttml() } else { TextCheck::web_vtt() };
             body.chunks(3).for_each(|piece| text.push(piece).unwrap());
             text.finish().err().map(|failure| failure.reason)
         };

@@ -1,6 +1,6 @@
 //! One request and its answer.
 
-use super::{Connect, Hosts, Server, Stream, wire::Wire};
+use super::{AllowedHosts, Connect, Server, Stream, wire::Wire};
 use crate::{
     failure::{Failure, Reason},
     presentation::{ByteRange, Resource},
@@ -23,7 +23,7 @@ const MAX_ERROR_BODY: u64 = 1 << 16;
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// Servers that may be asked.
-    pub hosts: Hosts,
+    pub hosts: AllowedHosts,
     /// From when a request was due to the last byte of its answer.
     pub timeout: Duration,
     /// Bytes a connection reads at a time, which it keeps as long as an answer is on its way.
@@ -35,7 +35,12 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         let agent = concat!("latemux-load/", env!("CARGO_PKG_VERSION")).to_owned();
-        Self { hosts: Hosts::default(), timeout: Duration::from_secs(30), read_buffer: 128 << 10, agent }
+        Self {
+            hosts: AllowedHosts::default(),
+            timeout: Duration::from_secs(30),
+            read_buffer: 128 << 10,
+            agent,
+        }
     }
 }
 
@@ -64,7 +69,7 @@ impl fmt::Debug for Connection {
 
 /// An answer that is good as far as HTTP goes. Its body went where the asker said.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Fetched {
     /// Where it came from, after redirects.
     pub url: Url,
     /// Bytes of the body.
@@ -82,7 +87,7 @@ pub type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), Failure> + Send + 'a;
 
 /// A failure, and what came before it.
 #[derive(Debug, Clone)]
-pub struct Lost {
+pub struct FailedFetch {
     /// Why.
     pub failure: Failure,
     /// Bytes of the body until then.
@@ -109,7 +114,7 @@ impl Client {
         resource: &Resource,
         due: Instant,
         body: &mut Sink<'_>,
-    ) -> Result<Answer, Lost> {
+    ) -> Result<Fetched, FailedFetch> {
         let deadline = due + self.options.timeout;
         let mut received = 0;
         let answer =
@@ -122,7 +127,7 @@ impl Client {
                 Failure::new(Reason::Timeout, format!("{}: {received} bytes after {waited:?}", resource.url))
             }
         };
-        Err(Lost { failure, bytes: received, latency: due.elapsed() })
+        Err(FailedFetch { failure, bytes: received, latency: due.elapsed() })
     }
 
     async fn exchange(
@@ -132,7 +137,7 @@ impl Client {
         due: Instant,
         body: &mut Sink<'_>,
         received: &mut u64,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Fetched, Failure> {
         let mut url = resource.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             self.options.hosts.check(&url)?;
@@ -159,7 +164,7 @@ impl Client {
                 let why = format!("{url}: {received} bytes for {range}");
                 return Err(Failure::new(Reason::WrongLength, why));
             }
-            return Ok(Answer { url, bytes: *received, first_byte, latency, transfer });
+            return Ok(Fetched { url, bytes: *received, first_byte, latency, transfer });
         }
         Err(Failure::new(Reason::Redirects, format!("{}: more than {MAX_REDIRECTS}", resource.url)))
     }

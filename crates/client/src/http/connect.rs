@@ -66,9 +66,9 @@ pub enum Trust {
     #[default]
     System,
     /// These too.
-    Also(Vec<CertificateDer<'static>>),
+    SystemAnd(Vec<CertificateDer<'static>>),
     /// Any at all: the connection is encrypted, and nobody knows to whom.
-    Anyone,
+    Any,
 }
 
 impl Trust {
@@ -76,13 +76,13 @@ impl Trust {
     ///
     /// # Errors
     /// Where there is none, or something that is none.
-    pub fn also(pem: &[u8]) -> Result<Self, String> {
+    pub fn system_and(pem: &[u8]) -> Result<Self, String> {
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let found = found.map_err(|error| error.to_string())?;
         if found.is_empty() {
             return Err("no certificate in it".to_owned());
         }
-        Ok(Self::Also(found))
+        Ok(Self::SystemAnd(found))
     }
 }
 
@@ -108,13 +108,11 @@ impl Network {
             ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
         let config = config.map_err(|error| error.to_string())?;
         let config = match trust {
-            Trust::Anyone => {
-                config.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
-            }
-            Trust::System | Trust::Also(_) => {
+            Trust::Any => config.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider))),
+            Trust::System | Trust::SystemAnd(_) => {
                 let mut roots = RootCertStore::empty();
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                if let Trust::Also(more) = trust {
+                if let Trust::SystemAnd(more) = trust {
                     for certificate in more {
                         roots.add(certificate.clone()).map_err(|error| error.to_string())?;
                     }

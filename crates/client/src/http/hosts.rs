@@ -5,12 +5,12 @@ use url::Url;
 
 /// Servers that may be asked.
 #[derive(Debug, Clone, Default)]
-pub struct Hosts {
+pub struct AllowedHosts {
     /// Host in lower case, and port where only one is meant.
     allowed: Vec<(String, Option<u16>)>,
 }
 
-impl Hosts {
+impl AllowedHosts {
     /// Allows the server of a URL, at its port alone.
     pub fn allow_server(&mut self, url: &Url) {
         if let Some(host) = url.host_str() {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn only_what_was_named() {
-        let mut hosts = Hosts::default();
+        let mut hosts = AllowedHosts::default();
         hosts.allow_server(&Url::parse("http://Origin.example:8080/x").unwrap());
         hosts.allow("cdn.example").unwrap();
         hosts.allow("[::1]:80").unwrap();

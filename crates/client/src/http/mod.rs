@@ -1,6 +1,6 @@
 //! An HTTP/1.1 client that measures: connections kept by their players, latency from when a request was due.
 //!
-//! - [`Hosts`]: which servers may be asked
+//! - [`AllowedHosts`]: which servers may be asked
 //! - [`Connect`]: how connections are made
 //! - [`Client`]: one request and its answer
 
@@ -9,6 +9,6 @@ mod connect;
 mod hosts;
 mod wire;
 
-pub use client::{Answer, Client, ClientOptions, Connection, Lost, Sink};
+pub use client::{Client, ClientOptions, Connection, FailedFetch, Fetched, Sink};
 pub use connect::{Connect, Network, Server, Stream, Trust};
-pub use hosts::Hosts;
+pub use hosts::AllowedHosts;

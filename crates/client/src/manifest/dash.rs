@@ -6,7 +6,7 @@ use super::{
     join,
 };
 use crate::presentation::{
-    Container, Index, Kind, Presentation, Protocol, Rendition, RenditionSet, Segments,
+    Container, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Segments,
 };
 use dash_mpd_core::{AdaptationSet, BaseURL, MPD, Period, Representation};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
     let base = below(url, &mpd.base_url)?;
     let mut budget = Budget::default();
     let mut sets: Vec<RenditionSet> = Vec::new();
-    for kind in [Kind::Video, Kind::Audio, Kind::Text] {
+    for kind in [MediaKind::Video, MediaKind::Audio, MediaKind::Text] {
         let mut periods = Vec::new();
         for (period, span) in mpd.periods.iter().zip(spans(&mpd)) {
             // What plays unless the viewer chooses: the one marked so (§5.8.5.5), else the first.
@@ -40,7 +40,7 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
             match scene.renditions(&mut budget) {
                 Ok(renditions) => periods.push(renditions),
                 // Whatever is wrong with text, the rest can be played.
-                Err(_) if kind == Kind::Text => {}
+                Err(_) if kind == MediaKind::Text => {}
                 Err(error) => return Err(error),
             }
         }
@@ -48,7 +48,7 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
             sets.push(RenditionSet { kind, renditions });
         }
     }
-    if sets.iter().all(|set| set.kind == Kind::Text) {
+    if sets.iter().all(|set| set.kind == MediaKind::Text) {
         return Err(match mpd.periods.len() {
             0 => ManifestError::invalid("an MPD without periods"),
             _ => ManifestError::invalid("neither video nor audio"),
@@ -115,7 +115,7 @@ fn joined(periods: Vec<Index>, budget: &mut Budget) -> Result<Index, ManifestErr
 }
 
 /// `contentType`, or what the types of its media say.
-fn kind_of(set: &AdaptationSet) -> Option<Kind> {
+fn kind_of(set: &AdaptationSet) -> Option<MediaKind> {
     let first = set.representations.first();
     let mime = set.mimeType.as_deref().or(first.and_then(|r| r.mimeType.as_deref()));
     let stated = set.contentType.as_deref().or(first.and_then(|r| r.contentType.as_deref()));
@@ -127,10 +127,10 @@ fn kind_of(set: &AdaptationSet) -> Option<Kind> {
     }
     let timed_text = ["wvtt", "stpp"].iter().any(|name| codecs.starts_with(name));
     match stated.or(mime).unwrap_or_default() {
-        kind if kind.starts_with("video") => Some(Kind::Video),
-        kind if kind.starts_with("audio") => Some(Kind::Audio),
-        kind if kind.starts_with("text") || timed_text => Some(Kind::Text),
-        "application/ttml+xml" => Some(Kind::Text),
+        kind if kind.starts_with("video") => Some(MediaKind::Video),
+        kind if kind.starts_with("audio") => Some(MediaKind::Audio),
+        kind if kind.starts_with("text") || timed_text => Some(MediaKind::Text),
+        "application/ttml+xml" => Some(MediaKind::Text),
         _ => None,
     }
 }

@@ -2,7 +2,9 @@
 //! `SegmentList`, `SegmentBase` with a `sidx`.
 
 use super::{Budget, Deferred, MAX_SEGMENTS, ManifestError, Reader, Template, join, range};
-use crate::presentation::{ByteRange, Container, Index, Part, Places, Resource, Segment, Segments};
+use crate::presentation::{
+    Addresses, ByteRange, Container, Index, Resource, Segment, SegmentGroup, Segments,
+};
 use bytes::Bytes;
 use dash_mpd_core::{S, SegmentBase, SegmentList, SegmentTemplate};
 use latemux_isobmff::boxes::sidx::Sidx;
@@ -107,12 +109,12 @@ pub(super) struct Span {
 impl Segments {
     /// As part of a period.
     fn placed(mut self, span: Span, container: Container) -> Result<Self, ManifestError> {
-        for part in &mut self.parts {
-            part.start = span.start;
-            part.container = container;
+        for group in &mut self.groups {
+            group.start = span.start;
+            group.container = container;
         }
-        if let (Some(seconds), true, [part]) = (span.seconds, span.bounded, self.parts.as_slice()) {
-            self.entries.retain(|entry| part.seconds(entry.start) < seconds - 0.001);
+        if let (Some(seconds), true, [group]) = (span.seconds, span.bounded, self.groups.as_slice()) {
+            self.entries.retain(|entry| group.seconds(entry.start) < seconds - 0.001);
         }
         finish(self)
     }
@@ -124,20 +126,30 @@ fn document(base: &Url, seconds: Option<f64>) -> Result<Segments, ManifestError>
     let timescale = 1000;
     let duration = whole(seconds * to_f64(timescale))?;
     let entries = vec![Segment { start: 0, duration, number: 0, time: 0, range: None }];
-    let places = Places::List(vec![Arc::new(base.clone())]);
-    Ok(Segments::uniform(part(None, timescale, Some(0), TOLERANCE, places), entries))
+    let addresses = Addresses::List(vec![Arc::new(base.clone())]);
+    Ok(Segments::uniform(group(None, timescale, Some(0), TOLERANCE, addresses), entries))
 }
 
 /// What all segments of a representation have in common, its period apart.
-const fn part(
+const fn group(
     init: Option<Resource>,
     timescale: u64,
     origin: Option<i64>,
     tolerance: f64,
-    places: Places,
-) -> Part {
+    addresses: Addresses,
+) -> SegmentGroup {
     let container = Container::Cmaf;
-    Part { first: 0, timeline: 0, start: 0.0, container, init, timescale, origin, tolerance, places }
+    SegmentGroup {
+        first: 0,
+        timeline: 0,
+        start: 0.0,
+        container,
+        init,
+        timescale,
+        origin,
+        tolerance,
+        addresses,
+    }
 }
 
 fn from_template(
@@ -184,8 +196,8 @@ fn from_template(
         (None, Some(init)) => Some(initialization(base, init.sourceURL.as_deref(), init.range.as_deref())?),
         (None, None) => None,
     };
-    let places = Places::Template { base: base.clone(), media };
-    finish(Segments::uniform(part(init, timescale, Some(offset), tolerance, places), entries))
+    let addresses = Addresses::Template { base: base.clone(), media };
+    finish(Segments::uniform(group(init, timescale, Some(offset), tolerance, addresses), entries))
 }
 
 fn from_list(
@@ -215,8 +227,8 @@ fn from_list(
     let init = init
         .map(|init| initialization(base, init.sourceURL.as_deref(), init.range.as_deref()))
         .transpose()?;
-    let places = Places::List(urls);
-    finish(Segments::uniform(part(init, timescale, Some(0), tolerance, places), entries))
+    let addresses = Addresses::List(urls);
+    finish(Segments::uniform(group(init, timescale, Some(0), tolerance, addresses), entries))
 }
 
 fn finish(segments: Segments) -> Result<Segments, ManifestError> {
@@ -285,9 +297,9 @@ impl OneFile {
             next = next.saturating_add(reference.size.into());
             time = time.saturating_add_unsigned(duration);
         }
-        let places = Places::List(vec![Arc::new(self.url.clone())]);
-        let part = part(Some(self.init.clone()), timescale, Some(offset), TOLERANCE, places);
-        Segments::uniform(part, entries).placed(self.span, Container::Cmaf)
+        let addresses = Addresses::List(vec![Arc::new(self.url.clone())]);
+        let group = group(Some(self.init.clone()), timescale, Some(offset), TOLERANCE, addresses);
+        Segments::uniform(group, entries).placed(self.span, Container::Cmaf)
     }
 }
 

@@ -1,7 +1,7 @@
 //! HDS manifests (Flash Media Manifest File Format Specification 1.0).
 
 use super::{Deferred, MAX_RENDITIONS, ManifestError, Reader, hds_bootstrap, join};
-use crate::presentation::{Index, Kind, Presentation, Protocol, Rendition, RenditionSet, Resource};
+use crate::presentation::{Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Resource};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use roxmltree::{Document, Node};
 use std::sync::Arc;
@@ -32,7 +32,10 @@ pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, M
         return Err(ManifestError::invalid("a manifest without media"));
     }
     renditions.sort_by_key(|rendition| rendition.bandwidth);
-    Ok(Presentation { protocol: Protocol::Hds, sets: vec![RenditionSet { kind: Kind::Muxed, renditions }] })
+    Ok(Presentation {
+        protocol: Protocol::Hds,
+        sets: vec![RenditionSet { kind: MediaKind::Muxed, renditions }],
+    })
 }
 
 fn rendition(base: &Url, root: Node<'_, '_>, media: Node<'_, '_>) -> Result<Rendition, ManifestError> {

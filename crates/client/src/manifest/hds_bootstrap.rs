@@ -1,7 +1,7 @@
 //! HDS bootstrap information: the `abst` box and its run tables (Adobe Flash Video File Format Specification 10.1 §2.11.2).
 
 use super::{Budget, ManifestError};
-use crate::presentation::{Container, Part, Places, Segment, Segments};
+use crate::presentation::{Addresses, Container, Segment, SegmentGroup, Segments};
 use bytes::Bytes;
 use latemux_isobmff::{Error, cursor::Cursor};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn expand(
     Budget::default().take(total)?;
     let end = u64::from(first).saturating_add(total);
     let mut entries = Vec::new();
-    let mut places = Vec::new();
+    let mut addresses = Vec::new();
     let mut expected = u64::from(first);
     let mut runs = runs.iter().filter(|run| run.first > 0).peekable();
     while let Some(run) = runs.next() {
@@ -90,15 +90,15 @@ fn expand(
             let segment = segment_of(segment_runs, number.saturating_sub(first.into()));
             let mut url = fragments.clone();
             url.set_path(&format!("{}Seg{segment}-Frag{number}", fragments.path()));
-            let index = places.len().try_into().unwrap_or(u64::MAX);
-            places.push(Arc::new(url));
+            let index = addresses.len().try_into().unwrap_or(u64::MAX);
+            addresses.push(Arc::new(url));
             entries.push(Segment { start, duration: run.duration.into(), number: index, time, range: None });
         }
     }
     if entries.is_empty() {
         return Err(ManifestError::invalid("bootstrap information without fragments"));
     }
-    let part = Part {
+    let group = SegmentGroup {
         first: 0,
         timeline: 0,
         start: 0.0,
@@ -107,9 +107,9 @@ fn expand(
         timescale: timescale.into(),
         origin: Some(0),
         tolerance: TOLERANCE,
-        places: Places::List(places),
+        addresses: Addresses::List(addresses),
     };
-    Ok(Segments::uniform(part, entries))
+    Ok(Segments::uniform(group, entries))
 }
 
 /// Fragments of all segments: each run is of as many segments as there are before the next one, the last run of one.

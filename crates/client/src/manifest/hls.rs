@@ -2,8 +2,8 @@
 
 use super::{Deferred, MAX_RENDITIONS, MAX_SEGMENTS, ManifestError, Reader, join};
 use crate::presentation::{
-    ByteRange, Container, Index, Kind, Part, Places, Presentation, Protocol, Rendition, RenditionSet,
-    Resource, Segment, Segments,
+    Addresses, ByteRange, Container, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet,
+    Resource, Segment, SegmentGroup, Segments,
 };
 use m3u8_rs::{
     AlternativeMedia, AlternativeMediaType, Key, KeyMethod, Map, MasterPlaylist, MediaPlaylist, MediaSegment,
@@ -26,7 +26,7 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
             let index = Index::Known(Arc::new(segments(url, &media)?));
             let rendition =
                 Rendition { name: "media playlist".to_owned(), bandwidth: 0, index, coding: None };
-            vec![RenditionSet { kind: Kind::Muxed, renditions: vec![rendition] }]
+            vec![RenditionSet { kind: MediaKind::Muxed, renditions: vec![rendition] }]
         }
     };
     Ok(Presentation { protocol: Protocol::Hls, sets })
@@ -62,9 +62,9 @@ fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>,
         first.audio.as_ref().and_then(|group| default_of(master, &AlternativeMediaType::Audio, group));
     let audio_url = audio.and_then(|audio| audio.uri.as_deref());
     let kind = match (audio_url, has_picture(first)) {
-        (Some(_), true) => Kind::Video,
-        (None, true) => Kind::Muxed,
-        (_, false) => Kind::Audio,
+        (Some(_), true) => MediaKind::Video,
+        (None, true) => MediaKind::Muxed,
+        (_, false) => MediaKind::Audio,
     };
     let mut renditions = Vec::new();
     for variant in variants.iter().filter(|v| v.audio == first.audio) {
@@ -74,13 +74,13 @@ fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>,
     renditions.sort_by_key(|rendition| rendition.bandwidth);
     let mut sets = vec![RenditionSet { kind, renditions }];
     // Where variants of sound alone have a group, it is what they are.
-    if let Some(audio_url) = audio_url.filter(|_| kind == Kind::Video) {
-        sets.push(RenditionSet { kind: Kind::Audio, renditions: vec![rendition(url, audio_url, 0)?] });
+    if let Some(audio_url) = audio_url.filter(|_| kind == MediaKind::Video) {
+        sets.push(RenditionSet { kind: MediaKind::Audio, renditions: vec![rendition(url, audio_url, 0)?] });
     }
     let text = first.subtitles.as_ref();
     let text = text.and_then(|group| default_of(master, &AlternativeMediaType::Subtitles, group));
     if let Some(text_url) = text.and_then(|text| text.uri.as_deref()) {
-        sets.push(RenditionSet { kind: Kind::Text, renditions: vec![rendition(url, text_url, 0)?] });
+        sets.push(RenditionSet { kind: MediaKind::Text, renditions: vec![rendition(url, text_url, 0)?] });
     }
     Ok(sets)
 }
@@ -122,26 +122,26 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
     let half = media.target_duration as f64 / 2.0;
     let encrypted = media.segments.iter().filter_map(|s| s.key.as_ref()).any(hides_container);
-    let mut parts: Vec<Part> = Vec::new();
+    let mut groups: Vec<SegmentGroup> = Vec::new();
     let mut map: Option<&Map> = None;
     let mut timeline = 0_u32;
-    let mut places: Vec<Arc<Url>> = Vec::new();
+    let mut addresses: Vec<Arc<Url>> = Vec::new();
     let mut last_uri: Option<&str> = None;
     let mut next_offset = 0;
     let mut start: i64 = 0;
     let mut entries = Vec::with_capacity(media.segments.len());
     for segment in &media.segments {
         // What a map or a discontinuity begins has its own init segment, or its own times (§4.3.2.3, §4.3.2.5).
-        let breaks = segment.discontinuity && !parts.is_empty();
+        let breaks = segment.discontinuity && !groups.is_empty();
         let maps = segment.map.as_ref().is_some_and(|new| map != Some(new));
         map = segment.map.as_ref().or(map);
         timeline = timeline.saturating_add(u32::from(breaks));
-        if parts.is_empty() || breaks || maps {
-            if let Some(part) = parts.last_mut() {
-                part.places = Places::List(std::mem::take(&mut places));
+        if groups.is_empty() || breaks || maps {
+            if let Some(group) = groups.last_mut() {
+                group.addresses = Addresses::List(std::mem::take(&mut addresses));
                 last_uri = None;
             }
-            parts.push(Part {
+            groups.push(SegmentGroup {
                 first: entries.len(),
                 timeline,
                 start: 0.0,
@@ -150,11 +150,11 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
                 timescale: TIMESCALE,
                 origin: None,
                 tolerance: half.max(TOLERANCE),
-                places: Places::List(Vec::new()),
+                addresses: Addresses::List(Vec::new()),
             });
         }
         if last_uri != Some(segment.uri.as_str()) {
-            places.push(Arc::new(join(url, &segment.uri)?));
+            addresses.push(Arc::new(join(url, &segment.uri)?));
             (last_uri, next_offset) = (Some(segment.uri.as_str()), 0);
         }
         let range = match &segment.byte_range {
@@ -167,14 +167,14 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
             }
         };
         let duration = microseconds(segment)?;
-        let number = places.len().saturating_sub(1).try_into().unwrap_or(u64::MAX);
+        let number = addresses.len().saturating_sub(1).try_into().unwrap_or(u64::MAX);
         entries.push(Segment { start, duration, number, time: 0, range });
         start = start.saturating_add_unsigned(duration);
     }
-    if let Some(part) = parts.last_mut() {
-        part.places = Places::List(places);
+    if let Some(group) = groups.last_mut() {
+        group.addresses = Addresses::List(addresses);
     }
-    Ok(Segments { entries, parts })
+    Ok(Segments { entries, groups })
 }
 
 fn init(url: &Url, map: &Map) -> Result<Resource, ManifestError> {

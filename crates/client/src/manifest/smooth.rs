@@ -2,8 +2,8 @@
 
 use super::{Budget, MAX_RENDITIONS, ManifestError, Template};
 use crate::presentation::{
-    Container, Index, Kind, Part, Places, Presentation, Protocol, Rendition, RenditionSet, Segment, Segments,
-    StatedCoding,
+    Addresses, Container, DeclaredCoding, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet,
+    Segment, SegmentGroup, Segments,
 };
 use roxmltree::{Document, Node};
 use std::{str::FromStr, sync::Arc};
@@ -24,7 +24,7 @@ pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, M
     let mut budget = Budget::default();
     let mut sets = Vec::new();
     // A player shows the first stream of each kind unless told otherwise.
-    for (kind, name) in [(Kind::Video, "video"), (Kind::Audio, "audio")] {
+    for (kind, name) in [(MediaKind::Video, "video"), (MediaKind::Audio, "audio")] {
         let stream = root.children().find(|n| {
             n.has_tag_name("StreamIndex") && n.attribute("Type").is_some_and(|t| t.eq_ignore_ascii_case(name))
         });
@@ -38,7 +38,7 @@ pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, M
     let text = root.children().find(|n| n.has_tag_name("StreamIndex") && is_text(*n));
     // Whatever is wrong with text, the rest can be played.
     if let Some(renditions) = text.and_then(|text| renditions(url, text, timescale, &mut budget).ok()) {
-        sets.push(RenditionSet { kind: Kind::Text, renditions });
+        sets.push(RenditionSet { kind: MediaKind::Text, renditions });
     }
     Ok(Presentation { protocol: Protocol::Smooth, sets })
 }
@@ -64,7 +64,7 @@ fn renditions(
         budget.take(entries.len().try_into().unwrap_or(u64::MAX))?;
         let bandwidth =
             number(level, "Bitrate")?.ok_or_else(|| ManifestError::invalid("a level without Bitrate"))?;
-        let part = Part {
+        let group = SegmentGroup {
             first: 0,
             timeline: 0,
             start: 0.0,
@@ -73,9 +73,12 @@ fn renditions(
             timescale,
             origin: Some(0),
             tolerance: TOLERANCE,
-            places: Places::Template { base: url.clone(), media: Template::smooth(address, bandwidth)? },
+            addresses: Addresses::Template {
+                base: url.clone(),
+                media: Template::smooth(address, bandwidth)?,
+            },
         };
-        let segments = Segments::uniform(part, entries.clone());
+        let segments = Segments::uniform(group, entries.clone());
         let name = format!(
             "{} {bandwidth}",
             stream.attribute("Name").or(stream.attribute("Type")).unwrap_or_default()
@@ -99,14 +102,14 @@ fn is_text(stream: Node<'_, '_>) -> bool {
 }
 
 /// What stands for an init segment (2.2.2.5).
-fn coding(stream: Node<'_, '_>, level: Node<'_, '_>) -> Result<StatedCoding, ManifestError> {
+fn coding(stream: Node<'_, '_>, level: Node<'_, '_>) -> Result<DeclaredCoding, ManifestError> {
     let either = |name| level.attribute(name).or(stream.attribute(name));
     let private = level.attribute("CodecPrivateData").unwrap_or_default().trim();
     let private_data =
         hex(private).ok_or_else(|| ManifestError::invalid(format!("CodecPrivateData=\"{private}\"")))?;
     let width = number(level, "MaxWidth")?.or(number(level, "Width")?).unwrap_or(0);
     let height = number(level, "MaxHeight")?.or(number(level, "Height")?).unwrap_or(0);
-    Ok(StatedCoding {
+    Ok(DeclaredCoding {
         four_cc: either("FourCC").unwrap_or_default().to_ascii_uppercase(),
         private_data,
         size: (width, height),

@@ -3,7 +3,7 @@
 use crate::several::periods;
 use latemux_client::{
     manifest::{self, ManifestError},
-    presentation::{Container, Index, Kind, Presentation, Protocol, Rendition, Segments},
+    presentation::{Container, Index, MediaKind, Presentation, Protocol, Rendition, Segments},
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) fn listed(segments: &Segments) -> Vec<String> {
 }
 
 fn init(segments: &Segments) -> String {
-    let init = segments.parts[0].init.as_ref().unwrap();
+    let init = segments.groups[0].init.as_ref().unwrap();
     format!("{}{}", init.url, init.range.map(|range| format!(" {range}")).unwrap_or_default())
 }
 
@@ -63,13 +63,13 @@ fn dash_template_with_times() {
            <Representation id="hi" bandwidth="900000"/><Representation id="lo" bandwidth="100000"/>"#,
     );
     let presentation = read(&text).unwrap();
-    assert_eq!((presentation.protocol, presentation.sets[0].kind), (Protocol::Dash, Kind::Video));
+    assert_eq!((presentation.protocol, presentation.sets[0].kind), (Protocol::Dash, MediaKind::Video));
     assert_eq!(presentation.sets[0].renditions[0].name, "lo", "by rising bit rate");
     let segments = known(&presentation, 0, 1);
     let expected = ["title/hi-500.m4s @0 +4", "title/hi-4500.m4s @4 +4", "title/hi-8500.m4s @8 +2"];
     assert_eq!(listed(&segments), expected);
     assert_eq!(init(&segments), "http://media.example:8080/title/hi.mp4");
-    assert_eq!((segments.parts[0].origin, segments.parts[0].container), (Some(500), Container::Cmaf));
+    assert_eq!((segments.groups[0].origin, segments.groups[0].container), (Some(500), Container::Cmaf));
     assert_eq!((segments.at(0.0), segments.at(4.0), segments.at(7.9), segments.at(99.0)), (0, 1, 1, 2));
 }
 
@@ -97,7 +97,7 @@ fn dash_template_with_duration() {
     );
     let segments = known(&read(&text).unwrap(), 0, 0);
     assert_eq!(listed(&segments), ["title/0.m4s @0 +4", "title/1.m4s @4 +4", "title/2.m4s @8 +2"]);
-    assert!(segments.parts[0].tolerance > 2.0, "half a segment is promised, no more");
+    assert!(segments.groups[0].tolerance > 2.0, "half a segment is promised, no more");
 }
 
 #[test]
@@ -172,13 +172,15 @@ fn hls_with_a_group_of_audio() {
         #EXT-X-I-FRAME-STREAM-INF:BANDWIDTH=40000,URI=\"i.m3u8\"\n";
     let presentation = read(master).unwrap();
     assert_eq!(presentation.protocol, Protocol::Hls);
-    let names: Vec<(Kind, Vec<(&str, u64)>)> = presentation
+    let names: Vec<(MediaKind, Vec<(&str, u64)>)> = presentation
         .sets
         .iter()
         .map(|set| (set.kind, set.renditions.iter().map(|r| (r.name.as_str(), r.bandwidth)).collect()))
         .collect();
-    let expected =
-        [(Kind::Video, vec![("lo.m3u8", 90_000), ("hi.m3u8", 900_000)]), (Kind::Audio, vec![("en.m3u8", 0)])];
+    let expected = [
+        (MediaKind::Video, vec![("lo.m3u8", 90_000), ("hi.m3u8", 900_000)]),
+        (MediaKind::Audio, vec![("en.m3u8", 0)]),
+    ];
     assert_eq!(names, expected);
 
     let media = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MAP:URI=\"init.mp4\"\n\
@@ -188,7 +190,7 @@ fn hls_with_a_group_of_audio() {
     let segments = segments.unwrap();
     assert_eq!(listed(&segments), ["title/a.m4s @0 +4", "title/b.m4s @4 +2.5"]);
     assert_eq!(
-        (segments.parts[0].container, init(&segments).as_str()),
+        (segments.groups[0].container, init(&segments).as_str()),
         (Container::Cmaf, "http://media.example:8080/title/init.mp4")
     );
     let nested = deferred(&presentation.sets[0].renditions[0], master.as_bytes()).1;
@@ -204,12 +206,12 @@ fn hls_with_ts_and_byte_ranges() {
     let segments = known(&presentation, 0, 0);
     let expected = ["title/all.ts 376-563 @0 +2", "title/all.ts 564-939 @2 +2", "title/last.ts @4 +1"];
     assert_eq!(listed(&segments), expected);
-    assert_eq!((presentation.sets[0].kind, segments.parts[0].container), (Kind::Muxed, Container::Ts));
+    assert_eq!((presentation.sets[0].kind, segments.groups[0].container), (MediaKind::Muxed, Container::Ts));
     let encrypted = text.replace(
         "#EXTINF:2,\n#EXT-X-BYTERANGE:188",
         "#EXT-X-KEY:METHOD=AES-128,URI=\"k\"\n#EXTINF:2,\n#EXT-X-BYTERANGE:188",
     );
-    assert_eq!(known(&read(&encrypted).unwrap(), 0, 0).parts[0].container, Container::Opaque);
+    assert_eq!(known(&read(&encrypted).unwrap(), 0, 0).groups[0].container, Container::Opaque);
 }
 
 #[test]

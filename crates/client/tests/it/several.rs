@@ -1,7 +1,7 @@
 //! Manifests of several periods, timelines and init segments, and of text, written by hand.
 
 use crate::manifests::{known, listed, read, sidx};
-use latemux_client::presentation::{Container, Index, Kind, Presentation};
+use latemux_client::presentation::{Container, Index, MediaKind, Presentation};
 
 /// Three periods: the second is shorter than its timeline and has no sound, the third begins by itself.
 pub(crate) fn periods() -> String {
@@ -36,7 +36,10 @@ pub(crate) fn periods() -> String {
 #[test]
 fn dash_of_several_periods() {
     let presentation = read(&periods()).unwrap();
-    assert_eq!(presentation.sets.iter().map(|set| set.kind).collect::<Vec<_>>(), [Kind::Video, Kind::Audio]);
+    assert_eq!(
+        presentation.sets.iter().map(|set| set.kind).collect::<Vec<_>>(),
+        [MediaKind::Video, MediaKind::Audio]
+    );
     assert_eq!(
         presentation.sets[0].renditions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(),
         ["lo", "hi"]
@@ -54,11 +57,11 @@ fn dash_of_several_periods() {
     let (low, high) = (known(&presentation, 0, 0), known(&presentation, 0, 1));
     assert_eq!((listed(&low), listed(&high)), (of("lo", "ad"), of("hi", "ad")));
     let inits: Vec<String> =
-        low.parts.iter().map(|part| part.init.as_ref().unwrap().url.to_string()).collect();
+        low.groups.iter().map(|group| group.init.as_ref().unwrap().url.to_string()).collect();
     let at = |path: &str| format!("http://media.example:8080/title/{path}");
     assert_eq!(inits, [at("a/lo.mp4"), at("b/ad.mp4"), at("c/lo.mp4")]);
     let timelines: Vec<(u32, Option<i64>, f64)> =
-        low.parts.iter().map(|part| (part.timeline, part.origin, part.start)).collect();
+        low.groups.iter().map(|group| (group.timeline, group.origin, group.start)).collect();
     assert_eq!(timelines, [(0, Some(0), 0.0), (1, Some(900_000), 8.0), (2, Some(0), 15.0)]);
     assert_eq!(
         listed(&known(&presentation, 1, 0)),
@@ -68,7 +71,7 @@ fn dash_of_several_periods() {
         (low.end(), low.at(-1.0), low.at(7.9), low.at(8.0), low.at(14.5), low.at(99.0)),
         (20.0, 0, 1, 2, 3, 4)
     );
-    assert_eq!([0, 1, 2, 3, 4].map(|index| low.part_place(index)), [0, 0, 1, 1, 2]);
+    assert_eq!([0, 1, 2, 3, 4].map(|index| low.group_index(index)), [0, 0, 1, 1, 2]);
 }
 
 #[test]
@@ -101,14 +104,14 @@ fn hls_with_discontinuities_and_maps() {
     let segments = known(&read(text).unwrap(), 0, 0);
     let expected = ["a.m4s @0 +4", "b.m4s @4 +3.5", "ad.m4s @7.5 +4", "c.m4s @11.5 +4", "d.m4s @15.5 +1"];
     assert_eq!(listed(&segments), expected.map(|line| format!("title/{line}")));
-    let parts: Vec<(usize, u32, &str)> = segments
-        .parts
+    let groups: Vec<(usize, u32, &str)> = segments
+        .groups
         .iter()
-        .map(|part| (part.first, part.timeline, part.init.as_ref().unwrap().url.path()))
+        .map(|group| (group.first, group.timeline, group.init.as_ref().unwrap().url.path()))
         .collect();
     // A new map alone changes no times.
     assert_eq!(
-        parts,
+        groups,
         [(0, 0, "/title/i.mp4"), (2, 1, "/title/ad.mp4"), (3, 2, "/title/i.mp4"), (4, 2, "/title/j.mp4")]
     );
     // Ranges count on within a file, but not from one part to the next.
@@ -122,10 +125,10 @@ fn hls_with_discontinuities_and_maps() {
 #[test]
 fn text_of_each_protocol() {
     let text_of = |presentation: &Presentation| {
-        let set = presentation.sets.iter().position(|set| set.kind == Kind::Text)?;
+        let set = presentation.sets.iter().position(|set| set.kind == MediaKind::Text)?;
         let rendition = presentation.sets[set].renditions[0].clone();
         Some(match &rendition.index {
-            Index::Known(segments) => (segments.parts[0].container, listed(segments)),
+            Index::Known(segments) => (segments.groups[0].container, listed(segments)),
             _ => (Container::Opaque, vec![rendition.name]),
         })
     };
@@ -169,7 +172,7 @@ fn text_of_each_protocol() {
         #EXT-X-STREAM-INF:BANDWIDTH=1,RESOLUTION=1x1,SUBTITLES=\"s\"\nv.m3u8\n";
     assert_eq!(text_of(&read(master).unwrap()), Some((Container::Opaque, vec!["en.m3u8".to_owned()])));
     let media = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n0.vtt?a=b\n#EXT-X-ENDLIST\n";
-    assert_eq!(known(&read(media).unwrap(), 0, 0).parts[0].container, Container::WebVtt);
+    assert_eq!(known(&read(media).unwrap(), 0, 0).groups[0].container, Container::WebVtt);
     let smooth = |attributes: &str| {
         let stream = |kind: &str| {
             format!(

@@ -1,10 +1,11 @@
-//! Where a track can be cut: sync samples, or starts of fragments.
+//! The points where a track can be cut: sync samples, or starts of fragments.
 
 use crate::media::{Samples, Track, TrackKind};
 use latemux_isobmff::{Time, time::Round};
 use std::ops::Range;
 
-/// How far apart sync points of different renditions may lie and still be the same: time scales round.
+/// Largest distance, in milliseconds, at which sync points of different renditions count as the
+/// same: time scales round.
 pub(crate) const TOLERANCE_MILLIS: i64 = 10;
 
 /// A point where a track can be cut.
@@ -12,24 +13,24 @@ pub(crate) const TOLERANCE_MILLIS: i64 = 10;
 pub(crate) struct CutPoint {
     /// Index of the sample or fragment that starts there.
     pub(crate) index: u32,
-    /// Its presentation time in track ticks.
+    /// Presentation time of that sample, or of the fragment's sync sample, in track ticks.
     pub(crate) time: i64,
 }
 
-/// A track and, where they take a pass over all its samples to know, its cut points.
+/// A track with its cut points, if finding them takes a pass over all its samples.
 #[derive(Debug)]
 pub(crate) struct CutTrack<'a> {
     pub(crate) track: &'a Track,
-    /// Every sync sample in decode order; `None` where time and index of any can be looked up at no cost: all are
-    /// sync samples, composed as they are decoded.
+    /// Every sync sample in decode order. `None` if each can be looked up by time or index at no
+    /// cost: for fragments, and if all samples are sync samples and composed as they are decoded.
     points: Option<Vec<SyncPoint>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct SyncPoint {
     point: CutPoint,
-    /// Earliest presentation time up to the next one: leading pictures of an open GOP are decoded after the sync
-    /// sample and presented before it.
+    /// Earliest presentation time of the samples up to the next sync sample. Leading pictures of an
+    /// open GOP are decoded after their sync sample and presented before it.
     earliest: i64,
 }
 
@@ -55,7 +56,8 @@ impl<'a> CutTrack<'a> {
         Self { track, points }
     }
 
-    /// Whether of the samples of a cut, which starts with a sync sample, some are presented before that one.
+    /// Returns true if some samples of a cut, which starts with a sync sample, are presented before
+    /// that sample.
     pub(crate) fn leads(&self, cut: &Range<u32>) -> bool {
         let from = |index: u32| {
             let points = self.points.as_deref().unwrap_or_default();
@@ -67,7 +69,8 @@ impl<'a> CutTrack<'a> {
         earliest.zip(first).is_some_and(|(earliest, first)| earliest < first)
     }
 
-    /// Earliest presentation time of what starts with a cut point, in track ticks.
+    /// Returns the earliest presentation time of the samples from a cut point to the next one, in
+    /// track ticks.
     pub(crate) fn earliest(&self, point: CutPoint) -> i64 {
         let Some(points) = &self.points else {
             return match &self.track.samples {
@@ -80,7 +83,7 @@ impl<'a> CutTrack<'a> {
     }
 }
 
-/// A track's cut points, asked for in ascending order of time.
+/// A search for a track's cut points in ascending order of time.
 #[derive(Debug, Clone)]
 pub(crate) struct CutPoints<'a> {
     pub(crate) track: &'a Track,
@@ -92,10 +95,10 @@ impl<'a> CutPoints<'a> {
         Self { track: track.track, points: track.points.as_deref() }
     }
 
-    /// The first cut point at or after `time` in track ticks. Times asked for ascend.
+    /// Returns the first cut point at or after `time` in track ticks. Successive times must ascend.
     pub(crate) fn at_or_after(&mut self, time: i64) -> Option<CutPoint> {
         if let Some(points) = &mut self.points {
-            // What is before this time is before any other still asked for.
+            // Points before this time are before all later times too.
             while points.first()?.point.time < time {
                 *points = points.get(1..)?;
             }
@@ -118,13 +121,14 @@ impl<'a> CutPoints<'a> {
         }
     }
 
-    /// The cut point at `time`, give or take the tolerance.
+    /// Returns the cut point at `time`, within the tolerance.
     pub(crate) fn near(&mut self, time: Time) -> Option<CutPoint> {
         let (from, until) = self.around(time);
         self.at_or_after(from).filter(|point| point.time <= until)
     }
 
-    /// Where to cut for a boundary of the grid at `time`; `None` where nothing of the track comes at or after it.
+    /// Returns the cut point for a boundary of the grid at `time`, or `None` if nothing of the
+    /// track comes at or after it.
     pub(crate) fn boundary(&mut self, time: Time) -> Option<CutPoint> {
         let exact = time.in_scale(self.track.timescale, Round::Up);
         let Samples::Fragments(table) = &self.track.samples else {
@@ -135,7 +139,7 @@ impl<'a> CutPoints<'a> {
                 self.at_or_after(exact)
             };
         };
-        // Fragments cannot be cut: the nearest start, the earlier of two.
+        // Fragments cannot be cut: the nearest start is taken, the earlier of two.
         let after = self.at_or_after(exact);
         let end = after.map_or(table.len(), |point| point.index);
         let before = match self.track.kind {

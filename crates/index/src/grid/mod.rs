@@ -1,7 +1,8 @@
-//! The segment grid: where segments begin, the same for every protocol, rendition and node.
+//! The segment grid: the boundaries of segments, the same for every protocol, rendition and node.
 //!
-//! Boundary k is the first sync point at or after k × target duration; points that coincide count once. Sync points are
-//! those all video tracks share. It is a pure function of the index and the target duration.
+//! Boundary k is the first sync point at or after k × target duration; boundaries that coincide
+//! count once. Sync points are those that all video tracks share. The grid is a pure function of
+//! the index and the target duration.
 
 pub(crate) mod cut_points;
 
@@ -15,23 +16,23 @@ use std::time::Duration;
 /// Segment boundaries of a title.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
-    /// Start of each segment in presentation time, ascending; the first is the title's start (≥ 0).
+    /// Start of each segment in presentation time, ascending. The first is the title's start (≥ 0).
     pub starts: Vec<Time>,
     /// End of the title.
     pub end: Time,
 }
 
-/// Whether all video tracks can be cut where the grid says.
+/// Agreement of the video tracks with the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alignment {
-    /// They share its sync points.
+    /// All video tracks have the grid's sync points.
     Aligned,
     /// Their GOPs disagree: each is cut at its own first sync sample after a boundary.
     Misaligned,
 }
 
 impl Grid {
-    /// Lays the grid for tracks in title order. `None` where there are none.
+    /// Lays the grid for tracks in title order. Returns `None` if there are no tracks.
     pub(crate) fn lay(cuts: &[CutTrack<'_>], target: Duration) -> Option<(Self, Alignment)> {
         let start_of = |cut: &CutTrack<'_>| Time::new(cut.track.start, cut.track.timescale);
         let end_of = |cut: &CutTrack<'_>| Time::new(cut.track.end, cut.track.timescale);
@@ -48,7 +49,7 @@ impl Grid {
         let (mut starts, alignment) = if others.is_empty() {
             (alone, Alignment::Aligned)
         } else {
-            // Sharing may cost the length of one more segment, no more.
+            // Shared sync points may make segments at most twice as long.
             let limit = longest.saturating_mul(2);
             match boundaries(by, others, start, target, Some(limit)) {
                 Some(shared) => (shared, Alignment::Aligned),
@@ -57,7 +58,7 @@ impl Grid {
         };
         starts.insert(0, start);
 
-        // Where another track goes on for long after the reference has ended, it is cut by its own points.
+        // A track that continues for long after the reference has ended is cut at its own points.
         let reference_end = Time::new(reference.end, reference.timescale);
         let outlasting = cuts.iter().max_by_key(|cut| end_of(cut))?;
         let (last, last_end) = (outlasting.track, end_of(outlasting));
@@ -76,15 +77,15 @@ impl Grid {
         Some((Self { starts, end }, alignment))
     }
 
-    /// Number of segments.
+    /// Returns the number of segments.
     #[must_use]
     pub fn segment_count(&self) -> usize {
         self.starts.len()
     }
 }
 
-/// Boundaries after the first, at cut points of one track that all `others` share. With a limit in the reference's
-/// ticks, `None` where a segment would be longer.
+/// Returns the boundaries after the first, at cut points of one track that all `others` share. With
+/// a limit in the reference's ticks, returns `None` if a segment would be longer.
 fn boundaries(
     by: &CutTrack<'_>,
     others: &[&CutTrack<'_>],
@@ -108,7 +109,7 @@ fn boundaries(
         let time = Time::new(point.time, scale);
         let shared = others.iter_mut().all(|other| {
             let end = Time::new(other.track.end, other.track.timescale);
-            // A rendition that has ended disagrees with nothing.
+            // A rendition that has ended does not restrict the boundaries.
             time >= end || other.near(time).is_some()
         });
         if shared {
@@ -121,7 +122,7 @@ fn boundaries(
     (!too_long(previous, reference.end)).then_some(starts)
 }
 
-/// The longest segment in the ticks of the boundaries.
+/// Returns the length of the longest segment in the ticks of the boundaries.
 fn longest(start: Time, boundaries: &[Time], end: i64) -> i64 {
     let Some(scale) = boundaries.first().map(|b| b.scale) else { return i64::MAX };
     let mut previous = start.in_scale(scale, Round::Down);
@@ -135,20 +136,21 @@ fn longest(start: Time, boundaries: &[Time], end: i64) -> i64 {
 
 /// Multiples of the target duration.
 struct TargetMultiples {
-    /// The multiple asked for next.
+    /// Number of the current multiple.
     number: i128,
-    /// In nanoseconds, ≥ 1.
+    /// Target duration in nanoseconds, ≥ 1.
     target: i128,
 }
 
 const NANOS: i128 = 1_000_000_000;
 
-/// No sound frame is longer, but for FLAC of unusual blocks: those of Opus are 120 ms (RFC 6716 §2.1.4) at most, those of
-/// AAC 128 ms (1024 samples at 8 kHz), and FLAC's encoders make 4608 samples (104 ms at 44.1 kHz).
-const SOUND_FRAME_MILLIS: i64 = 128;
+/// Longest audio frame, in milliseconds, except for FLAC with unusual block sizes. Opus frames have
+/// at most 120 ms (RFC 6716 §2.1.4), AAC frames 128 ms (1024 samples at 8 kHz), and those of usual
+/// FLAC encoders 4608 samples (104 ms at 44.1 kHz).
+const AUDIO_FRAME_MILLIS: i64 = 128;
 
 impl TargetMultiples {
-    /// Multiples after a time.
+    /// Starts with the first multiple after a time.
     fn from(time: Time, target: Duration) -> Self {
         // 64 bits of nanoseconds are 584 years, and leave room to multiply.
         let target = i128::from(u64::try_from(target.as_nanos()).unwrap_or(u64::MAX).max(1));
@@ -157,34 +159,36 @@ impl TargetMultiples {
         steps
     }
 
-    /// Goes on with the first multiple after a time, at least with the next one.
+    /// Moves to the first multiple after a time, and at least to the next one.
     fn skip_to(&mut self, time: Time) {
         let scale = i128::from(time.scale.get()) * self.target;
         let after = (i128::from(time.ticks) * NANOS).div_euclid(scale) + 1;
         self.number = self.number.saturating_add(1).max(after);
     }
 
-    /// Goes on after a cut of a track. Fragments without video may have been cut by video, at the first frame after a sync
-    /// sample of it: the multiples they are past by less than a frame are still to come, as they were to the video.
+    /// Moves on after a cut of a track. Fragments without video may have been cut by video, at the
+    /// first frame after one of its sync samples. A multiple that such a cut exceeds by less than a
+    /// frame is still to come, as it was for the video.
     fn skip_past(&mut self, cut: Time, track: &Track) {
-        let frame = Time::new(SOUND_FRAME_MILLIS, Timescale::MILLIS).in_scale(cut.scale, Round::Up);
+        let frame = Time::new(AUDIO_FRAME_MILLIS, Timescale::MILLIS).in_scale(cut.scale, Round::Up);
         let slack = if is_fragments_without_video(track) { frame } else { 0 };
         self.skip_to(Time::new(cut.ticks.saturating_sub(slack), cut.scale));
     }
 
-    /// The current multiple in ticks, rounded up.
+    /// Returns the current multiple in ticks, rounded up.
     fn ticks(&self, scale: Timescale) -> Option<i64> {
         let nanos = self.number.checked_mul(self.target)?;
         i64::try_from(-(-nanos.checked_mul(scale.get().into())?).div_euclid(NANOS)).ok()
     }
 
-    /// The target in ticks, rounded down.
+    /// Returns the target duration in ticks, rounded down.
     fn target_ticks(&self, scale: Timescale) -> i64 {
         i64::try_from(self.target * i128::from(scale.get()) / NANOS).unwrap_or(i64::MAX)
     }
 
-    /// The first cut point at or after the current multiple, and after a time in the track's ticks if given. Fragments
-    /// without video: the one nearest to it, since they are seldom exactly as long as intended.
+    /// Returns the first cut point at or after the current multiple, and after a time in the
+    /// track's ticks if given. For fragments without video it is the point nearest to the multiple,
+    /// since they are seldom exactly as long as intended.
     fn next_point(&self, points: &mut CutPoints<'_>, after: Option<i64>) -> Option<CutPoint> {
         let ticks = self.ticks(points.track.timescale)?;
         let after = after.unwrap_or(i64::MIN);
@@ -201,6 +205,3 @@ impl TargetMultiples {
 fn is_fragments_without_video(track: &Track) -> bool {
     track.kind != TrackKind::Video && matches!(track.samples, Samples::Fragments(_))
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

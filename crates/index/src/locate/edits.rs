@@ -1,4 +1,4 @@
-//! Edit lists (ISO/IEC 14496-12 §8.6.6), reduced to the samples that play and their presentation times.
+//! Edit lists (ISO/IEC 14496-12 §8.6.6), reduced to the samples that play and their times.
 
 use crate::{
     media::TrackKind,
@@ -7,36 +7,43 @@ use crate::{
 use latemux_isobmff::{Time, Timescale, boxes::elst::Edit, time::Round};
 use std::ops::Range;
 
-/// A track's edit list, reduced to what is served: an optional delay, then one stretch of the media at normal speed.
+/// A track's edit list, reduced to what is served: an optional delay, then one range of the media
+/// at normal speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Edits {
-    /// Where the media goes in presentation time.
+    /// The mapping from media time to presentation time.
     pub(crate) presentation: Presentation,
-    /// The range that plays, in composition time on the output timeline; `None` where there is no edit list.
+    /// The range that plays, in composition time on the output timeline. `None` if there is no edit
+    /// list.
     played: Option<PlayedRange>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PlayedRange {
     start: i64,
-    /// `None`: to the end of the media.
+    /// End of the range. `None` means the end of the media.
     end: Option<i64>,
-    /// Half a movie tick in track ticks: how far off an end written in movie ticks may be.
+    /// Half a movie tick in track ticks: the rounding error of an end written in movie ticks.
     tolerance: i64,
 }
 
-/// Seconds of audio before an edit's start that are kept untouched: encoder delay and the priming a decoder needs
-/// (AAC 2112 samples, Opus 312 + 80 ms pre-roll), with room to spare.
+/// Length of audio before an edit's start that is kept unchanged, in milliseconds: encoder delay
+/// and the priming a decoder needs (AAC 2112 samples, Opus 312 + 80 ms pre-roll), with room to
+/// spare.
 const PRIMING_MILLIS: i64 = 250;
 
-/// Audio frames kept before the one that covers an edit's start further in: what overlapping transforms need.
+/// Number of audio frames kept before the one that covers an edit's start, if the edit starts later
+/// than the priming: overlapping transforms need them.
 const PREROLL_FRAMES: u32 = 2;
 
 impl Edits {
-    /// Reads an edit list. `fragmented` files state a duration of no meaning there (§8.6.6.1: 0, writers vary): ignored.
+    /// Reads an edit list. In `fragmented` files the durations of edits have no meaning (§8.6.6.1:
+    /// 0, but writers vary) and are ignored.
     ///
     /// # Errors
-    /// What is not supported.
+    ///
+    /// The unsupported structure, if the list pauses, changes the speed, has several parts or
+    /// starts beyond 2^63.
     pub(crate) fn resolve(
         edits: &[Edit],
         movie: Timescale,
@@ -48,7 +55,7 @@ impl Edits {
             Time::new(ticks, movie).in_scale(track, Round::Nearest)
         };
         let movie_tick = Time::new(1, movie).in_scale(track, Round::Up);
-        // Empty edits at the end play nothing, and one of no length is none.
+        // Empty edits at the end play nothing, and an empty edit of no length is ignored.
         let plays = |edit: &Edit| edit.media_time.is_some();
         let Some(last) = edits.iter().rposition(plays) else { return Ok(Self::default()) };
         let first = edits.iter().position(plays).unwrap_or(last);
@@ -71,7 +78,7 @@ impl Edits {
             let end = (edit.duration != 0).then(|| start.saturating_add(ticks(edit.duration)));
             joined = match joined {
                 None => Some((start, end)),
-                // One that goes on where the last one ended: cut and put together again.
+                // An edit that continues where the one before ended is one cut in two.
                 Some((first, Some(reached))) if (start - reached).abs() <= movie_tick => Some((first, end)),
                 Some(_) => return Err("an edit list with several parts"),
             };
@@ -90,16 +97,18 @@ impl Edits {
         })
     }
 
-    /// Where in the media, composition time of the source's timeline in track ticks, the stretch that plays starts; `None`
-    /// where there is no edit list.
+    /// Returns the start of the range that plays, as composition time on the source's timeline in
+    /// track ticks. `None` if there is no edit list.
     pub(crate) fn media_start(&self) -> Option<i64> {
         self.played.map(|played| played.start.saturating_sub(self.presentation.shift))
     }
 
-    /// Which samples play; `table` is on the output timeline and whole. Empty where none do.
+    /// Returns the samples that play, an empty range if none do. `table` is on the output timeline
+    /// and complete.
     ///
-    /// Video starts at a sync sample, so that everything from the edit's start on decodes; players hide what comes before, as the
-    /// edit list in the init segment tells them. Decode times stay the source's.
+    /// Video starts at a sync sample, so that everything from the edit's start on can be decoded.
+    /// Players hide the frames before it, because the edit list in the init segment says so. Decode
+    /// times stay the source's.
     pub(crate) fn samples(&self, table: &SampleTable, kind: TrackKind, timescale: Timescale) -> Range<u32> {
         let len = table.len();
         let Some(first_sync) = table.sync_from(0) else { return 0..0 };
@@ -118,7 +127,7 @@ impl Edits {
         let mut end = len;
         if let Some(limit) = played.end {
             let limit = limit.saturating_sub(played.tolerance);
-            // Only what comes last in decode order can go: anything else may be referred to.
+            // Only the last samples in decode order can go: others may be referred to.
             while end > start && table.composition_time(end - 1).is_some_and(|time| time >= limit) {
                 end -= 1;
             }
@@ -127,14 +136,15 @@ impl Edits {
     }
 }
 
-/// The sample that is being decoded at `time`; the last one where it is later.
+/// Returns the sample that is being decoded at `time`, or the last sample if `time` is later.
 fn covering(table: &SampleTable, time: i64) -> u32 {
     table.decoded_until(time).saturating_sub(1)
 }
 
-/// The last sync sample in decode order whose composition time is at or before `time`.
+/// Returns the last sync sample in decode order whose composition time is at or before `time`.
 fn last_sync_composed_until(table: &SampleTable, time: i64) -> Option<u32> {
-    // Composition time ≥ decode time + the least offset: what is decoded later than this cannot qualify.
+    // Composition time ≥ decode time + the smallest offset, so samples decoded later than this do
+    // not qualify.
     let (least, _) = table.composition_bounds();
     let latest = table.decoded_until(time.saturating_sub(least.into())).checked_sub(1)?;
     let mut sync = table.sync_until(latest)?;

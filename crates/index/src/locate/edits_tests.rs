@@ -13,7 +13,8 @@ fn resolve(edits: &[Edit]) -> Result<Edits, &'static str> {
     Edits::resolve(edits, scale(1000), scale(48_000), false)
 }
 
-/// `n` samples of 1024 ticks, every `gop`th a sync sample, composition offsets in turn.
+/// Returns `n` samples of 1024 ticks. Every `gop`th one is a sync sample, and composition offsets
+/// repeat.
 fn table(n: u32, gop: u32, compositions: &[i32]) -> SampleTable {
     let samples: Vec<Sample> = (0..n)
         .map(|i| Sample {
@@ -29,15 +30,15 @@ fn table(n: u32, gop: u32, compositions: &[i32]) -> SampleTable {
 }
 
 #[test]
-fn no_edit_list_plays_the_media_as_it_is() {
+fn without_an_edit_list_all_media_plays() {
     let edits = resolve(&[]).unwrap();
     assert_eq!(edits.presentation, Presentation::default());
     assert_eq!(edits.samples(&table(10, 1, &[0]), TrackKind::Audio, scale(48_000)), 0..10);
 }
 
 #[test]
-fn a_delay_moves_decode_times_and_an_offset_the_origin() {
-    // 1 s of nothing, media from its start.
+fn delays_shift_decode_times_and_offsets_shift_the_origin() {
+    // 1 s of nothing, then the media from its start.
     let delayed = resolve(&[edit(1000, None), edit(5000, Some(0))]).unwrap();
     assert_eq!(delayed.presentation, Presentation { media_time: 0, shift: 48_000 });
     // Priming is hidden.
@@ -53,14 +54,14 @@ fn a_delay_moves_decode_times_and_an_offset_the_origin() {
 }
 
 #[test]
-fn parts_that_go_on_are_one_and_others_are_refused() {
+fn adjacent_edits_are_joined_and_others_are_rejected() {
     let joined = resolve(&[edit(1000, Some(0)), edit(1000, Some(48_000))]).unwrap();
     assert_eq!(joined.samples(&table(200, 1, &[0]), TrackKind::Audio, scale(48_000)), 0..94);
     assert!(resolve(&[edit(1000, Some(0)), edit(1000, Some(0))]).is_err());
     assert!(resolve(&[edit(1000, Some(0)), edit(10, None), edit(1000, Some(48_000))]).is_err());
     assert!(resolve(&[Edit { rate: 0, ..edit(1000, Some(0)) }]).is_err());
     assert!(resolve(&[Edit { rate: 0x2_0000, ..edit(1000, Some(0)) }]).is_err());
-    // Nothing at the end is nothing.
+    // An empty edit at the end is ignored.
     assert!(resolve(&[edit(1000, Some(0)), edit(10, None)]).is_ok());
 }
 
@@ -75,12 +76,12 @@ fn video_starts_at_the_sync_sample_before_the_edit() {
     // Sample 20 is composed at 20 × 1024 + 2048.
     assert_eq!(range(20 * 1024 + 2048), 20..100);
     assert_eq!(range(20 * 1024 + 2047), 10..100);
-    // Before the first sync sample is composed.
+    // An edit that starts before the first sync sample is composed.
     assert_eq!(range(0), 0..100);
 }
 
 #[test]
-fn audio_keeps_its_priming_or_two_frames() {
+fn audio_keeps_its_priming_or_two_preroll_frames() {
     let table = table(200, 1, &[0]);
     let range = |start: u64| {
         let edits = resolve(&[edit(0, Some(start))]).unwrap();
@@ -92,7 +93,7 @@ fn audio_keeps_its_priming_or_two_frames() {
 }
 
 #[test]
-fn what_comes_after_the_end_is_dropped_from_the_end_only() {
+fn only_the_last_samples_in_decode_order_are_dropped() {
     // I P B B: composed in the order 0, 2, 3, 1.
     let table = table(100, 4, &[1024, 3072, 0, 0]);
     let until = |end: u64| {
@@ -108,7 +109,7 @@ fn what_comes_after_the_end_is_dropped_from_the_end_only() {
 }
 
 #[test]
-fn a_fragmented_files_durations_mean_nothing() {
+fn edit_durations_of_fragmented_files_are_ignored() {
     let edits = Edits::resolve(&[edit(40, Some(0))], scale(1000), scale(48_000), true).unwrap();
     assert_eq!(edits.samples(&table(100, 1, &[0]), TrackKind::Audio, scale(48_000)), 0..100);
 }

@@ -1,5 +1,6 @@
-//! Tracks of fragmented files that `sidx` or `mfra` index: fragments are known, their samples only once the
-//! fragment's `moof` has been read, in the same request as its media.
+//! Reading the samples of a fragment. If `sidx` or `mfra` index a file, its fragments are known,
+//! but their samples only once the fragment's `moof` has been read, in the same request as its
+//! media.
 
 use crate::{
     error::{IndexError, TrackProblem},
@@ -15,28 +16,29 @@ use std::{ops::Range, sync::Arc};
 #[derive(Debug)]
 pub struct FragmentReader {
     index: Arc<MediaIndex>,
-    /// What is left of the fragment: from the next box on.
+    /// The rest of the fragment, from the next box on.
     rest: Range<u64>,
     tracks: Vec<FragmentedTrack>,
     samples: Vec<Vec<Sample>>,
 }
 
-/// What a [`FragmentReader`] wants.
+/// The next step of a [`FragmentReader`].
 #[derive(Debug)]
 pub enum FragmentStep {
-    /// All `moof`s seen: the fragment's samples.
+    /// All `moof`s have been read. These are the fragment's samples.
     Done(FragmentSamples),
-    /// Give the bytes `from` this offset in the object on, at least `len` of them (bytes before are not needed again).
+    /// The reader needs the bytes `from` this offset of the object on, at least `len` of them.
+    /// Bytes before are not needed again.
     Need {
-        /// Bytes from the start of the object.
+        /// Offset in bytes from the start of the object.
         from: u64,
-        /// At least this many bytes.
+        /// Smallest number of bytes.
         len: u64,
     },
 }
 
 impl FragmentReader {
-    /// A reader for the fragment that lies at `range` of the object.
+    /// Returns a reader for the fragment that lies at `range` of the object.
     #[must_use]
     pub fn new(index: Arc<MediaIndex>, range: Range<u64>) -> Self {
         let track = |track: &Track| {
@@ -56,11 +58,16 @@ impl FragmentReader {
         Self { index, rest: range, tracks, samples }
     }
 
-    /// Takes contiguous bytes that start at `offset` of the object and says what next. The first call may pass
-    /// no bytes. Media bytes need not be given: a `Need` skips over `mdat`.
+    /// Takes contiguous bytes that start at `offset` of the object and returns the next step. The
+    /// first call may pass no bytes. Media bytes need not be given: a `Need` skips over `mdat`.
     ///
     /// # Errors
-    /// Where a `moof` is malformed, or sizes lead out of the range.
+    ///
+    /// - [`IndexError::Box`] if a box header or a `moof` cannot be parsed
+    /// - [`IndexError::Malformed`] if a box ends beyond the fragment, or samples contradict each
+    ///   other
+    ///
+    /// - [`IndexError::Truncated`] if samples end beyond the object
     pub fn feed(&mut self, offset: u64, bytes: &Bytes) -> Result<FragmentStep, IndexError> {
         while !self.rest.is_empty() {
             let at = self.rest.start;

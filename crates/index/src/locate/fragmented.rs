@@ -1,4 +1,4 @@
-//! Fragmented files: which of `sidx`, `mfra` and a scan tells where all fragments lie.
+//! Fragmented files: finding all fragments by `sidx`, by `mfra` or by a scan.
 
 use crate::{
     error::{IndexError, TrackProblem},
@@ -10,7 +10,7 @@ use crate::{
         random_access,
         scan::Scan,
         segment_index,
-        track_head::{TrackHead, rate},
+        track_description::{TrackDescription, rate},
     },
     media::{IndexSource, TrackKind},
     table::{
@@ -22,32 +22,33 @@ use bytes::Bytes;
 use latemux_isobmff::fragment::Moof;
 use std::{collections::BTreeSet, ops::Range};
 
-/// How the samples of a file are found.
+/// The way to a file's samples.
 #[derive(Debug)]
 pub(crate) enum FoundSamples {
-    /// In `moov`.
+    /// All samples are in the tables of `moov`.
     Tables,
-    /// By fragment: for each head a table and, where fragments are shared, its bit rate.
+    /// Fragments are known: for each described track a table and, if fragments hold several tracks,
+    /// its bit rate.
     Fragments {
         source: IndexSource,
-        /// Boxes the tables were made from, with their places.
+        /// The boxes the tables were made from, with their offsets in the object.
         boxes: Vec<(u64, Bytes)>,
         tables: Vec<(FragmentTable, Option<u64>)>,
     },
     /// Every `moof` must be read.
     Scan(Box<Scan>),
-    /// Every `moof` has been read: a table for each head.
+    /// Every `moof` has been read: a table for each described track.
     Scanned(Vec<Result<SampleTable, TrackProblem>>),
 }
 
 /// Finds all fragments of a file whose `moov` announces them.
 pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<FoundSamples, Pause> {
-    if found.heads.is_empty() {
+    if found.descriptions.is_empty() {
         return Ok(FoundSamples::Tables);
     }
     let (sidx, first_moof) = behind_moov(reader, found)?;
     let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
-    let in_moov = found.heads.iter().any(|(number, _)| {
+    let in_moov = found.descriptions.iter().any(|(number, _)| {
         let track = found.movie.tracks.get(*number);
         track.is_some_and(|track| track.as_ref().is_ok_and(|track| track.tables.stsz.count() > 0))
     });
@@ -76,7 +77,8 @@ pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Foun
     scan(reader, found, known.into_iter().collect(), &firsts)
 }
 
-/// As [`find`], but every `moof` is to be read: an index box only tells where to look for them, many at once.
+/// Like [`find`], but every `moof` is to be read. An index box only tells where they start, so that
+/// many can be read at once.
 pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<FoundSamples, Pause> {
     let (sidx, first_moof) = behind_moov(reader, found)?;
     let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
@@ -96,11 +98,11 @@ pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<
     scan(reader, found, known.into_iter().collect(), &firsts)
 }
 
-/// The boxes behind `moov` up to the first `moof`: all `sidx`, and where that `moof` is.
+/// Returns all `sidx` between `moov` and the first `moof`, and the offset of that `moof`.
 fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<TopBox>, Option<u64>), Pause> {
     let mut sidx = Vec::new();
     let mut at = found.range.end;
-    // Not more boxes than a head may hold: what else stands here is metadata.
+    // A bound for hostile files: other boxes here hold metadata.
     for _ in 0..1 << 12 {
         let Some(next) = reader.top_box(at, reader.window(at))? else { break };
         match &next.kind.0 {
@@ -116,13 +118,19 @@ fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<Top
     Ok((sidx, None))
 }
 
-fn fragmented_track(head: &TrackHead) -> FragmentedTrack {
-    let shift = head.edits.presentation.shift;
-    let all_sync = head.every_sample_is_sync();
-    FragmentedTrack::new(head.id, head.timescale, head.sample_description, all_sync, shift)
+fn fragmented_track(description: &TrackDescription) -> FragmentedTrack {
+    let shift = description.edits.presentation.shift;
+    let all_sync = description.every_sample_is_sync();
+    FragmentedTrack::new(
+        description.id,
+        description.timescale,
+        description.sample_description,
+        all_sync,
+        shift,
+    )
 }
 
-/// `firsts` are the tracks' first times by an index box that is not followed, where there is one.
+/// Starts a scan. `firsts` are the tracks' first times by an index box that is not used otherwise.
 fn scan(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -130,55 +138,58 @@ fn scan(
     firsts: &[Option<i64>],
 ) -> Result<FoundSamples, Pause> {
     let mut tracks = Vec::new();
-    for (place, (number, head)) in found.heads.iter().enumerate() {
+    for (place, (number, description)) in found.descriptions.iter().enumerate() {
         let in_moov = match found.movie.tracks.get(*number) {
             Some(Ok(track)) if track.tables.stsz.count() > 0 => {
-                head.read_tables(track, reader.object_size).ok()
+                description.read_tables(track, reader.object_size).ok()
             }
             _ => None,
         };
         // The edit list is applied when all samples are known.
         let listed = firsts.get(place).copied().flatten();
-        tracks.push((FragmentedTrack { shift: 0, listed, ..fragmented_track(head) }, in_moov));
+        tracks.push((FragmentedTrack { shift: 0, listed, ..fragmented_track(description) }, in_moov));
     }
     let defaults = found.movie.fragments.clone().unwrap_or_default();
     Ok(FoundSamples::Scan(Box::new(Scan::new(found.range.end, known, defaults, tracks))))
 }
 
-/// How far off the sum of rounded times may be, in ticks.
+/// Largest error of a sum of rounded times, in ticks.
 const ROUNDED: u64 = 2;
 
-/// What one fragment's samples say of a track.
+/// The times and sizes of one track's samples in the fragments that were read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FragmentMeasurement {
-    /// Earliest presentation time and latest end, in track ticks.
+    /// Earliest presentation time, in track ticks.
     first: i64,
+    /// Latest end of presentation, in track ticks.
     end: i64,
-    /// The first sample is a sync sample.
+    /// True if the first sample is a sync sample.
     sync: bool,
     count: u64,
     bytes: u64,
     /// Sum of sample durations in track ticks.
     duration: u64,
-    /// Its times are its own: from `tfdt` or `tfxd`.
+    /// True if the fragment states its own times, by `tfdt` or `tfxd`.
     timed: bool,
     /// Composition offset of the first sample in decode order, in track ticks.
     composition: i32,
-    /// The least composition offset.
+    /// Smallest composition offset, in track ticks.
     least_composition: i32,
-    /// End of presentation in track ticks, as the last `tfxd` says.
+    /// End of presentation in track ticks, as the last `tfxd` states it.
     stated_end: Option<i64>,
 }
 
 impl FragmentMeasurement {
-    /// How long before its presentation the first sample must be decoded, so that none is decoded after it, in track ticks.
+    /// Returns how long before its presentation the first sample must be decoded so that no sample
+    /// is decoded after it is presented, in track ticks.
     fn reorder(&self) -> u32 {
         u32::try_from(i64::from(self.composition) - i64::from(self.least_composition)).unwrap_or(0)
     }
 }
 
-/// Reads the `moof`s in a range until one has samples of head number `number`; with `all`, every one in the range.
-/// `expected` is the composition time the index gives for the start, source timeline.
+/// Reads the `moof`s in a range until one has samples of described track number `number`, or, with
+/// `all`, every `moof` in the range. `expected` is the composition time on the source timeline that
+/// the index states for the start.
 fn measure(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -187,10 +198,10 @@ fn measure(
     expected: i64,
     all: bool,
 ) -> Result<Option<FragmentMeasurement>, Pause> {
-    let Some((_, head)) = found.heads.get(number) else { return Ok(None) };
+    let Some((_, description)) = found.descriptions.get(number) else { return Ok(None) };
     let defaults = found.movie.fragments.as_deref().unwrap_or_default();
-    let presentation = head.edits.presentation;
-    let mut track = fragmented_track(head);
+    let presentation = description.edits.presentation;
+    let mut track = fragmented_track(description);
     track.expected_composition = Some(expected.saturating_add(presentation.shift));
     let mut tracks = [track];
     let mut measured: Option<FragmentMeasurement> = None;
@@ -200,10 +211,9 @@ fn measure(
         if next.kind == b"moof" {
             let bytes = reader.whole(&next, "moof")?;
             let moof = Moof::parse(&bytes, at)?;
-            let timed = moof
-                .tracks
-                .iter()
-                .any(|traf| traf.track_id == head.id && (traf.decode_time.is_some() || traf.tfxd.is_some()));
+            let timed = moof.tracks.iter().any(|traf| {
+                traf.track_id == description.id && (traf.decode_time.is_some() || traf.tfxd.is_some())
+            });
             let resolved =
                 moof_samples::resolve(&moof, at, reader.object_size, defaults, &mut tracks, |_, s| {
                     let first = presentation.time(s.decode_time, s.composition_offset);
@@ -230,9 +240,12 @@ fn measure(
                     Ok(())
                 });
             resolved.map_err(IndexError::from)?;
-            let of_head =
-                moof.tracks.iter().filter(|traf| traf.track_id == head.id).filter_map(|traf| traf.tfxd);
-            if let (Some(m), Some((time, duration))) = (&mut measured, of_head.last()) {
+            let own_times = moof
+                .tracks
+                .iter()
+                .filter(|traf| traf.track_id == description.id)
+                .filter_map(|traf| traf.tfxd);
+            if let (Some(m), Some((time, duration))) = (&mut measured, own_times.last()) {
                 let end = i64::try_from(time.saturating_add(duration)).ok();
                 let presented =
                     |end: i64| end.saturating_add(presentation.shift).checked_sub(presentation.media_time);
@@ -244,8 +257,8 @@ fn measure(
     Ok(measured)
 }
 
-/// Makes tables of a complete index, checked against each track's first and last fragment. The places of fragments where it does
-/// not hold.
+/// Makes tables of a complete index, checked against fragments of each track. Returns the offsets
+/// of fragments instead if the index turns out to be wrong.
 fn tables(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -260,9 +273,9 @@ fn tables(
     }
     reader.need_all(wanted(reader, &index.tracks))?;
 
-    let several = found.heads.len() > 1;
+    let several = found.descriptions.len() > 1;
     let mut tables = Vec::new();
-    for (number, (listed, (_, head))) in index.tracks.iter().zip(&found.heads).enumerate() {
+    for (number, (listed, (_, description))) in index.tracks.iter().zip(&found.descriptions).enumerate() {
         let (Some(first), Some(last)) = (listed.entries.first(), listed.entries.last()) else {
             return Ok(Err(starts(&index)));
         };
@@ -280,19 +293,22 @@ fn tables(
                 let Some(at_end) = measure(reader, found, number, &to_end, last.time, true)? else {
                     return Ok(Err(starts(&index)));
                 };
-                // Decode times in place of presentation times would show here.
+                // An index with decode times in place of presentation times fails here.
                 if at_end.timed && at_end.first.saturating_sub(last.time) != offset {
                     return Ok(Err(starts(&index)));
                 }
-                // Exact where samples, each with times rounded to the ticks of the file, are not.
+                // The stated end is exact. The sum of samples may not be, if each has times rounded
+                // to the ticks of the file.
                 let stated = at_end.stated_end.filter(|end| end.abs_diff(at_end.end) <= ROUNDED);
                 stated.unwrap_or(at_end.end)
             }
         };
-        // An index that calls no fragment a random access point does not say anything of them.
+        // An index that marks no fragment as a random access point states nothing about sync
+        // samples.
         let says_sync = listed.entries.iter().any(|entry| entry.sync);
-        let all_sync =
-            head.kind != TrackKind::Video || head.every_sample_is_sync() || (!says_sync && measured.sync);
+        let all_sync = description.kind != TrackKind::Video
+            || description.every_sample_is_sync()
+            || (!says_sync && measured.sync);
         let mut builder = FragmentTableBuilder::new().first_offset(measured.composition);
         for (number, entry) in listed.entries.iter().enumerate() {
             let time = if number == 0 { first_start } else { entry.time.saturating_add(offset) };
@@ -307,27 +323,28 @@ fn tables(
             }
         }
         let bitrate = several.then(|| {
-            let seconds = (measured.duration, head.timescale.get());
-            head.declared_bitrate().unwrap_or_else(|| rate(measured.bytes, seconds))
+            let seconds = (measured.duration, description.timescale.get());
+            description.declared_bitrate().unwrap_or_else(|| rate(measured.bytes, seconds))
         });
         tables.push((builder.finish(end, reorder), bitrate));
     }
     Ok(Ok(FoundSamples::Fragments { source: index.source, boxes: index.boxes, tables }))
 }
 
-/// What the times of an index count from.
+/// The origin of the times of an index.
 #[derive(Debug, Clone, Copy)]
 struct Origin {
-    /// From the index's times to presentation times, in track ticks.
+    /// Difference from the index's times to presentation times, in track ticks.
     offset: i64,
-    /// Where the first fragment's presentation starts, in track ticks.
+    /// Start of the first fragment's presentation, in track ticks.
     first_start: i64,
-    /// See [`FragmentMeasurement::reorder`]; the longest of the fragments that were looked into.
+    /// The longest [`FragmentMeasurement::reorder`] of the fragments that were read.
     reorder: u32,
 }
 
-/// Writers differ in what the times of an index count from: the start of the media, or of its presentation. The samples
-/// themselves decide; `measured` are those of the first fragment. `None` where the index does not mean one and the same.
+/// Finds the origin of the times of an index. Writers differ: times count from the start of the
+/// media or of its presentation. The samples decide; `measured` are those of the first fragment.
+/// Returns `None` if fragments contradict each other.
 fn origin(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -335,7 +352,8 @@ fn origin(
     listed: &IndexedTrack,
     measured: &FragmentMeasurement,
 ) -> Result<Option<Origin>, Pause> {
-    let (Some((_, head)), Some(first)) = (found.heads.get(number), listed.entries.first()) else {
+    let (Some((_, description)), Some(first)) = (found.descriptions.get(number), listed.entries.first())
+    else {
         return Ok(None);
     };
     let mut probed = Vec::new();
@@ -344,8 +362,8 @@ fn origin(
         let Some(at_probe) = measure(reader, found, number, &probe.bytes, probe.time, false)? else {
             return Ok(None);
         };
-        // A writer that calls every fragment a random access point.
-        if probe.sync && !at_probe.sync && head.kind == TrackKind::Video {
+        // The writer marks every fragment as a random access point.
+        if probe.sync && !at_probe.sync && description.kind == TrackKind::Video {
             return Ok(None);
         }
         reorder = reorder.max(at_probe.reorder());
@@ -353,24 +371,26 @@ fn origin(
             probed.push(at_probe.first.saturating_sub(probe.time));
         }
     }
-    let presentation = head.edits.presentation;
+    let presentation = description.edits.presentation;
     let by_first = if measured.timed {
         measured.first.saturating_sub(first.time)
     } else {
         presentation.shift - presentation.media_time
     };
-    // Where media begins with priming, before 0, writers that count from its presentation have written 0 of the first fragment,
-    // whose time is unsigned (§8.16.3, §8.8.10), and the true times of the others. These tell; of the first, its samples do.
+    // If media begins with priming, before 0, writers that count from its presentation write 0 for
+    // the first fragment, whose time is unsigned (§8.16.3, §8.8.10), and the true times of the
+    // others. So the others determine the offset, and the samples of the first fragment its start.
     let offset = match probed.first() {
         Some(&by_second) if measured.timed && first.time == 0 && by_first < by_second => by_second,
         _ => by_first,
     };
-    // An open GOP shows here: an index that gives the times of sync samples, not those of the pictures before them.
-    // So do times in a coarser scale than the track's.
+    // This rejects indexes of open GOPs that state the times of sync samples, not those of the
+    // frames presented before them. It also rejects times in a coarser scale than the track's.
     if probed.iter().any(|&by_probe| by_probe != offset) {
         return Ok(None);
     }
-    // Samples that last longer than the index says; a single fragment is as soon read as argued about.
+    // The samples last longer than the index states. A single fragment must match exactly, since
+    // reading it costs little.
     let half_a_sample = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
     let tolerance = if listed.entries.len() > 1 { half_a_sample } else { 0 };
     let next = listed.entries.get(1).map(|next| next.time).or(listed.end);
@@ -382,7 +402,8 @@ fn origin(
     Ok(Some(Origin { offset, first_start, reorder }))
 }
 
-/// Whether fragments of different tracks that start at one place also end at one: what is read of it is remembered by its start.
+/// Returns true if fragments of different tracks that start at one offset also end at one: samples
+/// of a fragment are cached by its start.
 fn same_ends(tracks: &[IndexedTrack]) -> bool {
     let mut ends = std::collections::BTreeMap::new();
     tracks

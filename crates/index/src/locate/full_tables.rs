@@ -9,15 +9,16 @@ use bytes::Bytes;
 use latemux_isobmff::{Timescale, header::BoxHeader};
 use std::collections::BTreeMap;
 
-/// Everything an index MP4 of an object is made from, see [`crate::locate::Locator::for_full_tables`].
+/// Everything an index MP4 of an object is made from, see
+/// [`crate::locate::Locator::for_full_tables`].
 #[derive(Debug)]
 pub struct FullTables {
     pub(crate) stamp: MediaStamp,
-    /// The object's `ftyp` where it begins with one.
+    /// The object's `ftyp`, if it begins with one.
     pub(crate) file_type: Option<Bytes>,
     pub(crate) moov: Bytes,
     pub(crate) timescale: Timescale,
-    /// Of a fragmented file: its tracks by their number in `moov`.
+    /// For a fragmented file, its tracks by their number in `moov`.
     pub(crate) fragmented: Option<BTreeMap<usize, FullTrack>>,
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct FullTrack {
     pub(crate) timescale: Timescale,
     pub(crate) sample_description: u32,
     pub(crate) edits: Edits,
-    /// All samples, source timeline.
+    /// All samples, on the source timeline.
     pub(crate) table: SampleTable,
 }
 
@@ -41,13 +42,18 @@ impl FullTables {
         };
         let fragmented = match samples {
             FoundSamples::Scanned(tables) => {
-                let tracks = found.heads.iter().zip(tables).filter_map(|((number, head), table)| {
-                    let table = table.as_ref().ok().filter(|table| !table.is_empty())?.clone();
-                    let (timescale, edits) = (head.timescale, head.edits);
-                    let track =
-                        FullTrack { timescale, sample_description: head.sample_description, edits, table };
-                    Some((*number, track))
-                });
+                let tracks =
+                    found.descriptions.iter().zip(tables).filter_map(|((number, description), table)| {
+                        let table = table.as_ref().ok().filter(|table| !table.is_empty())?.clone();
+                        let (timescale, edits) = (description.timescale, description.edits);
+                        let track = FullTrack {
+                            timescale,
+                            sample_description: description.sample_description,
+                            edits,
+                            table,
+                        };
+                        Some((*number, track))
+                    });
                 Some(tracks.collect())
             }
             _ => None,
@@ -63,7 +69,8 @@ impl FullTables {
 }
 
 impl FullTrack {
-    /// Ticks before the media starts, and where in the media (composition time of tables that begin at 0) it does.
+    /// Returns the ticks before the media starts to play, and the composition time in the media at
+    /// which it does, for tables that begin at 0.
     pub(crate) fn delay_and_start(&self) -> (i64, i64) {
         let presentation = self.edits.presentation;
         let source_start = self.edits.media_start().unwrap_or(0);

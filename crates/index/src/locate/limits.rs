@@ -3,13 +3,14 @@
 /// Limits of index reading.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes read from the start of an object before anything is known of it.
+    /// Bytes read from the start of an object of unknown size.
     pub head: u64,
-    /// Bytes read from its end where the head shows that `moov` or `mfra` may be there.
+    /// Bytes of each further read: at the start of a box, or at the end of the object.
     pub tail: u64,
-    /// Most bytes read from the start, and from the end, of an object whose size is known beforehand ([`crate::locate::Locator::first_reads`]).
+    /// Largest number of bytes read from the start, and from the end, of an object whose size is
+    /// listed ([`crate::locate::Locator::first_reads`]).
     pub ahead: u64,
-    /// Largest `moov`, `sidx` chain or `mfra` accepted, in bytes.
+    /// Largest size accepted of `moov`, of all `sidx`, of `mfra` or of all `moof`, in bytes.
     pub max_index: u64,
 }
 
@@ -20,7 +21,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns these limits for reading every `moof` of a file ([`crate::locate::Locator::for_full_tables`]).
+    /// Returns these limits for reading every `moof` of a file
+    /// ([`crate::locate::Locator::for_full_tables`]).
     #[must_use]
     pub fn for_full_tables(self) -> Self {
         Self { tail: MOOF_READ, ..self }

@@ -1,4 +1,4 @@
-//! Finding an object's index: which bytes to read next, without reading them.
+//! Finding an object's index: the locator says which bytes to read next, without reading them.
 
 mod edits;
 mod fragment_index;
@@ -14,7 +14,7 @@ mod random_access;
 pub mod read_buffer;
 mod scan;
 mod segment_index;
-mod track_head;
+mod track_description;
 
 use crate::{
     error::{IndexError, TrackProblem},
@@ -26,7 +26,7 @@ use crate::{
         object_reader::{ObjectReader, Pause},
         read_buffer::{ObjectBytes, ReadBuffer},
         scan::Scan,
-        track_head::{TrackHead, malformed},
+        track_description::{TrackDescription, malformed},
     },
     media::{IndexSource, MediaIndex, Samples, Track, stamp::MediaStamp},
     table::samples::SampleTable,
@@ -46,53 +46,57 @@ pub struct FirstReads {
     pub tail: Option<Range<u64>>,
 }
 
-/// What the locator wants next.
+/// The next step of a [`Locator`].
 #[derive(Debug)]
 pub enum Step {
-    /// Read these, all at once if possible: one round trip. Then call [`Locator::step`] with all of them.
+    /// These ranges must be read, all at once if possible: one round trip. Then call
+    /// [`Locator::step`] with all of them.
     Read(Vec<Range<u64>>),
-    /// As `Read`, but every `moof` of the object will be read one way or another: worth a line in the log, once.
+    /// Like `Read`, but every `moof` of the object will have to be read. Callers should log that
+    /// once.
     Scan(Vec<Range<u64>>),
-    /// Done.
+    /// The index is complete.
     Done(Box<MediaIndex>),
 }
 
-/// Finds the index of one object. A round trip more than needed is a bug: progressive files take at most two (one
-/// where `moov` is within the head), `sidx` two, `mfra` three.
+/// Finds the index of one object. It must not take more round trips than needed: progressive files
+/// take at most two (one if `moov` is within the head), `sidx` two, `mfra` three.
 #[derive(Debug)]
 pub struct Locator {
     limits: Limits,
     read: ReadBuffer,
-    /// What was asked for; `None` before the head has been read.
-    asked: Option<Vec<Range<u64>>>,
+    /// The ranges requested by the last step. `None` before the head has been read.
+    requested: Option<Vec<Range<u64>>>,
     round_trips: u32,
     /// The object's first bytes, as far as they go into the fingerprint.
     head: Bytes,
     movie: Option<FoundMovie>,
     scan: Option<Scan>,
-    /// Every sample is wanted, also of files whose own index names fragments only.
+    /// True if every sample is needed, even if the file's own index lists fragments.
     full: bool,
     tables: Option<FullTables>,
 }
 
-/// Bytes of the object's start that go into its fingerprint.
+/// Number of bytes of the object's start that go into its fingerprint.
 const FINGERPRINT_HEAD: u64 = 64 << 10;
 
-/// The share of an object, as a divisor, that its `moov` rarely exceeds: it grows with the duration, by 200 to 700 bytes a second, the media by a
-/// hundred times that and more.
+/// The size of an object divided by the size that its `moov` rarely exceeds. A `moov` grows with
+/// the duration, by 200 to 700 bytes a second, and the media grows at least a hundred times as
+/// fast.
 const USUAL_SHARE: u64 = 64;
 
-/// The most round trips for one object: a fragmented file without an index takes one for each fragment.
+/// Largest number of round trips for one object. A fragmented file without an index takes one for
+/// each fragment.
 const MAX_ROUND_TRIPS: u32 = 1 << 18;
 
 impl Locator {
-    /// Starts; the first read is the head.
+    /// Returns a locator whose first read is the head.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
             read: ReadBuffer::default(),
-            asked: None,
+            requested: None,
             round_trips: 0,
             head: Bytes::new(),
             movie: None,
@@ -102,35 +106,38 @@ impl Locator {
         }
     }
 
-    /// Reads every `moof` of a fragmented file, whatever its own index says, so that all samples are known:
-    /// [`Self::full_tables`] are for writing an index MP4.
+    /// Returns a locator that reads every `moof` of a fragmented file, whatever its own index says,
+    /// so that all samples are known. An index MP4 is written from its [`Self::full_tables`].
     #[must_use]
     pub fn for_full_tables(limits: Limits) -> Self {
         Self { full: true, ..Self::new(limits) }
     }
 
-    /// Whether it was made by [`Self::for_full_tables`].
+    /// Returns true for a locator made by [`Self::for_full_tables`].
     #[must_use]
     pub fn is_for_full_tables(&self) -> bool {
         self.full
     }
 
-    /// All sample tables, once [`Step::Done`] was given, of a locator made by [`Self::for_full_tables`].
+    /// Returns all sample tables after [`Step::Done`], if the locator was made by
+    /// [`Self::for_full_tables`].
     #[must_use]
     pub fn full_tables(&self) -> Option<&FullTables> {
         self.tables.as_ref()
     }
 
-    /// How far a scan of all fragments has come, in bytes from the start of the object; 0 where there is none.
+    /// Returns the position of a scan of all fragments, in bytes from the start of the object, or 0
+    /// if there is none.
     #[must_use]
     pub fn scanned(&self) -> u64 {
         self.scan.as_ref().map_or(0, Scan::position)
     }
 
-    /// Returns the first reads. `listed` is the object's size in bytes as a listing states it, if one does.
+    /// Returns the first reads. `listed` is the object's size in bytes, if a listing states it.
     ///
-    /// With a listed size, each end of the object is read as far as the index of most objects that
-    /// large reaches, so that one round trip is enough wherever `moov` is. Small objects are read whole.
+    /// With a listed size, each end of the object is read as far as the index of most objects of
+    /// that size extends, so that one round trip is enough wherever `moov` is. Small objects are
+    /// read whole.
     #[must_use]
     pub fn first_reads(&self, listed: Option<u64>) -> FirstReads {
         let Limits { head, tail, ahead, .. } = self.limits;
@@ -143,18 +150,24 @@ impl Locator {
         }
     }
 
-    /// Takes what was read and says what next: all that was asked for, or more. `object_size` in bytes.
+    /// Takes the bytes that were read, at least those requested, and returns the next step.
+    /// `object_size` is in bytes.
     ///
     /// # Errors
-    /// Where the object is no MP4, lies about sizes, or passes a limit.
+    ///
+    /// - [`IndexError::NotMp4`] if the object is no MP4
+    /// - [`IndexError::Truncated`] if requested bytes are missing, or a box ends beyond the object
+    /// - [`IndexError::TooLarge`] if the index exceeds a limit
+    /// - [`IndexError::Malformed`] and [`IndexError::Box`] if boxes are missing, contradictory or
+    ///   cannot be parsed
     pub fn step(&mut self, object_size: u64, got: Vec<ObjectBytes>) -> Result<Step, IndexError> {
         let head = 0..self.limits.head.min(object_size);
-        let asked = self.asked.take().unwrap_or_else(|| vec![head]);
-        for range in &asked {
+        let requested = self.requested.take().unwrap_or_else(|| vec![head]);
+        for range in &requested {
             let expected = range.end - range.start;
             let read = got.iter().any(|g| g.offset == range.start && g.bytes.len() as u64 >= expected);
             if !read && expected > 0 {
-                let what = format!("bytes {}..{} were not to be had", range.start, range.end);
+                let what = format!("bytes {}..{} could not be read", range.start, range.end);
                 return Err(IndexError::Truncated(what));
             }
         }
@@ -168,27 +181,27 @@ impl Locator {
             Ok(index) => Ok(Step::Done(Box::new(index))),
             Err(Pause::Fail(error)) => Err(error),
             Err(Pause::Read(ranges)) => {
-                let asked = self.still_missing(ranges);
-                if asked.is_empty() || self.round_trips > MAX_ROUND_TRIPS {
+                let requested = self.still_missing(ranges);
+                if requested.is_empty() || self.round_trips > MAX_ROUND_TRIPS {
                     return Err(IndexError::Malformed("an index that does not end".to_owned()));
                 }
-                self.asked = Some(asked.clone());
-                Ok(if self.scan.is_some() { Step::Scan(asked) } else { Step::Read(asked) })
+                self.requested = Some(requested.clone());
+                Ok(if self.scan.is_some() { Step::Scan(requested) } else { Step::Read(requested) })
             }
         }
     }
 
-    /// What has not been read of some ranges, ascending, each byte once.
+    /// Returns the bytes of some ranges that have not been read, ascending, each byte once.
     fn still_missing(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.sort_by_key(|range| range.start);
-        let mut asked: Vec<Range<u64>> = Vec::new();
+        let mut requested: Vec<Range<u64>> = Vec::new();
         for range in ranges.iter().flat_map(|range| self.read.missing(range)) {
-            match asked.last_mut() {
+            match requested.last_mut() {
                 Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => asked.push(range),
+                _ => requested.push(range),
             }
         }
-        asked
+        requested
     }
 
     fn run(&mut self, object_size: u64) -> Result<MediaIndex, Pause> {
@@ -229,7 +242,7 @@ impl Locator {
     }
 }
 
-/// Puts the index together.
+/// Assembles the index.
 fn finish(
     object_size: u64,
     head: &Bytes,
@@ -237,32 +250,40 @@ fn finish(
     outcome: FoundSamples,
     scan: Option<&Scan>,
 ) -> MediaIndex {
-    let FoundMovie { range, bytes, movie, heads, mut left_out } = found;
+    let FoundMovie { range, bytes, movie, descriptions, mut left_out } = found;
     let stamp = MediaStamp::find(&bytes);
     let mut index_boxes = vec![(range.start, bytes)];
     let mut scanned = (0, None);
     let (source, tracks): (_, Vec<Result<Track, TrackProblem>>) = match outcome {
         FoundSamples::Tables | FoundSamples::Scan(_) => {
-            let read = |(number, head): (usize, TrackHead)| match movie.tracks.get(number) {
+            let read = |(number, description): (usize, TrackDescription)| match movie.tracks.get(number) {
                 Some(Ok(track)) => {
-                    let table = head.read_tables(track, object_size)?;
-                    head.with_table(table)
+                    let table = description.read_tables(track, object_size)?;
+                    description.with_table(table)
                 }
-                _ => Err(malformed(head.id, "not read")),
+                _ => Err(malformed(description.id, "not read")),
             };
-            (IndexSource::SampleTables, heads.into_iter().map(read).collect())
+            (IndexSource::SampleTables, descriptions.into_iter().map(read).collect())
         }
         FoundSamples::Fragments { source, boxes, tables } => {
             index_boxes.extend(boxes);
-            let tracks = heads.into_iter().zip(tables);
-            (source, tracks.map(|((_, head), (table, rate))| head.with_fragments(table, rate)).collect())
+            let tracks = descriptions.into_iter().zip(tables);
+            (
+                source,
+                tracks
+                    .map(|((_, description), (table, rate))| description.with_fragments(table, rate))
+                    .collect(),
+            )
         }
         FoundSamples::Scanned(tables) => {
             if let Some(scan) = scan {
                 scanned = (scan.moof_bytes(), Some(scan.digest()));
             }
-            let tracks = heads.into_iter().zip(tables);
-            (IndexSource::Scan, tracks.map(|((_, head), table)| head.with_table(table?)).collect())
+            let tracks = descriptions.into_iter().zip(tables);
+            (
+                IndexSource::Scan,
+                tracks.map(|((_, description), table)| description.with_table(table?)).collect(),
+            )
         }
     };
     let mut served = Vec::new();

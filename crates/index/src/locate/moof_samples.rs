@@ -1,4 +1,4 @@
-//! From a `moof` to its samples: defaults, places and times resolved (ISO/IEC 14496-12 §8.8).
+//! The samples of a `moof`, with defaults, positions and times resolved (ISO/IEC 14496-12 §8.8).
 
 use crate::{
     error::{IndexError, TrackProblem},
@@ -13,22 +13,24 @@ use latemux_isobmff::{
     sample_flags,
 };
 
-/// A served track, as its fragments need to know it.
+/// The properties of a track that its fragments depend on.
 #[derive(Debug, Clone)]
 pub(crate) struct FragmentedTrack {
     pub(crate) id: u32,
     pub(crate) timescale: Timescale,
     /// 1-based index of the sample entry its fragments must name.
     pub(crate) sample_description: u32,
-    /// Sample flags say nothing: all are sync samples.
+    /// True if sample flags are ignored and all samples are sync samples.
     pub(crate) all_sync: bool,
-    /// Added to the source's decode times, in track ticks.
+    /// Ticks added to the source's decode times.
     pub(crate) shift: i64,
-    /// Decode time after the last sample seen, output timeline.
+    /// Decode time after the last sample seen, on the output timeline.
     pub(crate) next: Option<i64>,
-    /// Where nothing else tells: composition time of the first sample, output timeline.
+    /// Composition time of the first sample on the output timeline, used if the fragment states no
+    /// time.
     pub(crate) expected_composition: Option<i64>,
-    /// Composition time of the track's first sample as an index box has it, output timeline: tells what a `tfxd` means.
+    /// Composition time of the track's first sample on the output timeline, as an index box states
+    /// it. It decides whether a `tfxd` holds decode or presentation times.
     pub(crate) listed: Option<i64>,
 }
 
@@ -53,10 +55,10 @@ impl FragmentedTrack {
     }
 }
 
-/// What is wrong with a fragment.
+/// The problem with a fragment.
 #[derive(Debug, Clone)]
 pub(crate) enum FragmentError {
-    /// Samples beyond the end of the object.
+    /// Samples end beyond the object.
     Truncated(String),
     /// One track is at fault.
     Track(TrackProblem),
@@ -71,11 +73,12 @@ impl From<FragmentError> for IndexError {
     }
 }
 
-/// The most samples of one track in a fragment: what a fragment of hours would have.
+/// Largest number of samples of one track in a fragment: fragments of hours stay below it.
 const MAX_SAMPLES: u32 = 1 << 20;
 
-/// Gives every sample of the served tracks in a `moof` that lies at `offset` to `sample`, with the track's number in `tracks`.
-/// Left-out tracks are followed too: their sizes may tell where another's samples lie.
+/// Passes every sample of `tracks` in a `moof` that lies at `offset` to `sample`, with the track's
+/// index in `tracks`. Other tracks are followed too: their sizes may determine the positions of
+/// these tracks' samples.
 pub(crate) fn resolve(
     moof: &Moof,
     offset: u64,
@@ -94,7 +97,7 @@ pub(crate) fn resolve(
         let mut time = track.as_deref().map(|track| decode_time(traf, track)).transpose()?;
         let base = match traf.base_data_offset {
             Some(base) => base,
-            // §8.8.7.1: the `moof` for the first, else where the previous track's data ends.
+            // §8.8.7.1: the `moof` for the first track, else the end of the previous track's data.
             None if traf.default_base_is_moof => offset,
             None => end_of_data,
         };
@@ -157,7 +160,7 @@ fn check_description(
 ) -> Result<(), FragmentError> {
     let trex = defaults.iter().find(|trex| trex.track_id == traf.track_id);
     let named = traf.sample_description_index.or(trex.map(|trex| trex.sample_description_index));
-    // 0 is no index, and yet what some writers of single-entry files put in `trex`.
+    // 0 is not a valid index, but some writers of files with one sample entry put it into `trex`.
     match named {
         None | Some(0) => Ok(()),
         Some(index) if index == track.sample_description => Ok(()),
@@ -168,8 +171,9 @@ fn check_description(
     }
 }
 
-/// Decode time of the first sample, output timeline, never negative: what `tfdt` says, else where the last fragment ended (as
-/// ffmpeg has it, unless `tfxd` says there is a gap), else what `tfxd` says, else what the index expects.
+/// Returns the decode time of the first sample on the output timeline, never negative. It is the
+/// time of `tfdt`, else the end of the last fragment (like ffmpeg, unless `tfxd` states a gap),
+/// else the time of `tfxd`, else the time the index expects.
 fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, FragmentError> {
     if let Some(time) = traf.decode_time {
         return i64::try_from(time)
@@ -181,8 +185,9 @@ fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, Fra
     }
     let first_offset = traf.runs.iter().find_map(|run| run.iter().next());
     let first_offset = i64::from(first_offset.map_or(0, |first| first.composition_offset));
-    // The presentation time of the first sample, or its decode time, as writers have it; and some write negative ones, of priming. It is
-    // the decode time where an index has the presentation time that follows from that.
+    // Depending on the writer, `tfxd` holds the first sample's presentation time or its decode
+    // time, and some writers make it negative for priming. It is the decode time if the
+    // presentation time that follows from that is the one in the index.
     let listed = track.expected_composition.or(track.listed.filter(|_| track.next.is_none()));
     let composed = |time: i64| time.saturating_add(track.shift).saturating_add(first_offset);
     let before = |time: i64| if listed == Some(composed(time)) { 0 } else { first_offset };
@@ -202,7 +207,7 @@ fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, Fra
     })
 }
 
-/// Where a sample of a track fragment takes what its run does not say (§8.8.3, §8.8.7).
+/// The values of samples that their run does not state (§8.8.3, §8.8.7).
 struct SampleDefaults {
     duration: u32,
     size: u32,
@@ -232,8 +237,9 @@ impl SampleDefaults {
     }
 }
 
-/// Whether sample flags say nothing: every sample can be decoded by itself, whatever writers put there.
-/// xHE-AAC is the exception (ISO/IEC 23003-3: immediate play-out frames).
+/// Returns true if sample flags can be ignored: every sample of the codec can be decoded by itself,
+/// whatever the writer states. xHE-AAC is the exception (ISO/IEC 23003-3: immediate play-out
+/// frames).
 pub(crate) fn every_sample_is_sync(kind: TrackKind, codec: &Codec) -> bool {
     match &codec.config {
         Config::Aac(aac) => aac.core_object_type != 42 && aac.object_type != 42,

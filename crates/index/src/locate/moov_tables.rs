@@ -1,22 +1,22 @@
-//! From the sample tables of `moov` (ISO/IEC 14496-12 §8.6 and §8.7) to packed columns, checked against each other
+//! Packing the sample tables of `moov` (ISO/IEC 14496-12 §8.6 and §8.7), checked against each other
 //! and against the object's size.
 
 use crate::table::samples::{SampleTable, SampleTableBuilder};
 use latemux_isobmff::{boxes::stsz::SampleSizes, movie::SampleTables};
 
-/// The most samples a track may have: 24 hours of 2.5 ms Opus packets, nearly twice over.
+/// Largest number of samples of a track: 24 hours of 2.5 ms Opus packets, nearly twice over.
 pub(crate) const MAX_SAMPLES: u32 = 1 << 26;
 
-/// Why tables make no track.
+/// The reason why tables make no track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TableError {
-    /// No samples.
+    /// There are no samples.
     Empty,
-    /// Valid, not served.
+    /// The tables are valid, but not supported.
     Unsupported(&'static str),
-    /// Contradictions and lies.
+    /// The tables contradict each other or the object.
     Malformed(String),
-    /// A sample (from 1) that would end at this byte, beyond the object.
+    /// A sample (1-based number) would end at this byte, beyond the object.
     Truncated { sample: u32, end: u64 },
 }
 
@@ -24,12 +24,13 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, TableError> {
     Err(TableError::Malformed(what.into()))
 }
 
-/// Which sample entry (1-based) the samples use. One per track is served: a second one changes the decoder's configuration.
+/// Returns the sample entry (1-based index) that the samples use. Only one for each track is
+/// supported, since a second one would change the decoder's configuration.
 pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TableError> {
     let chunks = tables.stco.count();
     let mut used = None;
     for run in tables.stsc.iter() {
-        // A run that starts behind the last chunk describes none.
+        // A run that starts after the last chunk describes no chunk.
         let has_chunks = run.first_chunk as usize <= chunks && run.samples_per_chunk > 0;
         if !has_chunks {
             continue;
@@ -43,11 +44,11 @@ pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TableErro
     used.ok_or(TableError::Empty)
 }
 
-/// Packs the tables. Decode times start at 0; all samples play; `all_sync` for media in which `stss`, present and empty, means
-/// nothing (audio, text).
+/// Packs the tables. Decode times start at 0 and all samples play. `all_sync` is for media in which
+/// an empty `stss` means nothing (audio, text).
 ///
-/// What ffmpeg plays all the same is accepted too: `stts`, `ctts`, `stss` and `stco` that go on behind the last sample,
-/// `ctts` that ends before it.
+/// Deviations that ffmpeg plays are accepted too: `stts`, `ctts`, `stss` and `stco` that continue
+/// after the last sample, and `ctts` that ends before it.
 pub(crate) fn read(
     tables: &SampleTables,
     object_size: u64,
@@ -64,7 +65,7 @@ pub(crate) fn read(
     read_sizes_and_chunks(tables, object_size, &mut builder)?;
 
     for run in tables.stts.iter() {
-        // 32-bit deltas with the upper bit set are negative ones of broken writers.
+        // Broken writers put negative deltas here, which have the upper bit set.
         if i32::try_from(run.delta).is_err() {
             return malformed(format!("stts: a sample of {} ticks", run.delta));
         }
@@ -85,7 +86,8 @@ pub(crate) fn read(
         Some(stss) if !(all_sync && stss.iter().len() == 0) => {
             let mut last = 0;
             for number in stss.iter() {
-                // §8.6.2: numbers from 1 on, strictly ascending. A repeated one, and a 0, are harmless.
+                // §8.6.2: numbers start at 1 and ascend strictly. Repeated numbers and 0 are
+                // harmless.
                 if number < last {
                     return malformed("stss: sample numbers do not ascend");
                 }
@@ -95,12 +97,13 @@ pub(crate) fn read(
                 last = number;
             }
         }
-        _ => builder.all_sync(),
+        _ => builder.set_all_sync(),
     }
     Ok(builder.finish(0))
 }
 
-/// `stsz`, `stsc` and `stco`: every sample has a size, a chunk and a place within the object.
+/// Reads `stsz`, `stsc` and `stco`. Every sample must have a size, a chunk and a position within
+/// the object.
 fn read_sizes_and_chunks(
     tables: &SampleTables,
     object_size: u64,
@@ -109,7 +112,7 @@ fn read_sizes_and_chunks(
     let count = tables.stsz.count();
     let constant = match tables.stsz {
         SampleSizes::Constant { size, .. } => {
-            // No table stands behind this count: the media must.
+            // No table proves this count, so the object must be large enough for it.
             if u64::from(size) * u64::from(count) > object_size {
                 return malformed(format!(
                     "stsz: {count} samples of {size} bytes are more than the object has"

@@ -10,7 +10,7 @@ use latemux_isobmff::boxes::{
 
 const SIZE: u64 = 10_000;
 
-/// Ten samples of 100, 101, … bytes in chunks of 4, 4 and 2.
+/// Returns ten samples of 100, 101, … bytes in chunks of 4, 4 and 2.
 fn tables() -> SampleTables {
     let run = |first_chunk, samples_per_chunk| stsc::Run {
         first_chunk,
@@ -48,7 +48,7 @@ fn samples(tables: &SampleTables) -> Vec<Sample> {
     read(tables, SIZE, false).unwrap().range(0..u32::MAX).collect()
 }
 
-fn why_not(tables: &SampleTables) -> String {
+fn rejection(tables: &SampleTables) -> String {
     match read(tables, SIZE, false) {
         Err(TableError::Malformed(what)) => what,
         other => panic!("{other:?}"),
@@ -56,7 +56,7 @@ fn why_not(tables: &SampleTables) -> String {
 }
 
 #[test]
-fn chunks_in_any_order() {
+fn chunks_may_lie_in_any_order() {
     let samples = samples(&tables());
     let offsets: Vec<u64> = samples.iter().map(|s| s.offset).collect();
     assert_eq!(offsets, [1000, 1100, 1201, 1303, 3000, 3104, 3209, 3315, 2000, 2108]);
@@ -74,7 +74,7 @@ fn chunks_in_any_order() {
 }
 
 #[test]
-fn tables_that_go_on_behind_the_last_sample_are_harmless() {
+fn entries_after_the_last_sample_are_ignored() {
     let expected = samples(&tables());
     let longer = SampleTables {
         stts: stts(&[(9, 512), (1, 300), (5, 9)]),
@@ -88,7 +88,7 @@ fn tables_that_go_on_behind_the_last_sample_are_harmless() {
 }
 
 #[test]
-fn composition_offsets_that_end_early_are_0_from_there() {
+fn missing_composition_offsets_are_0() {
     let offsets: Vec<i32> = samples(&SampleTables { ctts: ctts(&[(2, 1024), (1, -512)]), ..tables() })
         .iter()
         .map(|s| s.composition_offset)
@@ -97,7 +97,7 @@ fn composition_offsets_that_end_early_are_0_from_there() {
 }
 
 #[test]
-fn sync_samples() {
+fn sync_sample_numbers_are_checked() {
     let sync = |numbers: &[u32]| {
         let stss: SyncSamples = numbers.iter().copied().collect();
         let table = read(&SampleTables { stss: Some(stss), ..tables() }, SIZE, false);
@@ -109,13 +109,13 @@ fn sync_samples() {
     assert_eq!(sync(&[0, 3, 3, 11, 4_000_000_000]), Ok(vec![3]));
     assert_eq!(sync(&[]), Ok(vec![]));
     assert!(sync(&[5, 3]).is_err());
-    // Present and empty means nothing where there is nothing else.
+    // An empty `stss` means nothing for media that has only sync samples.
     let empty = SampleTables { stss: Some(SyncSamples::default()), ..tables() };
     assert!(read(&empty, SIZE, true).unwrap().all_sync());
 }
 
 #[test]
-fn small_sizes_and_one_size() {
+fn compact_and_constant_sizes_are_read() {
     let nibbles = Bytes::from_static(b"\x12\x34\x56\x78\x9a");
     let stz2 = SampleTables { stsz: SampleSizes::Table { bits: 4, count: 10, entries: nibbles }, ..tables() };
     assert_eq!(samples(&stz2).iter().map(|s| s.size).collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
@@ -134,35 +134,38 @@ fn small_sizes_and_one_size() {
 }
 
 #[test]
-fn a_count_that_nothing_stands_behind_costs_nothing() {
-    let started = |tables: SampleTables| read(&tables, 1 << 40, false);
+fn unproven_sample_counts_are_rejected_or_cost_nothing() {
+    let read_large = |tables: SampleTables| read(&tables, 1 << 40, false);
     let huge = SampleTables {
         stsz: SampleSizes::Constant { size: 1, count: u32::MAX },
         stts: stts(&[(u32::MAX, 1)]),
         stsc: stsc(&[(1, u32::MAX, 1)]),
         ..tables()
     };
-    assert!(matches!(started(huge.clone()), Err(TableError::Malformed(_))));
+    assert!(matches!(read_large(huge.clone()), Err(TableError::Malformed(_))));
     assert!(matches!(read(&huge, SIZE, false), Err(TableError::Malformed(_))));
-    // As many as are allowed, in one chunk, are one run in every column.
+    // The largest number allowed, in one chunk, is one run in every column.
     let most =
         SampleTables { stsz: SampleSizes::Constant { size: 1, count: MAX_SAMPLES }, stss: None, ..huge };
-    let table = started(most).unwrap();
+    let table = read_large(most).unwrap();
     assert_eq!(table.len(), MAX_SAMPLES);
     assert!(table.heap_bytes() < 500, "{} bytes", table.heap_bytes());
 }
 
 #[test]
-fn tables_that_contradict_each_other() {
-    assert_eq!(why_not(&SampleTables { stts: stts(&[(9, 512)]), ..tables() }), "stts has 9 samples, stsz 10");
+fn contradictory_tables_are_rejected() {
     assert_eq!(
-        why_not(&SampleTables { stts: stts(&[(10, 1 << 31)]), ..tables() }),
+        rejection(&SampleTables { stts: stts(&[(9, 512)]), ..tables() }),
+        "stts has 9 samples, stsz 10"
+    );
+    assert_eq!(
+        rejection(&SampleTables { stts: stts(&[(10, 1 << 31)]), ..tables() }),
         "stts: a sample of 2147483648 ticks"
     );
     let short = SampleTables { stco: [1000, 3000].into_iter().collect(), ..tables() };
-    assert_eq!(why_not(&short), "stsz has 10 samples, the chunks 8");
+    assert_eq!(rejection(&short), "stsz has 10 samples, the chunks 8");
     assert_eq!(
-        why_not(&SampleTables { stsc: stsc(&[(2, 4, 1)]), ..tables() }),
+        rejection(&SampleTables { stsc: stsc(&[(2, 4, 1)]), ..tables() }),
         "stsc does not begin with the first chunk"
     );
     let back = SampleTables {
@@ -172,7 +175,7 @@ fn tables_that_contradict_each_other() {
         stts: stts(&[(12, 1)]),
         ..tables()
     };
-    assert_eq!(why_not(&back), "stsc: chunk numbers do not ascend");
+    assert_eq!(rejection(&back), "stsc: chunk numbers do not ascend");
     let beyond = SampleTables { stco: [1000, 3000, SIZE - 216].into_iter().collect(), ..tables() };
     assert!(matches!(read(&beyond, SIZE, false), Err(TableError::Truncated { sample: 10, end: 10_001 })));
     let wraps = SampleTables { stco: [1000, u64::MAX - 5, 2000].into_iter().collect(), ..tables() };
@@ -180,7 +183,7 @@ fn tables_that_contradict_each_other() {
 }
 
 #[test]
-fn one_sample_entry_is_used_or_none_is_served() {
+fn several_sample_entries_in_use_are_rejected() {
     let with = |runs: &[(u32, u32, u32)]| sample_description(&SampleTables { stsc: stsc(runs), ..tables() });
     assert_eq!(with(&[(1, 4, 2), (3, 2, 2)]), Ok(2));
     assert!(matches!(with(&[(1, 4, 1), (3, 2, 2)]), Err(TableError::Unsupported(_))));

@@ -4,40 +4,41 @@ use crate::{
     error::{IndexError, TrackProblem},
     locate::{
         object_reader::{ObjectReader, Pause},
-        track_head::{TrackHead, malformed},
+        track_description::{TrackDescription, malformed},
     },
 };
 use bytes::Bytes;
 use latemux_isobmff::movie::Movie;
 use std::ops::Range;
 
-/// The most boxes looked at before `moov`.
+/// Largest number of boxes read before `moov`.
 const MAX_BOXES_BEFORE_MOOV: u32 = 1 << 12;
 
-/// A `moov` and what can be served of it.
+/// A `moov` and the tracks in it that can be served.
 #[derive(Debug)]
 pub(crate) struct FoundMovie {
     pub(crate) range: Range<u64>,
     pub(crate) bytes: Bytes,
     pub(crate) movie: Movie,
-    /// Tracks whose codec and structure can be served, each with its number in [`Movie::tracks`].
-    pub(crate) heads: Vec<(usize, TrackHead)>,
+    /// Tracks whose codec and structure can be served, each with its index in [`Movie::tracks`].
+    pub(crate) descriptions: Vec<(usize, TrackDescription)>,
     pub(crate) left_out: Vec<TrackProblem>,
 }
 
-/// Walks to `moov` and reads it.
+/// Walks over the top-level boxes to `moov` and reads it.
 pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
     let size = reader.object_size;
     let mut at = 0;
     let mut cut_short = false;
     for number in 0..MAX_BOXES_BEFORE_MOOV {
         let rest = size.saturating_sub(at);
-        // What follows the media is `moov` and little else: all of it in one read, unless it is too much for one.
+        // Little but `moov` follows the media, so all of it is read at once, unless it is too
+        // large.
         let usual = (size >> 4).clamp(1 << 20, reader.limits.max_index.max(1 << 20));
         let ahead = if rest <= usual { at..size } else { reader.window(at) };
         let Some(found) = reader.top_box(at, ahead)? else { break };
         if number == 0 && !starts_a_file(&found.kind.0) {
-            return Err(IndexError::NotMp4(format!("it starts with a box '{}'", found.kind)).into());
+            return Err(IndexError::NotMp4(format!("it starts with the box '{}'", found.kind)).into());
         }
         if found.kind == b"moov" {
             let bytes = reader.whole(&found, "moov")?;
@@ -59,7 +60,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
     .into())
 }
 
-/// Boxes that files start with: ISO/IEC 14496-12, QuickTime, segments.
+/// Returns true for boxes that files start with: ISO/IEC 14496-12, QuickTime, segments.
 fn starts_a_file(kind: &[u8; 4]) -> bool {
     let known = [
         b"ftyp", b"styp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"uuid", b"sidx", b"moof",
@@ -71,17 +72,17 @@ fn starts_a_file(kind: &[u8; 4]) -> bool {
 impl FoundMovie {
     fn parse(range: Range<u64>, bytes: Bytes) -> Result<Self, IndexError> {
         let movie = Movie::parse(&bytes, range.start)?;
-        let mut heads = Vec::new();
+        let mut descriptions = Vec::new();
         let mut left_out = Vec::new();
         for (number, track) in movie.tracks.iter().enumerate() {
             match track {
-                Ok(track) => match TrackHead::read(track, &movie) {
-                    Ok(head) => heads.push((number, head)),
+                Ok(track) => match TrackDescription::read(track, &movie) {
+                    Ok(description) => descriptions.push((number, description)),
                     Err(problem) => left_out.push(problem),
                 },
                 Err(error) => left_out.push(malformed(error.id.unwrap_or(0), error.error.to_string())),
             }
         }
-        Ok(Self { range, bytes, movie, heads, left_out })
+        Ok(Self { range, bytes, movie, descriptions, left_out })
     }
 }

@@ -1,4 +1,4 @@
-//! Asking for bytes of an object that are perhaps not there yet.
+//! Access to bytes of an object that may not have been read yet.
 
 use crate::{
     error::IndexError,
@@ -8,12 +8,12 @@ use bytes::Bytes;
 use latemux_isobmff::{FourCc, header::BoxHeader};
 use std::ops::Range;
 
-/// Why finding an index cannot go on.
+/// The reason why the search for an index stops.
 #[derive(Debug)]
 pub(crate) enum Pause {
     /// These bytes are needed first.
     Read(Vec<Range<u64>>),
-    /// It never will.
+    /// The index cannot be read.
     Fail(IndexError),
 }
 
@@ -23,7 +23,8 @@ impl<E: Into<IndexError>> From<E> for Pause {
     }
 }
 
-/// What has been read of an object. Asking for more ends in [`Pause::Read`]; the asker starts again when it is there.
+/// The bytes read of an object. A request for more ends in [`Pause::Read`], and the search starts
+/// again once they have been read.
 #[derive(Debug)]
 pub(crate) struct ObjectReader<'a> {
     pub(crate) read: &'a ReadBuffer,
@@ -31,11 +32,11 @@ pub(crate) struct ObjectReader<'a> {
     pub(crate) limits: Limits,
 }
 
-/// A box at the top of a file.
+/// A box at the top level of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct TopBox {
     pub(crate) kind: FourCc,
-    /// Bytes from the start of the object, as the box says: it may end beyond the object.
+    /// Byte range in the object as the box states it, which may end beyond the object.
     pub(crate) range: Range<u64>,
 }
 
@@ -46,29 +47,30 @@ impl TopBox {
 }
 
 impl ObjectReader<'_> {
-    /// A range that starts at `offset`, a read of usual length, within the object.
+    /// Returns a range of usual length that starts at `offset`, within the object.
     pub(crate) fn window(&self, offset: u64) -> Range<u64> {
         self.clamp(offset..offset.saturating_add(self.limits.tail.max(1024)))
     }
 
-    /// The part of a range that lies within the object.
+    /// Returns the part of a range that lies within the object.
     pub(crate) fn clamp(&self, range: Range<u64>) -> Range<u64> {
         range.start.min(self.object_size)..range.end.min(self.object_size)
     }
 
-    /// The last bytes of the object: enough for the `mfra` of most. That grows with the object, about 20 bytes for
-    /// each track and fragment, so the guess does too; a second read costs more than some bytes.
+    /// Returns the last bytes of the object, enough for most `mfra`. These have about 20 bytes for
+    /// each track and fragment, so the range grows with the object: a second read costs more than
+    /// reading too much.
     pub(crate) fn tail(&self) -> Range<u64> {
         let len = (self.object_size >> 8).clamp(self.limits.tail, self.limits.tail.max(1 << 20));
         self.object_size.saturating_sub(len)..self.object_size
     }
 
-    /// The bytes of a range, all of them.
+    /// Returns the bytes of a range, all of them.
     pub(crate) fn need(&self, range: &Range<u64>) -> Result<Bytes, Pause> {
         self.read.get(range).ok_or_else(|| Pause::Read(vec![range.clone()]))
     }
 
-    /// Pauses until all ranges have been read: one round trip for them all.
+    /// Pauses until all ranges have been read, in one round trip.
     pub(crate) fn need_all(&self, ranges: Vec<Range<u64>>) -> Result<(), Pause> {
         if ranges.iter().any(|range| self.read.missing(range).next().is_some()) {
             return Err(Pause::Read(ranges));
@@ -76,8 +78,8 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    /// The top-level box at `offset`; `None` where the object ends there or too few bytes are left for one. Reads
-    /// `ahead` where that is not known yet.
+    /// Returns the top-level box at `offset`, or `None` if too few bytes are left for one. Requests
+    /// `ahead` if the header has not been read yet.
     pub(crate) fn top_box(&self, offset: u64, ahead: Range<u64>) -> Result<Option<TopBox>, Pause> {
         let header = self.clamp(offset..offset.saturating_add(BoxHeader::MAX_LEN as u64));
         let Some(bytes) = self.read.get(&header) else { return Err(Pause::Read(vec![ahead])) };
@@ -86,7 +88,8 @@ impl ObjectReader<'_> {
         Ok(Some(TopBox { kind: header.kind, range: offset..end.max(offset) }))
     }
 
-    /// The whole box, which must lie within the object and be no larger than an index may be. Bytes behind it are read along.
+    /// Returns the whole box. It must lie within the object and within the limit of an index. The
+    /// bytes after it are requested along with it.
     pub(crate) fn whole(&self, found: &TopBox, what: &'static str) -> Result<Bytes, Pause> {
         if found.size() > self.limits.max_index {
             let (value, limit) = (found.size(), self.limits.max_index);
@@ -94,7 +97,7 @@ impl ObjectReader<'_> {
         }
         if found.range.end > self.object_size {
             let (start, end, size) = (found.range.start, found.range.end, self.object_size);
-            let what = format!("{what} at byte {start} ends at {end}, the object at {size}");
+            let what = format!("{what} at byte {start} ends at {end}, but the object ends at {size}");
             return Err(IndexError::Truncated(what).into());
         }
         self.read.get(&found.range).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Fragments by `mfra` (ISO/IEC 14496-12 §8.8.9), at the end of a file.
+//! Finding fragments by `mfra` (ISO/IEC 14496-12 §8.8.9) at the end of a file.
 
 use crate::{
     locate::{
@@ -14,7 +14,8 @@ use latemux_isobmff::{
 };
 use std::collections::BTreeSet;
 
-/// How many `moof`s before a track's first listed one are looked at for samples that the list does not know.
+/// Largest number of `moof`s before a track's first listed one that are checked for unlisted
+/// samples.
 const MAX_UNLISTED: u32 = 64;
 
 /// Reads the `mfra` of a file, if it has one.
@@ -35,9 +36,12 @@ pub(crate) fn read(
 
     let mut lists: Vec<Vec<(u64, i64)>> = Vec::new();
     let mut complete = true;
-    for (_, head) in &found.heads {
-        let list =
-            mfra.tracks.iter().find(|tfra| tfra.track_id == head.id).and_then(|tfra| starts(tfra, start));
+    for (_, description) in &found.descriptions {
+        let list = mfra
+            .tracks
+            .iter()
+            .find(|tfra| tfra.track_id == description.id)
+            .and_then(|tfra| starts(tfra, start));
         complete &= list.as_ref().is_some_and(|list| !list.is_empty());
         lists.push(list.unwrap_or_default());
     }
@@ -46,7 +50,8 @@ pub(crate) fn read(
     if !complete {
         return incomplete();
     }
-    // Tracks that share a `moof` must share all, or one's fragments would end where the other's do not.
+    // Tracks that share a `moof` must share all, or one's fragments would end where the other's do
+    // not.
     let common: BTreeSet<u64> = lists
         .iter()
         .map(|list| list.iter().map(|(offset, _)| *offset).collect::<BTreeSet<u64>>())
@@ -79,13 +84,13 @@ pub(crate) fn read(
     }))
 }
 
-/// Places and times of the fragments of a track that start with a listed sample; `None` where they do not ascend or leave
-/// the file.
+/// Returns offsets and times of the fragments of a track that start with a listed sample, or `None`
+/// if they do not ascend or leave the file.
 fn starts(tfra: &Tfra, end: u64) -> Option<Vec<(u64, i64)>> {
     let mut list: Vec<(u64, i64)> = Vec::new();
     for entry in &tfra.entries {
         let time = i64::try_from(entry.time).ok()?;
-        // A sync sample in the middle of a fragment is no place to cut.
+        // A track cannot be cut at a sync sample in the middle of a fragment.
         if entry.trun > 1 || entry.sample > 1 {
             continue;
         }
@@ -98,7 +103,7 @@ fn starts(tfra: &Tfra, end: u64) -> Option<Vec<(u64, i64)>> {
     list.last().is_none_or(|last| last.0 < end).then_some(list)
 }
 
-/// Whether no track has samples before its first listed fragment.
+/// Returns true if no track has samples before its first listed fragment.
 fn begins_with_first(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -107,7 +112,7 @@ fn begins_with_first(
 ) -> Result<bool, Pause> {
     let firsts: Vec<u64> = tracks.iter().filter_map(|t| t.entries.first()).map(|e| e.bytes.start).collect();
     let last_first = firsts.iter().copied().max().unwrap_or(first_moof);
-    // What is looked into next too, in one round trip.
+    // The ranges needed next are read in the same round trip.
     let mut ranges = fragment_index::wanted(reader, tracks);
     ranges.push(reader.window(first_moof));
     reader.need_all(ranges)?;
@@ -120,8 +125,8 @@ fn begins_with_first(
         if next.kind == b"moof" {
             let bytes = reader.whole(&next, "moof")?;
             let Ok(moof) = Moof::parse(&bytes, at) else { return Ok(false) };
-            let early = found.heads.iter().zip(&firsts).any(|((_, head), first)| {
-                at < *first && moof.tracks.iter().any(|t| t.track_id == head.id && !t.runs.is_empty())
+            let early = found.descriptions.iter().zip(&firsts).any(|((_, description), first)| {
+                at < *first && moof.tracks.iter().any(|t| t.track_id == description.id && !t.runs.is_empty())
             });
             if early {
                 return Ok(false);

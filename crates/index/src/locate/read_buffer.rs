@@ -3,16 +3,16 @@
 use bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
-/// Bytes that were read.
+/// Bytes of an object that were read.
 #[derive(Debug, Clone)]
 pub struct ObjectBytes {
-    /// Where they lie in the object.
+    /// Offset of the first byte in the object.
     pub offset: u64,
     /// The bytes.
     pub bytes: Bytes,
 }
 
-/// Pieces of an object, ascending, not overlapping by more than their reader asked for.
+/// All bytes read of an object, ascending by offset. They may overlap.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBuffer(Vec<ObjectBytes>);
 
@@ -28,7 +28,8 @@ impl ReadBuffer {
         }
     }
 
-    /// The bytes of a range; a view where one piece holds it, else put together; `None` where some are missing.
+    /// Returns the bytes of a range: a view if one read holds it, else a copy. `None` if some bytes
+    /// are missing.
     pub(crate) fn get(&self, range: &Range<u64>) -> Option<Bytes> {
         if range.is_empty() {
             return Some(Bytes::new());
@@ -50,7 +51,7 @@ impl ReadBuffer {
         Some(joined.freeze())
     }
 
-    /// The parts of a range that have not been read.
+    /// Returns the parts of a range that have not been read.
     pub(crate) fn missing(&self, range: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = range.start;
@@ -69,7 +70,7 @@ impl ReadBuffer {
         gaps.into_iter()
     }
 
-    /// Forgets what ends at or before `offset`.
+    /// Drops reads that end at or before `offset`.
     pub(crate) fn forget_before(&mut self, offset: u64) {
         self.0.retain(|piece| end(piece) > offset);
     }
@@ -88,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn gives_back_exactly_what_was_read(
+        fn returns_exactly_the_bytes_read(
             pieces in prop::collection::vec((0..200_u64, 0..60_u64), 0..8),
             range in (0..220_u64, 0..80_u64),
         ) {

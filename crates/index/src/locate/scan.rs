@@ -6,7 +6,7 @@ use crate::{
         moof_samples::{self, FragmentError, FragmentedTrack},
         moov_tables::MAX_SAMPLES,
         object_reader::{ObjectReader, Pause},
-        track_head::malformed,
+        track_description::malformed,
     },
     table::samples::{Sample, SampleTable, SampleTableBuilder},
 };
@@ -14,18 +14,19 @@ use latemux_isobmff::{boxes::trex::Trex, fragment::Moof};
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3;
 
-/// How many fragments are asked for at once where it is known beforehand where they lie.
+/// Number of fragments read at once if their offsets are known in advance.
 const PARALLEL_READS: usize = 32;
 
-/// A scan under way. Samples are on the source timeline.
+/// A scan in progress. Samples are on the source timeline.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// Where the next box starts.
+    /// Offset of the next box.
     at: u64,
-    /// Where fragments start as far as an incomplete index tells, ascending.
+    /// Offsets of fragments that an incomplete index lists, ascending.
     known: Vec<u64>,
     defaults: Vec<Trex>,
-    /// Parallel to `collected`; the ID of one that failed is 0, which no fragment names.
+    /// One entry for each of `collected`. A track that failed gets the ID 0, which no fragment
+    /// names.
     tracks: Vec<FragmentedTrack>,
     collected: Vec<Result<ScannedTable, TrackProblem>>,
     digest: u128,
@@ -33,7 +34,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Starts at a byte; `tracks` each with the samples that `moov` already has.
+    /// Starts a scan at a byte offset. Each track comes with the samples that `moov` has of it.
     pub(crate) fn new(
         at: u64,
         known: Vec<u64>,
@@ -56,22 +57,22 @@ impl Scan {
         Self { at, known, defaults, tracks, collected, digest: 0, moof_bytes: 0 }
     }
 
-    /// Where the next box starts: bytes before are not needed again.
+    /// Returns the offset of the next box. Bytes before it are not needed again.
     pub(crate) fn position(&self) -> u64 {
         self.at
     }
 
-    /// Bytes of all `moof`s read.
+    /// Returns the number of bytes of all `moof`s read.
     pub(crate) fn moof_bytes(&self) -> u64 {
         self.moof_bytes
     }
 
-    /// Digest of all `moof`s read.
+    /// Returns the digest of all `moof`s read.
     pub(crate) fn digest(&self) -> u128 {
         self.digest
     }
 
-    /// Goes on from box to box as far as bytes are there.
+    /// Continues from box to box as far as bytes have been read.
     pub(crate) fn run(
         &mut self,
         reader: &ObjectReader<'_>,
@@ -80,7 +81,7 @@ impl Scan {
             let found = match reader.top_box(self.at, reader.window(self.at)) {
                 Ok(found) => found,
                 Err(Pause::Read(_)) => return Err(Pause::Read(self.reads(reader))),
-                // Rubbish behind the last fragment is not ours to judge.
+                // Garbage after the last fragment is ignored.
                 Err(Pause::Fail(_)) if self.moof_bytes > 0 => None,
                 Err(fail) => return Err(fail),
             };
@@ -106,7 +107,7 @@ impl Scan {
         Ok(collected.into_iter().map(|c| c.map(ScannedTable::finish)).collect())
     }
 
-    /// The read at the current place, and those at places known further on.
+    /// Returns the read at the current position, and those at known fragments further on.
     fn reads(&self, reader: &ObjectReader<'_>) -> Vec<Range<u64>> {
         let later = self.known.partition_point(|&offset| offset <= self.at);
         let later = self.known.get(later..).unwrap_or_default().iter().take(PARALLEL_READS);
@@ -137,7 +138,7 @@ impl Scan {
                 Err(FragmentError::Track(problem)) => problem,
                 Err(truncated) => return Err(truncated.into()),
             };
-            // That track is left out; the others still play.
+            // The failed track is left out, and the others still play.
             let id = failed_track(&failed);
             let Some(number) = self.tracks.iter().position(|track| track.id == id && id != 0) else {
                 return Err(IndexError::Malformed(failed.to_string()).into());
@@ -175,9 +176,9 @@ fn failed_track(problem: &TrackProblem) -> u32 {
 pub(crate) struct ScannedTable {
     builder: SampleTableBuilder,
     first_decode_time: Option<i64>,
-    /// Decode time and duration of the last sample, whose step to the next one is not known yet.
+    /// Decode time and duration of the last sample. Its step to the next sample is not known yet.
     last: (i64, u32),
-    /// Offset, number of samples and bytes of the last run of samples that lie one behind the other.
+    /// Offset, number of samples and bytes of the last run of contiguous samples.
     chunk: (u64, u32, u64),
     count: u32,
 }
@@ -193,8 +194,8 @@ impl ScannedTable {
         }
     }
 
-    /// Appends a sample. A sample lasts until the next one is decoded, whatever its own duration says: gaps between fragments
-    /// are closed as players close them.
+    /// Appends a sample. A sample lasts until the next one is decoded, whatever its own duration
+    /// says: this closes gaps between fragments as players do.
     pub(crate) fn push(&mut self, sample: &Sample) -> Result<(), String> {
         if self.count >= MAX_SAMPLES {
             return Err(format!("more than {MAX_SAMPLES} samples"));

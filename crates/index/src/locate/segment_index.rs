@@ -1,4 +1,5 @@
-//! Fragments by `sidx` (ISO/IEC 14496-12 §8.16.3): one, one for each track, or a tree of them.
+//! Finding fragments by `sidx` (ISO/IEC 14496-12 §8.16.3): one box, one for each track, or a tree
+//! of them.
 
 use crate::{
     error::IndexError,
@@ -13,13 +14,13 @@ use bytes::Bytes;
 use latemux_isobmff::{Time, boxes::sidx::Sidx, time::Round};
 use std::ops::Range;
 
-/// How deep indexes may refer to indexes; a chain of them is as deep as it is long.
+/// Largest depth of references from index to index. A chain is as deep as it is long.
 const MAX_DEPTH: u32 = 64;
 
-/// The most fragments of all tracks together.
+/// Largest number of fragments of all tracks together.
 const MAX_FRAGMENTS: usize = 1 << 20;
 
-/// One track's tree.
+/// One track's tree of `sidx`.
 #[derive(Debug)]
 struct SidxTree {
     reference_id: u32,
@@ -34,11 +35,11 @@ struct Subsegment {
     bytes: Range<u64>,
     duration: u32,
     sync: bool,
-    /// From the earliest presentation time to that of the sync sample.
+    /// Time from the earliest presentation to that of the sync sample, in ticks of the `sidx`.
     lead: u32,
 }
 
-/// Reads the indexes that stand in front of the first fragment.
+/// Reads the `sidx` before the first fragment.
 pub(crate) fn read(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
@@ -47,7 +48,7 @@ pub(crate) fn read(
     let mut trees: Vec<SidxTree> = Vec::new();
     let mut boxes: Vec<(u64, Bytes)> = Vec::new();
     for root in roots {
-        // One that another has led to is no root.
+        // A `sidx` that another one has referred to is no root.
         if boxes.iter().any(|(offset, _)| *offset == root.range.start) {
             continue;
         }
@@ -68,21 +69,21 @@ pub(crate) fn read(
     }
     let starts = || trees.iter().flat_map(|tree| tree.media.iter().map(|m| m.bytes.start)).collect();
 
-    // A file with one track and one index: whatever the index calls it.
+    // With one track and one tree, the track ID in the `sidx` does not matter.
     let only = match trees.as_slice() {
-        [tree] if found.heads.len() == 1 => Some(tree),
+        [tree] if found.descriptions.len() == 1 => Some(tree),
         _ => None,
     };
     let mut tracks = Vec::new();
-    for (_, head) in &found.heads {
-        match trees.iter().find(|tree| tree.reference_id == head.id).or(only) {
-            Some(tree) if !tree.media.is_empty() => tracks.push(list(tree, head.timescale)),
+    for (_, description) in &found.descriptions {
+        match trees.iter().find(|tree| tree.reference_id == description.id).or(only) {
+            Some(tree) if !tree.media.is_empty() => tracks.push(list(tree, description.timescale)),
             _ => return Ok(IndexReading::Incomplete(starts())),
         }
     }
     let end = tracks.iter().flat_map(|t| t.entries.last()).map(|entry| entry.bytes.end).max().unwrap_or(0);
     if end > reader.object_size {
-        let what = format!("sidx leads to byte {end} of an object of {}", reader.object_size);
+        let what = format!("sidx refers to byte {end} of an object of {} bytes", reader.object_size);
         return Err(IndexError::Truncated(what).into());
     }
     if end < reader.object_size && goes_on(reader, end, &tracks)? {
@@ -91,9 +92,9 @@ pub(crate) fn read(
     Ok(IndexReading::Complete(FragmentIndex { source: IndexSource::SegmentIndex, boxes, tracks, end }))
 }
 
-/// Whether there is more behind the last indexed fragment than boxes that hold no media.
+/// Returns true if more than boxes without media follows the last indexed fragment.
 fn goes_on(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) -> Result<bool, Pause> {
-    // If so `mfra` is wanted next, and if not some fragments: all in this one round trip.
+    // One round trip reads both cases: `mfra` if there is more, else the fragments to check.
     let mut ranges = fragment_index::wanted(reader, tracks);
     ranges.extend([reader.window(end), reader.tail()]);
     reader.need_all(ranges)?;
@@ -108,7 +109,7 @@ fn goes_on(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) -> Resu
         match &next.kind.0 {
             b"free" | b"skip" | b"uuid" => at = next.range.end,
             b"mfra" | b"meta" | b"udta" => return Ok(false),
-            // More media, or the middle of some: sizes that are off by a box written later are seen here.
+            // More media, or the middle of some: sizes that ignore a box inserted later fail here.
             _ => return Ok(true),
         }
     }
@@ -138,13 +139,13 @@ struct SidxWalk<'a, 'r> {
 }
 
 impl SidxWalk<'_, '_> {
-    /// Reads one index and, depth first, all it leads to.
+    /// Reads one index and, depth first, all indexes it refers to.
     fn index(&mut self, at: &TopBox, parent: Option<&Sidx>, depth: u32) -> Result<Sidx, Pause> {
         let bytes = self.reader.whole(at, "sidx")?;
         let sidx = Sidx::parse(&bytes, at.range.start)?;
         let read: u64 = self.boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         if depth == 0 || self.boxes.iter().any(|(offset, _)| *offset == at.range.start) {
-            return Err(IndexError::Malformed("sidx: indexes lead round in circles".to_owned()).into());
+            return Err(IndexError::Malformed("sidx: circular references".to_owned()).into());
         }
         if read > self.reader.limits.max_index {
             let limit = self.reader.limits.max_index;
@@ -160,7 +161,7 @@ impl SidxWalk<'_, '_> {
             end = start.saturating_add(reference.size.into());
             places.push(start..end);
         }
-        // All indexes of this level at once.
+        // All indexes of this level are read at once.
         let indexes = sidx.references.iter().zip(&places).filter(|(reference, _)| reference.is_index);
         let windows = indexes.map(|(_, place)| {
             let window = self.reader.window(place.start);
@@ -170,11 +171,9 @@ impl SidxWalk<'_, '_> {
         for (reference, place) in sidx.references.iter().zip(places) {
             if !reference.is_index {
                 if self.media.len() >= MAX_FRAGMENTS {
-                    return Err(
-                        IndexError::Malformed("sidx: more fragments than any title has".to_owned()).into()
-                    );
+                    return Err(IndexError::Malformed("sidx: too many fragments".to_owned()).into());
                 }
-                // A fragment of no bytes is none.
+                // A fragment of 0 bytes is ignored.
                 if !place.is_empty() {
                     let sync = reference.starts_with_sap || matches!(reference.sap_type, 1..=3);
                     let leads = reference.starts_with_sap && reference.sap_delta < reference.duration;
@@ -185,7 +184,12 @@ impl SidxWalk<'_, '_> {
             }
             match self.reader.top_box(place.start, self.reader.window(place.start))? {
                 Some(next) if next.kind == b"sidx" => self.index(&next, Some(&sidx), depth - 1)?,
-                _ => return Err(IndexError::Malformed("sidx: no index where one leads to".to_owned()).into()),
+                _ => {
+                    return Err(IndexError::Malformed(
+                        "sidx: a reference to an index does not lead to one".to_owned(),
+                    )
+                    .into());
+                }
             };
         }
         Ok(sidx)

@@ -3,28 +3,31 @@
 use crate::table::samples::Sample;
 use std::sync::Arc;
 
-/// The samples of one fragment, of every track in it. Immutable; remembered by (object version, fragment).
+/// The samples of one fragment, of every track in it. They are immutable, so that they can be
+/// cached by object version and fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentSamples {
-    /// Per track of the object (same order and length as [`crate::media::MediaIndex::tracks`]), in decode order.
+    /// The samples of each track of the object in decode order. The tracks have the order and
+    /// length of [`crate::media::MediaIndex::tracks`].
     pub tracks: Vec<Box<[Sample]>>,
 }
 
 impl FragmentSamples {
-    /// Bytes of memory this holds.
+    /// Returns the number of bytes of memory this holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.tracks.iter().map(|t| size_of_val::<[Sample]>(t)).sum()
     }
 }
 
-/// Fragments whose samples are known already.
+/// A source of fragments whose samples are known already.
 pub trait KnownFragments {
-    /// The samples of the fragment that starts at `offset` of object number `object` of the title.
+    /// Returns the samples of the fragment that starts at `offset` of object number `object` of the
+    /// title.
     fn get(&self, object: usize, offset: u64) -> Option<Arc<FragmentSamples>>;
 }
 
-/// Knows none: enough where all objects have sample tables.
+/// A source without any fragments. It is enough if all objects have sample tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoFragments;
 

@@ -21,33 +21,34 @@ use std::sync::Arc;
 pub struct MediaIndex {
     /// Size of the object in bytes.
     pub object_size: u64,
-    /// A digest of the index bytes (`moov`, `sidx`, `mfra`), the object's first 64 KiB and its size: equal for equal
-    /// objects wherever they are stored. ETags are made from it.
+    /// Digest of the index bytes (`moov`, `sidx`, `mfra`), the object's first 64 KiB and its size.
+    /// It is equal for equal objects wherever they are stored. ETags are made from it.
     pub fingerprint: u128,
     /// Tracks that can be served, in file order.
     pub tracks: Vec<Track>,
-    /// Tracks that are left out, and why.
+    /// Tracks that are left out, each with the reason.
     pub left_out: Vec<TrackProblem>,
-    /// How the index was found.
+    /// The boxes the index was read from.
     pub source: IndexSource,
-    /// Bytes of `moov` (and `sidx`, `mfra`) the index was made from.
+    /// Number of bytes of `moov` (and `sidx`, `mfra`, `moof`) the index was made from.
     pub source_bytes: u64,
-    /// Fragment defaults of all tracks, also those left out: their sizes tell where others' samples lie.
+    /// Fragment defaults of all tracks, including those left out: their sample sizes determine the
+    /// positions of other tracks' samples.
     pub fragment_defaults: Box<[Trex]>,
-    /// What the media looked like when an index MP4 was made of it.
+    /// The media as it was when an index MP4 was made from it.
     pub stamp: Option<MediaStamp>,
 }
 
-/// How an object's index was found.
+/// The boxes an object's index was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexSource {
-    /// Sample tables of `moov`.
+    /// The sample tables of `moov`.
     SampleTables,
     /// One or several `sidx`.
     SegmentIndex,
     /// `mfra`.
     RandomAccess,
-    /// Every `moof` was read, because neither is there (or says nothing of some track).
+    /// Every `moof`, because `sidx` and `mfra` are missing or do not cover some track.
     Scan,
 }
 
@@ -60,58 +61,60 @@ pub struct Track {
     pub kind: TrackKind,
     /// Handler type.
     pub handler: FourCc,
-    /// Enabled in `tkhd`: the default among its alternatives.
+    /// True if `tkhd` enables it: it is the default among its alternatives.
     pub enabled: bool,
-    /// Scale of all its times.
+    /// Scale of all times of the track.
     pub timescale: Timescale,
     /// Language.
     pub language: Language,
-    /// The sample entry all its samples use, untouched.
+    /// The sample entry all its samples use, unchanged.
     pub sample_entry: SampleEntry,
-    /// What it says.
+    /// The codec that the sample entry describes.
     pub codec: Codec,
-    /// Display size of `tkhd`, 16.16.
+    /// Display size (width, height) of `tkhd`, 16.16 fixed point.
     pub display_size: (u32, u32),
-    /// Edit list, resolved.
+    /// The resolved edit list.
     pub presentation: Presentation,
     /// First presentation time, clamped to ≥ 0, in track ticks.
     pub start: i64,
     /// End of the last sample's presentation, in track ticks.
     pub end: i64,
-    /// Where its samples are.
+    /// Positions, sizes and times of its samples or fragments.
     pub samples: Samples,
-    /// Bits per second, media bytes over duration; of a fragment table: what the file declares (`btrt`, ES
-    /// descriptor) where fragments are shared with other tracks, else from the fragments' sizes.
+    /// Average bit rate in bits per second: media bytes over duration. For fragments that hold
+    /// several tracks, the rate the file declares (`btrt`, ES descriptor), or else that of the
+    /// track's first fragment.
     pub average_bitrate: u64,
-    /// 1-based index of [`Self::sample_entry`] in `stsd`: what the track's fragments must name.
+    /// 1-based index of [`Self::sample_entry`] in `stsd`, which the track's fragments must name.
     pub(crate) sample_description: u32,
-    /// Where its media is, as the file says: relative to the object, or absolute. `None`: in the object itself. Its samples lie
-    /// there, and are served once [`MediaIndex::of_media`] has seen that object.
+    /// Location of its media as the file states it: relative to the object, or absolute. `None`
+    /// means the object itself. Samples at a location are served once [`MediaIndex::of_media`] has
+    /// seen the object there.
     pub location: Option<Arc<str>>,
 }
 
 /// Video, audio or text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TrackKind {
-    /// `vide`
+    /// Handler `vide`.
     Video,
-    /// `soun`
+    /// Handler `soun`.
     Audio,
-    /// `text`, `subt`
+    /// Handler `text` or `subt`.
     Text,
 }
 
-/// Where a track's samples are.
+/// The samples of a track, or its fragments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Samples {
     /// Every sample is known.
     Table(SampleTable),
-    /// Fragments are known, samples once their `moof` has been read.
+    /// Fragments are known. Their samples are known once their `moof` has been read.
     Fragments(FragmentTable),
 }
 
 impl MediaIndex {
-    /// The same, but for the language of one track (an index into [`Self::tracks`]), where its own is not known.
+    /// Sets the language of one track (an index into [`Self::tracks`]) if its own is not known.
     #[must_use]
     pub fn with_language(mut self, track: usize, language: Language) -> Self {
         if let Some(track) = self.tracks.get_mut(track).filter(|track| !track.language.is_known()) {
@@ -120,7 +123,7 @@ impl MediaIndex {
         self
     }
 
-    /// Bytes of memory the index holds.
+    /// Returns the number of bytes of memory the index holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let tracks: usize = self
@@ -143,7 +146,8 @@ impl MediaIndex {
     }
 }
 
-/// Bytes on the heap. What a configuration says in bytes are views of the sample entry: what counts is their number, and what they share.
+/// Returns the number of bytes of a codec on the heap. The parameter sets are views of the sample
+/// entry, so only the views themselves and their reference counts are added.
 fn codec_bytes(codec: &Codec) -> usize {
     const SHARED: usize = 3 * size_of::<usize>();
     let views = match &codec.config {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn a_stamp_is_found_again(size: u64, head: Vec<u8>, before: Vec<u8>) {
+    fn a_written_stamp_is_found(size: u64, head: Vec<u8>, before: Vec<u8>) {
         let stamp = MediaStamp::of(size, &head);
         let mut moov = Vec::new();
         latemux_isobmff::emit::put_header(&mut moov, FourCc(*b"moov"), 8 + before.len() as u64 + stamp.size());
@@ -18,7 +18,7 @@ proptest! {
 }
 
 #[test]
-fn another_size_or_start_differs() {
+fn a_different_size_or_start_is_reported() {
     let head = vec![7; 20_000];
     let stamp = MediaStamp::of(50_000, &head);
     assert_eq!(u64::from(stamp.head), MEDIA_HEAD);
@@ -27,7 +27,7 @@ fn another_size_or_start_differs() {
     let mut other = head.clone();
     other[16_383] = 8;
     assert!(stamp.differs(50_000, &other).unwrap().contains("16384"));
-    // What lies behind is not compared: the versions of both are.
+    // Later bytes are not compared: callers compare the versions of both objects.
     other = head;
     other[16_384] = 8;
     assert_eq!(stamp.differs(50_000, &other), None);

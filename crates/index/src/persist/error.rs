@@ -1,29 +1,31 @@
 //! Errors of reading persisted indexes, and the number of their format.
 
-/// Number of the format. It changes with every change of the layout, and of what [`crate::locate::Locator`] finds in an object: an index
-/// that would come out otherwise today is not to be read from yesterday's bytes.
+/// Number of the format. It must change with every change of the layout, and of the index that
+/// [`crate::locate::Locator`] makes of an object: persisted bytes must not yield another index than
+/// the object would.
 pub const FORMAT: u16 = 3;
 
-/// Bytes that are no index of this version: to be discarded, and the index made anew.
+/// The reason why bytes are not a persisted index of this version. They are to be discarded, and
+/// the index made anew.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PersistError {
-    /// They do not start as these do, or hold something else than what is asked for.
+    /// They do not start as expected, or hold something else than requested.
     #[error("these bytes are not {0}")]
     NotThis(&'static str),
-    /// Written by an older or a newer version.
+    /// They were written by an older or a newer version.
     #[error("format {found} is not {FORMAT}")]
     OtherFormat {
-        /// Their [`FORMAT`].
+        /// The [`FORMAT`] they state.
         found: u16,
     },
-    /// Fewer or more bytes than there were, or other ones.
+    /// Bytes are missing, left over or changed.
     #[error("damaged: {0}")]
     Damaged(&'static str),
 }
 
 impl PersistError {
-    /// A stable word for logs and metrics.
+    /// Returns the stable word for logs and metrics.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {

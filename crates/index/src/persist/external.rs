@@ -1,4 +1,5 @@
-//! Index MP4s: a `moov` whose samples lie in another object, which its `dref` names (ISO/IEC 14496-12 §8.7.2).
+//! Index MP4s whose samples lie in another object, which their `dref` names (ISO/IEC 14496-12
+//! §8.7.2).
 
 use crate::{
     error::IndexError,
@@ -8,8 +9,8 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 impl MediaIndex {
-    /// Where the media of its tracks is, each place once, in the order of the tracks: locations as the file says them, `None` for the
-    /// object itself. `[None]` for all but index MP4s.
+    /// Returns the locations of its tracks' media, each once, in the order of the tracks: as the
+    /// file states them, or `None` for the object itself. All but index MP4s return `[None]`.
     #[must_use]
     pub fn locations(&self) -> Vec<Option<Arc<str>>> {
         let mut locations = Vec::new();
@@ -24,8 +25,9 @@ impl MediaIndex {
         locations
     }
 
-    /// Parts an index by where the media is: what [`Self::locations`] says, each with its tracks. Of those with a location, nothing can
-    /// be served before [`Self::of_media`]. What was left out stays with the first.
+    /// Splits an index by the location of the media, in the order of [`Self::locations`], each with
+    /// its tracks. Tracks with a location cannot be served before [`Self::of_media`]. Tracks left
+    /// out stay with the first.
     #[must_use]
     pub fn by_location(mut self) -> Vec<(Option<Arc<str>>, Self)> {
         let locations = self.locations();
@@ -40,12 +42,13 @@ impl MediaIndex {
         parts
     }
 
-    /// The index of the object its tracks' media is in, which has `size` bytes and starts with `head` ([`MEDIA_HEAD`] of them, or
-    /// all).
+    /// Returns the index of the object that holds its tracks' media. That object has `size` bytes
+    /// and starts with `head` (16 KiB, or all of it).
     ///
     /// # Errors
-    /// [`IndexError::Stale`] where that object is not the one the index was made of: another size or start than an index
-    /// written by [`crate::persist::index_file`] says, or samples beyond its end.
+    ///
+    /// [`IndexError::Stale`] if the object is not the one the index was made of: its size or start
+    /// is not as the stamp states, or samples lie beyond its end.
     pub fn of_media(mut self, size: u64, head: &[u8]) -> Result<Self, IndexError> {
         if let Some(what) = self.stamp.and_then(|stamp| stamp.differs(size, head)) {
             return Err(IndexError::Stale(what));
@@ -54,7 +57,8 @@ impl MediaIndex {
         if let Some((track, end)) = end.max_by_key(|&(_, end)| end)
             && end > size
         {
-            let what = format!("samples of track {track} reach to byte {end}, the media has {size}");
+            let what =
+                format!("samples of track {track} reach to byte {end}, but the media has {size} bytes");
             return Err(IndexError::Stale(what));
         }
         let mut digest = Xxh3::new();
@@ -70,7 +74,7 @@ impl MediaIndex {
     }
 }
 
-/// One past the last byte of any sample that plays, from the start of the media object.
+/// Returns the end of the last sample that plays, in bytes from the start of the media object.
 fn end_of_samples(track: &Track) -> u64 {
     match &track.samples {
         Samples::Table(table) => table

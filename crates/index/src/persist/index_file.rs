@@ -1,11 +1,14 @@
-//! Writing an index MP4: `ftyp` and a `moov` with full sample tables, whose `dref` says where the media is.
+//! Writing an index MP4: `ftyp` and a `moov` with full sample tables, whose `dref` states the
+//! location of the media.
 //!
-//! It is made here, not where segments are, because only whoever found the index holds the `moov` it came from: what a progressive
-//! file's `moov` says is repeated box by box, and only where its media is (`dref`, `stco`) is said anew. Of a
-//! fragmented file the sample tables are written from its fragments, and what depends on them: durations and edit lists.
+//! The boxes of a progressive file's `moov` are copied, except those with the location of its media
+//! (`dref`, `stco`). For a fragmented file, the sample tables are written from its fragments, and
+//! so are the boxes that depend on them: durations and edit lists.
 //!
-//! Served from either, a title is the same to the bit, but for a fragmented source whose first fragment decodes later than 0 *and*
-//! whose edit list cuts media off before that: sample tables begin at 0, so the same presentation times are said with other decode times.
+//! A title has the same bytes whether it is served from the media or from its index MP4, with one
+//! exception: a fragmented source whose first fragment decodes later than 0 *and* whose edit list
+//! cuts off media before that. Sample tables begin at 0, so the same presentation times have other
+//! decode times there.
 
 use crate::{
     error::IndexError,
@@ -33,11 +36,15 @@ use latemux_isobmff::{
 use std::collections::BTreeMap;
 
 impl FullTables {
-    /// The index MP4. `location` is where the media is: a URL, relative to where the index MP4 will be, or absolute. `path` is
-    /// the same as a plain path where it is relative, for readers that know no URLs.
+    /// Returns the index MP4. `location` is the URL of the media, absolute or relative to the index
+    /// MP4. `path` is a relative location as a plain path, for readers that do not parse URLs.
     ///
     /// # Errors
-    /// [`IndexError::Malformed`] where the object is an index MP4 itself, or the location too long.
+    ///
+    /// - [`IndexError::Malformed`] if the object is an index MP4 itself, or the location is empty,
+    ///   too long or contains a null character
+    ///
+    /// - [`IndexError::Box`] if a box of the source cannot be parsed
     pub fn index_file(&self, location: &str, path: Option<&str>) -> Result<Bytes, IndexError> {
         if location.is_empty() || location.len() > MAX_LOCATION || location.contains('\0') {
             return Err(IndexError::Malformed(format!("a location of {} bytes", location.len())));
@@ -45,7 +52,7 @@ impl FullTables {
         let mut out = Vec::with_capacity(self.moov.len() + (64 << 10));
         match (&self.file_type, &self.fragmented) {
             (Some(file_type), None) => out.put_slice(file_type),
-            // Brands of fragmented files promise fragments.
+            // The brands of fragmented files promise fragments.
             _ => plain_file_type().write(&mut out),
         }
         let writer = IndexFileWriter { location, path, tables: self };
@@ -56,37 +63,37 @@ impl FullTables {
     }
 }
 
-/// Version 1 of `ctts` (negative offsets) is from `iso4` on.
+/// Returns an `ftyp` for sample tables. Version 1 of `ctts` (negative offsets) requires `iso4`.
 fn plain_file_type() -> FileType {
     let brands = [*b"isom", *b"iso4", *b"mp41"].map(FourCc);
     FileType { major: FourCc(*b"isom"), minor_version: 0, compatible: brands.to_vec(), is_segment: false }
 }
 
-/// An index MP4 in the making.
+/// Writes the boxes of one index MP4.
 struct IndexFileWriter<'a> {
     location: &'a str,
     path: Option<&'a str>,
     tables: &'a FullTables,
 }
 
-/// What of a fragmented track depends on its samples.
+/// The properties of a fragmented track that depend on its samples.
 struct TrackTiming {
-    /// In movie ticks.
+    /// Edit list, in movie ticks.
     edits: Vec<Edit>,
-    /// Of the presentation, in movie ticks.
+    /// Duration of the presentation, in movie ticks.
     presented: u64,
-    /// Of the media, in track ticks.
+    /// Duration of the media, in track ticks.
     media: u64,
 }
 
-/// Appends a box of these payload bytes.
+/// Appends a box with the given payload.
 fn put(out: &mut Vec<u8>, kind: FourCc, payload: &[u8]) {
     put_header(out, kind, payload.len() as u64);
     out.put_slice(payload);
 }
 
 impl IndexFileWriter<'_> {
-    /// The payload of the `moov`.
+    /// Returns the payload of the `moov`.
     fn moov(&self) -> Result<Vec<u8>, IndexError> {
         let header =
             BoxHeader::read(&self.tables.moov, 0)?.map_or(8, |header| usize::from(header.header_len));
@@ -107,7 +114,7 @@ impl IndexFileWriter<'_> {
                         (Some(tracks), Some(timing)) => tracks.get(&number).zip(timing.get(&number)),
                         _ => None,
                     };
-                    // Of a fragmented file, what is left out has no samples to point to.
+                    // Tracks of a fragmented file that are left out have no samples to point to.
                     if self.tables.fragmented.is_none() || fragmented.is_some() {
                         let trak = self.trak(&child.payload, fragmented)?;
                         put(&mut out, child.kind(), &trak);
@@ -127,7 +134,7 @@ impl IndexFileWriter<'_> {
         Ok(out)
     }
 
-    /// Ticks per second of the movie: the source's, unless a track's delay needs finer ones.
+    /// Returns the timescale of the movie: the source's, unless a track's delay needs a finer one.
     fn movie_scale(&self) -> Timescale {
         let scale = self.tables.timescale;
         let Some(tracks) = &self.tables.fragmented else { return scale };
@@ -212,7 +219,7 @@ impl IndexFileWriter<'_> {
     }
 }
 
-/// Number of entries of a `dinf`, all of which must mean this very file.
+/// Returns the number of entries of a `dinf`, all of which must mean the file itself.
 fn self_contained(dinf: &Cursor<'_>) -> Result<u16, IndexError> {
     let dref = match dinf.find(b"dref") {
         Ok(dref) => dref::parse(dref.payload)?,
@@ -220,12 +227,12 @@ fn self_contained(dinf: &Cursor<'_>) -> Result<u16, IndexError> {
         Err(error) => return Err(error.into()),
     };
     if dref.iter().any(|entry| *entry != DataReference::SelfContained) {
-        return Err(IndexError::Malformed("its media is in another file already".to_owned()));
+        return Err(IndexError::Malformed("its media is already in another file".to_owned()));
     }
     u16::try_from(dref.len()).map_err(|_| IndexError::Malformed("too many data references".to_owned()))
 }
 
-/// The payload of a `stbl` with all chunk offsets in 64 bits.
+/// Returns the payload of a `stbl` with all chunk offsets in 64 bits.
 fn wide_offsets(stbl: &Cursor<'_>) -> Result<Vec<u8>, IndexError> {
     let mut out = Vec::new();
     for child in stbl.boxes() {
@@ -240,7 +247,7 @@ fn wide_offsets(stbl: &Cursor<'_>) -> Result<Vec<u8>, IndexError> {
     Ok(out)
 }
 
-/// A `co64`, also where 32 bits would do: the media may be any file.
+/// Appends a `co64`, even if 32 bits would be enough: the media may have any size.
 fn put_offsets(offsets: impl ExactSizeIterator<Item = u64>, out: &mut Vec<u8>) {
     put_header(out, FourCc(*b"co64"), 8 + 8 * offsets.len() as u64);
     out.put_u32(0);
@@ -278,7 +285,7 @@ impl FullTrack {
         }
     }
 
-    /// The `stbl`: the source's sample entries, all samples of all fragments.
+    /// Appends the `stbl`: the source's sample entries, and all samples of all fragments.
     fn stbl(&self, source: &Cursor<'_>, out: &mut Vec<u8>) -> Result<(), IndexError> {
         let mut durations = RunLengths::default();
         let mut compositions = RunLengths::default();
@@ -330,7 +337,7 @@ impl FullTrack {
     }
 }
 
-/// Equal values one behind the other, counted.
+/// Runs of equal values, with their counts.
 #[derive(Debug)]
 struct RunLengths<T>(Vec<(T, u32)>);
 
@@ -349,8 +356,9 @@ impl<T: PartialEq> RunLengths<T> {
     }
 }
 
-/// Sets the duration of a `mvhd`, `mdhd` or `tkhd`: `at` bytes into the payload in version 0, 8 further on in version 1, behind two
-/// 64-bit times. One that does not fit is said to be unknown.
+/// Sets the duration of a `mvhd`, `mdhd` or `tkhd`. It lies `at` bytes into the payload in version
+/// 0, and 8 bytes later in version 1, after two 64-bit times. A duration that does not fit is
+/// written as unknown (all ones).
 fn with_duration(mut payload: Vec<u8>, at: usize, duration: u64) -> Vec<u8> {
     if payload.first() == Some(&1) {
         let field = payload.get_mut(at + 8..).and_then(|rest| rest.first_chunk_mut::<8>());

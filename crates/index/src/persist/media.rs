@@ -1,4 +1,4 @@
-//! Objects, tracks and fragments.
+//! Objects, tracks and fragments as bytes.
 
 use crate::{
     error::TrackProblem,
@@ -25,14 +25,14 @@ const SOURCES: [IndexSource; 4] =
     [IndexSource::SampleTables, IndexSource::SegmentIndex, IndexSource::RandomAccess, IndexSource::Scan];
 const KINDS: [TrackKind; 3] = [TrackKind::Video, TrackKind::Audio, TrackKind::Text];
 
-/// Writes the number of a value among all there are.
+/// Writes the index of a value in the list of all values.
 fn put_one<T: PartialEq>(value: &T, all: &[T], out: &mut ByteWriter) {
     let number = all.iter().position(|one| one == value);
     out.u8(number.and_then(|number| u8::try_from(number).ok()).unwrap_or(u8::MAX));
 }
 
 fn take_one<T: Copy>(all: &[T], bytes: &mut ByteReader<'_>) -> Result<T, PersistError> {
-    all.get(usize::from(bytes.u8()?)).copied().ok_or(PersistError::Damaged("one that is none of them"))
+    all.get(usize::from(bytes.u8()?)).copied().ok_or(PersistError::Damaged("an unknown enumeration value"))
 }
 
 pub(super) fn put_index(index: &MediaIndex, out: &mut ByteWriter) {
@@ -84,7 +84,7 @@ pub(super) fn take_index(bytes: &mut ByteReader<'_>) -> Result<MediaIndex, Persi
     })
 }
 
-/// The fewest bytes of a track, but for its sample entry and samples.
+/// A lower bound of the bytes of a track, with its sample entry and samples.
 const TRACK: usize = 100;
 
 fn put_track<'a>(track: &'a Track, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut ByteWriter) {
@@ -124,15 +124,15 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
     let handler = four(bytes)?;
     let enabled = bytes.bool()?;
     let timescale = Timescale::new(bytes.u32()?).ok_or(PersistError::Damaged("a time scale of 0"))?;
-    let language = Language::new(bytes.text()?).ok_or(PersistError::Damaged("a language that is none"))?;
+    let language = Language::new(bytes.text()?).ok_or(PersistError::Damaged("an invalid language"))?;
     let sample_entry = SampleEntry {
         format: four(bytes)?,
         data_reference_index: bytes.u16()?,
         raw: Bytes::copy_from_slice(bytes.blob()?),
     };
-    // Read anew: a codec is views of its sample entry, and nothing else.
+    // The codec is not stored, since it consists of views of the sample entry.
     let codec = codec::describe(&sample_entry, handler)
-        .map_err(|_| PersistError::Damaged("a sample entry that says nothing"))?;
+        .map_err(|_| PersistError::Damaged("an invalid sample entry"))?;
     Ok(Track {
         id,
         kind,
@@ -152,7 +152,7 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Res
         samples: match bytes.u8()? {
             0 => Samples::Table(packed::take_table(layouts, bytes)?),
             1 => Samples::Fragments(packed::take_fragments(bytes)?),
-            _ => return Err(PersistError::Damaged("samples of no known form")),
+            _ => return Err(PersistError::Damaged("samples of an unknown form")),
         },
     })
 }
@@ -209,11 +209,11 @@ fn take_problem(bytes: &mut ByteReader<'_>) -> Result<TrackProblem, PersistError
             object_size: bytes.u64()?,
         },
         6 => TrackProblem::Unsupported { track, what: bytes.text()?.to_owned().into() },
-        _ => return Err(PersistError::Damaged("a problem of no known kind")),
+        _ => return Err(PersistError::Damaged("a problem of an unknown kind")),
     })
 }
 
-/// Bytes of a sample.
+/// Number of bytes of a sample.
 const SAMPLE: usize = 8 + 4 + 8 + 4 + 4 + 1;
 
 pub(super) fn put_fragment(fragment: &FragmentSamples, out: &mut ByteWriter) {

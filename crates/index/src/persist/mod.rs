@@ -1,11 +1,14 @@
-//! Indexes as bytes, to be kept on disk: the packed columns as they are in memory, small and read back without computing anything.
+//! Persisted indexes: the packed columns as they are in memory. They are small, and are read back
+//! without computing anything.
 //!
-//! Not an exchange format: bytes of another [`FORMAT`] are refused, and whoever kept them makes the index anew from its object.
-//! Nothing but the checksum stands between a bit that flipped on disk and a wrong index, so all of the bytes are under it; counts
-//! are checked against the bytes at hand, and columns against themselves, whatever the checksum says.
+//! This is no exchange format: bytes of another [`FORMAT`] are rejected, and the index is made anew
+//! from its object. The checksum covers all of the bytes, since nothing else would detect a wrong
+//! bit. Counts are checked against the number of bytes, and columns for consistency, whatever the
+//! checksum.
 //!
 //! ```text
-//! "lmx index" | format u16 | kind u8 | length of what follows u64 | XXH3 of all else u64 | …        little endian
+//! "lmx index" | format u16 | kind u8 | length of the payload u64 | XXH3 of all other bytes u64
+//!             | payload                                               (all little endian)
 //! ```
 
 mod cursor;
@@ -26,10 +29,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 const MAGIC: &[u8; 9] = b"lmx index";
 
-/// Bytes before the payload.
+/// Number of bytes before the payload.
 const HEADER: usize = MAGIC.len() + 2 + 1 + 8 + 8;
 
-/// What is in the bytes.
+/// The kind of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ContentKind {
     Media = 1,
@@ -46,32 +49,38 @@ impl ContentKind {
 }
 
 impl MediaIndex {
-    /// The index as bytes, for [`Self::from_bytes`].
+    /// Returns the index as bytes, for [`Self::from_bytes`].
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         wrap(ContentKind::Media, |out| media::put_index(self, out))
     }
 
-    /// Reads what [`Self::to_bytes`] gave: the same index.
+    /// Reads an index that [`Self::to_bytes`] wrote.
     ///
     /// # Errors
-    /// Where they are anything but all of such bytes, as they were written, by this version.
+    ///
+    /// - [`PersistError::NotThis`] if the bytes are not a persisted index
+    /// - [`PersistError::OtherFormat`] if another version wrote them
+    /// - [`PersistError::Damaged`] if they are incomplete or changed
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, PersistError> {
         unwrap(ContentKind::Media, bytes, media::take_index)
     }
 }
 
 impl FragmentSamples {
-    /// The samples as bytes, for [`Self::from_bytes`].
+    /// Returns the samples as bytes, for [`Self::from_bytes`].
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         wrap(ContentKind::Fragment, |out| media::put_fragment(self, out))
     }
 
-    /// Reads what [`Self::to_bytes`] gave: the same samples.
+    /// Reads samples that [`Self::to_bytes`] wrote.
     ///
     /// # Errors
-    /// Where they are anything but all of such bytes, as they were written, by this version.
+    ///
+    /// - [`PersistError::NotThis`] if the bytes are not the samples of a fragment
+    /// - [`PersistError::OtherFormat`] if another version wrote them
+    /// - [`PersistError::Damaged`] if they are incomplete or changed
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, PersistError> {
         unwrap(ContentKind::Fragment, bytes, media::take_fragment)
     }
@@ -112,11 +121,11 @@ fn unwrap<T>(
         return Err(PersistError::NotThis(kind.name()));
     }
     if reader.u64()? != payload.len() as u64 {
-        return Err(PersistError::Damaged("another length"));
+        return Err(PersistError::Damaged("the length does not match"));
     }
     let (summed, _) = header.split_at(HEADER - 8);
     if reader.u64()? != checksum(summed, payload) {
-        return Err(PersistError::Damaged("another checksum"));
+        return Err(PersistError::Damaged("the checksum does not match"));
     }
     let mut reader = ByteReader(payload);
     let value = take(&mut reader)?;

@@ -1,4 +1,4 @@
-//! Packed columns, and what is made of them.
+//! Packed columns, and the tables made of them, as bytes.
 
 use crate::{
     persist::{
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const DAMAGED: PersistError = PersistError::Damaged("a column that contradicts itself");
 
-/// Sums of a column are below this: room to add what two blocks hold.
+/// Upper bound of the sums of a column, which leaves room to add those of two blocks.
 const MAX_SUM: u64 = 1 << 62;
 
 pub(super) fn put_column(column: &Column, out: &mut ByteWriter) {
@@ -59,7 +59,7 @@ pub(super) fn take_column(bytes: &mut ByteReader<'_>) -> Result<Column, PersistE
             let runs = bytes.list(16, |bytes| {
                 Ok(Run { start: bytes.u32()?, value: bytes.u32()?, before: bytes.u64()? })
             })?;
-            // Each starts behind the one before it, with the sum of all values up to there.
+            // Each run starts at the end of the one before, with the sum of all values up to there.
             let mut end = (0, 0);
             for (number, run) in runs.iter().enumerate() {
                 let next = runs.get(number + 1).map_or(len, |next| next.start);
@@ -93,7 +93,7 @@ pub(super) fn take_column(bytes: &mut ByteReader<'_>) -> Result<Column, PersistE
             let (directory, stream) = (directory.into(), stream.into());
             Ok(Column(ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total }))))
         }
-        _ => Err(PersistError::Damaged("a column of no known form")),
+        _ => Err(PersistError::Damaged("a column of an unknown form")),
     }
 }
 
@@ -114,11 +114,11 @@ fn take_positions(bytes: &mut ByteReader<'_>) -> Result<Positions, PersistError>
     Ok(Positions(match bytes.u8()? {
         0 => PositionsEncoding::Gaps(take_column(bytes)?),
         1 => PositionsEncoding::Halves(Box::new([take_column(bytes)?, take_column(bytes)?])),
-        _ => return Err(PersistError::Damaged("positions of no known form")),
+        _ => return Err(PersistError::Damaged("positions of an unknown form")),
     }))
 }
 
-/// The fewest bytes of a column.
+/// Smallest number of bytes of a column.
 const COLUMN: usize = 9;
 
 pub(super) fn put_layout(layout: &Layout, out: &mut ByteWriter) {
@@ -152,7 +152,7 @@ pub(super) fn take_layout(bytes: &mut ByteReader<'_>) -> Result<Layout, PersistE
                 let other = |bytes: &mut ByteReader<'_>| Ok((number(bytes)?, take_column(bytes)?));
                 ChunkPositions::Interleaved { gaps, others: bytes.list(4 + COLUMN, other)? }
             }
-            _ => return Err(PersistError::Damaged("chunks of no known form")),
+            _ => return Err(PersistError::Damaged("chunks of an unknown form")),
         };
         Ok(TrackLayout { sizes, chunk_samples, chunks })
     })?;
@@ -160,10 +160,11 @@ pub(super) fn take_layout(bytes: &mut ByteReader<'_>) -> Result<Layout, PersistE
 }
 
 fn number(bytes: &mut ByteReader<'_>) -> Result<usize, PersistError> {
-    usize::try_from(bytes.u32()?).map_err(|_| PersistError::Damaged("a number too large"))
+    usize::try_from(bytes.u32()?).map_err(|_| PersistError::Damaged("a number that is too large"))
 }
 
-/// `layouts` holds those of all tables before, which tracks of one object share.
+/// Writes a table. `layouts` holds the layouts of all tables before, which tracks of one object
+/// share.
 pub(super) fn put_table<'a>(
     table: &'a SampleTable,
     layouts: &mut Vec<&'a Arc<Layout>>,
@@ -195,7 +196,8 @@ pub(super) fn take_table(
     if known == layouts.len() {
         layouts.push(Arc::new(take_layout(bytes)?));
     }
-    let layout = Arc::clone(layouts.get(known).ok_or(PersistError::Damaged("a layout that is none"))?);
+    let layout =
+        Arc::clone(layouts.get(known).ok_or(PersistError::Damaged("a reference to a missing layout"))?);
     let table = SampleTable {
         track: number(bytes)?,
         window: bytes.u32()?..bytes.u32()?,

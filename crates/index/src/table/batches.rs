@@ -1,5 +1,5 @@
-//! Going through a whole sample table stretch by stretch, column by column: what sizes and durations add up to, many times
-//! faster than sample by sample, and without where samples lie.
+//! Reading a whole sample table in batches, column by column. This is many times faster than sample
+//! by sample for sums of sizes and durations. It leaves out the positions of samples.
 
 use crate::table::{
     column::Values,
@@ -7,23 +7,25 @@ use crate::table::{
 };
 use std::ops::Range;
 
-/// Consecutive samples, column by column: all slices are as long, but one that is left out.
+/// Consecutive samples, column by column. All slices have the same length, except one that is left
+/// out.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleBatch<'a> {
-    /// Decode time of the first on the output timeline, in track ticks.
+    /// Decode time of the first sample on the output timeline, in track ticks.
     pub decode_time: i64,
-    /// Bytes.
+    /// Sizes in bytes.
     pub sizes: &'a [u32],
     /// Durations in track ticks.
     pub durations: &'a [u32],
-    /// Composition time minus decode time, in track ticks; empty where they are left out ([`SampleBatches::without_compositions`]).
+    /// Composition times minus decode times, in track ticks. Empty after
+    /// [`SampleBatches::without_compositions`].
     pub composition_offsets: &'a [i32],
-    /// Whether they are sync samples.
+    /// True for each sync sample.
     pub sync: &'a [bool],
 }
 
 impl SampleBatch<'_> {
-    /// The first sample alone, or none.
+    /// Returns the first sample alone, or an empty batch if there is none.
     #[must_use]
     pub fn first(&self) -> Self {
         Self {
@@ -43,7 +45,7 @@ fn head<T>(values: &[T]) -> &[T] {
 /// Reads the batches between cuts in order.
 #[derive(Debug)]
 pub struct SampleBatches<'a> {
-    /// What is left of the cuts, as numbers of samples in the columns.
+    /// The remaining cuts, as indexes of samples that play.
     cuts: &'a [u32],
     window: Range<u32>,
     decode_time: i64,
@@ -52,12 +54,13 @@ pub struct SampleBatches<'a> {
     compositions: Option<Values<'a>>,
     composition_lift: i32,
     with_compositions: bool,
-    /// Number of the next sync sample in the columns, and the distances behind it; `None` where all are.
+    /// Number of the next sync sample in the columns, and the distances from each to the next one.
+    /// `None` if every sample is a sync sample.
     sync: Option<(Option<u64>, Values<'a>)>,
     read: BatchBuffers,
 }
 
-/// One stretch's values.
+/// The values of one batch.
 #[derive(Debug, Default)]
 struct BatchBuffers {
     sizes: Vec<u32>,
@@ -68,7 +71,8 @@ struct BatchBuffers {
 }
 
 impl SampleTable {
-    /// The samples from each of `cuts` (indexes, 0-based, ascending) to the next one. A stretch is clamped to the table.
+    /// Returns the samples from each of `cuts` (0-based indexes, ascending) to the next cut. A
+    /// batch is clamped to the table.
     #[must_use]
     pub fn batches<'a>(&'a self, cuts: &'a [u32]) -> SampleBatches<'a> {
         let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
@@ -89,14 +93,14 @@ impl SampleTable {
 }
 
 impl SampleBatches<'_> {
-    /// Leaves composition offsets out: half of the work, for who knows enough of them.
+    /// Leaves composition offsets out, which saves half of the work.
     #[must_use]
     pub fn without_compositions(mut self) -> Self {
         self.with_compositions = false;
         self
     }
 
-    /// The next stretch; `None` behind the last cut.
+    /// Returns the next batch, or `None` after the last cut.
     #[must_use]
     pub fn next_batch(&mut self) -> Option<SampleBatch<'_>> {
         let (&[start, end], rest) = (self.cuts.first_chunk()?, self.cuts.get(1..)?);

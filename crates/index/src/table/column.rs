@@ -1,4 +1,4 @@
-//! Packed columns of numbers: what a sample table's entries become in memory.
+//! Packed columns of numbers: the entries of a sample table in memory.
 
 mod build;
 mod values;
@@ -10,19 +10,21 @@ use crate::table::rice::{BLOCK, BlockReader};
 use std::ops::Range;
 use values::{Block, Source};
 
-/// [`BLOCK`], to count values with.
+/// [`BLOCK`] as `u32`, to count values with.
 const BLOCK_LEN: u32 = 64;
 const _: () = assert!(BLOCK_LEN as usize == BLOCK && STRIDE.is_multiple_of(BLOCK_LEN));
 
-/// Values between two entries of a packed column's directory: what a seek decodes at most.
+/// Number of values between two directory entries of a packed column. A seek decodes at most that
+/// many values.
 pub(crate) const STRIDE: u32 = 256;
 
-/// A column of `u32` values: constant, runs, or blocks of 64 Rice-coded values, whichever is smallest.
-/// Source one value costs O(log n), reading on from there O(1).
+/// A column of `u32` values: a constant, runs, or blocks of 64 Rice-coded values, whichever is
+/// smallest. Reading one value costs O(log n), and reading on from there O(1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column(pub(crate) ColumnEncoding);
 
-/// Whatever is not constant lies behind a pointer: most columns of a short title are constant, and a column takes 16 bytes.
+/// The encodings of a column. All but constants are boxed: most columns of a short title are
+/// constant, and a boxed encoding keeps a column at 16 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ColumnEncoding {
     Constant { len: u32, value: u32 },
@@ -33,11 +35,11 @@ pub(crate) enum ColumnEncoding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Runs {
     pub(crate) len: u32,
-    /// Ascending.
+    /// Runs by ascending start. Neighbours have different values.
     pub(crate) runs: Box<[Run]>,
 }
 
-/// Blocks of Rice codes; one directory entry every [`STRIDE`] values.
+/// Blocks of Rice codes, with one directory entry for every [`STRIDE`] values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Packed {
     pub(crate) len: u32,
@@ -59,9 +61,10 @@ pub(crate) struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirectoryEntry {
-    /// Sum of all values before it, 64 bits in two halves so that an entry takes 12 bytes, not 16.
+    /// Sum of all values before the entry. The 64 bits are split into two halves so that an entry
+    /// takes 12 bytes, not 16.
     pub(crate) before: [u32; 2],
-    /// Byte of the stream where its first block starts.
+    /// Offset in the stream of the entry's first block, in bytes.
     pub(crate) byte: u32,
 }
 
@@ -72,13 +75,13 @@ impl DirectoryEntry {
 }
 
 impl Column {
-    /// A column of one value.
+    /// Returns a column of `len` equal values.
     #[must_use]
     pub fn constant(value: u32, len: u32) -> Self {
         Self(ColumnEncoding::Constant { len, value })
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> u32 {
         match &self.0 {
@@ -88,25 +91,26 @@ impl Column {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value at an index (0-based).
+    /// Returns the value at a 0-based index.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<u32> {
         self.iter_from(index).next()
     }
 
-    /// Values from an index on; none where it is beyond the end.
+    /// Returns the values from an index on, none if it is beyond the end.
     #[must_use]
     pub fn iter_from(&self, index: u32) -> Values<'_> {
         self.seek(index).1
     }
 
-    /// [`Self::sum_before`] and [`Self::iter_from`], for little more than one of them.
+    /// Returns [`Self::sum_before`] and [`Self::iter_from`] for little more than the cost of one of
+    /// them.
     pub(crate) fn seek(&self, index: u32) -> (u64, Values<'_>) {
         let len = self.len();
         let index = index.min(len);
@@ -144,7 +148,7 @@ impl Column {
         }
     }
 
-    /// Sum of all values before an index; of all where it is beyond the end.
+    /// Returns the sum of all values before an index, or of all values if it is beyond the end.
     #[must_use]
     pub fn sum_before(&self, index: u32) -> u64 {
         let index = index.min(self.len());
@@ -165,13 +169,13 @@ impl Column {
         }
     }
 
-    /// Sum of all values.
+    /// Returns the sum of all values.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.sum_before(self.len())
     }
 
-    /// The largest index, at most [`Self::len`], with `sum_before(index) <= sum`.
+    /// Returns the largest index, at most [`Self::len`], with `sum_before(index) <= sum`.
     #[must_use]
     pub fn find(&self, sum: u64) -> u32 {
         let len = self.len();
@@ -196,7 +200,8 @@ impl Column {
         }
     }
 
-    /// [`Self::find`], and there [`Self::sum_before`] and [`Self::iter_from`], for little more than one of them.
+    /// Returns [`Self::find`], with [`Self::sum_before`] and [`Self::iter_from`] at that index, for
+    /// little more than the cost of one of them.
     pub(crate) fn seek_sum(&self, sum: u64) -> (u32, u64, Values<'_>) {
         if let ColumnEncoding::Packed(form) = &self.0
             && let Some((at, before)) = form.entry_of_sum(sum)
@@ -210,14 +215,14 @@ impl Column {
         (index, before, values)
     }
 
-    /// The value of all entries of a range that is not empty, if they have but one.
+    /// Returns the value that all entries of a range share, if the range is not empty and they do.
     #[must_use]
     pub fn constant_in(&self, range: Range<u32>) -> Option<u32> {
         let count = range.end.min(self.len()).checked_sub(range.start)?;
         match &self.0 {
             ColumnEncoding::Constant { value, .. } => (count > 0).then_some(*value),
             ColumnEncoding::Runs(form) => {
-                // Runs that follow one another differ.
+                // Neighbouring runs have different values.
                 let of = |index: u32| form.runs.partition_point(|run| run.start <= index).checked_sub(1);
                 let (first, last) = (of(range.start)?, of(range.start + count.checked_sub(1)?)?);
                 (first == last).then(|| form.runs.get(first).map(|run| run.value))?
@@ -230,7 +235,7 @@ impl Column {
         }
     }
 
-    /// Bytes of memory this holds on the heap.
+    /// Returns the number of bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
@@ -244,7 +249,7 @@ impl Column {
 }
 
 impl Packed {
-    /// Values from an entry of the directory on.
+    /// Returns the values from a directory entry on.
     fn read_entry(&self, at: usize) -> Option<Values<'_>> {
         let Self { len, directory, stream, .. } = self;
         let index = u32::try_from(at).ok()?.checked_mul(STRIDE)?;
@@ -253,7 +258,8 @@ impl Packed {
         Some(Values { left: len.checked_sub(index)?, state, block: Block::default() })
     }
 
-    /// The entry of the directory to find a sum behind, and the sum before it; `None` for the end.
+    /// Returns the directory entry from which to search for a sum, and the sum before it. `None`
+    /// means that the end of the column is the result.
     fn entry_of_sum(&self, sum: u64) -> Option<(usize, u64)> {
         let at = self.directory.partition_point(|entry| entry.before() <= sum).checked_sub(1)?;
         Some((at, self.directory.get(at)?.before())).filter(|_| self.total > sum)

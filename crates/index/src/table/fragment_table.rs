@@ -6,23 +6,23 @@ use crate::table::{
 };
 use std::ops::Range;
 
-/// One fragment (or `sidx` subsegment, which may hold several `moof`s) of a track.
+/// One fragment of a track, or one `sidx` subsegment, which may hold several `moof`s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
-    /// Bytes from the start of the object: from its first `moof` to the end of its media.
+    /// Start of its first `moof`, in bytes from the start of the object.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes, from its first `moof` to the end of its media.
     pub size: u64,
     /// Earliest presentation time in track ticks, after the edit list.
     pub start: i64,
-    /// End of presentation in track ticks; the next one's start where there is one.
+    /// End of presentation in track ticks: the start of the next fragment if there is one.
     pub end: i64,
-    /// Starts with a sync sample.
+    /// True if it starts with a sync sample.
     pub sync: bool,
 }
 
 impl Fragment {
-    /// Where it lies in its object.
+    /// Returns its byte range in the object.
     #[must_use]
     pub fn bytes(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(self.size)
@@ -33,36 +33,37 @@ impl Fragment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentTable {
     pub(crate) first_start: i64,
-    /// End of the last one.
+    /// End of the last fragment's presentation, in track ticks.
     pub(crate) end: i64,
     /// See [`Self::reorder`].
     pub(crate) reorder: u32,
     /// See [`Self::first_offset`].
     pub(crate) first_offset: i32,
-    /// From each start to the next one, in track ticks.
+    /// Distance from each start to the next one, in track ticks.
     pub(crate) steps: Column,
-    /// From each start to when its sync sample is presented, in track ticks; `None` where that is no time at all.
+    /// Time from each start to the presentation of the fragment's sync sample, in track ticks.
+    /// `None` if all are 0.
     pub(crate) leads: Option<Column>,
     pub(crate) sizes: Column,
     pub(crate) positions: Positions,
-    /// 1 where a fragment starts with a sync sample.
+    /// 1 for each fragment that starts with a sync sample, else 0.
     pub(crate) sync: Column,
 }
 
 impl FragmentTable {
-    /// Number of fragments.
+    /// Returns the number of fragments.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.sizes.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no fragments.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sizes.is_empty()
     }
 
-    /// The fragment at an index (0-based).
+    /// Returns the fragment at a 0-based index.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Fragment> {
         let size = self.sizes.get(index)?;
@@ -76,22 +77,24 @@ impl FragmentTable {
         })
     }
 
-    /// Where a fragment's presentation starts, in track ticks.
+    /// Returns the start of a fragment's presentation, in track ticks.
     #[must_use]
     pub fn start(&self, index: u32) -> Option<i64> {
         let since = i64::try_from(self.steps.sum_before(index)).unwrap_or(i64::MAX);
         (index < self.len()).then(|| self.first_start.saturating_add(since))
     }
 
-    /// When the sync sample a fragment starts with is presented, in track ticks: where pictures that are decoded after it are presented before
-    /// it, later than the start.
+    /// Returns the presentation time of the sync sample a fragment starts with, in track ticks. It
+    /// is later than the start of the fragment if frames that are decoded after the sync sample are
+    /// presented before it.
     #[must_use]
     pub fn sync_time(&self, index: u32) -> Option<i64> {
         let lead = self.leads.as_ref().and_then(|leads| leads.get(index)).unwrap_or(0);
         Some(self.start(index)?.saturating_add(lead.into()))
     }
 
-    /// The first fragment whose sync sample is presented at or after `time` (track ticks); [`Self::len`] where none is.
+    /// Returns the first fragment whose sync sample is presented at or after `time` (track ticks),
+    /// or [`Self::len`] if there is none.
     #[must_use]
     pub fn synced_from(&self, time: i64) -> u32 {
         let mut index = self.starting_from(time);
@@ -103,17 +106,19 @@ impl FragmentTable {
         index
     }
 
-    /// The first fragment that starts at or after `time` (track ticks); [`Self::len`] where none does.
+    /// Returns the first fragment that starts at or after `time` (track ticks), or [`Self::len`] if
+    /// there is none.
     #[must_use]
     pub fn starting_from(&self, time: i64) -> u32 {
         let Some(before) = time.checked_sub(1).and_then(|t| t.checked_sub(self.first_start)) else {
             return 0;
         };
-        // `find` gives the last one that starts before `time`.
+        // `find` returns the last fragment that starts before `time`.
         u64::try_from(before).map_or(0, |into| self.steps.find(into).saturating_add(1).min(self.len()))
     }
 
-    /// The fragment whose first byte is at `offset` of the object. O(log n) where fragments lie in order, as they do.
+    /// Returns the fragment whose first byte is at `offset` of the object, in O(log n). It relies
+    /// on fragments lying in ascending order, as they do in practice, and may miss one otherwise.
     #[must_use]
     pub fn at(&self, offset: u64) -> Option<u32> {
         let position = |index: u32| self.positions.get(index, self.sizes.sum_before(index));
@@ -129,47 +134,49 @@ impl FragmentTable {
         (low < self.len() && position(low) == offset).then_some(low)
     }
 
-    /// The first fragment at or after `index` that starts with a sync sample.
+    /// Returns the first fragment at or after `index` that starts with a sync sample.
     #[must_use]
     pub fn sync_from(&self, index: u32) -> Option<u32> {
-        // The sum counts sync fragments: `find` gives the last index before which there are no more of them.
+        // Sums of this column count sync fragments. `find` returns the last index with that count
+        // before it.
         let found = self.sync.find(self.sync.sum_before(index));
         (found < self.len()).then_some(found)
     }
 
-    /// The last fragment before `index` that starts with a sync sample.
+    /// Returns the last fragment before `index` that starts with a sync sample.
     #[must_use]
     pub fn sync_before(&self, index: u32) -> Option<u32> {
         let count = self.sync.sum_before(index).checked_sub(1)?;
         Some(self.sync.find(count))
     }
 
-    /// End of the last fragment's presentation, in track ticks.
+    /// Returns the end of the last fragment's presentation, in track ticks.
     #[must_use]
     pub fn end(&self) -> i64 {
         self.end
     }
 
-    /// How long before its presentation the first sample of a fragment must be decoded, so that none is decoded after it is presented,
-    /// in track ticks: the longest of the fragments that were looked into to find the index.
+    /// Returns how long before its presentation the first sample of a fragment must be decoded so
+    /// that no sample is decoded after it is presented, in track ticks. It is the longest such time
+    /// of the fragments that were read to check the index.
     #[must_use]
     pub fn reorder(&self) -> u32 {
         self.reorder
     }
 
-    /// Composition offset of the first sample in decode order, in track ticks.
+    /// Returns the composition offset of the track's first sample in decode order, in track ticks.
     #[must_use]
     pub fn first_offset(&self) -> i32 {
         self.first_offset
     }
 
-    /// Bytes of all fragments.
+    /// Returns the total size of all fragments in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.sizes.total()
     }
 
-    /// Bytes of memory this table holds.
+    /// Returns the number of bytes of memory this table holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.steps.heap_bytes()
@@ -209,7 +216,8 @@ impl FragmentTableBuilder {
         }
     }
 
-    /// Appends a fragment. False, and nothing is appended, where it is larger than 4 GiB, or does not start after the one before.
+    /// Appends a fragment and returns true. Appends nothing and returns false if it has 4 GiB or
+    /// more, or does not start after the one before.
     #[must_use]
     pub(crate) fn push(&mut self, offset: u64, size: u64, start: i64, lead: i64, sync: bool) -> bool {
         let Ok(size) = u32::try_from(size) else { return false };
@@ -233,15 +241,15 @@ impl FragmentTableBuilder {
         true
     }
 
-    /// Notes [`FragmentTable::first_offset`].
+    /// Sets [`FragmentTable::first_offset`].
     pub(crate) fn first_offset(self, first_offset: i32) -> Self {
         Self { first_offset, ..self }
     }
 
-    /// The table; `end` and `reorder` in track ticks.
+    /// Returns the table. `end` and `reorder` are in track ticks.
     pub(crate) fn finish(mut self, end: i64, reorder: u32) -> FragmentTable {
         let last = self.last_start.unwrap_or(self.first_start);
-        // One step more than starts, so that the last fragment is found like the others.
+        // There is one step for each start, so that the last fragment is found like the others.
         self.steps.push(u32::try_from(end.saturating_sub(last)).unwrap_or(0).max(1));
         FragmentTable {
             first_start: self.first_start,

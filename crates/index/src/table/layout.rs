@@ -1,8 +1,10 @@
-//! Where the samples of tracks lie in the object: sizes, chunks, and how the chunks of several tracks alternate.
+//! Positions of the samples of tracks in an object: sizes, chunks, and how the chunks of several
+//! tracks alternate.
 //!
-//! In an interleaved file the bytes between two chunks of one track are chunks of the others, whose sizes are known
-//! already. So what is kept of a chunk is how many of each other track's chunks stand before it, one or two as a rule, and the
-//! bytes between it and the chunk before it, none as a rule.
+//! In an interleaved file, the bytes between two chunks of one track are chunks of the other
+//! tracks, whose sizes are known already. So a chunk's position is kept as the number of each other
+//! track's chunks before it, usually one or two, and the bytes between it and the chunk before it,
+//! usually none.
 
 use crate::table::{
     column::{Column, ColumnBuilder, Values},
@@ -10,35 +12,37 @@ use crate::table::{
 };
 use std::ops::Range;
 
-/// The most tracks whose chunks are described by each other: for each pair there is a column.
+/// Largest number of interleaved tracks. Each pair of tracks needs a column.
 const MAX_TRACKS: usize = 8;
 
-/// Tracks and where their samples lie.
+/// Tracks and the positions of their samples.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) tracks: Vec<TrackLayout>,
 }
 
-/// One track.
+/// The positions of one track's samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrackLayout {
-    /// Bytes of each sample.
+    /// Size of each sample in bytes.
     pub(crate) sizes: Column,
-    /// Samples in each chunk: samples that lie one behind the other.
+    /// Number of samples in each chunk. The samples of a chunk are contiguous.
     pub(crate) chunk_samples: Column,
     pub(crate) chunks: ChunkPositions,
 }
 
-/// Where the chunks of a track lie.
+/// The positions of a track's chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChunkPositions {
-    /// By themselves.
+    /// Offsets of their own.
     Separate(Positions),
-    /// Between those of other tracks.
+    /// Offsets relative to the chunks of other tracks.
     Interleaved {
-        /// Bytes between the end of the chunk before it in the object, whichever track's, and each chunk.
+        /// Bytes between the end of the chunk before in the object, of whichever track, and each
+        /// chunk.
         gaps: Column,
-        /// For each other track its number, and how many of its chunks lie between each chunk and this track's one before.
+        /// For each other track its number, and how many of its chunks lie between each chunk and
+        /// this track's chunk before.
         others: Vec<(usize, Column)>,
     },
 }
@@ -62,13 +66,13 @@ impl ChunkPositions {
 }
 
 impl Layout {
-    /// One track by itself.
-    pub(crate) fn alone(track: TrackLayout) -> Self {
+    /// Returns the layout of one track with chunk offsets of its own.
+    pub(crate) fn separate(track: TrackLayout) -> Self {
         Self { tracks: vec![track] }
     }
 
-    /// Several tracks, each by itself so far: describes their chunks by each other where that is smaller. `None`, where not, or where
-    /// chunks overlap or go back.
+    /// Describes the chunks of tracks, which have offsets of their own so far, relative to each
+    /// other. Returns `None` if that is not smaller, or if chunks overlap or do not ascend.
     pub(crate) fn interleaved(tracks: &[&TrackLayout]) -> Option<Self> {
         if !(2..=MAX_TRACKS).contains(&tracks.len()) {
             return None;
@@ -78,7 +82,7 @@ impl Layout {
         let mut gaps: Vec<ColumnBuilder> = tracks.iter().map(|_| ColumnBuilder::default()).collect();
         let mut counts: Vec<Vec<ColumnBuilder>> =
             tracks.iter().map(|_| tracks.iter().map(|_| ColumnBuilder::default()).collect()).collect();
-        // For each track, chunks of each other one since its own last.
+        // For each track, the number of chunks of each other track since its own last chunk.
         let mut since = vec![vec![0_u32; tracks.len()]; tracks.len()];
         let mut end = 0;
         loop {
@@ -113,27 +117,28 @@ impl Layout {
         (now < before).then_some(layout)
     }
 
-    /// A track by number.
+    /// Returns a track by its number.
     pub(crate) fn track(&self, number: usize) -> Option<&TrackLayout> {
         self.tracks.get(number)
     }
 
-    /// Bytes of memory one track's share takes.
+    /// Returns the number of bytes of memory that one track's part takes.
     pub(crate) fn heap_bytes(&self, number: usize) -> usize {
         self.track(number).map_or(0, |track| size_of::<TrackLayout>() + track.heap_bytes())
     }
 
-    /// SamplePlacesIter of a track's samples from one on.
+    /// Returns an iterator over the positions of a track's samples from `sample` on.
     pub(crate) fn places(&self, number: usize, sample: u32) -> Option<SamplePlacesIter<'_>> {
         let track = self.track(number)?;
-        // To the chunk that holds the sample, over empty ones.
+        // Seek to the chunk that holds the sample, past empty chunks.
         let (chunk, first, mut chunk_samples) = track.chunk_samples.seek_sum(sample.into());
         let first = u32::try_from(first).unwrap_or(u32::MAX);
         let chunk_left = chunk_samples.next()?.saturating_sub(sample.saturating_sub(first));
         let (bytes_before, sizes) = track.sizes.seek(sample);
-        // What is in the chunk before the sample lies, for what follows, before the chunk: only positions that may go back need to know.
+        // The bytes of the chunk before the sample count as bytes before the chunk, as ascending
+        // positions allow. Only offsets in any order need the chunk's own start.
         let (chunks, chunk_bytes) = match &track.chunks {
-            ChunkPositions::Separate(positions) if positions.ascend() => {
+            ChunkPositions::Separate(positions) if positions.is_ascending() => {
                 (ChunksIter::Separate(positions.iter_from(chunk, bytes_before)), 0)
             }
             ChunkPositions::Separate(positions) => {
@@ -166,23 +171,24 @@ impl Layout {
         Some(places)
     }
 
-    /// From the first to the last byte of samples of tracks: of the first and the last of each, where a track's samples do not lie in
-    /// order. `cuts` are tracks by number and samples of theirs; empty ones count as none. O(log n) for each track, and less than
-    /// [`Self::places`] of each end.
+    /// Returns the range from the first to the last byte of samples of tracks. For a track whose
+    /// samples do not lie in order, only its first and last samples count. `cuts` holds track
+    /// numbers and ranges of their samples; empty ranges are ignored. Costs O(log n) for each
+    /// track, and less than [`Self::places`] for both ends.
     pub(crate) fn extent(&self, cuts: impl Iterator<Item = (usize, Range<u32>)>) -> Option<Range<u64>> {
         let mut ends: Option<(SampleInChunk, SampleInChunk)> = None;
         let mut extent: Option<Range<u64>> = None;
         for (number, cut) in cuts {
             let Some(last) = cut.end.checked_sub(1).filter(|&last| last >= cut.start) else { continue };
-            let (first, last) = (self.at(number, cut.start)?, self.at(number, last)?);
+            let (first, last) = (self.find(number, cut.start)?, self.find(number, last)?);
             if let ChunkPositions::Separate(_) = self.track(number)?.chunks {
-                let (first, last) = (self.place(&first)?, self.place(&last)?);
+                let (first, last) = (self.sample_range(&first)?, self.sample_range(&last)?);
                 let one = first.start.min(last.start)..first.end.max(last.end);
                 extent =
                     Some(extent.map_or(one.clone(), |all| all.start.min(one.start)..all.end.max(one.end)));
                 continue;
             }
-            // Which of two chunks is first is known without where they are.
+            // The order of two chunks is known without their offsets.
             ends = Some(match ends {
                 None => (first, last),
                 Some((lowest, highest)) => (
@@ -193,16 +199,19 @@ impl Layout {
         }
         match ends {
             None => extent,
-            Some((lowest, highest)) => Some(self.place(&lowest)?.start..self.place(&highest)?.end),
+            Some((lowest, highest)) => {
+                Some(self.sample_range(&lowest)?.start..self.sample_range(&highest)?.end)
+            }
         }
     }
 
-    fn at(&self, number: usize, sample: u32) -> Option<SampleInChunk> {
+    fn find(&self, number: usize, sample: u32) -> Option<SampleInChunk> {
         // `find` steps over empty chunks to the one that holds the sample.
         Some(SampleInChunk { number, sample, chunk: self.track(number)?.chunk_samples.find(sample.into()) })
     }
 
-    /// Whether a sample lies before another, both in tracks that are described by each other.
+    /// Returns true if a sample lies before another one. Both are in tracks that are described
+    /// relative to each other.
     fn precedes(&self, one: &SampleInChunk, other: &SampleInChunk) -> Option<bool> {
         if one.number == other.number {
             return Some(one.sample < other.sample);
@@ -214,13 +223,15 @@ impl Layout {
         Some(u64::from(one.chunk) < counts.sum_before(other.chunk.saturating_add(1)))
     }
 
-    /// The bytes of one sample.
-    fn place(&self, at: &SampleInChunk) -> Option<Range<u64>> {
+    /// Returns the byte range of one sample.
+    fn sample_range(&self, at: &SampleInChunk) -> Option<Range<u64>> {
         let track = self.track(at.number)?;
         let (before, mut sizes) = track.sizes.seek(at.sample);
         let size = sizes.next()?;
         let start = match &track.chunks {
-            ChunkPositions::Separate(positions) if positions.ascend() => positions.get(at.chunk, before),
+            ChunkPositions::Separate(positions) if positions.is_ascending() => {
+                positions.get(at.chunk, before)
+            }
             ChunkPositions::Separate(positions) => {
                 let first = u32::try_from(track.chunk_samples.sum_before(at.chunk)).unwrap_or(u32::MAX);
                 let into_chunk = before.saturating_sub(track.sizes.sum_before(first));
@@ -244,7 +255,7 @@ impl Layout {
     }
 }
 
-/// A sample, and the chunk that holds it.
+/// A sample and the chunk that holds it.
 #[derive(Debug)]
 struct SampleInChunk {
     number: usize,
@@ -252,7 +263,7 @@ struct SampleInChunk {
     chunk: u32,
 }
 
-/// Reads offset and size of a track's samples in order.
+/// Iterates over offsets and sizes of a track's samples.
 #[derive(Debug)]
 pub(crate) struct SamplePlacesIter<'a> {
     sizes: Values<'a>,
@@ -270,12 +281,13 @@ enum ChunksIter<'a> {
     Interleaved {
         gaps: Values<'a>,
         others: Vec<OtherTrackChunks<'a>>,
-        /// End of this track's last chunk, or where the object's bytes before all of these start.
+        /// End of this track's last chunk. Before the first chunk is read: the sum of all bytes
+        /// before it that are accounted for.
         end: u64,
     },
 }
 
-/// Another track's chunks, as far as they lie between.
+/// Reads the chunks of another track that lie between chunks of this one.
 #[derive(Debug)]
 struct OtherTrackChunks<'a> {
     counts: Values<'a>,
@@ -285,7 +297,8 @@ struct OtherTrackChunks<'a> {
 }
 
 impl OtherTrackChunks<'_> {
-    /// Bytes from the end of this track's last chunk to its next one that the other track's chunks, and gaps before them, take.
+    /// Returns the bytes between this track's last chunk and its next one that the other track's
+    /// chunks, and the gaps before those, take.
     fn between(&mut self) -> Option<u64> {
         let mut bytes: u64 = 0;
         for _ in 0..self.counts.next()? {
@@ -303,7 +316,7 @@ impl SamplePlacesIter<'_> {
         self.next_offset()
     }
 
-    /// To where the next chunk starts.
+    /// Moves to the start of the next chunk.
     fn next_offset(&mut self) -> Option<()> {
         self.offset = match &mut self.chunks {
             ChunksIter::Separate(positions) => positions.next(self.chunk_bytes)?,
@@ -336,7 +349,8 @@ impl Iterator for SamplePlacesIter<'_> {
     }
 }
 
-/// Reads offset and bytes of the chunks of a track that lies by itself and ascends.
+/// Reads offsets and sizes of the chunks of a track whose chunks have ascending offsets of their
+/// own.
 struct ChunkReader<'a> {
     positions: PositionsIter<'a>,
     chunk_samples: Values<'a>,
@@ -354,7 +368,7 @@ impl<'a> ChunkReader<'a> {
             next: Some((0, 0)),
         };
         reader.advance();
-        positions.ascend().then_some(reader)
+        positions.is_ascending().then_some(reader)
     }
 
     fn advance(&mut self) {

@@ -1,23 +1,23 @@
-//! Where pieces of a track (chunks, fragments) lie in the object, packed.
+//! Packed positions of a track's chunks or fragments in the object.
 
 use crate::table::column::{Column, ColumnBuilder, Values};
 
-/// Byte offsets of pieces, in the pieces' order.
+/// Byte offsets of chunks or fragments, in their order. An item is one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Positions(pub(crate) PositionsEncoding);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PositionsEncoding {
-    /// Pieces ascend: the bytes between one's end and the next one's start, the first one's from the start of the
-    /// object. In an interleaved file these are the other tracks' bytes.
+    /// Items ascend. Each value is the number of bytes between the end of the item before, or the
+    /// start of the object, and the item. In an interleaved file these are the other tracks' bytes.
     Gaps(Column),
-    /// Any order: upper and lower halves of each offset.
+    /// Items are in any order. The columns hold the upper and lower halves of each offset.
     Halves(Box<[Column; 2]>),
 }
 
 impl Positions {
-    /// Offset of piece number `index` in bytes from the start of the object; `bytes_before` is the size of all pieces
-    /// before it. 0 beyond the end.
+    /// Returns the offset of item number `index`, in bytes from the start of the object, or 0
+    /// beyond the end. `bytes_before` is the size of all items before it.
     pub(crate) fn get(&self, index: u32, bytes_before: u64) -> u64 {
         match &self.0 {
             PositionsEncoding::Gaps(gaps) => {
@@ -30,7 +30,8 @@ impl Positions {
         }
     }
 
-    /// Offsets from piece number `index` on, each given the size of the piece before it, see [`PositionsIter::next`].
+    /// Returns the offsets from item number `index` on. Each is given the size of the item before
+    /// it, see [`PositionsIter::next`].
     pub(crate) fn iter_from(&self, index: u32, bytes_before: u64) -> PositionsIter<'_> {
         match &self.0 {
             PositionsEncoding::Gaps(gaps) => {
@@ -44,8 +45,8 @@ impl Positions {
         }
     }
 
-    /// Whether each piece starts at or after the end of the one before.
-    pub(crate) fn ascend(&self) -> bool {
+    /// Returns true if each item starts at or after the end of the one before.
+    pub(crate) fn is_ascending(&self) -> bool {
         matches!(self.0, PositionsEncoding::Gaps(_))
     }
 
@@ -68,7 +69,8 @@ pub(crate) enum PositionsIter<'a> {
 }
 
 impl PositionsIter<'_> {
-    /// The next piece's offset. `size_before` is the size in bytes of the piece read just before, 0 for the first.
+    /// Returns the next item's offset. `size_before` is the size in bytes of the item just read, 0
+    /// for the first.
     pub(crate) fn next(&mut self, size_before: u64) -> Option<u64> {
         match self {
             Self::Gaps { gaps, end } => {
@@ -83,11 +85,11 @@ impl PositionsIter<'_> {
     }
 }
 
-/// Builds [`Positions`] piece by piece.
+/// Builds [`Positions`] item by item.
 #[derive(Debug, Default)]
 pub(crate) struct PositionsBuilder {
     gaps: Option<ColumnBuilder>,
-    /// End of the piece before.
+    /// End of the item before, in bytes from the start of the object.
     end: u64,
     high: ColumnBuilder,
     low: ColumnBuilder,
@@ -98,9 +100,9 @@ impl PositionsBuilder {
         Self { gaps: Some(ColumnBuilder::default()), ..Self::default() }
     }
 
-    /// Appends a piece of `size` bytes at `offset`.
+    /// Appends an item of `size` bytes at `offset`.
     pub(crate) fn push(&mut self, offset: u64, size: u64) {
-        // A gap too large for the column leaves the halves, which say anything.
+        // A gap that goes back, or is too large for the column, is only possible with halves.
         let gap = offset.checked_sub(self.end).and_then(|gap| u32::try_from(gap).ok());
         match (gap, &mut self.gaps) {
             (Some(gap), Some(gaps)) => gaps.push(gap),

@@ -1,24 +1,26 @@
 //! Blocks of Rice-coded numbers: the bit stream inside a packed [`crate::table::column::Column`].
 //!
-//! A block is at most [`BLOCK`] values. Its header says a unit (the greatest common divisor of the differences, 512 or 1001
-//! in a typical `ctts`), a base and the Rice parameter k; each value is `(v - base) / unit`, zigzag-coded when the
-//! base is the median (symmetric values: sample sizes) or as it is when the base is the minimum (skewed ones: gaps).
-//! Unit and base are coded relative to the block before, starting afresh at each [`BlockState::default`].
+//! A block has at most [`BLOCK`] values. Its header states a unit (the greatest common divisor of
+//! the differences, 512 or 1001 in a typical `ctts`), a base and the Rice parameter k. Each value
+//! is coded as `(v - base) / unit`: zigzag-coded if the base is the median (for symmetric values
+//! such as sample sizes), unsigned if the base is the minimum (for skewed values such as gaps).
+//! Unit and base are coded relative to the block before, starting afresh at each
+//! [`BlockState::default`].
 
-/// Values in a full block.
+/// Number of values in a full block.
 pub(crate) const BLOCK: usize = 64;
-/// Longest unary part; one more and the value follows in [`RAW_BITS`] bits.
+/// Longest unary part. One more means that the value follows in [`RAW_BITS`] bits.
 const ESCAPE: u32 = 24;
-/// A difference of two `u32`, zigzag-coded.
+/// Number of bits of a zigzag-coded difference of two `u32`.
 const RAW_BITS: u32 = 34;
 /// Largest Rice parameter: `ESCAPE + 1 + MAX_K` must fit in one 56-bit peek.
 const MAX_K: u32 = 30;
-/// Stands in the place of k where all values of the block equal the base.
+/// Value in place of k if all values of the block equal the base.
 const ALL_EQUAL: u64 = 31;
-/// Bytes behind the stream so that any peek inside it can load a whole word.
+/// Number of bytes after the stream, so that any peek inside it can load a whole word.
 const PADDING: usize = 8;
 
-/// What a block takes over from the one before.
+/// The part of a block's header that the next block refers to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockState {
     base: u32,
@@ -52,14 +54,14 @@ impl BitWriter {
         self.pending &= (1 << self.pending_bits) - 1;
     }
 
-    /// Elias gamma code of a number ≥ 1, below 2^35.
+    /// Appends the Elias gamma code of a number ≥ 1, below 2^35.
     fn put_gamma(&mut self, value: u64) {
         let bits = value.ilog2();
         self.put(0, bits);
         self.put(value, bits + 1);
     }
 
-    /// Fills up to a whole byte and says how many bytes there are.
+    /// Pads to a whole byte and returns the number of bytes.
     pub(crate) fn align(&mut self) -> usize {
         if self.pending_bits > 0 {
             self.put(0, 8 - self.pending_bits);
@@ -67,12 +69,12 @@ impl BitWriter {
         self.bytes.len()
     }
 
-    /// Bytes written so far, the last one perhaps in part.
+    /// Returns the number of bytes so far, including a last one that is not full.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + usize::from(self.pending_bits > 0)
     }
 
-    /// The stream, with the padding a [`BitReader`] needs.
+    /// Returns the stream, with the padding a [`BlockReader`] needs.
     pub(crate) fn finish(mut self) -> Box<[u8]> {
         self.align();
         self.bytes.extend([0; PADDING]);
@@ -135,11 +137,11 @@ impl BitWriter {
     }
 }
 
-/// The Rice parameter that takes the fewest bits, and how many.
+/// Returns the smallest number of bits, and the Rice parameter that needs it.
 fn best_k(values: &(impl Iterator<Item = u64> + Clone)) -> (u64, u32) {
     let (sum, count) = values.clone().fold((0_u64, 0_u64), |(sum, count), v| (sum + v, count + 1));
     let guess = (sum / count.max(1)).checked_ilog2().unwrap_or(0);
-    // The best k is close to log2 of the mean; outliers pull it down.
+    // The best k is close to log2 of the mean; outliers make it smaller.
     (guess.saturating_sub(4)..=guess + 1)
         .map(|k| k.min(MAX_K))
         .map(|k| {
@@ -164,7 +166,7 @@ fn gcd(mut a: u32, mut b: u32) -> u32 {
     a
 }
 
-/// Signed numbers as unsigned ones, small where they are close to 0: 0, -1, 1, -2, …
+/// Maps signed numbers to unsigned ones that are small if they are close to 0: 0, -1, 1, -2, …
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
@@ -174,7 +176,8 @@ pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
 }
 
-/// Reads what [`BitWriter`] wrote. Only ever given streams written in this process.
+/// Reads a stream that [`BitWriter`] wrote, in this process or into a persisted index. A damaged
+/// stream gives wrong values, but no panic.
 #[derive(Debug, Clone)]
 pub(crate) struct BlockReader<'a> {
     bytes: &'a [u8],
@@ -200,7 +203,8 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    /// At least 56 bits from here on, left-aligned; zeros behind the end.
+    /// Returns at least 56 bits from the current position, left-aligned. After the end they are
+    /// zeros.
     #[inline]
     fn peek(&self) -> u64 {
         let byte = self.bit >> 3;
@@ -237,30 +241,6 @@ impl<'a> BlockReader<'a> {
         self.left = u32::try_from(BLOCK).unwrap_or(1);
     }
 
-    /// The next value. The caller knows how many there are.
-    #[cfg(test)]
-    fn next_value(&mut self) -> u32 {
-        if self.left == 0 {
-            self.start_block();
-        }
-        self.left -= 1;
-        if self.all_equal {
-            return self.state.base;
-        }
-        let word = self.peek();
-        let ones = word.leading_ones();
-        let code = if ones < ESCAPE {
-            self.bit += (ones + 1 + self.k) as usize;
-            // Shifted in two steps: k may be 0, and a shift by 64 is none.
-            let low = (word << (ones + 1)) >> 1 >> (63 - self.k);
-            (u64::from(ones) << self.k) | low
-        } else {
-            self.bit += ESCAPE as usize;
-            self.take(RAW_BITS)
-        };
-        self.value(code)
-    }
-
     #[inline]
     fn value(&self, code: u64) -> u32 {
         let step = if self.centred { unzigzag(code) } else { code.cast_signed() };
@@ -268,7 +248,8 @@ impl<'a> BlockReader<'a> {
         u32::try_from(value).unwrap_or(0)
     }
 
-    /// The next values, as many as `out` takes. Several codes are read from one word: three times as fast as one by one.
+    /// Reads as many values as `out` takes. Several codes are read from one word, which is three
+    /// times as fast as one by one.
     pub(crate) fn fill(&mut self, mut out: &mut [u32]) {
         while !out.is_empty() {
             if self.left == 0 {
@@ -286,7 +267,8 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    /// Goes over values, and says their sum: for less than [`Self::fill`], since no value is made of a code.
+    /// Skips values and returns their sum. This costs less than [`Self::fill`], since codes are not
+    /// converted to values.
     pub(crate) fn sum(&mut self, count: u32) -> u64 {
         let mut codes = [0_u64; BLOCK];
         let mut left = count;
@@ -314,7 +296,7 @@ impl<'a> BlockReader<'a> {
     }
 
     fn fill_from_block(&mut self, out: &mut [u32]) {
-        // Codes first, values then: of these the processor makes several at a time.
+        // All codes are read before they are converted, so that the conversion is vectorised.
         let mut codes = [0_u64; BLOCK];
         let codes = codes.get_mut(..out.len()).unwrap_or_default();
         self.read_codes(codes);
@@ -323,14 +305,14 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    /// The next codes of a block, several of one word.
+    /// Reads the next codes of a block, several from one word.
     fn read_codes(&mut self, codes: &mut [u64]) {
-        // Bits of `word` that are the stream's; behind them it has zeros.
+        // Number of bits of `word` that belong to the stream. Zeros follow them.
         const FRESH: u32 = 56;
         let k = self.k;
         let (mut word, mut fresh) = (self.peek(), FRESH);
         for code in codes {
-            // Never 0, which is another case for the processor.
+            // The argument is never 0, which would need a branch.
             let ones = (!word | 1).leading_zeros();
             let mut len = ones + 1 + k;
             let mut ones = ones;
@@ -346,7 +328,7 @@ impl<'a> BlockReader<'a> {
                 (word, fresh) = (self.peek(), FRESH);
                 continue;
             }
-            // Shifted in two steps: k may be 0, and a shift by 64 is none.
+            // Shifted in two steps: k may be 0, and a shift by 64 is not defined.
             let rest = word << ones << 1;
             *code = (u64::from(ones) << k) | (rest >> 1 >> (63 - k));
             word = rest << k;
@@ -361,6 +343,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    impl BlockReader<'_> {
+        /// Reads a single value, to compare with [`Self::fill`].
+        fn next_value(&mut self) -> u32 {
+            if self.left == 0 {
+                self.start_block();
+            }
+            self.left -= 1;
+            if self.all_equal {
+                return self.state.base;
+            }
+            let word = self.peek();
+            let ones = word.leading_ones();
+            let code = if ones < ESCAPE {
+                self.bit += (ones + 1 + self.k) as usize;
+                // Shifted in two steps: k may be 0, and a shift by 64 is not defined.
+                let low = (word << (ones + 1)) >> 1 >> (63 - self.k);
+                (u64::from(ones) << self.k) | low
+            } else {
+                self.bit += ESCAPE as usize;
+                self.take(RAW_BITS)
+            };
+            self.value(code)
+        }
+    }
+
     fn round_trip(values: &[u32]) -> (Vec<u32>, usize) {
         let mut writer = BitWriter::default();
         let mut state = BlockState::default();
@@ -368,7 +375,7 @@ mod tests {
         let bytes = writer.finish();
         let mut reader = BlockReader::new(&bytes, 0);
         let back: Vec<u32> = values.iter().map(|_| reader.next_value()).collect();
-        // Many at once, in pieces that are not blocks.
+        // Many values at once, in pieces that are no whole blocks.
         let mut filled = vec![0; values.len()];
         let mut reader = BlockReader::new(&bytes, 0);
         filled.chunks_mut(37).for_each(|piece| reader.fill(piece));
@@ -397,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn zigzag_is_its_own_inverse_at_the_ends() {
+    fn unzigzag_reverses_zigzag_at_the_extremes() {
         for value in [0, -1, 1, i64::from(u32::MAX), -i64::from(u32::MAX), i64::from(i32::MIN)] {
             assert_eq!(unzigzag(zigzag(value)), value);
         }

@@ -12,55 +12,58 @@ use std::{ops::Range, sync::Arc};
 /// One sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Bytes from the start of its object.
+    /// Offset in bytes from the start of its object.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
     /// Decode time in track ticks on the *output* media timeline, see [`Presentation`].
     pub decode_time: i64,
-    /// Duration in track ticks: up to the next sample's decode time where that is known.
+    /// Duration in track ticks: up to the next sample's decode time if that is known.
     pub duration: u32,
     /// Composition time minus decode time, in track ticks.
     pub composition_offset: i32,
-    /// A sync sample: decoding can start here.
+    /// True for a sync sample, where decoding can start.
     pub sync: bool,
 }
 
 /// All samples of a track that play, packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleTable {
-    /// Those that play, as numbers (0-based) of samples in the columns.
+    /// The samples that play, as 0-based numbers of samples in the columns.
     pub(crate) window: Range<u32>,
     /// Decode time of the columns' first sample on the output timeline.
     pub(crate) first_decode_time: i64,
     pub(crate) durations: Column,
-    /// Zigzag-coded composition offsets; `None` where all are 0.
+    /// Zigzag-coded composition offsets. `None` if all are 0.
     pub(crate) compositions: Option<Column>,
     /// Smallest and largest composition offset.
     pub(crate) composition_bounds: (i32, i32),
-    /// Added to every composition offset of the column, see [`SampleTable::lift_compositions`].
+    /// Ticks added to every composition offset of the column, see
+    /// [`SampleTable::lift_compositions`].
     pub(crate) composition_lift: i32,
-    /// Where samples lie, together with other tracks', and this track's number there.
+    /// Positions of the samples of this track, and of other tracks if they are interleaved.
     pub(crate) layout: Arc<Layout>,
     pub(crate) track: usize,
-    /// Number of the first sync sample, then the distances from one to the next; `None` where all are.
+    /// Number of the first sync sample, then the distances from one to the next. `None` if every
+    /// sample is a sync sample.
     pub(crate) sync: Option<Column>,
 }
 
 impl SampleTable {
-    /// Number of samples that play.
+    /// Returns the number of samples that play.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.window.end - self.window.start
     }
 
-    /// Whether there are none.
+    /// Returns true if no samples play.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// SamplesIter of a range of indexes (0-based, decode order), clamped to the table. Seeking costs O(log n).
+    /// Returns the samples of a range of indexes (0-based, decode order), clamped to the table.
+    /// Seeking costs O(log n).
     pub fn range(&self, range: Range<u32>) -> impl Iterator<Item = Sample> + '_ {
         let range = self.in_columns(&range);
         let first = range.start;
@@ -77,19 +80,20 @@ impl SampleTable {
         }
     }
 
-    /// One sample by its index. O(log n).
+    /// Returns one sample by its index. O(log n).
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Sample> {
         self.range(index..index.saturating_add(1)).next()
     }
 
-    /// SamplesIter as the layout numbers them; `None` where not all of them are there.
+    /// Returns this track's number in the layout, and the range of samples as the layout numbers
+    /// them. `None` if the table does not have all of them.
     pub(crate) fn in_layout(&self, cut: Range<u32>) -> Option<(usize, Range<u32>)> {
         let number = |index: u32| self.window.start.checked_add(index).filter(|at| *at <= self.window.end);
         Some((self.track, number(cut.start)?..number(cut.end)?))
     }
 
-    /// Media bytes in a range of samples. O(log n).
+    /// Returns the media bytes in a range of samples. O(log n).
     #[must_use]
     pub fn bytes_in(&self, range: Range<u32>) -> u64 {
         let range = self.in_columns(&range);
@@ -97,26 +101,27 @@ impl SampleTable {
         sum(range.end) - sum(range.start)
     }
 
-    /// Decode time of a sample on the output timeline, in track ticks; beyond the end: the last one's end.
+    /// Returns the decode time of a sample on the output timeline in track ticks, or the end of the
+    /// last one if the index is beyond the end.
     #[must_use]
     pub fn decode_time(&self, index: u32) -> i64 {
         self.decode_time_in_columns(self.in_columns(&(index..index)).start)
     }
 
-    /// Composition time on the output timeline, in track ticks.
+    /// Returns the composition time of a sample on the output timeline, in track ticks.
     #[must_use]
     pub fn composition_time(&self, index: u32) -> Option<i64> {
         let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
         Some(self.decode_time_in_columns(number).saturating_add(self.composition_in_columns(number).into()))
     }
 
-    /// The first sync sample at or after `index`.
+    /// Returns the first sync sample at or after `index`.
     #[must_use]
     pub fn sync_from(&self, index: u32) -> Option<u32> {
         let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
         let found = match &self.sync {
             None => number,
-            // Those before `number`, then the one after.
+            // Count the sync samples before `number`, then take the next one.
             Some(gaps) => {
                 let passed = number.checked_sub(1).map_or(0, |before| gaps.find(before.into()));
                 if passed >= gaps.len() {
@@ -128,7 +133,7 @@ impl SampleTable {
         (found < self.window.end).then(|| found - self.window.start)
     }
 
-    /// The last sync sample at or before `index`.
+    /// Returns the last sync sample at or before `index`.
     #[must_use]
     pub fn sync_until(&self, index: u32) -> Option<u32> {
         let number = self.in_columns(&(index..index)).start.min(self.window.end.checked_sub(1)?);
@@ -145,34 +150,36 @@ impl SampleTable {
         found.checked_sub(self.window.start)
     }
 
-    /// Number of samples whose decode time is at or before `time`, output timeline.
+    /// Returns the number of samples whose decode time is at or before `time`, on the output
+    /// timeline.
     #[must_use]
     pub fn decoded_until(&self, time: i64) -> u32 {
         let Ok(into) = u64::try_from(time.saturating_sub(self.first_decode_time)) else { return 0 };
-        // `find` gives the last sample that starts there; the table's end counts as no sample.
+        // `find` returns the last sample that starts then. The end of the table is no sample.
         let number = self.durations.find(into).saturating_add(1).min(self.durations.len());
         number.clamp(self.window.start, self.window.end) - self.window.start
     }
 
-    /// Smallest and largest composition offset, in track ticks.
+    /// Returns the smallest and largest composition offset, in track ticks.
     #[must_use]
     pub fn composition_bounds(&self) -> (i32, i32) {
         self.composition_bounds
     }
 
-    /// Duration of a range of samples in track ticks, where all of them last equally long.
+    /// Returns the duration of each sample of a range in track ticks, if all of them last equally
+    /// long.
     #[must_use]
     pub fn constant_duration(&self, range: Range<u32>) -> Option<u32> {
         self.durations.constant_in(self.in_columns(&range))
     }
 
-    /// Whether every sample is a sync sample.
+    /// Returns true if every sample is a sync sample.
     #[must_use]
     pub fn all_sync(&self) -> bool {
         self.sync.is_none()
     }
 
-    /// Bytes of memory this table holds.
+    /// Returns the number of bytes of memory this table holds.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let columns = [Some(&self.durations), self.compositions.as_ref(), self.sync.as_ref()];
@@ -180,7 +187,8 @@ impl SampleTable {
         columns + self.layout.heap_bytes(self.track)
     }
 
-    /// Describes where the samples of several tracks of an object lie by each other, where that is smaller.
+    /// Describes the positions of the samples of several tracks of an object relative to each
+    /// other, if that is smaller.
     pub(crate) fn interleave(tables: &mut [&mut Self]) {
         let alone: Option<Vec<_>> = tables.iter().map(|table| table.layout.track(table.track)).collect();
         let Some(layout) = alone.and_then(|tracks| Layout::interleaved(&tracks)) else { return };
@@ -191,29 +199,32 @@ impl SampleTable {
         }
     }
 
-    /// Leaves only a range of samples playing. The columns stay: what an edit hides is seldom much.
+    /// Keeps only a range of samples playing. The columns stay, since an edit list rarely hides
+    /// much.
     pub(crate) fn keep(&mut self, range: Range<u32>) {
         self.window = self.in_columns(&range);
     }
 
-    /// Moves all decode times, in track ticks.
+    /// Moves all decode times by a number of track ticks.
     pub(crate) fn shift(&mut self, by: i64) {
         self.first_decode_time = self.first_decode_time.saturating_add(by);
     }
 
-    /// Raises all composition offsets by the least that leaves none negative, and says by how much, in track ticks. The same
-    /// samples, each decoded no later than it is presented, as every container wants it but MP4 itself.
+    /// Raises all composition offsets by the smallest amount that leaves none negative, and returns
+    /// that amount in track ticks. Every sample is then decoded no later than it is presented,
+    /// which every container but MP4 itself requires.
     pub(crate) fn lift_compositions(&mut self) -> i32 {
         let (least, largest) = self.composition_bounds;
         let lift = 0_i32.saturating_sub(least).max(0);
-        // Offsets further apart than a 31-bit number can say stay as they are.
+        // Offsets that differ by 2^31 or more stay as they are.
         let Some(highest) = largest.checked_add(lift) else { return 0 };
         self.composition_bounds = (least.saturating_add(lift), highest);
         self.composition_lift = lift;
         lift
     }
 
-    /// Decode time on the output timeline, duration and composition offset of samples from `index` on, in track ticks.
+    /// Returns decode time on the output timeline, duration and composition offset of the samples
+    /// from `index` on, in track ticks.
     pub fn timing(&self, index: u32) -> impl Iterator<Item = (i64, u32, i32)> + '_ {
         let range = self.in_columns(&(index..u32::MAX));
         let mut decode_time = self.decode_time_in_columns(range.start);
@@ -227,7 +238,7 @@ impl SampleTable {
         })
     }
 
-    /// First and last presentation: the earliest start and the latest end of any sample that plays, in track ticks.
+    /// Returns the earliest start and the latest end of any sample that plays, in track ticks.
     pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
         let times = self.timing(0).map(|(decode_time, duration, offset)| {
             let start = presentation.time(decode_time, offset);
@@ -242,12 +253,13 @@ impl SampleTable {
         start..clamp(range.end).max(start)
     }
 
-    /// Number of the next sync sample from one on, and the distances behind it; `None` where all are.
+    /// Returns the number of the next sync sample from `first` on, and the distances after it.
+    /// `None` if every sample is a sync sample.
     pub(crate) fn sync_from_in_columns(&self, first: u32) -> Option<(Option<u64>, Values<'_>)> {
         let gaps = self.sync.as_ref()?;
         let passed = gaps.find(first.into());
         let last = gaps.sum_before(passed);
-        // The one at `first` itself counts as passed.
+        // A sync sample at `first` itself is among those passed.
         let at_first = passed > 0 && last == u64::from(first);
         let mut gaps = gaps.iter_from(passed);
         let next = if at_first { Some(last) } else { gaps.next().map(|gap| last + u64::from(gap)) };
@@ -258,7 +270,7 @@ impl SampleTable {
         self.time_after(self.durations.sum_before(number))
     }
 
-    /// The decode time so many ticks after the columns' first sample's.
+    /// Returns the decode time that is `ticks` after that of the columns' first sample.
     fn time_after(&self, ticks: u64) -> i64 {
         self.first_decode_time.saturating_add(i64::try_from(ticks).unwrap_or(i64::MAX))
     }
@@ -269,9 +281,9 @@ impl SampleTable {
     }
 }
 
-/// A composition offset as the column holds it, and back.
+/// Decodes a composition offset from its form in the column.
 pub(crate) fn composition(packed: u32) -> i32 {
-    // As `unzigzag`, in 32 bits: many at once.
+    // Equal to `unzigzag`, but in 32 bits, so that it is vectorised.
     (packed >> 1).cast_signed() ^ (packed & 1).cast_signed().wrapping_neg()
 }
 
@@ -284,7 +296,7 @@ struct SamplesIter<'a> {
     compositions: Option<Values<'a>>,
     composition_lift: i32,
     places: Option<SamplePlacesIter<'a>>,
-    /// Number of the next sync sample, and the distances behind it.
+    /// Number of the next sync sample, and the distances after it.
     sync: Option<(Option<u64>, Values<'a>)>,
 }
 
@@ -325,7 +337,8 @@ impl Iterator for SamplesIter<'_> {
     }
 }
 
-/// Builds a [`SampleTable`] column by column; all samples play until [`SampleTable::keep`] says otherwise.
+/// Builds a [`SampleTable`] column by column. All samples play until [`SampleTable::keep`] is
+/// called.
 #[derive(Debug)]
 pub(crate) struct SampleTableBuilder {
     pub(crate) durations: ColumnBuilder,
@@ -354,7 +367,7 @@ impl SampleTableBuilder {
         }
     }
 
-    /// Number of composition offsets so far.
+    /// Returns the number of composition offsets so far.
     pub(crate) fn compositions(&self) -> u32 {
         self.compositions.len()
     }
@@ -368,24 +381,25 @@ impl SampleTableBuilder {
         self.compositions.push_run(u32::try_from(zigzag(offset.into())).unwrap_or(0), count);
     }
 
-    /// A chunk: `samples` samples of `bytes` bytes altogether that lie one behind the other from `offset` on.
+    /// Appends a chunk of `samples` contiguous samples from `offset` on, with `bytes` bytes in
+    /// total.
     pub(crate) fn push_chunk(&mut self, offset: u64, samples: u32, bytes: u64) {
         self.chunk_samples.push(samples);
         self.chunks.push(offset, bytes);
     }
 
-    /// The sample of this number (0-based) is a sync sample; numbers ascend.
+    /// Marks the sample of this 0-based number as a sync sample. Numbers must ascend.
     pub(crate) fn push_sync(&mut self, number: u32) {
         self.sync.push(number - self.last_sync.min(number));
         self.last_sync = number;
     }
 
-    /// Every sample is a sync sample.
-    pub(crate) fn all_sync(&mut self) {
+    /// Marks every sample as a sync sample.
+    pub(crate) fn set_all_sync(&mut self) {
         self.all_sync = true;
     }
 
-    /// The table. The columns must have been given equal lengths; `decode_time` is the first sample's.
+    /// Returns the table. All columns must have equal lengths; `decode_time` is the first sample's.
     pub(crate) fn finish(self, decode_time: i64) -> SampleTable {
         let len = self.sizes.len();
         let composition_bounds = self.composition_bounds.unwrap_or((0, 0));
@@ -396,7 +410,7 @@ impl SampleTableBuilder {
             compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
             composition_bounds,
             composition_lift: 0,
-            layout: Arc::new(Layout::alone(TrackLayout {
+            layout: Arc::new(Layout::separate(TrackLayout {
                 sizes: self.sizes.finish(),
                 chunk_samples: self.chunk_samples.finish(),
                 chunks: ChunkPositions::Separate(self.chunks.finish()),

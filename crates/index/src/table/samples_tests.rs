@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A table and the samples it was built from.
+/// Builds a table from samples.
 pub(crate) fn build(samples: &[Sample]) -> SampleTable {
     let mut builder = SampleTableBuilder::new();
     for (number, sample) in (0..).zip(samples) {
@@ -31,19 +31,20 @@ pub(crate) fn build(samples: &[Sample]) -> SampleTable {
     builder.finish(samples.first().map_or(0, |s| s.decode_time))
 }
 
-/// From the first to the last byte of the first and the last sample.
+/// Returns the range from the first to the last byte of the first and the last sample.
 fn ends(samples: &[Sample]) -> Option<Range<u64>> {
     let (first, last) = (samples.first()?, samples.last()?);
     let end = |sample: &Sample| sample.offset + u64::from(sample.size);
     Some(first.offset.min(last.offset)..end(first).max(end(last)))
 }
 
-/// Samples of up to four tracks dealt out in chunks: for each chunk its track, samples' sizes and the bytes before it. As muxers do it,
-/// with or without an exception now and then, or anyhow.
+/// Returns samples of up to four tracks, dealt out in chunks: for each chunk its track, its
+/// samples' sizes and the bytes before it. The tracks take turns as muxers write them, take turns
+/// with exceptions, or come in any order.
 fn interleaved() -> impl Strategy<Value = (Order, Vec<(usize, Vec<u32>, u32)>)> {
     let order = prop_oneof![Just(Order::InTurn), Just(Order::Mostly), Just(Order::Any)];
     let gap = prop_oneof![8 => Just(0_u32), 1 => 1..5000_u32];
-    // No more samples than `build` takes for one chunk.
+    // `build` takes no more samples for one chunk.
     let chunk = (0..4_usize, prop::collection::vec(200..900_u32, 1..8), gap, 0..20_u8);
     (order, 2..5_usize, prop::collection::vec(chunk, 1..900)).prop_map(|(order, tracks, mut chunks)| {
         for (number, (track, _, gap, odd)) in chunks.iter_mut().enumerate() {
@@ -71,7 +72,7 @@ fn samples() -> impl Strategy<Value = Vec<Sample>> {
                 .enumerate()
                 .map(|(i, (size, duration, composition, sync, gap))| {
                     let duration = if i < steady { 512 } else { duration };
-                    // Some go back.
+                    // Some offsets go back.
                     offset = if jumps && gap > 5000 { gap * 1_000_003 % (1 << 33) } else { offset + gap };
                     let sample = Sample {
                         offset,
@@ -193,7 +194,7 @@ proptest! {
             a.min(b)..a.max(b)
         }).collect();
         let of = |track: usize| &tracks[track][cuts[track].start as usize..cuts[track].end as usize];
-        // All tracks, and each two, in any order.
+        // All tracks, and every pair, in any order.
         let mut groups = vec![vec![0, 1, 2, 3]];
         groups.extend((0..4).flat_map(|a| (0..4).map(move |b| vec![a, b])));
         for group in groups {

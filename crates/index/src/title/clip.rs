@@ -1,9 +1,13 @@
-//! A title from one time to another.
+//! Clips: a title from one time to another.
 //!
-//! A clip begins at a sync sample at or before the time asked for and ends at one at or after it, so that it has all of what was asked
-//! for. Where such a sample lies inside a segment of the grid, the clip's first or last segment is the part of it that is left; all
-//! others are those of the whole title, with their numbers and times. One track says where: the first video, else the first audio. It is cut
-//! at a sync sample that all video shares, or where the grid cuts; audio and text, as everywhere, at their first sample from that time on.
+//! A clip begins at a sync sample at or before the requested time, and ends at one at or after it,
+//! so that it holds everything requested. If such a sample lies inside a segment of the grid, the
+//! clip's first or last segment is a part of that segment. All other segments are those of the
+//! whole title, with their numbers and times.
+//!
+//! The lead track decides where the clip is cut: the first video, else the first audio. It is cut
+//! at a sync sample that all video shares, or at a boundary of the grid. Audio and text are cut at
+//! their first sample from that time on, as everywhere.
 
 use crate::{
     grid::cut_points::TOLERANCE_MILLIS,
@@ -13,31 +17,34 @@ use crate::{
 };
 use latemux_isobmff::{Time, Timescale, time::Round};
 
-/// Most sync samples looked at for one that will do. Beyond it the grid's cut is as good: only hostile files get here.
+/// Largest number of sync samples examined for one cut. Only hostile files have more, and they are
+/// cut at the grid.
 const MAX_STEPS: usize = 4096;
 
-/// Where a clip begins or ends.
+/// Begin or end of a clip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClipEdge {
-    /// With a segment of the grid, by its index; one past the last for the end of the title.
+    /// A boundary of the grid, as the index of the segment that starts there. One past the last
+    /// segment means the end of the title.
     Grid(u32),
-    /// At a cut point inside a segment of the grid.
+    /// A cut point inside a segment of the grid, by its time.
     Inside(Time),
 }
 
-/// Where a track is cut.
+/// The position where a track is cut.
 struct TrackCut {
-    /// Index of the first sample (or fragment) behind it.
+    /// Index of the first sample (or fragment) after the cut.
     sample: u32,
     /// Presentation time in track ticks.
     time: i64,
-    /// Position in the track's lists of the segment it is in, or begins.
+    /// Position in the track's lists of the segment that the cut is in, or begins.
     segment: usize,
 }
 
 impl Title {
-    /// The title from `begin` (or its start) to `end` (or its end), in presentation time; `begin` is before `end`. Tracks that have nothing there
-    /// have no segments. `None` where the title has ended by `begin`, or not begun by `end`. O(segments).
+    /// Returns the title from `begin` (or its start) to `end` (or its end), in presentation time;
+    /// `begin` must be before `end`. Tracks without samples there have no segments. Returns `None`
+    /// if the title ends by `begin`, or begins at `end` or later. O(segments).
     #[must_use]
     pub fn clipped(&self, begin: Option<Time>, end: Option<Time>) -> Option<Self> {
         let start = *self.grid.starts.first()?;
@@ -54,7 +61,7 @@ impl Title {
         u32::try_from(self.grid.starts.len()).unwrap_or(u32::MAX)
     }
 
-    /// The last segment of the grid that starts at or before a time.
+    /// Returns the last segment of the grid that starts at or before a time.
     fn grid_at(&self, time: Time) -> u32 {
         let after = self.grid.starts.partition_point(|start| *start <= time);
         u32::try_from(after.saturating_sub(1)).unwrap_or(u32::MAX)
@@ -105,13 +112,15 @@ impl Title {
         inside.map_or(ClipEdge::Grid(grid.saturating_add(1)), ClipEdge::Inside)
     }
 
-    /// The track that says where clips are cut, and the position of its segment that starts with one of the grid.
+    /// Returns the lead track, and the position of its segment that starts with a segment of the
+    /// grid.
     fn lead_in(&self, grid: u32) -> Option<(&TitleTrack, usize)> {
         let lead = self.tracks.first()?;
         Some((lead, lead.grid_segments.binary_search(&grid).ok()?))
     }
 
-    /// Whether every video that has not ended has a cut point inside a segment at a time.
+    /// Returns true if every video track that has not ended has a cut point inside a segment at a
+    /// time.
     fn all_video_at(&self, time: Time) -> bool {
         self.tracks.iter().all(|title_track| {
             let track = self.track(title_track);
@@ -172,7 +181,8 @@ fn cut(track: &Track, title_track: &TitleTrack, edge: ClipEdge) -> Option<TrackC
         ClipEdge::Grid(grid) => at(title_track.grid_segments.partition_point(|&g| g < grid)),
         ClipEdge::Inside(time) => {
             let Some(sample) = inside(track, title_track, time) else {
-                // Nothing inside a segment: the first one that starts from there on.
+                // Without a point inside a segment, the track is cut at the first segment from then
+                // on.
                 let ticks = time.in_scale(track.timescale, Round::Up);
                 let segments = title_track.times.len().saturating_sub(1);
                 return at(title_track.times.partition_point(|&t| t < ticks).min(segments));
@@ -186,8 +196,10 @@ fn cut(track: &Track, title_track: &TitleTrack, edge: ClipEdge) -> Option<TrackC
     }
 }
 
-/// The sample (or fragment) that a track is cut at for a time inside a segment of the grid. For video a sync sample at that time, give or
-/// take the tolerance; for others the first from that time on. `None` where there is none, or its time is not within its segment's.
+/// Returns the sample (or fragment) at which a track is cut for a time inside a segment of the
+/// grid. For video it is a sync sample at that time, within the tolerance; for other tracks the
+/// first sample from that time on. Returns `None` if there is none, or if its time is outside its
+/// segment.
 fn inside(track: &Track, title_track: &TitleTrack, time: Time) -> Option<u32> {
     let scale = track.timescale;
     let exact = time.in_scale(scale, Round::Up);
@@ -204,7 +216,7 @@ fn inside(track: &Track, title_track: &TitleTrack, time: Time) -> Option<u32> {
             table.start(found).filter(|&t| t <= until).map(|_| found)?
         }
         (Samples::Fragments(table), _) => {
-            // Fragments cannot be cut: the one that starts nearest, the earlier of two.
+            // Fragments cannot be cut: the nearest start is taken, the earlier of two.
             let after = table.starting_from(exact);
             let before = after.checked_sub(1);
             let far = |index: u32| table.start(index).map(|t| t.saturating_sub(exact).saturating_abs());
@@ -229,14 +241,15 @@ fn around(time: Time, scale: Timescale) -> (i64, i64) {
     (exact.saturating_sub(tolerance), exact.saturating_add(tolerance))
 }
 
-/// Presentation time of a sample, in track ticks.
+/// Returns the presentation time of a sample, in track ticks.
 fn presented(track: &Track, table: &SampleTable, sample: u32) -> Option<i64> {
     Some(table.composition_time(sample)?.saturating_sub(track.presentation.media_time))
 }
 
-/// The first sync sample presented at or after a time in track ticks.
+/// Returns the first sync sample presented at or after a time in track ticks.
 fn sync_from_time(track: &Track, table: &SampleTable, time: i64) -> Option<u32> {
-    // None that is decoded later than this before it is presented comes before.
+    // Samples are presented at most this long after they are decoded, so earlier ones do not
+    // qualify.
     let latest = i64::from(table.composition_bounds().1);
     let decoded = time.saturating_add(track.presentation.media_time).saturating_sub(latest).saturating_sub(1);
     let mut sample = table.sync_from(table.decoded_until(decoded))?;
@@ -249,7 +262,8 @@ fn sync_from_time(track: &Track, table: &SampleTable, time: i64) -> Option<u32> 
     None
 }
 
-/// Earliest presentation time of what a cut point begins, in track ticks: leading pictures of an open GOP come before it.
+/// Returns the earliest presentation time of the samples from a cut point to the next one, in track
+/// ticks. Leading pictures of an open GOP are presented before the cut point.
 fn earliest(track: &Track, point: u32) -> Option<i64> {
     let table = match &track.samples {
         Samples::Fragments(table) => return table.start(point),
@@ -266,7 +280,7 @@ fn earliest(track: &Track, point: u32) -> Option<i64> {
     Some(times.min().unwrap_or(own).min(own))
 }
 
-/// TrackCut points inside one segment of a track, without the one it starts with.
+/// Cut points inside one segment of a track, without the one it starts with.
 struct SegmentCutPoints<'a> {
     track: &'a Track,
     title_track: &'a TitleTrack,
@@ -288,11 +302,12 @@ impl SegmentCutPoints<'_> {
         }
     }
 
-    /// The last one presented at or before a time in track ticks.
+    /// Returns the last one presented at or before a time in track ticks.
     fn last_until(&self, time: i64) -> Option<u32> {
         match &self.track.samples {
             Samples::Table(table) => {
-                // What is presented by then has been decoded by then, but for negative composition offsets.
+                // Samples presented by then have been decoded by then, except with negative
+                // composition offsets.
                 let earliest = i64::from(table.composition_bounds().0.min(0));
                 let composed = time.saturating_add(self.track.presentation.media_time);
                 let decoded = table.decoded_until(composed.saturating_sub(earliest));
@@ -316,7 +331,7 @@ impl SegmentCutPoints<'_> {
         }
     }
 
-    /// The first one presented at or after a time in track ticks.
+    /// Returns the first one presented at or after a time in track ticks.
     fn first_from(&self, time: i64) -> Option<u32> {
         match &self.track.samples {
             Samples::Table(table) => self.within(sync_from_time(self.track, table, time)?),

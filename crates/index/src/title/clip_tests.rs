@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
-    grid::tests::{any_track, audio, fragments, frames, table_track, title, video},
     media::{Samples, fragment_samples::NoFragments},
     title::SegmentSamples,
+    title::grid_tests::{any_track, audio, fragments, frames, table_track, title, video},
 };
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn millis(time: i64) -> Option<Time> {
     Some(Time::new(time, Timescale::MILLIS))
 }
 
-/// Number of the first segment, cuts and times of a track.
+/// Returns the number of the first segment, the cuts and the times of a track.
 fn track(title: &Title, index: usize) -> (u32, Vec<u32>, Vec<i64>) {
     let track = &title.tracks[index];
     assert_eq!(track.grid_segments.len(), track.segment_count() as usize);
@@ -29,7 +29,7 @@ fn a_clip_is_cut_at_sync_samples_around_it() {
 }
 
 #[test]
-fn where_the_grid_cuts_segments_stay_whole() {
+fn clips_along_the_grid_keep_segments_whole() {
     let whole = title(vec![video(25, 500, 1, 25), audio(940)], 4);
     let clip = whole.clipped(millis(8000), millis(16_000)).unwrap();
     for i in 0..2 {
@@ -48,7 +48,7 @@ fn where_the_grid_cuts_segments_stay_whole() {
 }
 
 #[test]
-fn open_ends_are_those_of_the_title() {
+fn clips_without_a_limit_keep_the_ends_of_the_title() {
     let whole = title(vec![video(25, 500, 1, 25), audio(940)], 4);
     for (begin, end) in [(None, None), (millis(0), millis(1_000_000)), (millis(999), millis(19_999))] {
         let clip = whole.clipped(begin, end).unwrap();
@@ -57,16 +57,16 @@ fn open_ends_are_those_of_the_title() {
         }
     }
     assert!(whole.clipped(millis(20_033), None).is_none());
-    // Sound that outlasts the picture is cut with the grid.
+    // Audio that outlasts the video is cut with the grid.
     let whole = title(vec![video(25, 100, 1, 25), audio(940)], 4);
     let clip = whole.clipped(millis(9000), millis(9500)).unwrap();
     assert_eq!(clip.tracks[0].segment_count(), 0);
-    // The grid goes on at 8 s: the picture has ended before its second segment could begin.
+    // The grid continues at 8 s: the video ends before its second segment could begin.
     assert_eq!(clip.tracks[1].numbers(), 1..2);
 }
 
 #[test]
-fn renditions_are_cut_where_all_of_them_can_be() {
+fn renditions_are_cut_at_shared_sync_samples() {
     // Sync samples every second, and every two seconds.
     let whole = title(vec![video(25, 500, 1, 25), video(50, 1000, 1, 100)], 8);
     let clip = whole.clipped(millis(3500), millis(12_500)).unwrap();
@@ -75,10 +75,11 @@ fn renditions_are_cut_where_all_of_them_can_be() {
 }
 
 #[test]
-fn leading_pictures_belong_to_what_comes_after() {
+fn leading_pictures_stay_with_their_sync_sample() {
     let mut samples = frames(500, 1, 25);
     for (i, sample) in samples.iter_mut().enumerate() {
-        // Decoded I P B B …: two pictures are presented before the sync sample they are decoded after.
+        // Decoded as I P B B …: two frames are presented before the sync sample they are decoded
+        // after.
         sample.composition_offset = match i % 25 {
             0 => 3,
             1 | 2 => 0,
@@ -93,11 +94,11 @@ fn leading_pictures_belong_to_what_comes_after() {
 #[test]
 fn fragments_are_cut_where_they_start() {
     let starts: Vec<i64> = (0..20).map(|s| s * 25).collect();
-    let sound: Vec<i64> = (0..20).map(|s| s * 48_000 + 512).collect();
+    let audio: Vec<i64> = (0..20).map(|s| s * 48_000 + 512).collect();
     let whole = title(
         vec![
             fragments(TrackKind::Video, 25, &starts, 500),
-            fragments(TrackKind::Audio, 48_000, &sound, 960_000),
+            fragments(TrackKind::Audio, 48_000, &audio, 960_000),
         ],
         4,
     );
@@ -107,12 +108,12 @@ fn fragments_are_cut_where_they_start() {
 }
 
 #[test]
-fn what_a_filter_leaves_out_is_remembered() {
+fn filtered_tracks_are_remembered() {
     let whole = title(vec![video(25, 500, 1, 25), audio(940)], 4);
-    let sound = whole.with_tracks(|i| i == 1);
-    assert_eq!((sound.tracks.len(), sound.whole_tracks().count()), (1, 2));
-    assert_eq!(sound.tracks[0].cuts, whole.tracks[1].cuts);
-    // Clipped first, so that what a segment holds does not depend on the filter.
+    let filtered = whole.with_tracks(|i| i == 1);
+    assert_eq!((filtered.tracks.len(), filtered.whole_tracks().count()), (1, 2));
+    assert_eq!(filtered.tracks[0].cuts, whole.tracks[1].cuts);
+    // The clip comes first, so that a segment's content does not depend on the filter.
     let clip = whole.clipped(millis(5500), None).unwrap().with_tracks(|i| i == 1);
     assert_eq!(clip.tracks[0].cuts[0], 236);
 }
@@ -120,7 +121,7 @@ fn what_a_filter_leaves_out_is_remembered() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn a_clip_is_a_stretch_of_each_track(
+    fn a_clip_is_a_contiguous_part_of_each_track(
         tracks in prop::collection::vec(any_track(), 1..5),
         target in 1..20,
         begin in 0..100_000_i64,
@@ -151,7 +152,7 @@ proptest! {
                 let SegmentSamples::Known(samples) = clip.samples(index, &part, &NoFragments) else { unreachable!() };
                 prop_assert!(samples.first().unwrap().sync);
             }
-            // All of the video that is presented within the clip is in it.
+            // All video presented within the clip is in it.
             let of = clip.track(clipped);
             let Samples::Table(table) = &of.samples else { unreachable!() };
             if index == 0 && of.kind == TrackKind::Video {

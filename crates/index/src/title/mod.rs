@@ -18,21 +18,21 @@ use xxhash_rust::xxh3::Xxh3;
 /// One title: its objects, the tracks that play together, and the grid they are cut by. Immutable.
 #[derive(Debug, Clone)]
 pub struct Title {
-    /// The objects in order: as listed, or by name in a folder.
-    pub objects: Vec<Arc<MediaIndex>>,
-    /// Tracks: video by ascending bit rate, then audio in object order, then text.
-    pub tracks: Vec<TitleTrack>,
-    /// Tracks of [`Self::whole_tracks`] that a selection leaves out: (object, track). What all tracks of a title have in common does not change
-    /// with what is asked for.
-    pub unlisted: Vec<(usize, usize)>,
-    /// Where segments begin.
-    pub grid: Arc<Grid>,
-    /// The target duration the grid was cut for.
-    pub target: Duration,
-    /// What is wrong with it and plays all the same: tracks left out, GOPs that disagree, …
-    pub problems: Vec<TitleProblem>,
-    /// Digest of the objects' fingerprints, the grid and the target: what the bytes of any answer depend on.
-    pub fingerprint: u128,
+    /// See [`Self::objects`].
+    objects: Vec<Arc<MediaIndex>>,
+    /// See [`Self::tracks`].
+    tracks: Vec<TitleTrack>,
+    /// (object, track) indexes of tracks that a selection leaves out. They are kept so that
+    /// properties of the whole title do not depend on the selection.
+    unlisted: Vec<(usize, usize)>,
+    /// See [`Self::grid`].
+    grid: Arc<Grid>,
+    /// See [`Self::target`].
+    target: Duration,
+    /// See [`Self::problems`].
+    problems: Vec<TitleProblem>,
+    /// See [`Self::fingerprint`].
+    fingerprint: u128,
 }
 
 /// One track of a title.
@@ -44,26 +44,30 @@ pub struct TitleTrack {
     pub track: usize,
     /// Its name in URLs.
     pub name: TrackName,
-    /// Number (0-based) of its first segment: that of the whole title, in a clip as well.
+    /// 0-based number of its first segment in the whole title, which is not 0 in most clips.
     pub first: u32,
-    /// For each of its segments the first sample (or fragment), and one past the last: `cuts.len() == segments + 1`.
-    /// Grid segments in which the track has nothing of its own are joined to the one before.
+    /// First sample (or fragment) of each of its segments, and one past the last: `cuts.len() ==
+    /// segments + 1`. Grid segments in which the track starts no sample are joined to the one
+    /// before.
     pub cuts: Vec<u32>,
-    /// Presentation time of each cut in track ticks, first clamped to ≥ 0; `len == cuts.len()`.
+    /// Presentation time of each cut in track ticks, the first clamped to ≥ 0; `times.len() ==
+    /// cuts.len()`.
     pub times: Vec<i64>,
     /// For each of its segments, the index in [`Grid::starts`] where it starts.
     pub grid_segments: Vec<u32>,
-    /// Whether a segment has samples that are presented before the sync sample it starts with: leading pictures of an open GOP. Of
-    /// fragments, whose samples are not known, none has; of a clip it is not known.
+    /// True if a segment has samples that are presented before the sync sample it starts with, as
+    /// the leading pictures of an open GOP. False for fragments, whose samples are not known, and
+    /// `None` for clips.
     pub leading: Option<bool>,
 }
 
-/// `trackName[_lang][_n]=bitrate`, unique within a title.
+/// A track's name in URLs, `trackName[_lang][_n]=bitrate`, unique within a title.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrackName {
-    /// `video`, `audio`, `textstream`, with `_lang` where known and `_n` (from 1) where it would collide.
+    /// `video`, `audio` or `textstream`, with `_lang` if known, and `_n` (from 1) if names would
+    /// collide.
     pub stem: String,
-    /// Bits per second, rounded to thousands, at least 1000.
+    /// Bit rate in bits per second, rounded to thousands, at least 1000.
     pub bitrate: u64,
 }
 
@@ -73,14 +77,14 @@ impl std::fmt::Display for TrackName {
     }
 }
 
-/// Something wrong with a title that plays all the same.
+/// A problem of a title that plays all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TitleProblem {
-    /// Object index, where it is about one.
+    /// Index of the object, if the problem concerns a single one.
     pub object: Option<usize>,
     /// Stable word.
     pub reason: &'static str,
-    /// For people.
+    /// Description for people.
     pub detail: String,
 }
 
@@ -89,28 +93,30 @@ pub struct TitleProblem {
 pub struct Segment {
     /// 0-based number in the track of the whole title.
     pub number: u32,
-    /// Presentation time of its start in track ticks, ≥ 0: what manifests and URLs say.
+    /// Presentation time of its start in track ticks, ≥ 0, as in manifests and URLs.
     pub start: i64,
     /// Presentation time of its end in track ticks.
     pub end: i64,
-    /// Samples or fragments of it.
+    /// Indexes of its samples or fragments.
     pub cut: Range<u32>,
 }
 
-/// The samples of a segment, or what must be read to know them.
+/// The samples of a segment, or the fragments that must be read first.
 #[derive(Debug)]
 pub enum SegmentSamples {
-    /// Known, in decode order; never empty.
+    /// The samples are known, in decode order. There is at least one.
     Known(Vec<Sample>),
     /// These fragments must be read first: byte ranges of the track's object, ascending.
     Needs(Vec<Range<u64>>),
 }
 
 impl Title {
-    /// Makes one title of several objects. An object without playable tracks is a [`TitleProblem`]; a title without any is an error.
+    /// Makes one title of several objects. An object without playable tracks is a [`TitleProblem`].
     ///
     /// # Errors
-    /// [`IndexError::NoMedia`] or [`IndexError::NoTracks`].
+    ///
+    /// - [`IndexError::NoTracks`] with the first problem if all tracks are left out
+    /// - [`IndexError::NoMedia`] if the objects have no tracks at all
     pub fn new(objects: Vec<Arc<MediaIndex>>, target: Duration) -> Result<Self, IndexError> {
         let mut problems = Vec::new();
         let mut places: Vec<(usize, usize)> = Vec::new();
@@ -131,7 +137,7 @@ impl Title {
             }
         }
         let track_at = |&(object, track): &(usize, usize)| &objects[object].tracks[track];
-        // Stable: what is not said here stays in object order.
+        // The sort is stable: tracks that compare equal stay in object order.
         places.sort_by_key(|place| {
             let track = track_at(place);
             (track.kind, if track.kind == TrackKind::Video { track.average_bitrate } else { 0 })
@@ -151,11 +157,13 @@ impl Title {
         })
     }
 
-    /// Makes one title of some tracks of several objects, named as told: what a server manifest says. Names that collide get `_1`, `_2` in
-    /// the order given; video is put in order of its named bit rates.
+    /// Makes one title of named tracks of several objects, as a server manifest lists them. Names
+    /// that collide get `_1`, `_2` in the given order. Video is sorted by its named bit rates.
     ///
     /// # Errors
-    /// [`IndexError::NoMedia`] where nothing is chosen that exists.
+    ///
+    /// - [`IndexError::NoTracks`] if no listed track exists and an object left out tracks
+    /// - [`IndexError::NoMedia`] if no listed track exists otherwise
     pub fn of_tracks(
         objects: Vec<Arc<MediaIndex>>,
         chosen: Vec<NamedTrack>,
@@ -174,7 +182,7 @@ impl Title {
             (kind, if kind == TrackKind::Video { name.bitrate } else { 0 })
         });
         let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
-        // Manifests hold the names, and languages that the objects do not know.
+        // Manifests contain the names, and languages that the objects do not state.
         let mut digest = Xxh3::new();
         digest.update(&fingerprint(&objects, &grid, target).to_le_bytes());
         for track in &tracks {
@@ -193,20 +201,76 @@ impl Title {
         })
     }
 
-    /// The track behind a title track.
+    /// Returns the objects in order: as listed, or by name in a folder.
+    #[inline]
+    #[must_use]
+    pub fn objects(&self) -> &[Arc<MediaIndex>] {
+        &self.objects
+    }
+
+    /// Returns the tracks: video by ascending bit rate, then audio in object order, then text.
+    #[inline]
+    #[must_use]
+    pub fn tracks(&self) -> &[TitleTrack] {
+        &self.tracks
+    }
+
+    /// Returns the boundaries of its segments.
+    #[inline]
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Returns the target duration that the grid was laid for.
+    #[inline]
+    #[must_use]
+    pub fn target(&self) -> Duration {
+        self.target
+    }
+
+    /// Returns problems that do not keep the title from playing: tracks left out, GOPs that
+    /// disagree.
+    #[inline]
+    #[must_use]
+    pub fn problems(&self) -> &[TitleProblem] {
+        &self.problems
+    }
+
+    /// Returns a digest of everything by which the title determines the bytes of responses: the
+    /// objects' fingerprints, the grid and the target duration, and the names and languages of a
+    /// server manifest.
+    #[inline]
+    #[must_use]
+    pub fn fingerprint(&self) -> u128 {
+        self.fingerprint
+    }
+
+    /// Adds problems that were found before the title was made.
+    #[must_use]
+    pub fn with_problems(mut self, problems: impl IntoIterator<Item = TitleProblem>) -> Self {
+        self.problems.extend(problems);
+        self
+    }
+
+    /// Returns the track of the index behind a title track.
     #[must_use]
     pub fn track(&self, track: &TitleTrack) -> &Track {
         &self.objects[track.object].tracks[track.track]
     }
 
-    /// All tracks, those too that a selection leaves out.
+    /// Returns all tracks, including those that a selection leaves out.
     pub fn whole_tracks(&self) -> impl Iterator<Item = &Track> {
-        let places =
-            self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied());
-        places.filter_map(|(object, track)| self.objects.get(object)?.tracks.get(track))
+        self.whole_indexes().filter_map(|(object, track)| self.objects.get(object)?.tracks.get(track))
     }
 
-    /// The same title with some of its tracks (indexes into [`Self::tracks`]): cut as before, for a selection changes no segment.
+    /// Returns (object, track) indexes of all tracks, including those that a selection leaves out.
+    pub fn whole_indexes(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied())
+    }
+
+    /// Returns the same title with some of its tracks (indexes into [`Self::tracks`]). A selection
+    /// changes no segment.
     #[must_use]
     pub fn with_tracks(&self, mut keep: impl FnMut(usize) -> bool) -> Self {
         let mut tracks = Vec::new();
@@ -221,6 +285,19 @@ impl Title {
         self.selected(tracks, unlisted)
     }
 
+    /// Returns the same title with the segment at position `at` of a track (an index into
+    /// [`Self::tracks`]) joined to the one before, as if the track could not be cut there. For
+    /// tests of tracks whose cuts disagree.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_joined_segments(mut self, track: usize, at: usize) -> Self {
+        let track = &mut self.tracks[track];
+        track.cuts.remove(at);
+        track.times.remove(at);
+        track.grid_segments.remove(at);
+        self
+    }
+
     pub(crate) fn selected(&self, tracks: Vec<TitleTrack>, unlisted: Vec<(usize, usize)>) -> Self {
         Self {
             objects: self.objects.clone(),
@@ -233,18 +310,18 @@ impl Title {
         }
     }
 
-    /// Finds a track by its name in URLs.
+    /// Finds a track by its name in URLs, and returns its index.
     #[must_use]
     pub fn find(&self, name: &TrackName) -> Option<usize> {
         self.tracks.iter().position(|t| &t.name == name)
     }
 
-    /// Tracks of a kind: their indexes in [`Self::tracks`].
+    /// Returns the indexes in [`Self::tracks`] of all tracks of a kind.
     pub fn of_kind(&self, kind: TrackKind) -> impl Iterator<Item = usize> + '_ {
         (0..self.tracks.len()).filter(move |&i| self.track(&self.tracks[i]).kind == kind)
     }
 
-    /// The samples of a segment of track number `track` (an index into [`Self::tracks`]).
+    /// Returns the samples of a segment of a track (an index into [`Self::tracks`]).
     #[must_use]
     pub fn samples(&self, track: usize, segment: &Segment, known: &dyn KnownFragments) -> SegmentSamples {
         let Some(title_track) = self.tracks.get(track) else { return SegmentSamples::Known(Vec::new()) };
@@ -268,18 +345,18 @@ impl Title {
     }
 }
 
-/// A track of [`Title::of_tracks`].
+/// A track chosen for [`Title::of_tracks`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedTrack {
-    /// Index into the objects.
+    /// Index of the object.
     pub object: usize,
     /// Index into [`MediaIndex::tracks`].
     pub track: usize,
-    /// What it is to be called, if that is free.
+    /// Its name, unless another track has it already.
     pub name: TrackName,
 }
 
-/// Tracks in title order, cut by one grid.
+/// Cuts tracks in title order by one grid.
 fn cut(
     objects: &[Arc<MediaIndex>],
     places: &[((usize, usize), TrackName)],
@@ -306,7 +383,7 @@ fn cut(
     Ok((grid, tracks))
 }
 
-/// The name, or the first of `_1`, `_2`, … that is free.
+/// Returns the name, or the first of `_1`, `_2`, … that is free.
 fn unique(name: TrackName, taken: &mut BTreeSet<TrackName>) -> TrackName {
     let numbered = (1_u32..).map(|n| TrackName { stem: format!("{}_{n}", name.stem), bitrate: name.bitrate });
     let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
@@ -315,7 +392,7 @@ fn unique(name: TrackName, taken: &mut BTreeSet<TrackName>) -> TrackName {
     free
 }
 
-/// Names for tracks in title order.
+/// Returns names for tracks in title order.
 fn names(tracks: &[&Track]) -> Vec<TrackName> {
     let mut taken = BTreeSet::new();
     tracks
@@ -336,7 +413,7 @@ fn names(tracks: &[&Track]) -> Vec<TrackName> {
         .collect()
 }
 
-/// What the bytes of any answer depend on.
+/// Returns the digest of the objects, the grid and the target duration.
 fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u128 {
     let mut digest = Xxh3::new();
     for object in objects {
@@ -362,7 +439,7 @@ impl TitleTrack {
         let mut times = vec![track.start];
         let mut grid_segments = vec![0];
         let mut points = CutPoints::new(by);
-        // The first cut takes everything that comes before the second boundary, priming too.
+        // The first cut includes everything before the second boundary, priming too.
         for (number, &boundary) in (0_u32..).zip(&grid.starts).skip(1) {
             let Some(point) = points.boundary(boundary) else { break };
             let (Some(&cut), Some(&time)) = (cuts.last(), times.last()) else { break };
@@ -375,7 +452,8 @@ impl TitleTrack {
                 && matches!(track.samples, Samples::Table(_))
                 && let Some(last) = grid_segments.last_mut()
             {
-                // What was cut before starts after this boundary too: the grid segment before holds nothing of it.
+                // The last segment starts after this boundary too, so the grid segment before holds
+                // nothing of the track.
                 *last = number;
             }
         }
@@ -386,20 +464,22 @@ impl TitleTrack {
         Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading }
     }
 
-    /// Number of segments.
+    /// Returns the number of segments.
     #[must_use]
     pub fn segment_count(&self) -> u32 {
         u32::try_from(self.cuts.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
-    /// Whether of every segment the first sample is known to have a composition offset other than 0, as where frames are reordered and
-    /// offsets are not below 0. `track` is the one behind this. O(segments).
+    /// Returns true if the first sample of every segment is known to have a composition offset
+    /// other than 0, as in tracks with reordered frames and offsets that are not negative. `track`
+    /// is the track behind this one. O(segments).
     #[must_use]
     pub fn starts_composed(&self, track: &Track) -> bool {
         let Samples::Table(table) = &track.samples else { return false };
         let composed =
             |cut: u32| table.composition_time(cut).is_some_and(|time| time != table.decode_time(cut));
-        // Without leading pictures the time of a segment is that of its first sample, but for the first one's, which is clamped.
+        // Without leading pictures, a segment's time is that of its first sample, except for the
+        // first segment, whose time is clamped.
         let mut later = self.cuts.iter().zip(&self.times).skip(1).take(self.cuts.len().saturating_sub(2));
         table.composition_bounds() != (0, 0)
             && self.leading == Some(false)
@@ -409,19 +489,19 @@ impl TitleTrack {
             })
     }
 
-    /// Numbers of its segments, 0-based in the whole title.
+    /// Returns the numbers of its segments, 0-based in the whole title.
     #[must_use]
     pub fn numbers(&self) -> Range<u32> {
         self.first..self.first.saturating_add(self.segment_count())
     }
 
-    /// Where a segment stands in the lists: its number, less those a clip leaves out.
+    /// Returns the position of a segment in the lists of this track.
     #[must_use]
     pub fn position(&self, number: u32) -> Option<usize> {
         usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
-    /// Segment by 0-based number in the whole title.
+    /// Returns a segment by its 0-based number in the whole title.
     #[must_use]
     pub fn segment(&self, number: u32) -> Option<Segment> {
         let i = self.position(number)?;
@@ -433,10 +513,13 @@ impl TitleTrack {
         })
     }
 
-    /// Segment that starts exactly at `start`, in track ticks. O(log n).
+    /// Returns the segment that starts exactly at `start`, in track ticks. O(log n).
     #[must_use]
     pub fn segment_at(&self, start: i64) -> Option<Segment> {
         let i = self.times.binary_search(&start).ok()?;
         self.segment(self.first.saturating_add(u32::try_from(i).ok()?))
     }
 }
+
+#[cfg(test)]
+mod grid_tests;

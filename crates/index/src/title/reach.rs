@@ -1,7 +1,8 @@
-//! What of an object belongs to a stretch of the grid: the bytes that all its tracks bring to it.
+//! The reach of segments: all bytes of an object that its tracks contribute to a part of the grid.
 //!
-//! A cache that reads whole stretches reads no byte twice whichever track or protocol asks first: in an interleaved file
-//! the audio of a segment lies between its video, and some of it just before or after.
+//! In an interleaved file, the audio of a segment lies between its video, and some of it just
+//! before or after. A cache that reads all of that at once reads no byte twice, whichever track or
+//! protocol is requested first.
 
 use crate::{
     media::Samples,
@@ -10,16 +11,20 @@ use crate::{
 use std::{ops::Range, ptr, sync::Arc};
 
 impl Title {
-    /// Bytes, from the start of the object of track number `track` (an index into [`Self::tracks`]), that hold the samples or
-    /// fragments `cut` of it, and all that the title's tracks in that object bring to the same part of the grid. A hint for
-    /// reading ahead: in a file whose samples do not lie in the order of time it may say too little or too much. `None` for an
-    /// empty cut or one that is not there. O(log n) for each track.
+    /// Returns the bytes, from the start of its object, of the samples or fragments `cut` of a
+    /// track (an index into [`Self::tracks`]), and of all samples that the title's tracks in that
+    /// object contribute to the same part of the grid.
+    ///
+    /// The range is a hint for prefetching: it may be too small or too large if samples do not lie
+    /// in order of time. `None` for an empty cut, or one beyond the track's samples. O(log n) for
+    /// each track.
     #[must_use]
     pub fn reach(&self, track: usize, cut: &Range<u32>) -> Option<Range<u64>> {
         self.reach_of(self.tracks.get(track)?.object, &self.grid_range(track, cut)?)
     }
 
-    /// The part of the grid that holds samples or fragments of a track: what [`Self::reach_of`] is the same for in all tracks of an object.
+    /// Returns the part of the grid that holds samples or fragments of a track. [`Self::reach_of`]
+    /// it is the same for all tracks of an object.
     #[must_use]
     pub fn grid_range(&self, track: usize, cut: &Range<u32>) -> Option<Range<u32>> {
         let asked = self.tracks.get(track)?;
@@ -29,13 +34,13 @@ impl Title {
         asked.grid_range(cut)
     }
 
-    /// [`Self::reach`] of a part of the grid.
+    /// Returns the reach of a part of the grid in an object.
     #[must_use]
     pub fn reach_of(&self, object: usize, grid: &Range<u32>) -> Option<Range<u64>> {
         let together = || self.tracks.iter().filter(|track| track.object == object);
         let extents = together().filter_map(|track| match &self.track(track).samples {
             Samples::Table(table) => {
-                // Tracks that lie between each other are looked up together, with the first of them.
+                // Interleaved tracks are looked up together, with the first of them.
                 let among = together().filter_map(|other| match &self.track(other).samples {
                     Samples::Table(table_of) if Arc::ptr_eq(&table.layout, &table_of.layout) => {
                         Some((other, table_of))
@@ -59,7 +64,7 @@ impl Title {
 }
 
 impl TitleTrack {
-    /// Which segments of the grid samples or fragments of this track lie in.
+    /// Returns the grid segments that hold samples or fragments of this track.
     fn grid_range(&self, cut: &Range<u32>) -> Option<Range<u32>> {
         let first = self.cuts.partition_point(|&c| c <= cut.start).checked_sub(1)?;
         let end = self.cuts.partition_point(|&c| c < cut.end);
@@ -67,7 +72,8 @@ impl TitleTrack {
         Some(start..self.grid_segments.get(end).copied().unwrap_or(u32::MAX))
     }
 
-    /// Samples or fragments of this track in segments of the grid; `None` where there are none.
+    /// Returns the samples or fragments of this track in segments of the grid, or `None` if there
+    /// are none.
     fn cut_of_grid(&self, grid: &Range<u32>) -> Option<Range<u32>> {
         let first = self.grid_segments.partition_point(|&g| g < grid.start);
         let end = self.grid_segments.partition_point(|&g| g < grid.end);

@@ -1,4 +1,4 @@
-//! Running the locator over an object in memory, as storage would, and counting what it asks for.
+//! Running the locator over an object in memory, like storage would, and counting its reads.
 
 use bytes::Bytes;
 use latemux_index::{
@@ -10,13 +10,13 @@ use latemux_index::{
 };
 use std::{ops::Range, sync::Arc};
 
-/// What finding an index took.
+/// The index of an object, and the reads it took.
 #[derive(Debug)]
 pub(crate) struct Located {
     pub(crate) index: Arc<MediaIndex>,
     pub(crate) round_trips: u32,
     pub(crate) bytes_read: u64,
-    /// It was announced that every `moof` is read.
+    /// True if a step announced that every `moof` is read.
     pub(crate) scanned: bool,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn locate(object: &Bytes, limits: Limits) -> Result<Located, IndexErr
     locate_by(object.len() as u64, limits, |range| slice(object, range))
 }
 
-/// The same of an object whose size is known before anything of it has been read.
+/// Finds the index of an object whose size is listed.
 pub(crate) fn locate_listed(object: &Bytes, limits: Limits) -> Result<Located, IndexError> {
     let size = object.len() as u64;
     let locator = Locator::new(limits);
@@ -39,7 +39,7 @@ pub(crate) fn locate_listed(object: &Bytes, limits: Limits) -> Result<Located, I
     run(locator, wants, size, |range| slice(object, range))
 }
 
-/// Finds the index of an object of which only what is asked for need exist.
+/// Finds the index of an object of which only the requested bytes need exist.
 pub(crate) fn locate_by(
     size: u64,
     limits: Limits,
@@ -82,7 +82,7 @@ fn run(
     }
 }
 
-/// Reads a fragment's samples as storage would, `piece` bytes at a time.
+/// Reads a fragment's samples like storage would, `piece` bytes at a time.
 pub(crate) fn read_fragment(
     index: &Arc<MediaIndex>,
     object: &Bytes,
@@ -105,7 +105,7 @@ pub(crate) fn read_fragment(
     }
 }
 
-/// All samples of a track, whichever way they are known.
+/// Returns all samples of a track, from its table or its fragments.
 pub(crate) fn samples_of(index: &Arc<MediaIndex>, object: &Bytes, number: usize) -> Vec<Sample> {
     let track: &Track = &index.tracks[number];
     match &track.samples {

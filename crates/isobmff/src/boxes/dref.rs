@@ -25,10 +25,6 @@ pub enum DataReference {
 pub const MAX_LOCATION: usize = 4096;
 
 /// Reads the payload of a `dref`: its entries in order.
-///
-/// # Errors
-/// [`Error::Truncated`] if fields or entries are missing; [`Error::TooLarge`] for more entries than
-/// the bytes can hold; the error of an entry whose header cannot be read.
 pub fn parse(mut payload: Cursor<'_>) -> Result<Vec<DataReference>, Error> {
     payload.version_and_flags()?;
     let count = payload.u32()?;

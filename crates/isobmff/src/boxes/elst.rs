@@ -29,9 +29,8 @@ impl Edit {
     /// Reads the payload of an `elst`.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more entries than the
-    /// bytes can hold or than [`Self::MAX`]; [`Error::BadValue`] for a negative media time other
-    /// than -1; [`Error::Unsupported`] for a version above 1.
+    /// [`Error::TooLarge`] for more than [`Self::MAX`] entries; [`Error::BadValue`] for a negative
+    /// media time other than -1.
     pub fn parse_list(mut payload: Cursor<'_>) -> Result<Vec<Self>, Error> {
         let (version, _) = payload.version_up_to(1)?;
         let count = payload.u32()?;

@@ -21,9 +21,6 @@ impl FileType {
     pub const MAX_BRANDS: usize = 64;
 
     /// Reads the payload of a `ftyp` or `styp`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if the major brand or its version is missing.
     pub fn parse(mut payload: Cursor<'_>, kind: FourCc) -> Result<Self, Error> {
         let major = payload.fourcc()?;
         let minor_version = payload.u32()?;

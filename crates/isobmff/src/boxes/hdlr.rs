@@ -13,9 +13,6 @@ pub struct Hdlr(pub FourCc);
 
 impl Hdlr {
     /// Reads the payload of a `hdlr`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         payload.skip(4)?; // pre_defined; in QuickTime the component type

@@ -69,9 +69,6 @@ impl Language {
     }
 
     /// Reads the payload of an `elng`; `None` if it holds no usable tag.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if version and flags are missing.
     pub fn parse_elng(mut payload: Cursor<'_>) -> Result<Option<Self>, Error> {
         payload.version_and_flags()?;
         let tag = payload.peek().split(|&b| b == 0).next().unwrap_or_default();
@@ -103,8 +100,7 @@ impl Mdhd {
     /// Reads the payload of a `mdhd`.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::BadValue`] for timescale 0;
-    /// [`Error::Unsupported`] for a version above 1.
+    /// [`Error::BadValue`] for timescale 0.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, _) = payload.version_up_to(1)?;
         payload.skip(if version == 0 { 8 } else { 16 })?;

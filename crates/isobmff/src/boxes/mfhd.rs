@@ -13,9 +13,6 @@ pub struct Mfhd(pub u32);
 
 impl Mfhd {
     /// Reads the payload of a `mfhd`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         payload.u32().map(Self)

@@ -4,7 +4,7 @@ use crate::{
     Error, FourCc,
     cursor::Cursor,
     header,
-    write::{WriteBox, put_count, put_time, put_version_and_flags, version_for},
+    write::{WriteBox, put_count, put_header, put_time, put_version_and_flags, version_for},
 };
 use bytes::{BufMut, Bytes};
 
@@ -46,9 +46,7 @@ impl Mfra {
     /// Parses a whole `mfra` box, header included.
     ///
     /// # Errors
-    /// [`Error::Missing`] if `mfra` is another box; [`Error::Truncated`] if fields are missing;
-    /// [`Error::TooLarge`] for more entries than the bytes can hold or more than
-    /// [`Self::MAX_TRACKS`] tracks; [`Error::Unsupported`] for a `tfra` version above 1.
+    /// [`Error::TooLarge`] for more than [`Self::MAX_TRACKS`] tracks.
     pub fn parse(mfra: &Bytes, offset: u64) -> Result<Self, Error> {
         let mfra = header::expect(mfra, offset, b"mfra")?;
         let mut tracks = Vec::new();
@@ -139,45 +137,28 @@ impl Tfra {
     }
 }
 
-/// Written with the `mfro` that ends it and states its size.
+/// Size of an `mfro` in bytes.
+const MFRO_SIZE: u64 = 16;
+
+/// Written with the `mfro` that ends it and states its size (§8.8.11).
 impl WriteBox for Mfra {
     fn kind(&self) -> FourCc {
         FourCc(*b"mfra")
     }
 
     fn payload_size(&self) -> u64 {
-        self.tracks.iter().map(WriteBox::size).fold(Mfro::SIZE, u64::saturating_add)
+        self.tracks.iter().map(WriteBox::size).sum::<u64>() + MFRO_SIZE
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
         for tfra in &self.tracks {
             tfra.write(out);
         }
+        put_header(out, FourCc(*b"mfro"), MFRO_SIZE - 8);
+        put_version_and_flags(out, 0, 0);
         // A size beyond 32 bits cannot be stated. With 0 no reader finds the box, as if it were
         // absent.
-        Mfro(u32::try_from(self.size()).unwrap_or(0)).write(out);
-    }
-}
-
-/// An `mfro`: states the size of the `mfra` that it ends (ISO/IEC 14496-12 §8.8.11).
-struct Mfro(u32);
-
-impl Mfro {
-    const SIZE: u64 = 16;
-}
-
-impl WriteBox for Mfro {
-    fn kind(&self) -> FourCc {
-        FourCc(*b"mfro")
-    }
-
-    fn payload_size(&self) -> u64 {
-        8
-    }
-
-    fn write_payload(&self, out: &mut Vec<u8>) {
-        put_version_and_flags(out, 0, 0);
-        out.put_u32(self.0);
+        out.put_u32(u32::try_from(self.size()).unwrap_or(0));
     }
 }
 

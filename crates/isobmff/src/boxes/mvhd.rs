@@ -22,8 +22,7 @@ impl Mvhd {
     /// Reads the payload of a `mvhd`.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::BadValue`] for timescale 0;
-    /// [`Error::Unsupported`] for a version above 1.
+    /// [`Error::BadValue`] for timescale 0.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, _) = payload.version_up_to(1)?;
         payload.skip(if version == 0 { 8 } else { 16 })?;

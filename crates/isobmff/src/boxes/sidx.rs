@@ -45,9 +45,7 @@ impl Sidx {
     /// Parses a whole `sidx` box, header included.
     ///
     /// # Errors
-    /// [`Error::Missing`] if `sidx` is another box; [`Error::Truncated`] if fields are missing;
-    /// [`Error::BadValue`] for timescale 0; [`Error::TooLarge`] for more references than the bytes
-    /// can hold; [`Error::Unsupported`] for a version above 1.
+    /// [`Error::BadValue`] for timescale 0.
     pub fn parse(sidx: &Bytes, offset: u64) -> Result<Self, Error> {
         let mut payload = header::expect(sidx, offset, b"sidx")?.payload;
         let (version, _) = payload.version_up_to(1)?;

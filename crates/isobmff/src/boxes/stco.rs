@@ -16,10 +16,6 @@ pub struct ChunkOffsets {
 
 impl ChunkOffsets {
     /// Reads the payload of a `stco`, or of a `co64` if `is_wide`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more entries than the
-    /// bytes can hold.
     pub fn parse(mut payload: Cursor<'_>, is_wide: bool) -> Result<Self, Error> {
         Ok(Self { is_wide, entries: payload.counted_table(if is_wide { 8 } else { 4 })? })
     }

@@ -26,10 +26,6 @@ pub struct Run {
 
 impl SamplesToChunks {
     /// Reads the payload of a `stsc`. The caller checks that the chunk numbers ascend.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more entries than the
-    /// bytes can hold.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         Ok(Self { entries: payload.counted_table(12)? })
     }

@@ -26,8 +26,7 @@ impl SampleEntry {
     /// Reads the payload of a `stsd`.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more entries than the
-    /// bytes can hold or than [`Self::MAX`].
+    /// [`Error::TooLarge`] for more than [`Self::MAX`] entries.
     pub fn parse_list(mut payload: Cursor<'_>) -> Result<Vec<Self>, Error> {
         payload.version_and_flags()?;
         let count = payload.u32()?;

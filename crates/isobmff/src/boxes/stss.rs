@@ -15,10 +15,6 @@ pub struct SyncSamples {
 
 impl SyncSamples {
     /// Reads the payload of a `stss`. The caller checks that the numbers ascend.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more entries than the
-    /// bytes can hold.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         Ok(Self { entries: payload.counted_table(4)? })
     }

@@ -38,10 +38,6 @@ impl Default for SampleSizes {
 
 impl SampleSizes {
     /// Reads the payload of a `stsz`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more entries than the
-    /// bytes can hold.
     pub fn parse_stsz(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         let size = payload.u32()?;
@@ -55,8 +51,7 @@ impl SampleSizes {
     /// Reads the payload of a `stz2`.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more entries than the
-    /// bytes can hold; [`Error::BadValue`] for a field size other than 4, 8 and 16.
+    /// [`Error::BadValue`] for a field size other than 4, 8 and 16.
     pub fn parse_stz2(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         payload.skip(3)?;

@@ -24,10 +24,6 @@ pub struct Run {
 
 impl TimeToSamples {
     /// Reads the payload of a `stts`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more entries than the
-    /// bytes can hold.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         Ok(Self { entries: payload.counted_table(8)? })
     }

@@ -13,9 +13,6 @@ pub struct Tfdt(pub u64);
 
 impl Tfdt {
     /// Reads the payload of a `tfdt`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::Unsupported`] for a version above 1.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, _) = payload.version_up_to(1)?;
         payload.u32_or_u64(version).map(Self)

@@ -39,9 +39,6 @@ pub struct Tfhd {
 
 impl Tfhd {
     /// Reads the payload of a `tfhd`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (_, flags) = payload.version_and_flags()?;
         let track_id = payload.u32()?;

@@ -18,9 +18,6 @@ pub const PIFF_SENC: [u8; 16] =
 
 /// Reads the payload of a `uuid` box of type [`TFXD`], extended type included. Returns the absolute
 /// time of the fragment and its duration, in track ticks.
-///
-/// # Errors
-/// [`Error::Truncated`] if fields are missing; [`Error::Unsupported`] for a version above 1.
 pub fn parse(mut payload: Cursor<'_>) -> Result<(u64, u64), Error> {
     payload.skip(16)?;
     let (version, _) = payload.version_up_to(1)?;

@@ -28,8 +28,7 @@ impl Tkhd {
     /// Reads the payload of a `tkhd`.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::BadValue`] for track ID 0;
-    /// [`Error::Unsupported`] for a version above 1.
+    /// [`Error::BadValue`] for track ID 0.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, flags) = payload.version_up_to(1)?;
         payload.skip(if version == 0 { 8 } else { 16 })?;

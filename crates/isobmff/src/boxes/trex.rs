@@ -30,9 +30,6 @@ impl Trex {
     }
 
     /// Reads the payload of a `trex`.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] if fields are missing.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         Ok(Self {

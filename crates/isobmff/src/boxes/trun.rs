@@ -52,8 +52,7 @@ impl TrackRun {
     /// Reads the payload of a `trun`.
     ///
     /// # Errors
-    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] for more samples than the
-    /// bytes can hold, or than [`Self::MAX_BARE`] if samples have no fields.
+    /// [`Error::TooLarge`] for more than [`Self::MAX_BARE`] samples without fields.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (_, flags) = payload.version_and_flags()?;
         let count = payload.u32()?;

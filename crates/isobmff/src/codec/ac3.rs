@@ -88,7 +88,7 @@ fn joint_object_coding(bits: &mut BitReader<'_>) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{audio, audio_entry, boxed, hex};
+    use crate::codec::tests::sample_entries::{audio, audio_entry, boxed, hex};
     use crate::codec::{Config, describe};
     use crate::{Error, FourCc};
 

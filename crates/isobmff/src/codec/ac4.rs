@@ -99,7 +99,7 @@ fn presentation(bits: &mut BitReader<'_>, ac4: &mut Ac4) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{audio, audio_entry, boxed, hex, packed};
+    use crate::codec::tests::sample_entries::{audio, audio_entry, boxed, hex, packed};
     use crate::codec::{Codec, Config, describe};
     use crate::{Error, FourCc};
 

@@ -80,7 +80,7 @@ pub(super) fn rfc6381(format: FourCc, av1: &Av1, colr: Option<ColourBox>) -> Str
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{boxed, hex, video_entry};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Codec, Colour, Config, Media, Video, VideoRange, describe};
     use crate::{Error, FourCc};
 

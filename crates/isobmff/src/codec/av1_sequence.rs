@@ -122,7 +122,7 @@ fn color_config(bits: &mut BitReader<'_>, profile: u8, mut sequence: Sequence) -
 #[cfg(test)]
 mod tests {
     use super::first_header;
-    use crate::codec::testing::hex;
+    use crate::codec::tests::sample_entries::hex;
 
     #[test]
     fn the_first_sequence_header_is_read() {

@@ -176,7 +176,7 @@ fn skip_picture_order_count(bits: &mut BitReader<'_>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::sequence;
-    use crate::codec::testing::{boxed, hex, video_entry};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Avc, Codec, Colour, Config, Media, VideoRange, describe};
     use crate::{Error, FourCc};
 

@@ -80,7 +80,7 @@ impl DolbyVision {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{boxed, hex, video_entry};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Codec, Media, Video, VideoRange, describe};
     use crate::{Error, FourCc};
 

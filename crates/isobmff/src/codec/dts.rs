@@ -50,7 +50,7 @@ fn uhd(bits: &mut BitReader<'_>) -> Option<AudioFields> {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{audio, audio_entry, boxed, hex};
+    use crate::codec::tests::sample_entries::{audio, audio_entry, boxed, hex};
     use crate::codec::{Config, DeclaredBitrate, describe};
     use crate::{Error, FourCc};
 

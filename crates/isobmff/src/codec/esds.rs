@@ -90,7 +90,7 @@ pub(super) fn visual_rfc6381(stream: &Stream) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{audio_entry, boxed, hex, video_entry};
+    use crate::codec::tests::sample_entries::{audio_entry, boxed, hex, video_entry};
     use crate::codec::{Config, Media, describe};
     use crate::{Error, FourCc};
 

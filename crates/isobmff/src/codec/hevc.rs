@@ -93,7 +93,7 @@ pub(super) fn sequence(hevc: &Hevc) -> Sequence {
 #[cfg(test)]
 mod tests {
     use super::{ProfileTierLevel, rfc6381};
-    use crate::codec::testing::{boxed, hex, video_entry};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Colour, Config, Media, VideoRange, describe};
     use crate::{Error, FourCc};
 

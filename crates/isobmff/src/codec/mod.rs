@@ -29,13 +29,7 @@ mod video;
 mod vp9;
 
 #[cfg(test)]
-mod aac_tests;
-#[cfg(test)]
-mod describe_tests;
-#[cfg(test)]
-mod parameter_sets_tests;
-#[cfg(test)]
-mod testing;
+mod tests;
 
 use crate::{Error, FourCc, boxes::stsd};
 use bytes::Bytes;

@@ -15,56 +15,23 @@ const VIDEO: [&[u8; 4]; 41] = [
     b"rle ", b"2vuy", b"v210", b"uncv", b"svc1", b"mvc1", b"lhv1", b"raw ",
 ];
 
-/// Audio: PCM in its many forms, ALAC, TrueHD, MPEG-H, IAMF, speech codecs and QuickTime's own.
-const AUDIO: [&[u8; 4]; 40] = [
-    b"ipcm",
-    b"fpcm",
-    b"twos",
-    b"sowt",
-    b"lpcm",
-    b"in24",
-    b"in32",
-    b"fl32",
-    b"fl64",
-    b"s16l",
-    b"NONE",
-    b"ulaw",
-    b"alaw",
-    b"alac",
-    b"mlpa",
-    b"mha1",
-    b"mha2",
-    b"mhm1",
-    b"mhm2",
-    b"iamf",
-    b"samr",
-    b"sawb",
-    b"sawp",
-    b"sevc",
-    b"sqcp",
-    b"ssmv",
-    b"spex",
-    b"QDM2",
-    b"QDMC",
-    b"MAC3",
-    b"MAC6",
-    b"ima4",
-    b"agsm",
-    b"dra1",
-    b"g719",
-    b"g726",
-    b"m4ae",
-    b"ms\0\x02",
-    b"ms\0\x11",
-    b"raw ",
+/// Audio: the forms of PCM, ALAC, TrueHD, MPEG-H, IAMF, speech codecs and QuickTime's own.
+const AUDIO: [&[u8; 4]; 38] = [
+    b"ipcm", b"fpcm", b"twos", b"sowt", b"lpcm", b"in24", b"in32", b"fl32", b"fl64", b"s16l", b"NONE",
+    b"ulaw", b"alaw", b"alac", b"mlpa", b"mha1", b"mha2", b"mhm1", b"mhm2", b"iamf", b"samr", b"sawb",
+    b"sawp", b"sevc", b"sqcp", b"ssmv", b"spex", b"QDM2", b"QDMC", b"MAC3", b"MAC6", b"ima4", b"agsm",
+    b"dra1", b"g719", b"g726", b"m4ae", b"raw ",
 ];
+
+/// Audio under Microsoft's format tags 2 (ADPCM) and 0x11 (IMA ADPCM) in QuickTime.
+const TAGGED_AUDIO: [&[u8; 4]; 2] = [b"ms\0\x02", b"ms\0\x11"];
 
 pub(super) fn is_video(format: FourCc) -> bool {
     VIDEO.contains(&&format.0)
 }
 
 pub(super) fn is_audio(format: FourCc) -> bool {
-    AUDIO.contains(&&format.0)
+    AUDIO.contains(&&format.0) || TAGGED_AUDIO.contains(&&format.0)
 }
 
 /// Returns the coding name without the spaces that pad it.
@@ -167,7 +134,7 @@ fn iamf_rfc6381(iacb: &Child) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{audio, audio_entry, boxed, hex, video_entry};
+    use crate::codec::tests::sample_entries::{audio, audio_entry, boxed, hex, video_entry};
     use crate::codec::{Codec, Config, Media, describe};
     use crate::{Error, FourCc};
 

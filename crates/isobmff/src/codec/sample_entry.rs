@@ -141,7 +141,7 @@ fn hertz(rate: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::SampleEntry;
-    use crate::codec::testing::{boxed, entry};
+    use crate::codec::tests::sample_entries::{boxed, entry};
 
     fn audio_entry(version: u16, extra: &[u8], boxes: &[u8]) -> (u16, u32, usize) {
         let mut body = vec![0; 8];

@@ -114,7 +114,7 @@ fn mime_codecs(boxes: &Children) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{boxed, entry, hex};
+    use crate::codec::tests::sample_entries::{boxed, entry, hex};
     use crate::codec::{Codec, Config, DeclaredBitrate, Media, describe};
     use crate::{Error, FourCc};
 

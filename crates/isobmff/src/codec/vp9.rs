@@ -59,7 +59,7 @@ pub(super) fn sequence(vp: &Vp) -> Sequence {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{boxed, hex, video_entry};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Codec, Config, Media, VideoRange, describe};
     use crate::{Error, FourCc};
 

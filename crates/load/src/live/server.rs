@@ -145,7 +145,7 @@ fn response(status: StatusCode, content_type: &'static str, body: Bytes) -> Resp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Recorder, Timed};
+    use crate::results::{Measured, Recorder};
     use http_body_util::BodyExt as _;
     use std::time::Duration;
     use tokio::time::Instant;
@@ -204,16 +204,16 @@ mod tests {
     async fn each_sample_covers_only_its_own_second() {
         let (recorder, page, live) = run();
         let measure = |bytes, millis| {
-            let timed = Timed { latency: Duration::from_millis(millis), first_byte: None, bytes };
+            let timed = Measured { latency: Duration::from_millis(millis), first_byte: None, bytes };
             recorder.request(7, "dash.video", timed, None);
         };
-        recorder.came(7);
+        recorder.player_started(7);
         measure(1000, 20);
         measure(500, 40);
         tokio::time::advance(Duration::from_secs(1)).await;
         live.sample(0.5);
         measure(9, 100);
-        recorder.stalls(7);
+        recorder.stall_started(7);
         tokio::time::advance(Duration::from_secs(1)).await;
         live.sample(0.25);
         let all = data(&page, "/live.json").await;

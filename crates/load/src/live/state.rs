@@ -4,7 +4,7 @@ use super::hosts::HostStats;
 use crate::{
     page::{PlayerCounts, Quantiles, Sample, Sums, Totals},
     results::{Counts, Part, Recorder},
-    usage::{Host, Use, memory},
+    usage::{Host, HostUse, memory},
 };
 use serde::Serialize;
 use std::{
@@ -55,7 +55,7 @@ struct LiveSample {
     /// Bytes of memory that the generator uses.
     memory: u64,
     /// Usage of this machine and of the others in their order; `None` where it is not known.
-    hosts: Vec<Option<Use>>,
+    hosts: Vec<Option<HostUse>>,
 }
 
 /// A response to a page.

@@ -1,7 +1,7 @@
 //! The data that the page shows. `web/src/load/data.ts` declares the same.
 
 use crate::{
-    report::limits,
+    report::generator_notes,
     results::{Histogram, Part, Requests},
 };
 use serde::Serialize;
@@ -134,7 +134,7 @@ impl Sums {
             classes: part.results.requests.iter().map(class).collect(),
             viewers: viewers.into_iter().map(viewer).collect(),
             failures: part.results.total().errors.into_iter().map(failure).collect(),
-            notes: limits(part),
+            notes: generator_notes(part),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which rendition comes next.
 
-use latemux_client::presentation::{Kind, RenditionSet, parse_bit_rate};
+use latemux_client::presentation::{MediaKind, RenditionSet, parse_bit_rate};
 use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
 
 /// How a player chooses.
@@ -140,7 +140,7 @@ impl Abr {
     ) -> usize {
         let last = set.renditions.len().saturating_sub(1);
         // Sound is small, and nobody wants to hear it change.
-        if matches!(set.kind, Kind::Audio | Kind::Text) {
+        if matches!(set.kind, MediaKind::Audio | MediaKind::Text) {
             return last;
         }
         match self {
@@ -178,7 +178,7 @@ mod tests {
     use url::Url;
 
     /// Three renditions of 0.1, 0.5 and 1 Mbit/s.
-    fn ladder(kind: Kind) -> RenditionSet {
+    fn ladder(kind: MediaKind) -> RenditionSet {
         let playlist = "#EXTM3U\n\
             #EXT-X-STREAM-INF:BANDWIDTH=100000,RESOLUTION=16x9\na.m3u8\n\
             #EXT-X-STREAM-INF:BANDWIDTH=500000,RESOLUTION=32x18\nb.m3u8\n\
@@ -189,7 +189,7 @@ mod tests {
 
     fn choose(abr: &Abr, throughput: &Throughput, buffer: f64) -> usize {
         let now = Situation { buffer, max_buffer: 30.0, time: 7.0 };
-        abr.choose(&ladder(Kind::Video), throughput, now, &mut fastrand::Rng::with_seed(1))
+        abr.choose(&ladder(MediaKind::Video), throughput, now, &mut fastrand::Rng::with_seed(1))
     }
 
     #[test]
@@ -224,9 +224,9 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(7);
         let now = Situation { buffer: 0.0, max_buffer: 1.0, time: 0.0 };
         let chosen: Vec<usize> =
-            (0..64).map(|_| Abr::Random.choose(&ladder(Kind::Muxed), &none, now, &mut random)).collect();
+            (0..64).map(|_| Abr::Random.choose(&ladder(MediaKind::Muxed), &none, now, &mut random)).collect();
         assert!((0..3).all(|place| chosen.contains(&place)), "{chosen:?}");
-        assert_eq!(Abr::Fixed(0).choose(&ladder(Kind::Audio), &none, now, &mut random), 2);
+        assert_eq!(Abr::Fixed(0).choose(&ladder(MediaKind::Audio), &none, now, &mut random), 2);
     }
 
     #[test]

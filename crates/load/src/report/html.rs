@@ -131,7 +131,7 @@ mod tests {
         let mut part = Part::new("0/1".to_owned(), 0, BTreeMap::new());
         part.complete = true;
         change(&mut part);
-        Run::alone(part)
+        Run::single(part)
     }
 
     #[test]

@@ -6,4 +6,4 @@ mod summary;
 
 pub use html::page;
 pub use summary::summary;
-pub(crate) use summary::{generator, limits};
+pub(crate) use summary::{generator, generator_notes};

@@ -60,7 +60,7 @@ pub fn summary(run: &Run) -> String {
         generator(part),
     );
     failures(&mut out, part);
-    for note in limits(part).iter().chain(&run.notes) {
+    for note in generator_notes(part).iter().chain(&run.notes) {
         let _ = writeln!(out, "note: {note}");
     }
     out
@@ -90,7 +90,7 @@ pub(crate) fn generator(part: &Part) -> String {
 
 /// Where the generator was the limit, and not the server.
 #[must_use]
-pub(crate) fn limits(part: &Part) -> Vec<String> {
+pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
     let mut notes = Vec::new();
     let (used, waited) = (processor(part), of_cores(part, part.generator.waited));
     let saturated = part.generator.saturated;
@@ -191,7 +191,7 @@ mod tests {
         let mut part = Part::new("0/1".to_owned(), 0, BTreeMap::new());
         (part.took, part.generator) = (took, generator);
         lag.iter().for_each(|micros| part.results.lag.record(*micros));
-        limits(&part).join("; ")
+        generator_notes(&part).join("; ")
     }
 
     #[test]

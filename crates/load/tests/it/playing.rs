@@ -3,7 +3,7 @@
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
     results::{Recorder, Results, Second},
-    run::{Arrivals, Plan, Shard, Single, Style, run, single},
+    run::{Arrivals, Plan, Shard, SinglePlan, Style, run, run_single},
 };
 use latemux_testmedia::{
     memory_server::{MemoryServer, Reply, files, smooth_files},
@@ -408,7 +408,7 @@ async fn the_published_player_takes_turns() {
 async fn one_url_again_and_again() {
     let server =
         MemoryServer::new(|_| Reply { delay: Duration::from_millis(20), ..Reply::ok(vec![7; 5000]) });
-    let mut plan = Single {
+    let mut plan = SinglePlan {
         urls: vec![Url::parse("http://origin.example/x").unwrap()],
         concurrency: 10,
         requests: Some(1000),
@@ -419,7 +419,7 @@ async fn one_url_again_and_again() {
     let (_stop, stopped) = watch::channel(false);
     let recorder = Arc::new(Recorder::new(Instant::now()));
     let start = Instant::now();
-    single(server.client(), recorder.clone(), &plan, stopped.clone()).await;
+    run_single(server.client(), recorder.clone(), &plan, stopped.clone()).await;
     let results = recorder.results();
     assert_eq!((results.total().count, results.total().bytes), (1000, 5_000_000));
     assert_eq!((server.connections(), start.elapsed().as_secs()), (10, 2));
@@ -427,7 +427,7 @@ async fn one_url_again_and_again() {
     // Parts add up.
     plan.shard = "1/3".parse().unwrap();
     let recorder = Arc::new(Recorder::new(Instant::now()));
-    single(server.client(), recorder.clone(), &plan, stopped).await;
+    run_single(server.client(), recorder.clone(), &plan, stopped).await;
     assert_eq!(recorder.results().total().count, 333);
 }
 
@@ -438,7 +438,7 @@ async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() 
         let pause = first.swap(false, std::sync::atomic::Ordering::Relaxed);
         Reply { delay: Duration::from_millis(if pause { 1000 } else { 1 }), ..Reply::ok("x") }
     });
-    let plan = Single {
+    let plan = SinglePlan {
         urls: vec![Url::parse("http://origin.example/x").unwrap()],
         concurrency: 1,
         requests: Some(200),
@@ -448,7 +448,7 @@ async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() 
     };
     let (_stop, stopped) = watch::channel(false);
     let recorder = Arc::new(Recorder::new(Instant::now()));
-    single(server.client(), recorder.clone(), &plan, stopped).await;
+    run_single(server.client(), recorder.clone(), &plan, stopped).await;
     let latency = recorder.results().total().latency;
     // One answer took a second; those due meanwhile came a millisecond apart behind it: the 50th was due at 500 ms and answered at 1050 ms.
     assert!((990_000..1_010_000).contains(&latency.max()), "{}", latency.max());

@@ -201,8 +201,7 @@ impl Titles {
             }
         });
         let made = made.await.map_err(|_| Error::Internal("making a title broke off"))?;
-        let mut title = made.map_err(|error| Error::index(base, error))?;
-        title.problems.extend(broken);
+        let title = made.map_err(|error| Error::index(base, error))?.with_problems(broken);
         log_problems(base, &title);
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
@@ -232,7 +231,7 @@ impl LoadedTitle {
 
     /// Bytes of memory this holds, objects included.
     fn heap_bytes(&self) -> usize {
-        let tracks = self.title.tracks.iter().map(|t| {
+        let tracks = self.title.tracks().iter().map(|t| {
             size_of_val(t)
                 + t.name.stem.len()
                 + size_of_val::<[u32]>(&t.cuts)
@@ -240,7 +239,7 @@ impl LoadedTitle {
                 + size_of_val::<[u32]>(&t.grid_segments)
         });
         let objects = self.objects.iter().map(|o| o.heap_bytes());
-        let grid = size_of_val(self.title.grid.starts.as_slice());
+        let grid = size_of_val(self.title.grid().starts.as_slice());
         size_of::<Self>() + grid + tracks.sum::<usize>() + objects.sum::<usize>()
     }
 }
@@ -269,10 +268,10 @@ fn sound(files: Vec<Result<Parts, Error>>) -> Result<Sources, Error> {
 
 /// Says once per load what is wrong with a title and what each protocol leaves out of it.
 fn log_problems(base: &str, title: &Title) {
-    for problem in &title.problems {
+    for problem in title.problems() {
         tracing::warn!(title = base, reason = problem.reason, "{}", problem.detail);
     }
-    for track in &title.tracks {
+    for track in title.tracks() {
         for protocol in Protocol::ALL {
             if let Err(why) = carries(protocol, title.track(track)) {
                 tracing::warn!(

@@ -106,7 +106,7 @@ async fn who_comes_second_reads_nothing() {
         let expected: u64 = {
             let loaded = Origin::new(library(), crate::server::config()).title(title).await.unwrap();
             let title = &loaded.title;
-            let bytes = title.tracks.iter().map(|track| match &title.track(track).samples {
+            let bytes = title.tracks().iter().map(|track| match &title.track(track).samples {
                 Samples::Table(table) => table.bytes_in(0..table.len()),
                 // Of each track its fragments, which hold those of the others too.
                 Samples::Fragments(table) => table.bytes() / 2,

@@ -329,7 +329,7 @@ pub(crate) async fn relabelled_from(file: &Bytes, from: usize, label: u8) -> Byt
     memory.put(key("x.mp4"), file.clone());
     let loaded = Origin::new(memory, crate::server::config()).title("x.mp4").await.unwrap();
     let mut changed = file.to_vec();
-    for track in &loaded.title.tracks {
+    for track in loaded.title.tracks() {
         let Samples::Table(table) = &loaded.title.track(track).samples else { panic!("tables") };
         for sample in table.range(0..table.len()) {
             let last = usize::try_from(sample.offset + u64::from(sample.size) - 1).unwrap();

@@ -78,12 +78,12 @@ impl Origin {
 
     /// Names of tracks of a kind.
     pub(crate) fn names(&self, kind: TrackKind) -> Vec<TrackName> {
-        self.title.of_kind(kind).map(|i| self.title.tracks[i].name.clone()).collect()
+        self.title.of_kind(kind).map(|i| self.title.tracks()[i].name.clone()).collect()
     }
 
     /// Segments of a track.
     pub(crate) fn segment_count(&self, name: &TrackName) -> u32 {
-        self.title.tracks[self.title.find(name).unwrap()].segment_count()
+        self.title.tracks()[self.title.find(name).unwrap()].segment_count()
     }
 
     /// Plans a request for a whole title's resource, reading `moof`s as it asks.
@@ -107,7 +107,7 @@ impl Origin {
 
     /// Reads the samples of a fragment.
     fn learn(&mut self, source: &SourceRange) {
-        let index = self.title.objects[source.object].clone();
+        let index = self.title.objects()[source.object].clone();
         let object = &self.objects[source.object];
         let mut reader = FragmentReader::new(index, source.range.clone());
         let (mut offset, mut bytes) = (source.range.start, Bytes::new());

@@ -1,4 +1,4 @@
-//! Building a column, in whichever form turns out to be the smallest.
+//! Building a column in its smallest encoding.
 
 use crate::table::{
     column::{Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE},
@@ -18,7 +18,7 @@ impl FromIterator<u32> for Column {
 pub struct ColumnBuilder {
     len: u32,
     total: u64,
-    /// Runs so far; given up (empty) once packing is much smaller.
+    /// Runs so far. Empty once packing has turned out to be much smaller.
     runs: Vec<Run>,
     packer: Option<Packer>,
 }
@@ -35,15 +35,16 @@ struct Packer {
 }
 
 impl ColumnBuilder {
-    /// Below this many runs nothing is packed: runs are smaller, and cheaper to build and read.
+    /// Up to this number of runs, nothing is packed: runs are smaller, and cheaper to build and
+    /// read.
     const FEW_RUNS: usize = 8;
 
-    /// Appends a value. A column holds at most `u32::MAX` of them; more are ignored.
+    /// Appends a value. A column holds at most `u32::MAX` values; further ones are ignored.
     pub fn push(&mut self, value: u32) {
         self.push_run(value, 1);
     }
 
-    /// Appends `count` equal values. Costs no more than one while there are few runs.
+    /// Appends `count` equal values. With few runs, this costs no more than one value.
     pub fn push_run(&mut self, value: u32, count: u32) {
         let count = count.min(u32::MAX - self.len);
         if count == 0 {
@@ -78,25 +79,25 @@ impl ColumnBuilder {
         }
     }
 
-    /// Number of values so far.
+    /// Returns the number of values so far.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Sum of the values so far.
+    /// Returns the sum of the values so far.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The column, in its smallest form.
+    /// Returns the column in its smallest encoding.
     #[must_use]
     pub fn finish(self) -> Column {
         let Self { len, total, runs, packer } = self;
@@ -138,7 +139,7 @@ impl Packer {
         self.block.clear();
     }
 
-    /// Bytes it would take, near enough.
+    /// Returns the approximate size of the packed column in bytes.
     fn bytes(&self) -> usize {
         size_of_val::<[DirectoryEntry]>(&self.directory)
             + self.stream.len()

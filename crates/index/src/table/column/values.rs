@@ -1,4 +1,4 @@
-//! Source a column on from any place: a value at a time, a block at a time, or only its sum.
+//! Reading a column from any index on: value by value, block by block, or as a sum.
 
 use crate::table::{
     column::{BLOCK_LEN, DirectoryEntry, Run, STRIDE},
@@ -11,14 +11,14 @@ use std::{ops::Range, slice};
 pub struct Values<'a> {
     pub(super) left: u32,
     pub(super) state: Source<'a>,
-    /// Values read ahead: a block at a time is three times as fast as one by one.
+    /// Values read in advance. A block at a time is three times as fast as single values.
     pub(super) block: Block,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Block {
     values: [u32; BLOCK],
-    /// Those not given out yet.
+    /// The positions of values that have not been returned yet.
     unread: Range<usize>,
 }
 
@@ -32,9 +32,9 @@ impl Default for Block {
 pub(super) enum Source<'a> {
     Run {
         value: u32,
-        /// Values left in this run.
+        /// Number of values left in this run.
         count: u32,
-        /// Runs after this one.
+        /// The runs after this one.
         next: slice::Iter<'a, Run>,
         len: u32,
     },
@@ -42,7 +42,7 @@ pub(super) enum Source<'a> {
         blocks: BlockReader<'a>,
         stream: &'a [u8],
         directory: &'a [DirectoryEntry],
-        /// Index of the next value that is not read yet: the first of a block.
+        /// Index of the next value that has not been decoded, the first of a block.
         index: u32,
     },
 }
@@ -88,7 +88,7 @@ impl Iterator for Values<'_> {
 impl ExactSizeIterator for Values<'_> {}
 
 impl Values<'_> {
-    /// Reads the next block; all of the one before was given out.
+    /// Reads the next block. All values of the block before must have been returned.
     fn read_block(&mut self) -> Option<()> {
         let Source::Blocks { blocks, stream, directory, index } = &mut self.state else { return None };
         if index.is_multiple_of(STRIDE) {
@@ -104,8 +104,8 @@ impl Values<'_> {
         Some(())
     }
 
-    /// Goes over values of blocks, of which none was read, to the one with which the sum, `before` so far, exceeds `sum`; says the sum
-    /// before it.
+    /// Skips values up to the one with which the sum exceeds `sum`, and returns the sum before that
+    /// value. `before` is the sum so far. No value of the blocks must have been read.
     pub(super) fn skip_until(&mut self, mut before: u64, sum: u64) -> u64 {
         while self.read_block().is_some() {
             let unread = self.block.values.get(..self.block.unread.end).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Values<'_> {
         before
     }
 
-    /// Goes over the first values of a block, and says their sum.
+    /// Skips the first values of a block and returns their sum.
     pub(super) fn skip_in_block(&mut self, count: u32) -> u64 {
         if count == 0 || self.read_block().is_none() {
             return 0;
@@ -134,7 +134,8 @@ impl Values<'_> {
         skipped.iter().map(|&value| u64::from(value)).sum()
     }
 
-    /// The sum of the next values, as many as there are. Much faster than one by one.
+    /// Returns the sum of the next `count` values, or of all that are left. Much faster than value
+    /// by value.
     pub(crate) fn sum_next(&mut self, count: u32) -> u64 {
         let mut wanted = count.min(self.left);
         let mut sum = 0_u64;
@@ -170,7 +171,8 @@ impl Values<'_> {
         sum
     }
 
-    /// The next values into `out`, as many as there are, and how many. Much faster than one by one.
+    /// Reads the next values into `out`, and returns how many there were. Much faster than value by
+    /// value.
     pub(crate) fn fill(&mut self, out: &mut [u32]) -> usize {
         let count = out.len().min(self.left as usize);
         let mut at = 0;

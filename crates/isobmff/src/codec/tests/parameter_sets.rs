@@ -1,10 +1,10 @@
 //! Parameter sets and sequence headers written bit by bit, with every element that a parser has to
 //! skip.
 
-use super::parameter_sets::Sequence;
-use super::testing::packed;
-use super::{Colour, av1_sequence, avc, hevc_sps};
+use super::sample_entries::packed;
 use crate::bits::BitReader;
+use crate::codec::parameter_sets::Sequence;
+use crate::codec::{Colour, av1_sequence, avc, hevc_sps};
 
 /// Encodes `ue(v)`.
 fn ue(value: u32) -> String {

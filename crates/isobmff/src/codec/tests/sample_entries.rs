@@ -1,10 +1,10 @@
 //! Sample entries built by hand for the tests of this module.
 
-use super::{Audio, Codec, Media};
+use crate::codec::{Audio, Codec, Media};
 use crate::{FourCc, boxes::stsd::SampleEntry};
 
 /// Returns the bytes of hexadecimal digits, ignoring spaces.
-pub(super) fn hex(digits: &str) -> Vec<u8> {
+pub(crate) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> =
         digits.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).unwrap()).collect();
     assert!(digits.len().is_multiple_of(2), "half a byte");
@@ -12,7 +12,7 @@ pub(super) fn hex(digits: &str) -> Vec<u8> {
 }
 
 /// Packs binary digits into bytes, ignoring spaces and filling up with zeros.
-pub(super) fn packed(digits: &str) -> Vec<u8> {
+pub(crate) fn packed(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.bytes().filter(|b| !b.is_ascii_whitespace()).map(|b| b - b'0').collect();
     digits
         .chunks(8)
@@ -21,18 +21,18 @@ pub(super) fn packed(digits: &str) -> Vec<u8> {
 }
 
 /// Returns a box with this body.
-pub(super) fn boxed(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
+pub(crate) fn boxed(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     let size = u32::try_from(body.len() + 8).unwrap();
     [&size.to_be_bytes()[..], kind, body].concat()
 }
 
 /// Returns a sample entry with this body.
-pub(super) fn entry(format: &[u8; 4], body: &[u8]) -> SampleEntry {
+pub(crate) fn entry(format: &[u8; 4], body: &[u8]) -> SampleEntry {
     SampleEntry { format: FourCc(*format), data_reference_index: 1, raw: boxed(format, body).into() }
 }
 
 /// Returns a VisualSampleEntry.
-pub(super) fn video_entry(format: &[u8; 4], width: u16, height: u16, boxes: &[Vec<u8>]) -> SampleEntry {
+pub(crate) fn video_entry(format: &[u8; 4], width: u16, height: u16, boxes: &[Vec<u8>]) -> SampleEntry {
     let mut body = vec![0, 0, 0, 0, 0, 0, 0, 1];
     body.extend([0; 16]);
     body.extend(width.to_be_bytes());
@@ -45,7 +45,7 @@ pub(super) fn video_entry(format: &[u8; 4], width: u16, height: u16, boxes: &[Ve
 }
 
 /// Returns an AudioSampleEntry, version 0.
-pub(super) fn audio_entry(
+pub(crate) fn audio_entry(
     format: &[u8; 4],
     channels: u16,
     sample_rate: u16,
@@ -61,7 +61,7 @@ pub(super) fn audio_entry(
     entry(format, &body)
 }
 
-pub(super) fn audio(codec: &Codec) -> &Audio {
+pub(crate) fn audio(codec: &Codec) -> &Audio {
     let Media::Audio(audio) = &codec.media else { panic!("{codec:?}") };
     audio
 }

@@ -1,7 +1,7 @@
 //! AudioSpecificConfigs written by hand from ISO/IEC 14496-3 and 23003-3.
 
-use super::testing::{audio, audio_entry, boxed, hex, packed};
-use super::{Aac, Codec, Config, describe};
+use super::sample_entries::{audio, audio_entry, boxed, hex, packed};
+use crate::codec::{Aac, Codec, Config, describe};
 use crate::{Error, FourCc};
 
 /// Describes an `mp4a` entry with this object type and decoder-specific information.

@@ -1,27 +1,22 @@
 use super::*;
 use crate::{
-    media::{IndexSource, MediaIndex, Track, fragment_samples::NoFragments},
-    table::{
-        fragment_table::FragmentTableBuilder,
-        presentation::Presentation,
-        samples::{Sample, tests::build},
-    },
-    title::{SegmentSamples, Title},
+    media::{IndexSource, fragment_samples::NoFragments},
+    table::{fragment_table::FragmentTableBuilder, presentation::Presentation, samples::tests::build},
 };
 use bytes::Bytes;
 use latemux_isobmff::{
-    FourCc,
+    FourCc, Time, Timescale,
     boxes::{mdhd::Language, stsd::SampleEntry},
     codec::{Codec, Config, DeclaredBitrate, Media},
+    time::Round,
 };
 use proptest::prelude::*;
-use std::sync::Arc;
 
 pub(crate) fn scale(ticks: u32) -> Timescale {
     Timescale::new(ticks).unwrap()
 }
 
-/// A track of samples with presentation times that start at `media_time` before 0.
+/// Returns a track whose presentation starts `media_time` after its media.
 pub(crate) fn track_of(
     kind: TrackKind,
     timescale: u32,
@@ -63,7 +58,7 @@ pub(crate) fn table_track(kind: TrackKind, timescale: u32, media_time: i64, samp
     track_of(kind, timescale, media_time, Samples::Table(table), bounds)
 }
 
-/// Frames of one duration, every `gop`th a sync sample.
+/// Returns frames of one duration. Every `gop`th one is a sync sample.
 pub(crate) fn frames(count: u32, duration: u32, gop: u32) -> Vec<Sample> {
     (0..count)
         .map(|i| Sample {
@@ -81,7 +76,7 @@ pub(crate) fn video(timescale: u32, count: u32, duration: u32, gop: u32) -> Trac
     table_track(TrackKind::Video, timescale, 0, &frames(count, duration, gop))
 }
 
-/// AAC at 48 kHz with its priming before 0.
+/// Returns AAC at 48 kHz with its priming before 0.
 pub(crate) fn audio(count: u32) -> Track {
     table_track(TrackKind::Audio, 48_000, 1024, &frames(count, 1024, 1))
 }
@@ -94,7 +89,7 @@ pub(crate) fn fragments(kind: TrackKind, timescale: u32, starts: &[i64], end: i6
     track_of(kind, timescale, 0, Samples::Fragments(builder.finish(end, 0)), (starts[0], end))
 }
 
-/// Each track an object of its own.
+/// Returns a title in which each track is an object of its own.
 pub(crate) fn title(tracks: Vec<Track>, seconds: u64) -> Title {
     let object = |track| {
         Arc::new(MediaIndex {
@@ -118,7 +113,7 @@ fn ticks(times: &[Time], scale: u32) -> Vec<i64> {
 
 #[test]
 fn boundaries_are_sync_samples_at_or_after_multiples_of_the_target() {
-    // 25 frames a second, a GOP of 1.6 s, 20 s: 4 s falls in between, 8 s does not.
+    // 25 frames a second, a GOP of 1.6 s, 20 s: 4 s is inside a GOP, 8 s is not.
     let title = title(vec![video(25, 500, 1, 40), audio(939)], 4);
     assert_eq!(ticks(&title.grid.starts, 25), [0, 120, 200, 320, 400]);
     assert_eq!(ticks(&[title.grid.end], 48_000), [938 * 1024]);
@@ -126,7 +121,8 @@ fn boundaries_are_sync_samples_at_or_after_multiples_of_the_target() {
     assert_eq!(video.cuts, [0, 120, 200, 320, 400, 500]);
     assert_eq!(video.times, [0, 120, 200, 320, 400, 500]);
     assert_eq!(video.grid_segments, [0, 1, 2, 3, 4]);
-    // Audio: the first sample at or after each boundary, with its own time; the first segment has the priming.
+    // Audio is cut at the first sample at or after each boundary, with that sample's time. The
+    // first segment includes the priming.
     assert_eq!(audio.cuts, [0, 226, 376, 601, 751, 939]);
     assert_eq!(audio.times, [0, 225 * 1024, 375 * 1024, 600 * 1024, 750 * 1024, 938 * 1024]);
     assert_eq!(title.problems, []);
@@ -138,8 +134,8 @@ fn boundaries_are_sync_samples_at_or_after_multiples_of_the_target() {
 }
 
 #[test]
-fn renditions_of_other_scales_share_the_grid() {
-    // 29.97 frames a second in 30000ths and in milliseconds, which round.
+fn renditions_of_different_timescales_share_the_grid() {
+    // 29.97 frames a second in ticks of 1/30000 s, and in milliseconds, which round.
     let exact = video(30_000, 600, 1001, 60);
     let mut rounded = frames(600, 1, 60);
     for (i, sample) in (0..).zip(&mut rounded) {
@@ -158,7 +154,7 @@ fn renditions_of_other_scales_share_the_grid() {
 }
 
 #[test]
-fn sync_samples_that_only_some_renditions_have_are_passed_over() {
+fn sync_samples_of_only_some_renditions_are_skipped() {
     // GOPs of 2 s and of 3 s meet every 6 s: longer than 4 s, but not twice as long.
     let title = title(vec![video(25, 600, 1, 50), video(25, 600, 1, 75)], 4);
     assert_eq!(title.problems, []);
@@ -167,7 +163,7 @@ fn sync_samples_that_only_some_renditions_have_are_passed_over() {
 }
 
 #[test]
-fn gops_that_disagree_too_much_are_cut_each_by_itself_and_reported() {
+fn gops_that_disagree_are_cut_separately_and_reported() {
     // 2 s and 1.96 s meet only after 98 s.
     let title = title(vec![video(25, 2000, 1, 50), video(25, 2000, 1, 49)], 4);
     assert_eq!(title.problems.iter().map(|p| p.reason).collect::<Vec<_>>(), ["misaligned_gops"]);
@@ -179,7 +175,7 @@ fn gops_that_disagree_too_much_are_cut_each_by_itself_and_reported() {
 }
 
 #[test]
-fn leading_pictures_of_an_open_gop_count_to_its_segment() {
+fn leading_pictures_of_an_open_gop_are_in_its_segment() {
     // In decode order I B B P, the Bs presented before the I from the second GOP on.
     let samples: Vec<Sample> = frames(400, 1, 50)
         .into_iter()
@@ -194,11 +190,11 @@ fn leading_pictures_of_an_open_gop_count_to_its_segment() {
 }
 
 #[test]
-fn without_video_audio_is_cut_by_itself() {
+fn without_video_audio_is_cut_at_its_own_samples() {
     let title = title(vec![audio(939), table_track(TrackKind::Audio, 44_100, 0, &frames(861, 1024, 1))], 4);
     assert_eq!(ticks(&title.grid.starts, 48_000), [0, 192_512, 384_000, 576_512, 768_000]);
     assert_eq!(title.tracks[0].cuts, [0, 189, 376, 564, 751, 939]);
-    // The other is cut where the first one's samples start, or just after.
+    // The second track is cut where the first one's samples start, or just after.
     assert_eq!(title.tracks[1].cuts, [0, 173, 345, 518, 690, 861]);
 }
 
@@ -239,7 +235,7 @@ fn a_track_that_starts_late_or_ends_early_has_fewer_segments() {
 }
 
 #[test]
-fn audio_that_outlasts_the_video_goes_on_in_segments() {
+fn audio_that_outlasts_the_video_is_segmented_to_its_end() {
     let title = title(vec![video(25, 250, 1, 50), audio(1501)], 4);
     // Video ends at 10 s, audio at 32 s.
     let starts = ticks(&title.grid.starts, 48_000);
@@ -269,7 +265,7 @@ fn names_are_unique_and_video_ascends_by_bitrate() {
 }
 
 #[test]
-fn nothing_to_play_is_an_error_that_says_why() {
+fn a_title_without_media_is_an_error() {
     let error = Title::new(Vec::new(), Duration::from_secs(4)).unwrap_err();
     assert_eq!(error.reason(), "no_media");
 }
@@ -335,32 +331,34 @@ proptest! {
         }
     }
 
-    // A file of sound that was packed beside its video is cut where that has its sync samples, however far apart.
+    // An audio file that was packed beside its video is cut at the video's sync samples, however
+    // far apart they are.
     #[test]
-    fn fragments_cut_by_video_are_the_segments_of_their_track_alone(
+    fn fragments_cut_by_video_become_the_segments_of_their_own_title(
         near in prop::collection::vec(prop::collection::btree_set(-3..3_i64, 0..3), 1..40),
         (rate, frame) in prop::sample::select(vec![(48_000_u32, 1024_u32), (44_100, 1152), (22_050, 2048), (48_000, 5760)]),
         outlasting in 0..20_u32,
         target in 500..8000_u64,
     ) {
-        // Some multiples of the target have sync samples a few pictures before or after them, some have none.
+        // Some multiples of the target have sync samples a few frames before or after them, some
+        // have none.
         let multiple = |number: u64| i64::try_from(number * target * 25 / 1000).unwrap();
         let count = u32::try_from(multiple(near.len() as u64)).unwrap() + 40;
-        let mut pictures = frames(count, 1, u32::MAX);
+        let mut video_frames = frames(count, 1, u32::MAX);
         for (number, syncs) in (1..).zip(&near) {
             for sync in syncs {
-                pictures[usize::try_from(multiple(number) + sync).unwrap()].sync = true;
+                video_frames[usize::try_from(multiple(number) + sync).unwrap()].sync = true;
             }
         }
-        let seconds = u32::try_from(pictures.len()).unwrap() / 25 + outlasting;
-        let sound = table_track(TrackKind::Audio, rate, 0, &frames((seconds * rate).div_ceil(frame) + 1, frame, 1));
+        let seconds = u32::try_from(video_frames.len()).unwrap() / 25 + outlasting;
+        let audio = table_track(TrackKind::Audio, rate, 0, &frames((seconds * rate).div_ceil(frame) + 1, frame, 1));
         let of = |tracks: Vec<Track>| Title::new(
             title(tracks, 4).objects.clone(), Duration::from_millis(target),
         ).unwrap();
-        let together = of(vec![table_track(TrackKind::Video, 25, 0, &pictures), sound]);
-        let sound = &together.tracks[together.of_kind(TrackKind::Audio).next().unwrap()];
-        let (&end, starts) = sound.times.split_last().unwrap();
+        let together = of(vec![table_track(TrackKind::Video, 25, 0, &video_frames), audio]);
+        let audio = &together.tracks[together.of_kind(TrackKind::Audio).next().unwrap()];
+        let (&end, starts) = audio.times.split_last().unwrap();
         let alone = of(vec![fragments(TrackKind::Audio, rate, starts, end)]);
-        prop_assert_eq!(&alone.tracks[0].times, &sound.times);
+        prop_assert_eq!(&alone.tracks[0].times, &audio.times);
     }
 }

@@ -1,9 +1,10 @@
-//! One fragmented MP4 of the tracks of several: fragments taken over, and samples that were in other containers.
+//! The output file: one fragmented MP4. It takes the tracks of fragments, and tracks that arrive as
+//! samples from other containers.
 
 use crate::{
     CaptureError,
-    entry::Entry,
-    stream::{Elementary, Sample},
+    sample_entry::TrackEntry,
+    samples::{Sample, TrackSamples},
 };
 use bytes::Bytes;
 use latemux_client::failure::Failure;
@@ -19,46 +20,47 @@ use latemux_isobmff::{
 };
 use std::io::Write;
 
-/// Scale of the movie's own times, of which it has none.
+/// The timescale of the movie header, which holds no times.
 const SCALE: Timescale = Timescale::MILLIS;
 
-/// The file that is made.
+/// The output file.
 #[derive(Default)]
-pub(super) struct Movie {
+pub(super) struct Mp4 {
     tracks: Vec<InitTrack>,
     queues: Vec<Queue>,
     sequence: u32,
 }
 
-/// A track whose samples wait: how long the last one lasts, the next one tells.
+/// A track that arrives as samples. The samples of the last segment wait for the next one, which
+/// determines the duration of the last sample.
 struct Queue {
-    /// Its ID in the file.
+    /// The track ID in the output.
     id: u32,
-    /// Ticks from the stream's times to those of the file.
+    /// Ticks to add to the stream's times.
     shift: i64,
-    entry: Entry,
+    entry: TrackEntry,
     samples: Vec<Sample>,
 }
 
-/// A track of a source, and what it is in the file.
+/// A track of fragments, and its track in the output.
 #[derive(Debug, Clone)]
-pub(super) struct Track {
-    /// Its ID in the source; `None` where all of the source is this track.
+pub(super) struct SourceTrack {
+    /// The track ID in the source; `None` if the source has only this track.
     source: Option<u32>,
-    /// And in the file.
+    /// The track ID in the output.
     id: u32,
-    /// What fragments leave out.
+    /// Defaults for fields that fragments omit.
     defaults: Trex,
     timescale: u32,
-    /// Ticks by which it is presented later than its fragments say.
+    /// Ticks to add to the times of its fragments.
     later: i64,
-    /// What its sample entries are in the file, where they are not the same.
+    /// For each sample entry of the source, its 1-based index in the output. `None` if all are the same.
     entries: Option<Vec<u32>>,
 }
 
-impl Movie {
+impl Mp4 {
     /// Adds the tracks of an init segment.
-    pub(super) fn add(&mut self, init: &Bytes) -> Result<Vec<Track>, BoxError> {
+    pub(super) fn add(&mut self, init: &Bytes) -> Result<Vec<SourceTrack>, BoxError> {
         let moov = Cursor::new(init, 0).find(b"moov")?;
         let parsed = movie::Movie::parse(&moov.raw(), moov.offset)?;
         let mut added = Vec::new();
@@ -84,17 +86,20 @@ impl Movie {
                 trex: Trex::plain(id),
             });
             let timescale = track.timescale.get();
-            added.push(Track { source: Some(track.id), id, defaults, timescale, later, entries: None });
+            added.push(SourceTrack { source: Some(track.id), id, defaults, timescale, later, entries: None });
         }
         Ok(added)
     }
 
-    /// Lets the tracks of another init segment go on as `tracks`, one by one.
-    pub(super) fn go_on(&mut self, init: &Bytes, tracks: &[Track]) -> Result<Vec<Track>, CaptureError> {
+    /// Lets the tracks of another init segment continue `tracks`, in their order.
+    pub(super) fn continue_as(
+        &mut self,
+        init: &Bytes,
+        tracks: &[SourceTrack],
+    ) -> Result<Vec<SourceTrack>, CaptureError> {
         let mut other = Self::default();
         let mut added = other.add(init).map_err(Failure::from)?;
-        let changes =
-            || CaptureError::Unsupported("a track that changes its kind or scale on the way".to_owned());
+        let changes = || CaptureError::Unsupported("a track whose kind or timescale changes".to_owned());
         for (place, added) in added.iter_mut().enumerate() {
             let known = tracks.get(place).ok_or_else(changes)?;
             let ours = self.tracks.iter_mut().find(|track| track.track_id == known.id).ok_or_else(changes)?;
@@ -111,7 +116,7 @@ impl Movie {
                 }
                 entries.push(u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1));
             }
-            // The file has the edits of the first.
+            // The output has the edit list of the first init segment.
             let edit = |track: &InitTrack| i64::try_from(track.edit_media_time).unwrap_or(i64::MAX);
             added.later = added.later.saturating_add(edit(ours)).saturating_sub(edit(theirs));
             (added.id, added.entries) = (known.id, Some(entries));
@@ -123,7 +128,7 @@ impl Movie {
         u32::try_from(self.tracks.len()).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    fn add_entry(&mut self, entry: &Entry, timescale: Timescale, language: &str) -> u32 {
+    fn add_entry(&mut self, entry: &TrackEntry, timescale: Timescale, language: &str) -> u32 {
         let id = self.next_id();
         let (width, height) = entry.size;
         self.tracks.push(InitTrack {
@@ -142,25 +147,30 @@ impl Movie {
     }
 
     /// Adds a track whose fragments have no init segment.
-    pub(super) fn add_track(&mut self, entry: &Entry, timescale: Timescale, language: &str) -> Track {
+    pub(super) fn add_track(
+        &mut self,
+        entry: &TrackEntry,
+        timescale: Timescale,
+        language: &str,
+    ) -> SourceTrack {
         let id = self.add_entry(entry, timescale, language);
-        let (defaults, timescale) = (Trex::plain(id), timescale.get());
-        Track { source: None, id, defaults, timescale, later: 0, entries: None }
+        let timescale = timescale.get();
+        SourceTrack { source: None, id, defaults: Trex::plain(id), timescale, later: 0, entries: None }
     }
 
-    /// Adds a track that comes as samples; gives its place among such tracks.
-    pub(super) fn add_samples(&mut self, found: &Elementary) -> Result<usize, CaptureError> {
-        let no_scale = || CaptureError::Unsupported("a track without a scale".to_owned());
+    /// Adds a track that arrives as samples, and returns its index among such tracks.
+    pub(super) fn add_samples(&mut self, found: &TrackSamples) -> Result<usize, CaptureError> {
+        let no_scale = || CaptureError::Unsupported("a track without a timescale".to_owned());
         let timescale = Timescale::new(found.timescale).ok_or_else(no_scale)?;
         let id = self.add_entry(&found.entry, timescale, &found.language);
         self.queues.push(Queue { id, shift: 0, entry: found.entry.clone(), samples: Vec::new() });
         Ok(self.queues.len().saturating_sub(1))
     }
 
-    /// Lets the tracks that come as samples begin together: what is shown first is shown at 0, and what is decoded before that is cut off by an edit
-    /// list. `found` is what each begins with.
-    pub(super) fn begin(&mut self, found: &[(usize, &Elementary)]) {
-        let shown = |found: &Elementary| {
+    /// Aligns the tracks that arrive as samples: the sample presented first is at 0, and an edit list
+    /// hides the time before it. `found` holds the first samples of each track.
+    pub(super) fn begin(&mut self, found: &[(usize, &TrackSamples)]) {
+        let shown = |found: &TrackSamples| {
             let first = found.samples.iter().map(|sample| sample.shown).min()?;
             Some(seconds(first, found.timescale))
         };
@@ -178,16 +188,16 @@ impl Movie {
         }
     }
 
-    /// Takes samples of a track, to be presented by so many seconds later; those it had before are written.
+    /// Takes samples of a track, adding `later` seconds to their times, and writes those it took before.
     pub(super) fn samples(
         &mut self,
         place: usize,
-        mut found: Elementary,
+        mut found: TrackSamples,
         later: f64,
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
         let Some(queue) = self.queues.get_mut(place) else { return Ok(()) };
-        if !queue.entry.takes(&found.entry) {
+        if !queue.entry.can_replace(&found.entry) {
             return Err(CaptureError::Unsupported("a track whose coding changes".to_owned()));
         }
         let later = ticks(later, found.timescale);
@@ -201,7 +211,7 @@ impl Movie {
         self.write(id, shift, &before, next, out)
     }
 
-    /// Writes all that waits.
+    /// Writes all samples that wait.
     pub(super) fn finish(&mut self, out: &mut (dyn Write + Send)) -> Result<(), CaptureError> {
         for place in 0..self.queues.len() {
             let Some(queue) = self.queues.get_mut(place) else { break };
@@ -211,7 +221,7 @@ impl Movie {
         Ok(())
     }
 
-    /// A fragment of samples that stand behind each other; `next` is when the one behind them is decoded.
+    /// Writes a fragment of consecutive samples. `next` is the decode time of the sample behind them.
     fn write(
         &mut self,
         track_id: u32,
@@ -230,13 +240,13 @@ impl Movie {
             emit.push(EmitSample {
                 size: u32::try_from(sample.data.len()).unwrap_or(u32::MAX),
                 duration: stated.or(until(behind)).or(until(next)).or_else(before).unwrap_or(0),
-                flags: if sample.sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
+                flags: if sample.is_sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
                 composition_offset: i32::try_from(sample.shown.saturating_sub(sample.decode)).unwrap_or(0),
             });
         }
         let decode_time = u64::try_from(first.decode.saturating_add(shift)).unwrap_or(0);
         let spec = FragmentSpec {
-            sequence: self.count(),
+            sequence: self.next_sequence(),
             track_id,
             sample_description_index: None,
             decode_time,
@@ -248,30 +258,31 @@ impl Movie {
         samples.iter().try_for_each(|sample| Ok(out.write_all(&sample.data)?))
     }
 
-    /// The number of the next fragment.
-    fn count(&mut self) -> u32 {
+    /// Returns the number of the next fragment.
+    fn next_sequence(&mut self) -> u32 {
         self.sequence = self.sequence.saturating_add(1);
         self.sequence
     }
 
-    /// How many there are.
+    /// Returns the number of tracks.
     pub(super) const fn tracks(&self) -> usize {
         self.tracks.len()
     }
 
-    /// What the file begins with.
+    /// Returns the head of the file: `ftyp` and `moov`.
     pub(super) fn head(&self) -> Bytes {
         let iso6 = FourCc(*b"iso6");
         let brands = FileType { major: iso6, minor_version: 0, compatible: vec![iso6], is_segment: false };
         InitSegment { brands, timescale: SCALE, duration: None, tracks: self.tracks.clone() }.to_bytes()
     }
 
-    /// Writes the fragments of a checked segment: its samples, and for each track of each fragment a head of its own. `time` is when a fragment is
-    /// that does not say so itself, in ticks; `later` by how many seconds all is presented later.
+    /// Writes the samples of a segment whose fragments have been checked, each track of each fragment as
+    /// a fragment of its own. `time` is the decode time, in ticks, of fragments that state none; `later`
+    /// is added to all times, in seconds.
     pub(super) fn fragments(
         &mut self,
         segment: &Bytes,
-        tracks: &[Track],
+        tracks: &[SourceTrack],
         (time, later): (u64, f64),
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
@@ -281,7 +292,7 @@ impl Movie {
                 continue;
             }
             let moof = Moof::parse(&found.raw(), found.offset).map_err(Failure::from)?;
-            let end = found.offset.saturating_add(u64::try_from(found.raw().len()).unwrap_or(u64::MAX));
+            let end = found.offset.saturating_add(found.raw().len() as u64);
             for fragment in &moof.tracks {
                 if let Some(track) =
                     tracks.iter().find(|track| track.source.is_none_or(|id| id == fragment.track_id))
@@ -298,7 +309,7 @@ impl Movie {
         segment: &Bytes,
         (moof, end): (u64, u64),
         source: &TrackFragment,
-        (track, time, later): (&Track, u64, f64),
+        (track, time, later): (&SourceTrack, u64, f64),
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
         let default_duration = source.default_duration.unwrap_or(track.defaults.duration);
@@ -339,7 +350,7 @@ impl Movie {
             entries.get(place).copied().unwrap_or(1)
         });
         let spec = FragmentSpec {
-            sequence: self.count(),
+            sequence: self.next_sequence(),
             track_id: track.id,
             sample_description_index: mapped.or(description),
             decode_time: stated.saturating_add_signed(later),

@@ -1,7 +1,7 @@
 //! Tests that cover every kind of sample entry.
 
-use super::testing::{audio, audio_entry, boxed, entry, hex, video_entry};
-use super::{Colour, Config, DeclaredBitrate, Media, VideoRange, describe};
+use super::sample_entries::{audio, audio_entry, boxed, entry, hex, video_entry};
+use crate::codec::{Colour, Config, DeclaredBitrate, Media, VideoRange, configuration_record, describe};
 use crate::{Error, FourCc, boxes::stsd::SampleEntry};
 use bytes::Bytes;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -184,13 +184,13 @@ fn formats() -> impl Strategy<Value = (&'static [u8; 4], &'static [u8; 4])> {
 #[test]
 fn a_configuration_record_is_returned_as_stored() {
     let video = video_entry(b"avc1", 16, 16, &[boxed(b"pasp", &[0; 8]), boxed(b"avcC", &hex(AVCC))]);
-    assert_eq!(super::configuration_record(&video, b"avcC").unwrap(), hex(AVCC));
-    assert_eq!(super::configuration_record(&video, b"hvcC"), None);
+    assert_eq!(configuration_record(&video, b"avcC").unwrap(), hex(AVCC));
+    assert_eq!(configuration_record(&video, b"hvcC"), None);
     let audio = audio_entry(b"ec-3", 2, 48000, &[boxed(b"dec3", &[1, 2, 3])]);
-    assert_eq!(super::configuration_record(&audio, b"dec3").unwrap()[..], [1, 2, 3]);
+    assert_eq!(configuration_record(&audio, b"dec3").unwrap()[..], [1, 2, 3]);
     let cut =
         SampleEntry { format: FourCc(*b"avc1"), data_reference_index: 1, raw: Bytes::from_static(b"\0\0") };
-    assert_eq!(super::configuration_record(&cut, b"avcC"), None);
+    assert_eq!(configuration_record(&cut, b"avcC"), None);
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use latemux_client::{
     check::Init,
     failure::{Failure, Reason},
     manifest::{self, Deferred, ManifestError},
-    presentation::{Kind, Presentation, Segments},
+    presentation::{MediaKind, Presentation, Segments},
 };
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ const MAX: usize = 4096;
 
 /// Manifests, lists of segments and init segments, by the bytes they were read from.
 #[derive(Debug, Default)]
-pub(crate) struct Memo {
+pub(crate) struct ParseCache {
     hasher: RandomState,
     presentations: Map<Presentation>,
     segments: Map<Segments>,
@@ -28,7 +28,7 @@ pub(crate) struct Memo {
 
 type Map<T> = Mutex<HashMap<(Url, usize, u64), Arc<T>>>;
 
-impl Memo {
+impl ParseCache {
     fn get<T>(
         &self,
         map: &Map<T>,
@@ -58,7 +58,7 @@ impl Memo {
     ) -> Result<Arc<Presentation>, Failure> {
         self.get(&self.presentations, url, body, || {
             let mut read = manifest::read(url, body).map_err(|why| failure(url, &why))?;
-            read.sets.retain(|set| text || set.kind != Kind::Text);
+            read.sets.retain(|set| text || set.kind != MediaKind::Text);
             Ok(read)
         })
     }

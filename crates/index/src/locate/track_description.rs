@@ -1,4 +1,4 @@
-//! From a `trak` to a track that can be served, or the reason why not.
+//! Describing a track from its `trak`, or the reason why it cannot be served.
 
 use crate::{
     error::TrackProblem,
@@ -19,9 +19,9 @@ use latemux_isobmff::{
 };
 use std::sync::Arc;
 
-/// A track of `moov` before its samples are known.
+/// A track of `moov` without its samples.
 #[derive(Debug, Clone)]
-pub(crate) struct TrackHead {
+pub(crate) struct TrackDescription {
     pub(crate) id: u32,
     pub(crate) kind: TrackKind,
     handler: FourCc,
@@ -34,12 +34,12 @@ pub(crate) struct TrackHead {
     codec: Codec,
     display_size: (u32, u32),
     pub(crate) edits: Edits,
-    /// Where its media is, if not in the object with the `moov`.
+    /// Location of its media, if it is not in the object with the `moov`.
     location: Option<Arc<str>>,
 }
 
-impl TrackHead {
-    /// Reads what does not depend on samples.
+impl TrackDescription {
+    /// Reads everything that does not depend on samples.
     pub(crate) fn read(track: &movie::Track, movie: &Movie) -> Result<Self, TrackProblem> {
         let id = track.id;
         let kind = match &track.handler.0 {
@@ -50,7 +50,7 @@ impl TrackHead {
         };
         let sample_description = match moov_tables::sample_description(&track.tables) {
             Ok(index) => index,
-            // Nothing in `moov`: fragments, whose default `trex` states.
+            // There are no samples in `moov`: `trex` states the default of fragments.
             Err(TableError::Empty) => {
                 let trex = movie.fragments.iter().flatten().find(|trex| trex.track_id == id);
                 let index = trex.map_or(1, |trex| trex.sample_description_index);
@@ -63,7 +63,7 @@ impl TrackHead {
             return Err(malformed(id, "no sample entry for its samples"));
         };
         let location = location(track, entry, movie.fragments.is_some())?;
-        // A copy: a view would keep the whole `moov` in memory.
+        // A view would keep the whole `moov` in memory.
         let sample_entry = SampleEntry { raw: Bytes::copy_from_slice(&entry.raw), ..entry.clone() };
         let codec = match codec::describe(&sample_entry, track.handler) {
             Ok(codec) => codec,
@@ -102,24 +102,24 @@ impl TrackHead {
         })
     }
 
-    /// See [`every_sample_is_sync`].
+    /// Calls [`every_sample_is_sync`] for this track.
     pub(crate) fn every_sample_is_sync(&self) -> bool {
         every_sample_is_sync(self.kind, &self.codec)
     }
 
-    /// Reads the sample tables of `moov`, source timeline, all samples.
+    /// Reads the sample tables of `moov`: all samples, on the source timeline.
     pub(crate) fn read_tables(
         &self,
         track: &movie::Track,
         object_size: u64,
     ) -> Result<SampleTable, TrackProblem> {
-        // How large another object is shows when it is read, see `MediaIndex::of_media`.
+        // The size of another object is checked when that is read, see `MediaIndex::of_media`.
         let object_size = if self.location.is_some() { u64::MAX } else { object_size };
         moov_tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
             .map_err(|error| problem(self.id, error, object_size))
     }
 
-    /// The track, of all its samples on the source timeline: applies the edit list.
+    /// Makes the track from all its samples on the source timeline, and applies the edit list.
     pub(crate) fn with_table(mut self, mut table: SampleTable) -> Result<Track, TrackProblem> {
         let id = self.id;
         if table.is_empty() {
@@ -132,7 +132,8 @@ impl TrackHead {
         table.shift(presentation.shift);
         let range = self.edits.samples(&table, self.kind, self.timescale);
         table.keep(range);
-        // Negative composition offsets: the same times, said with a later start of the presentation.
+        // Negative composition offsets are raised; a later start of the presentation keeps all
+        // times.
         let presentation = &mut self.edits.presentation;
         presentation.media_time = presentation.media_time.saturating_add(table.lift_compositions().into());
         let (first, end) = table.presented(presentation).ok_or(TrackProblem::Empty { track: id })?;
@@ -140,7 +141,8 @@ impl TrackHead {
         self.finish(first, end, Samples::Table(table), |duration| Some(rate(bytes, duration?)))
     }
 
-    /// The track, of its fragments. `bitrate` is what the file declares or part of it measures, in bits per second.
+    /// Makes the track from its fragments. `bitrate`, in bits per second, is declared by the file
+    /// or measured from the first fragment.
     pub(crate) fn with_fragments(
         self,
         table: FragmentTable,
@@ -157,13 +159,13 @@ impl TrackHead {
         })
     }
 
-    /// Bits per second the file declares.
+    /// Returns the bit rate that the file declares, in bits per second.
     pub(crate) fn declared_bitrate(&self) -> Option<u64> {
         let declared = self.codec.declared_bitrate;
         declared.average.or(declared.max).map(u64::from)
     }
 
-    /// `bitrate` is given the duration in seconds, as ticks and scale.
+    /// Makes the track. `bitrate` is given the duration as (ticks, ticks per second).
     fn finish(
         self,
         first: i64,
@@ -198,7 +200,8 @@ impl TrackHead {
     }
 }
 
-/// Where the media of a sample entry is (ISO/IEC 14496-12 §8.7.2); `None` for the object with the `moov`.
+/// Returns the location of the media of a sample entry (ISO/IEC 14496-12 §8.7.2), or `None` for the
+/// object with the `moov`.
 fn location(
     track: &movie::Track,
     entry: &SampleEntry,
@@ -207,7 +210,7 @@ fn location(
     let unsupported =
         |what: &'static str| Err(TrackProblem::Unsupported { track: track.id, what: what.into() });
     let number = usize::from(entry.data_reference_index).checked_sub(1);
-    // An index out of range means the first, as everyone reads it.
+    // An index out of range means the first entry, as other readers assume.
     let reference = number.and_then(|i| track.data_references.get(i)).or(track.data_references.first());
     match reference {
         None | Some(DataReference::SelfContained) => Ok(None),
@@ -217,7 +220,8 @@ fn location(
     }
 }
 
-/// Bits per second of some bytes over (ticks, ticks per second); ticks are not 0.
+/// Returns the bit rate in bits per second of some bytes over a duration of (ticks, ticks per
+/// second). Ticks are not 0.
 pub(crate) fn rate(bytes: u64, (ticks, scale): (u64, u32)) -> u64 {
     let bits = u128::from(bytes) * 8 * u128::from(scale);
     u64::try_from(bits / u128::from(ticks.max(1))).unwrap_or(u64::MAX)
