@@ -1,5 +1,6 @@
 use super::*;
 use std::fs;
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn open(dir: &Path, bytes: u64) -> Records {

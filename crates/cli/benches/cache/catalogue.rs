@@ -60,7 +60,8 @@ impl Title {
             let files = stored.files.iter().map(|file| boxes(&fs::read(file).unwrap(), types));
             files.fold((0, 0), |sum, file| (sum.0 + file.0, sum.1 + file.1))
         };
-        let (moof, path) = (sums(&[b"moof"]), stored.path.clone());
+        let moof = sums(&[b"moof"]);
+        let path = stored.path.clone();
         let protocols =
             PROTOCOLS.iter().map(|(name, entry)| Protocol::of(origin, &path, name, entry)).collect();
         Self { layout: stored.layout, path, media: sums(&[b"mdat"]).1, fragments: moof.0 + moof.1, protocols }
@@ -103,7 +104,8 @@ impl Protocol {
             let is_iso = answer.body.get(4..8).is_some_and(<[u8]>::is_ascii);
             let payload =
                 if is_iso && !kind.contains("mp2t") { boxes(&answer.body, &[b"mdat"]).1 } else { 0 };
-            let (digest, length) = (xxh3_64(&answer.body), answer.body.len() as u64);
+            let digest = xxh3_64(&answer.body);
+            let length = answer.body.len() as u64;
             track.segments.push(Segment { url, digest, length, payload });
         }
         let in_order = |(track, numbers): (Track, Vec<u64>)| {

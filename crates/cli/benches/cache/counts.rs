@@ -96,7 +96,8 @@ pub(crate) fn random(bench: &Bench, report: &mut Report) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % below
     };
-    let (mut all_media, mut all_read) = (0, 0);
+    let mut all_media = 0;
+    let mut all_read = 0;
     for title in bench.titles().iter().filter(|title| has_limits(title)) {
         let origin = bench.origin("");
         let mut connection = Connection::to(origin.address);
@@ -147,7 +148,8 @@ pub(crate) fn random(bench: &Bench, report: &mut Report) {
 /// restart.
 pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
     for title in bench.titles().iter().filter(|title| has_limits(title)) {
-        let (mut requests, mut guilty) = (Vec::new(), BTreeSet::new());
+        let mut requests = Vec::new();
+        let mut guilty = BTreeSet::new();
         for first in &title.protocols {
             let origin = bench.origin("");
             let mut connection = Connection::to(origin.address);
@@ -172,7 +174,8 @@ pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
         })
         .into();
     for (n, title) in bench.titles().iter().enumerate().filter(|(_, title)| has_limits(title)) {
-        let (mut requests, mut guilty) = (Vec::new(), BTreeSet::new());
+        let mut requests = Vec::new();
+        let mut guilty = BTreeSet::new();
         for first in &title.protocols {
             let dir = tempfile::tempdir_in(bench.library.root().parent().unwrap()).unwrap();
             let cache = format!("[cache]\ndir = \"{}\"\ndisk = \"1GiB\"", dir.path().display());

@@ -33,7 +33,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
             let segment = &protocol.tracks.iter().rfind(|track| track.video).unwrap().segments[3];
             origin.quiet();
             let mark = bench.nginx.mark();
-            let (together, wrong) = (Barrier::new(CLIENTS), AtomicUsize::new(0));
+            let together = Barrier::new(CLIENTS);
+            let wrong = AtomicUsize::new(0);
             thread::scope(|scope| {
                 for _ in 0..CLIENTS {
                     scope.spawn(|| {

@@ -54,7 +54,8 @@ impl Far {
 pub(crate) fn manifest(bench: &Bench, report: &mut Report) {
     let far = Far::away(bench.nginx.address(), AWAY, None);
     let clip = |n: usize, more: &str| {
-        let (width, height) = (128 + 32 * n, 72 + 18 * n);
+        let width = 128 + 32 * n;
+        let height = 72 + 18 * n;
         // In half of the files, the moov is first.
         let place = if n.is_multiple_of(2) { "-movflags +faststart" } else { "" };
         recipe::avc("bench-cache-far", &format!("{width}x{height}"), &format!("{more} {place}"))
@@ -186,7 +187,8 @@ impl Cold<'_> {
         let limit = |limit| if known == Known::Fragments { Limit::None } else { limit };
         report.line(&format!("head: {what}"), ms(median(&head)), "ms", limit(Limit::AtMost(2.0)), &note);
         let limit = if line == "no limit" { Limit::None } else { Limit::AtMost(1.05) };
-        let (whole, direct) = (ms(median(&whole)), ms(median(&direct)));
+        let whole = ms(median(&whole));
+        let direct = ms(median(&direct));
         let note = format!("{whole:.1} ms, plain GET {direct:.1} ms");
         report.line(&format!("whole by plain GET: {what}"), whole / direct, "", limit, &note);
     }

@@ -167,7 +167,9 @@ impl Library {
 
 /// Returns the bytes of top-level boxes of these types, as (headers, payloads).
 pub(crate) fn boxes(file: &[u8], types: &[&[u8; 4]]) -> (u64, u64) {
-    let (mut at, mut headers, mut payloads) = (0, 0, 0);
+    let mut at = 0;
+    let mut headers = 0;
+    let mut payloads = 0;
     while let Some(head) = file.get(at..at + 8) {
         let small = u32::from_be_bytes(head[..4].try_into().unwrap()) as usize;
         let (header, size) = match (small, file.get(at + 8..at + 16)) {

@@ -45,8 +45,11 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
         })
         .collect();
     let mark = bench.nginx.mark();
-    let (done, next, sent) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicU64::new(0));
-    let (most, most_anonymous) = (AtomicU64::new(0), AtomicU64::new(0));
+    let done = AtomicBool::new(false);
+    let next = AtomicUsize::new(0);
+    let sent = AtomicU64::new(0);
+    let most = AtomicU64::new(0);
+    let most_anonymous = AtomicU64::new(0);
     thread::scope(|scope| {
         let watch = scope.spawn(|| {
             while !done.load(Relaxed) {
@@ -57,7 +60,11 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
         });
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                let (origin, next, sent, titles, names) = (&origin, &next, &sent, &titles, &names);
+                let origin = &origin;
+                let next = &next;
+                let sent = &sent;
+                let titles = &titles;
+                let names = &names;
                 scope.spawn(move || {
                     let mut connection = Connection::to(origin.address);
                     connection.digests = false;
@@ -75,7 +82,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
                         if n >= copies * titles.len() {
                             return;
                         }
-                        let (title, names) = (titles[n % titles.len()], &names[n % titles.len()]);
+                        let title = titles[n % titles.len()];
+                        let names = &names[n % titles.len()];
                         let protocol = &title.protocols[random(title.protocols.len())];
                         for segment in protocol.segments() {
                             let copy =

@@ -39,7 +39,8 @@ impl Origin {
             .spawn()
             .expect("latemux starts");
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (mut admin, mut address) = (None, None);
+        let mut admin = None;
+        let mut address = None;
         for line in lines.map_while(Result::ok) {
             let Some((_, url)) = line.split_once(" at http://") else { continue };
             match url.strip_suffix("/metrics") {
@@ -50,7 +51,8 @@ impl Origin {
                 break;
             }
         }
-        let (address, admin) = (address.expect("it says where it listens"), admin.expect("it has metrics"));
+        let address = address.expect("it says where it listens");
+        let admin = admin.expect("it has metrics");
         Self { child, address, admin, _config: file }
     }
 

@@ -57,7 +57,9 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
         let mut connection = Connection::to(origin.address);
         connection.digests = true;
         // Indexes are read before the measurement.
-        let (mut requests, mut times, mut first) = (0, Vec::new(), None);
+        let mut requests = 0;
+        let mut times = Vec::new();
+        let mut first = None;
         for (n, copy) in copies.iter().enumerate() {
             connection.get(&format!("/{}/.mpd", copy.path));
             origin.quiet();
@@ -111,7 +113,8 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
     let copies: Vec<_> =
         (0..count).map(|n| bench.library.title(Layout::Interleaved, &format!("restart{n}-"))).collect();
     let sent_of_each: u64 = title.protocol("HLS TS").segments().map(|segment| segment.length).sum();
-    let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let next = AtomicUsize::new(0);
+    let read = AtomicU64::new(0);
     #[expect(clippy::cast_precision_loss, reason = "some 10 GB")]
     let behind = |all: u64| {
         let held = origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"disk\""]);

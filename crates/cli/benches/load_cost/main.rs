@@ -84,7 +84,8 @@ fn main() -> Result<(), Failure> {
         held &= rate >= GIGABYTES_PER_CORE_SECOND;
         println!("{name:6} checked bodies  {rate:6.2} GB per core second");
     }
-    let (few, many) = (memory(folder.path(), &server, FEW)?, memory(folder.path(), &server, MANY)?);
+    let few = memory(folder.path(), &server, FEW)?;
+    let many = memory(folder.path(), &server, MANY)?;
     let one = (many - few) / f64::from(MANY - FEW);
     held &= 1e9 / one >= PLAYERS_PER_GIGABYTE;
     println!(
@@ -147,7 +148,8 @@ fn received(folder: &Path, server: &Server, path: &str, more: &[&str]) -> Result
 /// Returns the bytes that this many players take while they wait for their buffers to empty: the
 /// median over ten seconds, once all have started.
 fn memory(folder: &Path, server: &Server, players: u32) -> Result<f64, Failure> {
-    let (out, count) = (folder.join("run"), players.to_string());
+    let out = folder.join("run");
+    let count = players.to_string();
     let out_text = out.to_str().unwrap();
     let times = ["--ramp", "20s", "--duration", "50s", "--buffer", "12s"];
     let more = [&["--players", &count, "--out", out_text], &times[..]].concat();

@@ -51,7 +51,8 @@ pub(crate) struct Wrk {
 impl Wrk {
     /// Prepares a load of all `urls` in turn, over 16 connections.
     pub(crate) fn new(folder: &Path, urls: impl IntoIterator<Item = String>) -> io::Result<Self> {
-        let (script, list) = (folder.join("urls.lua"), folder.join("urls.txt"));
+        let script = folder.join("urls.lua");
+        let list = folder.join("urls.txt");
         fs::write(&script, SCRIPT)?;
         let mut text = String::new();
         for url in urls {
@@ -65,7 +66,8 @@ impl Wrk {
     /// Loads the server on a port of this machine.
     pub(crate) fn run(&self, port: u16) -> Result<Done, String> {
         let mut command = Command::new("taskset");
-        let (connections, seconds) = (format!("-c{}", self.connections), format!("-d{}", self.seconds));
+        let connections = format!("-c{}", self.connections);
+        let seconds = format!("-d{}", self.seconds);
         command.args(["-c", self.cores, "wrk", "-t1", "--timeout", "30", &connections, &seconds]);
         if self.gzip {
             command.args(["-H", "accept-encoding: gzip"]);
@@ -157,7 +159,9 @@ impl Client {
     fn ask(&mut self, url: &str) -> io::Result<Answer> {
         let request = format!("GET {url} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
         self.reader.get_mut().write_all(request.as_bytes())?;
-        let (mut line, mut head, mut length) = (String::new(), 0, None);
+        let mut line = String::new();
+        let mut head = 0;
+        let mut length = None;
         loop {
             line.clear();
             let read = self.reader.read_line(&mut line)?;

@@ -132,7 +132,8 @@ impl Title {
 
 /// Returns all media segments of a title in the order in which a player requests them.
 fn resources(origin: &Origin, protocol: Protocol) -> Vec<Resource> {
-    let (video, audio) = (origin.names(TrackKind::Video), origin.names(TrackKind::Audio));
+    let video = origin.names(TrackKind::Video);
+    let audio = origin.names(TrackKind::Audio);
     let lead = video.first().or(audio.first()).expect("a track");
     let all: Vec<_> = video.iter().chain(&audio).cloned().collect();
     let clock = smooth::clock(&origin.title);

@@ -211,7 +211,8 @@ impl Bench {
         setup: &Setup,
         latemux: &Server,
     ) -> Result<Vec<Row>, Failure> {
-        let (nginx, wrk) = (setup.nginx()?, setup.wrk()?);
+        let nginx = setup.nginx()?;
+        let wrk = setup.wrk()?;
         let ours = Loaded { server: latemux, head: setup.compare(latemux)?, wrk: &wrk };
         let theirs = Loaded { server: &nginx, head: setup.compare(&nginx)?, wrk: &wrk };
         let rounds = ours.against(&theirs)?;
@@ -313,14 +314,17 @@ impl Bench {
             fs::write(files.join("answer"), body)?;
             let plain = Wrk { seconds: 1, ..Wrk::new(&files, ["/answer".to_owned()])? };
             let static_file = Loaded { server: &nginx, head: 0.0, wrk: &plain };
-            let (mut rounds, mut files) = (Vec::new(), Vec::new());
+            let mut rounds = Vec::new();
+            let mut files = Vec::new();
             for _ in 0..3 * ROUNDS {
                 rounds.push(1.0 / loaded.run()?.per_request);
                 files.push(1.0 / static_file.run()?.per_request);
             }
             let note =
                 format!("{head} B of text; nginx sends a file of as many bytes {:.0} times", median(&files));
-            let (what, value, limit) = (what.to_owned(), median(&rounds), Limit::AtLeast(least));
+            let what = what.to_owned();
+            let value = median(&rounds);
+            let limit = Limit::AtLeast(least);
             Ok::<_, Failure>(Row { name, what, value, unit: "per CPU second", limit, note, rounds })
         };
         Ok(vec![
@@ -356,7 +360,8 @@ impl Bench {
         fs::create_dir_all(&other)?;
         let wrk =
             |folder: &Path, of: &[(String, Vec<u8>)]| Wrk::new(folder, of.iter().map(|(url, _)| url.clone()));
-        let (one, other) = (wrk(&one, &of_long)?, wrk(&other, &of_shorts)?);
+        let one = wrk(&one, &of_long)?;
+        let other = wrk(&other, &of_shorts)?;
         let check = |segments: Vec<(String, Vec<u8>)>| {
             let mut client = Client::connect(latemux.port())?;
             let mut heads = 0;
@@ -450,7 +455,8 @@ impl Bench {
         let one = setup.latemux(WARM)?;
         let two = Server::latemux(setup.folder.path(), &setup.library(), "0,1", WARM, None)?;
         let wrk = setup.wrk()?;
-        let (one_head, two_head) = (setup.compare(&one)?, setup.compare(&two)?);
+        let one_head = setup.compare(&one)?;
+        let two_head = setup.compare(&two)?;
         let rounds = Loaded { server: &two, head: two_head, wrk: &wrk }.against(&Loaded {
             server: &one,
             head: one_head,
@@ -489,8 +495,10 @@ impl Bench {
              Ciphersuites = TLS_AES_128_GCM_SHA256\n",
         )?;
         // Bodies are compared without TLS. They are the same.
-        let (plain, nginx) = (setup.latemux(WARM)?, setup.nginx()?);
-        let (our_head, their_head) = (setup.compare(&plain)?, setup.compare(&nginx)?);
+        let plain = setup.latemux(WARM)?;
+        let nginx = setup.nginx()?;
+        let our_head = setup.compare(&plain)?;
+        let their_head = setup.compare(&nginx)?;
         drop((plain, nginx));
         let latemux = Server::latemux(folder, &setup.library(), ONE_CORE, WARM, Some(&certificate))?;
         let nginx = Server::nginx(folder, &setup.files(), ONE_CORE, Some(&certificate))?;

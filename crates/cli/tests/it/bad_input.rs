@@ -243,7 +243,8 @@ fn a_stopped_capture_keeps_its_bytes() {
         stream.write_all(body)
     });
     let folder = tempfile::tempdir().unwrap();
-    let (out, trace) = (folder.path().join("out.ts"), folder.path().join("trace"));
+    let out = folder.path().join("out.ts");
+    let trace = folder.path().join("trace");
     let child = Command::new(env!("CARGO_BIN_EXE_latemux"))
         .args(["capture", &format!("http://{halting}/x.m3u8"), "-o", text(&out), "--trace", text(&trace)])
         .stdin(Stdio::null())
@@ -267,7 +268,8 @@ fn a_given_certificate_is_trusted() {
     fs::write(at("cert.pem"), made.cert.pem()).unwrap();
     fs::write(at("key.pem"), made.signing_key.serialize_pem()).unwrap();
     fs::write(at("empty.pem"), "").unwrap();
-    let (cert, key) = (at("cert.pem"), at("key.pem"));
+    let cert = at("cert.pem");
+    let key = at("key.pem");
     let server = Server::start(&samples(), &["--tls-cert", text(&cert), "--tls-key", text(&key)], &[]);
     let url = format!("https://localhost:{}/lighthouse.mp4/.mpd", server.address.port());
     let by_address = format!("https://{}/lighthouse.mp4/.mpd", server.address);

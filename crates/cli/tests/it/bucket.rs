@@ -34,7 +34,8 @@ impl Bucket {
         let log = requests.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (log, heard) = (log.clone(), heard.clone());
+                let log = log.clone();
+                let heard = heard.clone();
                 std::thread::spawn(move || connection(stream, what, &log, &heard));
             }
         });
@@ -56,7 +57,8 @@ fn connection(
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut stream = stream;
     loop {
-        let (mut first, mut length) = (String::new(), 0);
+        let mut first = String::new();
+        let mut length = 0;
         reader.read_line(&mut first).ok().filter(|&n| n > 0)?;
         loop {
             let mut line = String::new();

@@ -109,7 +109,9 @@ fn set(set: &AdaptationSet) -> Vec<String> {
         let id = representation.id.as_deref().expect("an id");
         let fill = |url: &Option<String>| url.as_deref().expect("a URL").replace("$RepresentationID$", id);
         urls.push(fill(&template.initialization));
-        let (media, mut at, mut number) = (fill(&template.media), 0, template.startNumber.unwrap_or(1));
+        let media = fill(&template.media);
+        let mut at = 0;
+        let mut number = template.startNumber.unwrap_or(1);
         for s in &template.SegmentTimeline.as_ref().expect("a timeline").segments {
             at = s.t.unwrap_or(at);
             for _ in 0..=s.r.unwrap_or(0) {

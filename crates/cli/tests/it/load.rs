@@ -82,7 +82,8 @@ fn a_ramp_to_a_thousand_players_without_an_error() {
 fn two_shards_make_the_unsharded_run() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
-    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let one = folder.path().join("one");
+    let two = folder.path().join("two");
     let urls = manifests(server.address, "harbour");
     let more = ["--sequence", "--players", "12", "--abr", "random", "--seed", "7"];
     let whole = load(&urls, &more, &one);
@@ -120,7 +121,8 @@ fn counted_in(table: &Path, run: &Path) -> Vec<String> {
 fn parts_that_start_together_make_the_unsharded_run() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
-    let (one, three) = (folder.path().join("one"), folder.path().join("three"));
+    let one = folder.path().join("one");
+    let three = folder.path().join("three");
     let urls = manifests(server.address, "harbour");
     let options = ["--sequence", "--players", "12", "--abr", "random", "--seed", "9", "--ramp", "300ms"];
     #[expect(clippy::disallowed_methods, reason = "the parts of a run agree on a date")]
@@ -142,7 +144,8 @@ fn parts_that_start_together_make_the_unsharded_run() {
         assert!(output.status.success() && in_time, "{}", said(&output));
     }
     let run = Run::read(&three).unwrap();
-    let (started, meant) = (run.whole.started, u64::try_from(start.as_millis()).unwrap());
+    let started = run.whole.started;
+    let meant = u64::try_from(start.as_millis()).unwrap();
     // The earlier start of both: neither began before the agreed time.
     assert!(started >= meant, "{started} for {meant}");
     assert!(!run.whole.complete && run.whole.results.players.finished == 8);

@@ -55,7 +55,8 @@ fn every_url_in_manifests_has_the_bytes_of_the_native_form() {
                 "{url} is of another form"
             );
         }
-        let (one, other) = (segments(&theirs), segments(&native));
+        let one = segments(&theirs);
+        let other = segments(&native);
         assert!(one.len() > 15, "{title}: {} segments", one.len());
         assert!(one.keys().eq(other.keys()), "{title}: other segments");
         assert!(one == other, "{title}: other bytes");
@@ -68,7 +69,8 @@ fn a_selection_applies_to_every_url_in_its_manifests() {
     let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
     let all = crawl(server.address, &entries("/harbour", ""));
     let some = crawl(server.address, &entries("/harbour", "/tracks/f4-v1-f2-a1"));
-    let (all, some) = (segments(&all), segments(&some));
+    let all = segments(&all);
+    let some = segments(&some);
     assert!(some.len() > 15 && some.len() < all.len(), "{} of {}", some.len(), all.len());
     // Except for video muxed with that audio, which the manifests of the whole title do not name.
     let known: BTreeSet<_> = all.keys().collect();
@@ -87,9 +89,11 @@ fn a_clip_has_the_segments_of_the_native_form() {
         }
         let entries = entries(title, "/clipFrom/3000/clipTo/9500");
         let entries: Vec<_> = entries.into_iter().filter(|entry| !entry.contains(".f4m")).collect();
-        let (native, theirs) = (crawl(server.address, &native), crawl(server.address, &entries));
+        let native = crawl(server.address, &native);
+        let theirs = crawl(server.address, &entries);
         assert!(theirs.keys().all(|url| url.contains("/clipFrom/3000/clipTo/9500/")));
-        let (one, other) = (segments(&theirs), segments(&native));
+        let one = segments(&theirs);
+        let other = segments(&native);
         assert!(one.len() > 10, "{title}: {} segments", one.len());
         assert!(one == other, "{title}: other bytes");
         // Complete segments are those of the whole title.

@@ -67,7 +67,8 @@ fn boxes(file: &[u8]) -> Vec<([u8; 4], std::ops::Range<usize>)> {
 fn pieces(file: &[u8]) -> Vec<&[u8]> {
     let sidx = boxes(file).into_iter().find(|(kind, _)| kind == b"sidx").expect("a sidx").1;
     assert_eq!(file[sidx.start + 8], 0, "version 0: times of 32 bits");
-    let (mut at, mut pieces) = (sidx.end, vec![&file[..sidx.start]]);
+    let mut at = sidx.end;
+    let mut pieces = vec![&file[..sidx.start]];
     for reference in file[sidx.start + 32..sidx.end].chunks_exact(12) {
         let end = at + u32::from_be_bytes(reference[..4].try_into().unwrap()) as usize;
         pieces.push(&file[at..end]);
@@ -88,7 +89,8 @@ fn fragments(file: &[u8]) -> Vec<&[u8]> {
 /// Returns the DASH init and media segments and the Smooth Streaming fragments that a server sends
 /// of a title.
 fn served(server: SocketAddr, title: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
-    let (mut cmaf, mut smooth) = (BTreeSet::new(), BTreeSet::new());
+    let mut cmaf = BTreeSet::new();
+    let mut smooth = BTreeSet::new();
     let entries = [".mpd", "Manifest"].map(|entry| format!("{title}/{entry}"));
     for (path, answer) in crawl(server, &entries) {
         if path.contains("/Fragments(") {
@@ -156,7 +158,8 @@ fn packed_files_hold_the_served_bytes() {
     check_packed_bytes(server.address, "/packed", &at("packed/"), &[]);
     check_packed_bytes(server.address, "/packed.ismv", &at("packed.ismv"), &[]);
     for name in names(Path::new(&at("packed"))) {
-        let (file, kind) = (at(&format!("packed/{name}")), &name[name.len() - 5..]);
+        let file = at(&format!("packed/{name}"));
+        let kind = &name[name.len() - 5..];
         let again = at(&format!("again{kind}"));
         done(&["pack", &file, "-o", &again]);
         assert!(fs::read(&file).unwrap() == fs::read(&again).unwrap(), "{name}");
@@ -182,7 +185,8 @@ fn audio_packed_with_video_is_the_same_without_it() {
     let packed = names(&folder.path().join("packed"));
     assert_eq!(packed.len(), 2);
     for name in packed {
-        let (file, again) = (at(&format!("packed/{name}")), at(&name));
+        let file = at(&format!("packed/{name}"));
+        let again = at(&name);
         let fragments = boxes(&fs::read(&file).unwrap()).iter().filter(|(code, _)| code == b"moof").count();
         assert_eq!(fragments, 6, "{name}");
         done(&["pack", &file, "-o", &again, "--fragment", "2s"]);
@@ -205,7 +209,8 @@ fn another_target_duration_gives_another_grid() {
 fn tracks_are_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (ferry, harbour) = (format!("{}/ferry.mp4", samples()), format!("{}/harbour", samples()));
+    let ferry = format!("{}/ferry.mp4", samples());
+    let harbour = format!("{}/harbour", samples());
     let kinds = |path: &str| -> Vec<String> {
         probe(Path::new(&at(path)), &[]).streams.into_iter().map(|stream| stream.kind).collect()
     };
@@ -434,12 +439,14 @@ fn an_index_of_four_hours_reads_headers_only() {
     let number = |before: &str| -> u64 {
         text.split(before).nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
     };
-    let (media, read) = (number("bytes for "), number("of which "));
+    let media = number("bytes for ");
+    let read = number("of which ");
     // The sizes of the boxes, from their headers alone.
     let moov = {
         use std::io::{Read as _, Seek as _, SeekFrom};
         let mut file = fs::File::open(&long).unwrap();
-        let (mut at, mut head) = (0, [0; 16]);
+        let mut at = 0;
+        let mut head = [0; 16];
         loop {
             file.seek(SeekFrom::Start(at)).unwrap();
             file.read_exact(&mut head).unwrap();

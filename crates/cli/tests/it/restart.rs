@@ -76,7 +76,8 @@ fn copy_of(folder: &Path) {
 
 #[test]
 fn a_written_index_equals_that_of_latemux_index() {
-    let (served, tool) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let served = TempDir::new().unwrap();
+    let tool = TempDir::new().unwrap();
     copy_of(served.path());
     copy_of(tool.path());
     let folder = served.path().to_str().unwrap();
@@ -89,7 +90,8 @@ fn a_written_index_equals_that_of_latemux_index() {
         std::thread::yield_now();
     }
     for name in ["lighthouse.index.mp4", "buoy.index.mp4"] {
-        let (written, expected) = (fs::read(served.path().join(name)), fs::read(tool.path().join(name)));
+        let written = fs::read(served.path().join(name));
+        let expected = fs::read(tool.path().join(name));
         assert!(written.unwrap() == expected.unwrap(), "{name}");
     }
     assert_eq!(fs::read_dir(served.path()).unwrap().count(), 4, "there are other files");

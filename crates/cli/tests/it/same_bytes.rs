@@ -15,7 +15,8 @@ const LISTED: [&str; 1] = ["/harbour"];
 fn check_same(one: &Server, other: &Server, titles: &[&str]) {
     for title in titles {
         let entries = NATIVE.map(|entry| format!("{title}/{entry}"));
-        let (left, right) = (crawl(one.address, &entries), crawl(other.address, &entries));
+        let left = crawl(one.address, &entries);
+        let right = crawl(other.address, &entries);
         assert!(left.len() > 20, "{title}: only {} URLs", left.len());
         assert!(left.keys().eq(right.keys()), "{title}: other URLs");
         for (path, left) in &left {

@@ -95,7 +95,8 @@ fn only_headers_are_read() {
     let number = |before: &str| -> u64 {
         said.split(before).nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
     };
-    let (media, read) = (number("bytes for "), number("of which "));
+    let media = number("bytes for ");
+    let read = number("of which ");
     assert!(media > 5_000_000 && read < media / 20, "{said}");
 }
 

@@ -109,7 +109,9 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
     let server = Server::of(Origin::with(Arc::new(client), means, config), None).await;
     let answered = AtomicUsize::new(0);
     let all = urls.into_iter().cycle().take(2000).map(|url| {
-        let (address, right, answered) = (server.address, &right, &answered);
+        let address = server.address;
+        let right = &right;
+        let answered = &answered;
         async move {
             let answer = get(address, url).await;
             assert!(answer.status == 200 && answer.body == right[url], "{url}: {}", answer.status);

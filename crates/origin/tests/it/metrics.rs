@@ -273,7 +273,8 @@ async fn requests_to_storage_are_counted_by_purpose() {
     }
     let [_, reads] = by_kind(&counting.take());
     let samples = scrape(&server).await;
-    let (now, fragmented_index) = (read(&samples, "index"), read(&samples, "media"));
+    let now = read(&samples, "index");
+    let fragmented_index = read(&samples, "media");
     assert_eq!(
         (now.0 - indexes.0 + fragmented_index.0, now.1 - indexes.1 + fragmented_index.1),
         reads,

@@ -44,7 +44,8 @@ async fn media_that_does_not_arrive_times_out() {
             let mut rig = Rig::new(tiers, library());
             assert_eq!(rig.manifest(TITLE).await, 200);
             rig.storm.media(fault.clone());
-            let (begun, limit) = (Instant::now(), rig.cache.limits().storage_timeout);
+            let begun = Instant::now();
+            let limit = rig.cache.limits().storage_timeout;
             let urls: Vec<_> = oracle.some().into_iter().cycle().take(60).collect();
             for got in rig.get_all(&oracle, &urls).await {
                 assert!(failed_with(&got, "storage_timeout"), "{tiers:?} {fault:?}: {got:?}");
@@ -65,7 +66,8 @@ async fn an_index_that_does_not_arrive_times_out() {
         let mut rig = Rig::new(Tiers::Memory, library());
         let held = fault.clone();
         rig.storm.set(move |_, _| held.clone());
-        let (begun, bound) = (Instant::now(), rig.config.load_timeout);
+        let begun = Instant::now();
+        let bound = rig.config.load_timeout;
         let urls: Vec<_> = oracle.some().into_iter().cycle().take(30).collect();
         let expected = Got::Refused(504, "load_timeout".to_owned());
         for got in rig.get_all(&oracle, &urls).await {
@@ -117,7 +119,8 @@ async fn waiting_for_a_storage_request_times_out() {
         }
         rig.storm.media(Fault::Silence);
         let urls = oracle.some();
-        let (first, others) = (&urls[0], urls[1..].to_vec());
+        let first = &urls[0];
+        let others = urls[1..].to_vec();
         let begun = Instant::now();
         let waiting = async {
             while rig.counters.figures().in_flight == 0 {
