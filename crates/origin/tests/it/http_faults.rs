@@ -1,5 +1,5 @@
-//! A faulty HTTP server as storage, and the responses that clients of the origin get, with a cache in
-//! memory and on disk. Once the server works again, every response is right.
+//! A faulty HTTP server as storage, and the responses that clients of the origin get, with a cache
+//! in memory and on disk. Once the server works again, every response is right.
 
 use crate::{
     client::{get, send},
@@ -53,8 +53,8 @@ enum ServerFault {
     ResetsAtOnce,
     /// The status is 503 with a `Retry-After` longer than any wait.
     Throttles,
-    /// The status is 503 with `Retry-After: 0` for every second request of a range, beginning with the
-    /// first.
+    /// The status is 503 with `Retry-After: 0` for every second request of a range, beginning with
+    /// the first.
     ThrottlesBriefly,
     /// All kinds of faults in turn, with correct responses in between.
     Flaps,
@@ -198,7 +198,8 @@ impl World {
     }
 
     async fn get(&self, oracle: &Oracle, url: &str) -> Got {
-        // Far longer than all time limits together, so that a slow response is not taken for a hang.
+        // Far longer than all time limits together, so that a slow response is not taken for a
+        // hang.
         let answer = send(self.server.address, Method::GET, url, &[]);
         let answer =
             tokio::time::timeout(Duration::from_secs(60), answer).await.expect("no response within a minute");
@@ -213,7 +214,8 @@ impl World {
         join_all(urls.iter().map(|url| self.get(oracle, url))).await
     }
 
-    /// Checks that every response is right once the server works, and that no request is left in flight.
+    /// Checks that every response is right once the server works, and that no request is left in
+    /// flight.
     async fn check_recovered(&self, oracle: &Oracle) {
         self.set(ServerFault::Nothing);
         let manifest = send(self.server.address, Method::GET, &format!("/{TITLE}/.mpd"), &[]).await;
@@ -311,7 +313,8 @@ async fn check_fault(
     world.set(wrong);
     for got in world.get_all(&oracle, &urls).await {
         let seen = word(&got);
-        // Another version counts as a change: the title is indexed again, or the response ends early.
+        // Another version counts as a change: the title is indexed again, or the response ends
+        // early.
         let changed = matches!(wrong, ServerFault::NoEtag | ServerFault::NoVersion) && seen == "aborts";
         assert!(read.contains(&seen) || changed, "{tiers:?} {wrong:?} warm: {seen}");
     }
@@ -345,8 +348,8 @@ async fn a_missing_etag_is_logged_once_and_does_not_prevent_caching() {
     }
 }
 
-/// A range far behind the first byte would need all bytes before it. The request fails with an error,
-/// and the log gives the reason.
+/// A range far behind the first byte would need all bytes before it. The request fails with an
+/// error, and the log gives the reason.
 #[tokio::test]
 async fn distant_bytes_of_a_server_without_ranges_are_not_read() {
     let world = World::new(Tiers::Memory, ServerFault::IgnoresRange).await;

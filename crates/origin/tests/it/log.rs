@@ -40,8 +40,8 @@ pub(crate) fn lines(words: &[&str]) -> Vec<String> {
     text.lines().filter(|line| words.iter().all(|w| line.contains(w))).map(str::to_owned).collect()
 }
 
-/// Waits for the access line of a path. It is written when the server drops the response, which may be
-/// after the client has read it.
+/// Waits for the access line of a path. It is written when the server drops the response, which may
+/// be after the client has read it.
 pub(crate) async fn access(path: &str) -> String {
     loop {
         if let Some(line) = lines(&[" access: ", &format!("path={path} ")]).pop() {

@@ -1,5 +1,5 @@
-//! `/metrics` and the rest of the admin address. The numbers agree to the byte with the responses that
-//! clients got, and the reference parser of OpenMetrics accepts the text.
+//! `/metrics` and the rest of the admin address. The numbers agree to the byte with the responses
+//! that clients got, and the reference parser of OpenMetrics accepts the text.
 
 use crate::{
     client::{Answer, fetch, get, get_with, open, send},
@@ -450,8 +450,8 @@ async fn a_request_that_waits_for_another_counts_as_joined() {
     }
 }
 
-/// When the request that started the work leaves, the others continue it. Their log lines do not count
-/// its requests to storage.
+/// When the request that started the work leaves, the others continue it. Their log lines do not
+/// count its requests to storage.
 #[tokio::test]
 async fn a_request_that_joined_counts_no_requests_to_storage() {
     log::keep();

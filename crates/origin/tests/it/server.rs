@@ -93,15 +93,16 @@ pub(crate) fn sample(name: &str) -> Bytes {
 pub(crate) const HARBOUR: [&str; 5] =
     ["audio-eng.mp4", "audio-fra.mp4", "video-180p.mp4", "video-234p.mp4", "video-360p.mp4"];
 
-/// Returns a fragmented file whose samples are known only once each fragment's `moof` has been read: video
-/// and audio, fragments of 2 s, one `sidx` each.
+/// Returns a fragmented file whose samples are known only once each fragment's `moof` has been
+/// read: video and audio, fragments of 2 s, one `sidx` each.
 pub(crate) fn fragmented() -> Bytes {
     let flags = "-movflags frag_keyframe+empty_moov+default_base_moof+global_sidx";
     std::fs::read(recipe::avc_aac("sidx", flags)).unwrap().into()
 }
 
-/// Returns the sample library in memory: `harbour/` (three renditions, two languages), `lighthouse.mp4`
-/// (moov last, muxed), `ferry.mp4` (fragmented), `buoy.mp4` (HEVC); and [`fragmented`].
+/// Returns the sample library in memory: `harbour/` (three renditions, two languages),
+/// `lighthouse.mp4` (moov last, muxed), `ferry.mp4` (fragmented), `buoy.mp4` (HEVC); and
+/// [`fragmented`].
 pub(crate) fn library() -> Arc<Memory> {
     let memory = Memory::new();
     for name in ["lighthouse.mp4", "ferry.mp4", "buoy.mp4"] {
@@ -134,8 +135,8 @@ pub(crate) fn index_file(media: &Bytes, location: &str) -> Bytes {
     }
 }
 
-/// Returns the number of bytes from the start of a segment of [`fragmented`] (two fragments) to the end of its last
-/// `moof`.
+/// Returns the number of bytes from the start of a segment of [`fragmented`] (two fragments) to the
+/// end of its last `moof`.
 pub(crate) fn last_moof_end(place: usize) -> u64 {
     let file = fragmented();
     let mut moofs = Vec::new();

@@ -58,7 +58,8 @@ async fn media_that_does_not_arrive_times_out() {
     }
 }
 
-/// The same while a title is indexed: requests that wait for the one that reads share its time limit.
+/// The same while a title is indexed: requests that wait for the one that reads share its time
+/// limit.
 #[tokio::test(start_paused = true)]
 async fn an_index_that_does_not_arrive_times_out() {
     let oracle = oracle().await;
@@ -132,8 +133,8 @@ async fn waiting_for_a_storage_request_times_out() {
         };
         let (held, (queued, took)) = join(rig.get(&oracle, first), waiting).await;
         assert!(failed_with(&held, "storage_timeout"), "{held:?}");
-        // A request for the bytes that the first one fetches waits for that fetch. The others wait for
-        // a permit.
+        // A request for the bytes that the first one fetches waits for that fetch. The others wait
+        // for a permit.
         assert!(queued.iter().all(|got| failed_with(got, "storage_busy")), "{tiers:?}: {queued:?}");
         assert!(took <= rig.cache.limits().storage_timeout && begun.elapsed() <= seconds(75), "{took:?}");
         assert!(rig.counters.figures().busy > 0);
@@ -141,8 +142,8 @@ async fn waiting_for_a_storage_request_times_out() {
     }
 }
 
-/// Fills whose storage does not respond hold all memory for fills. The other requests give up, and get
-/// memory once those fills have given up.
+/// Fills whose storage does not respond hold all memory for fills. The other requests give up, and
+/// get memory once those fills have given up.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_fill_memory_times_out() {
     let oracle = oracle().await;
@@ -164,8 +165,8 @@ async fn waiting_for_fill_memory_times_out() {
     rig.is_sound(&oracle, &[TITLE], 0).await;
 }
 
-/// The request that started a fetch has left, and storage does not respond. The requests that joined
-/// it do not wait for ever.
+/// The request that started a fetch has left, and storage does not respond. The requests that
+/// joined it do not wait for ever.
 #[tokio::test(start_paused = true)]
 async fn joined_requests_time_out_after_the_first_one_left() {
     let oracle = oracle().await;
