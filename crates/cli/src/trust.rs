@@ -1,14 +1,14 @@
-//! Whose certificates clients of servers under test believe.
+//! The certificates that clients of servers under test accept.
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args as ClapArgs;
 use latemux_client::http::{Network, Trust};
 use std::{fs, path::PathBuf};
 
-/// Flags of every command that is a client.
+/// Flags of commands that are clients.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TrustFlags {
-    /// Certificates (PEM) that are trusted beside the system's: of an authority, or a server's own
+    /// Certificates (PEM) to trust besides those of the system: of an authority, or of a server itself
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// Do not check certificates
@@ -17,7 +17,7 @@ pub(crate) struct TrustFlags {
 }
 
 impl TrustFlags {
-    /// Connections by these flags.
+    /// Makes connections according to these flags.
     pub(crate) fn network(&self) -> Result<Network> {
         let trust = match &self.ca {
             Some(path) => {

@@ -1,4 +1,4 @@
-//! Addresses with addresses to fill in (ISO/IEC 23009-1 §5.3.9.4.4; [MS-SSTR] 3.1.4.2).
+//! Templates of addresses (ISO/IEC 23009-1 §5.3.9.4.4; [MS-SSTR] 3.1.4.2).
 
 use super::ManifestError;
 
