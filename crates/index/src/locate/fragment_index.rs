@@ -37,6 +37,11 @@ pub(crate) struct FragmentIndex {
 }
 
 impl FragmentIndex {
+    /// Returns the offsets of all fragments, track by track.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = u64> {
+        self.tracks.iter().flat_map(|track| track.entries.iter().map(|entry| entry.bytes.start))
+    }
+
     /// Returns the start of each track's first fragment, as the index states it.
     pub(crate) fn firsts(&self) -> Vec<Option<i64>> {
         self.tracks.iter().map(|listed| listed.entries.first().map(|first| first.time)).collect()

@@ -3,7 +3,7 @@
 //! media.
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblemKind},
     locate::moof_samples::{self, FragmentError, FragmentedTrack, every_sample_is_sync},
     media::{MediaIndex, Samples, Track, fragment_samples::FragmentSamples},
     table::samples::Sample,
@@ -111,10 +111,9 @@ impl FragmentReader {
                 // A sample lasts until the next one is decoded.
                 let step = sample.decode_time.checked_sub(last.decode_time);
                 last.duration = step.and_then(|step| u32::try_from(step).ok()).ok_or_else(|| {
-                    FragmentError::Track(TrackProblem::Malformed {
-                        track: self.index.tracks.get(number).map_or(0, |track| track.id),
-                        what: format!("decode times go from {} to {}", last.decode_time, sample.decode_time),
-                    })
+                    let id = self.index.tracks.get(number).map_or(0, |track| track.id);
+                    let what = format!("decode times go from {} to {}", last.decode_time, sample.decode_time);
+                    FragmentError::Track(TrackProblemKind::Malformed(what).of(id))
                 })?;
             }
             track.push(sample);

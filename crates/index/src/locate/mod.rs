@@ -17,7 +17,7 @@ mod segment_index;
 mod track_description;
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblemKind},
     locate::{
         fragmented::FoundSamples,
         full_tables::FullTables,
@@ -26,7 +26,7 @@ use crate::{
         object_reader::{ObjectReader, Pause},
         read_buffer::{ObjectBytes, ReadBuffer},
         scan::Scan,
-        track_description::{TrackDescription, malformed},
+        track_description::TrackDescription,
     },
     media::{IndexSource, MediaIndex, Samples, Track, stamp::MediaStamp},
     table::samples::SampleTable,
@@ -61,7 +61,7 @@ pub enum Step {
 
 /// Finds the index of one object. It must not take more round trips than needed: progressive files
 /// take at most two (one if `moov` is within the head), `sidx` two, `mfra` three.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Locator {
     limits: Limits,
     read: ReadBuffer,
@@ -93,17 +93,7 @@ impl Locator {
     /// Returns a locator whose first read is the head.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            read: ReadBuffer::default(),
-            requested: None,
-            round_trips: 0,
-            head: Bytes::new(),
-            movie: None,
-            scan: None,
-            full: false,
-            tables: None,
-        }
+        Self { limits, ..Self::default() }
     }
 
     /// Returns a locator that reads every `moof` of a fragmented file, whatever its own index says,
@@ -254,43 +244,37 @@ fn finish(
     let stamp = MediaStamp::find(&bytes);
     let mut index_boxes = vec![(range.start, bytes)];
     let mut scanned = (0, None);
-    let (source, tracks): (_, Vec<Result<Track, TrackProblem>>) = match outcome {
+    let ids: Vec<u32> = descriptions.iter().map(|(_, track)| track.id).collect();
+    let descriptions = descriptions.into_iter();
+    let (source, tracks): (_, Vec<Result<Track, TrackProblemKind>>) = match outcome {
         FoundSamples::Tables | FoundSamples::Scan(_) => {
             let read = |(number, description): (usize, TrackDescription)| match movie.tracks.get(number) {
                 Some(Ok(track)) => {
                     let table = description.read_tables(track, object_size)?;
                     description.with_table(table)
                 }
-                _ => Err(malformed(description.id, "not read")),
+                _ => Err(TrackProblemKind::malformed("not read")),
             };
-            (IndexSource::SampleTables, descriptions.into_iter().map(read).collect())
+            (IndexSource::SampleTables, descriptions.map(read).collect())
         }
         FoundSamples::Fragments { source, boxes, tables } => {
             index_boxes.extend(boxes);
-            let tracks = descriptions.into_iter().zip(tables);
-            (
-                source,
-                tracks
-                    .map(|((_, description), (table, rate))| description.with_fragments(table, rate))
-                    .collect(),
-            )
+            let tracks = descriptions.zip(tables);
+            (source, tracks.map(|((_, track), (table, rate))| track.with_fragments(table, rate)).collect())
         }
         FoundSamples::Scanned(tables) => {
             if let Some(scan) = scan {
                 scanned = (scan.moof_bytes(), Some(scan.digest()));
             }
-            let tracks = descriptions.into_iter().zip(tables);
-            (
-                IndexSource::Scan,
-                tracks.map(|((_, description), table)| description.with_table(table?)).collect(),
-            )
+            let tracks = descriptions.zip(tables);
+            (IndexSource::Scan, tracks.map(|((_, track), table)| track.with_table(table?)).collect())
         }
     };
     let mut served = Vec::new();
-    for track in tracks {
+    for (id, track) in ids.into_iter().zip(tracks) {
         match track {
             Ok(track) => served.push(track),
-            Err(problem) => left_out.push(problem),
+            Err(kind) => left_out.push(kind.of(id)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The samples of a `moof`, with defaults, positions and times resolved (ISO/IEC 14496-12 §8.8).
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblem, TrackProblemKind},
     media::TrackKind,
     table::samples::Sample,
 };
@@ -150,7 +150,7 @@ pub(crate) fn resolve(
 }
 
 fn malformed(track: u32, what: &str) -> FragmentError {
-    FragmentError::Track(TrackProblem::Malformed { track, what: what.to_owned() })
+    FragmentError::Track(TrackProblemKind::malformed(what).of(track))
 }
 
 fn check_description(
@@ -164,10 +164,10 @@ fn check_description(
     match named {
         None | Some(0) => Ok(()),
         Some(index) if index == track.sample_description => Ok(()),
-        Some(_) => Err(FragmentError::Track(TrackProblem::Unsupported {
-            track: track.id,
-            what: "a track with several sample entries in use".into(),
-        })),
+        Some(_) => {
+            let kind = TrackProblemKind::Unsupported("a track with several sample entries in use".into());
+            Err(FragmentError::Track(kind.of(track.id)))
+        }
     }
 }
 

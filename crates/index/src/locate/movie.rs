@@ -1,10 +1,10 @@
 //! Finding `moov`, and the tracks in it that can be served.
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblem, TrackProblemKind},
     locate::{
         object_reader::{ObjectReader, Pause},
-        track_description::{TrackDescription, malformed},
+        track_description::TrackDescription,
     },
 };
 use bytes::Bytes;
@@ -78,9 +78,12 @@ impl FoundMovie {
             match track {
                 Ok(track) => match TrackDescription::read(track, &movie) {
                     Ok(description) => descriptions.push((number, description)),
-                    Err(problem) => left_out.push(problem),
+                    Err(kind) => left_out.push(kind.of(track.id)),
                 },
-                Err(error) => left_out.push(malformed(error.id.unwrap_or(0), error.error.to_string())),
+                Err(error) => {
+                    let kind = TrackProblemKind::malformed(error.error.to_string());
+                    left_out.push(kind.of(error.id.unwrap_or(0)));
+                }
             }
         }
         Ok(Self { range, bytes, movie, descriptions, left_out })

@@ -188,7 +188,7 @@ impl FragmentTable {
 }
 
 /// Builds a [`FragmentTable`] fragment by fragment.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FragmentTableBuilder {
     first_start: i64,
     last_start: Option<i64>,
@@ -202,20 +202,6 @@ pub(crate) struct FragmentTableBuilder {
 }
 
 impl FragmentTableBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
-            first_start: 0,
-            last_start: None,
-            first_offset: 0,
-            steps: ColumnBuilder::default(),
-            leads: ColumnBuilder::default(),
-            any_leads: false,
-            sizes: ColumnBuilder::default(),
-            positions: PositionsBuilder::new(),
-            sync: ColumnBuilder::default(),
-        }
-    }
-
     /// Appends a fragment and returns true. Appends nothing and returns false if it has 4 GiB or
     /// more, or does not start after the one before.
     #[must_use]
@@ -284,7 +270,7 @@ mod tests {
                 (offset, start) = (offset + gap + size, fragment.end);
                 fragment
             }).collect();
-            let mut builder = FragmentTableBuilder::new();
+            let mut builder = FragmentTableBuilder::default();
             let lead_of = |f: &Fragment| lead.min(f.end - f.start - 1);
             for f in &fragments {
                 prop_assert!(builder.push(f.offset, f.size, f.start, lead_of(f), f.sync));

@@ -159,7 +159,7 @@ fn best_k(values: &(impl Iterator<Item = u64> + Clone)) -> (u64, u32) {
         .unwrap_or((0, 0))
 }
 
-fn gcd(mut a: u32, mut b: u32) -> u32 {
+pub(crate) fn gcd(mut a: u32, mut b: u32) -> u32 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -178,7 +178,7 @@ pub(crate) const fn unzigzag(value: u64) -> i64 {
 
 /// Reads a stream that [`BitWriter`] wrote, in this process or into a persisted index. A damaged
 /// stream gives wrong values, but no panic.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct BlockReader<'a> {
     bytes: &'a [u8],
     bit: usize,
@@ -192,15 +192,7 @@ pub(crate) struct BlockReader<'a> {
 impl<'a> BlockReader<'a> {
     /// Reads from a byte where a block starts with a fresh [`BlockState`].
     pub(crate) fn new(bytes: &'a [u8], start: usize) -> Self {
-        Self {
-            bytes,
-            bit: start * 8,
-            state: BlockState::default(),
-            left: 0,
-            k: 0,
-            centred: false,
-            all_equal: false,
-        }
+        Self { bytes, bit: start * 8, ..Self::default() }
     }
 
     /// Returns at least 56 bits from the current position, left-aligned. After the end they are

@@ -339,7 +339,7 @@ impl Iterator for SamplesIter<'_> {
 
 /// Builds a [`SampleTable`] column by column. All samples play until [`SampleTable::keep`] is
 /// called.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SampleTableBuilder {
     pub(crate) durations: ColumnBuilder,
     pub(crate) sizes: ColumnBuilder,
@@ -353,20 +353,6 @@ pub(crate) struct SampleTableBuilder {
 }
 
 impl SampleTableBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
-            durations: ColumnBuilder::default(),
-            sizes: ColumnBuilder::default(),
-            compositions: ColumnBuilder::default(),
-            composition_bounds: None,
-            chunk_samples: ColumnBuilder::default(),
-            chunks: PositionsBuilder::new(),
-            sync: ColumnBuilder::default(),
-            last_sync: 0,
-            all_sync: false,
-        }
-    }
-
     /// Returns the number of composition offsets so far.
     pub(crate) fn compositions(&self) -> u32 {
         self.compositions.len()

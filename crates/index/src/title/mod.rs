@@ -18,20 +18,14 @@ use xxhash_rust::xxh3::Xxh3;
 /// One title: its objects, the tracks that play together, and the grid they are cut by. Immutable.
 #[derive(Debug, Clone)]
 pub struct Title {
-    /// See [`Self::objects`].
     objects: Vec<Arc<MediaIndex>>,
-    /// See [`Self::tracks`].
     tracks: Vec<TitleTrack>,
     /// (object, track) indexes of tracks that a selection leaves out. They are kept so that
     /// properties of the whole title do not depend on the selection.
     unlisted: Vec<(usize, usize)>,
-    /// See [`Self::grid`].
     grid: Arc<Grid>,
-    /// See [`Self::target`].
     target: Duration,
-    /// See [`Self::problems`].
     problems: Vec<TitleProblem>,
-    /// See [`Self::fingerprint`].
     fingerprint: u128,
 }
 
@@ -202,28 +196,24 @@ impl Title {
     }
 
     /// Returns the objects in order: as listed, or by name in a folder.
-    #[inline]
     #[must_use]
     pub fn objects(&self) -> &[Arc<MediaIndex>] {
         &self.objects
     }
 
     /// Returns the tracks: video by ascending bit rate, then audio in object order, then text.
-    #[inline]
     #[must_use]
     pub fn tracks(&self) -> &[TitleTrack] {
         &self.tracks
     }
 
     /// Returns the boundaries of its segments.
-    #[inline]
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
     /// Returns the target duration that the grid was laid for.
-    #[inline]
     #[must_use]
     pub fn target(&self) -> Duration {
         self.target
@@ -231,7 +221,6 @@ impl Title {
 
     /// Returns problems that do not keep the title from playing: tracks left out, GOPs that
     /// disagree.
-    #[inline]
     #[must_use]
     pub fn problems(&self) -> &[TitleProblem] {
         &self.problems
@@ -240,7 +229,6 @@ impl Title {
     /// Returns a digest of everything by which the title determines the bytes of responses: the
     /// objects' fingerprints, the grid and the target duration, and the names and languages of a
     /// server manifest.
-    #[inline]
     #[must_use]
     pub fn fingerprint(&self) -> u128 {
         self.fingerprint

@@ -8,7 +8,7 @@ use std::{ops::Range, slice};
 
 /// Reads a column in order.
 #[derive(Debug, Clone)]
-pub struct Values<'a> {
+pub(crate) struct Values<'a> {
     pub(super) left: u32,
     pub(super) state: Source<'a>,
     /// Values read in advance. A block at a time is three times as fast as single values.
