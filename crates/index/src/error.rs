@@ -3,8 +3,7 @@
 use latemux_isobmff::FourCc;
 use std::borrow::Cow;
 
-/// The reason why an object or a title cannot be served. [`IndexError::reason`] is its stable word
-/// in logs and responses.
+/// The reason why an object or a title cannot be served.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
@@ -43,7 +42,6 @@ pub enum IndexError {
 
 impl IndexError {
     /// Returns the stable word for logs, metrics and responses.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotMp4(_) => "not_mp4",
@@ -104,7 +102,6 @@ pub enum TrackProblemKind {
 
 impl TrackProblem {
     /// Returns the stable word for logs, metrics and responses.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self.kind {
             TrackProblemKind::Encrypted(_) => "encrypted_source",

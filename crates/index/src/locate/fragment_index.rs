@@ -57,8 +57,7 @@ pub(crate) enum IndexReading {
     Incomplete(Vec<u64>),
 }
 
-/// Returns the fragments that are read, besides the first and last one, to check the times of the
-/// index.
+/// Returns fragments, besides the first and last, that are read to check the times of the index.
 pub(crate) fn probes(listed: &IndexedTrack) -> impl Iterator<Item = &IndexedFragment> {
     let middle = listed.entries.len() / 2;
     [1, middle.max(1)].into_iter().filter_map(|number| listed.entries.get(number))

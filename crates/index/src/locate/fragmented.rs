@@ -22,18 +22,20 @@ use bytes::Bytes;
 use latemux_isobmff::fragment::Moof;
 use std::{collections::BTreeSet, ops::Range};
 
+/// A table and, if its fragments hold several tracks, the track's bit rate in bits per second.
+type RatedTable = (FragmentTable, Option<u64>);
+
 /// The way to a file's samples.
 #[derive(Debug)]
 pub(crate) enum FoundSamples {
     /// All samples are in the tables of `moov`.
     Tables,
-    /// Fragments are known: for each described track a table and, if fragments hold several tracks,
-    /// its bit rate.
+    /// Fragments are known: a table for each described track.
     Fragments {
         source: IndexSource,
         /// The boxes the tables were made from, with their offsets in the object.
         boxes: Vec<(u64, Bytes)>,
-        tables: Vec<(FragmentTable, Option<u64>)>,
+        tables: Vec<RatedTable>,
     },
     /// Every `moof` must be read.
     Scan(Box<Scan>),
@@ -78,12 +80,11 @@ pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Foun
     scan(reader, found, known.into_iter().collect(), &firsts)
 }
 
-fn fragments(index: FragmentIndex, tables: Vec<(FragmentTable, Option<u64>)>) -> FoundSamples {
+fn fragments(index: FragmentIndex, tables: Vec<RatedTable>) -> FoundSamples {
     FoundSamples::Fragments { source: index.source, boxes: index.boxes, tables }
 }
 
-/// Like [`find`], but every `moof` is to be read. An index box only tells where they start, so that
-/// many can be read at once.
+/// Like [`find`], but reads every `moof`. An index box only tells where they start.
 pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<FoundSamples, Pause> {
     let (sidx, first_moof) = behind_moov(reader, found)?;
     let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
@@ -121,15 +122,16 @@ fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<Top
 }
 
 fn fragmented_track(description: &TrackDescription) -> FragmentedTrack {
-    let shift = description.edits.presentation.shift;
-    let all_sync = description.every_sample_is_sync();
-    FragmentedTrack::new(
-        description.id,
-        description.timescale,
-        description.sample_description,
-        all_sync,
-        shift,
-    )
+    FragmentedTrack {
+        id: description.id,
+        timescale: description.timescale,
+        sample_description: description.sample_description,
+        all_sync: description.every_sample_is_sync(),
+        shift: description.edits.presentation.shift,
+        next: None,
+        expected_composition: None,
+        listed: None,
+    }
 }
 
 /// Starts a scan. `firsts` are the tracks' first times by an index box that is not used otherwise.
@@ -220,7 +222,6 @@ fn measure(
                 moof_samples::resolve(&moof, at, reader.object_size, defaults, &mut tracks, |_, s| {
                     let first = presentation.time(s.decode_time, s.composition_offset);
                     let end = first.saturating_add(s.duration.into());
-                    let (bytes, duration) = (u64::from(s.size), u64::from(s.duration));
                     let m = measured.get_or_insert(FragmentMeasurement {
                         first,
                         end,
@@ -237,8 +238,8 @@ fn measure(
                     m.first = m.first.min(first);
                     m.end = m.end.max(end);
                     m.count += 1;
-                    m.bytes += bytes;
-                    m.duration += duration;
+                    m.bytes += u64::from(s.size);
+                    m.duration += u64::from(s.duration);
                     Ok(())
                 });
             resolved.map_err(IndexError::from)?;
@@ -259,14 +260,13 @@ fn measure(
     Ok(measured)
 }
 
-/// Makes a table for each described track of a complete index, with its bit rate if fragments hold
-/// several tracks, and checks it against fragments of each track. Returns `None` if the index turns
-/// out to be wrong.
+/// Makes a table for each described track. Returns `None` if the index contradicts the fragments that
+/// are read to check it.
 fn tables(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
     index: &FragmentIndex,
-) -> Result<Option<Vec<(FragmentTable, Option<u64>)>>, Pause> {
+) -> Result<Option<Vec<RatedTable>>, Pause> {
     if !same_ends(&index.tracks) {
         return Ok(None);
     }
@@ -302,8 +302,7 @@ fn tables(
                 stated.unwrap_or(at_end.end)
             }
         };
-        // An index that marks no fragment as a random access point states nothing about sync
-        // samples.
+        // An index without any random access point states nothing about sync samples.
         let says_sync = listed.entries.iter().any(|entry| entry.sync);
         let all_sync = description.kind != TrackKind::Video
             || description.every_sample_is_sync()
@@ -388,8 +387,7 @@ fn origin(
     if probed.iter().any(|&by_probe| by_probe != offset) {
         return Ok(None);
     }
-    // The samples last longer than the index states. A single fragment must match exactly, since
-    // reading it costs little.
+    // The samples last longer than the index states. A single fragment must match exactly.
     let half_a_sample = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
     let tolerance = if listed.entries.len() > 1 { half_a_sample } else { 0 };
     let next = listed.entries.get(1).map(|next| next.time).or(listed.end);

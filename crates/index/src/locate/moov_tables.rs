@@ -80,8 +80,7 @@ pub(crate) fn read(
         Some(stss) if !(all_sync && stss.iter().len() == 0) => {
             let mut last = 0;
             for number in stss.iter() {
-                // §8.6.2: numbers start at 1 and ascend strictly. Repeated numbers and 0 are
-                // harmless.
+                // §8.6.2: numbers ascend strictly from 1. Repeated numbers and 0 are harmless.
                 if number < last {
                     return malformed("stss: sample numbers do not ascend");
                 }
@@ -96,8 +95,7 @@ pub(crate) fn read(
     Ok(builder.finish(0))
 }
 
-/// Reads `stsz`, `stsc` and `stco`. Every sample must have a size, a chunk and a position within
-/// the object.
+/// Reads `stsz`, `stsc` and `stco`. Every sample needs a size, a chunk and a valid position.
 fn read_sizes_and_chunks(
     tables: &SampleTables,
     object_size: u64,

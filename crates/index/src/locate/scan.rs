@@ -19,17 +19,17 @@ const PARALLEL_READS: usize = 32;
 /// A scan in progress. Samples are on the source timeline.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// Offset of the next box.
-    at: u64,
+    /// Offset of the next box. Bytes before it are not needed again.
+    pub(crate) at: u64,
     /// Offsets of fragments that an incomplete index lists, ascending.
     known: Vec<u64>,
     defaults: Vec<Trex>,
-    /// One entry for each of `collected`. A track that failed gets the ID 0, which no fragment
-    /// names.
+    /// One entry for each of `collected`. A failed track gets the ID 0, which no fragment names.
     tracks: Vec<FragmentedTrack>,
     collected: Vec<Result<ScannedTable, TrackProblemKind>>,
-    digest: u128,
-    moof_bytes: u64,
+    /// Digest of all `moof`s read.
+    pub(crate) digest: u128,
+    pub(crate) moof_bytes: u64,
 }
 
 impl Scan {
@@ -56,21 +56,6 @@ impl Scan {
         Self { at, known, defaults, tracks, collected, digest: 0, moof_bytes: 0 }
     }
 
-    /// Returns the offset of the next box. Bytes before it are not needed again.
-    pub(crate) fn position(&self) -> u64 {
-        self.at
-    }
-
-    /// Returns the number of bytes of all `moof`s read.
-    pub(crate) fn moof_bytes(&self) -> u64 {
-        self.moof_bytes
-    }
-
-    /// Returns the digest of all `moof`s read.
-    pub(crate) fn digest(&self) -> u128 {
-        self.digest
-    }
-
     /// Continues from box to box as far as bytes have been read.
     pub(crate) fn run(
         &mut self,
@@ -89,7 +74,8 @@ impl Scan {
                 let bytes = reader.whole(&found, "moof")?;
                 self.moof_bytes += found.size();
                 if self.moof_bytes > reader.limits.max_index {
-                    let (value, limit) = (self.moof_bytes, reader.limits.max_index);
+                    let value = self.moof_bytes;
+                    let limit = reader.limits.max_index;
                     return Err(IndexError::TooLarge { what: "all moof together", value, limit }.into());
                 }
                 let mut digest = Xxh3::new();
@@ -186,7 +172,8 @@ impl ScannedTable {
             Some(_) => {
                 let step = sample.decode_time.checked_sub(self.last.0).and_then(|s| u32::try_from(s).ok());
                 let Some(step) = step else {
-                    let (from, to) = (self.last.0, sample.decode_time);
+                    let from = self.last.0;
+                    let to = sample.decode_time;
                     return Err(format!("decode times go from {from} to {to}"));
                 };
                 self.builder.durations.push(step);

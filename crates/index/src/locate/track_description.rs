@@ -54,7 +54,7 @@ impl TrackDescription {
             }
             Err(kind) => return Err(kind),
         };
-        let entry = sample_description.checked_sub(1).and_then(|i| usize::try_from(i).ok());
+        let entry = sample_description.checked_sub(1).map(|i| i as usize);
         let Some(entry) = entry.and_then(|i| track.sample_entries.get(i)) else {
             return Err(TrackProblemKind::malformed("no sample entry for its samples"));
         };
@@ -126,8 +126,7 @@ impl TrackDescription {
         table.shift(presentation.shift);
         let range = self.edits.samples(&table, self.kind, self.timescale);
         table.keep(range);
-        // Negative composition offsets are raised; a later start of the presentation keeps all
-        // times.
+        // Negative composition offsets are raised; a later presentation start keeps all times.
         let presentation = &mut self.edits.presentation;
         presentation.media_time = presentation.media_time.saturating_add(table.lift_compositions().into());
         let (first, end) = table.presented(presentation).ok_or(TrackProblemKind::Empty)?;
@@ -146,7 +145,8 @@ impl TrackDescription {
         if self.kind == TrackKind::Video && table.sync_from(0) != Some(0) {
             return Err(TrackProblemKind::NoSyncSample);
         }
-        let (end, bytes) = (table.end(), table.bytes());
+        let end = table.end();
+        let bytes = table.bytes();
         self.finish(first, end, Samples::Fragments(table), |duration| {
             bitrate.or_else(|| Some(rate(bytes, duration?)))
         })
@@ -193,8 +193,7 @@ impl TrackDescription {
     }
 }
 
-/// Returns the location of the media of a sample entry (ISO/IEC 14496-12 §8.7.2), or `None` for the
-/// object with the `moov`.
+/// Returns the location of a sample entry's media (ISO/IEC 14496-12 §8.7.2), if not the object.
 fn location(
     track: &movie::Track,
     entry: &SampleEntry,
@@ -212,8 +211,7 @@ fn location(
     }
 }
 
-/// Returns the bit rate in bits per second of some bytes over a duration of (ticks, ticks per
-/// second). Ticks are not 0.
+/// Returns the bit rate of some bytes, in bits per second. Ticks of (ticks, scale) are > 0.
 pub(crate) fn rate(bytes: u64, (ticks, scale): (u64, u32)) -> u64 {
     let bits = u128::from(bytes) * 8 * u128::from(scale);
     u64::try_from(bits / u128::from(ticks.max(1))).unwrap_or(u64::MAX)

@@ -87,7 +87,6 @@ struct TrackTiming {
     media: u64,
 }
 
-/// Appends a box with the given payload.
 fn put(out: &mut Vec<u8>, kind: FourCc, payload: &[u8]) {
     put_header(out, kind, payload.len() as u64);
     out.put_slice(payload);

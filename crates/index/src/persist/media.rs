@@ -212,7 +212,6 @@ fn take_problem(bytes: &mut ByteReader<'_>) -> Result<TrackProblem, PersistError
     Ok(TrackProblem { track, kind })
 }
 
-/// Number of bytes of a sample.
 const SAMPLE: usize = 8 + 4 + 8 + 4 + 4 + 1;
 
 pub(super) fn put_fragment(fragment: &FragmentSamples, out: &mut ByteWriter) {

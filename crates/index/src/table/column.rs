@@ -14,8 +14,7 @@ use values::{Block, Source};
 const BLOCK_LEN: u32 = 64;
 const _: () = assert!(BLOCK_LEN as usize == BLOCK && STRIDE.is_multiple_of(BLOCK_LEN));
 
-/// Number of values between two directory entries of a packed column. A seek decodes at most that
-/// many values.
+/// Number of values between two directory entries: a seek decodes at most that many.
 pub(crate) const STRIDE: u32 = 256;
 
 /// A column of `u32` values: a constant, runs, or blocks of 64 Rice-coded values, whichever is
@@ -45,14 +44,11 @@ pub(crate) struct Packed {
     pub(crate) len: u32,
     pub(crate) directory: Box<[DirectoryEntry]>,
     pub(crate) stream: Box<[u8]>,
-    /// Sum of all values.
     pub(crate) total: u64,
 }
 
-/// A run of equal values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Index of its first value.
     pub(crate) start: u32,
     pub(crate) value: u32,
     /// Sum of all values before it.
@@ -61,8 +57,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirectoryEntry {
-    /// Sum of all values before the entry. The 64 bits are split into two halves so that an entry
-    /// takes 12 bytes, not 16.
+    /// Sum of all values before the entry, split so that an entry takes 12 bytes, not 16.
     pub(crate) before: [u32; 2],
     /// Offset in the stream of the entry's first block, in bytes.
     pub(crate) byte: u32,
@@ -75,7 +70,6 @@ impl DirectoryEntry {
 }
 
 impl Column {
-    /// Returns the number of values.
     pub(crate) fn len(&self) -> u32 {
         match &self.0 {
             ColumnEncoding::Constant { len, .. } => *len,
@@ -84,12 +78,6 @@ impl Column {
         }
     }
 
-    /// Returns true if there are no values.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the value at a 0-based index.
     pub(crate) fn get(&self, index: u32) -> Option<u32> {
         self.iter_from(index).next()
     }
@@ -99,8 +87,7 @@ impl Column {
         self.seek(index).1
     }
 
-    /// Returns [`Self::sum_before`] and [`Self::iter_from`] for little more than the cost of one of
-    /// them.
+    /// Returns [`Self::sum_before`] and [`Self::iter_from`] for little more than the cost of one.
     pub(crate) fn seek(&self, index: u32) -> (u64, Values<'_>) {
         let len = self.len();
         let index = index.min(len);
@@ -158,7 +145,6 @@ impl Column {
         }
     }
 
-    /// Returns the sum of all values.
     pub(crate) fn total(&self) -> u64 {
         self.sum_before(self.len())
     }
@@ -221,7 +207,6 @@ impl Column {
         }
     }
 
-    /// Returns the number of bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {
             ColumnEncoding::Constant { .. } => 0,

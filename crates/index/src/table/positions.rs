@@ -60,7 +60,6 @@ impl Positions {
     }
 }
 
-/// Reads [`Positions`] in order.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "the large one is the usual one, and none is kept")]
 pub(crate) enum PositionsIter<'a> {
@@ -69,8 +68,7 @@ pub(crate) enum PositionsIter<'a> {
 }
 
 impl PositionsIter<'_> {
-    /// Returns the next item's offset. `size_before` is the size in bytes of the item just read, 0
-    /// for the first.
+    /// Returns the next item's offset. `size_before` is the size of the item just read, 0 at first.
     pub(crate) fn next(&mut self, size_before: u64) -> Option<u64> {
         match self {
             Self::Gaps { gaps, end } => {
@@ -85,7 +83,6 @@ impl PositionsIter<'_> {
     }
 }
 
-/// Builds [`Positions`] item by item.
 #[derive(Debug, Default)]
 pub(crate) struct PositionsBuilder {
     gaps: ColumnBuilder,

@@ -171,7 +171,6 @@ pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
-/// The reverse of [`zigzag`].
 pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
 }
@@ -195,8 +194,7 @@ impl<'a> BlockReader<'a> {
         Self { bytes, bit: start * 8, ..Self::default() }
     }
 
-    /// Returns at least 56 bits from the current position, left-aligned. After the end they are
-    /// zeros.
+    /// Returns at least 56 bits from the current position, left-aligned, zeros after the end.
     #[inline]
     fn peek(&self) -> u64 {
         let byte = self.bit >> 3;
@@ -240,8 +238,7 @@ impl<'a> BlockReader<'a> {
         u32::try_from(value).unwrap_or(0)
     }
 
-    /// Reads as many values as `out` takes. Several codes are read from one word, which is three
-    /// times as fast as one by one.
+    /// Fills `out`. Reading several codes from one word is three times as fast as one by one.
     pub(crate) fn fill(&mut self, mut out: &mut [u32]) {
         while !out.is_empty() {
             if self.left == 0 {
@@ -259,8 +256,8 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    /// Skips values and returns their sum. This costs less than [`Self::fill`], since codes are not
-    /// converted to values.
+    /// Skips values and returns their sum. Codes are not converted to values, as [`Self::fill`]
+    /// does.
     pub(crate) fn sum(&mut self, count: u32) -> u64 {
         let mut codes = [0_u64; BLOCK];
         let mut left = count;

@@ -35,8 +35,7 @@ struct Packer {
 }
 
 impl ColumnBuilder {
-    /// Up to this number of runs, nothing is packed: runs are smaller, and cheaper to build and
-    /// read.
+    /// Up to this number of runs, nothing is packed: runs are smaller, and cheaper to read.
     const FEW_RUNS: usize = 8;
 
     /// Appends a value. A column holds at most `u32::MAX` values; further ones are ignored.
@@ -79,7 +78,6 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns the number of values so far.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -134,7 +132,8 @@ impl Packer {
 
     fn finish(mut self, len: u32, total: u64) -> ColumnEncoding {
         self.flush();
-        let (directory, stream) = (self.directory.into_boxed_slice(), self.stream.finish());
+        let directory = self.directory.into_boxed_slice();
+        let stream = self.stream.finish();
         ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total }))
     }
 }
