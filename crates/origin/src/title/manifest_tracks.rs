@@ -141,7 +141,7 @@ fn find<'a>(element: &Element, parts: &'a Parts) -> Result<Found<'a>, Error> {
         }
     }
     let left_out = parts.iter().flat_map(|object| &object.index.left_out);
-    if let Some(problem) = left_out.clone().find(|problem| problem.track() == id) {
+    if let Some(problem) = left_out.clone().find(|problem| problem.track == id) {
         return Ok(Found::LeftOut(IndexError::NoTracks(problem.clone())));
     }
     ids.truncate(16);

@@ -22,7 +22,7 @@ pub(crate) const NAME: &str = "x";
 pub(crate) fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
-    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
+    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     loop {
         let got = wants.iter().map(|range| read(object, range)).collect();
         match locator.step(size, got)? {
