@@ -119,8 +119,8 @@ impl Movie {
                 b"mvex" if fragments.is_none() => fragments = Some(Fragments::parse(&child.payload)?),
                 b"cmov" => return Err(moov.unsupported("compressed movie header")),
                 b"trak" => {
-                    check_number(&moov, "number of trak", traks.len())?;
                     traks.push(child.payload);
+                    moov.check_limit("number of trak", traks.len() as u64, Self::MAX_TRACKS as u64)?;
                 }
                 _ => {}
             }
@@ -143,13 +143,6 @@ impl Movie {
     }
 }
 
-fn check_number(parent: &Cursor<'_>, what: &'static str, so_far: usize) -> Result<(), Error> {
-    if so_far < Movie::MAX_TRACKS {
-        return Ok(());
-    }
-    Err(parent.too_large(what, so_far as u64 + 1, Movie::MAX_TRACKS as u64))
-}
-
 /// Contents of `mvex`.
 struct Fragments {
     duration: Option<u64>,
@@ -162,11 +155,13 @@ impl Fragments {
         for child in mvex.boxes() {
             let child = child?;
             match &child.kind().0 {
-                // Only a hint, which some live writers fill with ones: an unreadable one is ignored.
+                // Only a hint, which some live writers fill with ones: an unreadable one is
+                // ignored.
                 b"mehd" => fragments.duration = Mehd::parse(child.payload).ok().map(|mehd| mehd.0),
                 b"trex" => {
-                    check_number(mvex, "number of trex", fragments.defaults.len())?;
                     fragments.defaults.push(Trex::parse(child.payload)?);
+                    let count = fragments.defaults.len() as u64;
+                    mvex.check_limit("number of trex", count, Movie::MAX_TRACKS as u64)?;
                 }
                 _ => {}
             }

@@ -129,39 +129,27 @@ pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     };
     let scales = timescales(file);
 
-    // The sizes of fragments and indexes do not depend on their offsets, so a first pass finds all
-    // offsets.
-    let mut sequence = 0;
-    let mut write = |at: usize, runs: &[Run]| {
-        sequence += 1;
-        fragment(sequence, at, runs, variant, &defaults)
-    };
-    let group = |runs: &[Run], at: usize, write: &mut dyn FnMut(usize, &[Run]) -> Vec<u8>| {
-        let mut bytes = Vec::new();
-        for part in runs.chunks(if variant.separate_moofs { 1 } else { runs.len() }) {
-            let more = write(at + bytes.len(), part);
-            bytes.extend(more);
-        }
-        bytes
-    };
-    let sizes: Vec<usize> = fragments.iter().map(|runs| group(runs, 0, &mut write).len()).collect();
+    let part_len = |runs: &[Run]| if variant.separate_moofs { 1 } else { runs.len() };
+    // The size of a fragment does not depend on its offset, so all sizes are known beforehand.
+    let size = |part: &[Run]| fragment(0, 0, part, variant, &defaults).len();
+    let sizes: Vec<usize> =
+        fragments.iter().map(|runs| runs.chunks(part_len(runs)).map(size).sum()).collect();
     let plan = Plan { fragments: &fragments, sizes: &sizes, scales: &scales };
     let (before, middle) = plan.segment_indexes(variant.index);
     out.extend(before);
     let mut moofs = Vec::new();
-    sequence = 0;
-    let mut write = |at: usize, runs: &[Run]| {
-        sequence += 1;
-        moofs.push((at, runs.iter().map(|run| run.track).collect::<Vec<_>>()));
-        fragment(sequence, at, runs, variant, &defaults)
-    };
     for (number, runs) in fragments.iter().enumerate() {
         for (_, index) in middle.iter().filter(|(before, _)| *before == number) {
             out.extend(index);
         }
-        let bytes = group(runs, out.len(), &mut write);
-        assert_eq!(bytes.len(), sizes[number]);
-        out.extend(bytes);
+        let start = out.len();
+        for part in runs.chunks(part_len(runs)) {
+            moofs.push((out.len(), part.iter().map(|run| run.track).collect::<Vec<_>>()));
+            let sequence = u32::try_from(moofs.len()).expect("few fragments");
+            let bytes = fragment(sequence, out.len(), part, variant, &defaults);
+            out.extend(bytes);
+        }
+        assert_eq!(out.len() - start, sizes[number]);
     }
     if matches!(variant.index, Index::Mfra | Index::Both) {
         random_access(&fragments, &moofs, &mut out);

@@ -53,10 +53,8 @@ impl Mfra {
         for child in mfra.payload.boxes() {
             let child = child?;
             if child.kind() == b"tfra" {
-                if tracks.len() >= Self::MAX_TRACKS {
-                    let limit = Self::MAX_TRACKS as u64;
-                    return Err(mfra.payload.too_large("number of tfra", limit + 1, limit));
-                }
+                let count = tracks.len() as u64 + 1;
+                mfra.payload.check_limit("number of tfra", count, Self::MAX_TRACKS as u64)?;
                 tracks.push(Tfra::parse(child.payload)?);
             }
         }

@@ -1,4 +1,4 @@
-//! AudioCoding names that exist but that no protocol here carries, described well enough for a report.
+//! Coding names that exist but that no protocol here carries, described well enough for a report.
 
 use super::audio_coding::AudioCoding;
 use super::children::{Child, Children};
@@ -53,8 +53,8 @@ fn vvc_rfc6381(format: FourCc, vvcc: &Child) -> Option<String> {
     if !bits.flag()? {
         return None;
     }
-    // ols_idx, num_sublayers, constant_frame_rate, chroma_format_idc, bit_depth_minus8, reserved; reserved and
-    // num_bytes_constraint_info.
+    // ols_idx, num_sublayers, constant_frame_rate, chroma_format_idc, bit_depth_minus8, reserved;
+    // reserved and num_bytes_constraint_info.
     bits.skip(9 + 3 + 2 + 2 + 3 + 5 + 8)?;
     let profile = bits.u8(7)?;
     let tier = if bits.flag()? { 'H' } else { 'L' };

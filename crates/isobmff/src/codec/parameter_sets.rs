@@ -1,5 +1,5 @@
-//! Elements that the sequence parameter sets of AVC and HEVC share (ISO/IEC 14496-10 and 23008-2), and
-//! the values that are read from the sequence headers of all video codecs.
+//! Elements that the sequence parameter sets of AVC and HEVC share (ISO/IEC 14496-10 and 23008-2),
+//! and the values that are read from the sequence headers of all video codecs.
 
 use super::description::Colour;
 use crate::bits::{BitReader, without_emulation_prevention};

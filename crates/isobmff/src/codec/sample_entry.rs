@@ -51,11 +51,8 @@ impl SampleEntry {
         if entry.raw.len() < header + ENTRY_FIELDS {
             return Err(at.truncated());
         }
-        Ok(Self {
-            format: entry.format,
-            body: entry.raw.slice(header..),
-            at: Position { offset: if size == 1 { 16 } else { 8 }, ..at },
-        })
+        let at = Position { offset: header as u64, ..at };
+        Ok(Self { format: entry.format, body: entry.raw.slice(header..), at })
     }
 
     /// Walks the boxes from `start` bytes into the body on.

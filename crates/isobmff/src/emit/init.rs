@@ -31,7 +31,8 @@ pub struct InitSegment {
     pub brands: FileType,
     /// Timescale of [`Self::duration`].
     pub timescale: Timescale,
-    /// Duration of the presentation in [`Self::timescale`] ticks, for `mehd`; `None` leaves the box out.
+    /// Duration of the presentation in [`Self::timescale`] ticks, for `mehd`; `None` leaves the box
+    /// out.
     pub duration: Option<u64>,
     /// Tracks; exactly one in CMAF.
     pub tracks: Vec<InitTrack>,
