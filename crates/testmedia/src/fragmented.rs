@@ -213,13 +213,15 @@ fn read_run(file: &[u8], moof: usize, traf: &[u8], trex: &Defaults) -> Run {
     for trun in children(traf, b"trun") {
         let mut words = trun[4..].chunks_exact(4).map(|w| u32_at(w, 0));
         let mut next = || words.next().expect("as its flags say");
-        let (flags, count) = (u32_at(trun, 0), next());
+        let flags = u32_at(trun, 0);
+        let count = next();
         assert_ne!(flags & 1, 0, "a data offset");
         let mut at = moof + next() as usize;
         let first_flags = (flags & 4 != 0).then(&mut next);
         for n in 0..count {
             let mut field = |flag: u32, default: u32| if flags & flag != 0 { next() } else { default };
-            let (duration, size) = (field(0x100, defaults[0]), field(0x200, defaults[1]) as usize);
+            let duration = field(0x100, defaults[0]);
+            let size = field(0x200, defaults[1]) as usize;
             let flags = field(0x400, first_flags.filter(|_| n == 0).unwrap_or(defaults[2]));
             let composition_offset = field(0x800, 0).cast_signed();
             samples.push(Sample { duration, flags, composition_offset, data: file[at..at + size].to_vec() });
@@ -238,7 +240,8 @@ fn shorten_lengths(head: &mut [u8], fragments: &mut [Vec<Run>]) {
     let samples =
         fragments.iter_mut().flatten().filter(|run| run.track == 1).flat_map(|run| &mut run.samples);
     for sample in samples {
-        let (mut short, mut rest) = (Vec::new(), sample.data.as_slice());
+        let mut short = Vec::new();
+        let mut rest = sample.data.as_slice();
         while !rest.is_empty() {
             let (nal, after) = rest[4..].split_at(u32_at(rest, 0) as usize);
             short.extend(u16::try_from(nal.len()).expect("small pictures").to_be_bytes());
@@ -398,7 +401,8 @@ impl Plan<'_> {
     /// numbers.
     fn segment_indexes(&self, index: Index) -> (Vec<u8>, Vec<(usize, Vec<u8>)>) {
         let all = 0..self.fragments.len();
-        let (first, second) = (all.start..all.end / 2, all.end / 2..all.end);
+        let first = 0..all.end / 2;
+        let second = first.end..all.end;
         match index {
             Index::Neither | Index::Mfra => (Vec::new(), Vec::new()),
             Index::Sidx | Index::Both => (self.of_all_tracks(&all), Vec::new()),

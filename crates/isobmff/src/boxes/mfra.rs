@@ -68,8 +68,7 @@ impl Tfra {
         let track_id = payload.u32()?;
         let lengths = payload.u32()?;
         // Two bits each: the length in bytes, minus 1.
-        let length = |shift: u32| (lengths >> shift & 3) as usize + 1;
-        let (traf, trun, sample) = (length(4), length(2), length(0));
+        let [traf, trun, sample] = [4, 2, 0].map(|shift| (lengths >> shift & 3) as usize + 1);
         let count = payload.u32()?;
         let fixed = if version == 0 { 8 } else { 16 };
         payload.check_count("number_of_entry", u64::from(count), fixed + traf + trun + sample)?;
@@ -118,7 +117,8 @@ impl WriteBox for Tfra {
 impl Tfra {
     /// Returns the version, and the lengths in bytes of the `traf`, `trun` and sample numbers.
     fn fields(&self) -> (u8, [u8; 3]) {
-        let (mut highest, mut wide) = ([0_u32; 3], 0);
+        let mut highest = [0_u32; 3];
+        let mut wide = 0;
         for entry in &self.entries {
             wide = wide.max(entry.time).max(entry.moof_offset);
             for (highest, number) in highest.iter_mut().zip([entry.traf, entry.trun, entry.sample]) {

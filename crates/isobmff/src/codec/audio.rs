@@ -3,7 +3,7 @@
 use super::audio_coding::AudioCoding;
 use super::children::Children;
 use super::description::{Codec, Config, Media};
-use super::sample_entry::{AudioFields, SampleEntry};
+use super::sample_entry::{AudioFields, EntryBody};
 use super::{aac, ac3, ac4, colour, dts, esds, flac, mp3, opus, other, sinf};
 use crate::{Error, FourCc};
 
@@ -19,7 +19,7 @@ fn is_read(format: FourCc) -> bool {
         || dts::is_dts(format)
 }
 
-pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
+pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
     let (stated, boxes) = entry.audio()?;
     let protection = if sinf::is_protected(entry.format) { Some(sinf::protection(&boxes)?) } else { None };
     let format = protection.map_or(entry.format, |protection| protection.original);

@@ -23,15 +23,13 @@ const AUDIO: [&[u8; 4]; 38] = [
     b"dra1", b"g719", b"g726", b"m4ae", b"raw ",
 ];
 
-/// Audio under Microsoft's format tags 2 (ADPCM) and 0x11 (IMA ADPCM) in QuickTime.
-const TAGGED_AUDIO: [&[u8; 4]; 2] = [b"ms\0\x02", b"ms\0\x11"];
-
 pub(super) fn is_video(format: FourCc) -> bool {
     VIDEO.contains(&&format.0)
 }
 
 pub(super) fn is_audio(format: FourCc) -> bool {
-    AUDIO.contains(&&format.0) || TAGGED_AUDIO.contains(&&format.0)
+    // Microsoft's format tags 2 and 0x11 are two forms of ADPCM.
+    AUDIO.contains(&&format.0) || matches!(&format.0, b"ms\0\x02" | b"ms\0\x11")
 }
 
 /// Returns the coding name without the spaces that pad it.

@@ -78,8 +78,8 @@ pub(super) fn read_vui(bits: &mut BitReader<'_>, sequence: &mut Sequence) -> Opt
         bits.skip(3)?;
         sequence.full_range = Some(bits.flag()?);
         if bits.flag()? {
-            let (primaries, transfer, matrix) = (bits.u8(8)?, bits.u8(8)?, bits.u8(8)?);
-            sequence.colour = Some(Colour { primaries, transfer, matrix });
+            sequence.colour =
+                Some(Colour { primaries: bits.u8(8)?, transfer: bits.u8(8)?, matrix: bits.u8(8)? });
         }
     }
     Some(())
