@@ -55,7 +55,7 @@ pub enum SampleValues {
     Trex,
     /// `trun`, with all values for each sample.
     Samples,
-    /// As [`Self::Tfhd`], but in runs of 10 samples. Only the first run has a data offset.
+    /// Like [`Self::Tfhd`], but in runs of 10 samples. Only the first run has a data offset.
     Runs,
 }
 

@@ -2,7 +2,7 @@
 
 use super::audio_coding::AudioCoding;
 use super::children::Children;
-use super::description::{Codec, Config, Media};
+use super::description::{Aac, Codec, Config, Media};
 use super::sample_entry::{AudioFields, EntryBody};
 use super::{aac, ac3, ac4, colour, dts, esds, flac, mp3, opus, other, sinf};
 use crate::{Error, FourCc};
@@ -83,7 +83,7 @@ fn mp4a(boxes: &Children, stated: AudioFields) -> Result<AudioCoding, Error> {
 }
 
 /// Sorts out object types 32 to 34, which are the layers of MPEG-1 and MPEG-2 audio.
-fn aac_config(config: super::Aac) -> Config {
+fn aac_config(config: Aac) -> Config {
     match config.core_object_type {
         34 => Config::Mp3,
         32 | 33 => Config::Other,

@@ -2,7 +2,7 @@
 
 use super::children::Children;
 use super::colour;
-use super::description::{Codec, Colour, Config, DeclaredBitrate, Media, Video};
+use super::description::{Codec, Colour, Config, DeclaredBitrate, Media, Video, VideoRange};
 use super::dolby_vision::{self, DolbyVision};
 use super::parameter_sets::Sequence;
 use super::sample_entry::EntryBody;
@@ -53,7 +53,7 @@ pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
         pixel_aspect: colour::reduced(aspect),
         range: match dolby {
             Some(dolby) => dolby.range(described),
-            None => described.map_or(super::VideoRange::Sdr, Colour::range),
+            None => described.map_or(VideoRange::Sdr, Colour::range),
         },
         colour: described,
         supplemental: dolby.and_then(|dolby| dolby.supplemental(format, transfer)),

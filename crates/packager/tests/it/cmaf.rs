@@ -117,7 +117,7 @@ fn sizes_from_tables_equal_those_of_the_plans() {
     }
 }
 
-/// Of fragments only their own sizes are known, so the estimate is an upper bound.
+/// Only the sizes of the source's fragments are known here, so the estimate is an upper bound.
 #[test]
 fn estimated_sizes_of_fragments_are_upper_bounds() {
     for file in [with_sidx(), with_mfra()] {
