@@ -7,8 +7,8 @@ use crate::{
     object_reader::{ObjectReader, Pause},
 };
 use latemux_isobmff::{
-    fragment::Moof,
     boxes::mfra::{Mfra, Tfra, mfro_size},
+    fragment::Moof,
 };
 use std::collections::BTreeSet;
 
