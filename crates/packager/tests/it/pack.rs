@@ -15,7 +15,7 @@ use latemux_index::{
 use latemux_packager::{
     PackError, Resource,
     carry::{Protocol, carries},
-    pack::{Fragment, cmaf, ismv::Layout},
+    pack::{Fragment, cmaf, ismv::IsmvFile},
 };
 use latemux_testmedia::{
     probe::{Probe, Stream, probe},
@@ -54,7 +54,7 @@ type Places = Vec<(Resource, Range<usize>)>;
 
 /// All tracks that Smooth Streaming carries (indexes) in one file, and which fragments are where in it.
 fn packed_ismv(origin: &mut Origin, tracks: &[usize]) -> Result<(Vec<u8>, Places), PackError> {
-    let layout = Layout::new(&origin.title, tracks)?;
+    let layout = IsmvFile::new(&origin.title, tracks)?;
     let (mut file, places) = (layout.header().to_vec(), layout.fragments().collect::<Vec<_>>());
     let (mut written, mut ranges) = (Vec::new(), Vec::new());
     for place in places {
@@ -64,7 +64,7 @@ fn packed_ismv(origin: &mut Origin, tracks: &[usize]) -> Result<(Vec<u8>, Places
         file.extend(origin.get(&place.resource)?.bytes);
         ranges.push((place.resource, start..file.len()));
     }
-    file.extend(Layout::new(&origin.title, tracks)?.index(&written));
+    file.extend(IsmvFile::new(&origin.title, tracks)?.index(&written));
     Ok((file, ranges))
 }
 
@@ -230,7 +230,7 @@ fn ismv_file(what: &str, files: &[&Path]) -> usize {
         let warnings: Vec<_> = warnings.lines().filter(|line| !unknown(line)).collect();
         assert_eq!(warnings, Vec::<&str>::new(), "{what}");
         std::fs::remove_file(path).unwrap();
-        let layout = Layout::new(&origin.title, &chosen).unwrap();
+        let layout = IsmvFile::new(&origin.title, &chosen).unwrap();
         assert_eq!(streams.len(), chosen.len(), "{what}");
         for ((got, &track), trak) in streams.iter().zip(layout.tracks()).zip(&moov.trak) {
             let want = source_of(&sources, &origin, track);
@@ -393,8 +393,8 @@ fn what_cannot_be_packed_is_said() {
     assert_eq!(reason(&[many, vec![ascending(65535)]].concat()), Err("segment_too_large"));
     assert_eq!(cmaf::header(&origin.title, 7, &[fragment]).map_err(|e| e.reason()), Err("no_such_track"));
 
-    assert_eq!(Layout::new(&origin.title, &[]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
-    assert_eq!(Layout::new(&origin.title, &[7]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
+    assert_eq!(IsmvFile::new(&origin.title, &[]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
+    assert_eq!(IsmvFile::new(&origin.title, &[7]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
     // TS is neither.
     let ts = origin.plan(&Resource::HlsTsSegment(vec![name], 1)).unwrap();
     assert!(Fragment::of(&ts).is_err());
