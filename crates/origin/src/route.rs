@@ -48,7 +48,7 @@ impl Asked {
     pub(crate) fn is_manifest(&self) -> bool {
         match self {
             Self::Native(address) => address.resource.is_manifest(),
-            Self::NginxVod(address) => address.file.is_manifest(),
+            Self::NginxVod(address) => address.resource.is_manifest(),
         }
     }
 
