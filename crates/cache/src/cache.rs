@@ -61,8 +61,7 @@ impl Cache {
     }
 
     /// Returns a storage that caches the bytes of `source`. `name` identifies the source for as
-    /// long as the disk keeps its bytes, so a different bucket, host or folder needs a different
-    /// name.
+    /// long as the disk keeps its bytes: a different bucket, host or folder needs another one.
     #[must_use]
     pub fn around(&self, source: Arc<dyn Storage>, name: &str) -> RangeCache {
         RangeCache::new(self.store.clone(), source, name)
@@ -82,8 +81,7 @@ impl Cache {
     }
 
     /// Waits until the disk's log records all purges so far, but no longer than for one read.
-    /// Returns false if it does not record them yet: they are recorded when the disk can be written
-    /// again.
+    /// Returns false if it does not record them yet: this happens once the disk works again.
     pub async fn forgotten(&self) -> bool {
         match &self.store.disk {
             Some(disk) => disk.forgotten().await,
@@ -138,8 +136,8 @@ impl Cache {
     }
 
     /// Closes the cache at the end of the process: waits for running fetches and writes what they
-    /// brought, as far as that is possible `within` this time. A disk that hangs is waited for one
-    /// more second.
+    /// brought, as far as that is possible `within` this time. A disk that hangs gets one more
+    /// second.
     pub async fn close_within(&self, within: Duration) {
         let Some(disk) = &self.store.disk else { return };
         let begun = Instant::now();

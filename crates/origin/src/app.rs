@@ -141,7 +141,7 @@ fn finished(segments: &SegmentCache, limit: u64) -> CacheSnapshot {
         tier: "memory",
         bytes: figures.bytes,
         limit,
-        entries: figures.bodies,
+        entries: figures.segments,
         hits: figures.hits,
         misses: figures.misses,
         joins: 0,

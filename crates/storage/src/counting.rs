@@ -24,8 +24,7 @@ struct Log {
     requests: Vec<Request>,
     /// Depth of the deepest request that has been answered.
     answered: u32,
-    /// Incremented by each [`Counting::take`], so that older bodies are not counted into newer
-    /// requests.
+    /// Incremented by each [`Counting::take`], so that older bodies are not counted.
     epoch: u64,
 }
 

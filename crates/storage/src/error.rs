@@ -82,21 +82,15 @@ impl StorageError {
         }
     }
 
-    /// Returns true if storage failed to do its part. Returns false if it reported that the object
-    /// is missing, forbidden or changed.
+    /// Returns true if storage failed. A missing, forbidden or changed object is not a failure.
     #[must_use]
     pub fn is_fault(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Throttled { .. }
-            | Self::TimedOut { .. }
-            | Self::Unavailable { .. }
-            | Self::BadAnswer { .. } => true,
-            Self::NotFound(_)
-            | Self::Changed(_)
-            | Self::OutOfRange(_)
-            | Self::Denied(_)
-            | Self::Busy { .. }
-            | Self::CannotList(_) => false,
-        }
+                | Self::TimedOut { .. }
+                | Self::Unavailable { .. }
+                | Self::BadAnswer { .. }
+        )
     }
 }

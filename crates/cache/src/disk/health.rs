@@ -1,5 +1,4 @@
-//! Health of a disk: after failures the disk is left alone for a while, and the log reports this
-//! once.
+//! Health of a disk: after failures it is left alone for a while, which is logged once.
 
 use std::{
     io,

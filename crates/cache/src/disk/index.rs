@@ -66,8 +66,7 @@ impl Index {
         let mut shard = self.shard(location.entry.id);
         let units = shard.entry(location.entry.id).or_default();
         let inside = units.extract_if(range.clone(), |_, old| old.end() <= range.end).count();
-        // Also replaces a longer unit with the same start: at recovery, a log may still hold units
-        // that were purged later.
+        // Also replaces a longer unit with the same start, which a recovered log may hold.
         let replaced = units.insert(range.start, slot).is_some();
         self.units.fetch_add(1, Relaxed);
         self.gauge.table_grew(SLOT_BYTES);

@@ -34,7 +34,6 @@ pub(crate) const TRAILER: u64 = 32;
 /// Maximum length of names. A key of 4 KiB, in URL and bucket, is more than stores allow.
 pub(crate) const NAMES: u64 = 16 << 10;
 
-/// Position of a unit's record in a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordEntry {
     pub(crate) id: u128,
@@ -43,7 +42,6 @@ pub(crate) struct RecordEntry {
     /// Length of the unit in bytes.
     pub(crate) len: u32,
     pub(crate) names_len: u32,
-    /// Start of the record in its file.
     pub(crate) at: u64,
 }
 
@@ -84,8 +82,7 @@ pub(crate) fn file_head() -> Vec<u8> {
     head
 }
 
-/// Encodes the part of a record that precedes its data: the head and the names. Returns `None` if
-/// data or names are too long.
+/// Encodes the head and the names of a record. Returns `None` if data or names are too long.
 pub(crate) fn encode_head(id: u128, names: &[u8], offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     let len = u32::try_from(data.len()).ok()?;
     let names_len = u32::try_from(names.len()).ok().filter(|len| u64::from(*len) <= NAMES)?;
@@ -117,8 +114,7 @@ pub(crate) struct RecordHead {
 }
 
 impl RecordHead {
-    /// Reads the head of the record at `at`, which must end at or before `end`. Returns `Ok(None)`
-    /// if there is no valid record.
+    /// Reads the head of the record at `at`, or `None` if there is none that ends by `end`.
     pub(crate) fn read(log: &dyn Log, at: u64, end: u64) -> io::Result<Option<Self>> {
         let mut fixed = [0; 56];
         if end.saturating_sub(at) < RECORD_HEAD {
@@ -173,7 +169,6 @@ pub(crate) fn footer(entries: &[RecordEntry], start: u64) -> Vec<u8> {
     footer
 }
 
-/// Contents of a log file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) entries: Vec<RecordEntry>,
@@ -182,8 +177,7 @@ pub(crate) struct Contents {
     pub(crate) sealed: bool,
 }
 
-/// Reads the contents of a log file. Returns `Ok(None)` if it has another format or is not a log
-/// file.
+/// Reads the contents of a log file. Returns `Ok(None)` for any other format.
 pub(crate) fn read_contents(log: &dyn Log) -> io::Result<Option<Contents>> {
     let len = log.len()?;
     let mut head = [0; 24];

@@ -1,5 +1,4 @@
-//! Fetch tasks. They belong to no reader: they run at the pace of storage, and end when no reader
-//! waits for more.
+//! Fetch tasks. They run at the pace of storage, and end when no reader waits for more.
 
 use crate::{
     Outcome, ReadObserver,
@@ -19,8 +18,7 @@ use latemux_storage::{ReadRequest, Storage, StorageError};
 use std::{collections::VecDeque, ops::Range, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// The task of one fill. However it ends, even by a panic or a shutdown of the runtime, no reader
-/// is left waiting.
+/// The task of one fill. However it ends, even by a panic, no reader is left waiting.
 pub(crate) struct Filler {
     store: Arc<Store>,
     source: Arc<dyn Storage>,
@@ -30,8 +28,7 @@ pub(crate) struct Filler {
     left: VecDeque<Arc<PendingUnit>>,
     /// Units that the current response has completed so far.
     done: Vec<CompleteUnit>,
-    /// The observer of the read that started the fetch. It already knows of a request to storage
-    /// that was planned.
+    /// The observer of the read that started the fetch. It knows of a planned request already.
     observer: Option<Arc<dyn ReadObserver>>,
 }
 
@@ -88,7 +85,8 @@ impl Filler {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
         let whole = first.start..last.end;
         // Clones, because `self` changes while they are in use.
-        let (store, object) = (self.store.clone(), self.object.clone());
+        let store = self.store.clone();
+        let object = self.object.clone();
         let body = self.ask(&whole).await?;
 
         // Room is acquired only now that storage sends. A fetch that holds room therefore makes
@@ -96,7 +94,8 @@ impl Filler {
         // unit exists twice; units to be written to disk are held until the end.
         let room = run.iter().map(|range| range.end - range.start).max().unwrap_or(0).saturating_mul(2);
         let held = if store.disk.is_some() { whole.end - whole.start } else { 0 };
-        let (patience, key) = (store.config.patience, object.key.as_str());
+        let patience = store.config.patience;
+        let key = object.key.as_str();
         let filling = timed(patience, key, store.room.acquire(room.saturating_add(held))).await?;
 
         let observer = self.observer.clone();
@@ -132,7 +131,8 @@ impl Filler {
         &self,
         whole: &Range<u64>,
     ) -> Result<BoxStream<'static, Result<Bytes, StorageError>>, StorageError> {
-        let (object, key) = (&self.object, self.object.key.as_str());
+        let object = &self.object;
+        let key = object.key.as_str();
         self.store.counters.storage_requests.add(1);
         if let Some(observer) = self.observer.as_ref().filter(|_| self.fill.from_disk) {
             observer.on_outcome(Outcome::Filled);
@@ -170,8 +170,7 @@ impl Filler {
         if !self.left.is_empty() {
             self.store.counters.abandoned.add(1);
         }
-        // No reader waits for these units, but one may have got hold of a unit in the meantime and
-        // must not wait for ever.
+        // A reader may have got hold of a unit in the meantime, and must not wait for ever.
         for pending in std::mem::take(&mut self.left) {
             pending.finish(Err(unavailable(&self.object, "the fetch was given up because no reader waited")));
         }
@@ -189,8 +188,7 @@ impl Filler {
             self.done.clear();
             self.store.purge(&self.object);
         }
-        // The error is set before the units are removed, so that a reader who finds a gap also
-        // finds the error.
+        // Set before the units are removed, so that a reader who finds a gap finds the error.
         self.fill.fail(error);
         let mut extents = self.object.extents();
         for pending in &self.left {
@@ -231,8 +229,7 @@ enum Broken {
 }
 
 impl SourceBody<'_> {
-    /// Passes the bytes of a unit on as they arrive. Bytes before the unit are already cached and
-    /// are skipped.
+    /// Passes the bytes of a unit on as they arrive. Cached bytes before it are skipped.
     async fn fill(&mut self, pending: &PendingUnit) -> Result<(), Broken> {
         while self.at < pending.range.end {
             let before = self.at < pending.range.start;
@@ -258,7 +255,8 @@ impl SourceBody<'_> {
             }
         }
         let len = to_usize(until - self.at).min(self.over.len());
-        let (start, frame) = (self.at, self.over.split_to(len));
+        let start = self.at;
+        let frame = self.over.split_to(len);
         self.at += to_u64(len);
         Ok((start, frame))
     }

@@ -1,5 +1,4 @@
-//! Credentials of a container, from the agent whose address the environment names. They are renewed
-//! before they expire.
+//! Credentials of a container, from the agent that the environment names.
 //!
 //! `object_store` supports such agents too, but only with a token in a file, and only at an address
 //! where no test can listen.
@@ -25,7 +24,6 @@ use url::{Host, Url};
 
 /// Address of the ECS agent.
 pub(crate) const ECS: &str = "http://169.254.170.2";
-/// Largest response of an agent, in bytes.
 const MAX_DOCUMENT: usize = 64 * 1024;
 /// Credentials are renewed when they are valid for no longer than this.
 const RENEW_BEFORE: Duration = Duration::from_secs(300);
@@ -74,7 +72,6 @@ impl AgentSettings {
     }
 }
 
-/// Requests credentials from an agent.
 pub(crate) struct ContainerCredentials {
     client: Client,
     agent: AgentSettings,
@@ -177,19 +174,20 @@ impl ContainerCredentials {
 }
 
 impl CachedCredential {
-    /// Returns how long the credentials stay valid.
     fn left(&self) -> Duration {
         self.expires.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
     }
 }
 
-/// Parses the response of an agent. The expiry is a date, which is compared with the system clock
-/// once.
+/// Parses the response of an agent. Its date is compared with the clock once.
 fn parse(document: &[u8], asked: Instant) -> Result<CachedCredential, NoCredentials> {
     let document: Document = serde_json::from_slice(document).map_err(NoCredentials::Document)?;
     let expires = document.expiration.map(|date| asked + time_until(&date));
-    let (key_id, secret_key) = (document.access_key_id, document.secret_access_key);
-    let credential = Arc::new(AwsCredential { key_id, secret_key, token: document.token });
+    let credential = Arc::new(AwsCredential {
+        key_id: document.access_key_id,
+        secret_key: document.secret_access_key,
+        token: document.token,
+    });
     Ok(CachedCredential { credential, expires, asked })
 }
 

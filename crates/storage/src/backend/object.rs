@@ -8,7 +8,7 @@
 //! connections.
 
 use super::http::client::{Client, Failure};
-use super::http::fetch::{Fetch, RequestBuilder, RequestSpec};
+use super::http::fetch::{BuiltRequest, Fetch, RequestBuilder, RequestSpec};
 use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use object_store::client::{
@@ -27,10 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Largest response to a listing or to a request for credentials, in bytes. It exceeds a page of
-/// 1000 keys of 1024 bytes.
+/// Largest listing or credentials in bytes. It exceeds a page of 1000 keys of 1024 bytes.
 const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
-/// Maximum number of names in one folder.
 const MAX_NAMES: usize = 100_000;
 
 /// Objects in a bucket, below a prefix.
@@ -42,14 +40,12 @@ pub struct Bucket {
     name: String,
 }
 
-/// A service, and the prefix of our keys in it.
 #[derive(Debug, Clone)]
 struct Service {
     objects: Arc<dyn ObjectStore>,
     lists: Arc<dyn Lists>,
     prefix: Key,
-    /// Longest time to sign a request. Credentials may have to be requested first, and requests for
-    /// them run one after another.
+    /// Longest time to sign a request. It may wait for requests for credentials, one after another.
     sign_timeout: Duration,
 }
 
@@ -60,8 +56,7 @@ impl<T: PaginatedListStore + std::fmt::Debug> Lists for T {}
 #[derive(Debug, Clone, Default)]
 struct Capture(Arc<Mutex<Option<HttpRequest>>>);
 
-/// The error that ends a captured request for `object_store`. Its kind is "unknown", which
-/// `object_store` does not retry.
+/// The error that ends a captured request. `object_store` does not retry its kind, "unknown".
 #[derive(Debug, thiserror::Error)]
 #[error("the request was signed, not sent")]
 struct Captured;
@@ -127,8 +122,7 @@ fn error(key: &Key, e: &object_store::Error) -> StorageError {
     StorageError::BadAnswer { key: key.to_string(), detail: e.to_string() }
 }
 
-/// Converts the error of an upload. `object_store` interprets the responses to uploads itself, and
-/// quotes them.
+/// Converts the error of an upload. `object_store` itself interprets and quotes the responses.
 pub(crate) fn upload_error(key: &Key, e: &object_store::Error) -> StorageError {
     match (error(key, e), e) {
         (StorageError::BadAnswer { .. }, object_store::Error::NotFound { .. }) => {
@@ -156,11 +150,7 @@ impl Service {
 }
 
 impl RequestBuilder for Service {
-    fn request<'a>(
-        &'a self,
-        key: &'a Key,
-        spec: RequestSpec,
-    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+    fn build<'a>(&'a self, key: &'a Key, spec: RequestSpec) -> BuiltRequest<'a> {
         async move {
             let path = self.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
             let capture = Capture::default();
@@ -290,7 +280,6 @@ impl Bucket {
         }
     }
 
-    /// Starts an object that is uploaded in parts.
     pub(crate) async fn begin(&self, key: &Key) -> Result<Box<dyn MultipartUpload>, StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutMultipartOptions::default();

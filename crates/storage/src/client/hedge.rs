@@ -1,5 +1,4 @@
-//! A second read beside one that is slow to respond. The first response is used, and the other read
-//! is cancelled.
+//! A second read beside a slow one. The first response is used, and the other read is cancelled.
 
 use super::{Core, Permit};
 use crate::counters::increment;
@@ -11,8 +10,8 @@ use tokio::time::timeout;
 impl Core {
     /// Reads, and starts a second read if no head has arrived after `after`. The second read needs
     /// a permit that is free at once, because reads that wait for each other's permits would
-    /// deadlock. The retry budget of the back end must allow it too. The response keeps the permit
-    /// of the request that brought it.
+    /// deadlock. The retry budget of the back end must allow it too. The response keeps its
+    /// request's permit.
     pub(super) async fn hedged(
         &self,
         after: Duration,

@@ -1,5 +1,4 @@
-//! Features common to all storage: a bound on in-flight requests, second reads beside slow ones,
-//! and counters.
+//! Features common to all storage: bounded requests, second reads beside slow ones, counters.
 //!
 //! [`StorageClient`] is a [`Storage`] around another. Retries are not made here but where failures
 //! are understood, in `backend/http`. Both draw on one budget for the back end.
@@ -46,13 +45,11 @@ pub struct StorageClient {
 struct Core {
     inner: Arc<dyn Storage>,
     account: Arc<Account>,
-    /// `None` if requests are not bounded.
     permits: Option<Arc<Semaphore>>,
     in_flight: InFlight,
     hedge_after: Option<Duration>,
 }
 
-/// A permit for one in-flight request.
 #[derive(Debug)]
 struct Permit {
     _permit: Option<OwnedSemaphorePermit>,
@@ -77,8 +74,9 @@ impl StorageClient {
         options.registry.add(inner.describe(), &account.counters);
         let most = options.in_flight.max.clamp(1, Semaphore::MAX_PERMITS);
         let permits = bounded.then(|| Arc::new(Semaphore::new(most)));
-        let (in_flight, hedge_after) = (options.in_flight.clone(), options.hedge_after);
-        Self { core: Arc::new(Core { inner, account, permits, in_flight, hedge_after }) }
+        let in_flight = options.in_flight.clone();
+        let core = Core { inner, account, permits, in_flight, hedge_after: options.hedge_after };
+        Self { core: Arc::new(core) }
     }
 
     /// Returns the counters of this back end.
@@ -130,7 +128,8 @@ impl Core {
             return Ok(permit);
         }
         let Some(permits) = &self.permits else { return Ok(self.permit(None)) };
-        let (begun, queue_timeout) = (Instant::now(), self.in_flight.queue_timeout);
+        let begun = Instant::now();
+        let queue_timeout = self.in_flight.queue_timeout;
         let waiting = self.account.counters.queue_guard();
         let permit = timeout(queue_timeout, Arc::clone(permits).acquire_owned()).await;
         drop(waiting);
@@ -152,7 +151,6 @@ impl Core {
     }
 }
 
-/// A body that holds its permit until all of it has arrived.
 struct CountedBody {
     body: BoxStream<'static, Result<Bytes, StorageError>>,
     left: u64,

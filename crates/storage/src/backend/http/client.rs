@@ -27,7 +27,6 @@ use tokio::time::{Instant, timeout};
 /// Largest read from a socket, in bytes. hyper starts at 8 KiB and doubles while reads come back
 /// full, so a small response holds no large buffer and a large one arrives in few frames.
 const READ_BUFFER: usize = 256 * 1024;
-/// Maximum number of idle connections for each host.
 const IDLE_CONNECTIONS: usize = 64;
 /// An idle connection is closed after this time; common servers close theirs after 60 s or more.
 const IDLE: Duration = Duration::from_secs(30);
@@ -118,8 +117,7 @@ impl Failure {
     }
 }
 
-/// Joins an error and its causes in one line. hyper's errors contain no URL, so the line holds no
-/// secret.
+/// Joins an error and its causes in one line. hyper's errors contain no URL, thus no secret.
 fn chain(e: &dyn Error) -> String {
     let mut text = e.to_string();
     let mut source = e.source();
@@ -141,7 +139,6 @@ pub(crate) fn is_throttling(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// A pool of connections.
 #[derive(Clone)]
 pub(crate) struct Client {
     pool: legacy::Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
@@ -213,7 +210,6 @@ impl Client {
         })
     }
 
-    /// Returns the next data of a body, or `None` at its end.
     pub(crate) async fn frame(&self, body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
         let stall = self.timeouts.stall;
         loop {
@@ -222,7 +218,6 @@ impl Client {
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(e))) => return Err(Failure::Broken(chain(&e))),
                 Ok(Some(Ok(frame))) => {
-                    // Trailers have no meaning here.
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
                     }
@@ -246,15 +241,6 @@ impl Client {
         Ok(whole.freeze())
     }
 
-    async fn document_once(
-        &self,
-        request: HttpRequest,
-        limit: usize,
-    ) -> Result<http::Response<Bytes>, Failure> {
-        let (head, body) = self.send(request).await?.into_parts();
-        Ok(http::Response::from_parts(head, self.whole(body, limit).await?))
-    }
-
     /// Requests a small response of at most `limit` bytes, with retries within the budget.
     pub(crate) async fn document(
         &self,
@@ -264,7 +250,11 @@ impl Client {
         let mut budget = self.account.budget();
         loop {
             let begun = Instant::now();
-            let (failure, wait) = match self.document_once(request.clone(), limit).await {
+            let once = async {
+                let (head, body) = self.send(request.clone()).await?.into_parts();
+                Ok::<_, Failure>(http::Response::from_parts(head, self.whole(body, limit).await?))
+            };
+            let (failure, wait) = match once.await {
                 Ok(answer) if may_recover(answer.status()) => {
                     if is_throttling(answer.status()) {
                         increment(&self.account.counters.throttled);
@@ -281,8 +271,7 @@ impl Client {
     }
 }
 
-/// Returns a TLS configuration. All clients share the certificates, because reading some hundred of
-/// them takes milliseconds.
+/// Returns a TLS configuration. Clients share the certificates, which take milliseconds to read.
 fn tls() -> Result<ClientConfig, rustls::Error> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let roots = ROOTS.get_or_init(|| {

@@ -27,6 +27,9 @@ pub(crate) struct RequestSpec {
     pub(crate) if_match: Option<String>,
 }
 
+/// A request that is being built.
+pub(crate) type BuiltRequest<'a> = BoxFuture<'a, Result<HttpRequest, StorageError>>;
+
 impl RequestSpec {
     fn new(want: &Want, pin: Option<&Version>) -> Self {
         // Servers count in i64, so a larger end means the end of the object.
@@ -44,14 +47,9 @@ impl RequestSpec {
 /// Builds requests for objects, with the address and, where there are credentials, a signature. A
 /// retry builds its request anew, so it never carries expired credentials.
 pub(crate) trait RequestBuilder: Send + Sync + std::fmt::Debug {
-    fn request<'a>(
-        &'a self,
-        key: &'a Key,
-        spec: RequestSpec,
-    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>>;
+    fn build<'a>(&'a self, key: &'a Key, spec: RequestSpec) -> BuiltRequest<'a>;
 }
 
-/// Reads objects over HTTP.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) client: Client,
@@ -155,7 +153,7 @@ impl Fetch {
         want: &Want,
         pin: Option<&Version>,
     ) -> Result<(ResponseHead, Incoming), Refusal> {
-        let request = self.requests.request(key, RequestSpec::new(want, pin)).await?;
+        let request = self.requests.build(key, RequestSpec::new(want, pin)).await?;
         let address = request.uri().clone();
         let (head, body) = match self.client.send(request).await {
             Ok(answer) => answer.into_parts(),
@@ -184,8 +182,7 @@ impl Fetch {
         }
     }
 
-    /// Adds the code of the error document to the error. Reading the document also frees the
-    /// connection for the next request.
+    /// Adds the code of the error document, whose reading also frees the connection.
     async fn with_error_code(
         &self,
         key: &Key,
@@ -236,7 +233,6 @@ fn error_code(document: &[u8]) -> Option<&str> {
     (code.len() <= 64 && code.bytes().all(|b| b.is_ascii_alphanumeric())).then_some(code)
 }
 
-/// A body in transfer.
 struct Transfer {
     fetch: Arc<Fetch>,
     key: Key,

@@ -1,5 +1,4 @@
-//! All retries of the program and their budgets: one for each read, and one for all requests to a
-//! back end.
+//! All retries of the program, and their budgets: one for each read and one for each back end.
 
 use crate::counters::{Counters, increment};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -50,7 +49,6 @@ impl Account {
         Self { saved: AtomicU64::new(full), full, earned: u64::from(retries.percent), retries, counters }
     }
 
-    /// Notes a request that is not a retry.
     pub(crate) fn earn(&self) {
         let more = |saved: u64| Some((saved + self.earned).min(self.full));
         let _ = self.saved.fetch_update(Relaxed, Relaxed, more);
@@ -65,14 +63,12 @@ impl Account {
         allowed
     }
 
-    /// Returns the budget of one read.
     pub(crate) fn budget(self: &Arc<Self>) -> Budget {
         let Retries { max, within, .. } = self.retries;
         Budget { left: max, time: within, wait: FIRST_WAIT, account: Arc::clone(self) }
     }
 }
 
-/// The retries that a read has left.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u32,
