@@ -69,22 +69,22 @@ impl Cache {
 
     /// Purges a version of an object from memory and disk, and returns the number of purged units.
     /// Bytes that are being fetched at this moment may still be kept. The units stay purged after a
-    /// restart once [`Self::forgotten`] returned true.
-    pub fn forget(&self, storage: &str, key: &Key, version: &Version) -> u64 {
+    /// restart once [`Self::purges_recorded`] returned true.
+    pub fn purge(&self, storage: &str, key: &Key, version: &Version) -> u64 {
         let names = Names { storage, key, version };
         let Some(object) = self.store.table.get(&storage.into(), &names) else { return 0 };
         let units = self.store.forget_object(&object);
         if let Some(disk) = &self.store.disk {
-            disk.forget_on_disk(&object);
+            disk.record_purge(&object);
         }
         units
     }
 
     /// Waits until the disk's log records all purges so far, but no longer than for one read.
     /// Returns false if it does not record them yet: this happens once the disk works again.
-    pub async fn forgotten(&self) -> bool {
+    pub async fn purges_recorded(&self) -> bool {
         match &self.store.disk {
-            Some(disk) => disk.forgotten().await,
+            Some(disk) => disk.purges_recorded().await,
             None => true,
         }
     }

@@ -18,7 +18,7 @@ pub struct Config {
     pub bridge: u64,
     /// Most requests to storage that one reader starts at a time.
     pub parallel: usize,
-    /// How long storage may take to answer, or to send more, before the cache gives up on it. It is a last resort:
+    /// How long storage may take to response, or to send more, before the cache gives up on it. It is a last resort:
     /// storage has timeouts of its own, and may have a queue.
     pub patience: Duration,
     /// The disk tier; none by default.

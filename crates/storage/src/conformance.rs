@@ -196,7 +196,7 @@ async fn awkward_keys(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     }
     for (i, name) in (0u8..).zip(AWKWARD) {
         let (version, bytes) = match get(storage, &key(name), Want::Range(7..200), None).await {
-            Ok(answer) => answer,
+            Ok(response) => response,
             Err(e) => panic!("{name:?}: {e:?}"),
         };
         assert_eq!(bytes, pattern(i, 300)[7..200], "{name:?}");
@@ -246,9 +246,9 @@ async fn dropped_half_way(storage: &dyn Storage, fixture: &mut dyn Fixture) {
         let name = &name;
         async move { (i, get(storage, name, Want::Range(i * 1000..2_000_000 + i), None).await) }
     });
-    for (i, answer) in futures_util::future::join_all(reads).await {
+    for (i, response) in futures_util::future::join_all(reads).await {
         let from = usize::try_from(i * 1000).expect("small");
         let to = usize::try_from(2_000_000 + i).expect("small");
-        assert!(answer.expect("parallel read").1 == content[from..to], "parallel read {i}");
+        assert!(response.expect("parallel read").1 == content[from..to], "parallel read {i}");
     }
 }

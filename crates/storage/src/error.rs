@@ -53,7 +53,7 @@ pub enum StorageError {
     },
     /// The response violates HTTP or S3: a range that was not requested, no size, …
     #[error("{key}: {detail}")]
-    BadAnswer {
+    BadResponse {
         /// Name of the object.
         key: String,
         /// Description of the violation.
@@ -77,7 +77,7 @@ impl StorageError {
             Self::Busy { .. } => "storage_busy",
             Self::TimedOut { .. } => "storage_timeout",
             Self::Unavailable { .. } => "storage_unavailable",
-            Self::BadAnswer { .. } => "storage_bad_answer",
+            Self::BadResponse { .. } => "storage_bad_answer",
             Self::CannotList(_) => "cannot_list",
         }
     }
@@ -90,7 +90,7 @@ impl StorageError {
             Self::Throttled { .. }
                 | Self::TimedOut { .. }
                 | Self::Unavailable { .. }
-                | Self::BadAnswer { .. }
+                | Self::BadResponse { .. }
         )
     }
 }

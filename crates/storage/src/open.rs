@@ -29,7 +29,7 @@ pub struct Options {
     /// How many requests may be under way to an HTTP server or service. Files need no such bound: nothing is held open
     /// at a folder between two frames but a descriptor.
     pub in_flight: InFlight,
-    /// A read that has no answer after this long is made once more beside it. `None`: never.
+    /// A read that has no response after this long is made once more beside it. `None`: never.
     pub hedge_after: Option<Duration>,
     /// Where the counters of what is opened are to be found.
     pub registry: Registry,

@@ -137,18 +137,18 @@ impl Index {
 
     /// Removes all units of a log file. Returns their locations, and whether each was hit.
     pub(crate) fn forget_log(&self, log: u64) -> Vec<(Location, bool)> {
-        let mut forgotten = Vec::new();
+        let mut removed = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             shard.retain(|_, units| {
                 let gone = units.extract_if(.., |_, slot| slot.location.log == log);
-                forgotten.extend(gone.map(|(_, slot)| (slot.location, slot.hit)));
+                removed.extend(gone.map(|(_, slot)| (slot.location, slot.hit)));
                 !units.is_empty()
             });
         }
-        forgotten.sort_unstable_by_key(|(location, _)| location.entry.at);
-        self.note_removed(forgotten.len());
-        forgotten
+        removed.sort_unstable_by_key(|(location, _)| location.entry.at);
+        self.note_removed(removed.len());
+        removed
     }
 
     fn note_removed(&self, units: usize) {

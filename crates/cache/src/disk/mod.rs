@@ -187,14 +187,14 @@ impl Disk {
             };
             tokio::task::spawn_blocking(job).await.ok().flatten()
         };
-        let patience = self.shared.config.patience;
-        if let Ok(bytes) = tokio::time::timeout(patience, read).await {
+        let limit = self.shared.config.patience;
+        if let Ok(bytes) = tokio::time::timeout(limit, read).await {
             return bytes;
         }
         self.shared.counters.disk_timeouts.add(1);
         self.shared.reading.failed(&io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("the disk did not respond within {patience:?}"),
+            format!("the disk did not respond within {limit:?}"),
         ));
         None
     }
@@ -235,13 +235,13 @@ impl Disk {
     }
 
     /// Queues a record of the purge in the log, behind all queued units of the object.
-    pub(crate) fn forget_on_disk(&self, object: &Arc<Object>) {
-        let _ = self.jobs.send(Job::Forget(object.clone()));
+    pub(crate) fn record_purge(&self, object: &Arc<Object>) {
+        let _ = self.jobs.send(Job::Purge(object.clone()));
     }
 
     /// Returns true if the log records all purges so far. Waits no longer than for a read.
-    pub(crate) async fn forgotten(&self) -> bool {
-        self.job_done(Job::Forgotten, Some(self.shared.config.patience)).await
+    pub(crate) async fn purges_recorded(&self) -> bool {
+        self.job_done(Job::ConfirmPurges, Some(self.shared.config.patience)).await
     }
 
     pub(crate) async fn flush(&self) {

@@ -36,9 +36,9 @@ pub(super) enum Job {
         bytes: Bytes,
     },
     /// Purges all earlier units of an object.
-    Forget(Arc<Object>),
+    Purge(Arc<Object>),
     /// Answers once the log records all purges.
-    Forgotten(mpsc::SyncSender<()>),
+    ConfirmPurges(mpsc::SyncSender<()>),
     /// The backlog has an entry.
     CheckBacklog,
     /// Answers once all earlier jobs and the backlog are done.
@@ -108,12 +108,12 @@ impl Writer {
                     self.write(&object, start, &bytes);
                     self.shared.queued.fetch_sub(waiting(&bytes), Relaxed);
                 }
-                Some(Job::Forget(object)) => self.forget(object),
-                // Dropping the sender without an answer reports that the purges are not recorded.
-                Some(Job::Forgotten(tell)) if self.write_purges() && !self.has_lost_purges => {
+                Some(Job::Purge(object)) => self.purge(object),
+                // Dropping the sender without an response reports that the purges are not recorded.
+                Some(Job::ConfirmPurges(tell)) if self.write_purges() && !self.has_lost_purges => {
                     let _ = tell.send(());
                 }
-                Some(Job::Forgotten(_) | Job::CheckBacklog) => {}
+                Some(Job::ConfirmPurges(_) | Job::CheckBacklog) => {}
                 Some(Job::Flush(tell)) => {
                     while self.write_waiting() {}
                     let _ = tell.send(());
@@ -148,7 +148,7 @@ impl Writer {
     }
 
     /// Purges an object from the table and from the log.
-    fn forget(&mut self, object: Arc<Object>) {
+    fn purge(&mut self, object: Arc<Object>) {
         // This also covers units that were queued when the purge was requested, or were being moved
         // to another log.
         self.shared.index.forget_object(object.id);
@@ -275,12 +275,12 @@ impl Writer {
         self.shared.bytes.fetch_add(FILE_HEAD, Relaxed);
         self.logs(|logs| drop(logs.insert(number, log.clone())));
         self.active = Some(Active { number, log, entries: Vec::new(), end: FILE_HEAD });
-        self.fit();
+        self.evict_to_limit();
         Ok(())
     }
 
     /// Evicts the oldest logs until the active one may grow to its full size.
-    fn fit(&mut self) {
+    fn evict_to_limit(&mut self) {
         // Units that were hit are rewritten before their log is removed: half a file may exist
         // twice.
         let most = self.shared.config.bytes.saturating_sub(self.file_bytes + self.file_bytes / 2);
@@ -389,7 +389,7 @@ impl Writer {
                 self.continue_log(number, log, found, len);
             }
         }
-        self.fit();
+        self.evict_to_limit();
         Ok(())
     }
 

@@ -188,8 +188,8 @@ impl Records {
             };
             tokio::task::spawn_blocking(job).await.ok()
         };
-        let patience = self.0.shared.config.patience;
-        match tokio::time::timeout(patience, read).await {
+        let limit = self.0.shared.config.patience;
+        match tokio::time::timeout(limit, read).await {
             Ok(Some(Ok(value))) => value,
             Ok(Some(Err(Damaged))) => {
                 self.discard_id(id);
@@ -197,7 +197,7 @@ impl Records {
             }
             Ok(None) => None,
             Err(_) => {
-                let error = format!("the disk did not respond within {patience:?}");
+                let error = format!("the disk did not respond within {limit:?}");
                 self.0.shared.reading.failed(&io::Error::new(io::ErrorKind::TimedOut, error));
                 None
             }
@@ -343,7 +343,7 @@ impl Shared {
             return dropped();
         }
         // Room is made before the write, so the limit is never exceeded.
-        self.fit(self.config.bytes - cost, Some(id));
+        self.evict_to(self.config.bytes - cost, Some(id));
         match self.replace(id, &bytes) {
             Ok(()) => {
                 self.writing.succeeded();
@@ -353,7 +353,7 @@ impl Shared {
                 dropped();
                 if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
                     // Other programs fill the disk: evict half of the values, then try again later.
-                    self.fit(self.table().bytes() / 2, None);
+                    self.evict_to(self.table().bytes() / 2, None);
                 }
                 self.writing.failed(&error);
             }
@@ -377,7 +377,7 @@ impl Shared {
     }
 
     /// Evicts the least recently used values until `most` bytes are left, not counting `but`.
-    fn fit(&self, most: u64, but: Option<u128>) {
+    fn evict_to(&self, most: u64, but: Option<u128>) {
         loop {
             let id = {
                 let mut table = self.table();
@@ -427,7 +427,7 @@ impl Shared {
         for (_, id, cost) in found {
             self.table().insert(id, cost);
         }
-        self.fit(self.config.bytes, None);
+        self.evict_to(self.config.bytes, None);
         Ok(())
     }
 }

@@ -122,8 +122,8 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
         }
     }
     cache.close().await;
-    let asked = source.counting.take().iter().map(|request| request.bytes).sum();
-    (asked, needed.values().flatten().filter(|known| **known).count() as u64)
+    let requested = source.counting.take().iter().map(|request| request.bytes).sum();
+    (requested, needed.values().flatten().filter(|known| **known).count() as u64)
 }
 
 fn run(steps: Vec<Step>, config: Config) -> (u64, u64) {
@@ -162,7 +162,7 @@ proptest! {
         let steps = steps.into_iter().map(patient).collect();
         let dir = tempfile::tempdir().unwrap();
         let disk = with_disk.then(|| DiskConfig::new(dir.path(), 64 << 20));
-        let (asked, needed) = run(steps, Config { unit, bridge: 0, disk, ..Config::default() });
-        prop_assert_eq!(asked, needed);
+        let (requested, needed) = run(steps, Config { unit, bridge: 0, disk, ..Config::default() });
+        prop_assert_eq!(requested, needed);
     }
 }

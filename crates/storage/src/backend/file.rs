@@ -122,7 +122,7 @@ impl Folder {
             done.await.map_err(|e| e.to_string())
         };
         match tokio::time::timeout(CALL_TIMEOUT, work).await {
-            Ok(Ok(answer)) => answer,
+            Ok(Ok(response)) => response,
             Ok(Err(detail)) => Err(StorageError::Unavailable { key: key.to_string(), detail }),
             Err(_) => Err(StorageError::TimedOut { key: key.to_string(), after: CALL_TIMEOUT }),
         }
@@ -189,7 +189,7 @@ impl Inner {
             }
             if listing.folders.len() + listing.objects.len() > MAX_NAMES {
                 let detail = format!("the folder holds more than {MAX_NAMES} names");
-                return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
+                return Err(StorageError::BadResponse { key: folder.to_string(), detail });
             }
         }
         if listing == Listing::default() {

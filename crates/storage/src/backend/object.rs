@@ -119,22 +119,22 @@ fn error(key: &Key, e: &object_store::Error) -> StorageError {
         }
         source = inner.source();
     }
-    StorageError::BadAnswer { key: key.to_string(), detail: e.to_string() }
+    StorageError::BadResponse { key: key.to_string(), detail: e.to_string() }
 }
 
 /// Converts the error of an upload. `object_store` itself interprets and quotes the responses.
 pub(crate) fn upload_error(key: &Key, e: &object_store::Error) -> StorageError {
     match (error(key, e), e) {
-        (StorageError::BadAnswer { .. }, object_store::Error::NotFound { .. }) => {
+        (StorageError::BadResponse { .. }, object_store::Error::NotFound { .. }) => {
             StorageError::NotFound(key.to_string())
         }
         (
-            StorageError::BadAnswer { .. },
+            StorageError::BadResponse { .. },
             object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. },
         ) => StorageError::Denied(key.to_string()),
-        (StorageError::BadAnswer { key, detail }, _) => {
+        (StorageError::BadResponse { key, detail }, _) => {
             let detail: String = detail.split_whitespace().collect::<Vec<_>>().join(" ");
-            StorageError::BadAnswer { key, detail: detail.chars().take(300).collect() }
+            StorageError::BadResponse { key, detail: detail.chars().take(300).collect() }
         }
         (known, _) => known,
     }
@@ -165,23 +165,23 @@ impl RequestBuilder for Service {
                 extensions,
                 ..GetOptions::default()
             };
-            let Ok(answer) = timeout(self.sign_timeout, self.objects.get_opts(&path, options)).await else {
+            let Ok(response) = timeout(self.sign_timeout, self.objects.get_opts(&path, options)).await else {
                 tracing::warn!(%key, after = ?self.sign_timeout, "timed out waiting for credentials");
                 return Err(StorageError::TimedOut { key: key.to_string(), after: self.sign_timeout });
             };
             let signed = capture.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-            signed.ok_or_else(|| match answer {
+            signed.ok_or_else(|| match response {
                 // Before a request is signed, only the credentials can fail.
                 Err(e) => {
                     tracing::warn!(%key, error = %e, "no credentials");
                     match error(key, &e) {
-                        StorageError::BadAnswer { .. } => StorageError::Denied(key.to_string()),
+                        StorageError::BadResponse { .. } => StorageError::Denied(key.to_string()),
                         unanswered => unanswered,
                     }
                 }
                 Ok(_) => {
                     let detail = "object_store did not hand the request over".to_owned();
-                    StorageError::BadAnswer { key: key.to_string(), detail }
+                    StorageError::BadResponse { key: key.to_string(), detail }
                 }
             })
         }
@@ -226,7 +226,7 @@ impl Bucket {
             folders.extend(page.result.common_prefixes.iter().filter_map(|path| Some((below(path)?, ()))));
             if objects.len() + folders.len() > MAX_NAMES {
                 let detail = format!("the folder holds more than {MAX_NAMES} names");
-                return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
+                return Err(StorageError::BadResponse { key: folder.to_string(), detail });
             }
             page_token = page.page_token;
             if page_token.is_none() {

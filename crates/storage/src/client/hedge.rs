@@ -19,8 +19,8 @@ impl Core {
         request: ReadRequest<'_>,
     ) -> Result<(Read, Permit), StorageError> {
         let mut first = self.inner.read(request.clone());
-        if let Ok(answer) = timeout(after, &mut first).await {
-            return answer.map(|read| (read, permit));
+        if let Ok(response) = timeout(after, &mut first).await {
+            return response.map(|read| (read, permit));
         }
         let second_permit = self.try_acquire();
         let Some(second_permit) = second_permit.filter(|_| self.account.spend()) else {
@@ -29,9 +29,9 @@ impl Core {
         increment(&self.account.counters.hedges);
         tracing::debug!(key = %request.key, ?after, "no response yet, sending a second request");
         let second = self.inner.read(request);
-        let (answer, permit, other, other_permit, second_was_first) = match select(first, second).await {
-            Either::Left((answer, other)) => (answer, permit, other, second_permit, false),
-            Either::Right((answer, other)) => (answer, second_permit, other, permit, true),
+        let (response, permit, other, other_permit, second_was_first) = match select(first, second).await {
+            Either::Left((response, other)) => (response, permit, other, second_permit, false),
+            Either::Right((response, other)) => (response, second_permit, other, permit, true),
         };
         let won = |read, permit, by_second: bool| {
             if by_second {
@@ -39,7 +39,7 @@ impl Core {
             }
             (read, permit)
         };
-        match answer {
+        match response {
             Ok(read) => Ok(won(read, permit, second_was_first)),
             // The other request may still succeed.
             Err(error) if error.is_fault() => {

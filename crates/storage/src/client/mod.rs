@@ -87,11 +87,11 @@ impl StorageClient {
 
     async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
         let permit = self.begin(request.key).await?;
-        let answer = match self.core.hedge_after {
+        let response = match self.core.hedge_after {
             Some(after) => self.core.hedged(after, permit, request).await,
             None => self.core.inner.read(request).await.map(|read| (read, permit)),
         };
-        let (mut read, permit) = self.core.count_fault(answer)?;
+        let (mut read, permit) = self.core.count_fault(response)?;
         let left = read.range.end.saturating_sub(read.range.start);
         let permit = Some(permit).filter(|_| left > 0);
         read.body = CountedBody { body: read.body, left, permit, core: Arc::clone(&self.core) }.boxed();
@@ -143,11 +143,11 @@ impl Core {
     }
 
     /// Counts a failure that was the back end's fault.
-    fn count_fault<T>(&self, answer: Result<T, StorageError>) -> Result<T, StorageError> {
-        if answer.as_ref().is_err_and(StorageError::is_fault) {
+    fn count_fault<T>(&self, response: Result<T, StorageError>) -> Result<T, StorageError> {
+        if response.as_ref().is_err_and(StorageError::is_fault) {
             increment(&self.account.counters.failed);
         }
-        answer
+        response
     }
 }
 

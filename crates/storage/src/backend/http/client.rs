@@ -4,7 +4,7 @@
 //! keeps one TLS library in the tree. The certificate authorities are those of the system (or of
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR`).
 
-use super::answer::retry_after;
+use super::response_head::retry_after;
 use super::retry::Account;
 use crate::StorageError;
 use crate::counters::increment;
@@ -36,7 +36,7 @@ const IDLE: Duration = Duration::from_secs(30);
 pub struct Timeouts {
     /// Name resolution, TCP and TLS handshake together.
     pub connect: Duration,
-    /// From the connected request to the head of the answer.
+    /// From the connected request to the head of the response.
     pub first_byte: Duration,
     /// Between two frames of a body.
     pub stall: Duration,
@@ -81,7 +81,7 @@ pub(crate) enum Failure {
     /// The response is longer than a valid one can be.
     #[error("a response of more than {0} bytes")]
     TooLong(usize),
-    /// A status that is not a success, in a response that [`super::answer`] does not check.
+    /// A status that is not a success, in a response that [`super::response_head`] does not check.
     #[error("answered {0}")]
     Status(StatusCode),
 }
@@ -107,9 +107,9 @@ impl Failure {
                 StorageError::Throttled { key, retry_after: None }
             }
             Self::Status(status) if !status.is_server_error() => {
-                StorageError::BadAnswer { key, detail: self.to_string() }
+                StorageError::BadResponse { key, detail: self.to_string() }
             }
-            Self::TooLong(_) => StorageError::BadAnswer { key, detail: self.to_string() },
+            Self::TooLong(_) => StorageError::BadResponse { key, detail: self.to_string() },
             Self::Connect(_) | Self::Broken(_) | Self::Status(_) => {
                 StorageError::Unavailable { key, detail: self.to_string() }
             }
@@ -192,19 +192,19 @@ impl Client {
     /// resends only a request that a kept connection never accepted because it was closed.
     pub(crate) async fn send(&self, mut request: HttpRequest) -> Result<http::Response<Incoming>, Failure> {
         let mut connection = capture_connection(&mut request);
-        let mut answer = pin!(self.pool.request(request));
-        let answer = tokio::select! {
-            answer = &mut answer => answer,
+        let mut response = pin!(self.pool.request(request));
+        let response = tokio::select! {
+            response = &mut response => response,
             () = async { drop(connection.wait_for_connection_metadata().await) } => {
                 let first_byte = self.timeouts.first_byte;
                 let timed_out = |_| self.timed_out(Failure::TimedOut(first_byte));
-                timeout(first_byte, answer).await.map_err(timed_out)?
+                timeout(first_byte, response).await.map_err(timed_out)?
             }
             () = tokio::time::sleep(self.timeouts.connect) => {
                 return Err(self.timed_out(Failure::ConnectTimedOut(self.timeouts.connect)));
             }
         };
-        answer.map_err(|e| match e.is_connect() {
+        response.map_err(|e| match e.is_connect() {
             true => Failure::Connect(e.source().map_or_else(|| chain(&e), chain)),
             false => Failure::Broken(e.source().map_or_else(|| chain(&e), chain)),
         })
@@ -255,11 +255,11 @@ impl Client {
                 Ok::<_, Failure>(http::Response::from_parts(head, self.whole(body, limit).await?))
             };
             let (failure, wait) = match once.await {
-                Ok(answer) if may_recover(answer.status()) => {
-                    if is_throttling(answer.status()) {
+                Ok(response) if may_recover(response.status()) => {
+                    if is_throttling(response.status()) {
                         increment(&self.account.counters.throttled);
                     }
-                    (Failure::Status(answer.status()), retry_after(answer.headers()))
+                    (Failure::Status(response.status()), retry_after(response.headers()))
                 }
                 Err(failure) if failure.may_retry() => (failure, None),
                 done => return done,

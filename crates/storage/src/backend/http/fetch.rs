@@ -1,7 +1,7 @@
 //! A read over HTTP: the request, its retries, and a body that is resumed where it broke off.
 
-use super::answer::{self, Refusal, ResponseHead};
 use super::client::{Client, Failure, is_throttling};
+use super::response_head::{self, Refusal, ResponseHead};
 use super::retry::Budget;
 use crate::counters::increment;
 use crate::{Key, Read, ReadRequest, StorageError, Version, Want};
@@ -65,15 +65,15 @@ struct WarnedOnce {
 }
 
 impl WarnedOnce {
-    fn check(&self, key: &Key, head: &response::Parts, answer: &ResponseHead) {
+    fn check(&self, key: &Key, head: &response::Parts, response: &ResponseHead) {
         let first = |said: &AtomicBool| !said.swap(true, Relaxed);
-        let version = &answer.object.version;
+        let version = &response.object.version;
         if version.etag.is_none() && first(&self.no_etag) {
             let by = if version.modified.is_some() { "size and modification time" } else { "size alone" };
             tracing::warn!(%key, "storage sends no strong ETag: versions of objects are distinguished by {by}");
         }
-        let part = answer.range.end - answer.range.start < answer.object.size;
-        if head.status == StatusCode::OK && part && !answer.range.is_empty() && first(&self.no_ranges) {
+        let part = response.range.end - response.range.start < response.object.size;
+        if head.status == StatusCode::OK && part && !response.range.is_empty() && first(&self.no_ranges) {
             tracing::warn!(%key, "storage ignores byte ranges, so more is read than requested");
         }
     }
@@ -94,20 +94,20 @@ impl Fetch {
             return Err(StorageError::NotFound(String::new()));
         }
         let mut budget = self.client.account.budget();
-        let answer = self.request(key, &want, pin, &mut budget).await;
-        let (answer, body) = match (answer, &want) {
+        let response = self.request(key, &want, pin, &mut budget).await;
+        let (response, body) = match (response, &want) {
             // An empty object has no first byte, so its size and version are requested with HEAD.
             (Err(StorageError::OutOfRange(_)), Want::Head(1..)) => {
-                let (answer, body) = self.request(key, &Want::Head(0), pin, &mut budget).await?;
-                if answer.object.size > 0 {
+                let (response, body) = self.request(key, &Want::Head(0), pin, &mut budget).await?;
+                if response.object.size > 0 {
                     let detail = "answered 416 to a range inside the object".to_owned();
-                    return Err(StorageError::BadAnswer { key: key.to_string(), detail });
+                    return Err(StorageError::BadResponse { key: key.to_string(), detail });
                 }
-                (answer, body)
+                (response, body)
             }
-            (answer, _) => answer?,
+            (response, _) => response?,
         };
-        let ResponseHead { object, range, skip } = answer;
+        let ResponseHead { object, range, skip } = response;
         let transfer = Transfer {
             fetch: Arc::clone(self),
             key: key.clone(),
@@ -135,7 +135,7 @@ impl Fetch {
         loop {
             let begun = Instant::now();
             let Refusal { error, may_retry, wait } = match self.request_once(key, want, pin).await {
-                Ok(answer) => return Ok(answer),
+                Ok(response) => return Ok(response),
                 Err(refusal) => refusal,
             };
             if !may_retry {
@@ -156,16 +156,16 @@ impl Fetch {
         let request = self.requests.build(key, RequestSpec::new(want, pin)).await?;
         let address = request.uri().clone();
         let (head, body) = match self.client.send(request).await {
-            Ok(answer) => answer.into_parts(),
+            Ok(response) => response.into_parts(),
             Err(failure) => {
                 let may_retry = failure.may_retry();
                 return Err(Refusal { error: failure.into_error(key.as_str()), may_retry, wait: None });
             }
         };
-        match answer::check_head(key.as_str(), want, pin, &head) {
-            Ok(answer) => {
-                self.warned.check(key, &head, &answer);
-                Ok((answer, body))
+        match response_head::check_head(key.as_str(), want, pin, &head) {
+            Ok(response) => {
+                self.warned.check(key, &head, &response);
+                Ok((response, body))
             }
             Err(refusal) if head.status.is_redirection() => {
                 let to = head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
@@ -208,7 +208,7 @@ impl Fetch {
         }
         match &mut refusal.error {
             StorageError::Denied(_) => tracing::warn!(%key, code, "storage denies access"),
-            StorageError::Unavailable { detail, .. } | StorageError::BadAnswer { detail, .. } => {
+            StorageError::Unavailable { detail, .. } | StorageError::BadResponse { detail, .. } => {
                 *detail = format!("{detail} ({code})");
             }
             _ => {}
@@ -283,10 +283,10 @@ impl Transfer {
         tracing::debug!(key = %self.key, %error, at = self.at, ?wait, "requesting the rest of a body");
         tokio::time::sleep(wait).await;
         let rest = Want::Range(self.at..self.end);
-        let (answer, body) =
+        let (response, body) =
             self.fetch.request(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
         increment(&self.fetch.client.account.counters.resumed);
-        (self.body, self.skip) = (body, answer.skip);
+        (self.body, self.skip) = (body, response.skip);
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! Objects on any HTTP server that supports byte ranges.
 
-mod answer;
 pub(crate) mod client;
 pub(crate) mod fetch;
 mod index_page;
+mod response_head;
 pub(crate) mod retry;
 
 pub use client::{Connections, Timeouts};

@@ -80,9 +80,9 @@ pub(crate) struct Budget {
 impl Budget {
     /// Returns how long to wait before a retry, after a failure that took `spent`. Returns `None`
     /// if a budget is used up, or if the server asks for a longer wait than is left.
-    pub(crate) fn spend(&mut self, spent: Duration, asked: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn spend(&mut self, spent: Duration, retry_after: Option<Duration>) -> Option<Duration> {
         self.left = self.left.checked_sub(1)?;
-        let wait = asked.unwrap_or_else(|| jittered(self.wait));
+        let wait = retry_after.unwrap_or_else(|| jittered(self.wait));
         self.time = self.time.checked_sub(spent)?.checked_sub(wait)?;
         self.wait = self.wait.saturating_mul(2);
         self.account.spend().then(|| {

@@ -42,7 +42,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 }
 
 fn bad(key: &str, detail: impl Into<String>) -> StorageError {
-    StorageError::BadAnswer { key: key.to_owned(), detail: detail.into() }
+    StorageError::BadResponse { key: key.to_owned(), detail: detail.into() }
 }
 
 /// Returns the version that a response belongs to. A weak ETag does not promise equal bytes (RFC
@@ -166,5 +166,5 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
 }
 
 #[cfg(test)]
-#[path = "answer_tests.rs"]
+#[path = "response_head_tests.rs"]
 mod tests;
