@@ -23,7 +23,7 @@ macro_rules! counters {
             $(pub(crate) $name: Counter,)+
         }
 
-        /// What the cache did since it was opened, and what it holds now.
+        /// Counters since the cache was opened, and current values.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct CacheFigures {

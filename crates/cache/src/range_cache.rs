@@ -61,7 +61,7 @@ impl RangeCache {
         if range.is_empty() || range.end > version.size {
             return Err(bypass::RANGE);
         }
-        if !version.tells() {
+        if !version.is_reliable() {
             return Err(bypass::VERSION);
         }
         let names = Names { storage: &self.name, key: request.key, version };

@@ -113,7 +113,7 @@ impl Evictable for Arc<CachedSegment> {
     }
 }
 
-/// What a [`SegmentCache`] did and holds.
+/// Counters and current values of a [`SegmentCache`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentFigures {

@@ -69,7 +69,7 @@ pub struct Version {
 impl Version {
     /// Returns true if equal versions always mean equal bytes. A size alone is not enough.
     #[must_use]
-    pub fn tells(&self) -> bool {
+    pub fn is_reliable(&self) -> bool {
         self.etag.is_some() || self.modified.is_some()
     }
 }

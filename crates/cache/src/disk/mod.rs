@@ -62,6 +62,7 @@ const HANG_WAIT: Duration = Duration::from_secs(1);
 /// Number of consecutive reads that may fail before the disk is left alone.
 const BAD_SECTORS: u32 = 3;
 
+/// State shared by readers and the writer.
 #[derive(Debug)]
 struct Shared {
     config: DiskConfig,

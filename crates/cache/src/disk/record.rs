@@ -34,6 +34,7 @@ pub(crate) const TRAILER: u64 = 32;
 /// Maximum length of names. A key of 4 KiB, in URL and bucket, is more than stores allow.
 pub(crate) const NAMES: u64 = 16 << 10;
 
+/// Position of a unit's record in a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordEntry {
     pub(crate) id: u128,
@@ -42,6 +43,7 @@ pub(crate) struct RecordEntry {
     /// Length of the unit in bytes.
     pub(crate) len: u32,
     pub(crate) names_len: u32,
+    /// Start of the record in its file.
     pub(crate) at: u64,
 }
 

@@ -162,7 +162,7 @@ impl Filler {
     /// reader finds gaps and fetches them anew.
     fn give_up_unless_awaited(&mut self) -> bool {
         let mut extents = self.object.extents();
-        if self.fill.goes_on() {
+        if self.fill.should_continue() {
             return false;
         }
         for pending in &self.remaining {

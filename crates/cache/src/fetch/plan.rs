@@ -152,7 +152,9 @@ fn start_fetches(
     let (mut disk_ranges, mut holes) = (Vec::new(), Vec::new());
     match &store.disk {
         Some(disk) => {
-            missing.into_iter().for_each(|gap| disk.find(object.id, gap, &mut disk_ranges, &mut holes))
+            for gap in missing {
+                disk.find(object.id, gap, &mut disk_ranges, &mut holes);
+            }
         }
         None => holes = missing,
     }

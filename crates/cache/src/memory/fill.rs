@@ -33,7 +33,7 @@ impl Fill {
     }
 
     /// Returns true if readers wait for the fetch, or if it is meant for later ones.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn should_continue(&self) -> bool {
         self.is_awaited() || self.for_others
     }
 

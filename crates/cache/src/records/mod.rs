@@ -72,7 +72,7 @@ impl Config {
     }
 }
 
-/// What happened to values since the start, and what there is now.
+/// Counters since the start, and current values, of [`Records`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordFigures {
@@ -104,6 +104,7 @@ struct Inner {
     recovered: watch::Receiver<bool>,
 }
 
+/// State shared by readers and the writer.
 #[derive(Debug)]
 struct Shared {
     config: Config,

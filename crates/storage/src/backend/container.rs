@@ -24,6 +24,7 @@ use url::{Host, Url};
 
 /// Address of the ECS agent.
 pub(crate) const ECS: &str = "http://169.254.170.2";
+/// Largest response of an agent, in bytes.
 const MAX_DOCUMENT: usize = 64 * 1024;
 /// Credentials are renewed when they are valid for no longer than this.
 const RENEW_BEFORE: Duration = Duration::from_secs(300);

@@ -45,15 +45,17 @@ pub struct StorageClient {
 struct Core {
     inner: Arc<dyn Storage>,
     account: Arc<Account>,
+    /// `None` if requests are not bounded.
     permits: Option<Arc<Semaphore>>,
     in_flight: InFlight,
     hedge_after: Option<Duration>,
 }
 
+/// A permit for one in-flight request.
 #[derive(Debug)]
 struct Permit {
     _permit: Option<OwnedSemaphorePermit>,
-    _present: GaugeGuard,
+    _in_flight: GaugeGuard,
 }
 
 impl StorageClient {
@@ -99,7 +101,7 @@ impl StorageClient {
     }
 
     async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
-        let _place = self.begin(folder).await?;
+        let _permit = self.begin(folder).await?;
         self.core.count_fault(self.core.inner.list(folder).await)
     }
 
@@ -113,7 +115,7 @@ impl StorageClient {
 
 impl Core {
     fn permit(&self, permit: Option<OwnedSemaphorePermit>) -> Permit {
-        Permit { _permit: permit, _present: self.account.counters.in_flight_guard() }
+        Permit { _permit: permit, _in_flight: self.account.counters.in_flight_guard() }
     }
 
     /// Returns a permit if one is free now and nobody waits for it.
@@ -151,6 +153,7 @@ impl Core {
     }
 }
 
+/// A body that holds its permit until all of it has arrived.
 struct CountedBody {
     body: BoxStream<'static, Result<Bytes, StorageError>>,
     left: u64,

@@ -22,6 +22,7 @@ pub(super) struct BucketWriter {
     key: Key,
     part: usize,
     held: Vec<Bytes>,
+    /// Number of bytes in `held`.
     len: usize,
     /// `None` as long as one part is enough.
     upload: Option<Box<dyn MultipartUpload>>,
@@ -110,7 +111,7 @@ impl BucketWriter {
         if let Some(mut upload) = self.upload.take()
             && let Err(e) = upload.abort().await
         {
-            tracing::warn!(key = %self.key, error = %e, "parts of an upload may be left, because aborting it failed");
+            tracing::warn!(key = %self.key, error = %e, "parts of an upload may be left: it was not aborted");
         }
     }
 }

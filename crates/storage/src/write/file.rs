@@ -20,6 +20,7 @@ pub(super) struct FileWriter {
     temp: TempFile,
     file: Arc<File>,
     held: Vec<Bytes>,
+    /// Number of bytes in `held`.
     len: usize,
 }
 

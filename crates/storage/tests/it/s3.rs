@@ -109,7 +109,7 @@ async fn objects_are_written_in_pieces() {
     assert!(matches!(error, WriteError::Storage(StorageError::NotFound(_))), "{error:?}");
 }
 
-/// Of two writers of the same object, one succeeds. Only the version that was read is replaced.
+/// One of two concurrent writers succeeds, and only the version that was read is replaced.
 #[tokio::test]
 async fn objects_are_replaced_only_at_a_known_version() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ async fn objects_are_replaced_only_at_a_known_version() {
         assert!(target.put_over(&key, "fourth".into(), Some(&first)).await.unwrap());
         let (second, bytes) = now().await;
         assert_eq!(bytes, "fourth");
-        // That version no longer exists.
+        // The first version no longer exists.
         assert!(!target.put_over(&key, "a fifth".into(), Some(&first)).await.unwrap());
         let absent = Key::new("absent").unwrap();
         assert!(!target.put_over(&absent, "x".into(), Some(&second)).await.unwrap());

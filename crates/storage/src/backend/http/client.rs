@@ -279,7 +279,7 @@ fn tls() -> Result<ClientConfig, rustls::Error> {
         let mut roots = RootCertStore::empty();
         let (good, bad) = roots.add_parsable_certificates(found.certs);
         if good == 0 {
-            tracing::warn!(bad, errors = ?found.errors, "found no certificate authorities, so https will fail");
+            tracing::warn!(bad, errors = ?found.errors, "no certificate authorities found, https will fail");
         }
         Arc::new(roots)
     });

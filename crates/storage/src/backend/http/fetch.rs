@@ -70,7 +70,7 @@ impl WarnedOnce {
         let version = &response.object.version;
         if version.etag.is_none() && first(&self.no_etag) {
             let by = if version.modified.is_some() { "size and modification time" } else { "size alone" };
-            tracing::warn!(%key, "storage sends no strong ETag: versions of objects are distinguished by {by}");
+            tracing::warn!(%key, "storage sends no strong ETag: versions are distinguished by {by}");
         }
         let part = response.range.end - response.range.start < response.object.size;
         if head.status == StatusCode::OK && part && !response.range.is_empty() && first(&self.no_ranges) {
@@ -175,7 +175,7 @@ impl Fetch {
                 }
                 // A query may contain a signature.
                 let to = to.split('?').next().unwrap_or_default();
-                tracing::warn!(%key, status = %head.status, to, "redirects are not followed, so the configuration must name their target");
+                tracing::warn!(%key, status = %head.status, to, "redirects are not followed");
                 Err(refusal)
             }
             Err(refusal) => Err(self.with_error_code(key, head.status, body, refusal).await),
@@ -276,9 +276,8 @@ impl Transfer {
     /// Requests the rest of the same version. A size alone does not identify a version, so a read
     /// of such a version fails with the original error.
     async fn resume(&mut self, failure: Failure) -> Result<(), StorageError> {
-        let known = self.version.etag.is_some() || self.version.modified.is_some();
         let error = failure.into_error(self.key.as_str());
-        let wait = if known { self.budget.spend(Duration::ZERO, None) } else { None };
+        let wait = if self.version.is_reliable() { self.budget.spend(Duration::ZERO, None) } else { None };
         let Some(wait) = wait else { return Err(error) };
         tracing::debug!(key = %self.key, %error, at = self.at, ?wait, "requesting the rest of a body");
         tokio::time::sleep(wait).await;
