@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 /// Bytes of a log file for each unit it may hold, which bounds the table of small units.
 const PER_UNIT: u64 = 16 << 10;
-/// Maximum number of purges remembered while the disk fails: more than half a minute brings.
+/// Maximum number of purges remembered while the disk fails, more than are made in 30 seconds.
 const MAX_UNWRITTEN_PURGES: usize = 4096;
 
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Writer {
                     self.shared.queued.fetch_sub(waiting(&bytes), Relaxed);
                 }
                 Some(Job::Purge(object)) => self.purge(object),
-                // Dropping the sender without an response reports that the purges are not recorded.
+                // Dropping the sender without a response reports that the purges are not recorded.
                 Some(Job::ConfirmPurges(tell)) if self.write_purges() && !self.has_lost_purges => {
                     let _ = tell.send(());
                 }

@@ -111,7 +111,7 @@ impl BucketWriter {
         if let Some(mut upload) = self.upload.take()
             && let Err(e) = upload.abort().await
         {
-            tracing::warn!(key = %self.key, error = %e, "parts of an upload may be left: it was not aborted");
+            tracing::warn!(key = %self.key, error = %e, "aborting an upload failed, its parts may remain");
         }
     }
 }

@@ -29,7 +29,7 @@ pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn Cond
         Some(url) if url.scheme() == "file" => Some(folder(&local_path(&url)?)?),
         Some(url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
             let bucket = writable_bucket(&url, options)?;
-            // Google's condition is a generation, which readers do not learn: the last wins.
+            // Google's condition is a generation, unknown to readers, so the last writer wins.
             Some(Arc::new(ToBucket { bucket, by_etag: url.scheme() != "gs" }))
         }
         Some(_) => None,

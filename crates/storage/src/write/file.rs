@@ -92,7 +92,7 @@ impl FileWriter {
             match std::fs::hard_link(&temp.0, &path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-                // A file system without links, or one that cannot be written: the rename tells.
+                // For file systems without links. If nothing can be written, the rename fails.
                 Err(_) if path.try_exists()? => return Ok(false),
                 Err(_) => std::fs::rename(&temp.0, &path)?,
             }

@@ -14,7 +14,7 @@ pub(crate) struct ResponseHead {
     pub(crate) object: ObjectMeta,
     /// The requested bytes. A server that ignores ranges sends more after them.
     pub(crate) range: Range<u64>,
-    /// Bytes of the body before the requested ones. Not 0 if the server ignores ranges.
+    /// Bytes of the body before the requested ones; 0 unless the server ignores ranges.
     pub(crate) skip: u64,
 }
 
