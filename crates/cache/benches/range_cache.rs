@@ -276,11 +276,13 @@ fn restart() {
             let (key, outcome) = (key(), Arc::new(OnceLock::new()));
             let request = ReadRequest::range(&key, range).pinned(&version);
             let read = storage.read(request.with_observer(outcome.clone())).await.unwrap();
-            let bytes: u64 = read.body.map(|frame| frame.unwrap().len() as u64).collect::<Vec<_>>().await.iter().sum();
+            let lens: Vec<u64> = read.body.map(|frame| frame.unwrap().len() as u64).collect().await;
+            let bytes: u64 = lens.iter().sum();
             assert_eq!((outcome.get(), bytes), (Some(&Outcome::Hit(Tier::Disk)), 2 * MIB));
             let figures = cache.figures();
             println!(
-                "  opened {opened:.1?}, all {} units found {ready:.1?}, first 2 MiB from disk {:.1?}; tables {} KiB",
+                "  opened {opened:.1?}, all {} units found {ready:.1?}, \
+                 first 2 MiB from disk {:.1?}; tables {} KiB",
                 figures.disk_units,
                 hit.elapsed(),
                 figures.disk_units * 128 / KIB,

@@ -61,8 +61,7 @@ impl Cache {
     }
 
     /// Returns a storage that caches the bytes of `source`. `name` identifies the source for as
-    /// long as the disk keeps its bytes, so a different bucket, host or folder needs a different
-    /// name.
+    /// long as the disk keeps its bytes: a different bucket, host or folder needs another one.
     #[must_use]
     pub fn around(&self, source: Arc<dyn Storage>, name: &str) -> RangeCache {
         RangeCache::new(self.store.clone(), source, name)
@@ -70,23 +69,22 @@ impl Cache {
 
     /// Purges a version of an object from memory and disk, and returns the number of purged units.
     /// Bytes that are being fetched at this moment may still be kept. The units stay purged after a
-    /// restart once [`Self::forgotten`] returned true.
-    pub fn forget(&self, storage: &str, key: &Key, version: &Version) -> u64 {
+    /// restart once [`Self::purges_recorded`] returned true.
+    pub fn purge(&self, storage: &str, key: &Key, version: &Version) -> u64 {
         let names = Names { storage, key, version };
         let Some(object) = self.store.table.get(&storage.into(), &names) else { return 0 };
         let units = self.store.forget_object(&object);
         if let Some(disk) = &self.store.disk {
-            disk.forget_on_disk(&object);
+            disk.record_purge(&object);
         }
         units
     }
 
     /// Waits until the disk's log records all purges so far, but no longer than for one read.
-    /// Returns false if it does not record them yet: they are recorded when the disk can be written
-    /// again.
-    pub async fn forgotten(&self) -> bool {
+    /// Returns false if it does not record them yet: this happens once the disk works again.
+    pub async fn purges_recorded(&self) -> bool {
         match &self.store.disk {
-            Some(disk) => disk.forgotten().await,
+            Some(disk) => disk.purges_recorded().await,
             None => true,
         }
     }
@@ -138,8 +136,8 @@ impl Cache {
     }
 
     /// Closes the cache at the end of the process: waits for running fetches and writes what they
-    /// brought, as far as that is possible `within` this time. A disk that hangs is waited for one
-    /// more second.
+    /// brought, as far as that is possible `within` this time. A disk that hangs gets one more
+    /// second.
     pub async fn close_within(&self, within: Duration) {
         let Some(disk) = &self.store.disk else { return };
         let begun = Instant::now();

@@ -3,7 +3,6 @@
 use latemux_storage::{Outcome, Tier};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A number that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -24,7 +23,7 @@ macro_rules! counters {
             $(pub(crate) $name: Counter,)+
         }
 
-        /// What the cache did since it was opened, and what it holds now.
+        /// Counters since the cache was opened, and current values.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct CacheFigures {
@@ -103,8 +102,7 @@ counters! {
     disk_written,
     /// Bytes written to disk for these units, headers included.
     disk_written_bytes,
-    /// Units not written to disk because the queue was full and memory had evicted them before
-    /// there was room.
+    /// Units not written to disk because the queue was full until memory had evicted them.
     disk_dropped_full,
     /// Units not written to disk because it failed, or is left alone after a failure.
     disk_dropped_failed,
@@ -124,54 +122,32 @@ counters! {
     disk_discarded,
 }
 
-/// The reason why a read bypasses the cache.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Bypass {
+/// The stable words for the reasons why a read bypasses the cache.
+pub(crate) mod bypass {
     /// The read names no version, so cached bytes could be of another one.
-    Unpinned,
+    pub(crate) const UNPINNED: &str = "unpinned";
     /// The read asks for the head of an object, whose size may be unknown.
-    Head,
+    pub(crate) const HEAD: &str = "head";
     /// The range is empty or not inside the object. Storage knows the right response.
-    Range,
+    pub(crate) const RANGE: &str = "range";
     /// The version is nothing but a size: it has neither an ETag nor a modification time.
-    Version,
+    pub(crate) const VERSION: &str = "version";
     /// Another object has the same hash.
-    Collision,
-}
-
-impl Bypass {
-    /// Returns the stable word of the reason.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Unpinned => "unpinned",
-            Self::Head => "head",
-            Self::Range => "range",
-            Self::Version => "version",
-            Self::Collision => "collision",
-        }
-    }
+    pub(crate) const COLLISION: &str = "collision";
 }
 
 impl Counters {
-    /// Counts a read that did not bypass the cache.
     pub(crate) fn count(&self, outcome: Outcome) {
-        match outcome {
-            Outcome::Hit(Tier::Memory) => self.hits_memory.add(1),
-            Outcome::Hit(Tier::Disk) => self.hits_disk.add(1),
-            Outcome::Joined => self.joined.add(1),
-            Outcome::Filled => self.filled.add(1),
-            Outcome::Bypassed(_) => {}
-        }
-    }
-
-    /// Counts a read that bypassed the cache.
-    pub(crate) fn count_bypass(&self, bypass: Bypass) {
-        let counter = match bypass {
-            Bypass::Unpinned => &self.bypassed_unpinned,
-            Bypass::Head => &self.bypassed_head,
-            Bypass::Range => &self.bypassed_range,
-            Bypass::Version => &self.bypassed_version,
-            Bypass::Collision => &self.bypassed_collision,
+        let counter = match outcome {
+            Outcome::Hit(Tier::Memory) => &self.hits_memory,
+            Outcome::Hit(Tier::Disk) => &self.hits_disk,
+            Outcome::Joined => &self.joined,
+            Outcome::Filled => &self.filled,
+            Outcome::Bypassed(bypass::UNPINNED) => &self.bypassed_unpinned,
+            Outcome::Bypassed(bypass::HEAD) => &self.bypassed_head,
+            Outcome::Bypassed(bypass::RANGE) => &self.bypassed_range,
+            Outcome::Bypassed(bypass::VERSION) => &self.bypassed_version,
+            Outcome::Bypassed(_) => &self.bypassed_collision,
         };
         counter.add(1);
     }

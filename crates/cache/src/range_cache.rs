@@ -2,7 +2,7 @@
 
 use crate::{
     Outcome,
-    counters::Bypass,
+    counters::bypass,
     fetch::body::RangeBody,
     memory::object::{Names, Object},
     store::Store,
@@ -14,8 +14,7 @@ use std::{ops::Range, sync::Arc};
 /// A storage that keeps the bytes another one sends. It keeps only reads of a range of a pinned
 /// version; all other requests pass through.
 ///
-/// A hit does not check that the object still exists. A caller that needs to know reads without a
-/// version.
+/// A hit does not check that the object still exists; a read without a version does.
 ///
 /// If any byte of a range has to be fetched, the cache fetches all of the request's reach that it
 /// does not hold, in as few requests as possible, and completes that fetch even if the reader
@@ -36,37 +35,37 @@ impl RangeCache {
     async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
         let (object, range) = match self.object(&request) {
             Ok(object) => object,
-            Err(bypass) => {
-                self.store.counters.count_bypass(bypass);
+            Err(reason) => {
+                let outcome = Outcome::Bypassed(reason);
+                self.store.counters.count(outcome);
                 if let Some(observer) = &request.observer {
-                    observer.on_outcome(Outcome::Bypassed(bypass.name()));
+                    observer.on_outcome(outcome);
                 }
                 return self.source.read(ReadRequest { reach: None, observer: None, ..request }).await;
             }
         };
         let meta = ObjectMeta { size: object.version.size, version: object.version.clone() };
-        let (store, source) = (self.store.clone(), self.source.clone());
-        let reach = request.reach.unwrap_or(0..0);
-        let (mut body, sources) =
-            RangeBody::new(store, source, object, range.clone(), &reach, request.observer);
-        self.store.counters.count(sources.outcome());
+        let (store, source) = (&self.store, &self.source);
+        let (mut body, outcome) =
+            RangeBody::new(store, source, object, range.clone(), request.reach, request.observer);
+        self.store.counters.count(outcome);
         body.open().await?;
         let body = stream::try_unfold(body, RangeBody::next).boxed();
         Ok(Read { object: meta, range, body })
     }
 
     /// Returns the object and the range that a read asks for, if the cache can serve it.
-    fn object(&self, request: &ReadRequest<'_>) -> Result<(Arc<Object>, Range<u64>), Bypass> {
-        let version = request.version.ok_or(Bypass::Unpinned)?;
-        let Want::Range(range) = &request.want else { return Err(Bypass::Head) };
+    fn object(&self, request: &ReadRequest<'_>) -> Result<(Arc<Object>, Range<u64>), &'static str> {
+        let version = request.version.ok_or(bypass::UNPINNED)?;
+        let Want::Range(range) = &request.want else { return Err(bypass::HEAD) };
         if range.is_empty() || range.end > version.size {
-            return Err(Bypass::Range);
+            return Err(bypass::RANGE);
         }
-        if !version.tells() {
-            return Err(Bypass::Version);
+        if !version.is_reliable() {
+            return Err(bypass::VERSION);
         }
         let names = Names { storage: &self.name, key: request.key, version };
-        let object = self.store.table.get(&self.name, &names).ok_or(Bypass::Collision)?;
+        let object = self.store.table.get(&self.name, &names).ok_or(bypass::COLLISION)?;
         Ok((object, range.clone()))
     }
 }

@@ -54,8 +54,8 @@ impl State {
 }
 
 /// A segment that is collected while it is sent. Slow clients could otherwise hold any number of
-/// whole segments in memory: each digest is collected only once at a time, and all together take at
-/// most a quarter of the budget.
+/// whole segments in memory: each is collected once at a time, all together in a quarter of the
+/// budget.
 #[derive(Debug)]
 pub struct Collecting {
     cache: Arc<SegmentCache>,
@@ -113,7 +113,7 @@ impl Evictable for Arc<CachedSegment> {
     }
 }
 
-/// What a [`SegmentCache`] did and holds.
+/// Counters and current values of a [`SegmentCache`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentFigures {
@@ -133,10 +133,19 @@ impl SegmentCache {
     /// Creates a cache of at most `budget` bytes of memory, including tables.
     #[must_use]
     pub fn new(budget: u64) -> Self {
-        let (segments, collecting) = (HashMap::new(), HashSet::new());
-        let state = Mutex::new(State { segments, policy: S3Fifo::new(), collecting, collected: 0 });
-        let (hits, misses, evictions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { state, budget, hits, misses, evictions }
+        let state = Mutex::new(State {
+            segments: HashMap::new(),
+            policy: S3Fifo::new(),
+            collecting: HashSet::new(),
+            collected: 0,
+        });
+        Self {
+            state,
+            budget,
+            hits: AtomicU64::default(),
+            misses: AtomicU64::default(),
+            evictions: AtomicU64::default(),
+        }
     }
 
     /// Returns the segment with this digest, in pieces.
@@ -212,7 +221,6 @@ impl SegmentCache {
     }
 }
 
-/// Copies the bytes into few buffers of exactly their size.
 fn compact(body: &[Bytes], len: usize) -> Arc<[Bytes]> {
     let mut pieces = Vec::with_capacity(len.div_ceil(PIECE));
     let mut left = len;

@@ -23,7 +23,6 @@ use std::{
 /// Memory that a unit takes besides its bytes, measured with the allocator and rounded up.
 const UNIT: u64 = 512;
 
-/// A complete unit.
 #[derive(Debug)]
 pub(crate) struct CompleteUnit {
     pub(crate) start: u64,
@@ -40,7 +39,6 @@ pub(crate) struct Store {
     pub(crate) gauge: Arc<Gauge>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) room: FillRoom,
-    /// Fetches in flight.
     pub(crate) fetches: FetchCount,
     pub(crate) disk: Option<Disk>,
 }
@@ -101,8 +99,7 @@ impl Store {
         (units, policy.bytes().saturating_sub(units.saturating_mul(UNIT)))
     }
 
-    /// Keeps a unit that has arrived if it fits, and passes it to the readers that wait. Room for
-    /// it was made when it was reserved.
+    /// Keeps a unit if it fits, in the room that was reserved, and passes it to its readers.
     pub(crate) fn keep(&self, object: &Arc<Object>, pending: &Arc<PendingUnit>, bytes: &Bytes) -> Arc<Unit> {
         let unit = Arc::new(Unit { hits: HitCount::default(), fill: pending.fill.clone() });
         let kept = KeptUnit {
@@ -121,7 +118,6 @@ impl Store {
         unit
     }
 
-    /// Reserves memory and makes room for it.
     pub(crate) fn reserve(&self, bytes: u64) -> Reserved {
         let reserved = self.gauge.reserve(bytes);
         self.make_room();
@@ -151,7 +147,6 @@ impl Store {
         }
     }
 
-    /// Removes units that should not have been kept.
     pub(crate) fn forget(&self, object: &Arc<Object>, units: &[CompleteUnit]) {
         for done in units {
             let bytes = object.extents().forget(done.start, &done.unit);
@@ -160,7 +155,6 @@ impl Store {
         self.forget_kept(|kept| units.iter().any(|done| Arc::ptr_eq(&done.unit, &kept.unit)));
     }
 
-    /// Purges an object that has changed.
     pub(crate) fn purge(&self, object: &Arc<Object>) {
         if self.forget_object(object) > 0 {
             self.counters.purged.add(1);
@@ -184,8 +178,7 @@ impl Store {
         self.gauge.table_shrank(to_u64(before - policy.len()).saturating_mul(UNIT));
     }
 
-    /// Returns the bytes of a disk range, which must be exactly `range`, or `None` if the disk does
-    /// not have them after all.
+    /// Returns the bytes of a disk range if that is exactly `range` and the disk still has it.
     pub(crate) async fn read_from_disk(
         &self,
         object: &Arc<Object>,

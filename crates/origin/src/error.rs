@@ -201,7 +201,7 @@ impl Error {
                     (StatusCode::SERVICE_UNAVAILABLE, Storage)
                 }
                 StorageError::TimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
-                // Denied, OutOfRange, Unavailable, BadAnswer.
+                // Denied, OutOfRange, Unavailable, BadResponse.
                 _ => (StatusCode::BAD_GATEWAY, Storage),
             },
             Self::LoadTimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),

@@ -17,19 +17,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (storage, key) = open_object(&location, &Options::default())?;
     let size = storage.read(ReadRequest::head(&key, 0)).await?.object.size;
     let places = size.checked_sub(len).ok_or("the object is smaller than one range")? / len + 1;
-    let (begun, busy) = (Instant::now(), processor_time()?);
-    let (storage, key) = (&storage, &key);
+    let busy = processor_time()?;
+    let begun = Instant::now();
+    let storage = &storage;
+    let key = &key;
     let each = |i: u64| async move {
         let at = i % places * len;
         let read = storage.read(ReadRequest::range(key, at..at + len)).await?;
         let count = |(frames, bytes), frame: bytes::Bytes| async move {
-            Ok((frames + 1_u64, bytes + u64::try_from(frame.len()).unwrap_or(u64::MAX)))
+            Ok((frames + 1_u64, bytes + frame.len() as u64))
         };
         read.body.try_fold((0, 0), count).await
     };
     let all = stream::iter(0..reads).map(each).buffer_unordered(usize::try_from(together)?);
     let (frames, bytes) = all.try_fold((0, 0), |a, b| async move { Ok((a.0 + b.0, a.1 + b.1)) }).await?;
-    let (took, busy) = (begun.elapsed(), processor_time()?.saturating_sub(busy));
+    let took = begun.elapsed();
+    let busy = processor_time()?.saturating_sub(busy);
     println!("{reads} reads of {len} bytes, {together} at a time: {} ms", took.as_millis());
     println!("{frames} frames of {} bytes in the mean", bytes.checked_div(frames).unwrap_or(0));
     println!("{} CPU-ms per GB", busy.as_millis() * 1_000_000_000 / u128::from(bytes.max(1)));

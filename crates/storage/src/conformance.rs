@@ -18,8 +18,7 @@ pub trait Fixture: Send {
         true
     }
 
-    /// Returns a storage and a key that it must refuse, because of wrong credentials or a forbidden
-    /// object.
+    /// Returns a storage and a key that it must refuse: wrong credentials, a forbidden object.
     fn refused(&mut self) -> Option<(Arc<dyn Storage>, Key)> {
         None
     }
@@ -70,7 +69,8 @@ async fn get(
     pin: Option<&Version>,
 ) -> Result<(Version, Bytes), StorageError> {
     let read = storage.read(ReadRequest::new(name, want.clone()).pinned_to(pin)).await?;
-    let (object, range) = (read.object.clone(), read.range.clone());
+    let object = read.object.clone();
+    let range = read.range.clone();
     assert_eq!(object.size, object.version.size, "{name}: size of object and of version");
     assert_eq!(Some(&range), want.within(object.size).as_ref(), "{name}: range of the response to {want:?}");
     let bytes = collect(read).await?;
@@ -174,8 +174,7 @@ async fn changed_object(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     let name = key("changing.mp4");
     fixture.put(&name, pattern(3, 5000)).await;
     let (old, _) = get(storage, &name, Want::Head(10), None).await.expect("first version");
-    // The size always differs from the first one, because a clock of one second cannot tell
-    // versions of the same second apart.
+    // Never of the first size: a clock of seconds cannot tell versions of one second apart.
     for (seed, len) in [(4, 5001), (5, 5001), (6, 10)] {
         fixture.put(&name, pattern(seed, len)).await;
         for want in
@@ -197,7 +196,7 @@ async fn awkward_keys(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     }
     for (i, name) in (0u8..).zip(AWKWARD) {
         let (version, bytes) = match get(storage, &key(name), Want::Range(7..200), None).await {
-            Ok(answer) => answer,
+            Ok(response) => response,
             Err(e) => panic!("{name:?}: {e:?}"),
         };
         assert_eq!(bytes, pattern(i, 300)[7..200], "{name:?}");
@@ -247,9 +246,9 @@ async fn dropped_half_way(storage: &dyn Storage, fixture: &mut dyn Fixture) {
         let name = &name;
         async move { (i, get(storage, name, Want::Range(i * 1000..2_000_000 + i), None).await) }
     });
-    for (i, answer) in futures_util::future::join_all(reads).await {
+    for (i, response) in futures_util::future::join_all(reads).await {
         let from = usize::try_from(i * 1000).expect("small");
         let to = usize::try_from(2_000_000 + i).expect("small");
-        assert!(answer.expect("parallel read").1 == content[from..to], "parallel read {i}");
+        assert!(response.expect("parallel read").1 == content[from..to], "parallel read {i}");
     }
 }

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// The counters of one back end. All of them only grow, except those of requests in flight and in
-/// the queue.
+/// The counters of one back end. They only grow, except `in_flight` and `queued`.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(crate) requests: AtomicU64,
@@ -37,8 +36,7 @@ pub struct StorageFigures {
     pub retries: u64,
     /// Retries that were not made because the budget of the back end was used up.
     pub retries_refused: u64,
-    /// Bodies that broke off and were requested again from that byte on. These requests are also
-    /// part of `retries`.
+    /// Bodies that broke off and were requested from that byte on; also counted in `retries`.
     pub resumed: u64,
     /// Second requests beside a slow one.
     pub hedges: u64,
@@ -104,8 +102,7 @@ impl Counters {
     }
 
     pub(crate) fn queue_guard(self: &Arc<Self>) -> GaugeGuard {
-        increment(&self.queued);
-        GaugeGuard { counters: Arc::clone(self), gauge: |counters| &counters.queued }
+        self.guard(|counters| &counters.queued)
     }
 
     pub(crate) fn record_wait(&self, time: Duration, in_vain: bool) {
@@ -117,8 +114,12 @@ impl Counters {
     }
 
     pub(crate) fn in_flight_guard(self: &Arc<Self>) -> GaugeGuard {
-        increment(&self.in_flight);
-        GaugeGuard { counters: Arc::clone(self), gauge: |counters| &counters.in_flight }
+        self.guard(|counters| &counters.in_flight)
+    }
+
+    fn guard(self: &Arc<Self>, gauge: fn(&Self) -> &AtomicU64) -> GaugeGuard {
+        increment(gauge(self));
+        GaugeGuard { counters: Arc::clone(self), gauge }
     }
 }
 
@@ -126,7 +127,6 @@ impl Counters {
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Mutex<Vec<Opened>>>);
 
-/// Name of a back end, and its counters.
 type Opened = (String, Weak<Counters>);
 
 impl Registry {
@@ -136,8 +136,7 @@ impl Registry {
         all.push((name, Arc::downgrade(counters)));
     }
 
-    /// Returns the name, without secrets, and the counters of each back end, in the order they were
-    /// opened.
+    /// Returns the name (without secrets) and the counters of each back end, in opening order.
     #[must_use]
     pub fn all(&self) -> Vec<(String, Arc<Counters>)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -23,9 +23,8 @@ pub struct Request {
 struct Log {
     requests: Vec<Request>,
     /// Depth of the deepest request that has been answered.
-    answered: u32,
-    /// Incremented by each [`Counting::take`], so that older bodies are not counted into newer
-    /// requests.
+    deepest: u32,
+    /// Incremented by each [`Counting::take`], so that older bodies are not counted.
     epoch: u64,
 }
 
@@ -65,17 +64,17 @@ impl Counting {
     }
 
     /// Records a request, and returns its epoch, index and depth.
-    fn asked(&self, key: &Key, want: Option<Want>) -> (u64, usize, u32) {
+    fn record_request(&self, key: &Key, want: Option<Want>) -> (u64, usize, u32) {
         let mut log = lock(&self.log);
-        let depth = log.answered + 1;
+        let depth = log.deepest + 1;
         log.requests.push(Request { key: key.clone(), want, bytes: 0, depth });
         (log.epoch, log.requests.len() - 1, depth)
     }
 
-    fn answered(&self, epoch: u64, depth: u32) {
+    fn record_response(&self, epoch: u64, depth: u32) {
         let mut log = lock(&self.log);
         if log.epoch == epoch {
-            log.answered = log.answered.max(depth);
+            log.deepest = log.deepest.max(depth);
         }
     }
 }
@@ -83,16 +82,16 @@ impl Counting {
 impl Storage for Counting {
     fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let (epoch, place, depth) = self.asked(request.key, Some(request.want.clone()));
+            let (epoch, index, depth) = self.record_request(request.key, Some(request.want.clone()));
             tokio::time::sleep(self.delay).await;
-            let answer = self.inner.read(request).await;
-            self.answered(epoch, depth);
-            let mut read = answer?;
+            let response = self.inner.read(request).await;
+            self.record_response(epoch, depth);
+            let mut read = response?;
             let log = Arc::clone(&self.log);
             let count = move |frame: &Result<bytes::Bytes, StorageError>| {
                 let mut log = lock(&log);
                 if let (Ok(frame), true) = (frame, log.epoch == epoch) {
-                    log.requests[place].bytes += frame.len() as u64;
+                    log.requests[index].bytes += frame.len() as u64;
                 }
             };
             read.body = read.body.inspect(count).boxed();
@@ -103,11 +102,11 @@ impl Storage for Counting {
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
         async move {
-            let (epoch, _, depth) = self.asked(folder, None);
+            let (epoch, _, depth) = self.record_request(folder, None);
             tokio::time::sleep(self.delay).await;
-            let answer = self.inner.list(folder).await;
-            self.answered(epoch, depth);
-            answer
+            let response = self.inner.list(folder).await;
+            self.record_response(epoch, depth);
+            response
         }
         .boxed()
     }

@@ -53,7 +53,7 @@ pub enum StorageError {
     },
     /// The response violates HTTP or S3: a range that was not requested, no size, …
     #[error("{key}: {detail}")]
-    BadAnswer {
+    BadResponse {
         /// Name of the object.
         key: String,
         /// Description of the violation.
@@ -77,26 +77,20 @@ impl StorageError {
             Self::Busy { .. } => "storage_busy",
             Self::TimedOut { .. } => "storage_timeout",
             Self::Unavailable { .. } => "storage_unavailable",
-            Self::BadAnswer { .. } => "storage_bad_answer",
+            Self::BadResponse { .. } => "storage_bad_answer",
             Self::CannotList(_) => "cannot_list",
         }
     }
 
-    /// Returns true if storage failed to do its part. Returns false if it reported that the object
-    /// is missing, forbidden or changed.
+    /// Returns true if storage failed. A missing, forbidden or changed object is not a failure.
     #[must_use]
     pub fn is_fault(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Throttled { .. }
-            | Self::TimedOut { .. }
-            | Self::Unavailable { .. }
-            | Self::BadAnswer { .. } => true,
-            Self::NotFound(_)
-            | Self::Changed(_)
-            | Self::OutOfRange(_)
-            | Self::Denied(_)
-            | Self::Busy { .. }
-            | Self::CannotList(_) => false,
-        }
+                | Self::TimedOut { .. }
+                | Self::Unavailable { .. }
+                | Self::BadResponse { .. }
+        )
     }
 }

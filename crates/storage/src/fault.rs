@@ -68,8 +68,7 @@ pub enum Fault {
     StallAfter(u64),
     /// The body waits at the gate after this many bytes.
     WaitAfter(u64, Gate),
-    /// The body ends after this many bytes without an error. The contract forbids this, but a
-    /// reader must survive it.
+    /// The body ends after this many bytes without an error, which the contract forbids.
     ShortAfter(u64),
 }
 
@@ -82,8 +81,7 @@ impl Fault {
     }
 }
 
-/// Chooses the fault of the n-th request (from 0): `(n, key, want)`; `want` is `None` for a
-/// listing.
+/// Chooses the fault of request n (from 0): `(n, key, want)`; `want` is `None` for listings.
 type Choice = Box<dyn FnMut(u64, &Key, Option<&Want>) -> Fault + Send>;
 
 /// A storage that fails on demand.
@@ -123,7 +121,8 @@ impl Faulty {
             if !draw.is_multiple_of(one_in.max(1)) {
                 return Fault::None;
             }
-            let (kind, at) = (splitmix64(draw) % 5, splitmix64(draw ^ 1) % 100_000);
+            let kind = splitmix64(draw) % 5;
+            let at = splitmix64(draw ^ 1) % 100_000;
             let name = key.to_string();
             match kind {
                 0 => Fault::reset_after(key, at),
@@ -153,8 +152,7 @@ fn splitmix64(seed: u64) -> u64 {
 
 type Body = BoxStream<'static, Result<Bytes, StorageError>>;
 
-/// Splits a body after exactly `bytes` bytes. Returns the first part, and a function that returns
-/// the rest.
+/// Splits a body after exactly `bytes` bytes; the function returns the second part.
 fn split(body: Body, bytes: u64) -> (Body, impl FnOnce() -> Body) {
     let left: Arc<Mutex<(u64, Option<Bytes>, Body)>> = Arc::new(Mutex::new((bytes, None, body)));
     let rest = Arc::clone(&left);

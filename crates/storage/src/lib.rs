@@ -1,5 +1,4 @@
-//! Ranged reads of immutable object versions: from a folder, an HTTP server, S3 and compatible
-//! services, or memory.
+//! Ranged reads of immutable object versions: folders, HTTP servers, buckets, memory.
 //!
 //! [`Storage`] is the whole interface. A cache, a fault injector or a counter is another `Storage`
 //! around one. Every implementation passes the same suite, `conformance`.

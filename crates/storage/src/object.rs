@@ -67,10 +67,9 @@ pub struct Version {
 }
 
 impl Version {
-    /// Returns true if equal versions mean equal bytes even after some time. A size alone is not
-    /// enough for that.
+    /// Returns true if equal versions always mean equal bytes. A size alone is not enough.
     #[must_use]
-    pub fn tells(&self) -> bool {
+    pub fn is_reliable(&self) -> bool {
         self.etag.is_some() || self.modified.is_some()
     }
 }

@@ -103,8 +103,7 @@ pub fn open_object(location: &str, options: &Options) -> Result<(Arc<dyn Storage
     Ok((folder(path.parent().ok_or_else(nameless)?)?, key))
 }
 
-/// Removes the last component of an address and returns it as a key. Returns `None` if it is not a
-/// valid name.
+/// Removes the last component of an address and returns it as a key, if it is a valid name.
 pub(crate) fn split_name(url: &mut Url) -> Option<Key> {
     let last = url.path().rsplit('/').next().unwrap_or_default().to_owned();
     let name = percent_decode_str(&last).decode_utf8().ok()?;
@@ -141,7 +140,7 @@ pub(crate) fn without_secrets(location: &str) -> String {
     }
 }
 
-fn folder(path: &Path) -> Result<Arc<Folder>, OpenError> {
+pub(crate) fn folder(path: &Path) -> Result<Arc<Folder>, OpenError> {
     let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
     Ok(Arc::new(Folder::new(path).map_err(failed)?))
 }
@@ -150,7 +149,6 @@ pub(crate) fn local_path(url: &Url) -> Result<std::path::PathBuf, OpenError> {
     url.to_file_path().map_err(|()| OpenError::Location(format!("{url}: not the address of a local folder")))
 }
 
-/// Opens the bucket of an `s3://`, `gs://` or `az://` address.
 pub(crate) fn any_bucket(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, OpenError> {
     match url.scheme() {
         "gs" => bucket(url, client(options, account)?, |connector, name| {
@@ -171,7 +169,6 @@ pub(crate) fn any_bucket(url: &Url, options: &Options, account: &Arc<Account>) -
     }
 }
 
-/// Opens `scheme://bucket/prefix`.
 fn bucket<S: ObjectStore + PaginatedListStore>(
     url: &Url,
     client: Client,

@@ -1,5 +1,4 @@
-//! GCS and Azure at an address chosen by a test, since there is no server of theirs to test
-//! against.
+//! GCS and Azure at an address chosen by a test, for lack of servers to test against.
 
 use crate::backend::http::{client::Client, retry::Account};
 use crate::backend::object::{Connector, no_retries};

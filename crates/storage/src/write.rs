@@ -8,13 +8,14 @@ use crate::{
 };
 use bytes::Bytes;
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use url::Url;
 
 mod bucket;
 mod conditional;
 mod file;
 
 use bucket::BucketWriter;
-pub use conditional::{ConditionalPut, writable};
+pub use conditional::{ConditionalPut, PutFuture, writable};
 use file::FileWriter;
 
 /// Timeout for storing an object: a service responds only when it has received all of it.
@@ -30,8 +31,7 @@ enum Target {
     Bucket(Arc<Bucket>, Key),
 }
 
-/// An object that could not be written; nothing of it is stored. The source of the error is its
-/// cause.
+/// An object that could not be written: nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file system failed.
@@ -59,10 +59,7 @@ pub fn destination(location: &str, options: &Options) -> Result<Destination, Ope
         Some(url) if url.scheme() == "file" => local_path(&url)?,
         Some(mut url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
             let key = split_name(&mut url).ok_or_else(nameless)?;
-            let mut options = options.clone();
-            options.first_byte_timeout = options.first_byte_timeout.max(PUT_TIMEOUT);
-            let account = Arc::new(Account::new(&options));
-            return Ok(Destination(Target::Bucket(Arc::new(any_bucket(&url, &options, &account)?), key)));
+            return Ok(Destination(Target::Bucket(Arc::new(writable_bucket(&url, options)?), key)));
         }
         Some(_) => {
             let detail = "cannot be written; use a path, s3://, gs:// or az://";
@@ -75,15 +72,21 @@ pub fn destination(location: &str, options: &Options) -> Result<Destination, Ope
     Ok(Destination(Target::File(path)))
 }
 
+/// Opens a bucket with a timeout that is long enough for storing an object.
+fn writable_bucket(url: &Url, options: &Options) -> Result<Bucket, OpenError> {
+    let mut options = options.clone();
+    options.first_byte_timeout = options.first_byte_timeout.max(PUT_TIMEOUT);
+    let account = Arc::new(Account::new(&options));
+    any_bucket(url, &options, &account)
+}
+
 impl Destination {
-    /// Writes the object, replacing one of that name. A file gets its name when all of it is on the
-    /// disk.
+    /// Writes the object, replacing one of that name. A file gets its name when it is complete.
     ///
     /// # Errors
-    /// [`WriteError`] if the object cannot be written. An object that existed before then still
-    /// exists.
+    /// [`WriteError`] if the object cannot be written. A previous object remains.
     pub async fn put(&self, bytes: Bytes) -> Result<(), WriteError> {
-        let mut writer = self.create(u64::try_from(bytes.len()).unwrap_or(u64::MAX)).await?;
+        let mut writer = self.create(bytes.len() as u64).await?;
         match writer.write(bytes).await {
             Ok(()) => writer.commit().await,
             Err(error) => {
@@ -93,12 +96,11 @@ impl Destination {
         }
     }
 
-    /// Starts an object of about `size` bytes, to be written in pieces. The object gets its name
-    /// only with [`Writer::commit`].
+    /// Starts an object of about `size` bytes, to be written in pieces. [`Writer::commit`] gives it
+    /// its name.
     ///
     /// # Errors
-    /// [`WriteError`] if a file cannot be created. For a bucket, failures show with the first
-    /// bytes.
+    /// [`WriteError`] if a file cannot be created. A bucket fails with the first bytes.
     pub async fn create(&self, size: u64) -> Result<Writer, WriteError> {
         Ok(Writer(match &self.0 {
             Target::Bucket(bucket, key) => Sink::Bucket(BucketWriter::new(bucket.clone(), key.clone(), size)),
@@ -119,8 +121,7 @@ enum Sink {
 }
 
 impl Writer {
-    /// Appends bytes. Waits if they come faster than they can be stored, so that few bytes are
-    /// held.
+    /// Appends bytes. Waits if they come faster than they can be stored.
     ///
     /// # Errors
     /// [`WriteError`] if these or earlier bytes cannot be written. The only remaining call is then

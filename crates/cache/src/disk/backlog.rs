@@ -62,8 +62,7 @@ impl Backlog {
         Self { state: Mutex::default(), gauge }
     }
 
-    /// Adds a unit. Returns whether the backlog was empty before, and how many evicted units were
-    /// removed.
+    /// Adds a unit. Returns whether the backlog was empty, and the number of removed entries.
     pub(super) fn push(&self, object: &Arc<Object>, start: u64, unit: &Weak<Unit>) -> (bool, u64) {
         let mut state = self.state();
         let mut lost = 0;

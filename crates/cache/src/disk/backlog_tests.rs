@@ -99,7 +99,7 @@ async fn closing_ends_in_time_with_a_long_backlog() {
 async fn closing_does_not_wait_for_a_disk_that_hangs() {
     let world = read_faster_than_the_disk_writes().await;
     world.cache.flush().await;
-    world.cache.forget("s", &Key::new("film").unwrap(), &world.version);
+    world.cache.purge("s", &Key::new("film").unwrap(), &world.version);
     let files = world.ram.0.files.lock().unwrap();
     let logs: Vec<_> = files.values().cloned().collect();
     let held: Vec<_> = logs.iter().map(|log| log.bytes.lock().unwrap()).collect();

@@ -20,7 +20,6 @@ pub struct OpenError {
     pub error: std::io::Error,
 }
 
-/// A store of numbered log files.
 pub(crate) trait Device: Send + Sync + Debug {
     /// Returns the numbers of all log files, in any order.
     fn numbers(&self) -> io::Result<Vec<u64>>;
@@ -29,7 +28,6 @@ pub(crate) trait Device: Send + Sync + Debug {
     fn remove(&self, number: u64) -> io::Result<()>;
 }
 
-/// A log file.
 pub(crate) trait Log: Send + Sync + Debug {
     fn len(&self) -> io::Result<u64>;
     /// Fills the buffer or fails.
@@ -39,7 +37,6 @@ pub(crate) trait Log: Send + Sync + Debug {
     fn truncate(&self, len: u64) -> io::Result<()>;
 }
 
-/// A folder that one process uses exclusively.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -52,7 +49,7 @@ const SUFFIX: &str = ".units";
 
 impl Folder {
     /// Opens the folder, and creates it if it does not exist.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         Ok(Self { path: path.to_owned(), _lock: hold(path)? })
     }
 
@@ -62,15 +59,23 @@ impl Folder {
 }
 
 /// Creates the folder if it does not exist, and locks it for as long as the returned file is open.
-pub(crate) fn hold(path: &Path) -> io::Result<File> {
-    std::fs::create_dir_all(path)?;
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => {
-            Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process uses this cache folder"))
-        }
-        Err(TryLockError::Error(error)) => Err(error),
+pub(crate) fn hold(path: &Path) -> Result<File, OpenError> {
+    let locked = std::fs::create_dir_all(path).and_then(|()| {
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                io::Error::new(io::ErrorKind::ResourceBusy, "another process uses this cache folder")
+            }
+            TryLockError::Error(error) => error,
+        })?;
+        Ok(lock)
+    });
+    locked.map_err(|error| OpenError::new(path, error))
+}
+
+impl OpenError {
+    pub(crate) fn new(dir: &Path, error: io::Error) -> Self {
+        Self { dir: dir.display().to_string(), error }
     }
 }
 

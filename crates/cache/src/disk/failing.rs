@@ -71,7 +71,6 @@ impl DiskFaults {
     }
 }
 
-/// A folder with faults.
 #[derive(Debug)]
 pub(crate) struct Failing {
     folder: Folder,

@@ -33,8 +33,8 @@ async fn purged_units_stay_purged_after_a_restart() {
     for killed in [false, true] {
         let world = World::with_memory(&Ram::default(), World::config(), 4 << 20);
         world.read(ALL).await;
-        assert_eq!(world.cache.forget("s", &key, &world.version), 200, "in memory and on disk");
-        assert!(world.cache.forgotten().await);
+        assert_eq!(world.cache.purge("s", &key, &world.version), 200, "in memory and on disk");
+        assert!(world.cache.purges_recorded().await);
         assert_eq!(world.cache.figures().disk_units, 0);
         let world = next(world, killed).await;
         assert_eq!(world.cache.figures().disk_units, 0, "killed: {killed}");
@@ -47,8 +47,8 @@ async fn purged_units_stay_purged_after_a_restart() {
         }
         // Another version of the object stays.
         let other = Version { modified: Some(7), ..world.version.clone() };
-        world.cache.forget("s", &key, &other);
-        assert!(world.cache.forgotten().await);
+        world.cache.purge("s", &key, &other);
+        assert!(world.cache.purges_recorded().await);
         assert_eq!(next(world, killed).await.cache.figures().disk_units, 30);
     }
 }
@@ -56,7 +56,7 @@ async fn purged_units_stay_purged_after_a_restart() {
 #[tokio::test]
 async fn queued_units_are_purged_too() {
     let world = read_faster_than_the_disk_writes().await;
-    world.cache.forget("s", &Key::new("film").unwrap(), &world.version);
+    world.cache.purge("s", &Key::new("film").unwrap(), &world.version);
     world.cache.flush().await;
     let figures = world.cache.figures();
     assert_eq!((figures.disk_units, figures.cached_units), (0, 0), "{figures:?}");
@@ -76,8 +76,8 @@ async fn purges_during_a_disk_failure_are_recorded_later() {
             true => switches.torn.store(true, SeqCst),
             false => *switches.write_error.lock().unwrap() = Some(io::ErrorKind::ReadOnlyFilesystem),
         }
-        assert_eq!(world.cache.forget("s", &key, &world.version), 100);
-        assert!(!world.cache.forgotten().await, "the disk cannot be written");
+        assert_eq!(world.cache.purge("s", &key, &world.version), 100);
+        assert!(!world.cache.purges_recorded().await, "the disk cannot be written");
         assert_eq!((world.cache.figures().disk_units, world.cache.figures().disk_errors), (0, 2));
         switches.torn.store(false, SeqCst);
         *switches.write_error.lock().unwrap() = None;
@@ -99,8 +99,8 @@ async fn a_log_with_a_purge_may_be_cut_anywhere() {
         tier.write_all().await;
         let before = ram.only().len();
         tier.disk.forget(tier.object.id);
-        tier.disk.forget_on_disk(&tier.object);
-        assert!(tier.disk.forgotten().await);
+        tier.disk.record_purge(&tier.object);
+        assert!(tier.disk.purges_recorded().await);
         let after = ram.only().len();
         tier.disk.write(&tier.object, 100, tier.expected(100..200), &Weak::new());
         tier.disk.flush().await;

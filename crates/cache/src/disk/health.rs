@@ -1,5 +1,4 @@
-//! Health of a disk: after failures the disk is left alone for a while, and the log reports this
-//! once.
+//! Health of a disk: after failures it is left alone for a while, which is logged once.
 
 use std::{
     io,
@@ -24,7 +23,7 @@ pub(crate) struct Health {
 #[derive(Debug, Default)]
 struct State {
     strikes: u32,
-    said: bool,
+    is_reported: bool,
 }
 
 impl Health {
@@ -51,9 +50,10 @@ impl Health {
             let retry = u64::try_from(self.retry.as_millis()).unwrap_or(u64::MAX);
             self.until.store(self.now().saturating_add(retry), Relaxed);
         }
-        if !state.said {
-            state.said = true;
-            tracing::warn!(%error, retry = ?self.retry, "cache disk: {} fails, using storage in the meantime", self.doing);
+        if !state.is_reported {
+            state.is_reported = true;
+            let (retry, doing) = (self.retry, self.doing);
+            tracing::warn!(%error, ?retry, "cache disk: {doing} fails, using storage in the meantime");
         }
     }
 
@@ -64,7 +64,7 @@ impl Health {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.strikes = 0;
         self.until.store(0, Relaxed);
-        if std::mem::take(&mut state.said) {
+        if std::mem::take(&mut state.is_reported) {
             tracing::info!("cache disk: {} works again", self.doing);
         }
     }

@@ -66,8 +66,7 @@ impl Index {
         let mut shard = self.shard(location.entry.id);
         let units = shard.entry(location.entry.id).or_default();
         let inside = units.extract_if(range.clone(), |_, old| old.end() <= range.end).count();
-        // Also replaces a longer unit with the same start: at recovery, a log may still hold units
-        // that were purged later.
+        // Also replaces a longer unit with the same start, which a recovered log may hold.
         let replaced = units.insert(range.start, slot).is_some();
         self.units.fetch_add(1, Relaxed);
         self.gauge.table_grew(SLOT_BYTES);
@@ -138,18 +137,18 @@ impl Index {
 
     /// Removes all units of a log file. Returns their locations, and whether each was hit.
     pub(crate) fn forget_log(&self, log: u64) -> Vec<(Location, bool)> {
-        let mut forgotten = Vec::new();
+        let mut removed = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             shard.retain(|_, units| {
                 let gone = units.extract_if(.., |_, slot| slot.location.log == log);
-                forgotten.extend(gone.map(|(_, slot)| (slot.location, slot.hit)));
+                removed.extend(gone.map(|(_, slot)| (slot.location, slot.hit)));
                 !units.is_empty()
             });
         }
-        forgotten.sort_unstable_by_key(|(location, _)| location.entry.at);
-        self.note_removed(forgotten.len());
-        forgotten
+        removed.sort_unstable_by_key(|(location, _)| location.entry.at);
+        self.note_removed(removed.len());
+        removed
     }
 
     fn note_removed(&self, units: usize) {

@@ -83,7 +83,6 @@ struct Shared {
     gauge: Arc<Gauge>,
 }
 
-/// The disk tier.
 #[derive(Debug)]
 pub(crate) struct Disk {
     shared: Arc<Shared>,
@@ -99,12 +98,10 @@ impl Disk {
         gauge: Arc<Gauge>,
         counters: Arc<Counters>,
     ) -> Result<Self, OpenError> {
-        let device = Folder::open(&config.dir)
-            .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
+        let device = Folder::open(&config.dir)?;
         Self::on(Box::new(device), config, gauge, counters)
     }
 
-    /// Opens the folder with faults.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn failing(
         config: DiskConfig,
@@ -112,8 +109,7 @@ impl Disk {
         gauge: Arc<Gauge>,
         counters: Arc<Counters>,
     ) -> Result<Self, OpenError> {
-        let folder = Folder::open(&config.dir)
-            .map_err(|error| OpenError { dir: config.dir.display().to_string(), error })?;
+        let folder = Folder::open(&config.dir)?;
         Self::on(Box::new(failing::Failing::new(folder, faults)), config, gauge, counters)
     }
 
@@ -123,7 +119,7 @@ impl Disk {
         gauge: Arc<Gauge>,
         counters: Arc<Counters>,
     ) -> Result<Self, OpenError> {
-        let dir = config.dir.display().to_string();
+        let dir = config.dir.clone();
         let readers = Arc::new(Semaphore::new(config.readers.max(1)));
         let shared = Arc::new(Shared {
             index: Index::new(gauge.clone()),
@@ -144,7 +140,7 @@ impl Disk {
         std::thread::Builder::new()
             .name("latemux-cache-disk".to_owned())
             .spawn(move || writer.run(&queue, &done))
-            .map_err(|error| OpenError { dir, error })?;
+            .map_err(|error| OpenError::new(&dir, error))?;
         Ok(Self { shared, jobs, readers, recovered })
     }
 
@@ -179,13 +175,14 @@ impl Disk {
         if shared.reading.is_resting() {
             return None;
         }
-        let (object, disk_range) = (object.clone(), disk_range.clone());
+        let object = object.clone();
+        let disk_range = disk_range.clone();
         let readers = self.readers.clone();
         let read = async move {
             let permit = readers.acquire_owned().await.ok()?;
             let job = move || {
-                // The permit stays with the job when its reader gives up, so a disk that hangs does
-                // not get more and more jobs.
+                // The permit stays with the job when its reader gives up, so jobs on a hung disk
+                // are bounded.
                 let _permit = permit;
                 shared.read(&object, &disk_range)
             };
@@ -206,7 +203,8 @@ impl Disk {
     /// Queues a unit to be written, and returns at once. If the queue has no room, the unit is
     /// written later, provided memory still holds it then.
     pub(crate) fn write(&self, object: &Arc<Object>, start: u64, bytes: Bytes, unit: &Weak<Unit>) {
-        let (shared, len) = (&self.shared, to_u64(bytes.len()));
+        let shared = &self.shared;
+        let len = to_u64(bytes.len());
         if shared.index.covers(object.id, &(start..start.saturating_add(len))) {
             return;
         }
@@ -238,16 +236,15 @@ impl Disk {
     }
 
     /// Queues a record of the purge in the log, behind all queued units of the object.
-    pub(crate) fn forget_on_disk(&self, object: &Arc<Object>) {
-        let _ = self.jobs.send(Job::Forget(object.clone()));
+    pub(crate) fn record_purge(&self, object: &Arc<Object>) {
+        let _ = self.jobs.send(Job::Purge(object.clone()));
     }
 
     /// Returns true if the log records all purges so far. Waits no longer than for a read.
-    pub(crate) async fn forgotten(&self) -> bool {
-        self.job_done(Job::Forgotten, Some(self.shared.config.read_timeout)).await
+    pub(crate) async fn purges_recorded(&self) -> bool {
+        self.job_done(Job::ConfirmPurges, Some(self.shared.config.read_timeout)).await
     }
 
-    /// Waits until all queued units are written.
     pub(crate) async fn flush(&self) {
         self.job_done(Job::Flush, None).await;
     }
@@ -272,8 +269,7 @@ impl Disk {
         if self.jobs.send(job(tell)).is_err() {
             return false;
         }
-        // The wait uses the clock of a thread: with the paused clock of a test, a timeout of the
-        // runtime would end at once.
+        // Not a timeout of the runtime, which would end at once with a test's paused clock.
         let wait = move || match within {
             Some(within) => told.recv_timeout(within).is_ok(),
             None => told.recv().is_ok(),

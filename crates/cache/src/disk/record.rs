@@ -84,8 +84,7 @@ pub(crate) fn file_head() -> Vec<u8> {
     head
 }
 
-/// Encodes the part of a record that precedes its data: the head and the names. Returns `None` if
-/// data or names are too long.
+/// Encodes the head and the names of a record. Returns `None` if data or names are too long.
 pub(crate) fn encode_head(id: u128, names: &[u8], offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     let len = u32::try_from(data.len()).ok()?;
     let names_len = u32::try_from(names.len()).ok().filter(|len| u64::from(*len) <= NAMES)?;
@@ -117,8 +116,7 @@ pub(crate) struct RecordHead {
 }
 
 impl RecordHead {
-    /// Reads the head of the record at `at`, which must end at or before `end`. Returns `Ok(None)`
-    /// if there is no valid record.
+    /// Reads the head of the record at `at`, or `None` if there is none that ends by `end`.
     pub(crate) fn read(log: &dyn Log, at: u64, end: u64) -> io::Result<Option<Self>> {
         let mut fixed = [0; 56];
         if end.saturating_sub(at) < RECORD_HEAD {
@@ -173,7 +171,6 @@ pub(crate) fn footer(entries: &[RecordEntry], start: u64) -> Vec<u8> {
     footer
 }
 
-/// Contents of a log file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Contents {
     pub(crate) entries: Vec<RecordEntry>,
@@ -182,8 +179,7 @@ pub(crate) struct Contents {
     pub(crate) sealed: bool,
 }
 
-/// Reads the contents of a log file. Returns `Ok(None)` if it has another format or is not a log
-/// file.
+/// Reads the contents of a log file. Returns `Ok(None)` for any other format.
 pub(crate) fn read_contents(log: &dyn Log) -> io::Result<Option<Contents>> {
     let len = log.len()?;
     let mut head = [0; 24];

@@ -1,5 +1,4 @@
-//! The thread that writes: it appends records, seals full logs, evicts the oldest ones, and
-//! recovers the contents at start.
+//! The writer's thread: appends records, seals full logs, evicts the oldest, recovers at start.
 
 use super::{
     Shared,
@@ -24,14 +23,11 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Bytes of a log file for each unit it may hold. This bounds the table of units when units are
-/// small.
+/// Bytes of a log file for each unit it may hold, which bounds the table of small units.
 const PER_UNIT: u64 = 16 << 10;
-/// Maximum number of purged objects that are remembered while the disk fails. It is more than are
-/// purged in half a minute.
+/// Maximum number of purges remembered while the disk fails, more than are made in 30 seconds.
 const MAX_UNWRITTEN_PURGES: usize = 4096;
 
-/// A job of the writer.
 #[derive(Debug)]
 pub(super) enum Job {
     Write {
@@ -40,9 +36,9 @@ pub(super) enum Job {
         bytes: Bytes,
     },
     /// Purges all earlier units of an object.
-    Forget(Arc<Object>),
+    Purge(Arc<Object>),
     /// Answers once the log records all purges.
-    Forgotten(mpsc::SyncSender<()>),
+    ConfirmPurges(mpsc::SyncSender<()>),
     /// The backlog has an entry.
     CheckBacklog,
     /// Answers once all earlier jobs and the backlog are done.
@@ -103,7 +99,6 @@ impl Writer {
         let mut closed = None;
         loop {
             let job = match queue.try_recv() {
-                // The queue is empty, so the backlog is written.
                 Err(mpsc::TryRecvError::Empty) if self.write_waiting() => continue,
                 Err(mpsc::TryRecvError::Empty) => queue.recv().ok(),
                 other => other.ok(),
@@ -113,12 +108,12 @@ impl Writer {
                     self.write(&object, start, &bytes);
                     self.shared.queued.fetch_sub(waiting(&bytes), Relaxed);
                 }
-                Some(Job::Forget(object)) => self.forget(object),
-                // Dropping the sender without an answer reports that the purges are not recorded.
-                Some(Job::Forgotten(tell)) if self.write_purges() && !self.has_lost_purges => {
+                Some(Job::Purge(object)) => self.purge(object),
+                // Dropping the sender without a response reports that the purges are not recorded.
+                Some(Job::ConfirmPurges(tell)) if self.write_purges() && !self.has_lost_purges => {
                     let _ = tell.send(());
                 }
-                Some(Job::Forgotten(_) | Job::CheckBacklog) => {}
+                Some(Job::ConfirmPurges(_) | Job::CheckBacklog) => {}
                 Some(Job::Flush(tell)) => {
                     while self.write_waiting() {}
                     let _ = tell.send(());
@@ -153,7 +148,7 @@ impl Writer {
     }
 
     /// Purges an object from the table and from the log.
-    fn forget(&mut self, object: Arc<Object>) {
+    fn purge(&mut self, object: Arc<Object>) {
         // This also covers units that were queued when the purge was requested, or were being moved
         // to another log.
         self.shared.index.forget_object(object.id);
@@ -233,7 +228,6 @@ impl Writer {
         }
     }
 
-    /// Appends a record to the active log.
     fn append(&mut self, entry: RecordEntry, head: &[u8], data: &[u8]) -> io::Result<()> {
         let active = self.active.as_mut().ok_or(io::ErrorKind::NotFound)?;
         let at = active.end;
@@ -274,22 +268,21 @@ impl Writer {
         let log = self.device.create(number)?;
         self.next_number += 1;
         if let Err(error) = log.write_at(&file_head(), 0) {
-            // A log without a head would be removed at the next start. Its number is not used
-            // again.
+            // A log without a head is useless. Its number is not used again.
             let _ = self.device.remove(number);
             return Err(error);
         }
         self.shared.bytes.fetch_add(FILE_HEAD, Relaxed);
         self.logs(|logs| drop(logs.insert(number, log.clone())));
         self.active = Some(Active { number, log, entries: Vec::new(), end: FILE_HEAD });
-        self.fit();
+        self.evict_to_limit();
         Ok(())
     }
 
     /// Evicts the oldest logs until the active one may grow to its full size.
-    fn fit(&mut self) {
-        // Units that were hit are written again before their log is removed, so half a file may
-        // exist twice.
+    fn evict_to_limit(&mut self) {
+        // Units that were hit are rewritten before their log is removed: half a file may exist
+        // twice.
         let most = self.shared.config.bytes.saturating_sub(self.file_bytes + self.file_bytes / 2);
         while self.shared.bytes.load(Relaxed) > most && self.evict_oldest() {}
     }
@@ -340,8 +333,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Ends the active log with a footer. If this fails, nothing is lost: the next start walks the
-    /// records.
+    /// Ends the active log with a footer. Without it, the next start walks the records.
     fn seal(&mut self) {
         let Some(active) = self.active.take() else { return };
         let footer = footer(&active.entries, active.end);
@@ -355,13 +347,11 @@ impl Writer {
         }
     }
 
-    /// Recovers the contents of the folder.
     fn recover(&mut self) -> io::Result<()> {
         let mut numbers = self.device.numbers()?;
         numbers.sort_unstable();
         let newest = numbers.last().copied();
-        // A new log gets a higher number than any existing one, even if that one cannot be read or
-        // removed.
+        // New logs get higher numbers than all existing ones, even unreadable ones.
         self.next_number = newest.map_or(1, |newest| newest.saturating_add(1));
         for number in numbers {
             let opened =
@@ -399,7 +389,7 @@ impl Writer {
                 self.continue_log(number, log, found, len);
             }
         }
-        self.fit();
+        self.evict_to_limit();
         Ok(())
     }
 

@@ -1,9 +1,8 @@
-//! The body of a read through the cache. Units are looked up one at a time, so a slow reader holds
-//! at most one.
+//! The body of a read through the cache. It looks up one unit at a time and holds at most one.
 
 use crate::{
-    ReadObserver,
-    fetch::plan::{ByteSource, Lookup, RangeSources, look_up, plan},
+    Outcome, ReadObserver,
+    fetch::plan::{ByteSource, Lookup, look_up, plan},
     memory::{
         fill::Interest,
         gauge::{to_u64, to_usize},
@@ -15,9 +14,6 @@ use crate::{
 use bytes::Bytes;
 use latemux_storage::{Storage, StorageError};
 use std::{ops::Range, sync::Arc};
-
-/// Stands for no reach besides the range itself.
-const NO_REACH: Range<u64> = 0..0;
 
 pub(crate) struct RangeBody {
     store: Arc<Store>,
@@ -43,16 +39,16 @@ pub(crate) struct RangeBody {
 impl RangeBody {
     /// Creates the body of a range that is not empty, and starts the fetches it needs.
     pub(crate) fn new(
-        store: Arc<Store>,
-        source: Arc<dyn Storage>,
+        store: &Arc<Store>,
+        source: &Arc<dyn Storage>,
         object: Arc<Object>,
         range: Range<u64>,
-        reach: &Range<u64>,
+        reach: Option<Range<u64>>,
         observer: Option<Arc<dyn ReadObserver>>,
-    ) -> (Self, RangeSources) {
+    ) -> (Self, Outcome) {
         let mut body = Self {
-            store,
-            source,
+            store: store.clone(),
+            source: source.clone(),
             object,
             position: range.start,
             end: range.end,
@@ -63,8 +59,8 @@ impl RangeBody {
             first: None,
             observer,
         };
-        let found = body.plan(range.start, reach);
-        (body, found)
+        let outcome = body.plan(range.start, reach);
+        (body, outcome)
     }
 
     /// Waits for the first bytes, or for the error that prevents them.
@@ -84,13 +80,16 @@ impl RangeBody {
     }
 
     /// Starts fetches for bytes that are missing from `from` on, as far as the window allows.
-    fn plan(&mut self, from: u64, reach: &Range<u64>) -> RangeSources {
+    fn plan(&mut self, from: u64, reach: Option<Range<u64>>) -> Outcome {
         let window = self.store.config.window;
         let range = from..self.end.min(self.position.saturating_add(window));
-        let holds = reach.start <= range.start && range.end <= reach.end;
-        let usable = reach.end <= self.object.version.size && reach.end.saturating_sub(reach.start) <= window;
-        let reach = if holds && usable { reach.clone() } else { range.clone() };
-        let (to, found, pending) = plan(
+        let size = self.object.version.size;
+        let is_usable = |reach: &Range<u64>| {
+            let contains = reach.start <= range.start && range.end <= reach.end;
+            contains && reach.end <= size && reach.end - reach.start <= window
+        };
+        let reach = reach.filter(is_usable).unwrap_or_else(|| range.clone());
+        let (to, outcome, pending) = plan(
             &self.store,
             &self.source,
             &self.object,
@@ -103,7 +102,7 @@ impl RangeBody {
             self.pending = pending;
         }
         self.planned = self.planned.max(to);
-        found
+        outcome
     }
 
     async fn frame(&mut self) -> Result<Bytes, StorageError> {
@@ -141,7 +140,7 @@ impl RangeBody {
         let window = self.store.config.window;
         let runs_ahead = window > self.store.config.unit;
         if runs_ahead && self.planned < self.end && self.planned.saturating_sub(self.position) <= window / 2 {
-            self.plan(self.planned.max(self.position), &NO_REACH);
+            self.plan(self.planned.max(self.position), None);
             if self.pending.is_some() {
                 return Ok(());
             }
@@ -150,13 +149,12 @@ impl RangeBody {
             Some(Lookup::Ready(bytes, from)) => self.ready = Some((bytes, from)),
             Some(Lookup::Pending(pending)) => self.pending = Some(pending),
             None => {
-                // The fetch that should have filled this gap failed, and it failed for its readers
-                // too.
+                // The fetch that should have filled this gap failed.
                 let ours = self.interests.iter().filter(|interest| interest.0.range.contains(&self.position));
                 if let Some(error) = ours.filter_map(|interest| interest.0.failure()).next() {
                     return Err(error.clone());
                 }
-                self.plan(self.position, &NO_REACH);
+                self.plan(self.position, None);
             }
         }
         Ok(())

@@ -1,5 +1,4 @@
-//! Plans a range: finds out which bytes are cached, in flight or missing, and starts fetches for
-//! the missing ones.
+//! The plan of a range: its cached, pending and missing bytes, and fetches for the missing ones.
 
 use crate::{
     Outcome, ReadObserver, Tier,
@@ -44,34 +43,13 @@ pub(crate) enum Lookup {
     Pending(Arc<PendingUnit>),
 }
 
-/// The sources that a range needs besides memory.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RangeSources {
-    disk: bool,
-    joined: bool,
-    filled: bool,
-}
-
-impl RangeSources {
-    pub(crate) fn outcome(self) -> Outcome {
-        match self {
-            Self { filled: true, .. } => Outcome::Filled,
-            Self { joined: true, .. } => Outcome::Joined,
-            Self { disk: true, .. } => Outcome::Hit(Tier::Disk),
-            _ => Outcome::Hit(Tier::Memory),
-        }
-    }
-}
-
-/// A fetch to be started.
 struct FetchStart {
     fill: Arc<Fill>,
     pending_units: Vec<Arc<PendingUnit>>,
     disk_ranges: Vec<DiskRange>,
 }
 
-/// Looks up the byte `at` and the bytes that follow it, up to `end`. Returns `None` if the byte is
-/// missing.
+/// Looks up the bytes from `at` on, up to `end`. Returns `None` if the first one is missing.
 pub(crate) fn look_up(object: &Object, at: u64, end: u64, interests: &mut Vec<Interest>) -> Option<Lookup> {
     let extents = object.extents();
     let (start, part, state) = extents.parts(at..end).next()?;
@@ -106,15 +84,15 @@ pub(crate) fn plan(
     reach: Range<u64>,
     interests: &mut Vec<Interest>,
     observer: Option<&Arc<dyn ReadObserver>>,
-) -> (u64, RangeSources, Option<Arc<PendingUnit>>) {
-    let (mut sources, mut first, mut missing) = (RangeSources::default(), None, Vec::new());
+) -> (u64, Outcome, Option<Arc<PendingUnit>>) {
+    let (mut outcome, mut first, mut missing) = (Outcome::Hit(Tier::Memory), None, Vec::new());
     let mut extents = object.extents();
     for (_, part, state) in extents.parts(range.clone()) {
         match state {
             None => missing.push(part),
             Some(State::Ready { .. }) => {}
             Some(State::Filling(pending)) => {
-                sources.joined = true;
+                outcome = Outcome::Joined;
                 add_interest(interests, &pending.fill);
                 if part.start == range.start {
                     first = Some(pending.clone());
@@ -122,27 +100,27 @@ pub(crate) fn plan(
             }
         }
     }
-    let report = |sources: RangeSources| {
+    let report = |outcome| {
         if let Some(observer) = observer {
-            observer.on_outcome(sources.outcome());
+            observer.on_outcome(outcome);
         }
     };
     if missing.is_empty() {
         drop(extents);
-        report(sources);
-        return (range.end, sources, first);
+        report(outcome);
+        return (range.end, outcome, first);
     }
     let (to, starts) = start_fetches(store, object, &mut extents, missing, &range, &reach);
     for start in &starts {
-        sources.disk |= start.fill.from_disk;
-        sources.filled |= !start.fill.from_disk;
+        let cost = if start.fill.from_disk { Outcome::Hit(Tier::Disk) } else { Outcome::Filled };
+        outcome = if cost.rank() > outcome.rank() { cost } else { outcome };
         interests.push(Interest::new(start.fill.clone()));
         first = first.or_else(|| {
             start.pending_units.iter().find(|pending| pending.range.start == range.start).cloned()
         });
     }
     drop(extents);
-    report(sources);
+    report(outcome);
     for FetchStart { fill, pending_units, disk_ranges } in starts {
         // A fetch that starts at storage sends one request, which is reported now. A fetch that
         // starts at the disk may still have to request storage later.
@@ -153,7 +131,7 @@ pub(crate) fn plan(
         let filler = Filler::new(store, source, object, fill, pending_units, observer.cloned());
         tokio::spawn(filler.run(disk_ranges));
     }
-    (to, sources, first)
+    (to, outcome, first)
 }
 
 fn add_interest(interests: &mut Vec<Interest>, fill: &Arc<Fill>) {
@@ -174,7 +152,9 @@ fn start_fetches(
     let (mut disk_ranges, mut holes) = (Vec::new(), Vec::new());
     match &store.disk {
         Some(disk) => {
-            missing.into_iter().for_each(|gap| disk.find(object.id, gap, &mut disk_ranges, &mut holes))
+            for gap in missing {
+                disk.find(object.id, gap, &mut disk_ranges, &mut holes);
+            }
         }
         None => holes = missing,
     }

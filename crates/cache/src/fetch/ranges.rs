@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-/// Groups ranges, which are in order, where at most `bridge` bytes lie between them. Each group can
-/// be fetched in one request.
+/// Groups sorted ranges with at most `bridge` bytes between them, one group for each request.
 pub(crate) fn group(ranges: Vec<Range<u64>>, bridge: u64) -> Vec<Vec<Range<u64>>> {
     let mut groups: Vec<Vec<Range<u64>>> = Vec::new();
     for range in ranges {

@@ -1,16 +1,13 @@
-//! The extents of one version of an object. They do not overlap, and each is a unit in memory or in
-//! flight.
+//! The extents of one version of an object. Each is a unit in memory or in flight; none overlap.
 
 use crate::memory::{fill::Fill, pending::PendingUnit, s3fifo::HitCount};
 use bytes::Bytes;
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-/// A unit in memory.
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) hits: HitCount,
-    /// The fill that brought the unit. While readers wait for more of the same fill, this unit may
-    /// be wanted too.
+    /// The fill that brought the unit. While it has readers, this unit may be wanted too.
     pub(crate) fill: Arc<Fill>,
 }
 
@@ -26,7 +23,6 @@ struct Extent {
     state: State,
 }
 
-/// Extents by their start in the object.
 #[derive(Debug, Default)]
 pub(crate) struct Extents(BTreeMap<u64, Extent>);
 
@@ -67,8 +63,7 @@ impl Extents {
         self.0.insert(pending.range.start, Extent { end: pending.range.end, state: State::Filling(pending) });
     }
 
-    /// Completes a unit in flight: keeps it as `kept`, or removes it. Returns false if it was not
-    /// expected.
+    /// Completes a unit in flight: keeps it, or removes it. Returns false if it was not expected.
     pub(crate) fn arrived(&mut self, pending: &Arc<PendingUnit>, kept: Option<(Bytes, Arc<Unit>)>) -> bool {
         let Some(extent) = self.0.get_mut(&pending.range.start) else { return false };
         if !matches!(&extent.state, State::Filling(this) if Arc::ptr_eq(this, pending)) {
@@ -81,8 +76,7 @@ impl Extents {
         true
     }
 
-    /// Removes a unit in memory. Returns its bytes, so that the caller drops them without holding
-    /// the lock.
+    /// Removes a unit and returns its bytes, which the caller drops without holding the lock.
     pub(crate) fn forget(&mut self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
         let is_it =
             |e: &Extent| matches!(&e.state, State::Ready { unit: this, .. } if Arc::ptr_eq(this, unit));
@@ -93,7 +87,6 @@ impl Extents {
         }
     }
 
-    /// Returns the bytes of a unit if it is still in memory.
     pub(crate) fn ready(&self, start: u64, unit: &Arc<Unit>) -> Option<Bytes> {
         match &self.0.get(&start)?.state {
             State::Ready { bytes, unit: this } if Arc::ptr_eq(this, unit) => Some(bytes.clone()),
@@ -101,7 +94,6 @@ impl Extents {
         }
     }
 
-    /// Removes all units in memory and returns their bytes.
     pub(crate) fn forget_ready(&mut self) -> Vec<Bytes> {
         self.0
             .extract_if(.., |_, extent| matches!(extent.state, State::Ready { .. }))

@@ -1,5 +1,4 @@
-//! Fills as their readers see them. A fill is one fetch of missing bytes, shared by all readers
-//! that wait for it.
+//! A fill as its readers see it: one fetch of missing bytes, shared by all that wait for them.
 
 use latemux_storage::StorageError;
 use std::{
@@ -17,8 +16,7 @@ pub(crate) struct Fill {
     /// The range from the first to the last byte that the fill brings.
     pub(crate) range: Range<u64>,
     pub(crate) from_disk: bool,
-    /// True if the fill brings more than its first reader wants. It then goes on without any
-    /// reader.
+    /// True if the fill brings more than its reader wants. It then goes on without a reader.
     for_others: bool,
     /// Number of readers that still want some of its bytes.
     readers: AtomicUsize,
@@ -27,17 +25,15 @@ pub(crate) struct Fill {
 
 impl Fill {
     pub(crate) fn new(range: Range<u64>, from_disk: bool, for_others: bool) -> Arc<Self> {
-        let (readers, failed) = (AtomicUsize::new(0), OnceLock::new());
-        Arc::new(Self { range, from_disk, for_others, readers, failed })
+        Arc::new(Self { range, from_disk, for_others, readers: AtomicUsize::new(0), failed: OnceLock::new() })
     }
 
     pub(crate) fn is_awaited(&self) -> bool {
         self.readers.load(SeqCst) > 0
     }
 
-    /// Returns true while the fetch should go on: readers wait for it, or it is meant for later
-    /// ones.
-    pub(crate) fn goes_on(&self) -> bool {
+    /// Returns true if readers wait for the fetch, or if it is meant for later ones.
+    pub(crate) fn should_continue(&self) -> bool {
         self.is_awaited() || self.for_others
     }
 
@@ -70,7 +66,6 @@ impl Drop for Interest {
     }
 }
 
-/// Number of fetches in flight.
 #[derive(Debug, Default)]
 pub(crate) struct FetchCount(watch::Sender<u64>);
 
@@ -87,7 +82,6 @@ impl FetchCount {
         *self.0.borrow()
     }
 
-    /// Waits until no fetch is in flight.
     pub(crate) async fn all_ended(&self) {
         // The channel stays open, because `self` holds its sender.
         let _ = self.0.subscribe().wait_for(|count| *count == 0).await;

@@ -6,7 +6,6 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Memory of a unit.
 pub(crate) type Buffer = Box<[u8]>;
 
 /// Bytes held, by purpose.
@@ -19,9 +18,7 @@ pub(crate) struct Gauge {
     spare: (usize, usize),
     /// Bytes of live units: cached, queued for the disk, or held by readers.
     units: AtomicU64,
-    /// Bytes reserved for units being fetched.
     reserved: AtomicU64,
-    /// Bytes of tables about units.
     tables: AtomicU64,
 }
 
@@ -70,7 +67,6 @@ impl Gauge {
         Bytes::from_owner(Counted { data, gauge: self.clone() })
     }
 
-    /// Returns the bytes of spare buffers.
     pub(crate) fn spares(&self) -> u64 {
         to_u64(self.lock().len()).saturating_mul(to_u64(self.spare.0))
     }
@@ -107,7 +103,6 @@ impl Drop for Counted {
     }
 }
 
-/// Reserved bytes.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     bytes: u64,
@@ -122,7 +117,7 @@ impl Drop for Reserved {
 
 /// Converts a length in memory to a length in an object.
 pub(crate) fn to_u64(len: usize) -> u64 {
-    u64::try_from(len).unwrap_or(u64::MAX)
+    len as u64
 }
 
 /// Converts a length in an object to a length in memory. A length that does not fit becomes

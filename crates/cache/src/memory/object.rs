@@ -1,5 +1,4 @@
-//! Objects with cached or requested bytes, found by the hash of their names and compared by all of
-//! them.
+//! Objects with cached or requested bytes, found by the hash of their names.
 
 use crate::memory::{
     extents::Extents,
@@ -20,7 +19,6 @@ const OVERHEAD: u64 = 400;
 /// The names that identify the bytes of an object permanently.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Names<'a> {
-    /// Name of the storage.
     pub(crate) storage: &'a str,
     pub(crate) key: &'a Key,
     pub(crate) version: &'a Version,
@@ -52,7 +50,6 @@ impl Names<'_> {
 /// One version of one object, for as long as any of it is cached or read.
 #[derive(Debug)]
 pub(crate) struct Object {
-    /// Hash of the names.
     pub(crate) id: u128,
     pub(crate) key: Key,
     pub(crate) version: Version,

@@ -72,8 +72,7 @@ impl PendingUnit {
         self.changed.notify_waiters();
     }
 
-    /// Returns bytes of the object from `at` on, a position in the unit: as many as are contiguous
-    /// in memory, at least one.
+    /// Waits for bytes from `at` on, a position in the unit, and returns at least one.
     pub(crate) async fn bytes(&self, at: u64) -> Result<Bytes, StorageError> {
         loop {
             // The future is created before the lookup, so that no change in between is missed.

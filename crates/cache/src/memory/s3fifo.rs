@@ -98,7 +98,6 @@ impl<E: Evictable> S3Fifo<E> {
         Self { small: Queue::new(), main: Queue::new(), ghosts: VecDeque::new(), is_ghost: HashSet::new() }
     }
 
-    /// Returns the weight of all entries.
     pub(crate) fn bytes(&self) -> u64 {
         self.small.bytes + self.main.bytes
     }
@@ -115,7 +114,6 @@ impl<E: Evictable> S3Fifo<E> {
         }
     }
 
-    /// Evicts one entry.
     pub(crate) fn evict(&mut self) -> Option<E> {
         if self.small.bytes.saturating_mul(10) >= self.bytes() {
             while let Some(entry) = self.small.pop() {
@@ -141,7 +139,6 @@ impl<E: Evictable> S3Fifo<E> {
         self.small.pop()
     }
 
-    /// Keeps only the entries for which `keep` returns true.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&E) -> bool) {
         self.small.retain(&mut keep);
         self.main.retain(&mut keep);

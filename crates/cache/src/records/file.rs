@@ -4,8 +4,7 @@
 //! file = "LMXVALUE", format: u32, length of name: u32, length of value: u64, sum: u64, name, value
 //! ```
 //!
-//! The sum is the 64-bit XXH3 of everything else. The file name is the 128-bit XXH3 of the value's
-//! name.
+//! The sum is the 64-bit XXH3 of everything else. Files are named by the 128-bit XXH3 of the name.
 
 use crate::memory::gauge::to_u64;
 use bytes::Bytes;

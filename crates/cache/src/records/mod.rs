@@ -41,7 +41,7 @@ const SUFFIX: &str = "value";
 /// Suffix of files that are being written.
 const PART: &str = "part";
 
-/// What happened to values since the start, and the values there are now.
+/// Counters since the start, and current values, of [`Records`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordFigures {
@@ -92,7 +92,6 @@ struct Shared {
 /// Makes the bytes of a value, which may take some time.
 type Make = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
-/// A job of the writer.
 enum Job {
     Write { name: Vec<u8>, weight: u64, make: Make },
     Remove(u128),
@@ -107,9 +106,8 @@ impl Records {
     /// # Errors
     /// [`OpenError`] if the folder cannot be created or another process uses it.
     pub fn open(config: DiskConfig) -> Result<Self, OpenError> {
-        let dir = config.dir.display().to_string();
-        let failed = |error| OpenError { dir: dir.clone(), error };
-        let lock = hold(&config.dir).map_err(failed)?;
+        let dir = config.dir.clone();
+        let lock = hold(&dir)?;
         let readers = Arc::new(Semaphore::new(config.readers.max(1)));
         let shared = Arc::new(Shared {
             reading: Health::new("reading values", config.retry, BAD_SECTORS),
@@ -129,12 +127,11 @@ impl Records {
         std::thread::Builder::new()
             .name("latemux-values".to_owned())
             .spawn(move || run(&writer, lock, &queue, &done))
-            .map_err(failed)?;
+            .map_err(|error| OpenError::new(&dir, error))?;
         Ok(Self(Arc::new(Inner { shared, jobs, readers, recovered })))
     }
 
-    /// Returns the value of a name as it was written, or `None` if there is none that can be
-    /// trusted.
+    /// Returns the value of a name as it was written, or `None` if no trusted one exists.
     pub async fn get(&self, name: &[u8]) -> Option<Bytes> {
         let found = self.find(name).await;
         let count = if found.is_some() { &self.0.shared.hits } else { &self.0.shared.misses };
@@ -143,17 +140,19 @@ impl Records {
     }
 
     async fn find(&self, name: &[u8]) -> Option<Bytes> {
-        let (shared, id) = (self.0.shared.clone(), file::id(name));
+        let shared = self.0.shared.clone();
+        let id = file::id(name);
         let unknown = *self.0.recovered.borrow() && !shared.table().holds(id);
         if unknown || shared.reading.is_resting() {
             return None;
         }
-        let (readers, name) = (self.0.readers.clone(), name.to_vec());
+        let readers = self.0.readers.clone();
+        let name = name.to_vec();
         let read = async move {
             let permit = readers.acquire_owned().await.ok()?;
             let job = move || {
-                // The permit stays with the job when its reader gives up, so a disk that hangs does
-                // not get more and more jobs.
+                // The permit stays with the job when its reader gives up, so jobs on a hung disk
+                // are bounded.
                 let _permit = permit;
                 shared.read(id, &name)
             };
@@ -285,8 +284,7 @@ impl Shared {
                 self.reading.succeeded();
                 let value = file::value(bytes, name)?;
                 self.table().used(id);
-                // The time orders values after a restart. If it cannot be set, only the order
-                // changes.
+                // The time orders values after a restart; a failure only changes the order.
                 #[expect(clippy::disallowed_methods, reason = "a clock that jumps only changes the order")]
                 let _ = file.set_modified(SystemTime::now());
                 Ok(Some(value))
@@ -309,12 +307,13 @@ impl Shared {
             return dropped();
         }
         let Some(bytes) = file::bytes(name, &make()) else { return dropped() };
-        let (id, cost) = (file::id(name), cost(to_u64(bytes.len())));
+        let id = file::id(name);
+        let cost = cost(to_u64(bytes.len()));
         if cost > self.config.bytes {
             return dropped();
         }
         // Room is made before the write, so the limit is never exceeded.
-        self.fit(self.config.bytes - cost, Some(id));
+        self.evict_to(self.config.bytes - cost, Some(id));
         match self.replace(id, &bytes) {
             Ok(()) => {
                 self.writing.succeeded();
@@ -324,7 +323,7 @@ impl Shared {
                 dropped();
                 if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
                     // Other programs fill the disk: evict half of the values, then try again later.
-                    self.fit(self.table().bytes() / 2, None);
+                    self.evict_to(self.table().bytes() / 2, None);
                 }
                 self.writing.failed(&error);
             }
@@ -347,9 +346,8 @@ impl Shared {
         replaced.inspect_err(|_| drop(fs::remove_file(&part)))
     }
 
-    /// Evicts the least recently used values until at most `most` bytes are left, not counting the
-    /// value `but`.
-    fn fit(&self, most: u64, but: Option<u128>) {
+    /// Evicts the least recently used values until `most` bytes are left, not counting `but`.
+    fn evict_to(&self, most: u64, but: Option<u128>) {
         loop {
             let id = {
                 let mut table = self.table();
@@ -399,7 +397,7 @@ impl Shared {
         for (_, id, cost) in found {
             self.table().insert(id, cost);
         }
-        self.fit(self.config.bytes, None);
+        self.evict_to(self.config.bytes, None);
         Ok(())
     }
 }

@@ -20,7 +20,6 @@ struct Slot {
 }
 
 impl Table {
-    /// Returns the bytes on disk.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -48,7 +47,6 @@ impl Table {
         self.bytes = self.bytes.saturating_add(cost);
     }
 
-    /// Notes a use of a value.
     pub(super) fn used(&mut self, id: u128) {
         if let Some(Slot { cost, .. }) = self.values.get(&id).copied() {
             self.insert(id, cost);

@@ -81,15 +81,15 @@ async fn repeated_ranges_survive_a_scan() {
             world.read(hot(n)).await.unwrap();
         }
     }
-    let _ = world.asked();
+    let _ = world.requested();
     for step in 20..400_u64 {
         world.read(step * 25_000..(step + 1) * 25_000).await.unwrap();
         if step % 20 == 0 {
-            let _ = world.asked();
+            let _ = world.requested();
             for n in 0..10 {
                 world.read(hot(n)).await.unwrap();
             }
-            assert_eq!(world.asked(), [], "at step {step}");
+            assert_eq!(world.requested(), [], "at step {step}");
         }
     }
 }

@@ -28,15 +28,15 @@ async fn fails_for_all(fault: Fault, kept: u64) -> StorageError {
     let shown = format!("{fault:?}");
     let world = world(fault);
     let errors = future::join_all((0..10).map(|_| world.read(0..LEN))).await;
-    let asked = world.asked();
-    assert_eq!(asked, [0..LEN], "{shown}: one request, one error");
+    let requested = world.requested();
+    assert_eq!(requested, [0..LEN], "{shown}: one request, one error");
     let mut errors = errors.into_iter().map(Result::unwrap_err);
     let error = errors.next().unwrap();
     assert!(errors.all(|other| other.to_string() == error.to_string()), "{shown}");
     assert_eq!(world.cache.figures().cached_bytes, kept, "{shown}");
     assert_eq!(world.cache.figures().storage_errors, 1, "{shown}");
     world.read(0..LEN).await.unwrap();
-    assert_eq!(world.asked(), [kept..LEN], "{shown}: no error is remembered");
+    assert_eq!(world.requested(), [kept..LEN], "{shown}: no error is remembered");
     error
 }
 
@@ -51,7 +51,7 @@ async fn an_error_reaches_all_waiting_readers_and_is_not_remembered() {
         StorageError::Throttled { key: name(), retry_after: Some(Duration::from_secs(3)) },
         StorageError::TimedOut { key: name(), after: Duration::from_secs(1) },
         StorageError::Unavailable { key: name(), detail: "503".to_owned() },
-        StorageError::BadAnswer { key: name(), detail: "200".to_owned() },
+        StorageError::BadResponse { key: name(), detail: "200".to_owned() },
     ] {
         assert_eq!(fails_for_all(Fault::Error(error.clone()), 0).await.to_string(), error.to_string());
         // Units that were complete when the connection broke are right, unless the object changed.
@@ -92,7 +92,7 @@ async fn every_wait_times_out() {
 async fn a_short_body_is_an_error() {
     for after in [0, 1, 100_000, 399_999] {
         let error = fails_for_all(Fault::ShortAfter(after), 0).await;
-        assert!(matches!(error, StorageError::BadAnswer { .. }), "{error:?}");
+        assert!(matches!(error, StorageError::BadResponse { .. }), "{error:?}");
     }
 }
 
@@ -166,13 +166,13 @@ async fn a_wrong_response_is_not_kept() {
             lying
         });
         // A reader may get its bytes before the surplus is noticed. Otherwise it gets an error.
-        let answer = world.read(0..LEN - 100).await;
-        assert!(answer.is_err() || !fails, "{shown}");
+        let response = world.read(0..LEN - 100).await;
+        assert!(response.is_err() || !fails, "{shown}");
         until("the error is counted", || world.cache.figures().storage_errors == 1).await;
         assert_eq!(world.cache.figures().cached_bytes, 0, "{shown}");
-        let _ = world.asked();
+        let _ = world.requested();
         world.read(0..LEN - 100).await.unwrap();
-        assert_eq!(world.asked(), [0..LEN - 100], "{shown}");
+        assert_eq!(world.requested(), [0..LEN - 100], "{shown}");
     }
 }
 
@@ -211,7 +211,7 @@ async fn a_change_during_a_body_reaches_the_reader() {
         }
     };
     assert!(matches!(error, StorageError::Changed(_)));
-    assert_eq!(world.asked().len(), 1);
+    assert_eq!(world.requested().len(), 1);
 }
 
 /// Any mixture of faults, from a seed that is printed if the test fails.

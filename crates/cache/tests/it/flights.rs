@@ -26,15 +26,15 @@ async fn only_missing_bytes_are_requested() {
     assert_eq!(outcome(&world, 1_000_000..1_250_000).await, Outcome::Filled);
     assert_eq!(outcome(&world, 1_000_000..1_250_000).await, Outcome::Hit(Tier::Memory));
     assert_eq!(outcome(&world, 1_249_999..1_250_000).await, Outcome::Hit(Tier::Memory));
-    assert_eq!(world.asked(), [1_000_000..1_250_000], "adjacent units are one request");
+    assert_eq!(world.requested(), [1_000_000..1_250_000], "adjacent units are one request");
     world.read(900_000..1_300_000).await.unwrap();
-    assert_eq!(world.asked(), [900_000..1_000_000, 1_250_000..1_300_000]);
+    assert_eq!(world.requested(), [900_000..1_000_000, 1_250_000..1_300_000]);
     world.read(0..3_000_000).await.unwrap();
-    assert_eq!(world.asked(), [0..900_000, 1_300_000..3_000_000]);
+    assert_eq!(world.requested(), [0..900_000, 1_300_000..3_000_000]);
     for start in 0..300 {
         world.read(start * 9_999..start * 9_999 + 3_001).await.unwrap();
     }
-    assert_eq!(world.asked(), []);
+    assert_eq!(world.requested(), []);
     let figures = world.cache.figures();
     assert_eq!((figures.storage_bytes, figures.cached_bytes), (3_000_000, 3_000_000));
     assert_eq!(
@@ -57,20 +57,20 @@ async fn a_fetch_covers_the_whole_reach() {
     // First the audio in the middle of a stretch, then the range around it, which another reader's
     // fetch brings.
     within(1_100_000..1_130_000, 1_000_000..1_500_000).await;
-    assert_eq!(world.asked(), [1_000_000..1_500_000]);
+    assert_eq!(world.requested(), [1_000_000..1_500_000]);
     until("all bytes have arrived", || world.cache.figures().cached_bytes == 500_000).await;
     within(1_000_000..1_500_000, 1_000_000..1_500_000).await;
     // The next stretch begins inside this one.
     within(1_490_000..1_600_000, 1_480_000..2_000_000).await;
-    assert_eq!(world.asked(), [1_500_000..2_000_000]);
+    assert_eq!(world.requested(), [1_500_000..2_000_000]);
     until("all bytes have arrived", || world.cache.figures().cached_bytes == 1_000_000).await;
     // All bytes are cached, so the reach has no effect.
     within(1_200_000..1_300_000, 0..3_000_000).await;
-    assert_eq!(world.asked(), []);
+    assert_eq!(world.requested(), []);
     // A reach that does not contain the range or leaves the object is ignored.
     within(0..10, 5..100).await;
     within(10..20, 0..9_000_000).await;
-    assert_eq!(world.asked(), [0..10, 10..20]);
+    assert_eq!(world.requested(), [0..10, 10..20]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn a_fetch_of_a_reach_completes_without_its_reader() {
     gate.open();
     until("all bytes have arrived", || world.cache.figures().cached_bytes == 400_000).await;
     world.read(0..400_000).await.unwrap();
-    assert_eq!(world.asked(), [0..400_000]);
+    assert_eq!(world.requested(), [0..400_000]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,9 +107,9 @@ async fn a_small_unit_between_gaps_is_read_again() {
     for known in [10_000..12_000, 30_000..32_001] {
         world.read(known).await.unwrap();
     }
-    let _ = world.asked();
+    let _ = world.requested();
     world.read(0..50_000).await.unwrap();
-    assert_eq!(world.asked(), [0..30_000, 32_001..50_000]);
+    assert_eq!(world.requested(), [0..30_000, 32_001..50_000]);
     assert_eq!(world.cache.figures().reread_bytes, 2000);
     assert_eq!(world.cache.figures().cached_bytes, 50_000);
 }
@@ -118,7 +118,7 @@ async fn a_small_unit_between_gaps_is_read_again() {
 async fn two_hundred_readers_are_one_request() {
     let world = World::plain(350_000, roomy());
     future::join_all((0..200).map(|_| world.read(0..350_000))).await.into_iter().for_each(Result::unwrap);
-    assert_eq!(world.asked(), [0..350_000]);
+    assert_eq!(world.requested(), [0..350_000]);
     let figures = world.cache.figures();
     assert_eq!((figures.filled, figures.joined, figures.storage_bytes), (1, 199, 350_000));
     assert_eq!(figures.bytes_storage, 200 * 350_000);
@@ -158,7 +158,7 @@ async fn bytes_are_passed_on_as_they_arrive() {
     gate.open();
     assert!(collect(leader).await.unwrap() == world.expected(150_000..400_000));
     assert!(collect(follower).await.unwrap() == world.expected(150_000..400_000));
-    assert_eq!(world.asked().len(), 1);
+    assert_eq!(world.requested().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +183,7 @@ async fn the_first_reader_may_leave() {
         assert!(leader.await.is_err());
         gate.open();
         follower.await.unwrap().unwrap();
-        assert_eq!(world.asked(), [0..400_000]);
+        assert_eq!(world.requested(), [0..400_000]);
     }
 }
 
@@ -203,7 +203,7 @@ async fn the_current_unit_is_completed_when_all_readers_have_left() {
     assert_eq!((figures.cached_bytes, figures.storage_bytes), (200_000, 200_000));
     // The only connection is free again, and the missing range is a gap.
     world.read(0..300_000).await.unwrap();
-    assert_eq!(world.asked(), [0..1_000_000, 200_000..300_000]);
+    assert_eq!(world.requested(), [0..1_000_000, 200_000..300_000]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,7 +214,7 @@ async fn a_slow_reader_does_not_delay_others() {
     until("all bytes are cached", || world.cache.figures().cached_bytes == 1_000_000).await;
     world.read(0..1_000_000).await.unwrap();
     assert!(collect(slow).await.unwrap() == world.expected(first.len() as u64..1_000_000));
-    assert_eq!(world.asked().len(), 1);
+    assert_eq!(world.requested().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -122,8 +122,8 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
         }
     }
     cache.close().await;
-    let asked = source.counting.take().iter().map(|request| request.bytes).sum();
-    (asked, needed.values().flatten().filter(|known| **known).count() as u64)
+    let requested = source.counting.take().iter().map(|request| request.bytes).sum();
+    (requested, needed.values().flatten().filter(|known| **known).count() as u64)
 }
 
 fn run(steps: Vec<Step>, config: Config) -> (u64, u64) {
@@ -163,7 +163,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let dir = with_disk.then(|| folder.path().to_owned());
         let config = Config { dir, disk: 64 << 20, unit, bridge: 0, ..Config::default() };
-        let (asked, needed) = run(steps, config);
-        prop_assert_eq!(asked, needed);
+        let (requested, needed) = run(steps, config);
+        prop_assert_eq!(requested, needed);
     }
 }

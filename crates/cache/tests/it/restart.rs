@@ -49,7 +49,7 @@ async fn after_a_restart_the_disk_is_read() {
         again.read(55_555..177_777).await.unwrap();
         assert_eq!(outcome(&again).await, Outcome::Hit(Tier::Disk));
         assert_eq!(outcome(&again).await, Outcome::Hit(Tier::Memory), "the object is in memory now");
-        assert_eq!(again.asked(), []);
+        assert_eq!(again.requested(), []);
         let figures = again.cache.figures();
         assert_eq!((figures.cached_bytes, figures.disk_units, figures.disk_written), (LEN, 10, 0));
         assert_eq!(figures.bytes_disk, LEN, "each byte was read once");
@@ -72,7 +72,7 @@ async fn closing_waits_for_running_fetches() {
     let again = world(dir.path());
     again.cache.recovered().await;
     assert_eq!(outcome(&again).await, Outcome::Hit(Tier::Disk));
-    assert_eq!(again.asked(), []);
+    assert_eq!(again.requested(), []);
     again.cache.close().await;
 }
 
@@ -83,8 +83,8 @@ async fn purged_objects_come_from_storage_after_a_restart() {
         let first = world(dir.path());
         first.read(0..LEN).await.unwrap();
         settle(&first.cache).await;
-        assert_eq!(first.cache.forget("test", &key(NAME), &first.version), 20);
-        assert!(first.cache.forgotten().await);
+        assert_eq!(first.cache.purge("test", &key(NAME), &first.version), 20);
+        assert!(first.cache.purges_recorded().await);
         // A process that is killed leaves the current files.
         let left = copy(dir.path());
         first.cache.close().await;
@@ -105,7 +105,7 @@ async fn another_storage_or_version_finds_nothing() {
     let other = first.cache.around(first.counting.clone(), "other");
     let read = other.read(ReadRequest::range(&key(NAME), 0..LEN).pinned(&first.version)).await.unwrap();
     assert!(collect(read).await.unwrap() == first.content);
-    assert_eq!(first.asked().len(), 2);
+    assert_eq!(first.requested().len(), 2);
     first.cache.close().await;
 }
 

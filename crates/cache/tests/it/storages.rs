@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Returns the ranges requested from storage since the last call.
-    pub(crate) fn asked(&self) -> Vec<Range<u64>> {
+    pub(crate) fn requested(&self) -> Vec<Range<u64>> {
         let range = |want| match want {
             Some(Want::Range(range)) => range,
             other => panic!("unexpected request: {other:?}"),

@@ -358,7 +358,7 @@ impl Chunk {
 }
 
 fn bad_answer(key: &str, detail: String) -> Error {
-    StorageError::BadAnswer { key: key.to_owned(), detail }.into()
+    StorageError::BadResponse { key: key.to_owned(), detail }.into()
 }
 
 /// Few ranges that hold all of `runs`, which are numbered as they are used: neighbours at most `gap` bytes apart become one, unless more than `waste` bytes

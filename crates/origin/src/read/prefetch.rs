@@ -89,7 +89,7 @@ impl Prefetch {
 
     /// Reads on from a segment whose own reads have begun, as long as the guard is kept or once it was let go on.
     pub(crate) fn after(&self, title: &Arc<LoadedTitle>, address: &Address) -> Option<Ahead> {
-        if !title.objects.iter().all(|object| object.version.tells()) {
+        if !title.objects.iter().all(|object| object.version.is_reliable()) {
             // The cache would not keep it.
             return None;
         }

@@ -429,7 +429,7 @@ impl Objects {
         }
         if received != promised {
             let detail = format!("{received} bytes or more where {promised} were promised");
-            return Err(StorageError::BadAnswer { key: place.to_string(), detail });
+            return Err(StorageError::BadResponse { key: place.to_string(), detail });
         }
         Ok((read.object, ObjectBytes { offset: read.range.start, bytes: joined(frames) }))
     }

@@ -35,13 +35,13 @@ impl Media {
 
     /// Forgets what is remembered of a version of an object; how many pieces.
     pub(crate) fn forget(&self, storage: &dyn Storage, key: &Key, version: &Version) -> u64 {
-        self.cache.as_ref().map_or(0, |cache| cache.forget(&storage.describe(), key, version))
+        self.cache.as_ref().map_or(0, |cache| cache.purge(&storage.describe(), key, version))
     }
 
     /// Waits until the cache's disk knows what was forgotten; it says so where it does not, for a later process may find it.
     pub(crate) async fn forgotten(&self) {
         let Some(cache) = &self.cache else { return };
-        if !cache.forgotten().await {
+        if !cache.purges_recorded().await {
             tracing::warn!(
                 reason = "purge_not_on_disk",
                 "the cache's disk cannot be written or is slow: a process that is started now may find purged media again"

@@ -167,7 +167,7 @@ impl Objects {
     pub(crate) fn persist(&self, loaded: Loaded) {
         let Some(records) = &self.records else { return };
         let versions = loaded.parts.iter().map(|(_, object)| &object.version);
-        if versions.chain([&loaded.version]).all(Version::tells) {
+        if versions.chain([&loaded.version]).all(Version::is_reliable) {
             let weight = loaded.parts.iter().map(|(_, object)| object.heap_bytes()).sum::<usize>();
             let weight = u64::try_from(weight).unwrap_or(u64::MAX);
             records.put(name(&loaded.place), weight, move || encode(&loaded));

@@ -26,7 +26,7 @@ fn failures() -> Vec<(StorageError, u16, &'static str)> {
         ),
         (StorageError::TimedOut { key: key(), after: Duration::from_secs(1) }, 504, "storage_timeout"),
         (StorageError::Unavailable { key: key(), detail: "500".into() }, 502, "storage_unavailable"),
-        (StorageError::BadAnswer { key: key(), detail: "no size".into() }, 502, "storage_bad_answer"),
+        (StorageError::BadResponse { key: key(), detail: "no size".into() }, 502, "storage_bad_answer"),
     ]
 }
 

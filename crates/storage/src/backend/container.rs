@@ -1,5 +1,4 @@
-//! Credentials of a container, from the agent whose address the environment names. They are renewed
-//! before they expire.
+//! Credentials of a container, from the agent that the environment names.
 //!
 //! `object_store` supports such agents too, but only with a token in a file, and only at an address
 //! where no test can listen.
@@ -74,19 +73,18 @@ impl AgentSettings {
     }
 }
 
-/// Requests credentials from an agent.
 pub(crate) struct ContainerCredentials {
     client: Client,
     agent: AgentSettings,
     address: Url,
-    kept: Mutex<Option<CachedCredential>>,
+    cached: Mutex<Option<CachedCredential>>,
 }
 
 struct CachedCredential {
     credential: Arc<AwsCredential>,
     /// `None` if the credentials do not expire.
     expires: Option<Instant>,
-    asked: Instant,
+    requested_at: Instant,
 }
 
 impl fmt::Debug for ContainerCredentials {
@@ -129,25 +127,25 @@ impl ContainerCredentials {
     /// A message that says which setting of the environment is wrong.
     pub(crate) fn new(client: Client, agent: AgentSettings, ecs: &str) -> Result<Self, String> {
         let address = agent.address(ecs)?;
-        Ok(Self { client, agent, address, kept: Mutex::new(None) })
+        Ok(Self { client, agent, address, cached: Mutex::new(None) })
     }
 
     async fn get(&self) -> Result<Arc<AwsCredential>, NoCredentials> {
         // The lock is held during the request, so that one request serves all readers that wait.
-        let mut kept = self.kept.lock().await;
-        if let Some(kept) = &*kept
-            && (kept.left() > RENEW_BEFORE
-                || kept.left() > Duration::ZERO && kept.asked.elapsed() < MIN_INTERVAL)
+        let mut cached = self.cached.lock().await;
+        if let Some(cached) = &*cached
+            && (cached.left() > RENEW_BEFORE
+                || cached.left() > Duration::ZERO && cached.requested_at.elapsed() < MIN_INTERVAL)
         {
-            return Ok(Arc::clone(&kept.credential));
+            return Ok(Arc::clone(&cached.credential));
         }
-        let asked = Instant::now();
-        let answer = self.request().await.and_then(|bytes| parse(&bytes, asked));
-        match (answer, &mut *kept) {
-            (Ok(new), kept) => Ok(Arc::clone(&kept.insert(new).credential)),
+        let requested_at = Instant::now();
+        let response = self.request().await.and_then(|bytes| parse(&bytes, requested_at));
+        match (response, &mut *cached) {
+            (Ok(new), cached) => Ok(Arc::clone(&cached.insert(new).credential)),
             (Err(error), Some(old)) if old.left() > Duration::ZERO => {
                 tracing::warn!(%error, "credentials cannot be renewed yet, using the current ones");
-                old.asked = Instant::now();
+                old.requested_at = Instant::now();
                 Ok(Arc::clone(&old.credential))
             }
             (Err(error), _) => Err(error),
@@ -168,29 +166,30 @@ impl ContainerCredentials {
             request = request.header(AUTHORIZATION, token);
         }
         let request: HttpRequest = request.body(HttpRequestBody::empty())?;
-        let answer = self.client.document(request, MAX_DOCUMENT).await?;
-        if !answer.status().is_success() {
-            return Err(NoCredentials::Refused(answer.status()));
+        let response = self.client.document(request, MAX_DOCUMENT).await?;
+        if !response.status().is_success() {
+            return Err(NoCredentials::Refused(response.status()));
         }
-        Ok(answer.into_body())
+        Ok(response.into_body())
     }
 }
 
 impl CachedCredential {
-    /// Returns how long the credentials stay valid.
     fn left(&self) -> Duration {
         self.expires.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
     }
 }
 
-/// Parses the response of an agent. The expiry is a date, which is compared with the system clock
-/// once.
-fn parse(document: &[u8], asked: Instant) -> Result<CachedCredential, NoCredentials> {
+/// Parses the response of an agent. Its date is compared with the clock once.
+fn parse(document: &[u8], requested_at: Instant) -> Result<CachedCredential, NoCredentials> {
     let document: Document = serde_json::from_slice(document).map_err(NoCredentials::Document)?;
-    let expires = document.expiration.map(|date| asked + time_until(&date));
-    let (key_id, secret_key) = (document.access_key_id, document.secret_access_key);
-    let credential = Arc::new(AwsCredential { key_id, secret_key, token: document.token });
-    Ok(CachedCredential { credential, expires, asked })
+    let expires = document.expiration.map(|date| requested_at + time_until(&date));
+    let credential = Arc::new(AwsCredential {
+        key_id: document.access_key_id,
+        secret_key: document.secret_access_key,
+        token: document.token,
+    });
+    Ok(CachedCredential { credential, expires, requested_at })
 }
 
 /// Returns the time until a date, or zero if it has passed or is not a date.

@@ -75,10 +75,10 @@ async fn valid_credentials_outlive_a_failing_agent() {
     let at = AgentSettings { relative: Some("/v2".to_owned()), ..AgentSettings::default() };
     let credentials = ContainerCredentials::new(client, at, &agent.address).unwrap();
     let age = async |left: Duration, ago: Duration| {
-        let mut kept = credentials.kept.lock().await;
-        let kept = kept.as_mut().unwrap();
-        kept.expires = Some(Instant::now() + left);
-        kept.asked = Instant::now().checked_sub(ago).unwrap();
+        let mut cached = credentials.cached.lock().await;
+        let cached = cached.as_mut().unwrap();
+        cached.expires = Some(Instant::now() + left);
+        cached.requested_at = Instant::now().checked_sub(ago).unwrap();
     };
     let get = async || credentials.get().await.map(|credential| credential.key_id.clone());
     assert_eq!(get().await.unwrap(), "a");

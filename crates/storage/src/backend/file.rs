@@ -34,8 +34,7 @@ use tokio::sync::Semaphore;
 
 /// Bytes that are read at a time, and held in memory for each body being read.
 pub const FRAME: usize = 256 * 1024;
-/// Maximum number of concurrent file calls. The same pool resolves host names, so it must not fill
-/// up.
+/// Maximum number of concurrent file calls. The pool also resolves host names and must not fill up.
 const JOBS: usize = 64;
 /// Maximum number of descriptors kept open between reads.
 const OPEN_FILES: usize = 64;
@@ -51,9 +50,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Folder(Arc<Inner>);
 
 struct Inner {
-    /// Canonical path of the folder: absolute, without links.
     root: PathBuf,
-    /// Path of the folder as the user wrote it.
     name: String,
     open: Mutex<OpenFiles>,
     jobs: Arc<Semaphore>,
@@ -78,8 +75,9 @@ impl Folder {
             return Err(ErrorKind::NotADirectory.into());
         }
         let name = path.as_ref().display().to_string();
-        let (open, jobs, frames) = (Mutex::default(), Arc::new(Semaphore::new(JOBS)), FramePool::new(FRAME));
-        Ok(Self(Arc::new(Inner { root, name, open, jobs, frames })))
+        let jobs = Arc::new(Semaphore::new(JOBS));
+        let frames = FramePool::new(FRAME);
+        Ok(Self(Arc::new(Inner { root, name, open: Mutex::default(), jobs, frames })))
     }
 
     /// Returns the path that the file of a key has or would have. Its folder must exist, and be
@@ -104,8 +102,7 @@ impl Folder {
             Err(error) => return Some(Err(error)),
         };
         let file = Pinned { file, key: key.clone(), version };
-        let first =
-            if range.is_empty() { Ok(Bytes::new()) } else { file.cached_frame(&self.0.frames, &range)? };
+        let first = if range.is_empty() { Ok(Bytes::new()) } else { file.try_frame(&self.0.frames, &range)? };
         Some(first.map(|first| (file, range, first)))
     }
 
@@ -125,7 +122,7 @@ impl Folder {
             done.await.map_err(|e| e.to_string())
         };
         match tokio::time::timeout(CALL_TIMEOUT, work).await {
-            Ok(Ok(answer)) => answer,
+            Ok(Ok(response)) => response,
             Ok(Err(detail)) => Err(StorageError::Unavailable { key: key.to_string(), detail }),
             Err(_) => Err(StorageError::TimedOut { key: key.to_string(), after: CALL_TIMEOUT }),
         }
@@ -137,7 +134,6 @@ impl Inner {
         self.root.join(key.as_str())
     }
 
-    /// Returns the canonical path of a key.
     fn resolve(&self, key: &Key) -> io::Result<PathBuf> {
         let path = self.path(key).canonicalize()?;
         if path.starts_with(&self.root) { Ok(path) } else { Err(LINK_OUTSIDE.into()) }
@@ -160,8 +156,7 @@ impl Inner {
             }
         }
         drop(open);
-        // Without O_NONBLOCK, opening a FIFO would wait for a writer. It has no effect on regular
-        // files.
+        // Without O_NONBLOCK, opening a FIFO would wait for a writer. Regular files ignore it.
         let path = self.resolve(key)?;
         let file =
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
@@ -194,7 +189,7 @@ impl Inner {
             }
             if listing.folders.len() + listing.objects.len() > MAX_NAMES {
                 let detail = format!("the folder holds more than {MAX_NAMES} names");
-                return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
+                return Err(StorageError::BadResponse { key: folder.to_string(), detail });
             }
         }
         if listing == Listing::default() {
@@ -274,8 +269,7 @@ fn failed(key: &Key, e: &io::Error) -> StorageError {
             StorageError::NotFound(key)
         }
         ErrorKind::PermissionDenied => StorageError::Denied(key),
-        // A cycle of links or, because of O_NOFOLLOW, a file that became a link between check and
-        // use.
+        // A cycle of links or, with O_NOFOLLOW, a file that became a link after the check.
         _ if e.raw_os_error() == Some(libc::ELOOP) => StorageError::NotFound(key),
         _ => StorageError::Unavailable { key, detail: e.to_string() },
     }
@@ -290,8 +284,7 @@ struct Pinned {
 }
 
 impl Pinned {
-    /// Reads the first frame of a range. An error is returned unless its bytes belong to the
-    /// version.
+    /// Reads the first frame of a range. Fails unless its bytes belong to the version.
     fn frame(&self, frames: &Arc<FramePool>, range: &Range<u64>) -> Result<Bytes, StorageError> {
         let mut frame = frames.take(Self::len(range));
         match self.file.read_exact_at(frame.as_mut(), range.start) {
@@ -306,14 +299,9 @@ impl Pinned {
     }
 
     /// Does the same if the kernel has all of the frame in memory. Otherwise returns `None`.
-    fn cached_frame(
-        &self,
-        frames: &Arc<FramePool>,
-        range: &Range<u64>,
-    ) -> Option<Result<Bytes, StorageError>> {
+    fn try_frame(&self, frames: &Arc<FramePool>, range: &Range<u64>) -> Option<Result<Bytes, StorageError>> {
         let mut frame = frames.take(Self::len(range));
-        // A file system that does not support this, such as a network file system, returns an
-        // error.
+        // File systems without support, such as network file systems, return an error.
         if !read_cached(&self.file, frame.as_mut(), range.start) {
             return None;
         }
@@ -324,15 +312,13 @@ impl Pinned {
         usize::try_from(range.end - range.start).map_or(FRAME, |left| left.min(FRAME))
     }
 
-    /// Checks the version after a read: writes before the read show in the modification time by
-    /// now.
+    /// Checks the version after a read, when earlier writes show in the modification time.
     fn check(&self) -> Result<(), StorageError> {
         let now = self.file.metadata().map_err(|e| failed(&self.key, &e))?;
         if version(&now) == self.version { Ok(()) } else { Err(StorageError::Changed(self.key.to_string())) }
     }
 }
 
-/// The part of a file that is still to be read.
 struct RemainingBody {
     folder: Folder,
     file: Pinned,
@@ -344,10 +330,11 @@ impl RemainingBody {
         if self.range.is_empty() {
             return Ok(None);
         }
-        let frame = match self.file.cached_frame(&self.folder.0.frames, &self.range) {
+        let frame = match self.file.try_frame(&self.folder.0.frames, &self.range) {
             Some(frame) => frame?,
             None => {
-                let (file, range) = (self.file.clone(), self.range.clone());
+                let file = self.file.clone();
+                let range = self.range.clone();
                 self.folder.run(&self.file.key, move |inner| file.frame(&inner.frames, &range)).await?
             }
         };
@@ -373,8 +360,7 @@ fn cached_metadata(_: &Path) -> Option<Metadata> {
     None
 }
 
-/// Fills `buffer` with the bytes at `at` if none of them has to be waited for. Returns false
-/// otherwise.
+/// Fills `buffer` with the bytes at `at`. Returns false if that would have to wait.
 #[cfg(target_os = "linux")]
 fn read_cached(file: &File, buffer: &mut [u8], at: u64) -> bool {
     let len = buffer.len();
@@ -395,9 +381,9 @@ impl Storage for Folder {
                 Some(read) => read?,
                 None => {
                     let ReadRequest { key, want, version, .. } = request;
-                    let (name, pin) = (key.clone(), version.cloned());
-                    // The first frame is read together with the open, so most reads use the pool
-                    // once.
+                    let name = key.clone();
+                    let pin = version.cloned();
+                    // Opens and reads the first frame in one job, all that most reads need.
                     let job = move |inner: &Inner| {
                         let (file, now) = inner.open(&name).map_err(|e| failed(&name, &e))?;
                         let (version, range) = check_request(&name, &now, &want, pin.as_ref())?;

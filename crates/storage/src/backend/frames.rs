@@ -1,13 +1,10 @@
-//! A pool of frame buffers. A new buffer of a quarter megabyte would be zeroed, and often mapped,
-//! each time.
+//! A pool of frame buffers. A new large buffer is zeroed, and often mapped, each time.
 
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of spare buffers.
 const SPARES: usize = 32;
 
-/// Buffers of one size.
 #[derive(Debug)]
 pub(crate) struct FramePool {
     size: usize,

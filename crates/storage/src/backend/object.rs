@@ -8,7 +8,7 @@
 //! connections.
 
 use super::http::client::{Client, Failure};
-use super::http::fetch::{Fetch, RequestBuilder, RequestSpec};
+use super::http::fetch::{BuiltRequest, Fetch, RequestBuilder, RequestSpec};
 use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use object_store::client::{
@@ -27,10 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Largest response to a listing or to a request for credentials, in bytes. It exceeds a page of
-/// 1000 keys of 1024 bytes.
+/// Largest listing or credentials in bytes. It exceeds a page of 1000 keys of 1024 bytes.
 const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
-/// Maximum number of names in one folder.
 const MAX_NAMES: usize = 100_000;
 
 /// Objects in a bucket, below a prefix.
@@ -42,14 +40,12 @@ pub struct Bucket {
     name: String,
 }
 
-/// A service, and the prefix of our keys in it.
 #[derive(Debug, Clone)]
 struct Service {
     objects: Arc<dyn ObjectStore>,
     lists: Arc<dyn Lists>,
     prefix: Key,
-    /// Longest time to sign a request. Credentials may have to be requested first, and requests for
-    /// them run one after another.
+    /// Longest time to sign a request. It may wait for requests for credentials, one after another.
     sign_timeout: Duration,
 }
 
@@ -60,8 +56,7 @@ impl<T: PaginatedListStore + std::fmt::Debug> Lists for T {}
 #[derive(Debug, Clone, Default)]
 struct Capture(Arc<Mutex<Option<HttpRequest>>>);
 
-/// The error that ends a captured request for `object_store`. Its kind is "unknown", which
-/// `object_store` does not retry.
+/// The error that ends a captured request. `object_store` does not retry its kind, "unknown".
 #[derive(Debug, thiserror::Error)]
 #[error("the request was signed, not sent")]
 struct Captured;
@@ -124,23 +119,22 @@ fn error(key: &Key, e: &object_store::Error) -> StorageError {
         }
         source = inner.source();
     }
-    StorageError::BadAnswer { key: key.to_string(), detail: e.to_string() }
+    StorageError::BadResponse { key: key.to_string(), detail: e.to_string() }
 }
 
-/// Converts the error of an upload. `object_store` interprets the responses to uploads itself, and
-/// quotes them.
+/// Converts the error of an upload. `object_store` itself interprets and quotes the responses.
 pub(crate) fn upload_error(key: &Key, e: &object_store::Error) -> StorageError {
     match (error(key, e), e) {
-        (StorageError::BadAnswer { .. }, object_store::Error::NotFound { .. }) => {
+        (StorageError::BadResponse { .. }, object_store::Error::NotFound { .. }) => {
             StorageError::NotFound(key.to_string())
         }
         (
-            StorageError::BadAnswer { .. },
+            StorageError::BadResponse { .. },
             object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. },
         ) => StorageError::Denied(key.to_string()),
-        (StorageError::BadAnswer { key, detail }, _) => {
+        (StorageError::BadResponse { key, detail }, _) => {
             let detail: String = detail.split_whitespace().collect::<Vec<_>>().join(" ");
-            StorageError::BadAnswer { key, detail: detail.chars().take(300).collect() }
+            StorageError::BadResponse { key, detail: detail.chars().take(300).collect() }
         }
         (known, _) => known,
     }
@@ -156,11 +150,7 @@ impl Service {
 }
 
 impl RequestBuilder for Service {
-    fn request<'a>(
-        &'a self,
-        key: &'a Key,
-        spec: RequestSpec,
-    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+    fn build<'a>(&'a self, key: &'a Key, spec: RequestSpec) -> BuiltRequest<'a> {
         async move {
             let path = self.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
             let capture = Capture::default();
@@ -175,23 +165,23 @@ impl RequestBuilder for Service {
                 extensions,
                 ..GetOptions::default()
             };
-            let Ok(answer) = timeout(self.sign_timeout, self.objects.get_opts(&path, options)).await else {
+            let Ok(response) = timeout(self.sign_timeout, self.objects.get_opts(&path, options)).await else {
                 tracing::warn!(%key, after = ?self.sign_timeout, "timed out waiting for credentials");
                 return Err(StorageError::TimedOut { key: key.to_string(), after: self.sign_timeout });
             };
             let signed = capture.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-            signed.ok_or_else(|| match answer {
+            signed.ok_or_else(|| match response {
                 // Before a request is signed, only the credentials can fail.
                 Err(e) => {
                     tracing::warn!(%key, error = %e, "no credentials");
                     match error(key, &e) {
-                        StorageError::BadAnswer { .. } => StorageError::Denied(key.to_string()),
+                        StorageError::BadResponse { .. } => StorageError::Denied(key.to_string()),
                         unanswered => unanswered,
                     }
                 }
                 Ok(_) => {
                     let detail = "object_store did not hand the request over".to_owned();
-                    StorageError::BadAnswer { key: key.to_string(), detail }
+                    StorageError::BadResponse { key: key.to_string(), detail }
                 }
             })
         }
@@ -236,7 +226,7 @@ impl Bucket {
             folders.extend(page.result.common_prefixes.iter().filter_map(|path| Some((below(path)?, ()))));
             if objects.len() + folders.len() > MAX_NAMES {
                 let detail = format!("the folder holds more than {MAX_NAMES} names");
-                return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
+                return Err(StorageError::BadResponse { key: folder.to_string(), detail });
             }
             page_token = page.page_token;
             if page_token.is_none() {
@@ -290,7 +280,6 @@ impl Bucket {
         }
     }
 
-    /// Starts an object that is uploaded in parts.
     pub(crate) async fn begin(&self, key: &Key) -> Result<Box<dyn MultipartUpload>, StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutMultipartOptions::default();

@@ -85,7 +85,7 @@ async fn missing_credentials_time_out() {
     let reads = (0..50).map(|_| bucket.read(ReadRequest::head(&key, 1)));
     // One after another, they would take five seconds.
     let all = tokio::time::timeout(brief * 30, futures_util::future::join_all(reads)).await.unwrap();
-    for answer in all {
-        assert_eq!(answer.unwrap_err().reason(), "storage_timeout");
+    for response in all {
+        assert_eq!(response.unwrap_err().reason(), "storage_timeout");
     }
 }

@@ -1,5 +1,4 @@
-//! A second read beside one that is slow to respond. The first response is used, and the other read
-//! is cancelled.
+//! A second read beside a slow one. The first response is used, and the other read is cancelled.
 
 use super::{Core, Permit};
 use crate::counters::increment;
@@ -11,8 +10,8 @@ use tokio::time::timeout;
 impl Core {
     /// Reads, and starts a second read if no head has arrived after `after`. The second read needs
     /// a permit that is free at once, because reads that wait for each other's permits would
-    /// deadlock. The retry budget of the back end must allow it too. The response keeps the permit
-    /// of the request that brought it.
+    /// deadlock. The retry budget of the back end must allow it too. The response keeps its
+    /// request's permit.
     pub(super) async fn hedged(
         &self,
         after: Duration,
@@ -20,8 +19,8 @@ impl Core {
         request: ReadRequest<'_>,
     ) -> Result<(Read, Permit), StorageError> {
         let mut first = self.inner.read(request.clone());
-        if let Ok(answer) = timeout(after, &mut first).await {
-            return answer.map(|read| (read, permit));
+        if let Ok(response) = timeout(after, &mut first).await {
+            return response.map(|read| (read, permit));
         }
         let second_permit = self.try_acquire();
         let Some(second_permit) = second_permit.filter(|_| self.account.spend()) else {
@@ -30,9 +29,9 @@ impl Core {
         increment(&self.account.counters.hedges);
         tracing::debug!(key = %request.key, ?after, "no response yet, sending a second request");
         let second = self.inner.read(request);
-        let (answer, permit, other, other_permit, second_was_first) = match select(first, second).await {
-            Either::Left((answer, other)) => (answer, permit, other, second_permit, false),
-            Either::Right((answer, other)) => (answer, second_permit, other, permit, true),
+        let (response, permit, other, other_permit, second_was_first) = match select(first, second).await {
+            Either::Left((response, other)) => (response, permit, other, second_permit, false),
+            Either::Right((response, other)) => (response, second_permit, other, permit, true),
         };
         let won = |read, permit, by_second: bool| {
             if by_second {
@@ -40,7 +39,7 @@ impl Core {
             }
             (read, permit)
         };
-        match answer {
+        match response {
             Ok(read) => Ok(won(read, permit, second_was_first)),
             // The other request may still succeed.
             Err(error) if error.is_fault() => {

@@ -1,5 +1,4 @@
-//! Features common to all storage: a bound on in-flight requests, second reads beside slow ones,
-//! and counters.
+//! Features common to all storage: bounded requests, second reads beside slow ones, counters.
 //!
 //! [`StorageClient`] is a [`Storage`] around another. Retries are not made here but where failures
 //! are understood, in `backend/http`. Both draw on one budget for the back end.
@@ -39,7 +38,7 @@ struct Core {
 #[derive(Debug)]
 struct Permit {
     _permit: Option<OwnedSemaphorePermit>,
-    _present: GaugeGuard,
+    _in_flight: GaugeGuard,
 }
 
 impl StorageClient {
@@ -73,11 +72,11 @@ impl StorageClient {
 
     async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
         let permit = self.begin(request.key).await?;
-        let answer = match self.core.hedge_after {
+        let response = match self.core.hedge_after {
             Some(after) => self.core.hedged(after, permit, request).await,
             None => self.core.inner.read(request).await.map(|read| (read, permit)),
         };
-        let (mut read, permit) = self.core.count_fault(answer)?;
+        let (mut read, permit) = self.core.count_fault(response)?;
         let left = read.range.end.saturating_sub(read.range.start);
         let permit = Some(permit).filter(|_| left > 0);
         read.body = CountedBody { body: read.body, left, permit, core: Arc::clone(&self.core) }.boxed();
@@ -85,7 +84,7 @@ impl StorageClient {
     }
 
     async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
-        let _place = self.begin(folder).await?;
+        let _permit = self.begin(folder).await?;
         self.core.count_fault(self.core.inner.list(folder).await)
     }
 
@@ -99,7 +98,7 @@ impl StorageClient {
 
 impl Core {
     fn permit(&self, permit: Option<OwnedSemaphorePermit>) -> Permit {
-        Permit { _permit: permit, _present: self.account.counters.in_flight_guard() }
+        Permit { _permit: permit, _in_flight: self.account.counters.in_flight_guard() }
     }
 
     /// Returns a permit if one is free now and nobody waits for it.
@@ -128,11 +127,11 @@ impl Core {
     }
 
     /// Counts a failure that was the back end's fault.
-    fn count_fault<T>(&self, answer: Result<T, StorageError>) -> Result<T, StorageError> {
-        if answer.as_ref().is_err_and(StorageError::is_fault) {
+    fn count_fault<T>(&self, response: Result<T, StorageError>) -> Result<T, StorageError> {
+        if response.as_ref().is_err_and(StorageError::is_fault) {
             increment(&self.account.counters.failed);
         }
-        answer
+        response
     }
 }
 

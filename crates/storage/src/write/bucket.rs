@@ -1,5 +1,4 @@
-//! An object in a bucket. A large one is uploaded in parts and becomes visible with the last
-//! request.
+//! An object in a bucket. A large one is uploaded in parts, and visible after the last.
 
 use crate::{Bucket, Key, StorageError, backend::object::upload_error};
 use bytes::Bytes;
@@ -7,18 +6,16 @@ use object_store::{MultipartUpload, PutPayload};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Bytes of a part. Every service accepts parts of 5 MiB or more, all of one size. At most
-/// `IN_FLIGHT` + 1 parts are held.
+/// Bytes of a part. Services accept 5 MiB or more, all of one size. At most `IN_FLIGHT` + 1 are
+/// held.
 const PART_BYTES: u64 = 8 << 20;
 
-/// Maximum number of parts being sent concurrently.
 const IN_FLIGHT: usize = 2;
 
 /// Maximum number of parts of one object. The strictest service allows 10,000 (S3); the margin
 /// allows for sizes that were estimated.
 const MAX_PARTS: u64 = 8_000;
 
-/// An object being uploaded.
 #[derive(Debug)]
 pub(super) struct BucketWriter {
     bucket: Arc<Bucket>,
@@ -52,7 +49,6 @@ impl BucketWriter {
         Ok(())
     }
 
-    /// Sends the held bytes as one part.
     async fn send(&mut self) -> Result<(), StorageError> {
         let upload = match &mut self.upload {
             Some(upload) => upload,
@@ -67,7 +63,6 @@ impl BucketWriter {
         Ok(())
     }
 
-    /// Waits until one part has been sent.
     async fn sent(&mut self) -> Result<(), StorageError> {
         match self.sending.join_next().await {
             None | Some(Ok(Ok(()))) => Ok(()),
@@ -116,7 +111,7 @@ impl BucketWriter {
         if let Some(mut upload) = self.upload.take()
             && let Err(e) = upload.abort().await
         {
-            tracing::warn!(key = %self.key, error = %e, "parts of an upload may be left, because aborting it failed");
+            tracing::warn!(key = %self.key, error = %e, "aborting an upload failed, its parts may remain");
         }
     }
 }

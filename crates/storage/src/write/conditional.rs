@@ -1,26 +1,22 @@
-//! Conditional writes: an object is written only in place of a known version, so that two writers
-//! do not overwrite each other.
+//! Conditional writes: an object is written only in place of a known version.
 
-use super::{FileWriter, PUT_TIMEOUT, WriteError};
-use crate::backend::http::retry::Account;
+use super::{FileWriter, WriteError, writable_bucket};
 use crate::{
     Bucket, Folder, Key, Memory, OpenError, Options, ReadRequest, Storage, StorageError, Version,
-    open::{address, any_bucket, local_path},
+    open::{address, folder, local_path},
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use std::{path::Path, sync::Arc};
 
+/// The future of [`ConditionalPut::put_over`].
+pub type PutFuture<'a> = BoxFuture<'a, Result<bool, WriteError>>;
+
 /// A storage whose objects can be written under a condition.
 pub trait ConditionalPut: Send + Sync + std::fmt::Debug {
     /// Writes an object completely or not at all: if none of that name exists, or in place of
     /// exactly this version. Returns false if something else exists, which stays.
-    fn put_over<'a>(
-        &'a self,
-        key: &'a Key,
-        bytes: Bytes,
-        over: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<bool, WriteError>>;
+    fn put_over<'a>(&'a self, key: &'a Key, bytes: Bytes, over: Option<&'a Version>) -> PutFuture<'a>;
 }
 
 /// Opens the location as [`crate::open`] does, for writing. Returns `None` if it can only be read.
@@ -28,20 +24,12 @@ pub trait ConditionalPut: Send + Sync + std::fmt::Debug {
 /// # Errors
 /// [`OpenError`] for the same causes as [`crate::open`].
 pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn ConditionalPut>>, OpenError> {
-    let folder = |path: &Path| {
-        let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
-        Ok::<Arc<dyn ConditionalPut>, OpenError>(Arc::new(Folder::new(path).map_err(failed)?))
-    };
     Ok(match address(location)? {
         None => Some(folder(Path::new(location))?),
         Some(url) if url.scheme() == "file" => Some(folder(&local_path(&url)?)?),
         Some(url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
-            let mut options = options.clone();
-            options.first_byte_timeout = options.first_byte_timeout.max(PUT_TIMEOUT);
-            let account = Arc::new(Account::new(&options));
-            let bucket = any_bucket(&url, &options, &account)?;
-            // Google's condition is a generation, which readers do not learn. The last writer wins
-            // there.
+            let bucket = writable_bucket(&url, options)?;
+            // Google's condition is a generation, unknown to readers, so the last writer wins.
             Some(Arc::new(ToBucket { bucket, by_etag: url.scheme() != "gs" }))
         }
         Some(_) => None,
@@ -56,12 +44,7 @@ struct ToBucket {
 }
 
 impl ConditionalPut for ToBucket {
-    fn put_over<'a>(
-        &'a self,
-        key: &'a Key,
-        bytes: Bytes,
-        over: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<bool, WriteError>> {
+    fn put_over<'a>(&'a self, key: &'a Key, bytes: Bytes, over: Option<&'a Version>) -> PutFuture<'a> {
         let etag = over.map(|version| version.etag.as_deref().filter(|_| self.by_etag));
         async move { Ok(self.bucket.put_over(key, bytes, etag).await?) }.boxed()
     }
@@ -82,12 +65,7 @@ async fn is_at_version(
 }
 
 impl ConditionalPut for Folder {
-    fn put_over<'a>(
-        &'a self,
-        key: &'a Key,
-        bytes: Bytes,
-        over: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<bool, WriteError>> {
+    fn put_over<'a>(&'a self, key: &'a Key, bytes: Bytes, over: Option<&'a Version>) -> PutFuture<'a> {
         async move {
             if !is_at_version(self, key, over).await? {
                 return Ok(false);
@@ -107,12 +85,7 @@ impl ConditionalPut for Folder {
 }
 
 impl ConditionalPut for Memory {
-    fn put_over<'a>(
-        &'a self,
-        key: &'a Key,
-        bytes: Bytes,
-        over: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<bool, WriteError>> {
+    fn put_over<'a>(&'a self, key: &'a Key, bytes: Bytes, over: Option<&'a Version>) -> PutFuture<'a> {
         async move { Ok(self.put_if(key, bytes, over)) }.boxed()
     }
 }

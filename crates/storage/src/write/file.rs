@@ -12,10 +12,8 @@ use std::{
     },
 };
 
-/// Bytes written at a time.
 const BLOCK: usize = 1 << 20;
 
-/// A file being written, beside its final path.
 #[derive(Debug)]
 pub(super) struct FileWriter {
     path: PathBuf,
@@ -60,7 +58,8 @@ impl FileWriter {
     }
 
     async fn write_held(&mut self) -> Result<(), WriteError> {
-        let (file, held) = (self.file.clone(), std::mem::take(&mut self.held));
+        let file = self.file.clone();
+        let held = std::mem::take(&mut self.held);
         self.len = 0;
         blocking(&self.path, move || held.iter().try_for_each(|bytes| (&*file).write_all(bytes))).await
     }
@@ -89,13 +88,11 @@ impl FileWriter {
         let temp = self.temp;
         let path = self.path.clone();
         blocking(&self.path, move || {
-            // A link is created only if the name is free. Dropping the temporary file removes its
-            // first name.
+            // Links only if the name is free. Dropping the temporary file removes that name.
             match std::fs::hard_link(&temp.0, &path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-                // Some file systems have no links. If the file system cannot be written at all, the
-                // rename fails.
+                // For file systems without links. If nothing can be written, the rename fails.
                 Err(_) if path.try_exists()? => return Ok(false),
                 Err(_) => std::fs::rename(&temp.0, &path)?,
             }
@@ -106,8 +103,8 @@ impl FileWriter {
     }
 }
 
-/// Syncs the folder of a file, which makes the file's name durable. Failures are ignored, because
-/// the file exists anyway.
+/// Syncs the folder of a file, which makes its name durable. Failures are ignored: the file exists
+/// anyway.
 fn sync_folder(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
@@ -125,7 +122,6 @@ fn temp_path(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(part))
 }
 
-/// Runs blocking work on the pool for it.
 async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,

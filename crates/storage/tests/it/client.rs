@@ -23,7 +23,7 @@ fn memory() -> Arc<dyn Storage> {
     Arc::new(memory)
 }
 
-fn places(max: usize) -> Options {
+fn permits(max: usize) -> Options {
     Options { max_in_flight: max, queue_timeout: 10 * SECOND, ..Options::default() }
 }
 
@@ -37,7 +37,7 @@ async fn whole(storage: &dyn Storage) -> Result<usize, StorageError> {
 
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_held_until_the_body_ends_or_is_dropped() {
-    let client = StorageClient::new(memory(), &places(2));
+    let client = StorageClient::new(memory(), &permits(2));
     let in_flight = || client.counters().figures().in_flight;
     let (mut one, two) = (open_read(&client).await.unwrap(), open_read(&client).await.unwrap());
     assert_eq!(in_flight(), 2);
@@ -67,7 +67,7 @@ async fn a_permit_is_held_until_the_body_ends_or_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_are_given_in_the_order_of_requests() {
-    let client = StorageClient::new(memory(), &places(1));
+    let client = StorageClient::new(memory(), &permits(1));
     let held = open_read(&client).await.unwrap();
     let order = std::sync::Mutex::new(Vec::new());
     let waiting = (0..50).map(|i| {
@@ -89,7 +89,7 @@ async fn permits_are_given_in_the_order_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_permit_times_out() {
-    let client = StorageClient::new(memory(), &places(1));
+    let client = StorageClient::new(memory(), &permits(1));
     let held = open_read(&client).await.unwrap();
     let begun = Instant::now();
     let error = open_read(&client).await.unwrap_err();
@@ -251,7 +251,7 @@ async fn second_reads_respect_permits_and_budget() {
     };
     // With one permit, the read keeps it and no second read waits for another.
     let (gates, faulty) = slow();
-    let client = hedging(faulty, places(1));
+    let client = hedging(faulty, permits(1));
     let mut read = Box::pin(whole(&client));
     assert!(tokio::time::timeout(5 * SECOND, &mut read).await.is_err());
     assert_eq!(client.counters().figures().hedges, 0);
@@ -315,8 +315,8 @@ async fn retries_of_all_requests_have_one_budget() {
     let reads = join_all((0..100).map(|_| whole(&*storage))).await;
     assert!(reads.iter().all(|read| read.as_ref().unwrap_err().reason() == "storage_unavailable"));
     let figures = options.registry.all()[0].1.figures();
-    let asked = down.requests().len();
-    assert_eq!(asked as u64, 100 + figures.retries);
+    let requested = down.requests().len();
+    assert_eq!(requested as u64, 100 + figures.retries);
     assert!((5..=15).contains(&figures.retries), "{figures:?}");
     assert!(figures.retries_refused > 0 && figures.failed == 100, "{figures:?}");
 }

@@ -135,14 +135,14 @@ async fn credentials_from_a_web_identity() {
         // A cluster replaces the token before the credentials are renewed.
         std::fs::write(&rotated, "second.token").unwrap();
         let expiration = if n == 0 { PAST } else { FUTURE };
-        let answer = format!(
+        let response = format!(
             "<AssumeRoleWithWebIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\
              <AssumeRoleWithWebIdentityResult><SubjectFromWebIdentityToken>s</SubjectFromWebIdentityToken>\
              <Credentials><SessionToken>T{n}</SessionToken><SecretAccessKey>s</SecretAccessKey>\
              <Expiration>{expiration}</Expiration><AccessKeyId>ID{n}</AccessKeyId></Credentials>\
              </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
         );
-        Reply::new(200, &[], answer.as_bytes())
+        Reply::new(200, &[], response.as_bytes())
     })
     .await;
     let environment = [

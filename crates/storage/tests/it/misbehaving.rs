@@ -32,7 +32,7 @@ fn film() -> Key {
 }
 
 /// Returns `bytes 5-9/100` and those bytes for a request with `Range: bytes=5-9`.
-fn asked<'a>(request: &Request, content: &'a [u8]) -> (String, &'a [u8]) {
+fn requested<'a>(request: &Request, content: &'a [u8]) -> (String, &'a [u8]) {
     let (first, last) =
         request.header("range").unwrap().strip_prefix("bytes=").unwrap().split_once('-').unwrap();
     let first: usize = first.parse().unwrap();
@@ -42,13 +42,13 @@ fn asked<'a>(request: &Request, content: &'a [u8]) -> (String, &'a [u8]) {
 
 /// Returns a valid response to a range request.
 fn good(request: &Request, content: &[u8], headers: &[(&str, &str)]) -> Reply {
-    let (range, bytes) = asked(request, content);
+    let (range, bytes) = requested(request, content);
     Reply::new(206, &[headers, &[("Content-Range", &range)]].concat(), bytes)
 }
 
 /// Returns the same response, broken off after `cut` bytes.
 fn broken(request: &Request, content: &[u8], headers: &[(&str, &str)], cut: usize, then: Then) -> Reply {
-    let (range, bytes) = asked(request, content);
+    let (range, bytes) = requested(request, content);
     Reply::cut(206, &[headers, &[("Content-Range", &range)]].concat(), bytes, cut, then)
 }
 
@@ -255,7 +255,7 @@ async fn a_broken_body_is_resumed() {
     {
         let body = content.clone();
         let halves = move |_, request: &Request| {
-            let (_, bytes) = asked(request, &body);
+            let (_, bytes) = requested(request, &body);
             // 900 bytes are left, then 400, then the last 200.
             let cut = if bytes.len() > 200 { bytes.len() * 4 / 9 } else { bytes.len() };
             broken(request, &body, &headers, cut, Then::Close)
@@ -527,7 +527,7 @@ async fn listings_over_plain_http() {
 #[tokio::test]
 async fn listings_over_s3() {
     let no_such = b"<Error><Code>NoSuchBucket</Code></Error>".as_slice();
-    for (status, body, expected, asked) in [
+    for (status, body, expected, requests) in [
         (403, b"".as_slice(), "storage_denied", 1),
         (404, no_such, "source_not_found", 1),
         (500, b"", "storage_unavailable", 3),
@@ -537,7 +537,7 @@ async fn listings_over_s3() {
         let server = Server::start(move |_, _| Reply::new(status, &[], body)).await;
         let storage = open("s3://bucket/vod", &options(&server)).unwrap();
         let e = storage.list(&Key::root()).await.unwrap_err();
-        assert_eq!((e.reason(), server.requests().len()), (expected, asked), "{status}: {e}");
+        assert_eq!((e.reason(), server.requests().len()), (expected, requests), "{status}: {e}");
     }
 }
 

@@ -111,13 +111,13 @@ async fn objects_are_written_in_pieces() {
     assert!(matches!(error, WriteError::Storage(StorageError::NotFound(_))), "{error:?}");
 }
 
-/// Of two writers of the same object, one succeeds. Only the version that was read is replaced.
+/// One of two concurrent writers succeeds, and only the version that was read is replaced.
 #[tokio::test]
 async fn objects_are_replaced_only_at_a_known_version() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_str().unwrap().to_owned();
     let memory = Arc::new(Memory::new());
-    let mut places: Vec<(Arc<dyn Storage>, Arc<dyn ConditionalPut>)> = vec![
+    let mut storages: Vec<(Arc<dyn Storage>, Arc<dyn ConditionalPut>)> = vec![
         (open(&at, &Options::default()).unwrap(), writable(&at, &Options::default()).unwrap().unwrap()),
         (memory.clone(), memory),
     ];
@@ -125,28 +125,30 @@ async fn objects_are_replaced_only_at_a_known_version() {
     if let Some((_, _, endpoint)) = &gateway {
         let options = options(endpoint.clone(), "secret");
         let location = "s3://bucket/pre fix";
-        places.push((open(location, &options).unwrap(), writable(location, &options).unwrap().unwrap()));
+        storages.push((open(location, &options).unwrap(), writable(location, &options).unwrap().unwrap()));
     }
-    for (storage, place) in places {
+    for (storage, target) in storages {
         let key = Key::new("a b.index.mp4").unwrap();
         let now = async || {
             let read = storage.read(ReadRequest::head(&key, 100)).await.unwrap();
             (read.object.version.clone(), collect(read).await.unwrap())
         };
-        let (one, two) =
-            tokio::join!(place.put_over(&key, "one".into(), None), place.put_over(&key, "two!".into(), None));
+        let (one, two) = tokio::join!(
+            target.put_over(&key, "one".into(), None),
+            target.put_over(&key, "two!".into(), None)
+        );
         let (one, two) = (one.unwrap(), two.unwrap());
         let (first, bytes) = now().await;
         assert!(one != two, "{storage:?}: exactly one succeeds");
         assert_eq!(bytes, if one { "one" } else { "two!" });
-        assert!(!place.put_over(&key, "three".into(), None).await.unwrap());
-        assert!(place.put_over(&key, "fourth".into(), Some(&first)).await.unwrap());
+        assert!(!target.put_over(&key, "three".into(), None).await.unwrap());
+        assert!(target.put_over(&key, "fourth".into(), Some(&first)).await.unwrap());
         let (second, bytes) = now().await;
         assert_eq!(bytes, "fourth");
-        // That version no longer exists.
-        assert!(!place.put_over(&key, "a fifth".into(), Some(&first)).await.unwrap());
+        // The first version no longer exists.
+        assert!(!target.put_over(&key, "a fifth".into(), Some(&first)).await.unwrap());
         let absent = Key::new("absent").unwrap();
-        assert!(!place.put_over(&absent, "x".into(), Some(&second)).await.unwrap());
+        assert!(!target.put_over(&absent, "x".into(), Some(&second)).await.unwrap());
         assert_eq!(now().await.1, "fourth");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
@@ -156,16 +158,16 @@ async fn objects_are_replaced_only_at_a_known_version() {
 #[tokio::test]
 async fn failed_writes_are_errors() {
     let folder = tempfile::tempdir().unwrap();
-    let place = writable(folder.path().to_str().unwrap(), &Options::default()).unwrap().unwrap();
-    let error = place.put_over(&Key::new("no/such/x").unwrap(), "x".into(), None).await.unwrap_err();
+    let target = writable(folder.path().to_str().unwrap(), &Options::default()).unwrap().unwrap();
+    let error = target.put_over(&Key::new("no/such/x").unwrap(), "x".into(), None).await.unwrap_err();
     assert!(matches!(error, WriteError::Storage(StorageError::NotFound(_))), "{error:?}");
     std::os::unix::fs::symlink("/tmp", folder.path().join("out")).unwrap();
-    let error = place.put_over(&Key::new("out/x").unwrap(), "x".into(), None).await.unwrap_err();
+    let error = target.put_over(&Key::new("out/x").unwrap(), "x".into(), None).await.unwrap_err();
     assert!(matches!(error, WriteError::Storage(_)), "a link that leads out: {error:?}");
     let Some((_process, _dir, endpoint)) = start() else { return };
     for (location, secret) in [("s3://bucket", "wrong"), ("s3://absent", "secret")] {
-        let place = writable(location, &options(endpoint.clone(), secret)).unwrap().unwrap();
-        let error = place.put_over(&Key::new("x").unwrap(), "x".into(), None).await.unwrap_err();
+        let target = writable(location, &options(endpoint.clone(), secret)).unwrap().unwrap();
+        let error = target.put_over(&Key::new("x").unwrap(), "x".into(), None).await.unwrap_err();
         assert!(matches!(error, WriteError::Storage(_)), "{location}: {error:?}");
     }
 }

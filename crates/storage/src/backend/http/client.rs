@@ -4,7 +4,7 @@
 //! keeps one TLS library in the tree. The certificate authorities are those of the system (or of
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR`).
 
-use super::answer::retry_after;
+use super::response_head::retry_after;
 use super::retry::Account;
 use crate::counters::increment;
 use crate::{Options, StorageError};
@@ -27,11 +27,11 @@ use tokio::time::{Instant, timeout};
 /// Largest read from a socket, in bytes. hyper starts at 8 KiB and doubles while reads come back
 /// full, so a small response holds no large buffer and a large one arrives in few frames.
 const READ_BUFFER: usize = 256 * 1024;
-/// Maximum number of idle connections for each host.
 const IDLE_CONNECTIONS: usize = 64;
 /// An idle connection is closed after this time; common servers close theirs after 60 s or more.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// The reason why no complete response arrived.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Failure {
     /// No connection was made, so the request was not sent.
@@ -47,7 +47,7 @@ pub(crate) enum Failure {
     /// The response is longer than a valid one can be.
     #[error("a response of more than {0} bytes")]
     TooLong(usize),
-    /// A status that is not a success, in a response that [`super::answer`] does not check.
+    /// A status that is not a success, in a response that [`super::response_head`] does not check.
     #[error("answered {0}")]
     Status(StatusCode),
 }
@@ -73,9 +73,9 @@ impl Failure {
                 StorageError::Throttled { key, retry_after: None }
             }
             Self::Status(status) if !status.is_server_error() => {
-                StorageError::BadAnswer { key, detail: self.to_string() }
+                StorageError::BadResponse { key, detail: self.to_string() }
             }
-            Self::TooLong(_) => StorageError::BadAnswer { key, detail: self.to_string() },
+            Self::TooLong(_) => StorageError::BadResponse { key, detail: self.to_string() },
             Self::Connect(_) | Self::Broken(_) | Self::Status(_) => {
                 StorageError::Unavailable { key, detail: self.to_string() }
             }
@@ -83,8 +83,7 @@ impl Failure {
     }
 }
 
-/// Joins an error and its causes in one line. hyper's errors contain no URL, so the line holds no
-/// secret.
+/// Joins an error and its causes in one line. hyper's errors contain no URL, thus no secret.
 fn chain(e: &dyn Error) -> String {
     let mut text = e.to_string();
     let mut source = e.source();
@@ -106,7 +105,6 @@ pub(crate) fn is_throttling(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// A pool of connections.
 #[derive(Clone)]
 pub(crate) struct Client {
     pool: legacy::Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
@@ -164,25 +162,24 @@ impl Client {
     /// resends only a request that a kept connection never accepted because it was closed.
     pub(crate) async fn send(&self, mut request: HttpRequest) -> Result<http::Response<Incoming>, Failure> {
         let mut connection = capture_connection(&mut request);
-        let mut answer = pin!(self.pool.request(request));
-        let answer = tokio::select! {
-            answer = &mut answer => answer,
+        let mut response = pin!(self.pool.request(request));
+        let response = tokio::select! {
+            response = &mut response => response,
             () = async { drop(connection.wait_for_connection_metadata().await) } => {
                 let first_byte = self.first_byte_timeout;
                 let timed_out = |_| self.timed_out(Failure::TimedOut(first_byte));
-                timeout(first_byte, answer).await.map_err(timed_out)?
+                timeout(first_byte, response).await.map_err(timed_out)?
             }
             () = tokio::time::sleep(self.connect_timeout) => {
                 return Err(self.timed_out(Failure::ConnectTimedOut(self.connect_timeout)));
             }
         };
-        answer.map_err(|e| match e.is_connect() {
+        response.map_err(|e| match e.is_connect() {
             true => Failure::Connect(e.source().map_or_else(|| chain(&e), chain)),
             false => Failure::Broken(e.source().map_or_else(|| chain(&e), chain)),
         })
     }
 
-    /// Returns the next data of a body, or `None` at its end.
     pub(crate) async fn frame(&self, body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
         let stall = self.stall_timeout;
         loop {
@@ -191,7 +188,6 @@ impl Client {
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(e))) => return Err(Failure::Broken(chain(&e))),
                 Ok(Some(Ok(frame))) => {
-                    // Trailers have no meaning here.
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
                     }
@@ -215,15 +211,6 @@ impl Client {
         Ok(whole.freeze())
     }
 
-    async fn document_once(
-        &self,
-        request: HttpRequest,
-        limit: usize,
-    ) -> Result<http::Response<Bytes>, Failure> {
-        let (head, body) = self.send(request).await?.into_parts();
-        Ok(http::Response::from_parts(head, self.whole(body, limit).await?))
-    }
-
     /// Requests a small response of at most `limit` bytes, with retries within the budget.
     pub(crate) async fn document(
         &self,
@@ -233,12 +220,16 @@ impl Client {
         let mut budget = self.account.budget();
         loop {
             let begun = Instant::now();
-            let (failure, wait) = match self.document_once(request.clone(), limit).await {
-                Ok(answer) if may_recover(answer.status()) => {
-                    if is_throttling(answer.status()) {
+            let once = async {
+                let (head, body) = self.send(request.clone()).await?.into_parts();
+                Ok::<_, Failure>(http::Response::from_parts(head, self.whole(body, limit).await?))
+            };
+            let (failure, wait) = match once.await {
+                Ok(response) if may_recover(response.status()) => {
+                    if is_throttling(response.status()) {
                         increment(&self.account.counters.throttled);
                     }
-                    (Failure::Status(answer.status()), retry_after(answer.headers()))
+                    (Failure::Status(response.status()), retry_after(response.headers()))
                 }
                 Err(failure) if failure.may_retry() => (failure, None),
                 done => return done,
@@ -250,8 +241,7 @@ impl Client {
     }
 }
 
-/// Returns a TLS configuration. All clients share the certificates, because reading some hundred of
-/// them takes milliseconds.
+/// Returns a TLS configuration. Clients share the certificates, which take milliseconds to read.
 fn tls() -> Result<ClientConfig, rustls::Error> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let roots = ROOTS.get_or_init(|| {
@@ -259,7 +249,7 @@ fn tls() -> Result<ClientConfig, rustls::Error> {
         let mut roots = RootCertStore::empty();
         let (good, bad) = roots.add_parsable_certificates(found.certs);
         if good == 0 {
-            tracing::warn!(bad, errors = ?found.errors, "found no certificate authorities, so https will fail");
+            tracing::warn!(bad, errors = ?found.errors, "no certificate authorities found, https will fail");
         }
         Arc::new(roots)
     });

@@ -1,7 +1,7 @@
 //! A read over HTTP: the request, its retries, and a body that is resumed where it broke off.
 
-use super::answer::{self, Refusal, ResponseHead};
 use super::client::{Client, Failure, is_throttling};
+use super::response_head::{self, Refusal, ResponseHead};
 use super::retry::Budget;
 use crate::counters::increment;
 use crate::{Key, Read, ReadRequest, StorageError, Version, Want};
@@ -27,6 +27,9 @@ pub(crate) struct RequestSpec {
     pub(crate) if_match: Option<String>,
 }
 
+/// A request that is being built.
+pub(crate) type BuiltRequest<'a> = BoxFuture<'a, Result<HttpRequest, StorageError>>;
+
 impl RequestSpec {
     fn new(want: &Want, pin: Option<&Version>) -> Self {
         // Servers count in i64, so a larger end means the end of the object.
@@ -44,14 +47,9 @@ impl RequestSpec {
 /// Builds requests for objects, with the address and, where there are credentials, a signature. A
 /// retry builds its request anew, so it never carries expired credentials.
 pub(crate) trait RequestBuilder: Send + Sync + std::fmt::Debug {
-    fn request<'a>(
-        &'a self,
-        key: &'a Key,
-        spec: RequestSpec,
-    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>>;
+    fn build<'a>(&'a self, key: &'a Key, spec: RequestSpec) -> BuiltRequest<'a>;
 }
 
-/// Reads objects over HTTP.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) client: Client,
@@ -67,15 +65,15 @@ struct WarnedOnce {
 }
 
 impl WarnedOnce {
-    fn check(&self, key: &Key, head: &response::Parts, answer: &ResponseHead) {
+    fn check(&self, key: &Key, head: &response::Parts, response: &ResponseHead) {
         let first = |said: &AtomicBool| !said.swap(true, Relaxed);
-        let version = &answer.object.version;
+        let version = &response.object.version;
         if version.etag.is_none() && first(&self.no_etag) {
             let by = if version.modified.is_some() { "size and modification time" } else { "size alone" };
-            tracing::warn!(%key, "storage sends no strong ETag: versions of objects are distinguished by {by}");
+            tracing::warn!(%key, "storage sends no strong ETag: versions are distinguished by {by}");
         }
-        let part = answer.range.end - answer.range.start < answer.object.size;
-        if head.status == StatusCode::OK && part && !answer.range.is_empty() && first(&self.no_ranges) {
+        let part = response.range.end - response.range.start < response.object.size;
+        if head.status == StatusCode::OK && part && !response.range.is_empty() && first(&self.no_ranges) {
             tracing::warn!(%key, "storage ignores byte ranges, so more is read than requested");
         }
     }
@@ -96,20 +94,20 @@ impl Fetch {
             return Err(StorageError::NotFound(String::new()));
         }
         let mut budget = self.client.account.budget();
-        let answer = self.request(key, &want, pin, &mut budget).await;
-        let (answer, body) = match (answer, &want) {
+        let response = self.request(key, &want, pin, &mut budget).await;
+        let (response, body) = match (response, &want) {
             // An empty object has no first byte, so its size and version are requested with HEAD.
             (Err(StorageError::OutOfRange(_)), Want::Head(1..)) => {
-                let (answer, body) = self.request(key, &Want::Head(0), pin, &mut budget).await?;
-                if answer.object.size > 0 {
+                let (response, body) = self.request(key, &Want::Head(0), pin, &mut budget).await?;
+                if response.object.size > 0 {
                     let detail = "answered 416 to a range inside the object".to_owned();
-                    return Err(StorageError::BadAnswer { key: key.to_string(), detail });
+                    return Err(StorageError::BadResponse { key: key.to_string(), detail });
                 }
-                (answer, body)
+                (response, body)
             }
-            (answer, _) => answer?,
+            (response, _) => response?,
         };
-        let ResponseHead { object, range, skip } = answer;
+        let ResponseHead { object, range, skip } = response;
         let transfer = Transfer {
             fetch: Arc::clone(self),
             key: key.clone(),
@@ -137,7 +135,7 @@ impl Fetch {
         loop {
             let begun = Instant::now();
             let Refusal { error, may_retry, wait } = match self.request_once(key, want, pin).await {
-                Ok(answer) => return Ok(answer),
+                Ok(response) => return Ok(response),
                 Err(refusal) => refusal,
             };
             if !may_retry {
@@ -155,19 +153,19 @@ impl Fetch {
         want: &Want,
         pin: Option<&Version>,
     ) -> Result<(ResponseHead, Incoming), Refusal> {
-        let request = self.requests.request(key, RequestSpec::new(want, pin)).await?;
+        let request = self.requests.build(key, RequestSpec::new(want, pin)).await?;
         let address = request.uri().clone();
         let (head, body) = match self.client.send(request).await {
-            Ok(answer) => answer.into_parts(),
+            Ok(response) => response.into_parts(),
             Err(failure) => {
                 let may_retry = failure.may_retry();
                 return Err(Refusal { error: failure.into_error(key.as_str()), may_retry, wait: None });
             }
         };
-        match answer::check_head(key.as_str(), want, pin, &head) {
-            Ok(answer) => {
-                self.warned.check(key, &head, &answer);
-                Ok((answer, body))
+        match response_head::check_head(key.as_str(), want, pin, &head) {
+            Ok(response) => {
+                self.warned.check(key, &head, &response);
+                Ok((response, body))
             }
             Err(refusal) if head.status.is_redirection() => {
                 let to = head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
@@ -177,15 +175,14 @@ impl Fetch {
                 }
                 // A query may contain a signature.
                 let to = to.split('?').next().unwrap_or_default();
-                tracing::warn!(%key, status = %head.status, to, "redirects are not followed, so the configuration must name their target");
+                tracing::warn!(%key, status = %head.status, to, "redirects are not followed");
                 Err(refusal)
             }
             Err(refusal) => Err(self.with_error_code(key, head.status, body, refusal).await),
         }
     }
 
-    /// Adds the code of the error document to the error. Reading the document also frees the
-    /// connection for the next request.
+    /// Adds the code of the error document, whose reading also frees the connection.
     async fn with_error_code(
         &self,
         key: &Key,
@@ -211,7 +208,7 @@ impl Fetch {
         }
         match &mut refusal.error {
             StorageError::Denied(_) => tracing::warn!(%key, code, "storage denies access"),
-            StorageError::Unavailable { detail, .. } | StorageError::BadAnswer { detail, .. } => {
+            StorageError::Unavailable { detail, .. } | StorageError::BadResponse { detail, .. } => {
                 *detail = format!("{detail} ({code})");
             }
             _ => {}
@@ -236,7 +233,6 @@ fn error_code(document: &[u8]) -> Option<&str> {
     (code.len() <= 64 && code.bytes().all(|b| b.is_ascii_alphanumeric())).then_some(code)
 }
 
-/// A body in transfer.
 struct Transfer {
     fetch: Arc<Fetch>,
     key: Key,
@@ -280,17 +276,16 @@ impl Transfer {
     /// Requests the rest of the same version. A size alone does not identify a version, so a read
     /// of such a version fails with the original error.
     async fn resume(&mut self, failure: Failure) -> Result<(), StorageError> {
-        let known = self.version.etag.is_some() || self.version.modified.is_some();
         let error = failure.into_error(self.key.as_str());
-        let wait = if known { self.budget.spend(Duration::ZERO, None) } else { None };
+        let wait = if self.version.is_reliable() { self.budget.spend(Duration::ZERO, None) } else { None };
         let Some(wait) = wait else { return Err(error) };
         tracing::debug!(key = %self.key, %error, at = self.at, ?wait, "requesting the rest of a body");
         tokio::time::sleep(wait).await;
         let rest = Want::Range(self.at..self.end);
-        let (answer, body) =
+        let (response, body) =
             self.fetch.request(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
         increment(&self.fetch.client.account.counters.resumed);
-        (self.body, self.skip) = (body, answer.skip);
+        (self.body, self.skip) = (body, response.skip);
         Ok(())
     }
 }

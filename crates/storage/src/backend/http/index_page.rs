@@ -1,12 +1,10 @@
-//! Directory listings as web servers write them: nginx's `autoindex` in HTML and JSON, and similar
-//! pages.
+//! Directory listings as web servers write them: nginx's `autoindex` and similar pages.
 
 use crate::{Key, Listing};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// An entry of nginx's JSON listing.
 #[derive(Deserialize)]
 struct JsonEntry {
     name: String,
@@ -47,8 +45,7 @@ fn json(page: &[u8]) -> Option<Entries> {
     Some(known.map(|entry| (entry.name, (entry.kind == "file").then_some(entry.size))).collect())
 }
 
-/// Parses the links of an HTML page. Any page may contain links, so the page must call itself a
-/// listing.
+/// Parses the links of an HTML page. The page must call itself a listing.
 fn html(page: &str) -> Option<Entries> {
     if !["Index of", "Directory listing"].iter().any(|title| page.contains(title)) {
         return None;

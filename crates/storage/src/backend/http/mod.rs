@@ -1,14 +1,14 @@
 //! Objects on any HTTP server that supports byte ranges.
 
-mod answer;
 pub(crate) mod client;
 pub(crate) mod fetch;
 mod index_page;
+mod response_head;
 pub(crate) mod retry;
 
 use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use client::Client;
-use fetch::{Fetch, RequestBuilder, RequestSpec};
+use fetch::{BuiltRequest, Fetch, RequestBuilder, RequestSpec};
 use futures_util::{FutureExt, future::BoxFuture};
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, RANGE, USER_AGENT};
 use http::{Method, StatusCode};
@@ -17,18 +17,15 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 use url::Url;
 
-/// All characters except the unreserved ones of RFC 3986, 2.3. A server that decodes once gets the
-/// original name.
+/// All characters except the unreserved ones of RFC 3986, 2.3. Servers decode them once.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// Largest page that is read as a listing, in bytes.
 const INDEX_PAGE: usize = 8 * 1024 * 1024;
 const AGENT: &str = concat!("latemux/", env!("CARGO_PKG_VERSION"));
 
 /// Objects below an `http` or `https` address.
 ///
 /// Redirects are not followed: the configuration decides where bytes come from, not the response of
-/// a server. A query in the address (for example a token) is sent with every request and never
-/// shown.
+/// a server. A query in the address, such as a token, is sent with each request and never shown.
 #[derive(Debug)]
 pub struct HttpServer {
     fetch: Arc<Fetch>,
@@ -63,7 +60,7 @@ impl Base {
         address + &self.query
     }
 
-    fn build(
+    fn finish(
         &self,
         key: &Key,
         request: http::request::Builder,
@@ -76,11 +73,7 @@ impl Base {
 }
 
 impl RequestBuilder for Base {
-    fn request<'a>(
-        &'a self,
-        key: &'a Key,
-        spec: RequestSpec,
-    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+    fn build<'a>(&'a self, key: &'a Key, spec: RequestSpec) -> BuiltRequest<'a> {
         async move {
             let mut request = http::Request::builder().method(Method::HEAD);
             if let Some((start, end)) = spec.range {
@@ -91,7 +84,7 @@ impl RequestBuilder for Base {
             if let Some(etag) = spec.if_match {
                 request = request.header(IF_MATCH, etag);
             }
-            self.build(key, request, false)
+            self.finish(key, request, false)
         }
         .boxed()
     }
@@ -114,7 +107,7 @@ impl HttpServer {
 
     async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
         let request = http::Request::builder().header(ACCEPT, "application/json, text/html");
-        let request = self.base.build(folder, request, true)?;
+        let request = self.base.finish(folder, request, true)?;
         let failed = |failure: client::Failure| failure.into_error(folder.as_str());
         let (head, page) =
             self.fetch.client.document(request, INDEX_PAGE).await.map_err(failed)?.into_parts();

@@ -1,5 +1,4 @@
-//! All retries of the program and their budgets: one for each read, and one for all requests to a
-//! back end.
+//! All retries of the program, and their budgets: one for each read and one for each back end.
 
 use crate::Options;
 use crate::counters::{Counters, increment};
@@ -38,7 +37,6 @@ impl Account {
         }
     }
 
-    /// Notes a request that is not a retry.
     pub(crate) fn earn(&self) {
         let more = |saved: u64| Some((saved + self.earned).min(self.full));
         let _ = self.saved.fetch_update(Relaxed, Relaxed, more);
@@ -53,13 +51,11 @@ impl Account {
         allowed
     }
 
-    /// Returns the budget of one read.
     pub(crate) fn budget(self: &Arc<Self>) -> Budget {
         Budget { left: self.retries, time: self.retry_within, wait: FIRST_WAIT, account: Arc::clone(self) }
     }
 }
 
-/// The retries that a read has left.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u32,
@@ -71,9 +67,9 @@ pub(crate) struct Budget {
 impl Budget {
     /// Returns how long to wait before a retry, after a failure that took `spent`. Returns `None`
     /// if a budget is used up, or if the server asks for a longer wait than is left.
-    pub(crate) fn spend(&mut self, spent: Duration, asked: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn spend(&mut self, spent: Duration, retry_after: Option<Duration>) -> Option<Duration> {
         self.left = self.left.checked_sub(1)?;
-        let wait = asked.unwrap_or_else(|| jittered(self.wait));
+        let wait = retry_after.unwrap_or_else(|| jittered(self.wait));
         self.time = self.time.checked_sub(spent)?.checked_sub(wait)?;
         self.wait = self.wait.saturating_mul(2);
         self.account.spend().then(|| {

@@ -72,9 +72,9 @@ fn the_response_must_have_the_requested_range() {
     assert_eq!(ok(&Want::Head(500), None, &partial("bytes 0-99/100")).range, 0..100);
     for range in ["bytes 4-9/100", "bytes 5-8/100", "bytes 5-10/100", "bytes 5-9/*", "nonsense"] {
         let e = error(&Want::Range(5..10), None, &partial(range));
-        assert!(matches!(e, StorageError::BadAnswer { .. }), "{range}: {e:?}");
+        assert!(matches!(e, StorageError::BadResponse { .. }), "{range}: {e:?}");
     }
-    assert!(matches!(error(&Want::Range(5..10), None, &head(206, &[])), StorageError::BadAnswer { .. }));
+    assert!(matches!(error(&Want::Range(5..10), None, &head(206, &[])), StorageError::BadResponse { .. }));
     // The response of a server to a range that ends behind the object.
     assert!(matches!(error(&Want::Range(5..10), None, &partial("bytes 5-7/8")), StorageError::OutOfRange(_)));
 }
@@ -90,19 +90,19 @@ fn servers_without_ranges() {
     let large = head(200, &[("content-length", "9999999"), ("etag", "\"x\"")]);
     let far = |start| Want::Range(start..start + 10);
     assert_eq!(ok(&far(MAX_SKIPPED), None, &large).skip, MAX_SKIPPED);
-    assert!(matches!(error(&far(MAX_SKIPPED + 1), None, &large), StorageError::BadAnswer { .. }));
+    assert!(matches!(error(&far(MAX_SKIPPED + 1), None, &large), StorageError::BadResponse { .. }));
     assert_eq!(ok(&Want::Range(5_000_000..5_000_000), None, &large).skip, 0, "asked by HEAD");
     assert!(matches!(error(&Want::Range(0..101), None, &whole), StorageError::OutOfRange(_)));
-    assert!(matches!(error(&Want::Head(10), None, &head(200, &[])), StorageError::BadAnswer { .. }));
+    assert!(matches!(error(&Want::Head(10), None, &head(200, &[])), StorageError::BadResponse { .. }));
 }
 
 #[test]
 fn pins_are_compared_with_every_response() {
-    let answer = head(206, &[("content-range", "bytes 0-9/100"), ("etag", "\"x\"")]);
+    let response = head(206, &[("content-range", "bytes 0-9/100"), ("etag", "\"x\"")]);
     let pin = |etag: Option<&str>, size| Version { etag: etag.map(Into::into), size, modified: None };
-    ok(&Want::Head(10), Some(&pin(Some("\"x\""), 100)), &answer);
+    ok(&Want::Head(10), Some(&pin(Some("\"x\""), 100)), &response);
     for pin in [pin(Some("\"y\""), 100), pin(Some("\"x\""), 101), pin(None, 100)] {
-        assert!(matches!(error(&Want::Head(10), Some(&pin), &answer), StorageError::Changed(_)), "{pin:?}");
+        assert!(matches!(error(&Want::Head(10), Some(&pin), &response), StorageError::Changed(_)), "{pin:?}");
     }
     let gone = head(416, &[]);
     assert!(matches!(error(&Want::Range(0..10), None, &gone), StorageError::OutOfRange(_)));

@@ -14,8 +14,7 @@ pub(crate) struct ResponseHead {
     pub(crate) object: ObjectMeta,
     /// The requested bytes. A server that ignores ranges sends more after them.
     pub(crate) range: Range<u64>,
-    /// Bytes of the body before the requested ones. A server that ignores ranges starts with the
-    /// object's first byte.
+    /// Bytes of the body before the requested ones; 0 unless the server ignores ranges.
     pub(crate) skip: u64,
 }
 
@@ -43,7 +42,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 }
 
 fn bad(key: &str, detail: impl Into<String>) -> StorageError {
-    StorageError::BadAnswer { key: key.to_owned(), detail: detail.into() }
+    StorageError::BadResponse { key: key.to_owned(), detail: detail.into() }
 }
 
 /// Returns the version that a response belongs to. A weak ETag does not promise equal bytes (RFC
@@ -60,8 +59,7 @@ fn version(headers: &HeaderMap, size: u64) -> Version {
     Version { etag: None, size, modified }
 }
 
-/// Parses `bytes 0-99/1234` (RFC 9110, 14.4) into the range and the complete size, which is `None`
-/// for `*`.
+/// Parses `bytes 0-99/1234` (RFC 9110, 14.4) into range and size, which is `None` for `*`.
 fn content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, size) = text.strip_prefix("bytes")?.trim_start().split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -145,8 +143,8 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
         StatusCode::NOT_FOUND | StatusCode::GONE => StorageError::NotFound(name).into(),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StorageError::Denied(name).into(),
         StatusCode::PRECONDITION_FAILED => StorageError::Changed(name).into(),
-        // Without If-Match, a server can only report that the range is missing. In the pinned
-        // version it was not.
+        // Without If-Match, a server can only report that the range is missing. The pinned version
+        // had it.
         StatusCode::RANGE_NOT_SATISFIABLE => match pin {
             Some(pin) if want.within(pin.size).is_some_and(|range| !range.is_empty()) => {
                 StorageError::Changed(name)
@@ -168,5 +166,5 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
 }
 
 #[cfg(test)]
-#[path = "answer_tests.rs"]
+#[path = "response_head_tests.rs"]
 mod tests;
