@@ -39,7 +39,7 @@ const FOLDERS = {
     range_cache: ["counters", "fetch", "lib", "memory", "store"],
     fetch: ["counters", "disk", "lib", "memory", "store"],
     store: ["config", "counters", "disk", "memory"],
-    records: ["disk", "memory"],
+    records: ["config", "disk", "memory"],
     segments: ["memory"],
     disk: ["config", "counters", "memory"],
     memory: ["config", "counters"],
