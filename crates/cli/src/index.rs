@@ -43,7 +43,7 @@ pub(crate) fn run(flags: &args::Index) -> Result<()> {
         let size = file.len();
         to.put(file).await?;
         say(&format!(
-            "{output}: {size} bytes for the {} bytes of {}, of which {} were read\n",
+            "{output}: {size} bytes for {} bytes of {}, of which {} were read\n",
             source.index.object_size, flags.source, source.bytes
         ))
     })

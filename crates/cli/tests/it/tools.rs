@@ -111,7 +111,7 @@ fn a_failed_run_leaves_nothing() {
     let cases: [(&[&str], &str); 10] = [
         (&["index", &at("missing.mp4")], "missing.mp4"),
         (&["index", &at("broken.mp4")], "not an MP4"),
-        (&["index", &at("x.mp4"), "-o", &at("x.mp4")], "is the media itself"),
+        (&["index", &at("x.mp4"), "-o", &at("x.mp4")], "is the media file itself"),
         (&["index", &at("x.mp4"), "-o", &at("sub/x.index.mp4")], "--location"),
         (&["index", &at("x.mp4"), "-o", &at("none/x.index.mp4"), "--location", "x"], "none"),
         (

@@ -255,5 +255,5 @@ async fn what_a_fetch_took_is_logged_with_the_request_it_was_begun_for() {
     fetch(server.address, url).await;
     let line = log::access(url).await;
     let bytes: u64 = counting.take().iter().map(|request| request.bytes).sum();
-    assert!(line.contains(&format!("cache=\"fill\" storage_requests=1 storage_bytes={bytes}")), "{line}");
+    assert!(line.contains(&format!("cache=\"filled\" storage_requests=1 storage_bytes={bytes}")), "{line}");
 }
