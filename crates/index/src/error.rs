@@ -10,7 +10,7 @@ pub enum IndexError {
     /// The object is not an ISO base media file.
     #[error("not an MP4 file: {0}")]
     NotMp4(String),
-    /// The file ends before its boxes say.
+    /// The file ends earlier than its boxes state.
     #[error("truncated: {0}")]
     Truncated(String),
     /// A box cannot be read, or contradicts another one.

@@ -55,7 +55,7 @@ impl<'a> CutTrack<'a> {
     }
 
     /// Returns true if samples of a cut are presented before the sync sample it starts with.
-    pub(crate) fn leads(&self, cut: &Range<u32>) -> bool {
+    pub(crate) fn has_leading_samples(&self, cut: &Range<u32>) -> bool {
         let from = |index: u32| {
             let points = self.points.as_deref().unwrap_or_default();
             points.get(points.partition_point(|sync| sync.point.index < index)..).unwrap_or_default()

@@ -58,16 +58,16 @@ pub(crate) enum IndexReading {
 }
 
 /// Returns fragments, besides the first and last, that are read to check the times of the index.
-pub(crate) fn probes(listed: &IndexedTrack) -> impl Iterator<Item = &IndexedFragment> {
+pub(crate) fn fragments_to_check(listed: &IndexedTrack) -> impl Iterator<Item = &IndexedFragment> {
     let middle = listed.entries.len() / 2;
     [1, middle.max(1)].into_iter().filter_map(|number| listed.entries.get(number))
 }
 
 /// Returns all ranges that checking an index reads, so that it costs no further round trip.
-pub(crate) fn wanted(reader: &ObjectReader<'_>, tracks: &[IndexedTrack]) -> Vec<Range<u64>> {
+pub(crate) fn ranges_to_check(reader: &ObjectReader<'_>, tracks: &[IndexedTrack]) -> Vec<Range<u64>> {
     let entries = tracks.iter().flat_map(|listed| {
         let last = listed.entries.last().filter(|_| listed.end.is_none());
-        listed.entries.first().into_iter().chain(last).chain(probes(listed))
+        listed.entries.first().into_iter().chain(last).chain(fragments_to_check(listed))
     });
     entries.map(|entry| reader.window(entry.bytes.start)).collect()
 }

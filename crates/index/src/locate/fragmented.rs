@@ -3,7 +3,7 @@
 use crate::{
     error::{IndexError, TrackProblemKind},
     locate::{
-        fragment_index::{FragmentIndex, IndexReading, IndexedTrack, probes, wanted},
+        fragment_index::{FragmentIndex, IndexReading, IndexedTrack, fragments_to_check, ranges_to_check},
         moof_samples::{self, FragmentedTrack},
         movie::FoundMovie,
         object_reader::{ObjectReader, Pause, TopBox},
@@ -48,7 +48,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Foun
     if found.descriptions.is_empty() {
         return Ok(FoundSamples::Tables);
     }
-    let (sidx, first_moof) = behind_moov(reader, found)?;
+    let (sidx, first_moof) = after_moov(reader, found)?;
     let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
     let in_moov = found.descriptions.iter().any(|(number, _)| {
         let track = found.movie.tracks.get(*number);
@@ -86,7 +86,7 @@ fn fragments(index: FragmentIndex, tables: Vec<RatedTable>) -> FoundSamples {
 
 /// Like [`find`], but reads every `moof`. An index box only tells where they start.
 pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<FoundSamples, Pause> {
-    let (sidx, first_moof) = behind_moov(reader, found)?;
+    let (sidx, first_moof) = after_moov(reader, found)?;
     let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
     let reading = if sidx.is_empty() {
         random_access::read(reader, found, first_moof)?
@@ -102,7 +102,7 @@ pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<
 }
 
 /// Returns all `sidx` between `moov` and the first `moof`, and the offset of that `moof`.
-fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<TopBox>, Option<u64>), Pause> {
+fn after_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<TopBox>, Option<u64>), Pause> {
     let mut sidx = Vec::new();
     let mut at = found.range.end;
     // A bound for hostile files: other boxes here hold metadata.
@@ -142,7 +142,7 @@ fn scan(
     firsts: &[Option<i64>],
 ) -> Result<FoundSamples, Pause> {
     let mut tracks = Vec::new();
-    for (place, (number, description)) in found.descriptions.iter().enumerate() {
+    for (index, (number, description)) in found.descriptions.iter().enumerate() {
         let in_moov = match found.movie.tracks.get(*number) {
             Some(Ok(track)) if track.tables.stsz.count() > 0 => {
                 description.read_tables(track, reader.object_size).ok()
@@ -150,7 +150,7 @@ fn scan(
             _ => None,
         };
         // The edit list is applied when all samples are known.
-        let listed = firsts.get(place).copied().flatten();
+        let listed = firsts.get(index).copied().flatten();
         tracks.push((FragmentedTrack { shift: 0, listed, ..fragmented_track(description) }, in_moov));
     }
     let defaults = found.movie.fragments.clone().unwrap_or_default();
@@ -270,7 +270,7 @@ fn tables(
     if !same_ends(&index.tracks) {
         return Ok(None);
     }
-    reader.need_all(wanted(reader, &index.tracks))?;
+    reader.need_all(ranges_to_check(reader, &index.tracks))?;
 
     let several = found.descriptions.len() > 1;
     let mut tables = Vec::new();
@@ -356,7 +356,7 @@ fn origin(
     };
     let mut probed = Vec::new();
     let mut reorder = measured.reorder();
-    for probe in probes(listed) {
+    for probe in fragments_to_check(listed) {
         let Some(at_probe) = measure(reader, found, number, &probe.bytes, probe.time, false)? else {
             return Ok(None);
         };

@@ -36,7 +36,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
         let usual = (size >> 4).clamp(1 << 20, reader.limits.max_index.max(1 << 20));
         let ahead = if rest <= usual { at..size } else { reader.window(at) };
         let Some(found) = reader.top_box(at, ahead)? else { break };
-        if number == 0 && !starts_a_file(&found.kind.0) {
+        if number == 0 && !is_file_start(&found.kind.0) {
             return Err(IndexError::NotMp4(format!("it starts with the box '{}'", found.kind)).into());
         }
         if found.kind == b"moov" {
@@ -60,7 +60,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
 }
 
 /// Returns true for boxes that files start with: ISO/IEC 14496-12, QuickTime, segments.
-fn starts_a_file(kind: &[u8; 4]) -> bool {
+fn is_file_start(kind: &[u8; 4]) -> bool {
     let known = [
         b"ftyp", b"styp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"uuid", b"sidx", b"moof",
         b"pdin", b"emsg", b"prft", b"meta",

@@ -111,7 +111,7 @@ fn begins_with_first(
     let firsts: Vec<u64> = tracks.iter().filter_map(|t| t.entries.first()).map(|e| e.bytes.start).collect();
     let last_first = firsts.iter().copied().max().unwrap_or(first_moof);
     // The ranges needed next are read in the same round trip.
-    let mut ranges = fragment_index::wanted(reader, tracks);
+    let mut ranges = fragment_index::ranges_to_check(reader, tracks);
     ranges.push(reader.window(first_moof));
     reader.need_all(ranges)?;
     let mut at = first_moof;

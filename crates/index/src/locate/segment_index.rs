@@ -52,7 +52,7 @@ pub(crate) fn read(
             continue;
         }
         let mut walk = SidxWalk { reader, boxes: &mut boxes, media: Vec::new(), same_scale: true };
-        let sidx = walk.index(root, None, MAX_DEPTH)?;
+        let sidx = walk.read_index(root, None, MAX_DEPTH)?;
         let repeated = trees.iter().any(|tree| tree.reference_id == sidx.reference_id);
         let same_scale = walk.same_scale;
         trees.push(SidxTree {
@@ -74,7 +74,7 @@ pub(crate) fn read(
     let mut tracks = Vec::new();
     for (_, description) in &found.descriptions {
         match trees.iter().find(|tree| tree.reference_id == description.id).or(only) {
-            Some(tree) if !tree.media.is_empty() => tracks.push(list(tree, description.timescale)),
+            Some(tree) if !tree.media.is_empty() => tracks.push(indexed_track(tree, description.timescale)),
             _ => return Ok(IndexReading::Incomplete(starts(&trees))),
         }
     }
@@ -83,7 +83,7 @@ pub(crate) fn read(
         let what = format!("sidx refers to byte {end} of an object of {} bytes", reader.object_size);
         return Err(IndexError::Truncated(what).into());
     }
-    if end < reader.object_size && goes_on(reader, end, &tracks)? {
+    if end < reader.object_size && has_more_media(reader, end, &tracks)? {
         return Ok(IndexReading::Incomplete(starts(&trees)));
     }
     Ok(IndexReading::Complete(FragmentIndex { source: IndexSource::SegmentIndex, boxes, tracks, end }))
@@ -94,9 +94,9 @@ fn starts(trees: &[SidxTree]) -> Vec<u64> {
 }
 
 /// Returns true if more than boxes without media follows the last indexed fragment.
-fn goes_on(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) -> Result<bool, Pause> {
+fn has_more_media(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) -> Result<bool, Pause> {
     // One round trip reads both cases: `mfra` if there is more, else the fragments to check.
-    let mut ranges = fragment_index::wanted(reader, tracks);
+    let mut ranges = fragment_index::ranges_to_check(reader, tracks);
     ranges.extend([reader.window(end), reader.tail()]);
     reader.need_all(ranges)?;
     let mut at = end;
@@ -116,7 +116,7 @@ fn goes_on(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) -> Resu
     }
 }
 
-fn list(tree: &SidxTree, scale: latemux_isobmff::Timescale) -> IndexedTrack {
+fn indexed_track(tree: &SidxTree, scale: latemux_isobmff::Timescale) -> IndexedTrack {
     let mut time = i64::try_from(tree.first_time).unwrap_or(i64::MAX);
     let in_track = |time: i64| Time::new(time, tree.timescale).in_scale(scale, Round::Nearest);
     let mut entries = Vec::with_capacity(tree.media.len());
@@ -141,7 +141,7 @@ struct SidxWalk<'a, 'r> {
 
 impl SidxWalk<'_, '_> {
     /// Reads one index and, depth first, all indexes it refers to.
-    fn index(&mut self, at: &TopBox, parent: Option<&Sidx>, depth: u32) -> Result<Sidx, Pause> {
+    fn read_index(&mut self, at: &TopBox, parent: Option<&Sidx>, depth: u32) -> Result<Sidx, Pause> {
         let bytes = self.reader.whole(at, "sidx")?;
         let sidx = Sidx::parse(&bytes, at.range.start)?;
         let read: u64 = self.boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -155,36 +155,36 @@ impl SidxWalk<'_, '_> {
         self.boxes.push((at.range.start, bytes));
         self.same_scale &= parent.is_none_or(|parent| parent.timescale == sidx.timescale);
 
-        let mut places = Vec::with_capacity(sidx.references.len());
+        let mut ranges = Vec::with_capacity(sidx.references.len());
         let mut end = at.range.end.saturating_add(sidx.first_offset);
         for reference in &sidx.references {
             let start = end;
             end = start.saturating_add(reference.size.into());
-            places.push(start..end);
+            ranges.push(start..end);
         }
         // All indexes of this level are read at once.
-        let indexes = sidx.references.iter().zip(&places).filter(|(reference, _)| reference.is_index);
-        let windows = indexes.map(|(_, place)| {
-            let window = self.reader.window(place.start);
-            window.start..window.end.min(place.end.max(window.start))
+        let indexes = sidx.references.iter().zip(&ranges).filter(|(reference, _)| reference.is_index);
+        let windows = indexes.map(|(_, range)| {
+            let window = self.reader.window(range.start);
+            window.start..window.end.min(range.end.max(window.start))
         });
         self.reader.need_all(windows.collect())?;
-        for (reference, place) in sidx.references.iter().zip(places) {
+        for (reference, range) in sidx.references.iter().zip(ranges) {
             if !reference.is_index {
                 if self.media.len() >= MAX_FRAGMENTS {
                     return Err(IndexError::Malformed("sidx: too many fragments".to_owned()).into());
                 }
                 // A fragment of 0 bytes is ignored.
-                if !place.is_empty() {
+                if !range.is_empty() {
                     let sync = reference.starts_with_sap || matches!(reference.sap_type, 1..=3);
                     let leads = reference.starts_with_sap && reference.sap_delta < reference.duration;
                     let lead = if leads { reference.sap_delta } else { 0 };
-                    self.media.push(Subsegment { bytes: place, duration: reference.duration, sync, lead });
+                    self.media.push(Subsegment { bytes: range, duration: reference.duration, sync, lead });
                 }
                 continue;
             }
-            match self.reader.top_box(place.start, self.reader.window(place.start))? {
-                Some(next) if next.kind == b"sidx" => self.index(&next, Some(&sidx), depth - 1)?,
+            match self.reader.top_box(range.start, self.reader.window(range.start))? {
+                Some(next) if next.kind == b"sidx" => self.read_index(&next, Some(&sidx), depth - 1)?,
                 _ => {
                     return Err(IndexError::Malformed(
                         "sidx: a reference to an index does not lead to one".to_owned(),

@@ -8,7 +8,7 @@ pub(crate) use values::Values;
 
 use crate::table::rice::{BLOCK, BlockReader};
 use std::ops::Range;
-use values::{Block, Source};
+use values::{Block, ValuesState};
 
 /// [`BLOCK`] as `u32`, to count values with.
 const BLOCK_LEN: u32 = 64;
@@ -94,7 +94,7 @@ impl Column {
         let left = len - index;
         match &self.0 {
             ColumnEncoding::Constant { value, .. } => {
-                let state = Source::Run { value: *value, count: left, next: [].iter(), len };
+                let state = ValuesState::Run { value: *value, count: left, next: [].iter(), len };
                 (u64::from(*value) * u64::from(index), Values { left, state, block: Block::default() })
             }
             ColumnEncoding::Runs(form) => {
@@ -106,19 +106,19 @@ impl Column {
                 let value = run.map_or(0, |run| run.value);
                 let before =
                     run.map_or(0, |run| run.before + u64::from(value) * u64::from(index - run.start));
-                let state = Source::Run { value, count: end - index, next, len };
+                let state = ValuesState::Run { value, count: end - index, next, len };
                 (before, Values { left, state, block: Block::default() })
             }
             ColumnEncoding::Packed(form) => {
                 let Packed { directory, stream, total, .. } = &**form;
                 let Some(entry) = directory.get((index / STRIDE) as usize).filter(|_| left > 0) else {
-                    let state = Source::Run { value: 0, count: 0, next: [].iter(), len };
+                    let state = ValuesState::Run { value: 0, count: 0, next: [].iter(), len };
                     return (*total, Values { left: 0, state, block: Block::default() });
                 };
                 let mut blocks = BlockReader::new(stream, entry.byte as usize);
                 let into_block = index % BLOCK_LEN;
                 let before = entry.before() + blocks.sum(index % STRIDE - into_block);
-                let state = Source::Blocks { blocks, stream, directory, index: index - into_block };
+                let state = ValuesState::Blocks { blocks, stream, directory, index: index - into_block };
                 let mut values = Values { left: left + into_block, state, block: Block::default() };
                 (before + values.skip_in_block(into_block), values)
             }
@@ -224,7 +224,7 @@ impl Packed {
         let Self { len, directory, stream, .. } = self;
         let index = u32::try_from(at).ok()?.checked_mul(STRIDE)?;
         let blocks = BlockReader::new(stream, directory.get(at)?.byte as usize);
-        let state = Source::Blocks { blocks, stream, directory, index };
+        let state = ValuesState::Blocks { blocks, stream, directory, index };
         Some(Values { left: len.checked_sub(index)?, state, block: Block::default() })
     }
 

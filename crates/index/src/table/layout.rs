@@ -127,7 +127,7 @@ impl Layout {
     }
 
     /// Returns an iterator over the positions of a track's samples from `sample` on.
-    pub(crate) fn places(&self, number: usize, sample: u32) -> Option<SamplePlacesIter<'_>> {
+    pub(crate) fn positions_from(&self, number: usize, sample: u32) -> Option<SamplePositionsIter<'_>> {
         let track = self.track(number)?;
         // Seek to the chunk that holds the sample, past empty chunks.
         let (chunk, first, mut chunk_samples) = track.chunk_samples.seek_sum(sample.into());
@@ -162,18 +162,18 @@ impl Layout {
                 (ChunksIter::Interleaved { gaps, others: readers, end }, 0)
             }
         };
-        let mut places =
-            SamplePlacesIter { sizes, chunk_samples, chunk_left, chunk_bytes: 0, offset: 0, chunks };
-        places.next_offset()?;
-        places.chunk_bytes = chunk_bytes;
-        places.offset = places.offset.saturating_add(chunk_bytes);
-        Some(places)
+        let mut positions =
+            SamplePositionsIter { sizes, chunk_samples, chunk_left, chunk_bytes: 0, offset: 0, chunks };
+        positions.next_offset()?;
+        positions.chunk_bytes = chunk_bytes;
+        positions.offset = positions.offset.saturating_add(chunk_bytes);
+        Some(positions)
     }
 
     /// Returns the range from the first to the last byte of samples of tracks. For a track whose
     /// samples do not lie in order, only its first and last samples count. `cuts` holds track
     /// numbers and ranges of their samples; empty ranges are ignored. Costs O(log n) for each
-    /// track, and less than [`Self::places`] for both ends.
+    /// track, and less than [`Self::positions_from`] for both ends.
     pub(crate) fn extent(&self, cuts: impl Iterator<Item = (usize, Range<u32>)>) -> Option<Range<u64>> {
         let mut ends: Option<(SampleInChunk, SampleInChunk)> = None;
         let mut extent: Option<Range<u64>> = None;
@@ -261,7 +261,7 @@ struct SampleInChunk {
 
 /// Iterates over offsets and sizes of a track's samples.
 #[derive(Debug)]
-pub(crate) struct SamplePlacesIter<'a> {
+pub(crate) struct SamplePositionsIter<'a> {
     sizes: Values<'a>,
     chunk_samples: Values<'a>,
     chunk_left: u32,
@@ -306,7 +306,7 @@ impl OtherTrackChunks<'_> {
     }
 }
 
-impl SamplePlacesIter<'_> {
+impl SamplePositionsIter<'_> {
     fn next_chunk(&mut self) -> Option<()> {
         self.chunk_left = self.chunk_samples.next()?;
         self.next_offset()
@@ -329,7 +329,7 @@ impl SamplePlacesIter<'_> {
     }
 }
 
-impl Iterator for SamplePlacesIter<'_> {
+impl Iterator for SamplePositionsIter<'_> {
     type Item = (u64, u32);
 
     fn next(&mut self) -> Option<(u64, u32)> {

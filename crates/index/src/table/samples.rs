@@ -2,7 +2,7 @@
 
 use crate::table::{
     column::{Column, ColumnBuilder, Values},
-    layout::{ChunkPositions, Layout, SamplePlacesIter, TrackLayout},
+    layout::{ChunkPositions, Layout, SamplePositionsIter, TrackLayout},
     positions::PositionsBuilder,
     presentation::Presentation,
     rice::zigzag,
@@ -72,7 +72,7 @@ impl SampleTable {
             durations,
             compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
             composition_lift: self.composition_lift,
-            places: self.layout.places(self.track, first),
+            positions: self.layout.positions_from(self.track, first),
             sync: self.sync_from_in_columns(first),
         }
     }
@@ -278,7 +278,7 @@ struct SamplesIter<'a> {
     durations: Values<'a>,
     compositions: Option<Values<'a>>,
     composition_lift: i32,
-    places: Option<SamplePlacesIter<'a>>,
+    positions: Option<SamplePositionsIter<'a>>,
     /// Number of the next sync sample, and the distances after it.
     sync: Option<(Option<u64>, Values<'a>)>,
 }
@@ -290,7 +290,7 @@ impl Iterator for SamplesIter<'_> {
         if self.number >= self.end {
             return None;
         }
-        let (offset, size) = self.places.as_mut()?.next()?;
+        let (offset, size) = self.positions.as_mut()?.next()?;
         let duration = self.durations.next()?;
         let sync = match &mut self.sync {
             None => true,

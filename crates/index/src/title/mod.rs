@@ -111,9 +111,9 @@ impl Title {
     /// - [`IndexError::NoMedia`] if the objects have no tracks at all
     pub fn new(objects: Vec<Arc<MediaIndex>>, target: Duration) -> Result<Self, IndexError> {
         let mut problems = Vec::new();
-        let mut places: Vec<(usize, usize)> = Vec::new();
+        let mut chosen: Vec<(usize, usize)> = Vec::new();
         for (number, object) in objects.iter().enumerate() {
-            places.extend((0..object.tracks.len()).map(|track| (number, track)));
+            chosen.extend((0..object.tracks.len()).map(|track| (number, track)));
             problems.extend(object.left_out.iter().map(|problem| TitleProblem {
                 object: Some(number),
                 reason: problem.reason(),
@@ -130,13 +130,13 @@ impl Title {
         }
         let track_at = |&(object, track): &(usize, usize)| &objects[object].tracks[track];
         // The sort is stable: tracks that compare equal stay in object order.
-        places.sort_by_key(|place| {
-            let track = track_at(place);
+        chosen.sort_by_key(|indexes| {
+            let track = track_at(indexes);
             (track.kind, if track.kind == TrackKind::Video { track.average_bitrate } else { 0 })
         });
-        let names = names(&places.iter().map(track_at).collect::<Vec<_>>());
-        let places: Vec<_> = places.into_iter().zip(names).collect();
-        Self::assemble(objects, &places, target, problems)
+        let names = names(&chosen.iter().map(track_at).collect::<Vec<_>>());
+        let chosen: Vec<_> = chosen.into_iter().zip(names).collect();
+        Self::assemble(objects, &chosen, target, problems)
     }
 
     /// Makes one title of named tracks of several objects, as a server manifest lists them. Names
@@ -148,21 +148,21 @@ impl Title {
     /// - [`IndexError::NoMedia`] if no listed track exists otherwise
     pub fn of_tracks(
         objects: Vec<Arc<MediaIndex>>,
-        chosen: Vec<NamedTrack>,
+        named: Vec<NamedTrack>,
         target: Duration,
     ) -> Result<Self, IndexError> {
         let mut taken = BTreeSet::new();
-        let mut places = Vec::new();
-        for NamedTrack { object, track, name } in chosen {
+        let mut chosen = Vec::new();
+        for NamedTrack { object, track, name } in named {
             if objects.get(object).is_some_and(|object| track < object.tracks.len()) {
-                places.push(((object, track), unique(name, &mut taken)));
+                chosen.push(((object, track), unique(name, &mut taken)));
             }
         }
-        places.sort_by_key(|((object, track), name)| {
+        chosen.sort_by_key(|((object, track), name)| {
             let kind = objects[*object].tracks[*track].kind;
             (kind, if kind == TrackKind::Video { name.bitrate } else { 0 })
         });
-        let mut title = Self::assemble(objects, &places, target, Vec::new())?;
+        let mut title = Self::assemble(objects, &chosen, target, Vec::new())?;
         // Manifests contain the names, and languages that the objects do not state.
         let mut digest = Xxh3::new();
         digest.update(&title.fingerprint.to_le_bytes());
@@ -176,11 +176,11 @@ impl Title {
 
     fn assemble(
         objects: Vec<Arc<MediaIndex>>,
-        places: &[((usize, usize), TrackName)],
+        chosen: &[((usize, usize), TrackName)],
         target: Duration,
         mut problems: Vec<TitleProblem>,
     ) -> Result<Self, IndexError> {
-        let tracks = places.iter().map(|&((object, track), _)| &objects[object].tracks[track]);
+        let tracks = chosen.iter().map(|&((object, track), _)| &objects[object].tracks[track]);
         let cuts: Vec<CutTrack<'_>> = tracks.map(CutTrack::new).collect();
         let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
             let left_out = objects.iter().find_map(|object| object.left_out.first());
@@ -193,7 +193,7 @@ impl Title {
                 detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
             });
         }
-        let tracks = places
+        let tracks = chosen
             .iter()
             .zip(&cuts)
             .map(|(((object, index), name), cut)| TitleTrack::cut(*object, *index, name.clone(), cut, &grid));
@@ -421,7 +421,7 @@ impl TitleTrack {
         cuts.push(len);
         times.push(track.end.max(times.last().map_or(0, |&last| last.saturating_add(1))));
         let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
-        let leading = Some(ranges.any(|(&start, &end)| by.leads(&(start..end))));
+        let leading = Some(ranges.any(|(&start, &end)| by.has_leading_samples(&(start..end))));
         Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading }
     }
 

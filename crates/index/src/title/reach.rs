@@ -25,11 +25,11 @@ impl Title {
     /// Returns the part of the grid that holds samples or fragments of a track. [`Self::reach_of`]
     /// it is the same for all tracks of an object.
     pub fn grid_range(&self, track: usize, cut: &Range<u32>) -> Option<Range<u32>> {
-        let asked = self.tracks.get(track)?;
-        if cut.is_empty() || asked.cuts.last().is_none_or(|&end| cut.end > end) {
+        let track = self.tracks.get(track)?;
+        if cut.is_empty() || track.cuts.last().is_none_or(|&end| cut.end > end) {
             return None;
         }
-        asked.grid_range(cut)
+        track.grid_range(cut)
     }
 
     /// Returns the reach of a part of the grid in an object.

@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "tests fail where they cannot go on, and say what they saw"
+    reason = "tests panic if they cannot continue, and print the reason"
 )]
 
 mod generated;

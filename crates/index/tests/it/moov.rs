@@ -179,7 +179,7 @@ impl Noise {
 
     /// Returns sizes whose logarithm is normally distributed, like those of video frames.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes of samples are small")]
-    pub(crate) fn picture(&mut self, median: f64, spread: f64) -> u32 {
+    pub(crate) fn frame_size(&mut self, median: f64, spread: f64) -> u32 {
         (self.normal(0.0, spread).exp() * median) as u32
     }
 }
@@ -203,9 +203,9 @@ pub(crate) fn video(sample_entry: &Bytes, seconds: u32) -> TrackTables {
     let mut noise = Noise(2);
     let count = seconds * 25;
     let size = |i: u32| match i % 50 {
-        0 => noise.picture(60_000.0, 0.3),
-        n if n % 4 == 1 => noise.picture(14_000.0, 0.6),
-        _ => noise.picture(4_000.0, 0.7),
+        0 => noise.frame_size(60_000.0, 0.3),
+        n if n % 4 == 1 => noise.frame_size(14_000.0, 0.6),
+        _ => noise.frame_size(4_000.0, 0.7),
     };
     TrackTables {
         handler: *b"vide",

@@ -10,7 +10,7 @@ use std::{ops::Range, slice};
 #[derive(Debug, Clone)]
 pub(crate) struct Values<'a> {
     pub(super) left: u32,
-    pub(super) state: Source<'a>,
+    pub(super) state: ValuesState<'a>,
     /// Values read in advance. A block at a time is three times as fast as single values.
     pub(super) block: Block,
 }
@@ -29,7 +29,7 @@ impl Default for Block {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Source<'a> {
+pub(super) enum ValuesState<'a> {
     Run {
         value: u32,
         /// Number of values left in this run.
@@ -60,7 +60,7 @@ impl Iterator for Values<'_> {
         }
         let left = self.left.checked_sub(1)?;
         let value = match &mut self.state {
-            Source::Run { value, count, next, len } => {
+            ValuesState::Run { value, count, next, len } => {
                 while *count == 0 {
                     let run = next.next()?;
                     *value = run.value;
@@ -69,7 +69,7 @@ impl Iterator for Values<'_> {
                 *count -= 1;
                 *value
             }
-            Source::Blocks { .. } => {
+            ValuesState::Blocks { .. } => {
                 self.read_block()?;
                 self.block.unread.start = 1;
                 *self.block.values.first()?
@@ -89,7 +89,7 @@ impl ExactSizeIterator for Values<'_> {}
 impl Values<'_> {
     /// Reads the next block. All values of the block before must have been returned.
     fn read_block(&mut self) -> Option<()> {
-        let Source::Blocks { blocks, stream, directory, index } = &mut self.state else { return None };
+        let ValuesState::Blocks { blocks, stream, directory, index } = &mut self.state else { return None };
         if index.is_multiple_of(STRIDE) {
             // Blocks are coded relative to the one before only up to here.
             let entry = directory.get((*index / STRIDE) as usize)?;
@@ -141,7 +141,7 @@ impl Values<'_> {
             let unread = self.block.values.get(self.block.unread.clone()).unwrap_or_default();
             let some = if unread.is_empty() {
                 match &mut self.state {
-                    Source::Run { value, count, next, len } => {
+                    ValuesState::Run { value, count, next, len } => {
                         while *count == 0 {
                             let Some(run) = next.next() else { return sum };
                             *value = run.value;
@@ -152,7 +152,7 @@ impl Values<'_> {
                         *count -= some;
                         some
                     }
-                    Source::Blocks { .. } => match self.read_block() {
+                    ValuesState::Blocks { .. } => match self.read_block() {
                         Some(()) => continue,
                         None => return sum,
                     },
@@ -177,7 +177,7 @@ impl Values<'_> {
             let unread = self.block.values.get(self.block.unread.clone()).unwrap_or_default();
             let some = if unread.is_empty() {
                 match &mut self.state {
-                    Source::Run { value, count, next, len } => {
+                    ValuesState::Run { value, count, next, len } => {
                         while *count == 0 {
                             let Some(run) = next.next() else { return at };
                             *value = run.value;
@@ -188,7 +188,7 @@ impl Values<'_> {
                         *count -= u32::try_from(some).unwrap_or(*count);
                         some
                     }
-                    Source::Blocks { .. } => match self.read_block() {
+                    ValuesState::Blocks { .. } => match self.read_block() {
                         Some(()) => continue,
                         None => return at,
                     },
