@@ -243,7 +243,8 @@ mod tests {
         let number = TrackNumber { file: 1, kind: TrackKind::Video, number: 2 };
         let numbers = TrackNumbers { tracks: vec![(name.clone(), number), (name, number)], several: true };
         let urls = NginxVodUrls::new(Arc::new(Settings::default()), numbers, "manifest.mpd".to_owned());
-        let track = "(TrackName { stem: \"video\", bitrate: 400000 }, Place { file: 1, kind: Video, number: 2 })";
+        let track =
+            "(TrackName { stem: \"video\", bitrate: 400000 }, Place { file: 1, kind: Video, number: 2 })";
         assert_eq!(
             urls.digest_text(),
             format!(
