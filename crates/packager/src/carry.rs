@@ -34,6 +34,9 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// All protocols.
+    pub const ALL: [Self; 5] = [Self::Dash, Self::HlsCmaf, Self::HlsTs, Self::Smooth, Self::Hds];
+
     /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
