@@ -3,23 +3,16 @@
 //!
 //! | | DASH | HLS CMAF | HLS TS | Smooth | HDS | note |
 //! |---|---|---|---|---|---|---|
-//! | AVC | ✓ | ✓ | ✓ | ✓ | ✓ | see NAL lengths below |
-//! | HEVC | ✓ | ✓ | – | ✓ | – | see HEVC below |
-//! | AV1, VP9 | ✓ | ✓ | – | – | – | see AV1 and VP9 below |
-//! | AAC | ✓ | ✓ | what ADTS can state | ✓ but xHE | Main, LC, HE | see AAC below |
+//! | AVC | ✓ | ✓ | ✓ | 4 | 4 | NAL lengths of 4 bytes only; in TS, others are read first |
+//! | HEVC | ✓ | ✓ | – | 4 | – | Apple's authoring specification 1.5 demands fMP4 |
+//! | AV1, VP9 | ✓ | ✓ | – | – | – | no TS mapping; hls.js and Shaka play VP9 in CMAF |
+//! | AAC | ✓ | ✓ | ADTS | not xHE | Main, LC, HE | ADTS: ISO/IEC 14496-3 §1.A.2 |
 //! | E-AC-3 | ✓ | ✓ | ✓ | ✓ | – | Smooth states it by a WAVEFORMATEXTENSIBLE |
 //! | AC-3 | ✓ | ✓ | ✓ | – | – | |
 //! | MP3 | ✓ | ✓ | ✓ | – | FLV's rates | |
 //! | AC-4, DTS, Opus, FLAC | ✓ | ✓ | – | – | – | no CODECS name in HLS TS |
 //! | `stpp` | ✓ | ✓ | – | ✓ | – | HLS carries timed text beside TS, not in it |
 //! | `wvtt` | ✓ | ✓ | – | – | – | |
-//!
-//! - NAL lengths: with 1 or 2 bytes, a TS segment is read before its response starts. Smooth
-//!   Streaming players and FLV expect 4 bytes.
-//! - HEVC: Apple's authoring specification 1.5 demands fMP4.
-//! - AV1 and VP9 have no TS mapping in HLS. hls.js and Shaka play VP9 in CMAF, though Apple's lists
-//!   do not contain it.
-//! - AAC in ADTS (ISO/IEC 14496-3 §1.A.2): profiles 1–4, 13 rates, frames of 1024 samples.
 
 use crate::PackError;
 use latemux_index::Track;
@@ -45,7 +38,6 @@ impl Protocol {
     pub const ALL: [Self; 5] = [Self::Dash, Self::HlsCmaf, Self::HlsTs, Self::Smooth, Self::Hds];
 
     /// Returns the name for people.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dash => "DASH",
@@ -162,8 +154,7 @@ fn check_flv_rate(codec: &Codec) -> Result<(), String> {
 pub(crate) const ADTS_RATES: [u32; 13] =
     [96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350];
 
-/// Checks that ADTS can state the configuration (ISO/IEC 14496-3 §1.A.2.2). SBR and PS are
-/// implicit.
+/// Checks that ADTS can state it (ISO/IEC 14496-3 §1.A.2.2). SBR and PS are implicit.
 fn check_adts(aac: &Aac) -> Result<(), String> {
     if !(1..=4).contains(&aac.core_object_type) {
         return Err(format!("ADTS cannot carry audio object type {}", aac.core_object_type));

@@ -41,7 +41,6 @@ pub enum PackError {
 
 impl PackError {
     /// Returns the stable word for logs, metrics and responses.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoSuchTrack(_) => "no_such_track",

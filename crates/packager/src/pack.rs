@@ -3,9 +3,8 @@
 //! - [`cmaf`]: one track behind a segment index, for byte ranges
 //! - [`ismv`]: any number of tracks, as servers of Smooth Streaming read them
 //!
-//! A file consists of the plans ([`crate::plan()`]) of its segments, one after the other. The
-//! file's index states values read from the inline bytes at the start of each plan:
-//! [`Fragment::of`].
+//! A file consists of the plans ([`crate::plan()`]) of its segments, one after the other. Its index
+//! states values read from the inline bytes at the start of each: [`Fragment::of`].
 
 pub mod cmaf;
 pub mod ismv;
@@ -19,8 +18,7 @@ use latemux_isobmff::{
     sample_flags,
 };
 
-/// The values that an index states of a fragment. Times are in ticks of the track in the file,
-/// before any edit list.
+/// An index's values of a fragment. Times are in ticks of the file, before any edit list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
     /// Size of the whole segment in bytes.
@@ -65,8 +63,7 @@ fn moof(head: &Bytes) -> Option<(u64, Moof)> {
     }
 }
 
-/// Returns the composition time of the first sample, the earliest composition time of all, and
-/// `true` if the first is a sync sample.
+/// Returns the first and the earliest composition time, and if the first sample is a sync sample.
 fn times(track: &TrackFragment) -> Option<(i64, i64, bool)> {
     let start = track.decode_time.or(track.tfxd.map(|(time, _)| time))?;
     let mut decode = i64::try_from(start).ok()?;

@@ -23,9 +23,8 @@ pub struct SourceRange {
 }
 
 /// Turns source bytes into body bytes in one pass. The input is the bytes of all parts in order,
-/// inline parts included, in pieces of any size. The total output has
-/// [`Plan::content_length`](crate::Plan::content_length) bytes for every input of the planned
-/// length.
+/// inline parts included, in pieces of any size. The output has the planned length for all such
+/// input.
 pub trait Transform: Send + std::fmt::Debug {
     /// Takes the next bytes of the parts and appends all output that they allow to `out`.
     fn write(&mut self, input: &[u8], out: &mut BytesMut);
@@ -36,7 +35,6 @@ pub trait Transform: Send + std::fmt::Debug {
 
 impl Part {
     /// Returns the number of bytes.
-    #[must_use]
     pub fn len(&self) -> u64 {
         match self {
             Self::Inline(bytes) => bytes.len() as u64,
@@ -45,7 +43,6 @@ impl Part {
     }
 
     /// True if the part has no bytes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,12 +1,12 @@
 //! The plan of a response: everything about it that is known before any media byte is read.
 //!
-//! [`plan`] takes a title and an [`Address`] and returns a [`Plan`]: the exact length of the body, a
-//! digest that the ETag is made from, and the [`Part`]s of the body in order. A part is either inline
-//! bytes, made here from the index, or a source range, which is sent as it is stored. If the body is
-//! TS, a [`Transform`] turns the source ranges into the body, and its length is known all the same.
+//! [`plan`] takes a title and an [`Address`] and returns a [`Plan`]: the exact length of the body, the
+//! digest behind the ETag, and the [`Part`]s of the body in order. A part is either inline bytes, made
+//! from the index, or a source range, sent as it is stored. If the body is TS, a [`Transform`] turns
+//! the source ranges into the body, and its length is known all the same.
 //!
-//! Two kinds of sources need a read before the plan ([`Planned`]): fragments whose samples the index
-//! does not hold, and TS of video whose length depends on its media.
+//! Two kinds of sources need a read before the plan ([`Planned`]): fragments whose samples the
+//! index does not hold, and TS of video whose length depends on its media.
 
 mod following;
 mod planner;
@@ -33,23 +33,20 @@ pub enum Planned {
     Ready(Plan),
     /// The samples of some fragments are unknown. Read their `moof`s, then plan again.
     Needs(Needs),
-    /// The length of the body depends on media bytes. Read those of [`MediaFirst::parts`], then
-    /// call [`MediaFirst::plan`].
+    /// The length depends on media. Read [`MediaFirst::parts`], then call [`MediaFirst::plan`].
     NeedsMedia(MediaFirst),
 }
 
 /// Fragments whose samples are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs {
-    /// Byte ranges of the fragments. [`latemux_index::locate::fragment_reader::FragmentReader`] reads their
-    /// `moof`s.
+    /// Their byte ranges. [`latemux_index::locate::fragment_reader::FragmentReader`] reads the `moof`s.
     pub fragments: Vec<SourceRange>,
     /// The ranges around them that a cache may fetch along, see [`Plan::reach`].
     pub reach: Vec<SourceRange>,
 }
 
-/// A response whose length depends on its media: TS of AVC with NAL lengths of other than four
-/// bytes.
+/// A response whose length depends on its media: TS of AVC with NAL lengths of 1 or 2 bytes.
 #[derive(Debug)]
 pub struct MediaFirst {
     digest: u128,
@@ -59,26 +56,21 @@ pub struct MediaFirst {
 
 impl MediaFirst {
     /// Returns the parts to read, in order.
-    #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.segment.parts
     }
 
     /// Returns the ranges around the parts that a cache may fetch along, see [`Plan::reach`].
-    #[must_use]
     pub fn reach(&self) -> &[SourceRange] {
         &self.reach
     }
 
     /// Returns the later [`Plan::digest`], so that a conditional request needs no media.
-    #[must_use]
     pub fn digest(&self) -> u128 {
         self.digest
     }
 
-    /// Returns the plan, all of it inline. `media` holds all bytes of the parts in order. Missing
-    /// bytes count as zeros.
-    #[must_use]
+    /// Returns the plan, all inline, from all bytes of the parts. Missing bytes count as zeros.
     pub fn plan(self, media: &[u8]) -> Plan {
         let body = self.segment.segment(media);
         Plan {
@@ -93,6 +85,8 @@ impl MediaFirst {
     }
 }
 
+/// Media type of HLS playlists.
+const HLS_TYPE: &str = "application/vnd.apple.mpegurl";
 /// Media type registered for TS, used for audio alone too.
 const TS_TYPE: &str = "video/mp2t";
 
@@ -130,10 +124,9 @@ pub enum Class {
 }
 
 impl Plan {
-    /// Returns the parts that make the bytes `range` of the body, trimmed to it. Bytes beyond the
-    /// end of the body are left out. `None` if a transform makes the body: its output must be
-    /// produced from the start and skipped.
-    #[must_use]
+    /// Returns the parts for the bytes `range` of the body; bytes beyond its end are left out.
+    /// `None` if a transform makes the body: its output must be produced from the start and
+    /// skipped.
     pub fn slice(&self, range: Range<u64>) -> Option<Vec<Part>> {
         if self.transform.is_some() {
             return None;
@@ -150,14 +143,6 @@ impl Plan {
             at = end;
         }
         Some(slice)
-    }
-
-    /// Iterates over the ranges to read from the title's objects, in the order of the body.
-    pub fn source_ranges(&self) -> impl Iterator<Item = &SourceRange> {
-        self.parts.iter().filter_map(|part| match part {
-            Part::Source(range) => Some(range),
-            Part::Inline(_) => None,
-        })
     }
 }
 
@@ -187,13 +172,13 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
         Resource::SmoothFragment(track, time) => planner.smooth_fragment(track, *time),
         Resource::HdsFragment(tracks, n) => planner.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
-            planner.playlist(hls::multivariant(selected, &links(), *container)?)
+            planner.manifest(HLS_TYPE, hls::multivariant(selected, &links(), *container)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            planner.playlist(hls::media(selected, &links(), tracks, *container)?)
+            planner.manifest(HLS_TYPE, hls::media(selected, &links(), tracks, *container)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            planner.playlist(hls::iframes(selected, &links(), track, *container)?)
+            planner.manifest(HLS_TYPE, hls::iframes(selected, &links(), track, *container)?)
         }
         Resource::DashInit(track) => planner.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(tracks) => match tracks.as_slice() {

@@ -18,15 +18,12 @@ use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
 ///
 /// If only the fragments of a track are known, the sizes are upper estimates: their source bytes
 /// plus the container's overhead. Of fragments with several tracks, a generous share is counted.
-#[must_use]
 pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     muxed_sizes(title, &[track], protocol)
 }
 
-/// Returns the bytes of every segment of several tracks packed together ([`PackedTracks`]), as
-/// sent. For CMAF, where every track has its own segments, returns the bytes that a player fetches
-/// of all of them for one segment of the lead.
-#[must_use]
+/// Returns the bytes of every segment of tracks packed together ([`PackedTracks`]), as sent. For
+/// CMAF, counts what a player fetches of all tracks for one segment of the lead.
 pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u64> {
     PackedTracks::new(title, tracks).map(|packed| packed_sizes(title, &packed, protocol)).unwrap_or_default()
 }
@@ -44,7 +41,6 @@ pub(crate) fn packed_sizes(title: &Title, packed: &PackedTracks<'_>, protocol: P
 
 /// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone; the
 /// size of the segment if only the fragments of the track are known.
-#[must_use]
 pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     segment_and_iframe_sizes(title, track, protocol).1
 }
@@ -241,9 +237,7 @@ pub struct SegmentSize {
 }
 
 impl Bitrate {
-    /// Returns the bit rates of consecutive segments. Durations are in ticks of `timescale` per
-    /// second. Zeros if there are no segments.
-    #[must_use]
+    /// Returns the bit rates of consecutive segments with durations in ticks; zeros for none.
     pub fn of(segments: &[SegmentSize], timescale: u32) -> Self {
         let timescale = u128::from(timescale);
         let rate = |bytes: u128, ticks: u128| {
@@ -277,7 +271,6 @@ impl Bitrate {
     }
 
     /// Returns the bit rates of tracks packed together, or fetched together ([`muxed_sizes`]).
-    #[must_use]
     pub fn of_tracks(title: &Title, tracks: &[usize], protocol: Protocol) -> Self {
         let (segments, timescale) = sized_segments(title, tracks, protocol);
         Self::of(&segments, timescale)

@@ -242,7 +242,10 @@ fn tracks_are_chosen() {
         (&[&harbour, "-o", &at("y.cmfv")], "a CMAF file holds one track, not video="),
         (&[&ferry, "-o", &at("y.mp4")], "--track"),
         (&[&ferry, "-o", &at("y.cmft")], "no track fits .cmft, only video="),
-        (&[&ferry, "-o", &at("y.cmfa"), "--track", "audio_deu"], "there is no track 'audio_deu', only video="),
+        (
+            &[&ferry, "-o", &at("y.cmfa"), "--track", "audio_deu"],
+            "there is no track 'audio_deu', only video=",
+        ),
         (&[&ferry, "-o", &at("y/"), "--ismv"], "name a file"),
         (&[&ferry, "-o", &at("y.cmfv"), "--fragment", "1ms"], "--fragment must be between"),
         (&[&at("v.cmfv"), "-o", &at("v.cmfv")], "is the source itself"),

@@ -35,7 +35,6 @@ pub enum AddressError {
 
 impl AddressError {
     /// Returns the stable word for logs, metrics and responses.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoSuchUrl => "no_such_url",

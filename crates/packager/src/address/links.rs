@@ -1,8 +1,7 @@
 //! The URLs in a manifest: of other manifests, which carry its selection on, and of segments.
 //!
-//! The URL of a segment states only what the segment's bytes depend on. A segment that is the same
-//! in a clip as in the whole title has one URL, and so one ETag, in both. If paths hold the clip,
-//! as in some forms, only the ETag is the same.
+//! The URL of a segment states only what its bytes depend on. A segment that is the same in a clip
+//! as in the whole title has one URL and ETag in both; only one ETag in forms with clips in paths.
 
 use super::{Address, DashTemplate, HlsContainer, Profile, Resource, name_of, native, query, rep_id};
 use crate::selection::{Extent, Selection};
@@ -95,7 +94,7 @@ impl<'a> Links<'a> {
 
     /// Returns the query that follows the path of a template.
     fn query(&self, extent: Extent) -> String {
-        query::of_selection(&self.for_segments(extent))
+        query::with(None, &self.for_segments(extent))
     }
 
     fn for_segments(&self, extent: Extent) -> Selection {

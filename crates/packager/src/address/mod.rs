@@ -1,15 +1,8 @@
 //! URLs, printed and parsed by one grammar: parsing a printed URL gives the same address.
 //!
 //! A path is `BASE/REST`. The base names the title, the rest names a resource of it, and the query
-//! selects a part of the title.
-//!
-//! - [`native`]: paths of latemux's own form
-//! - [`nginx_vod`]: paths in the form of nginx-vod-module, behind a prefix
-//! - [`query`]: options of a manifest and the selection
-//! - [`Links`]: the URLs that manifests hold
-//!
-//! Any `NAME` is accepted and ignored, as other servers do. The printed NAME is derived from the
-//! base ([`name_of`]), so the NAME that a client used changes no byte of a response.
+//! selects a part of the title. Any `NAME` in it is accepted and ignored, as other servers do. The
+//! printed one is derived from the base, so the NAME of a request changes no byte of a response.
 //!
 //! Under a prefix of another server, an [`Address`] is made in two steps:
 //! [`nginx_vod::NginxVodAddress::parse`] needs no title, but
@@ -38,9 +31,8 @@ use query::QueryOptions;
 pub struct Address {
     /// The grammar of the URL, and of the URLs that its manifest holds.
     pub profile: Profile,
-    /// The base, percent-decoded, without leading or trailing `/`: a media file, a folder or a
-    /// `.urlset` list; empty for the root. No component is empty, `.` or `..`, or holds `/`, `\` or
-    /// a control character.
+    /// The base, percent-decoded, without `/` at either end: a media file, a folder or a `.urlset`
+    /// list; empty for the root. No component is empty, `.`, `..`, or holds `/`, `\` or controls.
     pub base: String,
     /// The requested resource.
     pub resource: Resource,
@@ -61,13 +53,12 @@ pub enum Profile {
 
 impl Address {
     /// Creates the address of a resource of a whole title in the native grammar.
-    #[must_use]
     pub fn new(base: impl Into<String>, resource: Resource) -> Self {
         Self { profile: Profile::Native, base: base.into(), resource, selection: Selection::default() }
     }
 
-    /// Parses a URL path (percent-encoded, its leading `/` optional) and query. Unknown query
-    /// parameters are ignored.
+    /// Parses a URL path (percent-encoded, leading `/` optional) and query. Ignores unknown
+    /// parameters.
     ///
     /// # Errors
     /// [`AddressError::NoSuchUrl`] if the path does not match the native grammar;
@@ -81,14 +72,12 @@ impl Address {
         Ok(Self { profile: Profile::Native, base, resource, selection })
     }
 
-    /// Returns the NAME that URLs of this title carry, see [`name_of`].
-    #[must_use]
+    /// Returns the NAME that printed URLs of this title carry, percent-encoded.
     pub fn name(&self) -> String {
         name_of(&self.base)
     }
 
     /// Returns the URL path and query from the root, with the leading `/`.
-    #[must_use]
     pub fn to_url(&self) -> String {
         let mut url = match &self.profile {
             Profile::Native => String::from("/"),
@@ -99,7 +88,6 @@ impl Address {
     }
 
     /// Returns the URL relative to the base (`BASE/`), query included.
-    #[must_use]
     pub fn relative_to_base(&self) -> String {
         match &self.profile {
             Profile::Native => {

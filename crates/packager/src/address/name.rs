@@ -11,8 +11,7 @@ const RESERVED_IN_BASE: &AsciiSet = &RESERVED.remove(b',');
 /// The words that a stem with a `-` in it begins with.
 pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
 
-/// Returns the NAME in the URLs of a title: the last component of its base without extension,
-/// percent-encoded.
+/// Returns the NAME in the URLs of a title: its base's last component, without extension, encoded.
 ///
 /// `=` is written as `_`, because it separates the parts of a REPID. A `-` that could be taken for
 /// the start of a REPID (`-video_`) is written as `_` too.

@@ -19,9 +19,7 @@
 //!           | [CLIP "/"] NAME 1*("-" REPID) "-Seg1-Frag" N   HDS fragment
 //! CLIP      = "vbegin=" SECONDS ["&vend=" SECONDS] | "vend=" SECONDS   as in a query
 //! REPID     = STEM "=" BITRATE
-//! N         = 1*DIGIT from 1
-//! TIME      = 1*DIGIT
-//! BITRATE   = 1*DIGIT
+//! N         = 1*DIGIT, from 1; TIME and BITRATE = 1*DIGIT
 //! ```
 //!
 //! Numbers have no leading zeros, so that each has one spelling. REPIDs are found from the right. A
@@ -48,7 +46,6 @@ pub(super) const HDS_FRAGMENT: &str = "-Seg1-Frag";
 /// The end of [`HDS_FRAGMENT`] that a player appends itself.
 pub(super) const HDS_ADDED: &str = "Seg1-Frag";
 
-/// The parts of a parsed path.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) base: String,
@@ -281,9 +278,8 @@ pub(super) fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
     is_canonical.then(|| digits.parse().ok()).flatten()
 }
 
-/// Percent-decodes one path component, once. `None` for a `%` without two hex digits, for bytes
-/// that are not UTF-8, and for characters that a name may not hold (`/` and `\` get here only
-/// encoded).
+/// Percent-decodes one path component, once. `None` for a `%` without two hex digits, bytes that
+/// are not UTF-8, and characters that no name may hold (`/` and `\` get here only encoded).
 pub(super) fn decode(component: &str) -> Option<Cow<'_, str>> {
     let bytes = component.as_bytes();
     // Most components need no decoding.

@@ -22,12 +22,12 @@
 //! PICK     = "f" N | ("v" | "a" | "t") (N | "0")
 //! ```
 //!
-//! `fN` names a file of the title, `vN` its Nth video track. Numbers are those of the file, whatever
-//! is selected. `v0` is all video. The names before the first hyphen can be configured ([`Names`]).
+//! `fN` names a file of the title, `vN` its Nth video track. Numbers are the file's, whatever is
+//! selected. `v0` is all video. The names before the first hyphen can be configured ([`Names`]).
 //! Queries are those of the native form.
 //!
-//! A URL can only be resolved with its title: [`TrackNumbers`] turns references into resources of the
-//! native form, so that both forms have the same plans and bytes.
+//! A URL can only be resolved with its title: [`TrackNumbers`] turns references into resources of
+//! the native form, so that both forms have the same plans and bytes.
 
 mod picks;
 mod resource;
@@ -143,7 +143,6 @@ impl NginxVodAddress {
     }
 
     /// Returns the URL path and query from the root. `None` if the protocol has no prefix.
-    #[must_use]
     pub fn to_url(&self, settings: &Settings) -> Option<String> {
         let mut url = settings.prefix(self.resource.protocol())?.to_owned();
         push_base(&mut url, &self.base);

@@ -74,38 +74,29 @@ pub(super) fn clip_of_folder(name: &str) -> Option<Clip> {
 
 /// Returns the name of the folder that states a clip. Empty for the whole title.
 pub(super) fn folder_of_clip(clip: Clip) -> String {
-    let query = of_selection(&Selection { clip, ..Selection::default() });
+    let query = with(None, &Selection { clip, ..Selection::default() });
     query.strip_prefix('?').map_or_else(String::new, str::to_owned)
 }
 
 /// Returns the query of a resource, `?` included. Empty if everything has its default.
 pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
     let option = match resource {
-        Resource::DashManifest(DashTemplate::Number) => Some("mpd_segment_template=number".to_owned()),
+        Resource::DashManifest(DashTemplate::Number) => Some("mpd_segment_template=number"),
         Resource::HlsMultivariant(HlsContainer::Cmaf)
         | Resource::HlsPlaylist(_, HlsContainer::Cmaf)
-        | Resource::HlsIFramePlaylist(_, HlsContainer::Cmaf) => Some("hls_fmp4".to_owned()),
+        | Resource::HlsIFramePlaylist(_, HlsContainer::Cmaf) => Some("hls_fmp4"),
         _ => None,
     };
     // HDS players append the number to the URL, so the path states the clip.
     let in_path = matches!(resource, Resource::HdsFragment(..) | Resource::HdsBootstrap(_));
     let clip = if in_path { Clip::default() } else { selection.clip };
-    query(option.into_iter().chain(parameters(&Selection { clip, ..selection.clone() })))
+    with(option, &Selection { clip, ..selection.clone() })
 }
 
 /// Returns the query of an option and a selection, `?` included.
 pub(super) fn with(option: Option<&str>, selection: &Selection) -> String {
-    query(option.map(str::to_owned).into_iter().chain(parameters(selection)))
-}
-
-/// Returns the query of a selection alone, `?` included. Empty if everything is selected.
-pub(super) fn of_selection(selection: &Selection) -> String {
-    query(parameters(selection))
-}
-
-fn query(parameters: impl Iterator<Item = String>) -> String {
     let mut query = String::new();
-    for parameter in parameters {
+    for parameter in option.map(str::to_owned).into_iter().chain(parameters(selection)) {
         query.push(if query.is_empty() { '?' } else { '&' });
         query.push_str(&parameter);
     }

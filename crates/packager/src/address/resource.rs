@@ -63,7 +63,6 @@ pub enum HlsContainer {
 
 impl Resource {
     /// True for resources that are made from the index alone and list others.
-    #[must_use]
     pub fn is_manifest(&self) -> bool {
         matches!(
             self,

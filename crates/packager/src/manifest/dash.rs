@@ -60,8 +60,7 @@ pub(crate) fn mpd(
         .max()
         .unwrap_or(zero);
 
-    let scte214 = representations()
-        .any(|r| matches!(&r.track.codec.media, Media::Video(v) if v.supplemental.is_some()));
+    let scte214 = representations().any(|r| r.video().is_some_and(|v| v.supplemental.is_some()));
     let mut xml = Xml::new();
     xml.tag("MPD")
         .attr("xmlns", "urn:mpeg:dash:schema:mpd:2011")
@@ -97,7 +96,7 @@ impl<'a> MpdWriter<'a> {
         let all = || sets.iter().flat_map(|s| &s.representations);
         let audio = || all().filter(|r| r.track.kind == TrackKind::Audio);
         let main = audio().find(|r| r.track.enabled).or_else(|| audio().next());
-        let is_sdr = |r: &Representation<'_>| matches!(&r.track.codec.media, Media::Video(v) if v.range == VideoRange::Sdr);
+        let is_sdr = |r: &Representation<'_>| r.video().is_some_and(|v| v.range == VideoRange::Sdr);
         Self {
             links,
             template,

@@ -1,8 +1,7 @@
-//! HDS: the manifest (Flash Media Manifest File Format Specification 1.0, "F4M") and its bootstrap
+//! HDS: the manifest (Flash Media Manifest File Format Specification 1.0) and bootstrap
 //! information.
 //!
-//! Video is muxed with the audio that plays by default. Audio in other languages is an alternative
-//! in fragments of its own.
+//! Video is muxed with the audio that plays by default. Other languages are alternatives.
 
 mod bootstrap;
 mod metadata;
@@ -65,10 +64,9 @@ pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
     Ok(xml.finish())
 }
 
-/// Returns the bootstrap information of tracks packed together, as a resource of its own.
-/// O(segments). Fails with [`PackError::NoSuchTrack`] if the title has no such track, with
-/// [`PackError::CannotCarry`] if HDS does not carry it, with [`PackError::NothingInClip`] without
-/// fragments.
+/// Returns the bootstrap information of tracks packed together, as a resource. O(segments). Fails
+/// with [`PackError::NoSuchTrack`] if the title has no such track, with [`PackError::CannotCarry`]
+/// if HDS does not carry it, with [`PackError::NothingInClip`] without fragments.
 pub(crate) fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
     let title = selected.title();
     let find = |name: &TrackName| {

@@ -60,7 +60,6 @@ fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Res
     }
 }
 
-/// Looks up tracks by name.
 fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {
     names
         .iter()

@@ -52,14 +52,12 @@ pub struct Element {
 
 impl Element {
     /// Describes the element for error messages.
-    #[must_use]
     pub fn describe(&self) -> String {
         format!("<{} src=\"{}\"> in line {}", kind_name(self.kind), self.src, self.line)
     }
 
     /// Returns the name of the track in URLs, before collisions are resolved:
     /// `trackName[_lang]=systemBitrate`. `own` is the language that the file states.
-    #[must_use]
     pub fn track_name(&self, own: &Language) -> TrackName {
         let language = self.language.as_ref().unwrap_or(own);
         track_name(self.kind, self.name.as_deref(), language, self.bitrate)
@@ -94,7 +92,6 @@ pub struct ManifestTrack<'a> {
 }
 
 /// Returns the text of a server manifest.
-#[must_use]
 pub fn write(tracks: &[ManifestTrack<'_>]) -> String {
     let mut xml = Xml::new();
     xml.tag("smil").attr("xmlns", parse::SMIL).children();

@@ -42,7 +42,6 @@ pub(crate) fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Res
     Ok(xml.finish())
 }
 
-/// A stream of the presentation.
 struct Stream<'a> {
     /// Name that no other stream has.
     name: String,
@@ -56,14 +55,12 @@ struct Stream<'a> {
     extent: Extent,
 }
 
-/// A quality level.
 struct Level<'a> {
     track: &'a Track,
     title_track: &'a TitleTrack,
     codec: CodecAttributes,
 }
 
-/// Returns the streams of a title, in the title's order.
 fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>> {
     let title = selected.title();
     let mut streams: Vec<Stream<'a>> = Vec::new();

@@ -1,19 +1,16 @@
 //! Runs of segments with the same duration: `S` of a DASH `SegmentTimeline` (ISO/IEC 23009-1
 //! §5.3.9.6), and `c` of a Smooth Streaming manifest.
 
-/// The segments of a track as runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Timeline(pub(super) Vec<TimelineRun>);
 
-/// Consecutive segments of one duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TimelineRun {
     /// Start of the first run, in ticks; `None` for all others, which follow without a gap.
     pub(super) time: Option<i64>,
     /// Duration of each segment, in ticks.
     pub(super) duration: i64,
-    /// Number of segments that follow the first one of the run. DASH states this number; Smooth
-    /// Streaming counts the first one too.
+    /// Segments that follow the first one. DASH states this; Smooth Streaming counts all.
     pub(super) repeat: u32,
 }
 
@@ -42,7 +39,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_state_every_boundary(start in 0_i64..1000, durations in prop::collection::vec(1_i64..4, 0..40)) {
+        fn runs_state_every_boundary(
+            start in 0_i64..1000,
+            durations in prop::collection::vec(1_i64..4, 0..40),
+        ) {
             let mut boundaries = vec![start];
             for d in &durations {
                 boundaries.push(boundaries[boundaries.len() - 1] + d);

@@ -45,8 +45,7 @@ impl Xml {
                 '<' => text.push_str("&lt;"),
                 '>' => text.push_str("&gt;"),
                 '"' => text.push_str("&quot;"),
-                // Attribute values are normalised: tabs and line ends need a reference (XML 1.0
-                // §3.3.3).
+                // Attribute values are normalised: these need a reference (XML 1.0 §3.3.3).
                 '\t' | '\n' | '\r' => {
                     let _ = write!(text, "&#{};", u32::from(c));
                 }
@@ -68,7 +67,6 @@ impl Xml {
     }
 }
 
-/// A start tag being written.
 #[derive(Debug)]
 #[must_use = "end it with `children`, `text` or `empty`"]
 pub(super) struct StartTag<'a> {
@@ -85,7 +83,6 @@ impl StartTag<'_> {
         self
     }
 
-    /// Adds an attribute if there is a value.
     pub(super) fn attr_if(self, name: &str, value: Option<impl Display>) -> Self {
         match value {
             Some(value) => self.attr(name, value),

@@ -1,6 +1,5 @@
 //! A CMAF track file (ISO/IEC 23000-19 §7.3.3): the init segment, one `sidx` over all segments, and
-//! the segments. Each segment has its `styp` and the same bytes as under its URL. The `sidx` states
-//! their ranges.
+//! the segments, each with its `styp` and the same bytes as under its URL.
 
 use super::Fragment;
 use crate::{PackError, segment::cmaf};

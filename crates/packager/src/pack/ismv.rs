@@ -1,10 +1,9 @@
-//! A file of Smooth Streaming fragments (ismv, PIFF 1.1): `moov`, the fragments of all tracks in
-//! the order of their times, and an `mfra` with the position of each.
+//! A file of Smooth Streaming fragments (ismv, PIFF 1.1): `moov`, the fragments of all tracks by
+//! time, and an `mfra` with the position of each.
 //!
-//! The fragments are the same bytes as under their URLs. Each has a `tfxd`; none has a `tfrf`,
-//! which announces later fragments of a live presentation. Times in fragments are later than
-//! presentation times by [`Clock::delay`]. An edit list subtracts the delay again for readers other
-//! than servers of Smooth Streaming, which ignore it.
+//! The fragments are the same bytes as under their URLs, with a `tfxd` and without a `tfrf`, which
+//! announces fragments of a live presentation. Their times are later than presentation times by one
+//! delay. An edit list subtracts it for readers other than Smooth Streaming servers.
 
 use super::Fragment;
 use crate::{
@@ -67,13 +66,11 @@ impl<'a> IsmvFile<'a> {
     }
 
     /// Returns the tracks as indexes into [`Title::tracks`], in the order of the file.
-    #[must_use]
     pub fn tracks(&self) -> &[usize] {
         &self.tracks
     }
 
     /// Returns all bytes before the first fragment: `ftyp` and `moov`.
-    #[must_use]
     pub fn header(&self) -> Bytes {
         let ends =
             self.tracks.iter().filter_map(|&t| self.clock.boundary(t, self.title_track(t)?.numbers().end));
@@ -90,8 +87,7 @@ impl<'a> IsmvFile<'a> {
         InitSegment { brands, timescale: SCALE, duration, tracks }.to_bytes()
     }
 
-    /// Iterates over the fragments in the order of the file: by time, and for equal times in the
-    /// order of the tracks.
+    /// Iterates over the fragments by time, and for equal times in the order of the tracks.
     pub fn fragments(&self) -> impl Iterator<Item = FragmentRequest> + '_ {
         let first = |&track: &usize| self.title_track(track).map_or(0, |track| track.numbers().start);
         let mut next: Vec<u32> = self.tracks.iter().map(first).collect();
@@ -117,7 +113,6 @@ impl<'a> IsmvFile<'a> {
     /// Returns the end of the file: the position of each fragment that begins with a sync sample.
     /// `written` lists all fragments in the order of the file, each with its track (as in
     /// [`FragmentRequest::track`]) and the number of bytes before it.
-    #[must_use]
     pub fn index(&self, written: &[(usize, u64, Fragment)]) -> Bytes {
         let entries = |position: usize| {
             let own = written.iter().filter(move |(track, _, fragment)| *track == position && fragment.sync);

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 /// Returns the address of the segment that follows a segment of the same tracks. `None` after the
 /// last segment, and for resources that are not media segments, such as I-frames.
-#[must_use]
 pub fn following(title: &Title, address: &Address) -> Option<Address> {
     let selected = Selected::new(title, &address.selection, false).ok()?;
     let title = selected.title();
@@ -27,8 +26,7 @@ pub fn following(title: &Title, address: &Address) -> Option<Address> {
             Resource::DashSegmentAt(name.clone(), u64::try_from(next.start).ok()?)
         }
         Resource::DashSegment(name, number) => {
-            // Numbers in URLs count from 1, numbers in the index from 0: this is the index of the
-            // next segment.
+            // Numbers in URLs count from 1, in the index from 0: this is the next one's index.
             let (_, track) = find(name)?;
             Resource::DashSegment(name.clone(), track.segment(*number)?.number.checked_add(1)?)
         }

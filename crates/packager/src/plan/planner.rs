@@ -5,7 +5,7 @@ use crate::{
     Address, PackError,
     address::{Profile, displayed_rep_id, rep_id},
     carry::{Protocol, must_carry},
-    segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, smooth, ts},
+    segment::{MAX_SAMPLES, PackedTracks, TrackShare, cmaf, f4f, smooth, ts},
     selection::Selected,
 };
 use bytes::Bytes;
@@ -71,8 +71,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Returns the text for a digest that tells how segment `number` (0-based) of tracks differs
-    /// from that of the whole title. Empty if it does not differ, so that such a segment has the
-    /// same ETag with and without a clip.
+    /// from that of the whole title. Empty without a difference: then the ETag is the same.
     fn cut_of(
         &self,
         tracks: &[usize],
@@ -107,7 +106,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Plans a manifest.
     pub(super) fn manifest(
         &self,
         content_type: &'static str,
@@ -126,11 +124,6 @@ impl<'a> Planner<'a> {
         )))
     }
 
-    /// Plans an HLS playlist.
-    pub(super) fn playlist(&self, text: String) -> Result<Planned, PackError> {
-        self.manifest("application/vnd.apple.mpegurl", text)
-    }
-
     /// Returns a track and its index in the title, if the protocol carries it.
     fn track(&self, protocol: Protocol, name: &TrackName) -> Result<(usize, &'a Track), PackError> {
         let index = self.title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
@@ -139,7 +132,6 @@ impl<'a> Planner<'a> {
         Ok((index, track))
     }
 
-    /// Plans the init segment of one track.
     pub(super) fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
         let (_, track) = self.track(protocol, name)?;
         let parts = vec![Part::Inline(cmaf::init(track))];
@@ -177,30 +169,59 @@ impl<'a> Planner<'a> {
         if choice == SampleChoice::IFrame && track.kind != TrackKind::Video {
             return Err(PackError::NoSuchTrack(name.to_string()));
         }
-        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: requested.to_string() };
-        let segment = find(index).ok_or_else(none)?;
+        let object = self.title.tracks()[index].object;
+        let number = |segment: &Segment| segment.number.saturating_add(1);
+        let what = |segment: &Segment| {
+            format!("cmaf {} {} {}", choice.digest_word(), displayed_rep_id(name), number(segment))
+        };
+        self.single(index, find(index), requested, choice, what, |segment, samples| {
+            cmaf::media(object, number(segment), samples)
+        })
+    }
+
+    /// Plans a segment of one track. `what` returns the text of its digest without the cut.
+    fn single(
+        &self,
+        index: usize,
+        segment: Option<Segment>,
+        requested: u64,
+        choice: SampleChoice,
+        what: impl FnOnce(&Segment) -> String,
+        parts: impl FnOnce(&Segment, &[Sample]) -> Result<Vec<Part>, PackError>,
+    ) -> Result<Planned, PackError> {
+        let title_track = &self.title.tracks()[index];
+        let none = || PackError::NoSuchSegment {
+            track: title_track.name.to_string(),
+            segment: requested.to_string(),
+        };
+        let segment = segment.ok_or_else(none)?;
+        let reach = || self.reach([(index, &segment)]);
         let samples = match self.samples(index, &segment, choice)? {
             SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => return Ok(self.needs(index, &segment, ranges)),
+            SegmentSamples::Needs(ranges) => {
+                let fragments = self.of_object(index, ranges).collect();
+                return Ok(Planned::Needs(Needs { fragments, reach: reach() }));
+            }
         };
         if samples.is_empty() {
             return Err(none());
         }
-        let number = segment.number.saturating_add(1);
-        let parts = cmaf::media(self.title.tracks()[index].object, number, &samples)?;
+        let parts = parts(&segment, &samples)?;
         let cut = self.cut_of(&[index], segment.number, choice, &[Some(&segment)]);
-        let what = format_args!("cmaf {} {} {number}{cut}", choice.digest_word(), displayed_rep_id(name));
-        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), what, parts);
-        if choice == SampleChoice::All {
-            plan.reach = self.reach([(index, &segment)]);
-        }
-        Ok(Planned::Ready(plan))
+        let what = what(&segment) + &cut;
+        let reach = if choice == SampleChoice::All { reach() } else { Vec::new() };
+        Ok(self.media(cmaf_type(self.title.track(title_track).kind), format_args!("{what}"), parts, reach))
     }
 
-    /// Returns the ranges of fragments that must be read before a track's segment can be planned.
-    fn needs(&self, track: usize, segment: &Segment, ranges: Vec<Range<u64>>) -> Planned {
-        let fragments = self.of_object(track, ranges).collect();
-        Planned::Needs(Needs { fragments, reach: self.reach([(track, segment)]) })
+    /// Returns the plan of a segment that needs no transform.
+    fn media(
+        &self,
+        content_type: &'static str,
+        what: std::fmt::Arguments<'_>,
+        parts: Vec<Part>,
+        reach: Vec<SourceRange>,
+    ) -> Planned {
+        Planned::Ready(Plan { reach, ..self.ready(Class::Media, content_type, what, parts) })
     }
 
     /// Returns the samples of a segment, or the ranges that must be read to know them.
@@ -238,8 +259,7 @@ impl<'a> Planner<'a> {
         let mut reach: Vec<SourceRange> = Vec::new();
         let mut last = None;
         for (track, segment) in segments {
-            // The stretch of a segment that a clip cuts is the whole one, because caches cut by the
-            // grid.
+            // A segment that a clip cuts has the whole stretch: caches cut by the grid.
             let Some(grid) = self.selected.whole.grid_range(track, &segment.cut) else { continue };
             let object = self.title.tracks()[track].object;
             let same = Some((object, grid.clone()));
@@ -290,28 +310,23 @@ impl<'a> Planner<'a> {
 
     /// Plans an fMP4 segment (1-based) of several tracks.
     pub(super) fn muxed_segment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        let (what, shares, reach) = match self.muxed(Protocol::HlsCmaf, names, number, SampleChoice::All)? {
-            MuxedSamples::Needs(needs) => return Ok(Planned::Needs(needs)),
-            MuxedSamples::Known { what, shares, reach, .. } => (what, shares, reach),
-        };
-        let kind = shares.first().map_or(TrackKind::Video, |share| share.track.kind);
-        let tracks: Vec<(usize, Vec<Sample>)> = shares
-            .into_iter()
-            .map(|share| (self.title.tracks()[share.index].object, share.samples))
-            .collect();
-        let parts = cmaf::muxed_media(number, &tracks)?;
-        let plan = self.ready(Class::Media, cmaf_type(kind), format_args!("fmp4 segment {what}"), parts);
-        Ok(Planned::Ready(Plan { reach, ..plan }))
+        self.muxed(Protocol::HlsCmaf, names, number, SampleChoice::All, |segment| {
+            let kind = segment.shares.first().map_or(TrackKind::Video, |share| share.track.kind);
+            let parts = cmaf::muxed_media(number, &segment.shares)?;
+            let what = format_args!("fmp4 segment {}", segment.what);
+            Ok(self.media(cmaf_type(kind), what, parts, segment.reach))
+        })
     }
 
-    /// Returns the samples of tracks that are packed into one segment (1-based).
+    /// Plans a segment (1-based) of several tracks. `plan` plans it once its samples are known.
     fn muxed(
         &self,
         protocol: Protocol,
         names: &[TrackName],
         number: u32,
         choice: SampleChoice,
-    ) -> Result<MuxedSamples<'a>, PackError> {
+        plan: impl FnOnce(MuxedSegment<'a>) -> Result<Planned, PackError>,
+    ) -> Result<Planned, PackError> {
         let all = || joined_names(names);
         let tracks = self.together(protocol, names)?;
         let is_video = tracks.iter().all(|(_, track)| track.kind == TrackKind::Video);
@@ -333,7 +348,10 @@ impl<'a> Planner<'a> {
         for ((index, segment), &(_, track)) in segments.into_iter().zip(&tracks) {
             let known = segment.as_ref().map(|segment| self.samples(index, segment, choice)).transpose()?;
             match known.unwrap_or_else(|| SegmentSamples::Known(Vec::new())) {
-                SegmentSamples::Known(samples) => shares.push(Share { index, track, segment, samples }),
+                SegmentSamples::Known(samples) => {
+                    let object = self.title.tracks()[index].object;
+                    shares.push(TrackShare { track, index, object, segment, samples });
+                }
                 SegmentSamples::Needs(ranges) => fragments.extend(self.of_object(index, ranges)),
             }
         }
@@ -341,12 +359,12 @@ impl<'a> Planner<'a> {
         fragments.sort_by_key(|source| (source.object, source.range.start));
         fragments.dedup();
         if !fragments.is_empty() {
-            return Ok(MuxedSamples::Needs(Needs { fragments, reach }));
+            return Ok(Planned::Needs(Needs { fragments, reach }));
         }
         let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks()[i].name)).collect();
         let segments: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
         let cut = self.cut_of(&indexes, at, choice, &segments);
-        Ok(MuxedSamples::Known { at, what: format!("{} {number}{cut}", ids.join(" ")), shares, reach })
+        plan(MuxedSegment { at, what: format!("{} {number}{cut}", ids.join(" ")), shares, reach })
     }
 
     /// Plans a TS segment (1-based).
@@ -356,99 +374,56 @@ impl<'a> Planner<'a> {
         number: u32,
         choice: SampleChoice,
     ) -> Result<Planned, PackError> {
-        let (at, what, shares, reach) = match self.muxed(Protocol::HlsTs, names, number, choice)? {
-            MuxedSamples::Needs(needs) => return Ok(Planned::Needs(needs)),
-            MuxedSamples::Known { at, what, shares, reach } => (at, what, shares, reach),
-        };
-        let muxed: Vec<ts::TsTrack<'_>> = shares
-            .iter()
-            .map(|share| ts::TsTrack {
-                track: share.track,
-                object: self.title.tracks()[share.index].object,
-                samples: &share.samples,
+        self.muxed(Protocol::HlsTs, names, number, choice, |MuxedSegment { at, what, shares, reach }| {
+            let digest = self.digest(format_args!("ts {} {what}", choice.digest_word()));
+            Ok(match ts::plan_ts(shares, at)? {
+                ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
+                    content_type: TS_TYPE,
+                    content_length: segment.content_length,
+                    digest,
+                    class: Class::Media,
+                    parts: segment.parts,
+                    transform: Some(segment.muxer),
+                    reach,
+                }),
+                ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment, reach }),
             })
-            .collect();
-        let digest = self.digest(format_args!("ts {} {what}", choice.digest_word()));
-        Ok(match ts::plan_ts(&muxed, at)? {
-            ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
-                content_type: TS_TYPE,
-                content_length: segment.content_length,
-                digest,
-                class: Class::Media,
-                parts: segment.parts,
-                transform: Some(segment.muxer),
-                reach,
-            }),
-            ts::TsPlan::NeedsMedia(segment) => Planned::NeedsMedia(MediaFirst { digest, segment, reach }),
         })
     }
 
     /// Plans an HDS fragment (1-based).
     pub(super) fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        let (what, shares, reach) = match self.muxed(Protocol::Hds, names, number, SampleChoice::All)? {
-            MuxedSamples::Needs(needs) => return Ok(Planned::Needs(needs)),
-            MuxedSamples::Known { what, shares, reach, .. } => (what, shares, reach),
-        };
-        let tracks: Vec<f4f::F4fTrack<'_>> = shares
-            .into_iter()
-            .filter_map(|Share { index, track, segment, samples }| {
-                let object = self.title.tracks()[index].object;
-                Some(f4f::F4fTrack { track, index, object, segment: segment?, samples })
-            })
-            .collect();
-        let parts = f4f::media(&f4f::clock(self.title), number, &tracks)?;
-        let plan = self.ready(Class::Media, "video/f4f", format_args!("f4f segment {what}"), parts);
-        Ok(Planned::Ready(Plan { reach, ..plan }))
+        self.muxed(Protocol::Hds, names, number, SampleChoice::All, |segment| {
+            let parts = f4f::media(&f4f::clock(self.title), number, &segment.shares)?;
+            let what = format_args!("f4f segment {}", segment.what);
+            Ok(self.media("video/f4f", what, parts, segment.reach))
+        })
     }
 
     /// Plans the Smooth Streaming fragment that begins at `time`, in units of 100 ns.
     pub(super) fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
-        let (index, track) = self.track(Protocol::Smooth, name)?;
-        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: time.to_string() };
+        let (index, _) = self.track(Protocol::Smooth, name)?;
         let clock = smooth::clock(self.title);
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
         let title_track = &self.title.tracks()[index];
-        let segment = number.and_then(|number| title_track.segment(number)).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, SampleChoice::All)? {
-            SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => return Ok(self.needs(index, &segment, ranges)),
-        };
-        if samples.is_empty() {
-            return Err(none());
-        }
-        let parts = smooth::media(&clock, (index, title_track.object), &segment, &samples)?;
-        let cut = self.cut_of(&[index], segment.number, SampleChoice::All, &[Some(&segment)]);
-        let what = format_args!("smooth segment {} {time}{cut}", displayed_rep_id(name));
-        let mut plan = self.ready(Class::Media, cmaf_type(track.kind), what, parts);
-        plan.reach = self.reach([(index, &segment)]);
-        Ok(Planned::Ready(plan))
+        let segment = number.and_then(|number| title_track.segment(number));
+        let what = |_: &Segment| format!("smooth segment {} {time}", displayed_rep_id(name));
+        self.single(index, segment, time, SampleChoice::All, what, |segment, samples| {
+            smooth::media(&clock, (index, title_track.object), segment, samples)
+        })
     }
 }
 
-/// The samples of tracks packed into one segment.
-enum MuxedSamples<'a> {
-    /// Fragments must be read before the samples are known.
-    Needs(Needs),
-    /// The samples are known.
-    Known {
-        /// The segment's number, 0-based.
-        at: u32,
-        /// Text for digests: names of the tracks, video first, number and cut.
-        what: String,
-        /// The share of each track, video first.
-        shares: Vec<Share<'a>>,
-        /// The ranges that a cache may fetch along, see [`Plan::reach`].
-        reach: Vec<SourceRange>,
-    },
-}
-
-/// The share of one track in a segment.
-struct Share<'a> {
-    index: usize,
-    track: &'a Track,
-    /// The track's own segment; `None` if it has no samples there.
-    segment: Option<Segment>,
-    samples: Vec<Sample>,
+/// A segment of tracks packed together.
+struct MuxedSegment<'a> {
+    /// The segment's number, 0-based.
+    at: u32,
+    /// Text for digests: names of the tracks, video first, number and cut.
+    what: String,
+    /// The share of each track, video first.
+    shares: Vec<TrackShare<'a>>,
+    /// The ranges that a cache may fetch along, see [`Plan::reach`].
+    reach: Vec<SourceRange>,
 }
 
 /// Joins the names of tracks for an error message.

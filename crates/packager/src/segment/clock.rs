@@ -1,17 +1,14 @@
 //! Time in protocols whose segments carry no edit list: Smooth Streaming and HDS.
 //!
 //! In these protocols, decode times cannot be negative. Players take the time of a segment in the
-//! manifest for the decode time of its first sample, whatever the segment states. Therefore, in
-//! ticks of the protocol:
+//! manifest for the decode time of its first sample. Therefore, in ticks of the protocol:
 //!
-//! - Everything is presented later than in other protocols by one *delay*. It is the same for all
-//!   tracks of a title, and the smallest one that lets every track begin at 0 or later. Tracks stay
-//!   synchronised.
+//! - Everything is presented later than in other protocols by one *delay*, the same for all tracks
+//!   of a title: the smallest one that lets every track begin at 0 or later.
 //! - A segment's time is the decode time of its first sample. Video is decoded before it is
 //!   presented by one *reorder* time, the longest that any of the title's renditions needs. Their
 //!   segments thus have the same times although their B-frames differ.
-//! - Times are rounded down from the exact ones, each by itself, and durations are differences of
-//!   times, so nothing drifts.
+//! - Times are rounded down, each by itself, and durations are their differences: nothing drifts.
 //!
 //! If the index does not hold all samples (fragments), the reorder time is that of the fragments
 //! that were read when the index was made. A sample that needs more has a negative composition
@@ -42,21 +39,18 @@ pub struct Clock<'a> {
     reorder: i64,
 }
 
-/// The times of one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SampleTiming {
     /// Decode time, ≥ 0 if the source's tables are correct.
     pub decode: i64,
     /// Presentation time minus decode time.
     pub composition_offset: i32,
-    /// Time up to the next sample's decode time; for the last sample of a segment, up to the next
-    /// segment.
+    /// Time to the next sample's decode time, or from a segment's last sample to the next segment.
     pub duration: u32,
 }
 
 impl<'a> Clock<'a> {
-    /// Creates the clock of all tracks of a title that a protocol carries, selected or not.
-    /// O(tracks).
+    /// Creates the clock of all tracks that a protocol carries, selected or not. O(tracks).
     pub(crate) fn new(title: &'a Title, protocol: Protocol, scale: Timescale) -> Self {
         let tracks = || title.whole_tracks().filter(|track| carries(protocol, track).is_ok());
         let video = tracks().filter(|t| t.kind == TrackKind::Video);
@@ -71,7 +65,6 @@ impl<'a> Clock<'a> {
         clock
     }
 
-    /// Returns the title of the clock.
     pub(crate) fn title(&self) -> &'a Title {
         self.title
     }
@@ -91,7 +84,6 @@ impl<'a> Clock<'a> {
 
     /// Returns the start of a segment (0-based in the whole title) of a track. For the number after
     /// the last one, returns the end of the last segment.
-    #[must_use]
     pub fn boundary(&self, track: usize, number: u32) -> Option<i64> {
         let title_track = self.title.tracks().get(track)?;
         let track = self.title.track(title_track);
@@ -116,8 +108,7 @@ impl<'a> Clock<'a> {
         (low < end && self.boundary(track, low) == Some(time)).then_some(low)
     }
 
-    /// Returns the times of a segment's samples. The segment is one of the track's own, or several
-    /// joined.
+    /// Returns the times of the samples of a segment, which may be several joined.
     pub(crate) fn timings(&self, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<SampleTiming> {
         let Some((title_track, first)) = self.title.tracks().get(track).zip(samples.first()) else {
             return Vec::new();
@@ -146,8 +137,7 @@ impl<'a> Clock<'a> {
                         let ticks = track.presentation.time(sample.decode_time, sample.composition_offset);
                         self.presented(track, ticks).saturating_sub(at)
                     }
-                    // Audio and text are not reordered, so their times follow from the segment's
-                    // time alone.
+                    // These are not reordered: their times follow from the segment's time alone.
                     TrackKind::Audio | TrackKind::Text => self.floor(track, sample.composition_offset.into()),
                 };
                 SampleTiming {
@@ -187,7 +177,6 @@ fn sample_count(track: &Track) -> u32 {
     }
 }
 
-/// Limits a number to 32 bits.
 fn clamped(ticks: i64) -> i32 {
     i32::try_from(ticks).unwrap_or(if ticks < 0 { i32::MIN } else { i32::MAX })
 }
@@ -205,8 +194,7 @@ fn first_presented(track: &Track) -> i64 {
 }
 
 /// Returns the least time from decoding to presentation of the first sample with which no sample is
-/// decoded after its presentation. For a track that was packed before, returns the time that it
-/// has.
+/// presented before decoding. For a track that was packed before, returns the time that it has.
 fn reorder(track: &Track, is_packed: bool) -> Time {
     let ticks = match &track.samples {
         Samples::Table(table) => {
@@ -215,8 +203,7 @@ fn reorder(track: &Track, is_packed: bool) -> Time {
             i64::from(first).saturating_sub(least.into())
         }
         Samples::Fragments(table) if is_packed => table.first_offset().into(),
-        // Decoding starts at 0 in files of their own, so the time is at least the first sample's
-        // composition offset.
+        // Decoding starts at 0 in files of their own: the time is at least the first offset.
         Samples::Fragments(table) => {
             let composed = table.start(0).unwrap_or(0).saturating_add(track.presentation.media_time);
             let guess = if Time::new(composed, track.timescale) > LONGEST_GUESS { 0 } else { composed };

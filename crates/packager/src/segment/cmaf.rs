@@ -6,7 +6,7 @@
 //! presentation times of the source with its edits applied. A segment does not depend on those
 //! before it.
 
-use super::MAX_SAMPLES;
+use super::{MAX_SAMPLES, TrackShare};
 use crate::{PackError, part::Part};
 use bytes::Bytes;
 use latemux_index::{Sample, Track, table::batches::SampleBatch};
@@ -20,12 +20,10 @@ use latemux_isobmff::{
     sample_flags,
 };
 
-/// `track_ID` of every track. Each is alone in its segments, so the number in the source does not
-/// matter.
+/// `track_ID` of every track: each is alone in its segments, whatever its number in the source.
 pub(crate) const TRACK_ID: u32 = 1;
 
-/// Size in bytes of the smallest start of a media segment: `styp`, a `moof` with one value for all
-/// samples, and the header of an `mdat`.
+/// Size in bytes of the smallest start of a media segment: `styp`, `moof`, the header of an `mdat`.
 pub(crate) const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
 
 /// Returns the init segment of a track: `ftyp` and `moov`, with the sample entry of the source.
@@ -33,8 +31,7 @@ pub(crate) fn init(track: &Track) -> Bytes {
     InitSegment::cmaf(init_track(TRACK_ID, track), u64::try_from(track.end).ok()).to_bytes()
 }
 
-/// Returns the init segment of tracks that share segments, like [`init`]. The `track_ID`s count
-/// from 1 in this order.
+/// Returns the init segment of tracks that share segments. The `track_ID`s count from 1.
 pub(crate) fn muxed_init(tracks: &[&Track]) -> Bytes {
     let tracks: Vec<InitTrack> = (TRACK_ID..).zip(tracks).map(|(id, track)| init_track(id, track)).collect();
     let brands = FileType {
@@ -62,19 +59,14 @@ fn init_track(track_id: u32, track: &Track) -> InitTrack {
     }
 }
 
-/// Returns the parts of a media segment with samples of an object (an index into
-/// [`latemux_index::Title::objects`]). `number` is the 1-based number of the segment and the
-/// sequence number of its fragment.
-///
-/// # Errors
-/// [`PackError::TooLarge`] for more samples than one fragment takes.
+/// Returns the parts of a media segment with samples of an object. `number` is the 1-based number
+/// of the segment and its fragment. Fails with [`PackError::TooLarge`] for too many samples.
 pub(crate) fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
     // Room for `styp`. `fragment` reserves its own.
     let mut head = Vec::with_capacity(64);
     segment_type(&BRANDS).write(&mut head);
-    // The output timeline starts at 0 or later. A source with wrong times is not worth an error
-    // here.
+    // The output timeline starts at 0 or later. Wrong times of a source are no error here.
     let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
     fragment(&spec(number, decode_time, &emitted), &mut head)
         .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
@@ -88,17 +80,13 @@ pub(crate) fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Ve
     Ok(parts)
 }
 
-/// Returns the parts of a media segment of several tracks, in the order of [`muxed_init`]: for
-/// each, the index of its object and its samples, which may be none. `number` is the 1-based number
-/// of the segment.
-///
-/// # Errors
-/// [`PackError::TooLarge`] for more samples than one fragment takes, or for 2 GiB and more.
-pub(crate) fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Result<Vec<Part>, PackError> {
+/// Returns the parts of media segment `number` (1-based) of several tracks, in the order of
+/// [`muxed_init`]. Fails with [`PackError::TooLarge`] for too many samples, or for 2 GiB and more.
+pub(crate) fn muxed_media(number: u32, shares: &[TrackShare<'_>]) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<Vec<EmitSample>> =
-        tracks.iter().map(|(_, samples)| samples.iter().map(emit_sample).collect()).collect();
-    let specs = (TRACK_ID..).zip(tracks).zip(&emitted).filter_map(|((track_id, (_, samples)), emitted)| {
-        let decode_time = u64::try_from(samples.first()?.decode_time).unwrap_or(0);
+        shares.iter().map(|share| share.samples.iter().map(emit_sample).collect()).collect();
+    let specs = (TRACK_ID..).zip(shares).zip(&emitted).filter_map(|((track_id, share), emitted)| {
+        let decode_time = u64::try_from(share.samples.first()?.decode_time).unwrap_or(0);
         Some(FragmentSpec { track_id, ..spec(number, decode_time, emitted) })
     });
     let specs: Vec<FragmentSpec<'_>> = specs.collect();
@@ -106,24 +94,22 @@ pub(crate) fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Resul
     segment_type(&BRANDS[..1]).write(&mut head);
     muxed_fragment(&specs, &mut head).map_err(|_| PackError::TooLarge("more than one fragment takes"))?;
     let mut parts = vec![Part::Inline(head.into())];
-    for (object, samples) in tracks {
-        for sample in samples {
-            Part::push_sample(&mut parts, *object, sample);
+    for share in shares {
+        for sample in &share.samples {
+            Part::push_sample(&mut parts, share.object, sample);
         }
     }
     Ok(parts)
 }
 
-/// Returns the size in bytes of the media segment of these samples, by the arithmetic of [`media`].
-/// At most [`MAX_SAMPLES`] samples are counted.
+/// Returns the size of the media segment of at most [`MAX_SAMPLES`] samples, see [`media`].
 pub(crate) fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
     let emitted: Vec<EmitSample> = samples.take(MAX_SAMPLES).map(|s| emit_sample(&s)).collect();
     let fragment = fragment_size(&spec(1, 0, &emitted)).map_or(u64::MAX, |size| size.total());
     segment_type(&BRANDS).size().saturating_add(fragment)
 }
 
-/// Returns [`segment_bytes`] of a stretch of samples. `is_composed` is true if one of the samples
-/// is known to have a composition offset.
+/// Returns [`segment_bytes`] of a stretch. `is_composed`: a sample is known to have an offset.
 pub(crate) fn stretch_bytes(stretch: &SampleBatch<'_>, is_composed: bool) -> u64 {
     let len = stretch.sizes.len().min(MAX_SAMPLES);
     let sizes = stretch.sizes.get(..len).unwrap_or_default();
@@ -153,7 +139,7 @@ fn differ(values: &[u32]) -> bool {
 /// Brands of a DASH media segment, and of a CMAF segment with one fragment.
 const BRANDS: [FourCc; 2] = [FourCc(*b"msdh"), FourCc(*b"cmfs")];
 
-fn spec(sequence: u32, decode_time: u64, samples: &[EmitSample]) -> FragmentSpec<'_> {
+pub(super) fn spec(sequence: u32, decode_time: u64, samples: &[EmitSample]) -> FragmentSpec<'_> {
     FragmentSpec { sequence, track_id: TRACK_ID, sample_description_index: None, decode_time, samples }
 }
 

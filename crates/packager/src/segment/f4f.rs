@@ -3,17 +3,17 @@
 //!
 //! A fragment is a `moof` that numbers it, and an `mdat` of tags: the sequence header of each
 //! track, then all samples by decode time. FLV, like MP4, has NAL units behind their lengths and
-//! AAC without framing, so only headers are inserted between the source's slices. Times are in
-//! milliseconds, see [`Clock`].
+//! AAC without framing: only headers are inserted between slices. Times are in milliseconds, see
+//! [`Clock`].
 
-use super::{Clock, SampleTiming};
+use super::{Clock, SampleTiming, TrackShare};
 use crate::{
     PackError,
     carry::{FLV_MP3_RATES, Protocol},
     part::Part,
 };
 use bytes::{BufMut, Bytes};
-use latemux_index::{Sample, Title, Track, table::batches::SampleBatch, title::Segment};
+use latemux_index::{Sample, Title, Track, table::batches::SampleBatch};
 use latemux_isobmff::{
     Timescale,
     boxes::mfhd::Mfhd,
@@ -38,53 +38,37 @@ const VIDEO: u8 = 9;
 /// Largest size that a tag can state.
 const MAX_DATA: u64 = (1 << 24) - 1;
 
-/// Returns the clock of a title's fragments.
 pub(crate) fn clock(title: &Title) -> Clock<'_> {
     Clock::new(title, Protocol::Hds, SCALE)
 }
 
-/// The share of one track in a fragment.
-#[derive(Debug)]
-pub(crate) struct F4fTrack<'a> {
-    /// The track itself.
-    pub track: &'a Track,
-    /// Index into [`Title::tracks`].
-    pub index: usize,
-    /// Index into [`Title::objects`].
-    pub object: usize,
-    /// The segment of the samples: one of the track's own, or several joined.
-    pub segment: Segment,
-    /// Samples in decode order.
-    pub samples: Vec<Sample>,
-}
-
 /// Returns the parts of fragment `number` (1-based) of at most one video and one audio track, in
-/// any order.
-///
-/// # Errors
-/// [`PackError::CannotCarry`] if FLV does not carry a track, [`PackError::TooLarge`] if a sample
-/// has more than 16 MiB or the fragment 4 GiB.
-pub(crate) fn media(clock: &Clock<'_>, number: u32, tracks: &[F4fTrack<'_>]) -> Result<Vec<Part>, PackError> {
-    let mut codings = Vec::with_capacity(tracks.len());
-    for track in tracks {
-        codings.push((FlvCoding::of(track.track)?, track));
+/// any order. Fails with [`PackError::CannotCarry`] if FLV does not carry a track, with
+/// [`PackError::TooLarge`] if a sample has more than 16 MiB or the fragment 4 GiB.
+pub(crate) fn media(
+    clock: &Clock<'_>,
+    number: u32,
+    shares: &[TrackShare<'_>],
+) -> Result<Vec<Part>, PackError> {
+    let mut codings = Vec::with_capacity(shares.len());
+    for share in shares {
+        if let Some(segment) = &share.segment {
+            codings.push((FlvCoding::of(share.track)?, share, segment));
+        }
     }
-    codings.sort_by_key(|(coding, _)| coding.tag_type == AUDIO);
+    codings.sort_by_key(|(coding, ..)| coding.tag_type == AUDIO);
     let mut tags = Vec::new();
-    for (position, (_, track)) in codings.iter().enumerate() {
-        let timings = clock.timings(track.index, &track.segment, &track.samples);
-        tags.extend(track.samples.iter().zip(timings).map(|(&sample, timing)| FlvTag {
-            track: position,
-            timing,
-            sample,
-        }));
+    for (track, (_, share, segment)) in codings.iter().enumerate() {
+        let timings = clock.timings(share.index, segment, &share.samples);
+        let samples = share.samples.iter().zip(timings);
+        tags.extend(samples.map(|(&sample, timing)| FlvTag { track, timing, sample }));
     }
     // The sort is stable: samples of a track stay in order, and video precedes audio.
     tags.sort_by_key(|tag| (tag.timing.decode, tag.track));
     let first = tags.first().map_or(0, |tag| tag.timing.decode);
 
     let mut body = Body::default();
-    for (coding, _) in &codings {
+    for (coding, ..) in &codings {
         if let Some(record) = &coding.sequence_header {
             body.tag(coding.tag_type, first, &coding.sequence_header_fields(), record.len() as u64)?;
             body.inline.put_slice(record);
@@ -92,9 +76,9 @@ pub(crate) fn media(clock: &Clock<'_>, number: u32, tracks: &[F4fTrack<'_>]) -> 
         }
     }
     for tag in &tags {
-        let Some((coding, track)) = codings.get(tag.track) else { continue };
+        let Some((coding, share, _)) = codings.get(tag.track) else { continue };
         body.tag(coding.tag_type, tag.timing.decode, &coding.fields(tag), tag.sample.size.into())?;
-        body.source(track.object, &tag.sample);
+        body.source(share.object, &tag.sample);
         body.end_tag();
     }
     body.into_parts(number)
@@ -132,14 +116,11 @@ struct FlvCoding {
     audio_format: u8,
     /// Number of bytes in a tag before those of the sample.
     field_bytes: u8,
-    /// The decoder configuration.
     sequence_header: Option<Bytes>,
 }
 
-/// A sample's tag.
 #[derive(Debug)]
 struct FlvTag {
-    /// Index of the track in the fragment.
     track: usize,
     timing: SampleTiming,
     sample: Sample,
@@ -195,8 +176,7 @@ impl FlvCoding {
         self.sequence_header.as_ref().map_or(0, |record| self.overhead() + record.len() as u64)
     }
 
-    /// Returns the bytes before the configuration: a key frame that is a sequence header (§E.4.3.1,
-    /// §E.4.2.1).
+    /// Returns the bytes before the configuration: a sequence header (§E.4.3.1, §E.4.2.1).
     fn sequence_header_fields(&self) -> Vec<u8> {
         if self.tag_type == VIDEO { vec![0x17, 0, 0, 0, 0] } else { vec![self.audio_format, 0] }
     }

@@ -8,8 +8,8 @@ pub mod smooth;
 pub(crate) mod ts;
 
 pub use clock::Clock;
-pub(crate) use clock::SampleTiming;
 pub use packed_tracks::PackedTracks;
+pub(crate) use {clock::SampleTiming, packed_tracks::TrackShare};
 
 use latemux_isobmff::Timescale;
 

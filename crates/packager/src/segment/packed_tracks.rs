@@ -2,7 +2,7 @@
 
 use super::NANOS;
 use latemux_index::{
-    Title,
+    Sample, Title, Track,
     media::TrackKind,
     title::{Segment, TitleTrack},
 };
@@ -19,9 +19,22 @@ pub struct PackedTracks<'a> {
     minimum: Option<Duration>,
 }
 
+/// The share of one track in a segment, with its samples.
+#[derive(Debug)]
+pub(crate) struct TrackShare<'a> {
+    pub(crate) track: &'a Track,
+    /// Index into [`Title::tracks`].
+    pub(crate) index: usize,
+    /// Index into [`Title::objects`].
+    pub(crate) object: usize,
+    /// The track's own segment, or several joined; `None` if it has no samples there.
+    pub(crate) segment: Option<Segment>,
+    /// Samples in decode order.
+    pub(crate) samples: Vec<Sample>,
+}
+
 impl<'a> PackedTracks<'a> {
     /// Packs tracks (indexes into [`Title::tracks`]). `None` for no tracks or a wrong index.
-    #[must_use]
     pub fn new(title: &'a Title, tracks: &'a [usize]) -> Option<Self> {
         let kind = |&i: &usize| title.tracks().get(i).map(|t| title.track(t).kind);
         if !tracks.iter().all(|i| kind(i).is_some()) {
@@ -34,7 +47,6 @@ impl<'a> PackedTracks<'a> {
     /// Makes segments longer: those of the lead are joined until they last for `minimum` on the
     /// grid. A shorter rest at the end is joined with the segment before it. A joined segment has
     /// the number of the first segment in it. Its contents do not depend on where a clip begins.
-    #[must_use]
     pub fn joined(self, minimum: Option<Duration>) -> Self {
         Self { minimum, ..self }
     }
@@ -45,7 +57,6 @@ impl<'a> PackedTracks<'a> {
     }
 
     /// Returns the track that determines where segments begin.
-    #[must_use]
     pub fn lead(&self) -> &'a TitleTrack {
         &self.title.tracks()[self.lead]
     }
@@ -59,9 +70,7 @@ impl<'a> PackedTracks<'a> {
         })
     }
 
-    /// Returns the number of the next segment, 0-based in the whole title. `None` if there is no
-    /// such segment or no next one. O(log n).
-    #[must_use]
+    /// Returns the number of the next segment, 0-based in the whole title, if any. O(log n).
     pub fn following(&self, number: u32) -> Option<u32> {
         self.lead().segment(number)?;
         self.lead().segment(self.next(number)).map(|segment| segment.number)
@@ -94,9 +103,8 @@ impl<'a> PackedTracks<'a> {
         after.saturating_add(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
-    /// Returns start and end of a segment (0-based) in presentation time. The last one ends with
-    /// the longest track.
-    #[must_use]
+    /// Returns start and end of a segment in presentation time. The last ends with the longest
+    /// track.
     pub fn times(&self, number: u32) -> Option<(Time, Time)> {
         let lead = self.lead();
         let scale = self.title.track(lead).timescale;
@@ -128,7 +136,6 @@ impl<'a> PackedTracks<'a> {
     }
 
     /// Returns one track's (an index into [`Title::tracks`]) share of a segment (0-based).
-    #[must_use]
     pub fn share(&self, track: usize, number: u32) -> Option<Segment> {
         let lead = self.lead();
         let other = &self.title.tracks()[track];

@@ -4,7 +4,7 @@
 //! A fragment has one run of one track. Times are in 100 ns. Both a `tfxd` box and the URL state
 //! its start, see [`Clock`]. There is no `tfrf`, which announces fragments of a live presentation.
 
-use super::{Clock, SampleTiming};
+use super::{Clock, SampleTiming, cmaf::spec};
 use crate::{PackError, carry::Protocol, part::Part};
 use latemux_index::{Sample, Title, title::Segment};
 use latemux_isobmff::{
@@ -20,7 +20,6 @@ pub const SCALE: Timescale = match Timescale::new(10_000_000) {
 };
 
 /// Returns the clock of a title's fragments.
-#[must_use]
 pub fn clock(title: &Title) -> Clock<'_> {
     Clock::new(title, Protocol::Smooth, SCALE)
 }
@@ -42,9 +41,8 @@ pub(crate) fn track_id(title: &Title, track: usize) -> u32 {
     u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// Returns the parts of a segment's fragment, for a track (an index into [`Title::tracks`]) in an
-/// object (an index into [`Title::objects`]). Fails with [`PackError::TooLarge`] for more samples
-/// than one fragment takes.
+/// Returns the parts of a segment's fragment, for a track and its object, by their indexes. Fails
+/// with [`PackError::TooLarge`] for more samples than one fragment takes.
 pub(crate) fn media(
     clock: &Clock<'_>,
     (track, object): (usize, usize),
@@ -55,12 +53,11 @@ pub(crate) fn media(
     let boundary = |number: u32| clock.boundary(track, number).unwrap_or(0);
     let start = boundary(segment.number);
     let duration = boundary(segment.number.saturating_add(1)).saturating_sub(start);
+    // Wrong times of a source are no error here.
+    let decode_time = u64::try_from(start).unwrap_or(0);
     let spec = FragmentSpec {
         track_id: track_id(clock.title(), track),
-        sequence: segment.number.saturating_add(1),
-        // A source with wrong times is not worth an error here.
-        decode_time: u64::try_from(start).unwrap_or(0),
-        ..spec(&emitted)
+        ..spec(segment.number.saturating_add(1), decode_time, &emitted)
     };
     let mut head = Vec::new();
     smooth_fragment(&spec, u64::try_from(duration).unwrap_or(0), &mut head)
@@ -75,11 +72,7 @@ pub(crate) fn media(
 /// Returns the size in bytes of the fragment of these samples, by the arithmetic of [`media`].
 pub(crate) fn fragment_bytes(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> u64 {
     let emitted = emitted(clock, track, segment, samples);
-    smooth_fragment_size(&spec(&emitted)).map_or(u64::MAX, |size| size.total())
-}
-
-fn spec(samples: &[EmitSample]) -> FragmentSpec<'_> {
-    FragmentSpec { sequence: 1, track_id: 1, sample_description_index: None, decode_time: 0, samples }
+    smooth_fragment_size(&spec(1, 0, &emitted)).map_or(u64::MAX, |size| size.total())
 }
 
 fn emitted(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<EmitSample> {

@@ -11,9 +11,9 @@
 //! VALUE      = NUMBER | '"' TEXT '"' | "'" TEXT "'"
 //! ```
 //!
-//! White space between tokens has no meaning. Numbers are compared with numbers. Text is compared for
-//! equality only, without regard to case. If a track lacks a property (audio has no height, a language
-//! may be unknown), only `!=` is true of it.
+//! White space between tokens has no meaning. Numbers are compared with numbers. Text is compared
+//! for equality only, without regard to case. If a track lacks a property (audio has no height,
+//! a language may be unknown), only `!=` is true of it.
 
 mod parse;
 
@@ -103,7 +103,6 @@ impl Filter {
     }
 
     /// True if the filter is true of a track (an index into [`Title::tracks`]).
-    #[must_use]
     pub fn matches(&self, title: &Title, track: usize) -> bool {
         title.tracks().get(track).is_some() && self.0.is_true_of(title, track)
     }

@@ -23,14 +23,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// True if everything is selected.
-    #[must_use]
-    pub fn is_everything(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Returns the part of the selection that a segment's bytes depend on.
-    #[must_use]
     pub fn for_segments(&self) -> Self {
         Self { clip: self.clip, ..Self::default() }
     }
@@ -71,19 +64,16 @@ impl Clip {
     }
 
     /// Returns the start of the clip; `None` for the start of the title.
-    #[must_use]
     pub fn begin(self) -> Option<Duration> {
         self.begin
     }
 
     /// Returns the end of the clip; `None` for the end of the title.
-    #[must_use]
     pub fn end(self) -> Option<Duration> {
         self.end
     }
 
     /// True if the clip is the whole title.
-    #[must_use]
     pub fn is_everything(self) -> bool {
         self == Self::default()
     }

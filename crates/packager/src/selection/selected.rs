@@ -83,8 +83,7 @@ impl<'a> Selected<'a> {
         extent(self.starts_whole(&[track], number, &[segment.as_ref()]))
     }
 
-    /// Returns `Whole` if all segments of tracks packed together are those of the whole title, so
-    /// that one template serves for their URLs.
+    /// Returns `Whole` if all segments of packed tracks are the whole title's: one template serves.
     pub(crate) fn extent_of_all(&self, tracks: &[usize]) -> Extent {
         let Some(packed) = PackedTracks::new(self.title(), tracks) else { return Extent::Selected };
         extent(packed.numbers().all(|number| self.extent(tracks, None, number) == Extent::Whole))

@@ -203,7 +203,7 @@ fn a_slice_of_a_plan_is_that_range_of_its_body() {
     let resource = Resource::DashSegment(name, 2);
     let body = origin.get(&resource).unwrap().bytes;
     let plan = origin.plan(&resource).unwrap();
-    assert!(plan.source_ranges().count() > 1, "interleaved audio has several source ranges");
+    assert!(plan.parts.len() > 2, "interleaved audio has several source ranges");
     for (from, to) in [(0, 1), (0, 700), (100, 101), (500, 9000), (body.len() - 1, body.len() + 5)] {
         let slice = plan.slice(from as u64..to as u64).unwrap();
         let bytes: Vec<u8> = slice.iter().flat_map(|part| origin.part(part)).collect();

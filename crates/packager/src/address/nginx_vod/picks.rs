@@ -16,41 +16,36 @@ pub enum Pick {
     Track(TrackKind, u32),
 }
 
-/// References in the order of the URL. An empty list stands for every track or for the first video
-/// and audio, depending on the resource.
+/// References in the order of the URL. An empty list stands for every track, or for video and
+/// audio.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Picks(Vec<Pick>);
 
 impl Picks {
     /// Creates a list of references. References beyond the most that one URL holds are dropped.
-    #[must_use]
     pub fn new(mut picks: Vec<Pick>) -> Self {
         picks.truncate(MAX_PICKS);
         Self(picks)
     }
 
     /// Returns the references in order.
-    #[must_use]
     pub fn as_slice(&self) -> &[Pick] {
         &self.0
     }
 
     /// True if there are no references.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// True if any reference names a track, rather than a file alone.
-    #[must_use]
     pub fn names_tracks(&self) -> bool {
         self.0.iter().any(|pick| matches!(pick, Pick::Track(..)))
     }
 
     /// Parses `-f2-v1-a1`, as in a file's name. Empty text gives an empty list. Fails with
     /// [`AddressError::BadTracks`] if the text is no list of references,
-    /// [`AddressError::IndexZero`] for file 0, and [`AddressError::TooLong`] for too many
-    /// references.
+    /// [`AddressError::IndexZero`] for file 0, [`AddressError::TooLong`] for too many of them.
     pub(super) fn parse(text: &str) -> Result<Self, AddressError> {
         match text.strip_prefix('-') {
             Some(rest) => Self::listed(rest),

@@ -56,7 +56,6 @@ pub enum VodResource {
 
 impl VodResource {
     /// Returns the protocol of the URL. HLS with TS and HLS with CMAF have one prefix.
-    #[must_use]
     pub fn protocol(&self) -> Protocol {
         match self {
             Self::HlsMaster(..) | Self::HlsIndex(..) | Self::HlsIFrames(..) => Protocol::HlsTs,
@@ -69,7 +68,6 @@ impl VodResource {
     }
 
     /// True for manifests and playlists.
-    #[must_use]
     pub fn is_manifest(&self) -> bool {
         matches!(
             self,
@@ -90,8 +88,7 @@ impl VodResource {
         container: HlsContainer,
     ) -> Result<Self, AddressError> {
         let parsed = [
-            // With one prefix for both, init segments are DASH's, which carries all that HLS
-            // carries.
+            // With one prefix for both, init segments are DASH's: it carries all that HLS does.
             protocols.dash.then(|| Self::dash(&settings.names, name)),
             protocols.hls.then(|| Self::hls(&settings.names, name, container)),
             protocols.mss.then(|| Self::mss(&settings.names, name)),
@@ -162,7 +159,6 @@ impl VodResource {
 
     /// Returns the URL relative to a manifest of the same title, with the part of the selection
     /// that the query states. All files of a title are in one folder.
-    #[must_use]
     pub fn url(&self, settings: &Settings, selection: &Selection) -> String {
         let container = match self {
             Self::HlsMaster(_, c) | Self::HlsIndex(_, c) | Self::HlsIFrames(_, c) => *c,

@@ -13,8 +13,7 @@ pub struct Settings {
     pub container: HlsContainer,
 }
 
-/// Prefix of each protocol's URLs: begins and ends with `/`, with unreserved characters between.
-/// Protocols may share one.
+/// Prefixes of URLs. They begin and end with `/`. Protocols may share one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Prefixes {
     /// Prefix of HLS.
@@ -84,7 +83,6 @@ pub(super) struct PrefixProtocols {
 
 impl Settings {
     /// Returns the prefix of a protocol.
-    #[must_use]
     pub fn prefix(&self, protocol: Protocol) -> Option<&str> {
         let Prefixes { hls, dash, mss, hds } = &self.prefixes;
         match protocol {
@@ -108,22 +106,19 @@ impl Settings {
     /// Checks the prefixes and names.
     ///
     /// # Errors
-    /// A message that names the setting and the problem: a prefix or name that no URL can have, or
-    /// two names that cannot be told apart.
+    /// A message with the setting: no URL can have it, or it cannot be told apart from another.
     pub fn check(&self) -> Result<(), String> {
         let Prefixes { hls, dash, mss, hds } = &self.prefixes;
         for (key, prefix) in [("hls", hls), ("dash", dash), ("mss", mss), ("hds", hds)] {
             let Some(prefix) = prefix else { continue };
-            let inner = prefix.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-            let is_delimited = prefix.len() > 1 && prefix.ends_with('/') || prefix == "/";
             let is_folder = |name: &str| is_name(name) && name != "." && name != "..";
-            let has_folders = prefix == "/" || inner.is_some_and(|inner| inner.split('/').all(is_folder));
-            if !is_delimited || !has_folders {
+            let inner = prefix.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
+            if prefix != "/" && !inner.is_some_and(|inner| inner.split('/').all(is_folder)) {
                 return Err(format!(
-                    "{key} = '{prefix}': a prefix begins and ends with '/', and holds letters, digits and -._~"
+                    "{key} = '{prefix}': a prefix begins and ends with '/' and holds letters, digits and -._~"
                 ));
             }
-            if prefix == "/_/" || prefix == "/api/" || prefix == "/healthz/" {
+            if ["/_/", "/api/", "/healthz/"].contains(&prefix.as_str()) {
                 return Err(format!("{key} = '{prefix}': this folder has another meaning"));
             }
         }

@@ -51,7 +51,6 @@ pub struct Resolved {
 impl TrackNumbers {
     /// Numbers the tracks of a title. `files` holds, for each object, the 1-based number of the
     /// file that it belongs to. An object without an entry is a file by itself.
-    #[must_use]
     pub fn new(title: &Title, files: &[u32]) -> Self {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let file = |object: usize| files.get(object).copied().unwrap_or_else(|| count(object + 1));
@@ -71,8 +70,7 @@ impl TrackNumbers {
         Self { tracks, several }
     }
 
-    /// Returns the text that stands for the numbers in digests. It must not change, see
-    /// [`super::NginxVodUrls::digest_text`].
+    /// Returns the text for digests, which must not change.
     pub(super) fn digest_text(&self) -> String {
         let tracks = self.tracks.iter().map(|(name, TrackNumber { file, kind, number })| {
             format!("({name:?}, Place {{ file: {file}, kind: {kind:?}, number: {number} }})")
@@ -81,9 +79,7 @@ impl TrackNumbers {
         format!("Places {{ tracks: [{}], several: {} }}", tracks.join(", "), self.several)
     }
 
-    /// Returns references to tracks, video first. They name the file if there are several. Tracks
-    /// that the title does not have are left out.
-    #[must_use]
+    /// Returns references to tracks, video first, naming files if there are several.
     pub fn picks(&self, names: &[TrackName]) -> Picks {
         let number_of =
             |name: &TrackName| self.tracks.iter().find(|(other, _)| other == name).map(|(_, number)| *number);
@@ -233,4 +229,33 @@ fn shown(picks: &Picks) -> String {
 
 fn no_such(picks: &Picks) -> PackError {
     PackError::NoSuchTrack(shown(picks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::nginx_vod::{NginxVodUrls, Settings};
+    use std::sync::Arc;
+
+    #[test]
+    fn the_text_of_digests_never_changes() {
+        let name = TrackName { stem: "video".to_owned(), bitrate: 400_000 };
+        let number = TrackNumber { file: 1, kind: TrackKind::Video, number: 2 };
+        let numbers = TrackNumbers { tracks: vec![(name.clone(), number), (name, number)], several: true };
+        let urls = NginxVodUrls::new(Arc::new(Settings::default()), numbers, "manifest.mpd".to_owned());
+        let track =
+            "(TrackName { stem: \"video\", bitrate: 400000 }, Place { file: 1, kind: Video, number: 2 })";
+        assert_eq!(
+            urls.digest_text(),
+            format!(
+                "Form {{ settings: Settings {{ prefixes: Prefixes {{ hls: None, dash: None, mss: None, \
+                 hds: None }}, names: Names {{ hls_master: \"master\", hls_index: \"index\", \
+                 hls_iframes: \"iframes\", hls_segment: \"seg\", hls_init: \"init\", \
+                 dash_manifest: \"manifest\", dash_fragment: \"fragment\", dash_init: \"init\", \
+                 mss_manifest: \"manifest\", hds_manifest: \"manifest\", hds_fragment: \"frag\" }}, \
+                 container: Auto }}, places: Places {{ tracks: [{track}, {track}], several: true }}, \
+                 asked: \"manifest.mpd\" }}"
+            )
+        );
+    }
 }

@@ -29,8 +29,7 @@ pub(super) struct Representation<'a> {
     pub(super) bitrate: Bitrate,
     pub(super) timeline: Timeline,
     pub(super) frame_rate: Option<(u32, u32)>,
-    /// Highest type of stream access point that its segments start with; `None` if unknown or if a
-    /// segment starts with no access point.
+    /// Highest type of stream access point at the start of its segments; `None` if there is none.
     sap: Option<u8>,
     /// Boundaries of its segments, in track ticks.
     times: &'a [i64],
@@ -71,7 +70,7 @@ impl<'a> Representation<'a> {
         Time::new(self.times.last().copied().unwrap_or(0), self.timescale)
     }
 
-    fn video(&self) -> Option<&'a Video> {
+    pub(super) fn video(&self) -> Option<&'a Video> {
         match &self.track.codec.media {
             Media::Video(video) => Some(video),
             _ => None,

@@ -21,8 +21,7 @@ pub(super) fn colour(xml: &mut Xml, video: &Video, has_sdr: bool) {
     descriptor(xml, element, "urn:mpeg:mpegB:cicp:TransferCharacteristics", transfer);
 }
 
-/// Writes `AudioChannelConfiguration` and, if present, Joint Object Coding. Writes no configuration
-/// if the number of channels is unknown.
+/// Writes `AudioChannelConfiguration` if channels are known, and Joint Object Coding if present.
 pub(super) fn audio(xml: &mut Xml, audio: &Audio, config: &Config) {
     if let Some((scheme, value)) = channels(audio, config) {
         descriptor(xml, "AudioChannelConfiguration", scheme, value);

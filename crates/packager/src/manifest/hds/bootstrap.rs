@@ -46,9 +46,8 @@ fn put_box(out: &mut Vec<u8>, kind: [u8; 4], payload: &[u8]) {
     out.put_slice(payload);
 }
 
-/// Returns the payload of `afrt`. FragmentDuration is in milliseconds. A run of fragments with
-/// equal durations is one entry. The last fragment always has its own entry, because some players
-/// take a run before the end for one fragment.
+/// Returns the payload of `afrt`, in milliseconds: one entry for a run of equal durations. The last
+/// fragment has its own, because some players take a run before the end for one fragment.
 fn fragment_runs(listed: &Fragments) -> Vec<u8> {
     let times = &listed.times;
     let mut runs: Vec<(u32, i64, u32)> = Vec::new();

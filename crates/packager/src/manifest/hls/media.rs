@@ -14,9 +14,9 @@ use latemux_isobmff::{Time, time::Round};
 use std::{fmt::Write as _, time::Duration};
 
 /// Returns a media playlist of one track, or of video and audio muxed. Fails with
-/// [`PackError::NoSuchTrack`] if the title has no such track or two tracks are of one kind, with
-/// [`PackError::CannotCarry`] if the container does not carry them, and with
-/// [`PackError::NothingInClip`] without segments.
+/// [`PackError::NoSuchTrack`] for unknown tracks or two of one kind, with
+/// [`PackError::CannotCarry`] if the container lacks their codec, with [`PackError::NothingInClip`]
+/// without segments.
 pub(crate) fn media(
     selected: &Selected<'_>,
     links: &Links<'_>,

@@ -14,8 +14,7 @@ pub(super) struct Rates<'a> {
     title: &'a Title,
     protocol: Protocol,
     minimum: Option<Duration>,
-    /// For each track of the title: the bytes of its segments without PAT and PMT, and the bytes of
-    /// its I-frames, which are never joined.
+    /// For each track: bytes of its segments without PAT and PMT, and of its I-frames.
     own: Vec<OnceCell<(Vec<u64>, Vec<u64>)>>,
 }
 

@@ -18,7 +18,6 @@ const MAX_ATTRIBUTES: usize = 1024;
 const MAX_NAMESPACES: usize = 64;
 /// Most tracks of a manifest.
 const MAX_ELEMENTS: usize = 1024;
-/// Longest `src`, in bytes.
 const MAX_SRC: usize = 4096;
 /// Highest bit rate, in bits per second. The limit keeps URLs short.
 const MAX_BITRATE: u64 = 1_000_000_000_000;
@@ -53,7 +52,6 @@ pub enum ManifestError {
 
 impl ManifestError {
     /// Returns the stable word for logs, metrics and responses.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::TooLarge { .. } => "manifest_too_large",

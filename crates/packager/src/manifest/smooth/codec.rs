@@ -7,9 +7,7 @@ use std::fmt::Write as _;
 /// Attributes of a `QualityLevel`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CodecAttributes {
-    /// `FourCC`.
     pub(super) four_cc: String,
-    /// `CodecPrivateData`.
     pub(super) private_data: String,
     /// `AudioTag`: a WAVEFORMATEX format tag.
     pub(super) audio_tag: Option<u16>,
@@ -80,8 +78,7 @@ fn byte_stream<'a>(nal_units: impl Iterator<Item = &'a bytes::Bytes>) -> String 
     nal_units.fold(String::new(), |data, nal| data + "00000001" + &hex(nal))
 }
 
-/// Returns the part of a WAVEFORMATEXTENSIBLE behind its WAVEFORMATEX: samples per frame, channel
-/// mask, sub-format. `dec3` follows it.
+/// Returns what follows the WAVEFORMATEX: samples per frame, channel mask, sub-format, `dec3`.
 fn wave_format(dec3: &[u8]) -> Option<String> {
     let mut data = FRAME_SAMPLES.to_le_bytes().to_vec();
     data.extend(channel_mask(dec3)?.to_le_bytes());

@@ -8,8 +8,7 @@ use latemux_isobmff::codec::Aac;
 
 /// Bytes of a header without CRC.
 const HEADER: usize = 7;
-/// Longest frame that 13 bits state, header included. Valid ones have 768 bytes per channel at
-/// most.
+/// Longest frame that 13 bits state, header included; valid ones have 768 bytes a channel.
 const MAX_FRAME: u32 = 0x1FFF;
 
 /// The bytes before every frame of a track. Only the length differs from frame to frame.

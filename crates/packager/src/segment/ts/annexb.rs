@@ -16,8 +16,7 @@ pub(super) fn is_delimiter(start: &[u8]) -> bool {
     matches!(start, [0, 0, 0, 2, header, _] if header & 0x1F == 9)
 }
 
-/// Returns the parameter sets of the configuration as a byte stream: sequence parameter sets, their
-/// extensions, picture parameter sets.
+/// Returns the configuration's SPS, SPS extensions and PPS as a byte stream.
 pub(super) fn parameter_sets(avc: &Avc) -> Bytes {
     let mut out = BytesMut::new();
     for nal in avc.sps.iter().chain(&avc.sps_ext).chain(&avc.pps) {
@@ -27,12 +26,9 @@ pub(super) fn parameter_sets(avc: &Avc) -> Bytes {
     out.freeze()
 }
 
-/// A piece of the byte stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NalPiece<'a> {
-    /// Bytes of a NAL unit.
     Bytes(&'a [u8]),
-    /// [`START_CODE`].
     StartCode,
     /// This number of `trailing_zero_8bits`.
     Zeros(usize),
@@ -53,7 +49,6 @@ pub(super) struct Rewriter {
 }
 
 impl Rewriter {
-    /// Starts a sample of `size` bytes.
     pub(super) fn new(size: u32) -> Self {
         Self { sample_left: size, ..Self::default() }
     }

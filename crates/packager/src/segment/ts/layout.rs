@@ -57,7 +57,6 @@ impl PesUnit {
     }
 }
 
-/// Returns the number of packets that `payload` bytes take.
 pub(super) fn packets_for(payload: u64) -> u64 {
     1 + payload.saturating_sub(FIRST).div_ceil(PAYLOAD as u64)
 }
@@ -65,7 +64,7 @@ pub(super) fn packets_for(payload: u64) -> u64 {
 /// Returns the number of additional packets that make `packets` a multiple of 16. The continuity
 /// counter of every segment then runs from 0 to 15, so the next segment continues it unknowingly.
 /// If the samples have too few bytes to be spread so far (`spare`), the counter jumps.
-pub(super) fn padding(packets: u64, spare: u64) -> u64 {
+fn padding(packets: u64, spare: u64) -> u64 {
     let missing = packets.wrapping_neg() % 16;
     if missing <= spare { missing } else { 0 }
 }
@@ -84,19 +83,24 @@ pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<PesUnit> {
 
 /// Returns the total number of packets of [`units`].
 pub(super) fn packets(stream: &Stream, samples: impl Iterator<Item = Sample>) -> u64 {
-    let tally = PesUnits::new(stream, samples).fold(Tally::default(), |tally, unit| tally.with(&unit));
-    tally.counted + tally.fills + padding(tally.counted, tally.spare)
+    PesUnits::new(stream, samples).fold(Tally::default(), |tally, unit| tally.with(&unit)).packets()
 }
 
+/// The packets of a track.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
+pub(super) struct Tally {
     /// Packets with payload, which the continuity counter counts.
-    counted: u64,
+    pub(super) counted: u64,
     fills: u64,
-    spare: u64,
+    /// Number of additional packets that the payload could be spread over.
+    pub(super) spare: u64,
 }
 
 impl Tally {
+    pub(super) fn packets(self) -> u64 {
+        self.counted + self.fills + padding(self.counted, self.spare)
+    }
+
     fn with(mut self, unit: &PesUnit) -> Self {
         if unit.count == 0 {
             self.fills += 1;
@@ -229,9 +233,8 @@ pub(super) fn is_left_out(stream: &Stream, sample: Sample) -> bool {
     }
 }
 
-/// True if `next` may be in one PES packet with the `count` frames from `first` on: if they last no
-/// longer than the PCR interval, and receivers, which count frames from the one PTS, arrive within
-/// 1 ms of the time of `next`.
+/// True if `next` may be in one PES packet with the `count` frames from `first` on: they last no
+/// longer than the PCR interval, and receivers, which count frames from the PTS, are within 1 ms.
 pub(super) fn can_share_pes(stream: &Stream, first: Sample, count: u32, next: Sample) -> bool {
     let scale = i128::from(stream.timescale.get());
     let passed = i128::from(next.decode_time) - i128::from(first.decode_time);

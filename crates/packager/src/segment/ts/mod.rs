@@ -47,6 +47,7 @@ mod reader_tests;
 #[cfg(test)]
 mod tests;
 
+use super::TrackShare;
 use crate::{
     PackError,
     part::{Part, Transform},
@@ -57,17 +58,6 @@ use layout::PesUnit;
 use mux::{Muxer, PidState, ScheduledUnit};
 use packet::PACKET;
 use stream::{Coding, Stream};
-
-/// One track of a TS segment with its samples.
-#[derive(Debug)]
-pub(crate) struct TsTrack<'a> {
-    /// The track itself.
-    pub track: &'a Track,
-    /// Index of its object in the title.
-    pub object: usize,
-    /// Samples in decode order.
-    pub samples: &'a [Sample],
-}
 
 /// The result of planning a TS segment.
 #[derive(Debug)]
@@ -105,12 +95,12 @@ const LEAD: i64 = 63_000;
 /// Plans the TS segment `number` (0-based) of at most one video and one audio track, in any order.
 /// Audio frames whose length their framing cannot state (over 8 kB in AAC, 65 kB in others) are
 /// left out. Fails with [`PackError::CannotCarry`] if a transport stream does not carry a track.
-pub(crate) fn plan_ts(tracks: &[TsTrack<'_>], number: u32) -> Result<TsPlan, PackError> {
-    let mut owned = Vec::with_capacity(tracks.len());
-    for track in tracks {
-        let mut stream = Stream::of(track.track)?;
-        stream.raise_decode_lead(track.samples);
-        owned.push(OwnedTrack { stream, object: track.object, samples: track.samples.to_vec() });
+pub(crate) fn plan_ts(shares: Vec<TrackShare<'_>>, number: u32) -> Result<TsPlan, PackError> {
+    let mut owned = Vec::with_capacity(shares.len());
+    for TrackShare { track, object, samples, .. } in shares {
+        let mut stream = Stream::of(track)?;
+        stream.raise_decode_lead(&samples);
+        owned.push(OwnedTrack { stream, object, samples });
     }
     Ok(plan_owned(owned, number))
 }

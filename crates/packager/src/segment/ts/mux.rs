@@ -8,10 +8,9 @@ use super::{
     pes,
     stream::{Coding, Stream},
 };
-use crate::plan::Transform;
+use crate::part::Transform;
 use bytes::{BufMut, BytesMut};
 
-/// The state of one PID.
 #[derive(Debug)]
 pub(super) struct PidState {
     pub(super) stream: Stream,
@@ -56,7 +55,6 @@ enum Step {
     Audio(u32),
 }
 
-/// The PES packet being written.
 #[derive(Debug)]
 struct OpenPes {
     due: ScheduledUnit,
@@ -258,8 +256,7 @@ fn put_packets(open: &mut OpenPes, pid_state: &mut PidState, payload: &[u8], out
     open.payload_left -= payload.len() as u64;
 }
 
-/// Writes the header of the next packet of a unit. It takes as much payload as possible while a
-/// byte remains for each packet after it.
+/// Writes the next packet's header. It takes as much payload as leaves a byte for each after it.
 fn begin_packet(open: &mut OpenPes, pid_state: &mut PidState, out: &mut BytesMut) -> bool {
     let Some(after) = open.packets_left.checked_sub(1) else { return false };
     let first = open.packets_left == open.due.unit.packets;

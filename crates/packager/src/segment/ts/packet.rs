@@ -43,8 +43,7 @@ impl PacketHeader {
             let pcr = self.pcr.filter(|_| field >= PCR_FIELD);
             header[5] = (u8::from(self.random_access) << 6) | (u8::from(pcr.is_some()) << 4);
             if let Some(base) = pcr {
-                // 33 bits of base, 6 reserved ones, 9 bits of extension. The extension is always 0,
-                // because all times are multiples of 1/90000 s.
+                // 33 bits of base, 6 reserved, 9 of extension, which is 0: times are in 1/90000 s.
                 let clock = (base << 15) | 0x7E00;
                 header[6..12].copy_from_slice(&clock.to_be_bytes()[2..8]);
             }

@@ -4,7 +4,6 @@ use bytes::{BufMut, BytesMut};
 
 /// Bytes up to and including `PES_header_data_length`.
 const FIXED: usize = 9;
-/// Bytes of one time stamp.
 const TIMESTAMP: usize = 5;
 /// `PES_packet_length` counts the bytes behind itself.
 const BEFORE_LENGTH_ENDS: u64 = 6;

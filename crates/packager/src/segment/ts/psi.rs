@@ -9,10 +9,8 @@ use bytes::{BufMut, BytesMut};
 const PAT_PID: u16 = 0;
 /// Number of the only program.
 const PROGRAM: u16 = 1;
-/// PID of the program map.
 pub(super) const PMT_PID: u16 = 0x1000;
 
-/// The program that the map describes.
 #[derive(Debug)]
 pub(super) struct Program<'a> {
     pub(super) streams: &'a [(u16, &'a Stream)],

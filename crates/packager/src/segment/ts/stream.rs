@@ -46,8 +46,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns the stream of a track. Fails with [`PackError::CannotCarry`] if TS does not carry
-    /// it.
+    /// Fails with [`PackError::CannotCarry`] if a transport stream does not carry the track.
     pub(super) fn of(track: &Track) -> Result<Self, PackError> {
         let format = track.codec.format;
         let cannot = || PackError::CannotCarry { protocol: "HLS TS", format };
@@ -88,9 +87,8 @@ impl Stream {
         })
     }
 
-    /// Raises `decode_lead` to the time that a segment's samples need. If only fragments of a track
-    /// are indexed, its samples are known segment by segment. The result is the same in all
-    /// segments with the same pattern of frames.
+    /// Raises `decode_lead` to what a segment's samples need, for tracks indexed by fragments. It
+    /// is the same in all segments with the same pattern of frames.
     pub(super) fn raise_decode_lead(&mut self, samples: &[Sample]) {
         let least = samples.iter().map(|sample| sample.composition_offset).min().unwrap_or(0);
         self.decode_lead = self.decode_lead.max(lead_of(least));

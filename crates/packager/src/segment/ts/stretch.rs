@@ -4,7 +4,7 @@
 
 use super::{
     annexb::DELIMITER_LEN,
-    layout::{self, MAX_AUDIO, MAX_FRAMES, PCR_INTERVAL, packets_for, padding},
+    layout::{self, MAX_AUDIO, MAX_FRAMES, PCR_INTERVAL, Tally, packets_for},
     pes,
     stream::{Coding, Stream},
 };
@@ -21,7 +21,7 @@ pub(super) fn packets(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> 
         _ => audio_tally(stream, stretch, more),
     };
     match tally {
-        Some(tally) => tally.counted + padding(tally.counted, tally.spare),
+        Some(tally) => tally.packets(),
         None => layout::packets(stream, samples(stretch, more)),
     }
 }
@@ -37,14 +37,6 @@ fn samples<'s>(stretch: &'s SampleBatch<'_>, more: u32) -> impl Iterator<Item = 
             Some(Sample { offset: 0, size, decode_time, duration, composition_offset, sync })
         },
     )
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Tally {
-    /// Packets with payload.
-    counted: u64,
-    /// Number of additional packets that the payload could be spread over.
-    spare: u64,
 }
 
 impl Tally {
@@ -84,8 +76,7 @@ fn video_tally(stream: &Stream, parameter_sets: u64, stretch: &SampleBatch<'_>, 
     Some(tally)
 }
 
-/// Counts the packets of audio. Frames with one duration share units, always the same number of
-/// them. `None` if only the slow path is exact.
+/// Counts the packets of audio, where equal frames share units. `None` if this is not exact.
 fn audio_tally(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
     let &duration = stretch.durations.first()?;
     let largest = stretch.sizes.iter().copied().max().unwrap_or(0).saturating_add(more);

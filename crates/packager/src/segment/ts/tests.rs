@@ -232,7 +232,8 @@ proptest! {
                 let bytes = &v_media[at..at + sample.size as usize];
                 prop_assert_eq!(&pes.data, &access_unit(bytes, sample.sync));
                 prop_assert_eq!(pes.dts, ticks(sample.decode_time - lead, scale));
-                prop_assert_eq!(pes.pts, ticks(sample.decode_time + i64::from(sample.composition_offset), scale));
+                let pts = sample.decode_time + i64::from(sample.composition_offset);
+                prop_assert_eq!(pes.pts, ticks(pts, scale));
                 prop_assert_eq!(pes.random_access, sample.sync);
                 prop_assert!(pes.stated > 0);
             }
