@@ -127,3 +127,57 @@ impl Demuxer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latemux_client::{manifest, presentation::Index};
+    use url::Url;
+
+    /// A rendition of segments of 2 s of a media playlist, each with lines before its `EXTINF`.
+    fn rendition(lines: &[&str]) -> RenditionCapture {
+        let list: String = lines.iter().map(|line| format!("{line}#EXTINF:2,\na.ts\n")).collect();
+        let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:2\n{list}#EXT-X-ENDLIST\n");
+        let read = manifest::read(&Url::parse("http://a/").unwrap(), text.as_bytes()).unwrap();
+        let Index::Known(segments) = &read.sets[0].renditions[0].index else { panic!("a media playlist") };
+        RenditionCapture::new(segments.clone(), Output::Bytes)
+    }
+
+    fn span(begins: f64, end: f64) -> Span {
+        Span { track: 1, begins, decode: begins, end, slack: 0.1 }
+    }
+
+    #[test]
+    fn renditions_take_turns_by_time() {
+        let mut renditions = vec![rendition(&["", ""]), rendition(&[""])];
+        let mut order = Vec::new();
+        while let Some(next) = next(&mut renditions) {
+            next.next += 1;
+            order.push(renditions.iter().map(|rendition| rendition.next).collect::<Vec<_>>());
+        }
+        assert_eq!(order, [[1, 0], [1, 1], [2, 1]]);
+    }
+
+    #[test]
+    fn a_second_timeline_continues_the_first() {
+        let mut rendition = rendition(&["", "", "#EXT-X-DISCONTINUITY\n", ""]);
+        let mut timelines = Timelines::default();
+        let mut later = |index, spans: &[Span]| timelines.later(&mut rendition, index, spans);
+        // The playlist states 2 s for segments of 2.1 s.
+        assert_eq!(later(0, &[span(100.0, 102.1)]), 0.0, "the times of the first timeline are kept");
+        assert_eq!(later(1, &[span(102.1, 104.2)]), 0.0);
+        let second = later(2, &[span(7.0, 9.0)]);
+        assert!((7.0 + second - 104.2).abs() < 1e-9, "it starts where the first one ended: {second}");
+        assert!((later(3, &[span(9.0, 11.0)]) - second).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_timeline_starts_no_earlier_than_its_playlist_states() {
+        let mut rendition = rendition(&["", "#EXT-X-DISCONTINUITY\n"]);
+        let mut timelines = Timelines::default();
+        assert_eq!(timelines.later(&mut rendition, 0, &[span(0.0, 1.5)]), 0.0);
+        let second = timelines.later(&mut rendition, 1, &[span(50.0, 52.0)]);
+        assert!((50.0 + second - 2.0).abs() < 1e-9, "half a second is missing: {second}");
+        assert_eq!(timelines.later(&mut rendition, 0, &[]), 0.0, "a segment without times");
+    }
+}

@@ -359,3 +359,94 @@ impl Segments {
         first.saturating_add(behind).saturating_sub(1).max(first)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments of 2 s from the start of a group on, in milliseconds.
+    fn segments(starts: &[i64], group_start: f64) -> Segments {
+        let url = Arc::new(Url::parse("http://a/b").unwrap());
+        let group = SegmentGroup {
+            first: 0,
+            timeline: 0,
+            start: group_start,
+            container: Container::Cmaf,
+            init: None,
+            timescale: 1000,
+            origin: Some(0),
+            tolerance: 0.1,
+            addresses: Addresses::List(vec![url]),
+        };
+        let segment =
+            |start: &i64| Segment { start: *start, duration: 2000, number: 0, time: 0, range: None };
+        Segments::uniform(group, starts.iter().map(segment).collect())
+    }
+
+    #[test]
+    fn byte_ranges_include_their_ends() {
+        assert_eq!(ByteRange::new(5, 3), Some(ByteRange { first: 5, last: 7 }));
+        assert_eq!((ByteRange::new(5, 0), ByteRange::new(u64::MAX, 2)), (None, None));
+        let range = ByteRange::parse(" 5-7 ").unwrap();
+        assert_eq!((range.len(), range.to_string().as_str(), range.is_empty()), (3, "5-7", false));
+        assert_eq!(ByteRange { first: 0, last: u64::MAX }.len(), u64::MAX, "saturates");
+        for wrong in ["", "5", "7-5", "-5", "5-", "a-b", "5-7-9"] {
+            assert_eq!(ByteRange::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bit_rates_have_units() {
+        for (text, rate) in [
+            ("min", 0),
+            ("max", u64::MAX),
+            ("800k", 800_000),
+            ("2.5M", 2_500_000),
+            ("64000", 64_000),
+            ("0", 0),
+        ] {
+            assert_eq!(parse_bit_rate(text), Ok(rate), "{text}");
+        }
+        for wrong in ["", "k", "fast", "-1", "NaN", "inf", "1e99", "1G", "800 k"] {
+            assert!(parse_bit_rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_highest_rendition_within_a_rate_is_chosen() {
+        let index = Index::Known(Arc::new(segments(&[0], 0.0)));
+        let rendition =
+            |bandwidth| Rendition { name: String::new(), bandwidth, index: index.clone(), coding: None };
+        let set = |rates: &[u64]| RenditionSet {
+            kind: MediaKind::Video,
+            renditions: rates.iter().map(|rate| rendition(*rate)).collect(),
+        };
+        let ladder = set(&[100, 200, 200, 300]);
+        let chosen = [0, 99, 100, 199, 200, 299, u64::MAX].map(|rate| ladder.highest_within(rate));
+        assert_eq!(chosen, [0, 0, 0, 0, 2, 2, 3]);
+        assert_eq!(set(&[0, 0]).highest_within(0), 1, "rates that are not stated");
+    }
+
+    #[test]
+    fn segments_are_found_by_time() {
+        // A gap of 1 s between the second and the third.
+        let segments = segments(&[0, 2000, 5000], 10.0);
+        let at = [0.0, 10.0, 11.999, 12.0, 14.5, 15.0, 99.0].map(|seconds| segments.at(seconds));
+        assert_eq!(at, [0, 0, 0, 1, 1, 2, 2]);
+        assert_eq!((segments.time(2), segments.end()), (Some((15.0, 2.0)), 17.0));
+        assert_eq!((segments.time(3), segments.resource(3)), (None, None));
+    }
+
+    #[test]
+    fn joined_periods_are_timelines() {
+        let periods = [segments(&[0, 2000], 0.0), segments(&[0], 4.0), segments(&[0, 2000], 6.0)];
+        let joined = Segments::joined(periods.map(Arc::new));
+        let groups: Vec<(usize, u32)> =
+            joined.groups.iter().map(|group| (group.first, group.timeline)).collect();
+        assert_eq!(groups, [(0, 0), (2, 1), (3, 2)]);
+        assert_eq!([0, 1, 2, 3, 4].map(|index| joined.group_index(index)), [0, 0, 1, 2, 2]);
+        let starts: Vec<f64> = (0..5).map(|index| joined.time(index).unwrap().0).collect();
+        assert_eq!(starts, [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!([3.9, 4.0, 5.9, 6.0, 8.0].map(|seconds| joined.at(seconds)), [1, 2, 2, 3, 4]);
+    }
+}

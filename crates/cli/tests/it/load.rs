@@ -264,7 +264,7 @@ fn what_goes_wrong_is_one_line_and_a_failure() {
         (&[&gone], "status_404", true),
         (&[&refused], "connection_refused", true),
         (&[&mpd, "--abr", "best"], "--abr", false),
-        (&[&mpd, "--abr", &format!("trace:{}", at("trace"))], "times begin at 0", false),
+        (&[&mpd, "--abr", &format!("trace:{}", at("trace"))], "times must start at 0", false),
         (&[&mpd, "--abr", "trace:/nonexistent"], "/nonexistent", false),
         (&[&mpd, "--out", &at("file")], "file", false),
         (&["ftp://a/b"], "neither http nor https", false),

@@ -56,7 +56,7 @@ fn parts_meet_in_a_bucket() {
     assert!(said(&half).contains("1 of 2 parts are missing"), "{}", said(&half));
     assert!(complaint(&half).contains("1 of 1 runs are partial"));
     assert!(load("1/2", "s3://library/runs/a").status.success());
-    assert!(complaint(&report(&[])).contains("--output: the report goes to a folder"));
+    assert!(complaint(&report(&[])).contains("--output is needed"));
     let both = report(&["-o", here]);
     assert!(both.status.success() && said(&both).contains("5 came: 5 finished"), "{}", said(&both));
     // The same run in one part, in a folder.
@@ -144,7 +144,7 @@ fn a_run_that_is_stopped_is_partial() {
         }
         let report = report(&out);
         assert!(complaint(&report).contains("1 of 1 runs are partial"));
-        assert!(said(&report).contains("did not end by itself"), "{}", said(&report));
+        assert!(said(&report).contains("was stopped early"), "{}", said(&report));
     }
     // Before its time has come.
     let out = folder.path().join("early");
@@ -197,6 +197,6 @@ fn a_bucket_that_falls_silent_can_be_left() {
     }
     signal("-INT", child.id());
     let output = child.wait_with_output().unwrap();
-    assert!(complaint(&output).contains("stopped: what was measured last is not written"));
+    assert!(complaint(&output).contains("stopped: the last results are not written"));
     assert!(String::from_utf8_lossy(&output.stdout).contains("hls.muxed"), "{}", said(&output));
 }
