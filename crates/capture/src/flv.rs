@@ -44,8 +44,8 @@ pub(super) fn tags(body: &Bytes) -> Result<Vec<Bytes>, Failure> {
     Ok(found)
 }
 
-/// The header of an FLV file (§E.2) that may hold video and audio, and the size of no tag before the
-/// first.
+/// The header of an FLV file (§E.2) that may hold video and audio, and the size of no tag before
+/// the first.
 pub(super) const FILE_HEADER: [u8; 13] = [b'F', b'L', b'V', 1, 5, 0, 0, 0, 9, 0, 0, 0, 0];
 
 impl FlvDemuxer {
@@ -163,8 +163,8 @@ impl FlvDemuxer {
     }
 }
 
-/// Returns the entry for an AudioSpecificConfig, the sampling rate of its core, and the samples in its
-/// frames.
+/// Returns the entry for an AudioSpecificConfig, the sampling rate of its core, and the samples in
+/// its frames.
 pub(super) fn aac(config: &[u8]) -> Option<(TrackEntry, u32, u32)> {
     let unknown = AudioFormat { coding: AudioCoding::Aac(config.to_vec()), rate: 0, channels: 2 };
     let codec = sample_entry::describe_entry(&sample_entry::audio_entry(&unknown))?;

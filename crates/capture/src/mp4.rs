@@ -54,7 +54,8 @@ pub(super) struct SourceTrack {
     timescale: u32,
     /// Ticks to add to the times of its fragments.
     later: i64,
-    /// For each sample entry of the source, its 1-based index in the output. `None` if all are the same.
+    /// For each sample entry of the source, its 1-based index in the output. `None` if all are the
+    /// same.
     entries: Option<Vec<u32>>,
 }
 
@@ -167,8 +168,8 @@ impl Mp4 {
         Ok(self.queues.len().saturating_sub(1))
     }
 
-    /// Aligns the tracks that arrive as samples: the sample presented first is at 0, and an edit list
-    /// hides the time before it. `found` holds the first samples of each track.
+    /// Aligns the tracks that arrive as samples: the sample presented first is at 0, and an edit
+    /// list hides the time before it. `found` holds the first samples of each track.
     pub(super) fn begin(&mut self, found: &[(usize, &TrackSamples)]) {
         let shown = |found: &TrackSamples| {
             let first = found.samples.iter().map(|sample| sample.shown).min()?;
@@ -188,7 +189,8 @@ impl Mp4 {
         }
     }
 
-    /// Takes samples of a track, adding `later` seconds to their times, and writes those it took before.
+    /// Takes samples of a track, adding `later` seconds to their times, and writes those it took
+    /// before.
     pub(super) fn samples(
         &mut self,
         place: usize,
@@ -221,7 +223,8 @@ impl Mp4 {
         Ok(())
     }
 
-    /// Writes a fragment of consecutive samples. `next` is the decode time of the sample behind them.
+    /// Writes a fragment of consecutive samples. `next` is the decode time of the sample behind
+    /// them.
     fn write(
         &mut self,
         track_id: u32,
@@ -276,9 +279,9 @@ impl Mp4 {
         InitSegment { brands, timescale: SCALE, duration: None, tracks: self.tracks.clone() }.to_bytes()
     }
 
-    /// Writes the samples of a segment whose fragments have been checked, each track of each fragment as
-    /// a fragment of its own. `time` is the decode time, in ticks, of fragments that state none; `later`
-    /// is added to all times, in seconds.
+    /// Writes the samples of a segment whose fragments have been checked, each track of each
+    /// fragment as a fragment of its own. `time` is the decode time, in ticks, of fragments that
+    /// state none; `later` is added to all times, in seconds.
     pub(super) fn fragments(
         &mut self,
         segment: &Bytes,

@@ -58,8 +58,8 @@ pub(super) struct FetchedSegment {
 pub(super) struct Timelines {
     /// For each timeline, a time near which its 33-bit time stamps are.
     references: BTreeMap<u32, Option<i64>>,
-    /// For each timeline that only its first segment defines: seconds from the presentation's times to
-    /// its own.
+    /// For each timeline that only its first segment defines: seconds from the presentation's times
+    /// to its own.
     offsets: BTreeMap<u32, f64>,
     /// The offset of the first timeline, whose times are kept.
     base: Option<f64>,
@@ -81,8 +81,8 @@ pub(super) fn next(renditions: &mut [RenditionCapture]) -> Option<&mut Rendition
 }
 
 impl Timelines {
-    /// Returns the seconds to add to the times of a segment with these spans, so that it continues the
-    /// timeline of the first segment.
+    /// Returns the seconds to add to the times of a segment with these spans, so that it continues
+    /// the timeline of the first segment.
     pub(super) fn later(&mut self, rendition: &mut RenditionCapture, index: usize, spans: &[Span]) -> f64 {
         let (Some(group), Some((start, _))) =
             (rendition.segments.group(index), rendition.segments.time(index))

@@ -11,8 +11,8 @@ use crate::{
 use latemux_client::{packed_audio::AAC_RATES, presentation::DeclaredCoding};
 use latemux_isobmff::codec::Media;
 
-/// Bytes of a WAVEFORMATEXTENSIBLE between its WAVEFORMATEX and the data of the coding: samples, channel
-/// mask and sub-format.
+/// Bytes of a WAVEFORMATEXTENSIBLE between its WAVEFORMATEX and the data of the coding: samples,
+/// channel mask and sub-format.
 const EXTENSIBLE: usize = 22;
 
 /// Returns the sample entry of a track.
@@ -34,7 +34,8 @@ fn video(stated: &DeclaredCoding, coding: VideoCoding, format: [u8; 4], kind: [u
     let sets: Vec<Vec<u8>> = nal::units(&stated.private_data).into_iter().map(<[u8]>::to_vec).collect();
     let record = coding.record(&sets)?;
     let size = Some(stated.size).filter(|(width, height)| *width > 0 && *height > 0);
-    // The manifest may state the largest size of all renditions. The configuration has the actual one.
+    // The manifest may state the largest size of all renditions. The configuration has the actual
+    // one.
     sample_entry::video_entry(format, kind, &record, None)
         .or_else(|| sample_entry::video_entry(format, kind, &record, size))
 }

@@ -8,7 +8,8 @@ use std::{fs, path::PathBuf};
 /// Flags of commands that are clients.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TrustFlags {
-    /// Certificates (PEM) to trust besides those of the system: of an authority, or of a server itself
+    /// Certificates (PEM) to trust besides those of the system: of an authority, or of a server
+    /// itself
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// Do not check certificates

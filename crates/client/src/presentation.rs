@@ -1,5 +1,5 @@
-//! The content of a manifest, independent of the protocol: renditions, their segments, and the address
-//! of each segment.
+//! The content of a manifest, independent of the protocol: renditions, their segments, and the
+//! address of each segment.
 
 use crate::manifest::{Deferred, Template};
 use std::{fmt, sync::Arc};
@@ -46,7 +46,8 @@ pub enum Container {
     WebVtt,
     /// TTML documents.
     Ttml,
-    /// AAC in ADTS frames, or another elementary stream, with its time in an ID3 tag (RFC 8216 §3.4).
+    /// AAC in ADTS frames, or another elementary stream, with its time in an ID3 tag (RFC 8216
+    /// §3.4).
     PackedAudio,
     /// Encrypted as a whole, or unknown. Only its length can be checked.
     Opaque,
@@ -75,8 +76,8 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// Returns the range of `length` bytes from `offset` on; `None` if `length` is 0 or the end is beyond
-    /// 64 bits.
+    /// Returns the range of `length` bytes from `offset` on; `None` if `length` is 0 or the end is
+    /// beyond 64 bits.
     #[must_use]
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         Some(Self { first: offset, last: offset.checked_add(length.checked_sub(1)?)? })
@@ -123,7 +124,8 @@ pub struct Resource {
 pub struct Presentation {
     /// The protocol of the manifest.
     pub protocol: Protocol,
-    /// The sets that play together, one rendition of each. There is at least one, and none is empty.
+    /// The sets that play together, one rendition of each. There is at least one, and none is
+    /// empty.
     pub sets: Vec<RenditionSet>,
 }
 
@@ -213,13 +215,25 @@ pub enum Index {
     Joined(Arc<[Index]>),
 }
 
+impl Index {
+    /// Returns the lists of all periods.
+    #[must_use]
+    pub fn periods(&self) -> &[Self] {
+        match self {
+            Self::Joined(periods) => periods,
+            one => std::slice::from_ref(one),
+        }
+    }
+}
+
 /// The segments of a rendition.
 #[derive(Debug, Clone)]
 pub struct Segments {
     /// The segments in the order of play; never empty.
     pub entries: Vec<Segment>,
-    /// The groups of consecutive segments with common properties. There is one, unless there are several
-    /// periods, discontinuities or init segments. The first group starts with the first entry.
+    /// The groups of consecutive segments with common properties. There is one, unless there are
+    /// several periods, discontinuities or init segments. The first group starts with the first
+    /// entry.
     pub groups: Vec<SegmentGroup>,
 }
 
@@ -238,7 +252,8 @@ pub struct SegmentGroup {
     pub init: Option<Resource>,
     /// Ticks per second of the times of [`Segments::entries`]; not 0.
     pub timescale: u64,
-    /// The media time at [`Self::start`], in ticks; `None` if the protocol leaves it to the first segment.
+    /// The media time at [`Self::start`], in ticks; `None` if the protocol leaves it to the first
+    /// segment.
     pub origin: Option<i64>,
     /// The seconds by which media may begin earlier or later than the manifest states.
     pub tolerance: f64,
@@ -342,8 +357,8 @@ impl Segments {
         self.time(self.entries.len().saturating_sub(1)).map_or(0.0, |(start, duration)| start + duration)
     }
 
-    /// Returns the index of the segment at a time in seconds: the first or the last one if the time is
-    /// before or behind all segments.
+    /// Returns the index of the segment at a time in seconds: the first or the last one if the time
+    /// is before or behind all segments.
     #[must_use]
     pub fn at(&self, seconds: f64) -> usize {
         let group = self

@@ -43,8 +43,8 @@ pub(super) enum BoxEvent<'a> {
 }
 
 impl BoxWalk {
-    /// Takes the next bytes. Reports boxes of the types in `kept` whole, an `mdat` in pieces, and no
-    /// other boxes.
+    /// Takes the next bytes. Reports boxes of the types in `kept` whole, an `mdat` in pieces, and
+    /// no other boxes.
     pub(super) fn push<'a>(
         &mut self,
         bytes: &'a [u8],

@@ -6,8 +6,8 @@ use crate::{
     presentation::{Container, SegmentGroup, Segments},
 };
 
-/// The seconds after which time stamps of transport streams and packed audio wrap around: 33 bits of
-/// 90 kHz.
+/// The seconds after which time stamps of transport streams and packed audio wrap around: 33 bits
+/// of 90 kHz.
 const WRAP: f64 = 8_589_934_592.0 / 90_000.0;
 
 /// Returns the seconds from one time to another, across a wrap of time stamps.
@@ -21,8 +21,8 @@ fn difference(group: &SegmentGroup, from: f64, to: f64) -> f64 {
 /// The times of the segments that a player has fetched from one set of renditions.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// A timeline, and the seconds from the manifest's times to the media's on it. Used if the protocol
-    /// does not state them.
+    /// A timeline, and the seconds from the manifest's times to the media's on it. Used if the
+    /// protocol does not state them.
     origin: Option<(u32, f64)>,
     last: Option<LastSegment>,
 }

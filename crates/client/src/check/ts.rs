@@ -1,5 +1,5 @@
-//! Checks of transport streams: sync bytes, continuity counters, program tables with their CRCs, and
-//! the time stamps of PES packets.
+//! Checks of transport streams: sync bytes, continuity counters, program tables with their CRCs,
+//! and the time stamps of PES packets.
 
 use super::{Span, collect};
 use crate::{

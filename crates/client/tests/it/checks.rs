@@ -1,4 +1,5 @@
-//! Checks of segments that ffmpeg made, whole, in pieces and damaged. ffprobe tells their times.
+//! Checks of segments that ffmpeg made: whole, in pieces and damaged. Their times are compared with
+//! ffprobe.
 
 use bytes::Bytes;
 use latemux_client::{
@@ -112,7 +113,8 @@ fn spans_of_a_transport_stream_are_those_that_ffprobe_finds() {
     let spans = segment.check().unwrap();
     assert_eq!((spans.len(), streams.len()), (2, 2));
     for (span, stream) in spans.iter().zip(&streams) {
-        // ffprobe splits the PES packets of audio into frames, whose end is later by up to a packet.
+        // ffprobe splits the PES packets of audio into frames, whose end is later by up to a
+        // packet.
         let (decode, presentation, end) = times(stream);
         assert_near(span.decode, decode, &stream.kind);
         assert_near(span.begins, presentation, &stream.kind);
@@ -128,7 +130,8 @@ fn spans_of_fragments_are_those_that_ffprobe_finds() {
     let streams = probed(&[&head, &segment.body], "a.mp4");
     let [span] = segment.check().unwrap()[..] else { panic!("one track") };
     let (decode, presentation, end) = times(&streams[0]);
-    // The edit list of two frames shifts both of ffprobe's times, and decode times count without it.
+    // The edit list of two frames shifts both of ffprobe's times, and decode times count without
+    // it.
     assert_near(span.begins, presentation, "presentation");
     let shift = span.decode - decode;
     assert_near(shift, 0.08, "the edit list");

@@ -49,8 +49,8 @@ impl ParseCache {
         Ok(map.entry(key).or_insert(made).clone())
     }
 
-    /// Returns the presentation of a manifest, without text unless `with_text`, which must be the same in
-    /// each call.
+    /// Returns the presentation of a manifest, without text unless `with_text`, which must be the
+    /// same in each call.
     pub(crate) fn presentation(
         &self,
         url: &Url,

@@ -12,8 +12,8 @@ pub use recorder::{Counts, Measured, PlayerEnd, Recorder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The results of a run or of a part of it. Merging is exact: neither the order nor the distribution of
-/// players over machines matters.
+/// The results of a run or of a part of it. Merging is exact: neither the order nor the
+/// distribution of players over machines matters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {

@@ -18,8 +18,8 @@ const EXAMPLES: usize = 3;
 /// The maximum number of seconds that are recorded separately: a day.
 const MAX_SECONDS: usize = 86_400;
 
-/// Collects measurements of many players. It is divided into stripes, each of which is locked briefly,
-/// so that players rarely wait for each other.
+/// Collects measurements of many players. It is divided into stripes, each of which is locked
+/// briefly, so that players rarely wait for each other.
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
@@ -32,8 +32,8 @@ pub struct Recorder {
 struct Stripe {
     results: Results,
     counts: Counts,
-    /// Latencies since [`Recorder::take_recent`] was last called, in microseconds; `None` before the
-    /// first call.
+    /// Latencies since [`Recorder::take_recent`] was last called, in microseconds; `None` before
+    /// the first call.
     recent: Option<Histogram>,
 }
 
