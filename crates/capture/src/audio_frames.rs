@@ -1,5 +1,6 @@
 //! Frames of audio in elementary streams, found by their headers: AAC in ADTS (ISO/IEC 14496-3
-//! §1.A.2.2), MPEG audio (ISO/IEC 11172-3 §2.4.2.3), AC-3 and E-AC-3 (ETSI TS 102 366 §4.3, §E.1.2).
+//! §1.A.2.2), MPEG audio (ISO/IEC 11172-3 §2.4.2.3), AC-3 and E-AC-3 (ETSI TS 102 366 §4.3,
+//! §E.1.2).
 
 use latemux_client::{
     failure::{Failure, Reason},
@@ -143,7 +144,8 @@ pub(super) fn aac_config(object_type: u32, rate_index: u32, channels: u32) -> Ve
     BitWriter::default().put(5, object_type).put(4, rate_index).put(4, channels).put(3, 0).to_bytes()
 }
 
-/// Kilobits per second by index, for MPEG-1 layer II, MPEG-1 layer III, and MPEG-2 layers II and III.
+/// Kilobits per second by index, for MPEG-1 layer II, MPEG-1 layer III, and MPEG-2 layers II and
+/// III.
 const MPEG_RATES: [[u32; 14]; 3] = [
     [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],
     [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
@@ -255,8 +257,8 @@ fn eac3(bytes: &[u8]) -> Option<Frame> {
     Some(Frame { header: 0, size, samples, format, substream })
 }
 
-/// Returns the payload of `dec3` (ETSI TS 102 366 §F.6) for one independent substream and its dependent
-/// ones. Their channel locations (chan_loc) are not stated.
+/// Returns the payload of `dec3` (ETSI TS 102 366 §F.6) for one independent substream and its
+/// dependent ones. Their channel locations (chan_loc) are not stated.
 fn eac3_record(modes: [u8; 4], dependent: u32, bytes: usize, samples: u32, rate: u32) -> Vec<u8> {
     let [fscod, bsid, acmod, low] = modes.map(u32::from);
     let bits = bytes as u64 * 8;
@@ -312,7 +314,8 @@ mod tests {
             of(Framing::Adts, &[0xff, 0xf0, 0x4c, 0x80, 0x0c, 0x9f, 0xfc], 100),
             [(9..100, 1024, lc())]
         );
-        // MPEG-1 layer III, 128 kbit/s, 44.1 kHz, padded; MPEG-2 layer III, 64 kbit/s, 22.05 kHz, mono.
+        // MPEG-1 layer III, 128 kbit/s, 44.1 kHz, padded; MPEG-2 layer III, 64 kbit/s, 22.05 kHz,
+        // mono.
         assert_eq!(
             of(Framing::Mpeg, &[0xff, 0xfb, 0x92, 0x00], 418),
             [(0..418, 1152, format(AudioCoding::Mpeg, 44_100, 2))]
@@ -331,7 +334,8 @@ mod tests {
 
     #[test]
     fn a_unit_of_e_ac_3_has_six_blocks_and_their_dependent_substreams() {
-        // 48 kHz, 3/2 with low frequencies; 100 bytes each: independent of two blocks thrice, with a dependent one behind the first.
+        // 48 kHz, 3/2 with low frequencies; 100 bytes each: independent of two blocks thrice, with
+        // a dependent one behind the first.
         let frame = |kind: u8, blocks: u8| {
             let mut bytes = vec![0x0b, 0x77, kind << 6, 49, blocks << 4 | 7 << 1 | 1, 16 << 3];
             bytes.resize(100, 0);

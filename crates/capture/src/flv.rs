@@ -44,8 +44,8 @@ pub(super) fn tags(body: &Bytes) -> Result<Vec<Bytes>, Failure> {
     Ok(found)
 }
 
-/// The header of an FLV file (§E.2) that may hold video and audio, and the size of no tag before the
-/// first.
+/// The header of an FLV file (§E.2) that may hold video and audio, and the size of no tag before
+/// the first.
 pub(super) const FILE_HEADER: [u8; 13] = [b'F', b'L', b'V', 1, 5, 0, 0, 0, 9, 0, 0, 0, 0];
 
 impl FlvDemuxer {
@@ -163,8 +163,8 @@ impl FlvDemuxer {
     }
 }
 
-/// Returns the entry for an AudioSpecificConfig, the sampling rate of its core, and the samples in its
-/// frames.
+/// Returns the entry for an AudioSpecificConfig, the sampling rate of its core, and the samples in
+/// its frames.
 pub(super) fn aac(config: &[u8]) -> Option<(TrackEntry, u32, u32)> {
     let unknown = AudioFormat { coding: AudioCoding::Aac(config.to_vec()), rate: 0, channels: 2 };
     let codec = sample_entry::describe_entry(&sample_entry::audio_entry(&unknown))?;
@@ -172,4 +172,96 @@ pub(super) fn aac(config: &[u8]) -> Option<(TrackEntry, u32, u32)> {
     let known = AudioFormat { rate: aac.core_sample_rate, channels: audio.channels, ..unknown };
     (aac.core_sample_rate > 0)
         .then(|| (sample_entry::audio_entry(&known), aac.core_sample_rate, aac.frame_length.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(kind: u8, time: u32, data: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(data.len()).unwrap();
+        let [_, s0, s1, s2] = size.to_be_bytes();
+        let [extension, t0, t1, t2] = time.to_be_bytes();
+        let header = [kind, s0, s1, s2, t0, t1, t2, extension, 0, 0, 0];
+        [&header[..], data, &(size + 11).to_be_bytes()].concat()
+    }
+
+    fn fragment(tags: &[Vec<u8>]) -> Bytes {
+        let tags = tags.concat();
+        let size = |length: usize| u32::try_from(length + 8).unwrap().to_be_bytes();
+        [&size(3)[..], b"afra", b"abc", &size(tags.len()), b"mdat", &tags].concat().into()
+    }
+
+    fn video(packet: u8, offset: [u8; 3], data: &[u8]) -> Vec<u8> {
+        [&[if packet == 0 { 0x17 } else { 0x27 }, packet], &offset[..], data].concat()
+    }
+
+    /// A record with the parameter sets of 320×180 in Constrained Baseline.
+    fn record() -> Vec<u8> {
+        let sequence = [
+            0x67, 0x42, 0xc0, 0x0c, 0xda, 0x05, 0x06, 0x7e, 0x7c, 0x04, 0x40, 0, 0, 3, 0, 0x40, 0, 0, 0x0c,
+            0x83, 0xc5, 0x0a, 0xa8,
+        ];
+        let sets = [sequence.to_vec(), vec![0x68, 0xce, 0x0f, 0xc8]];
+        crate::nal::VideoCoding::Avc.record(&sets).unwrap()
+    }
+
+    fn error(tags: &[Vec<u8>]) -> String {
+        FlvDemuxer::default().segment(&fragment(tags)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn samples_have_the_times_of_their_tags() {
+        let tags = [
+            tag(VIDEO, 0, &video(0, [0; 3], &record())),
+            tag(AUDIO, 0, &[0xaf, 0, 0x11, 0x90]),
+            tag(VIDEO, 1000, &video(1, [0, 0, 80], b"first")),
+            tag(AUDIO, 1000, &[0xaf, 1, 7, 8]),
+            tag(VIDEO, 1040, &video(1, [0xff, 0xff, 0xd8], b"second")),
+            tag(AUDIO, 1021, &[0xaf, 1, 9]),
+            tag(VIDEO, 1050, &[0x57, 0]),
+        ];
+        let mut demuxer = FlvDemuxer::default();
+        let found = demuxer.segment(&fragment(&tags)).unwrap();
+        let [video, audio] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((video.source, video.timescale, video.entry.size), (9, 1000, (320, 180)));
+        let of = |sample: &Sample| (sample.decode, sample.shown, sample.data.clone());
+        let expected = [(1000, 1080, b"first".to_vec()), (1040, 1000, b"second".to_vec())];
+        assert_eq!(video.samples.iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!((audio.source, audio.timescale), (8, 48_000));
+        // 1021 ms is rounded; frames have 1024 samples.
+        assert_eq!(audio.samples.iter().map(|s| s.decode).collect::<Vec<_>>(), [48_000, 49_024]);
+        // Without a new configuration, the next fragment continues.
+        let next = demuxer.segment(&fragment(&[tag(AUDIO, 1043, &[0xaf, 1, 1])])).unwrap();
+        assert_eq!(next[0].samples[0].decode, 50_048);
+    }
+
+    #[test]
+    fn media_needs_a_configuration_that_stays() {
+        let frame = tag(VIDEO, 0, &video(1, [0; 3], b"x"));
+        assert_eq!(error(&[frame]), "bad_flv: video before its configuration");
+        assert_eq!(error(&[tag(AUDIO, 0, &[0xaf, 1, 7])]), "bad_flv: audio before its configuration");
+        let broken = tag(VIDEO, 0, &video(0, [0; 3], &record()[..9]));
+        assert_eq!(error(&[broken]), "bad_flv: an AVC configuration that cannot be read");
+        assert_eq!(error(&[tag(AUDIO, 0, &[0xaf, 0])]), "bad_flv: an AAC configuration that cannot be read");
+        let changes = [tag(AUDIO, 0, &[0xaf, 0, 0x11, 0x90]), tag(AUDIO, 0, &[0xaf, 0, 0x12, 0x10])];
+        assert_eq!(error(&changes), "audio whose configuration changes cannot be captured");
+        let again = [changes[0].clone(), changes[0].clone()];
+        assert!(FlvDemuxer::default().segment(&fragment(&again)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn other_codings_are_refused() {
+        let sorenson = tag(VIDEO, 0, &[0x12, 0, 0, 0, 0]);
+        assert_eq!(error(&[sorenson]), "FLV with video of coding 2 cannot be captured");
+        assert_eq!(error(&[tag(AUDIO, 0, &[0x5f, 0])]), "FLV with audio of coding 5 cannot be captured");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_fragment_makes_it_panic(bytes in proptest::collection::vec(0_u8.., 0..300), kind in 8_u8..10) {
+            let tags = [tag(VIDEO, 0, &video(0, [0; 3], &record())), tag(kind, 1, &bytes), bytes];
+            let _ = FlvDemuxer::default().segment(&fragment(&tags));
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Saves a stream, as a client receives it, in one file, and lists each request.
 //!
 //! Samples are those of the server to the byte, at the times it gave them. Fragments (CMAF, Smooth
-//! Streaming) keep their timescales and times. Transport streams, packed audio and FLV tags are taken
-//! apart by readers that share no code with the packager.
+//! Streaming) keep their timescales and times. Transport streams, packed audio and FLV tags are
+//! taken apart by readers that share no code with the packager.
 //!
 //! - `ts`, `packed_audio`, `flv`: the demultiplexers
 //! - `nal`, `audio_frames`: the syntax of elementary streams
@@ -174,9 +174,9 @@ impl Capture<'_> {
         out: &mut (dyn Write + Send),
     ) -> Result<(), CaptureError> {
         let resource = Resource { url: url.clone(), range: None };
-        let (answer, body) = self.get("manifest", &resource, MAX_BYTES).await?;
+        let (fetched, body) = self.get("manifest", &resource, MAX_BYTES).await?;
         let presentation =
-            manifest::read(&answer.url, &body).map_err(|why| CaptureError::Manifest(answer.url, why))?;
+            manifest::read(&fetched.url, &body).map_err(|why| CaptureError::Manifest(fetched.url, why))?;
         let mut renditions = Vec::new();
         for set in presentation.sets.iter().filter(|set| options.text || set.kind != MediaKind::Text) {
             renditions.push(self.rendition(&presentation, set, options).await?);
@@ -312,9 +312,9 @@ impl Capture<'_> {
             body.extend_from_slice(piece);
             Ok(())
         };
-        let answer = self.client.get(&mut self.connection, resource, due, &mut keep).await;
-        let (bytes, first_byte, latency, error) = match &answer {
-            Ok(answer) => (answer.bytes, Some(answer.first_byte), answer.latency, None),
+        let fetched = self.client.get(&mut self.connection, resource, due, &mut keep).await;
+        let (bytes, first_byte, latency, error) = match &fetched {
+            Ok(fetched) => (fetched.bytes, Some(fetched.first_byte), fetched.latency, None),
             Err(FailedFetch { failure, bytes, latency }) => {
                 (*bytes, None, *latency, Some(failure.to_string()))
             }
@@ -333,8 +333,8 @@ impl Capture<'_> {
         text.push('\n');
         self.trace.write_all(text.as_bytes()).map_err(CaptureError::Trace)?;
         self.captured.bytes += bytes;
-        let answer = answer.map_err(|lost| lost.failure)?;
-        Ok((answer, body.into()))
+        let fetched = fetched.map_err(|failed| failed.failure)?;
+        Ok((fetched, body.into()))
     }
 
     async fn rendition(
@@ -346,18 +346,14 @@ impl Capture<'_> {
         let place = set.highest_within(options.rate);
         let none = || CaptureError::Unsupported("a rendition without segments".to_owned());
         let rendition = set.renditions.get(place).ok_or_else(none)?;
-        let indexes = match &rendition.index {
-            Index::Joined(periods) => periods,
-            one => std::slice::from_ref(one),
-        };
         let mut periods = Vec::new();
-        for index in indexes {
+        for index in rendition.index.periods() {
             match index {
                 Index::Known(segments) => periods.push(segments.clone()),
                 Index::Deferred(deferred) => {
-                    let (answer, body) = self.get("index", &deferred.resource, MAX_BYTES).await?;
-                    let read = deferred.read(&answer.url, &body);
-                    periods.push(Arc::new(read.map_err(|why| CaptureError::Manifest(answer.url, why))?));
+                    let (fetched, body) = self.get("index", &deferred.resource, MAX_BYTES).await?;
+                    let read = deferred.read(&fetched.url, &body);
+                    periods.push(Arc::new(read.map_err(|why| CaptureError::Manifest(fetched.url, why))?));
                 }
                 Index::Joined(_) => return Err(none()),
             }

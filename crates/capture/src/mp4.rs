@@ -54,7 +54,8 @@ pub(super) struct SourceTrack {
     timescale: u32,
     /// Ticks to add to the times of its fragments.
     later: i64,
-    /// For each sample entry of the source, its 1-based index in the output. `None` if all are the same.
+    /// For each sample entry of the source, its 1-based index in the output. `None` if all are the
+    /// same.
     entries: Option<Vec<u32>>,
 }
 
@@ -167,8 +168,8 @@ impl Mp4 {
         Ok(self.queues.len().saturating_sub(1))
     }
 
-    /// Aligns the tracks that arrive as samples: the sample presented first is at 0, and an edit list
-    /// hides the time before it. `found` holds the first samples of each track.
+    /// Aligns the tracks that arrive as samples: the sample presented first is at 0, and an edit
+    /// list hides the time before it. `found` holds the first samples of each track.
     pub(super) fn begin(&mut self, found: &[(usize, &TrackSamples)]) {
         let shown = |found: &TrackSamples| {
             let first = found.samples.iter().map(|sample| sample.shown).min()?;
@@ -188,7 +189,8 @@ impl Mp4 {
         }
     }
 
-    /// Takes samples of a track, adding `later` seconds to their times, and writes those it took before.
+    /// Takes samples of a track, adding `later` seconds to their times, and writes those it took
+    /// before.
     pub(super) fn samples(
         &mut self,
         place: usize,
@@ -221,7 +223,8 @@ impl Mp4 {
         Ok(())
     }
 
-    /// Writes a fragment of consecutive samples. `next` is the decode time of the sample behind them.
+    /// Writes a fragment of consecutive samples. `next` is the decode time of the sample behind
+    /// them.
     fn write(
         &mut self,
         track_id: u32,
@@ -276,9 +279,9 @@ impl Mp4 {
         InitSegment { brands, timescale: SCALE, duration: None, tracks: self.tracks.clone() }.to_bytes()
     }
 
-    /// Writes the samples of a segment whose fragments have been checked, each track of each fragment as
-    /// a fragment of its own. `time` is the decode time, in ticks, of fragments that state none; `later`
-    /// is added to all times, in seconds.
+    /// Writes the samples of a segment whose fragments have been checked, each track of each
+    /// fragment as a fragment of its own. `time` is the decode time, in ticks, of fragments that
+    /// state none; `later` is added to all times, in seconds.
     pub(super) fn fragments(
         &mut self,
         segment: &Bytes,
@@ -371,4 +374,155 @@ fn seconds(ticks: i64, timescale: u32) -> f64 {
 #[expect(clippy::cast_possible_truncation, reason = "saturates")]
 fn ticks(seconds: f64, timescale: u32) -> i64 {
     (seconds * f64::from(timescale)).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample_entry::ttml_entry;
+
+    fn sample(decode: i64, shown: i64, data: &[u8]) -> Sample {
+        Sample { decode, shown, duration: None, is_sync: decode == 0, data: data.to_vec() }
+    }
+
+    fn track(timescale: u32, samples: Vec<Sample>) -> TrackSamples {
+        TrackSamples { source: 1, timescale, entry: ttml_entry(), language: "eng".to_owned(), samples }
+    }
+
+    /// Returns track, decode time, durations and offsets of each fragment.
+    fn fragments(file: &[u8]) -> Vec<(u32, u64, Vec<u32>, Vec<i32>)> {
+        let file = Bytes::copy_from_slice(file);
+        let mut found = Vec::new();
+        for child in Cursor::new(&file, 0).boxes() {
+            let child = child.unwrap();
+            if child.kind() == b"moof" {
+                let moof = Moof::parse(&child.raw(), child.offset).unwrap();
+                for track in &moof.tracks {
+                    let samples = || track.runs.iter().flat_map(|run| run.iter());
+                    let durations =
+                        samples().map(|sample| sample.duration.or(track.default_duration).unwrap());
+                    let offsets = samples().map(|sample| sample.composition_offset);
+                    let time = track.decode_time.unwrap();
+                    found.push((track.track_id, time, durations.collect(), offsets.collect()));
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn the_next_segment_determines_the_last_duration() {
+        let mut file = Mp4::default();
+        let mut out = Vec::new();
+        let first = track(1000, vec![sample(0, 0, b"a"), sample(40, 40, b"b")]);
+        let queue = file.add_samples(&first).unwrap();
+        file.samples(queue, first, 0.0, &mut out).unwrap();
+        assert!(out.is_empty(), "the last duration is not known yet");
+        file.samples(queue, track(1000, vec![sample(100, 120, b"c"), sample(150, 150, b"d")]), 0.0, &mut out)
+            .unwrap();
+        assert_eq!(fragments(&out), [(1, 0, vec![40, 60], vec![0, 0])]);
+        out.clear();
+        // The last sample of all repeats the duration before it.
+        file.finish(&mut out).unwrap();
+        assert_eq!(fragments(&out), [(1, 100, vec![50, 50], vec![20, 0])]);
+        out.clear();
+        file.finish(&mut out).unwrap();
+        assert!(out.is_empty(), "all samples have been written");
+    }
+
+    #[test]
+    fn tracks_begin_together_and_an_edit_hides_earlier_samples() {
+        let mut file = Mp4::default();
+        // Video is presented at 1.08 s, but decoded from 1 s on; audio starts at 1.1 s.
+        let video = track(1000, vec![sample(1000, 1080, b"v")]);
+        let audio = track(48_000, vec![sample(52_800, 52_800, b"a")]);
+        let queues = [file.add_samples(&video).unwrap(), file.add_samples(&audio).unwrap()];
+        file.begin(&[(queues[0], &video), (queues[1], &audio)]);
+        let edits: Vec<u64> = file.tracks.iter().map(|track| track.edit_media_time).collect();
+        assert_eq!(edits, [80, 0]);
+        let mut out = Vec::new();
+        file.samples(queues[0], video, 0.0, &mut out).unwrap();
+        file.samples(queues[1], audio, 0.0, &mut out).unwrap();
+        file.finish(&mut out).unwrap();
+        let starts: Vec<(u32, u64)> = fragments(&out).iter().map(|found| (found.0, found.1)).collect();
+        // 1.1 - 1.08 s at 48 kHz.
+        assert_eq!(starts, [(1, 0), (2, 960)]);
+        assert_eq!(file.tracks(), 2);
+    }
+
+    #[test]
+    fn times_are_moved_to_the_timeline_of_the_output() {
+        let mut file = Mp4::default();
+        let mut out = Vec::new();
+        let first = track(1000, vec![sample(0, 0, b"a")]);
+        let queue = file.add_samples(&first).unwrap();
+        file.samples(queue, first, 0.0, &mut out).unwrap();
+        file.samples(queue, track(1000, vec![sample(5000, 5000, b"b")]), -3.0, &mut out).unwrap();
+        file.finish(&mut out).unwrap();
+        let found = fragments(&out);
+        assert_eq!((found[0].2.as_slice(), found[1].1), (&[2000][..], 2000));
+    }
+
+    #[test]
+    fn a_track_keeps_its_sample_entry() {
+        let mut file = Mp4::default();
+        let first = track(1000, vec![sample(0, 0, b"a")]);
+        let queue = file.add_samples(&first).unwrap();
+        let mut other = track(1000, vec![sample(40, 40, b"b")]);
+        other.entry.size = (1, 1);
+        let error = file.samples(queue, other, 0.0, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "a track whose coding changes cannot be captured");
+        let no_scale = Mp4::default().add_samples(&track(0, Vec::new())).unwrap_err();
+        assert_eq!(no_scale.to_string(), "a track without a timescale cannot be captured");
+    }
+
+    /// A file with one track, as an init segment and a fragment of another file.
+    fn source(timescale: u32, entry: u8) -> (Bytes, Bytes) {
+        let mut file = Mp4::default();
+        let mut first = track(timescale, vec![sample(0, 0, b"abc"), sample(40, 60, b"de")]);
+        let mut raw = first.entry.entry.raw.to_vec();
+        raw[20] = entry;
+        first.entry.entry.raw = raw.into();
+        let queue = file.add_samples(&first).unwrap();
+        let mut out = Vec::new();
+        file.samples(queue, first, 0.0, &mut out).unwrap();
+        file.finish(&mut out).unwrap();
+        (file.head(), out.into())
+    }
+
+    #[test]
+    fn fragments_are_copied_with_other_track_ids() {
+        let (head, segment) = source(1000, 1);
+        let mut file = Mp4::default();
+        file.add_samples(&track(90_000, Vec::new())).unwrap();
+        let tracks = file.add(&head).unwrap();
+        let mut out = Vec::new();
+        file.fragments(&segment, &tracks, (0, 1.5), &mut out).unwrap();
+        assert_eq!(fragments(&out), [(2, 1500, vec![40, 40], vec![0, 20])]);
+        assert!(out.ends_with(b"abcde"), "the media is unchanged");
+        let cut = segment.slice(..segment.len() - 1);
+        assert!(file.fragments(&cut, &tracks, (0, 0.0), &mut out).is_err(), "media is missing");
+    }
+
+    #[test]
+    fn another_init_segment_continues_the_same_tracks() {
+        let (first, _) = source(1000, 1);
+        let (second, segment) = source(1000, 2);
+        let mut file = Mp4::default();
+        let tracks = file.add(&first).unwrap();
+        let same = file.continue_as(&first, &tracks).unwrap();
+        assert_eq!((same[0].id, same[0].entries.as_deref()), (1, Some(&[1][..])), "the same entry");
+        let other = file.continue_as(&second, &tracks).unwrap();
+        assert_eq!((other[0].id, other[0].entries.as_deref()), (1, Some(&[2][..])));
+        assert_eq!((file.tracks(), file.tracks[0].sample_entries.len()), (1, 2));
+        let mut out = Vec::new();
+        file.fragments(&segment, &other, (0, 0.0), &mut out).unwrap();
+        let bytes = Bytes::from(out);
+        let found = Cursor::new(&bytes, 0).find(b"moof").unwrap();
+        let moof = Moof::parse(&found.raw(), found.offset).unwrap();
+        assert_eq!(moof.tracks[0].sample_description_index, Some(2));
+        let (faster, _) = source(2000, 1);
+        let error = file.continue_as(&faster, &tracks).unwrap_err();
+        assert_eq!(error.to_string(), "a track whose kind or timescale changes cannot be captured");
+    }
 }

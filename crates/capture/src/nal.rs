@@ -41,8 +41,8 @@ impl VideoCoding {
         }
     }
 
-    /// Returns the payload of `avcC` or `hvcC` for parameter sets, with lengths of four bytes; `None` if a
-    /// parameter set is missing or cannot be read.
+    /// Returns the payload of `avcC` or `hvcC` for parameter sets, with lengths of four bytes;
+    /// `None` if a parameter set is missing or cannot be read.
     pub(super) fn record(self, sets: &[Vec<u8>]) -> Option<Vec<u8>> {
         let of = |kind: u8| sets.iter().filter(move |set| self.kind(set) == Some(kind));
         match self {
@@ -194,5 +194,36 @@ mod tests {
         assert_eq!(VideoCoding::Hevc.record(&[vec![0x40, 1], vec![0x42, 1], vec![0x44, 1]]), None, "cut");
         let record = VideoCoding::Avc.record(&[vec![0x67, 66, 0, 30], vec![0x68, 1]]).unwrap();
         assert_eq!(record, [1, 66, 0, 30, 0xff, 0xe1, 0, 4, 0x67, 66, 0, 30, 1, 0, 2, 0x68, 1]);
+    }
+
+    #[test]
+    fn types_of_nal_units_depend_on_the_coding() {
+        let avc = |unit: u8| {
+            let coding = VideoCoding::Avc;
+            let unit = [unit, 0];
+            (coding.is_parameter_set(&unit), coding.is_delimiter(&unit), coding.is_sync(&unit))
+        };
+        assert_eq!([0x67, 0x68, 0x6d].map(avc), [(true, false, false); 3], "SPS, PPS, SPS extension");
+        assert_eq!(
+            (avc(0x09), avc(0x65), avc(0x41)),
+            ((false, true, false), (false, false, true), (false, false, false))
+        );
+        let hevc = |kind: u8| {
+            let coding = VideoCoding::Hevc;
+            let unit = [kind << 1, 1];
+            (coding.is_parameter_set(&unit), coding.is_delimiter(&unit), coding.is_sync(&unit))
+        };
+        assert_eq!([32, 33, 34].map(hevc), [(true, false, false); 3], "VPS, SPS, PPS");
+        assert_eq!((hevc(35), hevc(1)), ((false, true, false), (false, false, false)));
+        assert_eq!([15, 16, 21, 23, 24].map(|kind| hevc(kind).2), [false, true, true, true, false]);
+        assert!(!VideoCoding::Avc.is_sync(&[]), "an empty unit");
+    }
+
+    #[test]
+    fn records_of_high_profiles_state_the_chroma_format() {
+        // High, 4:2:0, 8 bits: profile, constraints, level, then ue(0), ue(1), ue(0), ue(0).
+        let sequence = vec![0x67, 100, 0, 31, 0b1010_1110];
+        let record = VideoCoding::Avc.record(&[sequence, vec![0x68, 1]]).unwrap();
+        assert_eq!(record[record.len() - 4..], [0xfd, 0xf8, 0xf8, 0]);
     }
 }

@@ -37,7 +37,8 @@ impl PackedAudioDemuxer {
         self.audio.restart();
     }
 
-    /// Returns the samples of a segment. `reference` is a time near which its own is, and is updated.
+    /// Returns the samples of a segment. `reference` is a time near which its own is, and is
+    /// updated.
     pub(super) fn segment(
         &mut self,
         body: &[u8],
@@ -63,5 +64,83 @@ impl PackedAudioDemuxer {
             samples,
         });
         Ok(found.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tag with a time in ticks.
+    fn tag(ticks: u64) -> Vec<u8> {
+        let private = [&b"com.apple.streaming.transportStreamTimestamp\0"[..], &ticks.to_be_bytes()].concat();
+        let length = u8::try_from(private.len()).unwrap();
+        [&b"ID3\x04\0\0\0\0\0"[..], &[length], &private].concat()
+    }
+
+    /// An AAC frame of 12 bytes at 48 kHz, five of which are the sample.
+    const FRAME: &[u8] = &[0xff, 0xf1, 0x4c, 0x80, 0x01, 0x9f, 0xfc, 1, 2, 3, 4, 5];
+
+    fn segment(
+        demuxer: &mut PackedAudioDemuxer,
+        parts: &[&[u8]],
+        reference: &mut Option<i64>,
+    ) -> Result<Vec<i64>, String> {
+        let found = demuxer.segment(&parts.concat(), reference).map_err(|error| error.to_string())?;
+        let [track] = &found[..] else { return Ok(Vec::new()) };
+        assert!(track.samples.iter().all(|sample| sample.data == FRAME[7..] && sample.is_sync));
+        assert_eq!((track.timescale, track.entry.handler.0), (48_000, *b"soun"));
+        Ok(track.samples.iter().map(|sample| sample.decode).collect())
+    }
+
+    #[test]
+    fn times_continue_over_a_wrap_of_the_tags() {
+        let mut demuxer = PackedAudioDemuxer::new(Framing::Adts);
+        let mut reference = None;
+        let all = 1_u64 << 33;
+        let first = segment(&mut demuxer, &[&tag(all - 3840), FRAME, FRAME], &mut reference).unwrap();
+        assert_eq!(first[1] - first[0], 1024);
+        // Two frames last 3840 ticks.
+        let second = segment(&mut demuxer, &[&tag(0), FRAME], &mut reference).unwrap();
+        assert_eq!(second, [first[1] + 1024]);
+        assert_eq!(reference, Some(1 << 33));
+    }
+
+    #[test]
+    fn times_restart_at_a_discontinuity() {
+        let mut demuxer = PackedAudioDemuxer::new(Framing::Adts);
+        let first = segment(&mut demuxer, &[&tag(90_000), FRAME], &mut None).unwrap();
+        demuxer.discontinuity();
+        // A tenth of a frame later than continuous: kept only because times restart.
+        let second = segment(&mut demuxer, &[&tag(90_000 + 1920 + 192), FRAME], &mut None).unwrap();
+        assert_eq!((first, second), (vec![48_000], vec![48_000 + 1024 + 102]));
+    }
+
+    #[test]
+    fn segments_need_a_tag_a_time_and_whole_frames() {
+        let of = |parts: &[&[u8]]| {
+            segment(&mut PackedAudioDemuxer::new(Framing::Adts), parts, &mut None).unwrap_err()
+        };
+        assert_eq!(of(&[b"ID3"]), "bad_audio: shorter than an ID3 tag");
+        assert_eq!(of(&[FRAME, FRAME]), "bad_audio: does not begin with an ID3 tag");
+        assert_eq!(of(&[b"ID3\x04\0\0\0\0\0\0", FRAME]), "bad_audio: audio without a time");
+        assert_eq!(of(&[&tag(0), FRAME, &FRAME[..11]]), "bad_audio: ends in the middle of a frame");
+        // Without frames there is nothing to write, which is no error here: the check reports it.
+        let mut demuxer = PackedAudioDemuxer::new(Framing::Adts);
+        let found = segment(&mut demuxer, &[&tag(0)], &mut None);
+        assert_eq!(found, Ok(Vec::new()));
+    }
+
+    #[test]
+    fn extensions_select_the_framing() {
+        for (path, expected) in [
+            ("/a/b.aac", Framing::Adts),
+            ("/a.MP3", Framing::Mpeg),
+            ("a.ac3", Framing::Ac3),
+            ("/x.ec3", Framing::Eac3),
+            ("", Framing::Adts),
+        ] {
+            assert_eq!(framing(path), expected, "{path}");
+        }
     }
 }

@@ -58,8 +58,8 @@ pub(super) struct FetchedSegment {
 pub(super) struct Timelines {
     /// For each timeline, a time near which its 33-bit time stamps are.
     references: BTreeMap<u32, Option<i64>>,
-    /// For each timeline that only its first segment defines: seconds from the presentation's times to
-    /// its own.
+    /// For each timeline that only its first segment defines: seconds from the presentation's times
+    /// to its own.
     offsets: BTreeMap<u32, f64>,
     /// The offset of the first timeline, whose times are kept.
     base: Option<f64>,
@@ -81,8 +81,8 @@ pub(super) fn next(renditions: &mut [RenditionCapture]) -> Option<&mut Rendition
 }
 
 impl Timelines {
-    /// Returns the seconds to add to the times of a segment with these spans, so that it continues the
-    /// timeline of the first segment.
+    /// Returns the seconds to add to the times of a segment with these spans, so that it continues
+    /// the timeline of the first segment.
     pub(super) fn later(&mut self, rendition: &mut RenditionCapture, index: usize, spans: &[Span]) -> f64 {
         let (Some(group), Some((start, _))) =
             (rendition.segments.group(index), rendition.segments.time(index))
@@ -125,5 +125,59 @@ impl Demuxer {
             Self::Packed(packed) => packed.discontinuity(),
             Self::Flv(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latemux_client::{manifest, presentation::Index};
+    use url::Url;
+
+    /// A rendition of segments of 2 s of a media playlist, each with lines before its `EXTINF`.
+    fn rendition(lines: &[&str]) -> RenditionCapture {
+        let list: String = lines.iter().map(|line| format!("{line}#EXTINF:2,\na.ts\n")).collect();
+        let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:2\n{list}#EXT-X-ENDLIST\n");
+        let read = manifest::read(&Url::parse("http://a/").unwrap(), text.as_bytes()).unwrap();
+        let Index::Known(segments) = &read.sets[0].renditions[0].index else { panic!("a media playlist") };
+        RenditionCapture::new(segments.clone(), Output::Bytes)
+    }
+
+    fn span(begins: f64, end: f64) -> Span {
+        Span { track: 1, begins, decode: begins, end, slack: 0.1 }
+    }
+
+    #[test]
+    fn renditions_take_turns_by_time() {
+        let mut renditions = vec![rendition(&["", ""]), rendition(&[""])];
+        let mut order = Vec::new();
+        while let Some(next) = next(&mut renditions) {
+            next.next += 1;
+            order.push(renditions.iter().map(|rendition| rendition.next).collect::<Vec<_>>());
+        }
+        assert_eq!(order, [[1, 0], [1, 1], [2, 1]]);
+    }
+
+    #[test]
+    fn a_second_timeline_continues_the_first() {
+        let mut rendition = rendition(&["", "", "#EXT-X-DISCONTINUITY\n", ""]);
+        let mut timelines = Timelines::default();
+        let mut later = |index, spans: &[Span]| timelines.later(&mut rendition, index, spans);
+        // The playlist states 2 s for segments of 2.1 s.
+        assert_eq!(later(0, &[span(100.0, 102.1)]), 0.0, "the times of the first timeline are kept");
+        assert_eq!(later(1, &[span(102.1, 104.2)]), 0.0);
+        let second = later(2, &[span(7.0, 9.0)]);
+        assert!((7.0 + second - 104.2).abs() < 1e-9, "it starts where the first one ended: {second}");
+        assert!((later(3, &[span(9.0, 11.0)]) - second).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_timeline_starts_no_earlier_than_its_playlist_states() {
+        let mut rendition = rendition(&["", "#EXT-X-DISCONTINUITY\n"]);
+        let mut timelines = Timelines::default();
+        assert_eq!(timelines.later(&mut rendition, 0, &[span(0.0, 1.5)]), 0.0);
+        let second = timelines.later(&mut rendition, 1, &[span(50.0, 52.0)]);
+        assert!((50.0 + second - 2.0).abs() < 1e-9, "half a second is missing: {second}");
+        assert_eq!(timelines.later(&mut rendition, 0, &[]), 0.0, "a segment without times");
     }
 }

@@ -18,8 +18,8 @@ pub(super) struct TrackEntry {
 }
 
 impl TrackEntry {
-    /// Returns true if samples of another entry may use this one. The bit rate that Dolby's records state
-    /// differs from segment to segment.
+    /// Returns true if samples of another entry may use this one. The bit rate that Dolby's records
+    /// state differs from segment to segment.
     pub(super) fn can_replace(&self, other: &Self) -> bool {
         self == other
             || (self.entry.format == other.entry.format && matches!(&self.entry.format.0, b"ac-3" | b"ec-3"))
@@ -39,8 +39,8 @@ fn boxed(out: &mut Vec<u8>, kind: [u8; 4], payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Returns a VisualSampleEntry (§12.1.3) with one configuration record. Without `size`, the size is that
-/// of the record; `None` if the record has none.
+/// Returns a VisualSampleEntry (§12.1.3) with one configuration record. Without `size`, the size is
+/// that of the record; `None` if the record has none.
 pub(super) fn video_entry(
     format: [u8; 4],
     kind: [u8; 4],
@@ -114,8 +114,8 @@ pub(super) fn ttml_entry() -> TrackEntry {
     entry(*b"subt", *b"stpp", &out)
 }
 
-/// Returns the payload of `esds` (ISO/IEC 14496-1 §7.2.6) for an object type and the configuration of
-/// its decoder.
+/// Returns the payload of `esds` (ISO/IEC 14496-1 §7.2.6) for an object type and the configuration
+/// of its decoder.
 fn elementary_stream(object_type: u8, specific: &[u8]) -> Bytes {
     let tagged = |tag: u8, payload: &[u8]| {
         let size = u32::try_from(payload.len()).unwrap_or(0);

@@ -57,8 +57,8 @@ impl VideoSamples {
         self.coding == other.coding
     }
 
-    /// Takes an access unit. `is_random_access` is the statement of the container. Bytes without times
-    /// continue the unit before.
+    /// Takes an access unit. `is_random_access` is the statement of the container. Bytes without
+    /// times continue the unit before.
     pub(super) fn push(&mut self, bytes: &[u8], times: Option<(i64, i64)>, is_random_access: bool) {
         let units = nal::units(bytes);
         let coding = self.coding;
@@ -94,7 +94,8 @@ impl VideoSamples {
         }
     }
 
-    /// Returns the sample entry and the samples since the last call, or `None` if there are no samples.
+    /// Returns the sample entry and the samples since the last call, or `None` if there are no
+    /// samples.
     pub(super) fn take(&mut self) -> Result<Option<(TrackEntry, Vec<Sample>)>, CaptureError> {
         let samples = std::mem::take(&mut self.samples);
         if samples.is_empty() {
@@ -118,9 +119,9 @@ impl VideoSamples {
     }
 }
 
-/// The times of audio frames. Containers round their times, but frames have an exact number of samples.
-/// If both agree to half a frame, the time follows from the number of samples, so that rounding errors
-/// of the container are dropped.
+/// The times of audio frames. Containers round their times, but frames have an exact number of
+/// samples. If both agree to half a frame, the time follows from the number of samples, so that
+/// rounding errors of the container are dropped.
 #[derive(Debug, Default)]
 struct FrameClock {
     /// The time of the next frame, in samples.
@@ -128,8 +129,8 @@ struct FrameClock {
 }
 
 impl FrameClock {
-    /// Returns the time of the next frame. `stated` is the time in the container, in ticks and ticks per
-    /// second, if it states one.
+    /// Returns the time of the next frame. `stated` is the time in the container, in ticks and
+    /// ticks per second, if it states one.
     fn next_time(&mut self, stated: Option<(i64, u32)>, rate: u32, samples: u32) -> Option<i64> {
         let stated = stated.map(|(ticks, scale)| {
             let (rate, scale) = (i128::from(rate), i128::from(scale.max(1)));
@@ -167,8 +168,8 @@ impl AudioSamples {
         }
     }
 
-    /// Takes bytes. `time` is that of the first frame that begins in them (ISO/IEC 13818-1 §2.4.3.7), in
-    /// ticks and ticks per second.
+    /// Takes bytes. `time` is that of the first frame that begins in them (ISO/IEC 13818-1
+    /// §2.4.3.7), in ticks and ticks per second.
     pub(super) fn push(&mut self, bytes: &[u8], time: Option<(i64, u32)>) -> Result<(), Failure> {
         let before = self.left.len();
         let mut buffer = std::mem::take(&mut self.left);
@@ -199,8 +200,8 @@ impl AudioSamples {
         Ok(())
     }
 
-    /// Returns the timescale, the sample entry and the samples since the last call, or `None` if there
-    /// are no samples.
+    /// Returns the timescale, the sample entry and the samples since the last call, or `None` if
+    /// there are no samples.
     pub(super) fn take(&mut self) -> Option<(u32, TrackEntry, Vec<Sample>)> {
         let format = self.format.as_ref()?;
         let samples = std::mem::take(&mut self.samples);
@@ -224,8 +225,8 @@ impl AudioSamples {
     }
 }
 
-/// Returns true if frames can belong to one stream. The sizes of Dolby frames may differ, and with them
-/// the bit rate that their record states.
+/// Returns true if frames can belong to one stream. The sizes of Dolby frames may differ, and with
+/// them the bit rate that their record states.
 fn is_same_stream(one: &AudioFormat, other: &AudioFormat) -> bool {
     use audio_frames::AudioCoding::{Ac3, Eac3};
     let alike = match (&one.coding, &other.coding) {
@@ -298,5 +299,94 @@ mod tests {
         video.push(&access(&sequence, 0x65), Some((3, 3)), false);
         let (_, samples) = video.take().unwrap().unwrap();
         assert_eq!(samples.iter().map(|s| s.data.len()).collect::<Vec<_>>(), [39, 39]);
+    }
+
+    /// An AAC frame of 12 bytes at 48 kHz, five of which are the sample.
+    const FRAME: &[u8] = &[0xff, 0xf1, 0x4c, 0x80, 0x01, 0x9f, 0xfc, 1, 2, 3, 4, 5];
+
+    fn decode_times(audio: &mut AudioSamples) -> Vec<i64> {
+        let Some((rate, entry, samples)) = audio.take() else { return Vec::new() };
+        assert_eq!((rate, entry.handler.0), (48_000, *b"soun"));
+        assert!(samples.iter().all(|sample| sample.data == FRAME[7..] && sample.duration == Some(1024)));
+        samples.iter().map(|sample| sample.decode).collect()
+    }
+
+    #[test]
+    fn frames_may_be_split_over_several_pushes() {
+        let mut audio = AudioSamples::new(Framing::Adts);
+        let two = [FRAME, FRAME].concat();
+        audio.push(&two[..15], Some((90_000, 90_000))).unwrap();
+        assert!(audio.has_partial_frame());
+        assert_eq!(decode_times(&mut audio), [48_000]);
+        // The time belongs to the frame that begins in these bytes, not to the rest of the one
+        // before.
+        audio.push(&[&two[15..], FRAME].concat(), Some((93_840, 90_000))).unwrap();
+        assert!(!audio.has_partial_frame());
+        assert_eq!(decode_times(&mut audio), [49_024, 50_048]);
+        assert!(decode_times(&mut audio).is_empty(), "all have been taken");
+    }
+
+    #[test]
+    fn a_restart_drops_partial_frames_and_takes_the_stated_time() {
+        let mut audio = AudioSamples::new(Framing::Adts);
+        audio.push(&[FRAME, &FRAME[..5]].concat(), Some((0, 90_000))).unwrap();
+        audio.restart();
+        audio.push(FRAME, Some((1_900, 90_000))).unwrap();
+        assert_eq!(decode_times(&mut audio), [0, 1013], "not 1024");
+    }
+
+    #[test]
+    fn audio_needs_a_time_and_keeps_its_coding() {
+        let mut audio = AudioSamples::new(Framing::Adts);
+        assert_eq!(audio.push(FRAME, None).unwrap_err().to_string(), "bad_audio: audio without a time");
+        let mut audio = AudioSamples::new(Framing::Adts);
+        audio.push(FRAME, Some((0, 90_000))).unwrap();
+        audio.push(FRAME, None).unwrap();
+        assert_eq!(decode_times(&mut audio), [0, 1024], "frames without a time follow each other");
+        let mut faster = FRAME.to_vec();
+        faster[2] = 0x44;
+        let error = audio.push(&faster, None).unwrap_err();
+        assert_eq!(error.to_string(), "bad_audio: the coding of the audio changes");
+        assert!(audio.push(&[0; 12], None).is_err(), "no frame");
+    }
+
+    #[test]
+    fn video_without_times_continues_the_access_unit_before() {
+        let mut video = VideoSamples::new(VideoCoding::Avc);
+        let slice = |byte: u8| [0, 0, 0, 1, 0x41, byte];
+        video.push(&slice(1), Some((0, 0)), true);
+        video.push(&slice(2), None, false);
+        assert_eq!(video.samples.len(), 1);
+        assert_eq!(video.samples[0].data, [0, 0, 0, 2, 0x41, 1, 0, 0, 0, 2, 0x41, 2]);
+        assert!(video.samples[0].is_sync, "the container states random access");
+        let error = video.take().unwrap_err();
+        assert_eq!(error.to_string(), "video without valid parameter sets cannot be captured");
+        assert!(VideoSamples::new(VideoCoding::Hevc).take().unwrap().is_none(), "no samples");
+    }
+
+    #[test]
+    fn packets_of_a_known_coding_have_rounded_times() {
+        let mut packets = AudioPackets::default();
+        for (millis, byte) in [(0, 1), (21, 2), (43, 3)] {
+            packets.push(&[byte], (millis, 1000), 48_000, 1024);
+        }
+        let taken = packets.take();
+        let of = |sample: &Sample| (sample.decode, sample.data[0]);
+        assert_eq!(taken.iter().map(of).collect::<Vec<_>>(), [(0, 1), (1024, 2), (2048, 3)]);
+        assert!(packets.take().is_empty());
+    }
+
+    #[test]
+    fn dolby_frames_of_one_stream_may_have_other_bit_rates() {
+        use audio_frames::AudioCoding::{Aac, Ac3, Mpeg};
+        let format = |coding, rate, channels| AudioFormat { coding, rate, channels };
+        let ac3 = |byte: u8| format(Ac3(vec![byte]), 48_000, 2);
+        assert!(is_same_stream(&ac3(1), &ac3(2)));
+        assert!(!is_same_stream(&ac3(1), &format(Ac3(vec![1]), 44_100, 2)));
+        let aac = |byte: u8| format(Aac(vec![byte]), 48_000, 2);
+        assert!(is_same_stream(&aac(1), &aac(1)) && !is_same_stream(&aac(1), &aac(2)));
+        // Joint stereo may change the number of channels from frame to frame.
+        assert!(is_same_stream(&format(Mpeg, 44_100, 1), &format(Mpeg, 44_100, 2)));
+        assert!(!is_same_stream(&format(Ac3(vec![1]), 48_000, 1), &ac3(1)));
     }
 }

@@ -24,9 +24,9 @@ use url::Url;
 /// Fetch a title of DASH, HLS, Smooth Streaming or HDS as a client, and save its media in one file.
 ///
 /// Segments are fetched one after the other, and checked. The samples are those of the server,
-/// unchanged. The first failure ends the capture; the whole fragments until then stay in FILE.part. The
-/// extension of the output selects its format: .ts saves the packets of HLS, .flv the tags of HDS, and
-/// any other an MP4, for every protocol.
+/// unchanged. The first failure ends the capture; the whole fragments until then stay in FILE.part.
+/// The extension of the output selects its format: .ts saves the packets of HLS, .flv the tags of
+/// HDS, and any other an MP4, for every protocol.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Capture {
     /// URL of the manifest
@@ -109,8 +109,8 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
     say(&format!("{}: {tracks}{segments} segments; {bytes} bytes fetched\n", flags.output.display()))
 }
 
-/// Truncates a file behind its last whole fragment or packet: a full disk may have cut one. Returns the
-/// length that is left.
+/// Truncates a file behind its last whole fragment or packet: a full disk may have cut one. Returns
+/// the length that is left.
 fn truncate_to_whole(part: &Path, format: OutputFormat) -> Result<u64, io::Error> {
     let mut file = File::options().read(true).write(true).open(part)?;
     let length = file.metadata()?.len();
@@ -121,8 +121,8 @@ fn truncate_to_whole(part: &Path, format: OutputFormat) -> Result<u64, io::Error
             let mut at = 0_u64;
             let mut whole = 0;
             let mut head = [0; 16];
-            // A box has a size of 32 bits, or of 64 bits if those are 1. A `moof` without its `mdat` is not
-            // whole.
+            // A box has a size of 32 bits, or of 64 bits if those are 1. A `moof` without its
+            // `mdat` is not whole.
             while file.seek(SeekFrom::Start(at)).is_ok() && file.read_exact(&mut head[..8]).is_ok() {
                 let [a, b, c, d, kind @ .., _, _, _, _, _, _, _, _] = head;
                 let size = match u32::from_be_bytes([a, b, c, d]) {

@@ -16,8 +16,9 @@ use std::{
 
 /// Add up the results of runs of `load`, and compare the runs.
 ///
-/// A run is a folder with a file for each of its parts. The report consists of report.html, a page with
-/// plots that opens without a server, and of requests.csv, errors.csv, seconds.csv and histograms.csv.
+/// A run is a folder with a file for each of its parts. The report consists of report.html, a page
+/// with plots that opens without a server, and of requests.csv, errors.csv, seconds.csv and
+/// histograms.csv.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Report {
     /// Folders that `load --out` wrote to; also s3://bucket/folder, gs:// or az://

@@ -97,3 +97,40 @@ impl Failure {
         Self { reason, detail: detail.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_reasons_are_stable() {
+        let names = [
+            (Reason::Refused, "connection_refused"),
+            (Reason::Unreachable, "unreachable"),
+            (Reason::Tls, "tls"),
+            (Reason::Closed, "closed"),
+            (Reason::BadResponse, "bad_response"),
+            (Reason::Timeout, "timeout"),
+            (Reason::ShortBody, "short_body"),
+            (Reason::WrongLength, "wrong_length"),
+            (Reason::WrongRange, "wrong_range"),
+            (Reason::TooLarge, "body_too_large"),
+            (Reason::Redirects, "redirects"),
+            (Reason::HostNotAllowed, "host_not_allowed"),
+            (Reason::Status(404), "status_404"),
+            (Reason::Manifest("manifest_invalid"), "manifest_invalid"),
+            (Reason::BadBoxes, "bad_boxes"),
+            (Reason::BadTs, "bad_ts"),
+            (Reason::TsContinuity, "ts_continuity"),
+            (Reason::BadFlv, "bad_flv"),
+            (Reason::BadAudio, "bad_audio"),
+            (Reason::BadText, "bad_text"),
+            (Reason::WrongTime, "wrong_time"),
+            (Reason::TimelineGap, "timeline_gap"),
+        ];
+        for (reason, name) in names {
+            assert_eq!(reason.to_string(), name);
+        }
+        assert_eq!(Failure::new(Reason::Tls, "why").to_string(), "tls: why");
+    }
+}

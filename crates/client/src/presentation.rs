@@ -1,5 +1,5 @@
-//! The content of a manifest, independent of the protocol: renditions, their segments, and the address
-//! of each segment.
+//! The content of a manifest, independent of the protocol: renditions, their segments, and the
+//! address of each segment.
 
 use crate::manifest::{Deferred, Template};
 use std::{fmt, sync::Arc};
@@ -46,7 +46,8 @@ pub enum Container {
     WebVtt,
     /// TTML documents.
     Ttml,
-    /// AAC in ADTS frames, or another elementary stream, with its time in an ID3 tag (RFC 8216 §3.4).
+    /// AAC in ADTS frames, or another elementary stream, with its time in an ID3 tag (RFC 8216
+    /// §3.4).
     PackedAudio,
     /// Encrypted as a whole, or unknown. Only its length can be checked.
     Opaque,
@@ -75,8 +76,8 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// Returns the range of `length` bytes from `offset` on; `None` if `length` is 0 or the end is beyond
-    /// 64 bits.
+    /// Returns the range of `length` bytes from `offset` on; `None` if `length` is 0 or the end is
+    /// beyond 64 bits.
     #[must_use]
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         Some(Self { first: offset, last: offset.checked_add(length.checked_sub(1)?)? })
@@ -123,7 +124,8 @@ pub struct Resource {
 pub struct Presentation {
     /// The protocol of the manifest.
     pub protocol: Protocol,
-    /// The sets that play together, one rendition of each. There is at least one, and none is empty.
+    /// The sets that play together, one rendition of each. There is at least one, and none is
+    /// empty.
     pub sets: Vec<RenditionSet>,
 }
 
@@ -213,13 +215,25 @@ pub enum Index {
     Joined(Arc<[Index]>),
 }
 
+impl Index {
+    /// Returns the lists of all periods.
+    #[must_use]
+    pub fn periods(&self) -> &[Self] {
+        match self {
+            Self::Joined(periods) => periods,
+            one => std::slice::from_ref(one),
+        }
+    }
+}
+
 /// The segments of a rendition.
 #[derive(Debug, Clone)]
 pub struct Segments {
     /// The segments in the order of play; never empty.
     pub entries: Vec<Segment>,
-    /// The groups of consecutive segments with common properties. There is one, unless there are several
-    /// periods, discontinuities or init segments. The first group starts with the first entry.
+    /// The groups of consecutive segments with common properties. There is one, unless there are
+    /// several periods, discontinuities or init segments. The first group starts with the first
+    /// entry.
     pub groups: Vec<SegmentGroup>,
 }
 
@@ -238,7 +252,8 @@ pub struct SegmentGroup {
     pub init: Option<Resource>,
     /// Ticks per second of the times of [`Segments::entries`]; not 0.
     pub timescale: u64,
-    /// The media time at [`Self::start`], in ticks; `None` if the protocol leaves it to the first segment.
+    /// The media time at [`Self::start`], in ticks; `None` if the protocol leaves it to the first
+    /// segment.
     pub origin: Option<i64>,
     /// The seconds by which media may begin earlier or later than the manifest states.
     pub tolerance: f64,
@@ -342,8 +357,8 @@ impl Segments {
         self.time(self.entries.len().saturating_sub(1)).map_or(0.0, |(start, duration)| start + duration)
     }
 
-    /// Returns the index of the segment at a time in seconds: the first or the last one if the time is
-    /// before or behind all segments.
+    /// Returns the index of the segment at a time in seconds: the first or the last one if the time
+    /// is before or behind all segments.
     #[must_use]
     pub fn at(&self, seconds: f64) -> usize {
         let group = self
@@ -357,5 +372,96 @@ impl Segments {
         };
         let behind = entries.partition_point(|entry| common.start + common.seconds(entry.start) <= seconds);
         first.saturating_add(behind).saturating_sub(1).max(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments of 2 s from the start of a group on, in milliseconds.
+    fn segments(starts: &[i64], group_start: f64) -> Segments {
+        let url = Arc::new(Url::parse("http://a/b").unwrap());
+        let group = SegmentGroup {
+            first: 0,
+            timeline: 0,
+            start: group_start,
+            container: Container::Cmaf,
+            init: None,
+            timescale: 1000,
+            origin: Some(0),
+            tolerance: 0.1,
+            addresses: Addresses::List(vec![url]),
+        };
+        let segment =
+            |start: &i64| Segment { start: *start, duration: 2000, number: 0, time: 0, range: None };
+        Segments::uniform(group, starts.iter().map(segment).collect())
+    }
+
+    #[test]
+    fn byte_ranges_include_their_ends() {
+        assert_eq!(ByteRange::new(5, 3), Some(ByteRange { first: 5, last: 7 }));
+        assert_eq!((ByteRange::new(5, 0), ByteRange::new(u64::MAX, 2)), (None, None));
+        let range = ByteRange::parse(" 5-7 ").unwrap();
+        assert_eq!((range.len(), range.to_string().as_str(), range.is_empty()), (3, "5-7", false));
+        assert_eq!(ByteRange { first: 0, last: u64::MAX }.len(), u64::MAX, "saturates");
+        for wrong in ["", "5", "7-5", "-5", "5-", "a-b", "5-7-9"] {
+            assert_eq!(ByteRange::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bit_rates_have_units() {
+        for (text, rate) in [
+            ("min", 0),
+            ("max", u64::MAX),
+            ("800k", 800_000),
+            ("2.5M", 2_500_000),
+            ("64000", 64_000),
+            ("0", 0),
+        ] {
+            assert_eq!(parse_bit_rate(text), Ok(rate), "{text}");
+        }
+        for wrong in ["", "k", "fast", "-1", "NaN", "inf", "1e99", "1G", "800 k"] {
+            assert!(parse_bit_rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_highest_rendition_within_a_rate_is_chosen() {
+        let index = Index::Known(Arc::new(segments(&[0], 0.0)));
+        let rendition =
+            |bandwidth| Rendition { name: String::new(), bandwidth, index: index.clone(), coding: None };
+        let set = |rates: &[u64]| RenditionSet {
+            kind: MediaKind::Video,
+            renditions: rates.iter().map(|rate| rendition(*rate)).collect(),
+        };
+        let ladder = set(&[100, 200, 200, 300]);
+        let chosen = [0, 99, 100, 199, 200, 299, u64::MAX].map(|rate| ladder.highest_within(rate));
+        assert_eq!(chosen, [0, 0, 0, 0, 2, 2, 3]);
+        assert_eq!(set(&[0, 0]).highest_within(0), 1, "rates that are not stated");
+    }
+
+    #[test]
+    fn segments_are_found_by_time() {
+        // A gap of 1 s between the second and the third.
+        let segments = segments(&[0, 2000, 5000], 10.0);
+        let at = [0.0, 10.0, 11.999, 12.0, 14.5, 15.0, 99.0].map(|seconds| segments.at(seconds));
+        assert_eq!(at, [0, 0, 0, 1, 1, 2, 2]);
+        assert_eq!((segments.time(2), segments.end()), (Some((15.0, 2.0)), 17.0));
+        assert_eq!((segments.time(3), segments.resource(3)), (None, None));
+    }
+
+    #[test]
+    fn joined_periods_are_timelines() {
+        let periods = [segments(&[0, 2000], 0.0), segments(&[0], 4.0), segments(&[0, 2000], 6.0)];
+        let joined = Segments::joined(periods.map(Arc::new));
+        let groups: Vec<(usize, u32)> =
+            joined.groups.iter().map(|group| (group.first, group.timeline)).collect();
+        assert_eq!(groups, [(0, 0), (2, 1), (3, 2)]);
+        assert_eq!([0, 1, 2, 3, 4].map(|index| joined.group_index(index)), [0, 0, 1, 2, 2]);
+        let starts: Vec<f64> = (0..5).map(|index| joined.time(index).unwrap().0).collect();
+        assert_eq!(starts, [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!([3.9, 4.0, 5.9, 6.0, 8.0].map(|seconds| joined.at(seconds)), [1, 2, 2, 3, 4]);
     }
 }

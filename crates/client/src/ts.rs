@@ -1,4 +1,5 @@
-//! Transport streams (ISO/IEC 13818-1 §2.4): packets, program tables and the headers of PES packets.
+//! Transport streams (ISO/IEC 13818-1 §2.4): packets, program tables and the headers of PES
+//! packets.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,8 @@ impl<'a> Packet<'a> {
     /// Reads a packet of [`PACKET`] bytes.
     ///
     /// # Errors
-    /// The reason why the bytes are not an intact packet: no sync byte, or the transport error flag.
+    /// The reason why the bytes are not an intact packet: no sync byte, or the transport error
+    /// flag.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let Some(&[sync, high, low, control, field_length, field_flags]) = bytes.first_chunk::<6>() else {
@@ -112,8 +114,8 @@ impl ProgramTables {
         self.map_pid.is_some() && self.has_map
     }
 
-    /// Takes the next packet of a PID for which [`has`](Self::has) is true. Returns the streams of the
-    /// program if the packet completes a program map.
+    /// Takes the next packet of a PID for which [`has`](Self::has) is true. Returns the streams of
+    /// the program if the packet completes a program map.
     ///
     /// # Errors
     /// The reason why the table is broken: it is empty, or its CRC is wrong.

@@ -207,8 +207,9 @@ pub fn files(folder: PathBuf) -> impl Fn(&Request) -> Reply + Send + Sync + 'sta
     }
 }
 
-/// Returns a handler that serves the folder of a Smooth Streaming title by ffmpeg. ffmpeg's manifest
-/// omits the start of the first chunk; this handler adds those of `video` and `audio`, in ticks.
+/// Returns a handler that serves the folder of a Smooth Streaming title by ffmpeg. ffmpeg's
+/// manifest omits the start of the first chunk; this handler adds those of `video` and `audio`, in
+/// ticks.
 pub fn smooth_files(
     folder: PathBuf,
     video: &'static str,

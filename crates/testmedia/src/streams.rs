@@ -15,8 +15,8 @@ const INPUT: &str = "-f lavfi -i testsrc2=size=320x180:rate=25:duration=12 -f la
 /// Two renditions of the video, and the audio.
 const LADDER: &str = "-map 0:v -map 0:v -map 1:a -b:v:0 300k -b:v:1 100k -s:v:1 160x90";
 
-/// Returns a folder with the stream that ffmpeg makes with `args`. In `args`, `{}` is the folder and
-/// `~` a space within an argument. The folder is made once and kept.
+/// Returns a folder with the stream that ffmpeg makes with `args`. In `args`, `{}` is the folder
+/// and `~` a space within an argument. The folder is made once and kept.
 ///
 /// # Panics
 /// If ffmpeg is not installed or fails.
@@ -130,8 +130,8 @@ pub fn packed_audio() -> PackedAudio {
     }
 }
 
-/// Returns the period of ffmpeg's DASH manifest in `folder`, with other attributes and with addresses
-/// below `prefix`.
+/// Returns the period of ffmpeg's DASH manifest in `folder`, with other attributes and with
+/// addresses below `prefix`.
 ///
 /// # Panics
 /// If there is no such manifest in the folder.
@@ -152,8 +152,8 @@ pub fn dash_of_periods(periods: &[String]) -> String {
     format!("<MPD {attributes}>{}</MPD>", periods.concat())
 }
 
-/// Returns the lines of ffmpeg's media playlist in `folder` that name segments and init segments, with
-/// addresses below `prefix`.
+/// Returns the lines of ffmpeg's media playlist in `folder` that name segments and init segments,
+/// with addresses below `prefix`.
 ///
 /// # Panics
 /// If there is no such playlist in the folder.

@@ -128,7 +128,8 @@ async fn discontinuities_are_captured_as_one_timeline() {
             let (done, two, _) = captured(&server, path).await;
             done.unwrap();
             let two = probe_bytes(&two);
-            // Durations are rounded: the second starts near the end of the first, but not before it.
+            // Durations are rounded: the second starts near the end of the first, but not before
+            // it.
             let video = &two[0];
             let begin =
                 |stream: &Stream, at: usize| stream.packets[at].pts * 1000 / i64::from(stream.timescale);

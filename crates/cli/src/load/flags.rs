@@ -21,10 +21,11 @@ const MANY_CONNECTIONS: u64 = 1000;
 
 /// Play titles of any server as many viewers do, check the responses, and measure them.
 ///
-/// Players of HLS, DASH, Smooth Streaming and HDS read the manifest, choose renditions, keep a buffer and
-/// play in real time. The titles are distributed over the players in turn. Every body is checked: its
-/// boxes or packets must be intact, its times continuous, and its length as promised. Failures are counted
-/// by reason, and make the command fail. Latency counts from the time a request was due.
+/// Players of HLS, DASH, Smooth Streaming and HDS read the manifest, choose renditions, keep a
+/// buffer and play in real time. The titles are distributed over the players in turn. Every body is
+/// checked: its boxes or packets must be intact, its times continuous, and its length as promised.
+/// Failures are counted by reason, and make the command fail. Latency counts from the time a
+/// request was due.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Load {
     /// URLs of manifests; with --single any URLs
@@ -36,15 +37,15 @@ pub(crate) struct Load {
     /// Time over which players start
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     pub(crate) ramp: TimeSpan,
-    /// Start of players: `closed` (evenly over the ramp; with --duration, a player that has finished starts
-    /// again) or `poisson:RATE` (at random, RATE per second)
+    /// Start of players: `closed` (evenly over the ramp; with --duration, a player that has
+    /// finished starts again) or `poisson:RATE` (at random, RATE per second)
     #[arg(long, default_value = "closed", value_name = "HOW")]
     pub(crate) arrivals: Arrivals,
     /// Duration of the run [default: until all have played]
     #[arg(long, value_name = "DURATION")]
     pub(crate) duration: Option<TimeSpan>,
-    /// Choice of renditions: throughput, buffer, fixed:RATE (800k, 3M, min, max), random, or trace:FILE
-    /// (lines of seconds and RATE)
+    /// Choice of renditions: throughput, buffer, fixed:RATE (800k, 3M, min, max), random, or
+    /// trace:FILE (lines of seconds and RATE)
     #[arg(long, default_value = "throughput", value_name = "HOW")]
     pub(crate) abr: String,
     /// Media that players keep buffered
@@ -59,8 +60,8 @@ pub(crate) struct Load {
     /// Fetch subtitles too: the default ones, or the first
     #[arg(long, conflicts_with = "single")]
     pub(crate) text: bool,
-    /// Fetch one segment after the other, audio before video, as fast as possible, as in published load
-    /// tests
+    /// Fetch one segment after the other, audio before video, as fast as possible, as in published
+    /// load tests
     #[arg(long, conflicts_with_all = ["single", "seek_rate"])]
     pub(crate) sequence: bool,
     /// Request one URL again and again, as `ab` does, or several in turn
@@ -86,12 +87,12 @@ pub(crate) struct Load {
     /// Serve a page that shows the run while it lasts, at this address, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) ui: Option<SocketAddr>,
-    /// With --ui: show also the resource usage of a machine that runs `latemux load --host-stats` at this
-    /// address; can be repeated
+    /// With --ui: show also the resource usage of a machine that runs `latemux load --host-stats`
+    /// at this address; can be repeated
     #[arg(long, value_name = "HOST:PORT", requires = "ui")]
     pub(crate) watch_host: Vec<String>,
-    /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at this
-    /// address, for --watch-host elsewhere, until stopped
+    /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at
+    /// this address, for --watch-host elsewhere, until stopped
     #[arg(long, value_name = "ADDR:PORT", exclusive = true)]
     pub(crate) host_stats: Option<SocketAddr>,
     /// Folder for the results, for `latemux report`; also s3://bucket/folder, gs:// or az://

@@ -51,8 +51,8 @@ impl Monitor {
         Self { recorder, bar, clock, ticks: 0, before: Counts::default(), meter: Meter::default(), live }
     }
 
-    /// Waits for the next second and updates the display. Returns true if the results are to be written.
-    /// The future can be dropped at any time.
+    /// Waits for the next second and updates the display. Returns true if the results are to be
+    /// written. The future can be dropped at any time.
     pub(super) async fn tick(&mut self) -> bool {
         self.clock.tick().await;
         self.update();
@@ -111,8 +111,8 @@ pub(super) struct PendingPage {
 }
 
 impl PendingPage {
-    /// Listens on the address of the page and prints it. An address that cannot be used fails before
-    /// anything is measured.
+    /// Listens on the address of the page and prints it. An address that cannot be used fails
+    /// before anything is measured.
     pub(super) async fn new(flags: &Load) -> Result<Option<Self>> {
         let Some(address) = flags.ui else { return Ok(None) };
         let host = |text: &String| {

@@ -270,7 +270,7 @@ fn errors_are_one_line_and_an_exit_code() {
         (&[&gone], "status_404", true),
         (&[&refused], "connection_refused", true),
         (&[&mpd, "--abr", "best"], "--abr", false),
-        (&[&mpd, "--abr", &format!("trace:{}", at("trace"))], "times begin at 0", false),
+        (&[&mpd, "--abr", &format!("trace:{}", at("trace"))], "times must start at 0", false),
         (&[&mpd, "--abr", "trace:/nonexistent"], "/nonexistent", false),
         (&[&mpd, "--out", &at("file")], "file", false),
         (&["ftp://a/b"], "neither http nor https", false),

@@ -56,7 +56,7 @@ fn parts_are_merged_from_a_bucket() {
     assert!(said(&half).contains("1 of 2 parts are missing"), "{}", said(&half));
     assert!(only_error_line(&half).contains("1 of 1 runs are partial"));
     assert!(load("1/2", "s3://library/runs/a").status.success());
-    assert!(only_error_line(&report(&[])).contains("--output: the report goes to a folder"));
+    assert!(only_error_line(&report(&[])).contains("--output is needed"));
     let both = report(&["-o", here]);
     assert!(both.status.success() && said(&both).contains("5 came: 5 finished"), "{}", said(&both));
     // The same run in one part, with its results in a folder.
@@ -145,7 +145,7 @@ fn a_stopped_run_is_partial() {
         }
         let report = report(&out);
         assert!(only_error_line(&report).contains("1 of 1 runs are partial"));
-        assert!(said(&report).contains("did not end by itself"), "{}", said(&report));
+        assert!(said(&report).contains("was stopped early"), "{}", said(&report));
     }
     // Stopped before the agreed start.
     let out = folder.path().join("early");
@@ -198,6 +198,6 @@ fn a_run_with_a_silent_bucket_can_be_stopped() {
     }
     signal("-INT", child.id());
     let output = child.wait_with_output().unwrap();
-    assert!(only_error_line(&output).contains("stopped: what was measured last is not written"));
+    assert!(only_error_line(&output).contains("stopped: the last results are not written"));
     assert!(String::from_utf8_lossy(&output.stdout).contains("hls.muxed"), "{}", said(&output));
 }

@@ -43,8 +43,8 @@ pub(super) enum BoxEvent<'a> {
 }
 
 impl BoxWalk {
-    /// Takes the next bytes. Reports boxes of the types in `kept` whole, an `mdat` in pieces, and no
-    /// other boxes.
+    /// Takes the next bytes. Reports boxes of the types in `kept` whole, an `mdat` in pieces, and
+    /// no other boxes.
     pub(super) fn push<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -114,7 +114,7 @@ impl BoxWalk {
     pub(super) fn finish(&self) -> Result<(), Failure> {
         match &self.state {
             State::Header(head) if head.is_empty() && self.at > 0 => Ok(()),
-            State::Header(_) if self.at == 0 => Err(Failure::new(Reason::BadBoxes, "no boxes")),
+            State::Header(head) if head.is_empty() => Err(Failure::new(Reason::BadBoxes, "no boxes")),
             _ => Err(Failure::new(
                 Reason::BadBoxes,
                 format!("ends in the middle of a box, after {} bytes", self.at),
@@ -139,4 +139,67 @@ fn read_header(head: &mut Vec<u8>, rest: &mut &[u8], at: u64) -> Result<Option<B
 
 fn bad(at: u64, kind: FourCc, why: &str) -> Failure {
     Failure::new(Reason::BadBoxes, format!("{kind} at byte {at} {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn boxed(kind: &[u8; 4], payload: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(payload.len() + 8).unwrap();
+        [&size.to_be_bytes(), &kind[..], payload].concat()
+    }
+
+    /// Walks a body in pieces of a size. Returns the events as text, with media joined.
+    fn walk(body: &[u8], size: usize) -> Result<Vec<String>, String> {
+        let mut walk = BoxWalk::default();
+        let mut events: Vec<String> = Vec::new();
+        for piece in body.chunks(size) {
+            walk.push(piece, &[b"moof"], |event| {
+                match event {
+                    BoxEvent::Box { bytes, offset } => events.push(format!("{} at {offset}", bytes.len())),
+                    BoxEvent::MediaStart { offset, size } => events.push(format!("{size} from {offset}: ")),
+                    BoxEvent::Media(media) => {
+                        events.last_mut().unwrap().push_str(std::str::from_utf8(media).unwrap());
+                    }
+                }
+                Ok(())
+            })
+            .map_err(|failure| failure.detail)?;
+        }
+        walk.finish().map_err(|failure| failure.detail)?;
+        Ok(events)
+    }
+
+    #[test]
+    fn kept_boxes_are_whole_and_media_is_passed_on() {
+        let large = [&1_u32.to_be_bytes(), &b"mdat"[..], &19_u64.to_be_bytes(), b"xyz"].concat();
+        let body = [
+            boxed(b"styp", b"12"),
+            boxed(b"moof", b"345"),
+            boxed(b"mdat", b"abcdef"),
+            boxed(b"mdat", b""),
+            large,
+        ];
+        for size in [1, 3, 8, 100] {
+            let expected = ["11 at 10", "6 from 29: abcdef", "0 from 43: ", "3 from 59: xyz"];
+            assert_eq!(walk(&body.concat(), size).unwrap(), expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn boxes_must_be_whole_and_of_a_known_size() {
+        assert_eq!(walk(b"", 1).unwrap_err(), "no boxes");
+        let whole = boxed(b"moof", b"345");
+        for length in 1..whole.len() {
+            let why = walk(&whole[..length], 4).unwrap_err();
+            assert!(why.starts_with("ends in the middle of a box"), "{length}: {why}");
+        }
+        let endless = [&0_u32.to_be_bytes(), &b"mdat"[..], b"abc"].concat();
+        assert_eq!(walk(&endless, 100).unwrap_err(), "mdat at byte 0 has no size");
+        let huge = [&0x0900_0000_u32.to_be_bytes(), &b"moof"[..]].concat();
+        assert_eq!(walk(&huge, 100).unwrap_err(), "moof at byte 0 is larger than 8 MiB");
+        let tiny = [&7_u32.to_be_bytes(), &b"free"[..]].concat();
+        assert!(walk(&tiny, 100).is_err(), "smaller than its header");
+    }
 }

@@ -176,3 +176,63 @@ fn is_configuration(kind: u8, data: &[u8]) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(kind: u8, time: u32, data: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(data.len()).unwrap();
+        let [_, s0, s1, s2] = size.to_be_bytes();
+        let [extension, t0, t1, t2] = time.to_be_bytes();
+        let header = [kind, s0, s1, s2, t0, t1, t2, extension, 0, 0, 0];
+        [&header[..], data, &(size + 11).to_be_bytes()].concat()
+    }
+
+    fn check(tags: &[Vec<u8>], size: usize) -> Result<Vec<Span>, Failure> {
+        let tags = tags.concat();
+        let length = u32::try_from(tags.len() + 8).unwrap();
+        let body = [&length.to_be_bytes(), &b"mdat"[..], &tags].concat();
+        let mut check = FlvCheck::default();
+        body.chunks(size).try_for_each(|piece| check.push(piece))?;
+        check.finish()
+    }
+
+    const FRAME: &[u8] = &[0x27, 1, 0, 0, 0, 9];
+
+    #[test]
+    fn times_are_those_of_samples_and_not_of_configurations() {
+        let tags = [
+            tag(SCRIPT, 0, b"onMetaData"),
+            tag(VIDEO, 7, &[0x17, 0, 0, 0, 0, 1]),
+            tag(AUDIO, 8, &[0xaf, 0, 0x12, 0x10]),
+            tag(VIDEO, 1000, FRAME),
+            tag(AUDIO, 1010, &[0xaf, 1, 5]),
+            tag(VIDEO, 1040, FRAME),
+            tag(VIDEO, 1100, FRAME),
+            tag(VIDEO, 2000, &[0x17, 2, 0, 0, 0]),
+            tag(AUDIO, 3000, &[]),
+        ];
+        for size in [1, 5, 1000] {
+            let spans = check(&tags, size).unwrap();
+            let of = |span: &Span| (span.track, span.begins, span.end);
+            assert_eq!(spans.iter().map(of).collect::<Vec<_>>(), [(9, 1.0, 1.16), (8, 1.01, 1.01)]);
+            assert!((spans[0].slack - (0.06 * 1.5 + 0.002)).abs() < 1e-9, "{:?}", spans[0]);
+        }
+    }
+
+    #[test]
+    fn damaged_tags_are_refused() {
+        let reason = |tags: &[Vec<u8>]| check(tags, 7).unwrap_err().reason;
+        assert_eq!(reason(&[tag(VIDEO, 10, FRAME), tag(VIDEO, 9, FRAME)]), Reason::TimelineGap);
+        assert_eq!(reason(&[tag(10, 0, FRAME)]), Reason::BadFlv, "an unknown type");
+        assert_eq!(reason(&[tag(SCRIPT, 0, b"onMetaData")]), Reason::BadFlv, "no samples");
+        let mut cut = tag(VIDEO, 0, FRAME);
+        cut.pop();
+        assert_eq!(reason(&[cut]), Reason::BadFlv, "cut");
+        let mut wrong = tag(VIDEO, 0, FRAME);
+        *wrong.last_mut().unwrap() += 1;
+        assert_eq!(reason(&[wrong]), Reason::BadFlv, "another size behind the tag");
+        assert!(check(&[tag(VIDEO, 0, &[0x27])], 1).is_ok(), "one byte of data");
+    }
+}

@@ -1,5 +1,5 @@
-//! Init segments, and checks of the fragments of CMAF and Smooth Streaming: the samples that a `moof`
-//! names lie within the `mdat` behind it, and the decode times of its tracks continue.
+//! Init segments, and checks of the fragments of CMAF and Smooth Streaming: the samples that a
+//! `moof` names lie within the `mdat` behind it, and the decode times of its tracks continue.
 
 use super::{
     Span,
@@ -75,8 +75,8 @@ impl Init {
     }
 }
 
-/// Returns the shift of an edit list: empty edits delay the media, and the first other edit may start
-/// within it (ISO/IEC 14496-12 §8.6.6).
+/// Returns the shift of an edit list: empty edits delay the media, and the first other edit may
+/// start within it (ISO/IEC 14496-12 §8.6.6).
 #[expect(clippy::cast_precision_loss, reason = "seconds of a title")]
 fn shift(track: &Track, movie_timescale: u32) -> f64 {
     let mut shift = 0.0;

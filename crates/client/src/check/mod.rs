@@ -30,8 +30,8 @@ use ts::TsCheck;
 pub struct Span {
     /// The track within the segment: its ID, PID or tag type.
     pub track: u32,
-    /// When the first sample is presented, with edits applied. Containers without presentation times
-    /// have the decode time here.
+    /// When the first sample is presented, with edits applied. Containers without presentation
+    /// times have the decode time here.
     pub begins: f64,
     /// When the first sample is decoded.
     pub decode: f64,
@@ -60,8 +60,8 @@ enum Format {
 }
 
 impl Check {
-    /// Starts the check of a segment. `timescale` is the manifest's; it applies to fragments without
-    /// an init segment.
+    /// Starts the check of a segment. `timescale` is the manifest's; it applies to fragments
+    /// without an init segment.
     #[must_use]
     pub fn segment(container: Container, init: Option<&Arc<Init>>, timescale: u64) -> Self {
         let format = match container {
@@ -98,18 +98,8 @@ impl Check {
     /// has no times.
     ///
     /// # Errors
-    /// The first failure of the body, whose reason depends on the container: [`BadBoxes`],
-    /// [`BadTs`], [`TsContinuity`], [`BadFlv`], [`BadAudio`], [`BadText`], [`TooLarge`], or
-    /// [`TimelineGap`] for a gap within the segment.
-    ///
-    /// [`BadBoxes`]: crate::failure::Reason::BadBoxes
-    /// [`BadTs`]: crate::failure::Reason::BadTs
-    /// [`TsContinuity`]: crate::failure::Reason::TsContinuity
-    /// [`BadFlv`]: crate::failure::Reason::BadFlv
-    /// [`BadAudio`]: crate::failure::Reason::BadAudio
-    /// [`BadText`]: crate::failure::Reason::BadText
-    /// [`TooLarge`]: crate::failure::Reason::TooLarge
-    /// [`TimelineGap`]: crate::failure::Reason::TimelineGap
+    /// The first failure of the body, whose [`Reason`](crate::failure::Reason) depends on the
+    /// container, or is `TimelineGap` for a gap within the segment.
     pub fn finish(self) -> Result<Vec<Span>, Failure> {
         if let Some(failure) = self.failed {
             return Err(failure);

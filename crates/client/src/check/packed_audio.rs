@@ -100,3 +100,56 @@ impl PackedAudioCheck {
 fn bad(why: &str) -> Failure {
     Failure::new(Reason::BadAudio, why)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tag without frames, and an AAC frame of 9 bytes at 48 kHz.
+    const TAG: &[u8] = b"ID3\x04\0\0\0\0\0\0";
+    const FRAME: &[u8] = &[0xff, 0xf1, 0x4c, 0x80, 0x01, 0x3f, 0xfc, 1, 2];
+
+    fn timed(ticks: u64) -> Vec<u8> {
+        let private = [&b"com.apple.streaming.transportStreamTimestamp\0"[..], &ticks.to_be_bytes()].concat();
+        let length = u8::try_from(private.len()).unwrap();
+        [&b"ID3\x04\0\0\0\0\0"[..], &[length], &private].concat()
+    }
+
+    fn check(parts: &[&[u8]], size: usize) -> Result<Vec<Span>, Reason> {
+        let mut check = PackedAudioCheck::default();
+        let pushed = parts.concat().chunks(size).try_for_each(|piece| check.push(piece));
+        pushed.and_then(|()| check.finish()).map_err(|failure| failure.reason)
+    }
+
+    #[test]
+    fn frames_are_counted_from_the_time_of_the_tag() {
+        for size in [1, 10, 100] {
+            let spans = check(&[&timed(45_000), FRAME, FRAME, FRAME], size).unwrap();
+            let [span] = spans[..] else { panic!("{spans:?}") };
+            assert_eq!((span.begins, span.decode, span.slack), (0.5, 0.5, 1024.0 / 48_000.0));
+            assert!((span.end - (0.5 + 3.0 * 1024.0 / 48_000.0)).abs() < 1e-9, "{span:?}");
+            assert_eq!(check(&[TAG, FRAME], size), Ok(Vec::new()), "a tag without a time");
+        }
+    }
+
+    #[test]
+    fn damaged_frames_are_refused() {
+        let short = [0xff, 0xf1, 0x4c, 0x80, 0x00, 0xdf, 0xfc];
+        for (what, parts) in [
+            ("no tag", &[FRAME, FRAME][..]),
+            ("no frames", &[TAG]),
+            ("a frame cut", &[TAG, FRAME, &FRAME[..8]]),
+            ("no sync word", &[TAG, FRAME, &FRAME[1..], FRAME]),
+            ("a frame shorter than its header", &[TAG, &short]),
+            ("a tag of more than 64 KiB", &[b"ID3\x04\0\0\x7f\0\0\0", FRAME]),
+        ] {
+            assert_eq!(check(parts, 3), Err(Reason::BadAudio), "{what}");
+        }
+    }
+
+    #[test]
+    fn other_codings_are_not_read() {
+        // MPEG audio has a sync word of 11 bits.
+        assert_eq!(check(&[&timed(0), &[0xff, 0xfb, 0x90, 0, 0, 0, 0], &[0; 50]], 4), Ok(Vec::new()));
+    }
+}

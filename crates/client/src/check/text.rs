@@ -1,4 +1,5 @@
-//! Checks of timed text documents: WebVTT (W3C) and TTML. Only their form is checked, not their times.
+//! Checks of timed text documents: WebVTT (W3C) and TTML. Only their form is checked, not their
+//! times.
 
 use crate::{
     failure::{Failure, Reason},
@@ -44,7 +45,8 @@ impl TextCheck {
                 Err(bad(format!("XML that begins with {root}, not with tt")))
             };
         }
-        // Behind the signature there is nothing, a space, a tab or the end of the line (WebVTT §4.1).
+        // Behind the signature there is nothing, a space, a tab or the end of the line (WebVTT
+        // §4.1).
         match text.strip_prefix("WEBVTT") {
             Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r']) => Ok(()),
             _ => Err(bad("text that does not begin with WEBVTT".to_owned())),

@@ -1,5 +1,5 @@
-//! Checks of transport streams: sync bytes, continuity counters, program tables with their CRCs, and
-//! the time stamps of PES packets.
+//! Checks of transport streams: sync bytes, continuity counters, program tables with their CRCs,
+//! and the time stamps of PES packets.
 
 use super::{Span, collect};
 use crate::{
@@ -152,5 +152,88 @@ impl Times {
             // The duration of the last access unit is not known.
             slack: seconds(self.longest_step) * 1.5 + 0.001,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ts::crc;
+
+    /// A packet with a counter, whose payload is filled up with 0xff.
+    fn packet(pid: u16, is_start: bool, counter: u8, payload: &[u8]) -> Vec<u8> {
+        let [high, low] = pid.to_be_bytes();
+        let mut bytes = vec![0x47, high | if is_start { 0x40 } else { 0 }, low, 0x10 | counter];
+        bytes.extend_from_slice(payload);
+        bytes.resize(PACKET, 0xff);
+        bytes
+    }
+
+    fn section(table: u8, body: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(body.len() + 9).unwrap();
+        let section = [&[table, 0xb0, length, 0, 1, 0xc1, 0, 0], body].concat();
+        [&[0], &section[..], &crc(&section).to_be_bytes()].concat()
+    }
+
+    fn tables() -> Vec<u8> {
+        let map = section(2, &[0xe1, 1, 0xf0, 0, 0x1b, 0xe1, 1, 0xf0, 0]);
+        [packet(0, true, 0, &section(0, &[0, 1, 0xe1, 0])), packet(0x100, true, 0, &map)].concat()
+    }
+
+    /// The start of a PES packet at a time in ticks below 2^15.
+    fn pes(counter: u8, ticks: u16) -> Vec<u8> {
+        let [high, low] = (ticks << 1).to_be_bytes();
+        packet(0x101, true, counter, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 1, high, low | 1])
+    }
+
+    fn check(packets: &[Vec<u8>]) -> Result<Vec<Span>, Reason> {
+        let mut check = TsCheck::default();
+        check.push(&packets.concat()).and_then(|()| check.finish()).map_err(|failure| failure.reason)
+    }
+
+    #[test]
+    fn spans_have_the_times_of_pes_packets() {
+        let packets = [tables(), pes(0, 900), packet(0x101, false, 1, &[]), pes(2, 4500), pes(3, 6300)];
+        let spans = check(&packets).unwrap();
+        let expected = Span { track: 0x101, begins: 0.01, decode: 0.01, end: 0.09, slack: 0.061 };
+        assert_eq!(spans.len(), 1);
+        assert!((spans[0].end - expected.end).abs() < 1e-9 && (spans[0].slack - expected.slack).abs() < 1e-9);
+        assert_eq!((spans[0].track, spans[0].decode), (expected.track, expected.decode));
+    }
+
+    #[test]
+    fn counters_may_repeat_once_and_jump_only_at_discontinuities() {
+        let of = |counters: &[u8]| {
+            let packets = counters.iter().map(|counter| pes(*counter, 900));
+            check(&[vec![tables()], packets.collect()].concat()).err()
+        };
+        assert_eq!(of(&[14, 15, 0, 1]), None);
+        assert_eq!(of(&[3, 3, 4]), None, "sent twice");
+        assert_eq!(of(&[3, 3, 3]), Some(Reason::TsContinuity), "sent three times");
+        assert_eq!(of(&[3, 5]), Some(Reason::TsContinuity));
+        let mut jump = pes(9, 900);
+        jump.splice(3..8, [0x39, 1, 0x80, 0, 0]);
+        assert_eq!(check(&[tables(), pes(3, 900), jump]).err(), None, "the discontinuity indicator");
+        // Packets without payload do not count.
+        let mut empty = packet(0x101, false, 9, &[183, 0]);
+        empty[3] = 0x29;
+        assert_eq!(check(&[tables(), pes(3, 900), empty, pes(4, 900)]).err(), None);
+    }
+
+    #[test]
+    fn streams_need_tables_and_times_and_have_few_pids() {
+        assert_eq!(check(&[pes(0, 900)]), Err(Reason::BadTs), "no tables");
+        assert_eq!(check(&[tables()]), Err(Reason::BadTs), "no times");
+        let mut broken = tables();
+        broken[PACKET + 10] ^= 1;
+        assert_eq!(check(&[broken, pes(0, 900)]), Err(Reason::BadTs), "a wrong CRC");
+        let many = |count: u16| -> Vec<Vec<u8>> {
+            let others = (0..count).map(|pid| packet(0x200 + pid, true, 0, &[]));
+            [vec![tables(), pes(0, 900)], others.collect()].concat()
+        };
+        assert!(check(&many(61)).is_ok());
+        assert_eq!(check(&many(62)), Err(Reason::BadTs), "65 PIDs");
+        let padding: Vec<Vec<u8>> = (0..20).map(|_| packet(NULL_PID, false, 7, &[])).collect();
+        assert!(check(&[vec![tables(), pes(0, 900)], padding].concat()).is_ok());
     }
 }

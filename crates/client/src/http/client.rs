@@ -103,13 +103,13 @@ impl Client {
         Self { connect, options: Arc::new(options) }
     }
 
-    /// Fetches a resource. `due` is when the request should have been sent. Latency counts from then, so
-    /// that a delay of the load generator is part of it. `body` takes each piece of the body as it
-    /// arrives.
+    /// Fetches a resource. `due` is when the request should have been sent. Latency counts from
+    /// then, so that a delay of the load generator is part of it. `body` takes each piece of the
+    /// body as it arrives.
     ///
     /// # Errors
-    /// A [`FailedFetch`] if there is no connection, no complete response in time, a status other than
-    /// success, another range than requested, or an error of `body`.
+    /// A [`FailedFetch`] if there is no connection, no complete response in time, a status other
+    /// than success, another range than requested, or an error of `body`.
     pub async fn get(
         &self,
         connection: &mut Connection,
@@ -119,10 +119,10 @@ impl Client {
     ) -> Result<Fetched, FailedFetch> {
         let deadline = due + self.options.timeout;
         let mut received = 0;
-        let answer =
+        let fetched =
             timeout_at(deadline, self.exchange(connection, resource, due, body, &mut received)).await;
-        let failure = match answer {
-            Ok(Ok(answer)) => return Ok(answer),
+        let failure = match fetched {
+            Ok(Ok(fetched)) => return Ok(fetched),
             Ok(Err(failure)) => failure,
             Err(_) => {
                 let waited = self.options.timeout;
@@ -143,8 +143,8 @@ impl Client {
         let mut url = resource.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             self.options.hosts.check(&url)?;
-            // The connection is put back only after the body has been read: bytes that are left would be
-            // taken for the next response.
+            // The connection is put back only after the body has been read: bytes that are left
+            // would be taken for the next response.
             let Sent { server, mut exchange, response, sent } =
                 self.send(connection, &url, resource.range).await?;
             let first_byte = due.elapsed();
@@ -198,8 +198,8 @@ impl Client {
             let sent = Instant::now();
             match exchange.send(self.request(&server, url, range)).await {
                 Ok(response) => return Ok(Sent { server, exchange, response, sent }),
-                // A server may close an idle connection just when it is used again. The request may then
-                // be sent on a new connection (RFC 9110 §9.2.2).
+                // A server may close an idle connection just when it is used again. The request may
+                // then be sent on a new connection (RFC 9110 §9.2.2).
                 Err(error) if again && was_closed(&error) => {}
                 Err(error) => return Err(before_head(url, &error)),
             }
@@ -262,8 +262,8 @@ fn redirected(url: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
     target.ok_or_else(|| Failure::new(Reason::Redirects, format!("{url}: a redirect without a valid target")))
 }
 
-/// Reads a body that is not used. Returns the connection if it can be used again: not after a long body,
-/// or one that is cut off.
+/// Reads a body that is not used. Returns the connection if it can be used again: not after a long
+/// body, or one that is cut off.
 async fn drain(response: Response<Incoming>, mut exchange: Exchange) -> Option<Box<dyn Stream>> {
     let mut body = response.into_body();
     let mut left = MAX_ERROR_BODY;

@@ -16,8 +16,8 @@ use std::{
     task::{Context, Poll},
 };
 
-/// One exchange on a connection. The caller that waits for the exchange also drives the connection, so
-/// that no task is needed.
+/// One exchange on a connection. The caller that waits for the exchange also drives the connection,
+/// so that no task is needed.
 pub(super) struct Exchange {
     driver: Driver,
     sender: SendRequest<Empty<Bytes>>,

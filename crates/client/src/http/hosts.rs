@@ -1,4 +1,5 @@
-//! The servers that may be contacted. Manifests come from a server under test, and can name any other.
+//! The servers that may be contacted. Manifests come from a server under test, and can name any
+//! other.
 
 use crate::failure::{Failure, Reason};
 use url::Url;

@@ -57,9 +57,9 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
     Ok(Presentation { protocol: Protocol::Dash, sets })
 }
 
-/// Returns the time range of each period (§5.3.2.1). A period starts where it states, or else at the end
-/// of the one before; it ends where it states, or else at the start of the next one or the end of the
-/// presentation.
+/// Returns the time range of each period (§5.3.2.1). A period starts where it states, or else at
+/// the end of the one before; it ends where it states, or else at the start of the next one or the
+/// end of the presentation.
 fn period_ranges(mpd: &MPD) -> Vec<PeriodRange> {
     let seconds = |time: std::time::Duration| time.as_secs_f64();
     let mut ranges: Vec<PeriodRange> = Vec::new();
@@ -80,9 +80,9 @@ fn period_ranges(mpd: &MPD) -> Vec<PeriodRange> {
     ranges
 }
 
-/// Joins renditions over all periods. There are as many as the first period has. In each other period, a
-/// rendition continues with the one of the same name, or else with the highest one whose bit rate is
-/// not higher.
+/// Joins renditions over all periods. There are as many as the first period has. In each other
+/// period, a rendition continues with the one of the same name, or else with the highest one whose
+/// bit rate is not higher.
 fn join_periods(
     periods: Vec<Vec<Rendition>>,
     budget: &mut SegmentBudget,
@@ -200,5 +200,33 @@ impl PeriodSet<'_> {
         let mime = r.mimeType.as_deref().or(self.set.mimeType.as_deref()).unwrap_or_default();
         let index = addressing.index(&base, &name, bandwidth, self.range, container(mime), budget)?;
         Ok(Rendition { name, bandwidth, index, coding: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns start and duration of each period of a manifest.
+    fn ranges(attributes: &str, periods: &[&str]) -> Vec<(f64, Option<f64>)> {
+        let period = |attributes: &&str| format!("<Period {attributes}/>");
+        let periods: String = periods.iter().map(period).collect();
+        let mpd = dash_mpd_core::parse(&format!("<MPD {attributes}>{periods}</MPD>")).unwrap();
+        let ranges = period_ranges(&mpd);
+        assert!(ranges.iter().all(|range| range.is_bounded == (ranges.len() > 1)));
+        ranges.iter().map(|range| (range.start, range.seconds)).collect()
+    }
+
+    #[test]
+    fn periods_follow_each_other_unless_they_state_their_start() {
+        assert_eq!(ranges("", &[""]), [(0.0, None)]);
+        let all = "mediaPresentationDuration='PT20S'";
+        assert_eq!(ranges(all, &[""]), [(0.0, Some(20.0))]);
+        let durations = ["duration='PT8S'", "duration='PT5S'", ""];
+        assert_eq!(ranges(all, &durations), [(0.0, Some(8.0)), (8.0, Some(5.0)), (13.0, Some(7.0))]);
+        let starts = ["", "start='PT6S'"];
+        assert_eq!(ranges(all, &starts), [(0.0, Some(6.0)), (6.0, Some(14.0))]);
+        let overlap = ["duration='PT8S'", "start='PT6S' duration='PT1S'"];
+        assert_eq!(ranges("", &overlap), [(0.0, Some(6.0)), (6.0, Some(1.0))]);
     }
 }

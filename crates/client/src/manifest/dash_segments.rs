@@ -1,5 +1,5 @@
-//! The addressing of a DASH representation's segments (ISO/IEC 23009-1 §5.3.9): `SegmentTemplate` with a
-//! timeline or a duration, `SegmentList`, and `SegmentBase` with a `sidx`.
+//! The addressing of a DASH representation's segments (ISO/IEC 23009-1 §5.3.9): `SegmentTemplate`
+//! with a timeline or a duration, `SegmentList`, and `SegmentBase` with a `sidx`.
 
 use super::{Deferred, MAX_SEGMENTS, ManifestError, Reader, SegmentBudget, Template, join, range};
 use crate::presentation::{
@@ -11,8 +11,8 @@ use latemux_isobmff::boxes::sidx::Sidx;
 use std::sync::Arc;
 use url::Url;
 
-/// The tolerance in seconds for segments of a timeline. Its times should be those of the media, but audio
-/// may start earlier, with samples that only prepare the decoder.
+/// The tolerance in seconds for segments of a timeline. Its times should be those of the media, but
+/// audio may start earlier, with samples that only prepare the decoder.
 const TOLERANCE: f64 = 0.15;
 
 /// The addressing of a representation, merged from all levels (§5.3.9.1).
@@ -21,6 +21,17 @@ pub(super) struct Addressing {
     template: Option<SegmentTemplate>,
     list: Option<SegmentList>,
     one_file: Option<SegmentBase>,
+}
+
+/// Sets an element to that of the next inner level, with omitted attributes from the outer levels.
+macro_rules! inherit {
+    ($element:expr, $inner:expr, $($attribute:ident),+) => {{
+        let mut merged = $inner.clone();
+        if let Some(outer) = $element.take() {
+            $(merged.$attribute = merged.$attribute.or(outer.$attribute);)+
+        }
+        $element = Some(merged);
+    }};
 }
 
 impl Addressing {
@@ -32,44 +43,31 @@ impl Addressing {
         one_file: Option<&SegmentBase>,
     ) {
         if let Some(inner) = template {
-            let mut merged = inner.clone();
-            if let Some(outer) = self.template.take() {
-                merged.media = merged.media.or(outer.media);
-                merged.initialization = merged.initialization.or(outer.initialization);
-                merged.Initialization = merged.Initialization.or(outer.Initialization);
-                merged.startNumber = merged.startNumber.or(outer.startNumber);
-                merged.endNumber = merged.endNumber.or(outer.endNumber);
-                merged.duration = merged.duration.or(outer.duration);
-                merged.timescale = merged.timescale.or(outer.timescale);
-                merged.presentationTimeOffset =
-                    merged.presentationTimeOffset.or(outer.presentationTimeOffset);
-                merged.SegmentTimeline = merged.SegmentTimeline.or(outer.SegmentTimeline);
-            }
-            self.template = Some(merged);
+            inherit!(
+                self.template,
+                inner,
+                media,
+                initialization,
+                Initialization,
+                startNumber,
+                endNumber,
+                duration,
+                timescale,
+                presentationTimeOffset,
+                SegmentTimeline
+            );
         }
         if let Some(inner) = list {
-            let mut merged = inner.clone();
-            if let Some(outer) = self.list.take() {
-                merged.duration = merged.duration.or(outer.duration);
-                merged.timescale = merged.timescale.or(outer.timescale);
-                merged.Initialization = merged.Initialization.or(outer.Initialization);
-                merged.SegmentTimeline = merged.SegmentTimeline.or(outer.SegmentTimeline);
+            let urls = self.list.as_mut().map(|outer| std::mem::take(&mut outer.segment_urls));
+            inherit!(self.list, inner, duration, timescale, Initialization, SegmentTimeline);
+            if let (Some(merged), Some(urls)) = (&mut self.list, urls) {
                 if merged.segment_urls.is_empty() {
-                    merged.segment_urls = outer.segment_urls;
+                    merged.segment_urls = urls;
                 }
             }
-            self.list = Some(merged);
         }
         if let Some(inner) = one_file {
-            let mut merged = inner.clone();
-            if let Some(outer) = self.one_file.take() {
-                merged.timescale = merged.timescale.or(outer.timescale);
-                merged.presentationTimeOffset =
-                    merged.presentationTimeOffset.or(outer.presentationTimeOffset);
-                merged.indexRange = merged.indexRange.or(outer.indexRange);
-                merged.Initialization = merged.Initialization.or(outer.Initialization);
-            }
-            self.one_file = Some(merged);
+            inherit!(self.one_file, inner, timescale, presentationTimeOffset, indexRange, Initialization);
         }
     }
 
@@ -131,7 +129,8 @@ fn document(base: &Url, seconds: Option<f64>) -> Result<Segments, ManifestError>
     Ok(Segments::uniform(group(None, timescale, Some(0), TOLERANCE, addresses), entries))
 }
 
-/// Returns the group of all segments of a representation. Its period sets start and container later.
+/// Returns the group of all segments of a representation. Its period sets start and container
+/// later.
 const fn group(
     init: Option<Resource>,
     timescale: u64,
@@ -177,8 +176,8 @@ fn from_template(
                 Some(last) => last.saturating_add(1).saturating_sub(first),
                 None => count(each, timescale, seconds)?,
             };
-            // With a constant duration, times may differ by half a segment (§5.3.9.5.3, and the guidelines
-            // of DASH-IF).
+            // With a constant duration, times may differ by half a segment (§5.3.9.5.3, and the
+            // guidelines of DASH-IF).
             let mut entries = even_entries(each, first, offset, count, budget)?;
             cut(&mut entries, seconds, timescale);
             (entries, seconds_of(each, timescale) / 2.0 + TOLERANCE)
@@ -416,4 +415,81 @@ fn to_f64(number: u64) -> f64 {
 
 fn seconds_of(ticks: u64, timescale: u64) -> f64 {
     to_f64(ticks) / to_f64(timescale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(t: Option<u64>, d: u64, r: i64) -> S {
+        S { t, d, r: Some(r), ..S::default() }
+    }
+
+    fn entries(runs: &[S], offset: i64, end: Option<u64>) -> Result<Vec<(i64, u64, u64)>, ManifestError> {
+        let entries = timeline_entries(runs, 7, offset, end, &mut SegmentBudget::default())?;
+        Ok(entries.iter().map(|entry| (entry.start, entry.duration, entry.number)).collect())
+    }
+
+    #[test]
+    fn timelines_repeat_up_to_the_next_element_or_the_end() {
+        let plain = entries(&[run(Some(10), 5, 1), run(None, 3, 0)], 10, None).unwrap();
+        assert_eq!(plain, [(0, 5, 7), (5, 5, 8), (10, 3, 9)]);
+        let to_next = entries(&[run(Some(0), 4, -1), run(Some(10), 1, 0)], 0, None).unwrap();
+        assert_eq!(to_next, [(0, 4, 7), (4, 4, 8), (8, 4, 9), (10, 1, 10)]);
+        let to_end = entries(&[run(Some(0), 4, -1)], 0, Some(8)).unwrap();
+        assert_eq!(to_end, [(0, 4, 7), (4, 4, 8)]);
+        assert_eq!(entries(&[run(Some(0), 4, -1)], 0, None).unwrap_err().reason(), "manifest_invalid");
+        let huge = entries(&[run(Some(0), 0, -1)], 0, Some(u64::MAX)).unwrap_err();
+        assert_eq!(huge.reason(), "manifest_too_large");
+        let beyond = entries(&[run(Some(u64::MAX), 1, 0)], 0, None).unwrap_err();
+        assert_eq!(beyond.reason(), "manifest_invalid");
+    }
+
+    #[test]
+    fn equal_segments_are_cut_at_the_end_of_the_period() {
+        let mut entries = even_entries(4000, 1, 500, 3, &mut SegmentBudget::default()).unwrap();
+        assert_eq!(entries.iter().map(|entry| entry.time).collect::<Vec<_>>(), [500, 4500, 8500]);
+        cut(&mut entries, Some(8.0), 1000);
+        assert_eq!(entries.len(), 2, "none starts at the end");
+        cut(&mut entries, Some(5.5), 1000);
+        assert_eq!((entries.len(), entries[1].duration), (2, 1500));
+        cut(&mut entries, None, 1000);
+        assert_eq!(entries.len(), 2);
+    }
+
+    #[test]
+    fn the_number_of_segments_ignores_rounding_errors() {
+        let of = |each, seconds| count(each, 1000, Some(seconds)).unwrap();
+        assert_eq!((of(4000, 12.0), of(4000, 12.001), of(4000, 12.1), of(4000, 0.1)), (3, 3, 4, 1));
+        assert!(count(4000, 1000, None).is_err());
+        assert!(count(1, 1000, Some(f64::INFINITY)).is_err());
+    }
+
+    #[test]
+    fn inner_levels_replace_only_what_they_state() {
+        let outer = SegmentTemplate {
+            media: Some("outer".to_owned()),
+            timescale: Some(10),
+            startNumber: Some(3),
+            ..SegmentTemplate::default()
+        };
+        let inner = SegmentTemplate { media: Some("inner".to_owned()), ..SegmentTemplate::default() };
+        let mut addressing = Addressing::default();
+        addressing.inherit(Some(&outer), None, None);
+        addressing.inherit(None, None, None);
+        addressing.inherit(Some(&inner), None, None);
+        let merged = addressing.template.unwrap();
+        let stated = (merged.media.as_deref(), merged.timescale, merged.startNumber);
+        assert_eq!(stated, (Some("inner"), Some(10), Some(3)));
+    }
+
+    #[test]
+    fn numbers_are_checked_before_they_are_used() {
+        assert_eq!((whole(0.5).unwrap(), whole(2.4).unwrap()), (1, 2));
+        for wrong in [0.4, -1.0, 9e15, f64::NAN, f64::INFINITY] {
+            assert!(whole(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((timescale(None).unwrap(), timescale(Some(90)).unwrap()), (1, 90));
+        assert!(timescale(Some(0)).is_err());
+    }
 }

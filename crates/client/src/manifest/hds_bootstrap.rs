@@ -1,4 +1,5 @@
-//! HDS bootstrap information: the `abst` box and its run tables (Adobe Flash Video File Format Specification 10.1 §2.11.2).
+//! HDS bootstrap information: the `abst` box and its run tables (Adobe Flash Video File Format
+//! Specification 10.1 §2.11.2).
 
 use super::{ManifestError, SegmentBudget};
 use crate::presentation::{Addresses, Container, Segment, SegmentGroup, Segments};
@@ -113,8 +114,8 @@ fn expand(
     Ok(Segments::uniform(group, entries))
 }
 
-/// Returns the number of fragments of all segments. A run has the segments up to the next run; the last
-/// run has one segment.
+/// Returns the number of fragments of all segments. A run has the segments up to the next run; the
+/// last run has one segment.
 fn fragment_count(runs: &[(u32, u32)]) -> u64 {
     let next = runs.iter().skip(1).map(|&(first, _)| Some(first)).chain([None]);
     runs.iter().zip(next).fold(0, |total: u64, (&(first, each), next)| {

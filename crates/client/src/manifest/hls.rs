@@ -48,7 +48,8 @@ fn parse(text: &str) -> Result<Playlist, ManifestError> {
     m3u8_rs::parse_playlist_res(text.as_bytes()).map_err(|_| ManifestError::invalid("not a playlist"))
 }
 
-/// Returns the variants with the audio of the first one, that audio, and the text that plays by default.
+/// Returns the variants with the audio of the first one, that audio, and the text that plays by
+/// default.
 fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>, ManifestError> {
     if master.variants.len() > MAX_RENDITIONS {
         return Err(ManifestError::TooMuch { what: "variants", limit: MAX_RENDITIONS });
@@ -189,8 +190,8 @@ fn byte_range(length: u64, offset: u64) -> Result<ByteRange, ManifestError> {
         .ok_or_else(|| ManifestError::invalid(format!("byte range {length}@{offset}")))
 }
 
-/// Returns true for AES-128, which encrypts whole segments. The other methods leave packets and boxes
-/// readable (§4.3.2.4).
+/// Returns true for AES-128, which encrypts whole segments. The other methods leave packets and
+/// boxes readable (§4.3.2.4).
 fn hides_container(key: &Key) -> bool {
     !matches!(key.method, KeyMethod::None | KeyMethod::SampleAES)
         && key.method != KeyMethod::Other("SAMPLE-AES-CTR".to_owned())
@@ -218,4 +219,57 @@ fn microseconds(segment: &MediaSegment) -> Result<u64, ManifestError> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 86400 s")]
     let micros = (duration * 1e6).round() as u64;
     Ok(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(uri: &str, duration: f32) -> MediaSegment {
+        MediaSegment { uri: uri.to_owned(), duration, ..MediaSegment::default() }
+    }
+
+    #[test]
+    fn extensions_select_the_container() {
+        for (uri, expected) in [
+            ("a.ts", Container::Ts),
+            ("a.AAC?b=c.vtt", Container::PackedAudio),
+            ("a.ec3#x", Container::PackedAudio),
+            ("a/b.webvtt", Container::WebVtt),
+            ("a", Container::Ts),
+        ] {
+            assert_eq!(container(&segment(uri, 1.0), false), expected, "{uri}");
+            assert_eq!(container(&segment(uri, 1.0), true), Container::Cmaf, "{uri} with a map");
+        }
+    }
+
+    #[test]
+    fn only_encryption_of_whole_segments_hides_the_container() {
+        let hides = |method: KeyMethod| hides_container(&Key { method, ..Key::default() });
+        assert!(hides(KeyMethod::AES128));
+        assert!(!hides(KeyMethod::None) && !hides(KeyMethod::SampleAES));
+        assert!(!hides(KeyMethod::Other("SAMPLE-AES-CTR".to_owned())));
+        assert!(hides(KeyMethod::Other("AES-256".to_owned())));
+    }
+
+    #[test]
+    fn durations_are_limited_to_a_day() {
+        assert_eq!(
+            (microseconds(&segment("a", 2.5)), microseconds(&segment("a", 0.0))),
+            (Ok(2_500_000), Ok(0))
+        );
+        for wrong in [-1.0, 86_401.0, f32::NAN, f32::INFINITY] {
+            assert!(microseconds(&segment("a", wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn variants_without_codecs_count_as_video() {
+        let variant = |codecs: Option<&str>| VariantStream {
+            codecs: codecs.map(str::to_owned),
+            ..VariantStream::default()
+        };
+        assert!(has_video(&variant(None)) && has_video(&variant(Some("mp4a.40.2, avc1.64001f"))));
+        assert!(!has_video(&variant(Some("mp4a.40.2"))) && !has_video(&variant(Some("ec-3, mp4a.40.5"))));
+    }
 }

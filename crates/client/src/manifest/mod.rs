@@ -1,7 +1,7 @@
 //! Readers for the manifests of all protocols.
 //!
-//! Manifests come from a server under test. Every count is bounded before memory is allocated for it,
-//! and no manifest makes this crate panic.
+//! Manifests come from a server under test. Every count is bounded before memory is allocated for
+//! it, and no manifest makes this crate panic.
 
 mod dash;
 mod dash_segments;

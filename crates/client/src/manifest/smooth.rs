@@ -128,7 +128,8 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// Reads `c` elements. A chunk starts at the end of the one before, unless it states its time (2.2.2.6).
+/// Reads `c` elements. A chunk starts at the end of the one before, unless it states its time
+/// (2.2.2.6).
 fn chunks(stream: Node<'_, '_>, budget: &mut SegmentBudget) -> Result<Vec<Segment>, ManifestError> {
     let chunks: Vec<Node<'_, '_>> = stream.children().filter(|n| n.has_tag_name("c")).collect();
     let mut entries = Vec::new();

@@ -19,8 +19,8 @@ enum TemplatePiece {
 const MAX_WIDTH: usize = 32;
 
 impl Template {
-    /// Reads a template of DASH: `$RepresentationID$`, `$Bandwidth$`, `$Number$`, `$Time$` and `$$`. Each
-    /// number may have a format tag `%0…d`.
+    /// Reads a template of DASH: `$RepresentationID$`, `$Bandwidth$`, `$Number$`, `$Time$` and
+    /// `$$`. Each number may have a format tag `%0…d`.
     pub(crate) fn dash(text: &str, id: &str, bandwidth: u64) -> Result<Self, ManifestError> {
         let wrong = || ManifestError::invalid(format!("template {text}"));
         let mut pieces = Vec::new();

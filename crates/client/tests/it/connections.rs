@@ -19,8 +19,8 @@ use tokio::{
 };
 use url::Url;
 
-/// A server that sends one response on each connection. With `then`, it sends that one second later and
-/// closes the connection; otherwise it stays silent.
+/// A server that sends one response on each connection. With `then`, it sends that one second later
+/// and closes the connection; otherwise it stays silent.
 struct OneResponse {
     response: &'static str,
     then: Option<&'static str>,

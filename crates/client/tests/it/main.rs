@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod checks;
 mod connections;
 mod manifests;
+mod requests;
 mod several;

@@ -238,8 +238,8 @@ fn smooth_streaming_manifests_are_read() {
     );
 }
 
-/// Returns bootstrap information of three fragments of 4 s, from number 2 on, and a last one of 1.5 s. A
-/// segment holds two fragments.
+/// Returns bootstrap information of three fragments of 4 s, from number 2 on, and a last one of 1.5
+/// s. A segment holds two fragments.
 fn abst() -> Vec<u8> {
     let full = |kind: &[u8; 4], payload: Vec<u8>| {
         let mut out = u32::try_from(payload.len() + 12).unwrap().to_be_bytes().to_vec();

@@ -3,8 +3,8 @@
 use crate::manifests::{known, listed, read, sidx};
 use latemux_client::presentation::{Container, Index, MediaKind, Presentation};
 
-/// Returns three periods. The second one is shorter than its timeline and has no audio; the third one
-/// states its start.
+/// Returns three periods. The second one is shorter than its timeline and has no audio; the third
+/// one states its start.
 pub(crate) fn periods() -> String {
     let set = |kind: &str, inside: &str| {
         format!(r#"<AdaptationSet contentType="{kind}" mimeType="{kind}/mp4">{inside}</AdaptationSet>"#)
@@ -45,7 +45,8 @@ fn dash_periods_are_joined() {
         presentation.sets[0].renditions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(),
         ["lo", "hi"]
     );
-    // Without a rendition of the same name: the highest one whose bit rate is not higher, or the lowest.
+    // Without a rendition of the same name: the highest one whose bit rate is not higher, or the
+    // lowest.
     let of = |name: &str, ad: &str| {
         vec![
             format!("title/a/{name}-0.m4s @0 +4"),

@@ -1,5 +1,5 @@
-//! The page and its data over HTTP, for a browser on this machine, or elsewhere if the operator lets
-//! it listen on such an address.
+//! The page and its data over HTTP, for a browser on this machine, or elsewhere if the operator
+//! lets it listen on such an address.
 
 use super::{Live, hosts};
 use crate::{page, usage::Host};
@@ -25,7 +25,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// What a server shows.
+/// The content of a server.
 #[derive(Debug, Clone)]
 enum Subject {
     /// A run, and the resource usage of this machine.
@@ -60,7 +60,7 @@ async fn listen(listener: TcpListener, subject: Subject) {
             });
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-            // Errors of a connection, such as a browser that goes away, concern nobody else.
+            // Errors of a connection, such as a browser that goes away, are ignored.
             let _ = builder.serve_connection(TokioIo::new(stream), service).await;
             drop(slot);
         });

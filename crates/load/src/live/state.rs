@@ -45,7 +45,7 @@ struct State {
     last_request: Option<Instant>,
 }
 
-/// What happened since the sample before.
+/// The time since the last sample.
 #[derive(Debug, Clone, Serialize)]
 struct LiveSample {
     #[serde(flatten)]
@@ -104,8 +104,8 @@ impl Live {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records what happened since the last call, which should be about a second ago. `cpu` is the
-    /// generator's part of its cores' time, from 0 to 1.
+    /// Adds a sample of the time since the last call, which should be about a second ago. `cpu` is
+    /// the generator's part of its cores' time, from 0 to 1.
     pub fn sample(&self, cpu: f64) {
         let counts = self.recorder.counts();
         let host = Host::now();
@@ -141,7 +141,8 @@ impl Live {
         self.state().sums = sums;
     }
 
-    /// Marks the run as over. If a page is open, waits up to three seconds until it has requested that.
+    /// Marks the run as over. If a page is open, waits up to three seconds until it has requested
+    /// that.
     pub async fn end(&self) {
         let is_open = {
             let mut state = self.state();

@@ -30,7 +30,7 @@ impl Quantiles {
     }
 }
 
-/// What happened in one second of a run. `L` is what is known of its latencies.
+/// One second of a run. `L` holds its latencies.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Sample<L> {
     /// Seconds from the start of the run to the end of the sample.

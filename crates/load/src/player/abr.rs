@@ -6,11 +6,11 @@ use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
 /// The algorithm by which a player chooses renditions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Abr {
-    /// The highest rendition below 0.8 times the throughput, which is the harmonic mean of the last five
-    /// segments (as in FESTIVE: Jiang et al., CoNEXT 2012).
+    /// The highest rendition below 0.8 times the throughput, which is the harmonic mean of the last
+    /// five segments (as in FESTIVE: Jiang et al., CoNEXT 2012).
     Throughput,
-    /// By the buffer level (BBA-0: Huang et al., SIGCOMM 2014): the lowest rendition below a quarter, the
-    /// highest above nine tenths.
+    /// By the buffer level (BBA-0: Huang et al., SIGCOMM 2014): the lowest rendition below a
+    /// quarter, the highest above nine tenths.
     Buffer,
     /// The highest rendition that is not above a bit rate, or the lowest if all are.
     Fixed(u64),

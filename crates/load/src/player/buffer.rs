@@ -69,3 +69,45 @@ pub(super) fn has_enough(buffers: &[SetBuffer], position: f64, wanted: f64) -> b
         .iter()
         .all(|buffer| buffer.is_done || buffer.until.is_some_and(|until| until - position >= wanted - 1e-6))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(until: Option<f64>, is_done: bool) -> SetBuffer {
+        SetBuffer { until, is_done, ..SetBuffer::default() }
+    }
+
+    #[test]
+    fn sets_play_until_the_first_incomplete_buffer_ends() {
+        let until = |buffers: &[SetBuffer]| playable_until(buffers);
+        assert_eq!(until(&[buffer(Some(4.0), false), buffer(Some(6.0), false)]), Some(4.0));
+        assert_eq!(until(&[buffer(Some(4.0), true), buffer(Some(6.0), false)]), Some(6.0), "one has ended");
+        assert_eq!(until(&[buffer(Some(4.0), true), buffer(Some(6.0), true)]), Some(6.0), "both have ended");
+        assert_eq!(until(&[buffer(Some(4.0), false), buffer(None, false)]), None, "one has no segment");
+        assert_eq!(until(&[]), None);
+    }
+
+    #[test]
+    fn playback_starts_with_enough_media_in_each_set() {
+        let enough = |first: SetBuffer, second| has_enough(&[first, second], 10.0, 2.0);
+        assert!(enough(buffer(Some(12.0), false), buffer(Some(13.0), false)));
+        assert!(!enough(buffer(Some(12.0), false), buffer(Some(11.9), false)));
+        assert!(enough(buffer(Some(12.0), false), buffer(Some(10.5), true)), "the end is near");
+        assert!(!enough(buffer(Some(12.0), false), buffer(None, false)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_advances_only_during_playback() {
+        let start = Instant::now();
+        let waiting = Clock::Waiting { why: Wait::Stall, since: start, at: 7.0 };
+        let playing = Clock::Playing { since: start, from: 7.0 };
+        let later = start + Duration::from_secs(3);
+        assert_eq!((waiting.position(later), playing.position(later)), (7.0, 10.0));
+        assert_eq!(waiting.when(8.0), None);
+        let at = playing.when(10.0).unwrap();
+        assert!(at >= later && at < later + Duration::from_millis(1), "{:?}", at - start);
+        assert!(playing.position(at) >= 10.0, "the position is reached when the player wakes");
+        assert!(playing.when(1.0).unwrap() < start + Duration::from_millis(1), "a past position is due now");
+    }
+}

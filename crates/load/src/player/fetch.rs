@@ -141,11 +141,7 @@ impl Session {
             return Some(segments.clone());
         }
         let mut periods = Vec::new();
-        let indexes = match &rendition.index {
-            Index::Joined(periods) => periods,
-            one => std::slice::from_ref(one),
-        };
-        for index in indexes {
+        for index in rendition.index.periods() {
             match index {
                 Index::Known(segments) => periods.push(segments.clone()),
                 Index::Deferred(deferred) => {
@@ -200,9 +196,9 @@ impl Session {
         Some(Some(init))
     }
 
-    /// Fetches the next segment of a set in a rendition: the one behind the last, or after a change of
-    /// rendition or a seek the one at `from`, in seconds. Returns `None` if its list or init segment
-    /// cannot be fetched.
+    /// Fetches the next segment of a set in a rendition: the one behind the last, or after a change
+    /// of rendition or a seek the one at `from`, in seconds. Returns `None` if its list or init
+    /// segment cannot be fetched.
     pub(super) async fn segment(
         &self,
         player: u64,

@@ -1,7 +1,7 @@
 //! One simulated viewer: it fetches a manifest, then segments while its buffer has room.
 //!
-//! Video and audio have a connection each. Playback is a clock that advances in real time, stops at the
-//! end of the buffer, and continues when enough media is buffered again. Nothing is decoded.
+//! Video and audio have a connection each. Playback is a clock that advances in real time, stops at
+//! the end of the buffer, and continues when enough media is buffered again. Nothing is decoded.
 
 mod abr;
 mod buffer;

@@ -49,8 +49,8 @@ impl ParseCache {
         Ok(map.entry(key).or_insert(made).clone())
     }
 
-    /// Returns the presentation of a manifest, without text unless `with_text`, which must be the same in
-    /// each call.
+    /// Returns the presentation of a manifest, without text unless `with_text`, which must be the
+    /// same in each call.
     pub(crate) fn presentation(
         &self,
         url: &Url,
@@ -85,4 +85,55 @@ impl ParseCache {
 
 fn failure(url: &Url, why: &ManifestError) -> Failure {
     Failure::new(Reason::Manifest(why.reason()), format!("{url}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MASTER: &str = "#EXTM3U\n\
+        #EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"s\",NAME=\"en\",URI=\"t.m3u8\"\n\
+        #EXT-X-STREAM-INF:BANDWIDTH=1,RESOLUTION=1x1,SUBTITLES=\"s\"\nv.m3u8\n";
+
+    fn url(path: &str) -> Url {
+        Url::parse("http://a/").unwrap().join(path).unwrap()
+    }
+
+    #[test]
+    fn equal_bytes_at_one_url_are_parsed_once() {
+        let cache = ParseCache::default();
+        let get = |path: &str, body: &str| cache.presentation(&url(path), body.as_bytes(), true).unwrap();
+        let first = get("a", MASTER);
+        assert!(Arc::ptr_eq(&first, &get("a", MASTER)));
+        assert!(!Arc::ptr_eq(&first, &get("b", MASTER)), "addresses are relative to the URL");
+        assert!(!Arc::ptr_eq(&first, &get("a", &format!("{MASTER}\n"))), "other bytes");
+    }
+
+    #[test]
+    fn text_is_left_out_unless_wanted() {
+        let sets = |with_text: bool| {
+            let cache = ParseCache::default();
+            cache.presentation(&url("a"), MASTER.as_bytes(), with_text).unwrap().sets.len()
+        };
+        assert_eq!((sets(true), sets(false)), (2, 1));
+    }
+
+    #[test]
+    fn failures_have_the_reason_of_the_manifest_and_are_not_kept() {
+        let cache = ParseCache::default();
+        let failure = cache.presentation(&url("a"), b"<html/>", true).unwrap_err();
+        assert_eq!(failure.reason, Reason::Manifest("manifest_invalid"));
+        assert!(failure.detail.starts_with("http://a/a: "), "{}", failure.detail);
+        assert!(cache.init(&url("i"), b"").is_err());
+        assert!(cache.presentations.lock().unwrap().is_empty() && cache.inits.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_full_cache_is_emptied() {
+        let cache = ParseCache::default();
+        for entry in 0..=MAX {
+            cache.presentation(&url(&entry.to_string()), MASTER.as_bytes(), false).unwrap();
+        }
+        assert_eq!(cache.presentations.lock().unwrap().len(), 1);
+    }
 }

@@ -1,5 +1,5 @@
-//! The player of published load tests: after the manifest it fetches audio segment k, video segment k,
-//! audio segment k + 1 and so on, as fast as possible, without playback.
+//! The player of published load tests: after the manifest it fetches audio segment k, video segment
+//! k, audio segment k + 1 and so on, as fast as possible, without playback.
 
 use super::{
     Player, Session, SetFetcher,

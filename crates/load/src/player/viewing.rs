@@ -169,8 +169,8 @@ impl<'a> Viewing<'a> {
         }
     }
 
-    /// Returns true if playback has reached the end. Starts a stall if media is missing, from the time on
-    /// since when it was missing.
+    /// Returns true if playback has reached the end. Starts a stall if media is missing, from the
+    /// time on since when it was missing.
     fn tick(&mut self, now: Instant) -> bool {
         let Clock::Playing { from, .. } = self.clock else {
             // Without any segment there is nothing to wait for.
@@ -274,7 +274,8 @@ impl<'a> Viewing<'a> {
         let Done { mut fetcher, place, generation, segment } = done;
         let is_stale = generation != self.generation;
         if is_stale {
-            // The segment belongs to the position before a seek, and the next one does not follow it.
+            // The segment belongs to the position before a seek, and the next one does not follow
+            // it.
             fetcher.last = None;
         }
         if let Some(slot) = self.fetchers.get_mut(place) {
@@ -394,9 +395,9 @@ impl<'a> Viewing<'a> {
 }
 
 impl QualityTally {
-    /// Returns the linear quality of Yin et al. (SIGCOMM 2015), eq. 5, relative to the best possible one,
-    /// from -1 to 1: the bit rates of all segments, less the changes between them, less the highest bit
-    /// rate for each second of waiting.
+    /// Returns the linear quality of Yin et al. (SIGCOMM 2015), eq. 5, relative to the best
+    /// possible one, from -1 to 1: the bit rates of all segments, less the changes between them,
+    /// less the highest bit rate for each second of waiting.
     fn quality(&self) -> f64 {
         let sum = self.rates - self.changes - self.highest * self.waited;
         (sum / (self.segments * self.highest).max(1.0)).clamp(-1.0, 1.0)

@@ -102,3 +102,21 @@ fn field(text: &str) -> String {
         text.to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_only_if_necessary() {
+        for (text, expected) in [
+            ("plain text", "plain text"),
+            ("a,b", "\"a,b\""),
+            ("say \"a\"", "\"say \"\"a\"\"\""),
+            ("two\nlines", "\"two\nlines\""),
+            ("", ""),
+        ] {
+            assert_eq!(field(text), expected, "{text}");
+        }
+    }
+}

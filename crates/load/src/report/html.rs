@@ -102,7 +102,8 @@ fn distributions<'a>(named: impl IntoIterator<Item = (&'a str, &'a Histogram)>) 
         .collect()
 }
 
-/// Returns the values below which shares of 1 - 10^(-i / 20) lie, for i = 0, 1, …, up to the maximum.
+/// Returns the values below which shares of 1 - 10^(-i / 20) lie, for i = 0, 1, …, up to the
+/// maximum.
 fn points(histogram: &Histogram) -> Vec<u64> {
     let count = float(histogram.count());
     let mut points = Vec::new();

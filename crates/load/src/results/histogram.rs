@@ -68,7 +68,8 @@ impl Histogram {
         self.0.as_ref().map_or(0, |histogram| histogram.len())
     }
 
-    /// Returns the value that a share of all values, from 0 to 1, does not exceed; 0 if it is empty.
+    /// Returns the value that a share of all values, from 0 to 1, does not exceed; 0 if it is
+    /// empty.
     #[must_use]
     pub fn quantile(&self, share: f64) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.value_at_quantile(share))

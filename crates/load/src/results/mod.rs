@@ -12,8 +12,8 @@ pub use recorder::{Counts, Measured, PlayerEnd, Recorder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The results of a run or of a part of it. Merging is exact: neither the order nor the distribution of
-/// players over machines matters.
+/// The results of a run or of a part of it. Merging is exact: neither the order nor the
+/// distribution of players over machines matters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
@@ -159,5 +159,132 @@ impl Players {
         self.switches += other.switches;
         self.bitrate.merge(&other.bitrate);
         self.quality.merge(&other.quality);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Results whose numbers all follow from a seed.
+    fn results(seed: u64) -> Results {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut next = |limit: u64| random.u64(0..limit);
+        let mut results = Results::default();
+        for class in ["a", "b", "c"].into_iter().skip(usize::try_from(next(3)).unwrap()) {
+            let requests = results.requests.entry(class.to_owned()).or_default();
+            requests.count = next(1000);
+            requests.bytes = next(1 << 40);
+            requests.errors.insert(format!("status_{}", 400 + next(3)), next(9) + 1);
+            requests.latency.record(next(1 << 20));
+            requests.first_byte.record(next(1 << 20));
+        }
+        let players = &mut results.players;
+        players.started = next(100);
+        players.finished = next(100);
+        players.failed = next(100);
+        players.stopped = next(100);
+        players.shown = next(1 << 40);
+        players.switches = next(100);
+        for histogram in [
+            &mut players.startup,
+            &mut players.stalls,
+            &mut players.seeks,
+            &mut players.bitrate,
+            &mut players.quality,
+            &mut results.lag,
+        ] {
+            histogram.record(next(1 << 30));
+        }
+        for _ in 0..next(5) {
+            results.seconds.push(Second {
+                requests: next(100),
+                errors: next(100),
+                bytes: next(1 << 30),
+                latency: next(1 << 30),
+                came: next(100),
+                left: next(100),
+                stalls: next(100),
+            });
+        }
+        results
+    }
+
+    fn merged(parts: &[Results]) -> Results {
+        let mut all = Results::default();
+        parts.iter().for_each(|part| all.merge(part));
+        all
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn merging_is_commutative_and_associative(a: u64, b: u64, c: u64) {
+            let parts = [results(a), results(b), results(c)];
+            let forwards = merged(&parts);
+            let backwards = merged(&[parts[2].clone(), parts[1].clone(), parts[0].clone()]);
+            prop_assert_eq!(&forwards, &backwards);
+            let pairs = merged(&[parts[0].clone(), merged(&parts[1..])]);
+            prop_assert_eq!(&forwards, &pairs);
+            let text = serde_json::to_string(&forwards).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), forwards);
+        }
+    }
+
+    #[test]
+    fn every_number_is_added() {
+        let one = results(7);
+        let twice = merged(&[one.clone(), one.clone()]);
+        let numbers = |results: &Results| -> Vec<u64> {
+            let players = &results.players;
+            let mut numbers = vec![
+                players.started,
+                players.finished,
+                players.failed,
+                players.stopped,
+                players.shown,
+                players.switches,
+                players.startup.count(),
+                players.stalls.count(),
+                players.seeks.count(),
+                players.bitrate.count(),
+                players.quality.count(),
+                results.lag.count(),
+            ];
+            for requests in results.requests.values() {
+                let histograms = [requests.latency.count(), requests.first_byte.count()];
+                numbers.extend([requests.count, requests.bytes, requests.failed()]);
+                numbers.extend(histograms);
+            }
+            for second in &results.seconds {
+                let Second { requests, errors, bytes, latency, came, left, stalls } = *second;
+                numbers.extend([requests, errors, bytes, latency, came, left, stalls]);
+            }
+            numbers
+        };
+        let doubled: Vec<u64> = numbers(&one).iter().map(|number| number * 2).collect();
+        assert_eq!(numbers(&twice), doubled);
+        assert!(!one.seconds.is_empty() && !one.requests.is_empty(), "the seed gives some of each");
+    }
+
+    #[test]
+    fn the_total_is_the_sum_of_all_classes() {
+        let all = results(3);
+        let total = all.total();
+        let sum = |of: fn(&Requests) -> u64| all.requests.values().map(of).sum::<u64>();
+        assert_eq!((total.count, total.bytes), (sum(|r| r.count), sum(|r| r.bytes)));
+        assert_eq!(
+            (total.failed(), total.latency.count()),
+            (sum(Requests::failed), sum(|r| r.latency.count()))
+        );
+        assert_eq!(Results::default().total(), Requests::default());
+    }
+
+    #[test]
+    fn unknown_fields_are_refused() {
+        let mut value = serde_json::to_value(Results::default()).unwrap();
+        value["more"] = 1.into();
+        assert!(serde_json::from_value::<Results>(value).is_err());
     }
 }

@@ -55,8 +55,8 @@ pub struct Generator {
     /// The time that runnable threads waited for a core, in milliseconds.
     #[serde(default)]
     pub waited: u64,
-    /// The time in which work and waiting took more than nine tenths of the cores, in milliseconds. For
-    /// several machines, the maximum of them.
+    /// The time in which work and waiting took more than nine tenths of the cores, in milliseconds.
+    /// For several machines, the maximum of them.
     #[serde(default)]
     pub saturated: u64,
 }

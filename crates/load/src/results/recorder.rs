@@ -18,8 +18,8 @@ const EXAMPLES: usize = 3;
 /// The maximum number of seconds that are recorded separately: a day.
 const MAX_SECONDS: usize = 86_400;
 
-/// Collects measurements of many players. It is divided into stripes, each of which is locked briefly,
-/// so that players rarely wait for each other.
+/// Collects measurements of many players. It is divided into stripes, each of which is locked
+/// briefly, so that players rarely wait for each other.
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
@@ -32,8 +32,8 @@ pub struct Recorder {
 struct Stripe {
     results: Results,
     counts: Counts,
-    /// Latencies since [`Recorder::take_recent`] was last called, in microseconds; `None` before the
-    /// first call.
+    /// Latencies since [`Recorder::take_recent`] was last called, in microseconds; `None` before
+    /// the first call.
     recent: Option<Histogram>,
 }
 
@@ -273,4 +273,99 @@ fn second(results: &mut Results, since_start: Duration) -> Option<&mut Second> {
         results.seconds.resize(index + 1, Second::default());
     }
     results.seconds.get_mut(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(millis: u64, bytes: u64) -> Measured {
+        let latency = Duration::from_millis(millis);
+        Measured { latency, first_byte: Some(latency / 2), bytes }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_of_all_players_are_counted_by_class_and_second() {
+        let recorder = Recorder::new(Instant::now());
+        let failure = Failure::new(Reason::Timeout, "http://a/x");
+        for player in 0..100 {
+            recorder.request(player, "a", measured(10, 7), None);
+        }
+        tokio::time::advance(Duration::from_secs(2)).await;
+        let failed = Measured { first_byte: None, ..measured(30, 1) };
+        recorder.request(5, "b", failed, Some(&failure));
+        let results = recorder.results();
+        let class = |name: &str| &results.requests[name];
+        assert_eq!((class("a").count, class("a").bytes, class("a").failed()), (100, 700, 0));
+        assert_eq!((class("b").count, class("b").bytes, class("b").failed()), (1, 1, 1));
+        assert_eq!((class("a").first_byte.count(), class("b").first_byte.count()), (100, 0));
+        assert_eq!(class("b").errors, BTreeMap::from([("timeout".to_owned(), 1)]));
+        let seconds: Vec<(u64, u64, u64, u64)> =
+            results.seconds.iter().map(|s| (s.requests, s.errors, s.bytes, s.latency)).collect();
+        assert_eq!(seconds, [(100, 0, 700, 1_000_000), (0, 0, 0, 0), (1, 1, 1, 30_000)]);
+        let expected = Counts { requests: 101, errors: 1, bytes: 701, ..Counts::default() };
+        assert_eq!(recorder.counts(), expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn players_are_counted_by_their_end() {
+        let recorder = Recorder::new(Instant::now());
+        for player in 0..6 {
+            recorder.player_started(player);
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+        recorder.player_left(0, PlayerEnd::Finished);
+        recorder.player_left(1, PlayerEnd::Failed);
+        recorder.player_left(2, PlayerEnd::Stopped);
+        recorder.player_left(3, PlayerEnd::Stopped);
+        recorder.stall_started(4);
+        recorder.update_players(4, |players| players.switches += 3);
+        recorder.lag(4, Duration::from_millis(2));
+        let results = recorder.results();
+        let players = &results.players;
+        assert_eq!((players.started, players.finished, players.failed, players.stopped), (6, 1, 1, 2));
+        assert_eq!((players.switches, results.lag.count(), results.lag.max() / 10), (3, 1, 200));
+        let seconds: Vec<(u64, u64, u64)> =
+            results.seconds.iter().map(|s| (s.came, s.left, s.stalls)).collect();
+        assert_eq!(seconds, [(6, 0, 0), (0, 4, 1)]);
+        assert_eq!(recorder.counts().playing(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn recent_latencies_are_those_since_the_last_call() {
+        let recorder = Recorder::new(Instant::now());
+        recorder.request(0, "a", measured(1, 0), None);
+        assert_eq!(recorder.take_recent().count(), 0, "the first call starts the collection");
+        recorder.request(0, "a", measured(2, 0), None);
+        recorder.request(1, "b", measured(3, 0), None);
+        let recent = recorder.take_recent();
+        assert_eq!((recent.count(), recent.max() / 100), (2, 30));
+        assert_eq!(recorder.take_recent().count(), 0);
+        assert_eq!(recorder.results().total().latency.count(), 3, "the results keep all");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn three_examples_of_each_reason_are_kept() {
+        let recorder = Recorder::new(Instant::now());
+        for number in 0..5 {
+            let failure = Failure::new(Reason::Status(404), format!("http://a/{number}"));
+            recorder.request(number, "a", measured(1, 0), Some(&failure));
+        }
+        let failure = Failure::new(Reason::Closed, "http://b/");
+        recorder.request(0, "a", measured(1, 0), Some(&failure));
+        let examples = recorder.examples();
+        assert_eq!(examples["status_404"], ["http://a/0", "http://a/1", "http://a/2"]);
+        assert_eq!(examples["closed"], ["http://b/"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_day_only_sums_are_kept() {
+        let recorder = Recorder::new(Instant::now());
+        tokio::time::advance(Duration::from_secs(86_400)).await;
+        recorder.player_started(0);
+        recorder.request(0, "a", measured(1, 1), None);
+        let results = recorder.results();
+        assert!(results.seconds.is_empty());
+        assert_eq!((results.players.started, results.total().count, recorder.counts().came), (1, 1, 1));
+    }
 }

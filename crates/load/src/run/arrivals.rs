@@ -5,10 +5,11 @@ use std::{fmt, str::FromStr, time::Duration};
 /// The distribution of start times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// Evenly over the ramp. A player that has finished starts again, so that their number is constant.
+    /// Evenly over the ramp. A player that has finished starts again, so that their number is
+    /// constant.
     Closed,
-    /// At random, with this number of players per second on average, independent of the server. Each
-    /// player plays once.
+    /// At random, with this number of players per second on average, independent of the server.
+    /// Each player plays once.
     Poisson(f64),
 }
 

@@ -46,8 +46,8 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Runs a plan until all players have ended, its duration is over, or `stop` is true. In the end no new
-/// requests are made, and those in flight are awaited.
+/// Runs a plan until all players have ended, its duration is over, or `stop` is true. In the end no
+/// new requests are made, and those in flight are awaited.
 pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<bool>) {
     let start = session.recorder.start();
     let (ending, ended) = watch::channel(*stop.borrow());

@@ -29,8 +29,8 @@ pub struct SinglePlan {
     pub concurrency: u64,
     /// The number of requests of the whole run; `None` for as many as the duration allows.
     pub requests: Option<u64>,
-    /// Requests per second. Each one is due at its time, independent of the others. Without a rate, a
-    /// connection sends a request when it has received a response.
+    /// Requests per second. Each one is due at its time, independent of the others. Without a rate,
+    /// a connection sends a request when it has received a response.
     pub rate: Option<f64>,
     /// The duration of the run.
     pub duration: Option<Duration>,

@@ -86,8 +86,8 @@ impl Host {
         host
     }
 
-    /// Returns the usage since an earlier reading of the same machine; `None` if the machine has restarted,
-    /// or no time has passed.
+    /// Returns the usage since an earlier reading of the same machine; `None` if the machine has
+    /// restarted, or no time has passed.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn since(&self, before: &Self) -> Option<HostUse> {

@@ -45,8 +45,8 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// Takes a sample. Returns the share of the cores' time that this process used since the last one,
-    /// from 0 to 1.
+    /// Takes a sample. Returns the share of the cores' time that this process used since the last
+    /// one, from 0 to 1.
     pub fn sample(&mut self) -> f64 {
         let now = Instant::now();
         let passed = now.saturating_duration_since(self.at);
@@ -94,8 +94,8 @@ fn cpu() -> u64 {
     processor_ticks(&stat).unwrap_or(0).saturating_mul(1000 / TICKS)
 }
 
-/// Returns the nanoseconds in which each thread was runnable and waited for a core: the second number of
-/// schedstat. Empty if the kernel does not count it.
+/// Returns the nanoseconds in which each thread was runnable and waited for a core: the second
+/// number of schedstat. Empty if the kernel does not count it.
 fn waits() -> BTreeMap<String, u64> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
     let waited = |thread: fs::DirEntry| {

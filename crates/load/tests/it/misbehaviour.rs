@@ -1,4 +1,4 @@
-//! Servers that do wrong, each of which is reported as exactly that, and once.
+//! Servers with one fault. Players report exactly that fault, once.
 
 use crate::playing::{fixed, plan, played};
 use latemux_testmedia::{
@@ -7,18 +7,19 @@ use latemux_testmedia::{
 };
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-/// Plays what is in a folder, where the answer to `path` is spoilt; gives the errors by class and reason.
+/// Plays a title in a folder, with the responses for `path` spoilt. Returns the failures by class
+/// and reason.
 async fn spoilt(
     folder: PathBuf,
     manifest: &str,
     path: &'static str,
     spoil: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
 ) -> Vec<(String, String, u64)> {
-    spoilt_answer(files(folder), manifest, path, spoil).await
+    spoilt_response(files(folder), manifest, path, spoil).await
 }
 
-/// The same of what a server answers.
-async fn spoilt_answer(
+/// Like [`spoilt`], for the responses of a handler.
+async fn spoilt_response(
     inner: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     manifest: &str,
     path: &'static str,
@@ -52,7 +53,7 @@ fn cmaf() -> PathBuf {
 const SEGMENT: &str = "/chunk-stream0-00003.m4s";
 
 #[tokio::test(start_paused = true)]
-async fn at_the_level_of_http() {
+async fn faults_of_http_are_reported() {
     let short = spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| reply.cut = Some(5000)).await;
     assert_eq!(short, once("dash.video", "short_body"));
     let longer = spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| {
@@ -73,9 +74,9 @@ async fn at_the_level_of_http() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_closed_while_it_was_idle_is_no_error() {
+async fn a_connection_that_closes_while_idle_is_not_a_failure() {
     let inner = files(hls("ts", ""));
-    // Every answer is complete, and every connection ends with it.
+    // Each response is complete, and ends its connection.
     let server = MemoryServer::new(move |request| Reply { cut: Some(usize::MAX), ..inner(request) });
     let (results, wrong) = played(&server, &plan("index.m3u8"), fixed(u64::MAX)).await;
     assert_eq!((wrong, results.players.finished), (BTreeMap::new(), 1));
@@ -83,7 +84,7 @@ async fn a_connection_closed_while_it_was_idle_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ranges_that_are_not_those_asked_for() {
+async fn wrong_ranges_are_reported() {
     let folder = || dash("list-ranges", "-single_file 1");
     let second = |request: &Request| request.range.is_some_and(|(first, _)| first > 2000);
     let all = spoilt(folder(), "index.mpd", "/index-stream0.mp4", move |request, reply| {
@@ -92,7 +93,7 @@ async fn ranges_that_are_not_those_asked_for() {
         }
     });
     let expected = vec![("dash.video".to_owned(), "wrong_range".to_owned(), 5)];
-    assert_eq!(all.await, expected, "all in place of a part");
+    assert_eq!(all.await, expected, "the whole file instead of a range");
     let other = spoilt(folder(), "index.mpd", "/index-stream0.mp4", move |request, reply| {
         if second(request) {
             reply.headers = vec![("Content-Range".into(), "bytes 0-99/1000".into())];
@@ -108,9 +109,9 @@ async fn ranges_that_are_not_those_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn media_of_another_time() {
+async fn media_of_another_time_are_reported() {
     let other = std::fs::read(cmaf().join("chunk-stream0-00004.m4s")).unwrap();
-    // Segment 4 in place of 3: neither begins where it should, and the real one follows a stranger.
+    // Segment 4 instead of 3 begins too late. The next segment is not compared with it.
     let swapped = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| reply.body = other.clone()).await;
     assert_eq!(swapped, once("dash.video", "wrong_time"));
 
@@ -124,7 +125,8 @@ async fn media_of_another_time() {
         spoilt(hds(), "index.f4m", "/stream0Seg1-Frag3", move |_, reply| reply.body = other.clone()).await;
     assert_eq!(flv, once("hds.muxed", "wrong_time"));
 
-    // 60 ms too early: within what a manifest may be rounded, but not where the segment before it ended.
+    // 60 ms too early: within what a manifest may be rounded, but not where the segment before it
+    // ended.
     let early = spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| {
         let at = reply.body.windows(4).position(|w| w == b"tfdt").unwrap() + 8;
         let time = u64::from_be_bytes(reply.body[at..at + 8].try_into().unwrap()) - 768;
@@ -134,9 +136,9 @@ async fn media_of_another_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn media_that_is_damaged() {
+async fn damaged_media_are_reported() {
     let cut = spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| reply.body.truncate(7000)).await;
-    assert_eq!(cut, once("dash.video", "bad_boxes"), "whole for HTTP, not for the media");
+    assert_eq!(cut, once("dash.video", "bad_boxes"), "complete for HTTP, but not for the media");
     let text =
         spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| reply.body = b"<html>Not found, but 200".to_vec())
             .await;
@@ -144,7 +146,7 @@ async fn media_that_is_damaged() {
     let empty = spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| reply.body.clear()).await;
     assert_eq!(empty, once("dash.video", "bad_boxes"));
     let longer = spoilt(cmaf(), "index.mpd", SEGMENT, |_, reply| {
-        // The last sample says that it is larger than its mdat.
+        // The last sample is larger than its mdat.
         let at = reply.body.windows(4).position(|w| w == b"trun").unwrap();
         let size = u32::from_be_bytes(reply.body[at - 4..at].try_into().unwrap()) as usize;
         let end = at - 4 + size;
@@ -154,7 +156,7 @@ async fn media_that_is_damaged() {
 
     let place = |body: &[u8], kind: &[u8; 4]| body.windows(4).position(|w| w == kind).unwrap();
     let earlier = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
-        // The samples begin in the head, it says.
+        // The samples begin within the moof.
         let at = place(&reply.body, b"trun") + 12;
         reply.body[at..at + 4].copy_from_slice(&8_u32.to_be_bytes());
     });
@@ -163,21 +165,17 @@ async fn media_that_is_damaged() {
         let media = place(&reply.body, b"mdat") - 4;
         reply.body.truncate(media);
     });
-    assert_eq!(head.await, once("dash.video", "bad_boxes"), "a head without its media");
+    assert_eq!(head.await, once("dash.video", "bad_boxes"), "a moof without its mdat");
     let none = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
         let head = place(&reply.body, b"moof") - 4;
         reply.body.truncate(head);
     });
-    assert_eq!(none.await, once("dash.video", "bad_boxes"), "sound boxes, and nothing in them");
+    assert_eq!(none.await, once("dash.video", "bad_boxes"), "intact boxes without media");
     let stranger = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
         let track = place(&reply.body, b"tfhd") + 8;
         reply.body[track + 3] = 9;
     });
-    assert_eq!(
-        stranger.await,
-        once("dash.video", "bad_boxes"),
-        "a track that the init segment does not have"
-    );
+    assert_eq!(stranger.await, once("dash.video", "bad_boxes"), "a track that is not in the init segment");
 
     let sync = spoilt(hls("ts", ""), "index.m3u8", "/index2.ts", |_, reply| reply.body[188 * 9] = 0x46).await;
     assert_eq!(sync, once("hls.muxed", "bad_ts"));
@@ -186,7 +184,7 @@ async fn media_that_is_damaged() {
     });
     assert_eq!(lost.await, once("hls.muxed", "ts_continuity"));
     let table = spoilt(hls("ts", ""), "index.m3u8", "/index2.ts", |_, reply| {
-        // A bit of the program map's first stream.
+        // One bit of the first stream in the program map.
         let at = reply.body.chunks(188).position(|p| p[1] == 0x50 && p[2] == 0).unwrap();
         reply.body[at * 188 + 18] ^= 1;
     });
@@ -202,7 +200,7 @@ async fn media_that_is_damaged() {
     });
     assert_eq!(tag.await, once("hds.muxed", "bad_flv"), "the size behind the last tag");
     let end = spoilt(hds(), "index.f4m", "/stream0Seg1-Frag3", move |_, reply| {
-        // Sound boxes, whose last tag is not whole.
+        // Intact boxes whose last tag is cut.
         let at = place(&reply.body, b"mdat") - 4;
         let end = reply.body.len() - 2;
         reply.body.truncate(end);
@@ -213,15 +211,15 @@ async fn media_that_is_damaged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fragments_of_a_segment_and_packets_that_come_again() {
-    // There and back again within a segment: it begins and ends when it should.
+async fn repeated_fragments_and_packets_are_reported() {
+    // The times go forth and back within a segment that begins and ends correctly.
     let other = std::fs::read(cmaf().join("chunk-stream0-00005.m4s")).unwrap();
     let gap = spoilt(cmaf(), "index.mpd", SEGMENT, move |_, reply| {
         reply.body = [reply.body.as_slice(), &other, &reply.body].concat();
     });
     assert_eq!(gap.await, once("dash.video", "timeline_gap"));
 
-    // A packet may be sent twice, not more often (§2.4.3.3).
+    // A packet may be sent twice, but not three times (§2.4.3.3).
     for (times, expected) in [(1, vec![]), (2, once("hls.muxed", "ts_continuity"))] {
         let again = spoilt(hls("ts", ""), "index.m3u8", "/index2.ts", move |_, reply| {
             let packet = reply.body[188 * 9..188 * 10].to_vec();
@@ -237,7 +235,7 @@ async fn fragments_of_a_segment_and_packets_that_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn packed_audio_that_is_damaged() {
+async fn damaged_packed_audio_is_reported() {
     let of = |spoil: fn(&mut Vec<u8>)| async move {
         let spoil = move |_: &Request, reply: &mut Reply| spoil(&mut reply.body);
         let title = packed_audio();
@@ -246,11 +244,11 @@ async fn packed_audio_that_is_damaged() {
             "/1.aac" => Reply::ok(title.segments[1].clone()),
             _ => Reply::ok(title.playlist),
         };
-        spoilt_answer(packed, "index.m3u8", "/1.aac", spoil).await
+        spoilt_response(packed, "index.m3u8", "/1.aac", spoil).await
     };
     assert_eq!(of(|_| ()).await, []);
     let wrong = once("hls.muxed", "bad_audio");
-    // The tag has 73 bytes; behind it the first frame says how long it is.
+    // Behind the tag of 73 bytes, the first frame states its length.
     let second = |body: &mut Vec<u8>| {
         let size = usize::from(body[73 + 3] & 3) << 11
             | usize::from(body[73 + 4]) << 3
@@ -258,17 +256,17 @@ async fn packed_audio_that_is_damaged() {
         body[73 + size] = 0;
     };
     assert_eq!(of(second).await, wrong, "a frame without sync word");
-    assert_eq!(of(|body| body.truncate(body.len() - 5)).await, wrong, "the last frame is not whole");
+    assert_eq!(of(|body| body.truncate(body.len() - 5)).await, wrong, "the last frame is cut");
     assert_eq!(of(|body| drop(body.drain(..10))).await, wrong, "no tag");
     assert_eq!(of(|body| body.truncate(73)).await, wrong, "no frames");
 }
 
 #[tokio::test(start_paused = true)]
-async fn manifests_that_cannot_be_played() {
+async fn manifests_that_cannot_be_played_are_reported() {
     let cases: [(&str, Reply); 6] = [
         ("manifest_invalid", Reply::ok("<html>no</html>")),
         ("manifest_unsupported", Reply::ok("#EXTM3U\n#EXTINF:2,\na.ts\n")),
-        // One that never ends.
+        // A manifest of more than 16 MiB.
         ("body_too_large", Reply::ok(vec![b' '; (16 << 20) + 1])),
         ("status_404", Reply::status(404)),
         ("redirects", Reply { headers: vec![("Location".into(), "/again".into())], ..Reply::status(302) }),
@@ -289,7 +287,7 @@ async fn manifests_that_cannot_be_played() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn segments_on_another_host_are_not_asked_for() {
+async fn segments_on_another_host_are_not_requested() {
     let server = MemoryServer::new(|_| {
         Reply::ok(
             "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nhttp://elsewhere.example/a.ts\n#EXT-X-ENDLIST\n",

@@ -1,5 +1,5 @@
-//! Players of streams that ffmpeg made: they request all segments without failures, and their times are
-//! those of the clock.
+//! Players of streams that ffmpeg made: they request all segments without failures, and their times
+//! are those of the clock.
 
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
@@ -207,7 +207,8 @@ async fn renditions_are_switched_without_gaps() {
         assert!(switches.contains(&results.players.switches), "{abr}: {}", results.players.switches);
         assert_eq!(results.requests["dash.video"].count, 6);
         if matches!(abr, Abr::Trace(_)) {
-            // Four segments of 300 kbit/s, two of a third of that, and two changes: 4 + ⅔ − 2 × ⅔, of 6.
+            // Four segments of 300 kbit/s, two of a third of that, and two changes: 4 + ⅔ − 2 × ⅔,
+            // of 6.
             assert!(
                 (1553..=1558).contains(&results.players.quality.max()),
                 "{}",
@@ -281,14 +282,16 @@ async fn a_slow_server_causes_stalls() {
 #[tokio::test(start_paused = true)]
 async fn delays_of_the_generator_are_part_of_latency() {
     let server = MemoryServer::new(files(dash("template-timeline", "")));
-    // The second player is due at 5 s. The buffer of the first one has room at 2 s, and then every 2 s.
+    // The second player is due at 5 s. The buffer of the first one has room at 2 s, and then every
+    // 2 s.
     let plan = Plan { players: 2, ramp: Duration::from_secs(10), ..plan("index.mpd") };
     let behaviour = Behaviour { max_buffer: 4.0, ..fixed(u64::MAX) };
     let recorder = Arc::new(Recorder::new(Instant::now()));
     let session = Arc::new(Session::new(server.client(), recorder.clone(), behaviour));
     let (_stop, stopped) = watch::channel(false);
     let running = tokio::spawn(async move { run(session, &plan, stopped).await });
-    // Twice, the clock jumps over a due time, as if the generator had been suspended for half a second.
+    // Twice, the clock jumps over a due time, as if the generator had been suspended for half a
+    // second.
     let mut lags = Vec::new();
     for (wait, jump) in [(1.9, 0.6), (2.4, 0.7)] {
         tokio::time::sleep(Duration::from_secs_f64(wait)).await;
@@ -451,8 +454,8 @@ async fn a_pause_of_the_server_delays_all_requests_that_were_due() {
     let recorder = Arc::new(Recorder::new(Instant::now()));
     run_single(server.client(), recorder.clone(), &plan, stopped).await;
     let latency = recorder.results().total().latency;
-    // One response took a second, and those that were due meanwhile followed a millisecond apart: the 50th
-    // request was due at 500 ms and ended at 1050 ms.
+    // One response took a second, and those that were due meanwhile followed a millisecond apart:
+    // the 50th request was due at 500 ms and ended at 1050 ms.
     assert!((990_000..1_010_000).contains(&latency.max()), "{}", latency.max());
     assert!((530_000..570_000).contains(&latency.quantile(0.75)), "{}", latency.quantile(0.75));
 }

@@ -1,5 +1,5 @@
-//! Players of presentations with several timelines, and of text. The manifests are written by hand for
-//! streams that ffmpeg made.
+//! Players of presentations with several timelines, and of text. The manifests are written by hand
+//! for streams that ffmpeg made.
 
 use crate::playing::{classes, fixed, plan, play_without_failure, played};
 use latemux_load::{player::Behaviour, results::Results};
@@ -58,8 +58,8 @@ async fn times_may_restart_only_at_a_discontinuity() {
             ],
         );
         let results = play_without_failure(&server, "two.m3u8", u64::MAX).await;
-        let asked: u64 = classes(&results).iter().map(|(_, count)| count).sum();
-        assert_eq!((asked, results.requests["hls.muxed"].count), (13 + inits, 12), "{name}");
+        let requests: u64 = classes(&results).iter().map(|(_, count)| count).sum();
+        assert_eq!((requests, results.requests["hls.muxed"].count), (13 + inits, 12), "{name}");
         assert!((23.9..24.1).contains(&shown(&results)), "{name}: {}", shown(&results));
         // Times that restart without a discontinuity.
         let (results, wrong) = played(&server, &plan("silent.m3u8"), fixed(u64::MAX)).await;
