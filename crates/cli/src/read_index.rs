@@ -1,75 +1,48 @@
-//! Reading what an index is made of, and nothing else, with progress for whoever waits.
+//! Reads the index of a file or URL, with a progress bar.
 
-use anyhow::{Context, Result, bail};
-use bytes::{Bytes, BytesMut};
-use futures_util::{StreamExt, future::try_join_all};
+use anyhow::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latemux_index::{
-    MediaIndex,
-    locate::{Got, Limits, Locator, Step, Want},
-};
-use latemux_storage::{Key, Options, Storage, StorageError, Version, open_object};
+use latemux_index::locate::Limits;
+use latemux_origin::{IndexReader, IndexStep, ReadIndex};
+use latemux_storage::{Options, open_object};
 use std::time::Duration;
 
-/// Bytes read where a `moof` is expected: most are smaller, and what follows is media.
-const AT_MOOF: u64 = 8 << 10;
-
-/// Progress appears once something has taken this long.
+/// Time after which the progress bar appears.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// A file that was read.
-pub(crate) struct ReadIndex {
-    pub(crate) locator: Locator,
-    pub(crate) index: MediaIndex,
-    /// Bytes read for it.
-    pub(crate) bytes: u64,
-}
-
-/// How much of a file is wanted.
+/// Amount of a file that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// What serving it would read.
+    /// The bytes that serving the file needs.
     Index,
-    /// Every sample.
+    /// All sample tables.
     FullTables,
 }
 
-/// Reads a file or URL.
+/// Reads the index of a file or URL.
 pub(crate) async fn read(source: &str, depth: Depth, options: &Options) -> Result<ReadIndex> {
     let (storage, key) = open_object(source, options)?;
-    let mut locator = match depth {
-        Depth::Index => Locator::new(Limits::default()),
-        Depth::FullTables => Locator::for_full_tables(Limits { tail: AT_MOOF, ..Limits::default() }),
+    let new = match depth {
+        Depth::Index => IndexReader::new,
+        Depth::FullTables => IndexReader::for_full_tables,
     };
-    let mut wants = vec![locator.first()];
-    let (mut version, mut bytes) = (None, 0);
+    let mut reader = new(&*storage, &key, source.to_owned(), Limits::default());
     let bar = progress(source);
     loop {
-        let reads = wants.iter().map(|want| fetch(&*storage, &key, want, version.as_ref()));
-        let mut got = Vec::with_capacity(wants.len());
-        for (read_version, piece) in try_join_all(reads).await.with_context(|| source.to_owned())? {
-            version.get_or_insert(read_version);
-            bytes += piece.bytes.len() as u64;
-            got.push(piece);
-        }
-        let Some(size) = version.as_ref().map(|version| version.size) else {
-            bail!("{source}: nothing to read")
-        };
-        let (next, step) = tokio::task::spawn_blocking(move || {
-            let step = locator.step(size, got);
-            (locator, step)
-        })
-        .await?;
-        locator = next;
-        bar.set_length(size);
-        bar.set_position(locator.scanned());
-        match step.with_context(|| source.to_owned())? {
-            Step::Read(more) | Step::Scan(more) => wants = more,
-            Step::Done(index) => {
+        let step = reader.step().await.map_err(|error| match error {
+            // It names the source already.
+            error @ latemux_origin::Error::Index { .. } => Error::from(error),
+            error => Error::from(error).context(source.to_owned()),
+        })?;
+        reader = match step {
+            IndexStep::Read(next) | IndexStep::Scan(next) => next,
+            IndexStep::Done(read) => {
                 bar.finish_and_clear();
-                return Ok(ReadIndex { locator, index: *index, bytes });
+                return Ok(*read);
             }
-        }
+        };
+        bar.set_length(reader.version().map_or(0, |version| version.size));
+        bar.set_position(reader.scanned());
     }
 }
 
@@ -82,22 +55,4 @@ pub(crate) fn progress(source: &str) -> ProgressBar {
     bar.set_message(source.rsplit('/').next().unwrap_or(source).to_owned());
     bar.enable_steady_tick(QUIET);
     bar
-}
-
-async fn fetch(
-    storage: &dyn Storage,
-    key: &Key,
-    want: &Want,
-    pin: Option<&Version>,
-) -> Result<(Version, Got), StorageError> {
-    let want = match want {
-        Want::Head(len) => latemux_storage::Want::Head(*len),
-        Want::Range(range) => latemux_storage::Want::Range(range.clone()),
-    };
-    let mut read = storage.read(key, want, pin).await?;
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = read.body.next().await {
-        bytes.extend_from_slice(&frame?);
-    }
-    Ok((read.object.version, Got { offset: read.range.start, bytes: Bytes::from(bytes) }))
 }

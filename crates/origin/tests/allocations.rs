@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "figures for people")]
 
 use latemux_cache::{Cache, Config};
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_packager::{Address, Resource};
 use latemux_storage::{Key, Memory};
 use latemux_testmedia::recipe;
@@ -70,8 +70,8 @@ fn few_and_none_that_grows_with_the_segment() {
     // One thread serves, this one asks.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let cache = Some(Cache::open(Config { memory: 256 << 20, ..Config::default() }).unwrap());
-    let means = Means { cache, ..Means::default() };
-    let origin = Origin::with(Arc::new(source), means, OriginConfig::default());
+    let resources = Resources { cache, ..Resources::default() };
+    let origin = Origin::with_resources(Arc::new(source), resources, OriginConfig::default());
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
     let serving = origin.clone();

@@ -2,22 +2,25 @@
 //! somebody scrapes `/metrics`.
 //!
 //! - `responses`: answers by protocol, class and status, with their bytes and times
+//! - `background`: results of background work
 //! - `reasons`: refusals by their stable word
 //! - `meter`: what is asked of storage, by kind
 //! - `exposition`: all of it as OpenMetrics text
 //! - `process`: what the kernel knows of this process
 
+mod background;
 mod exposition;
 mod meter;
 mod process;
 mod reasons;
 mod responses;
 
+pub(crate) use background::{Prefetched, Written};
 pub(crate) use exposition::{CONTENT_TYPE, expose};
 pub(crate) use meter::{Read, StorageMeter};
 pub(crate) use responses::{Class, Kind, Responses, Series, Which};
 
-use crate::{observe::trace::Outcome, read::prefetch::Prefetched, title::write_index::Written};
+use crate::observe::trace::Outcome;
 use latemux_cache::Cache;
 use latemux_storage::Registry;
 use meter::StorageTotals;

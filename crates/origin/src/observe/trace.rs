@@ -283,12 +283,6 @@ pub(crate) fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> +
     CURRENT.scope(Trace::current(), future)
 }
 
-/// When the current request came; now, where there is none.
-pub(crate) fn request_began() -> Instant {
-    let began = CURRENT.try_with(|trace| trace.as_ref().map(Trace::started));
-    began.ok().flatten().unwrap_or_else(Instant::now)
-}
-
 fn with_current(tell: impl FnOnce(&Trace)) {
     let _ = CURRENT.try_with(|trace| trace.as_ref().map(tell));
 }

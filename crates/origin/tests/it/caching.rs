@@ -7,7 +7,7 @@ use crate::{
 use futures_util::future::join_all;
 use latemux_cache::{Cache, Config};
 use latemux_index::media::Samples;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{Storage, Want, counting::Counting};
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ fn cache() -> Cache {
 
 fn origin(storage: Arc<dyn Storage>, cache: &Cache, seconds: u64) -> Origin {
     let config = OriginConfig { segment_duration: Duration::from_secs(seconds), ..crate::server::config() };
-    Origin::with(storage, Means { cache: Some(cache.clone()), ..Means::default() }, config)
+    Origin::with_resources(storage, Resources { cache: Some(cache.clone()), ..Resources::default() }, config)
 }
 
 /// Reads of media since this was last asked: their requests and bytes.

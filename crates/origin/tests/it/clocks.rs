@@ -7,7 +7,7 @@ use crate::{
 use http::Request;
 use http_body_util::BodyExt;
 use latemux_cache::Cache;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{Options, open};
 use std::{
     fs::{self, File},
@@ -38,19 +38,19 @@ async fn modification_times_may_go_anywhere() {
         let (media, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let storage = open(media.path().to_str().unwrap(), &Options::default()).unwrap();
         let cache = Cache::open(tiers.config(dir.path())).unwrap();
-        let means = Means { cache: Some(cache.clone()), ..Means::default() };
+        let resources = Resources { cache: Some(cache.clone()), ..Resources::default() };
         let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-        let origin = Origin::with(storage, means, config);
+        let origin = Origin::with_resources(storage, resources, config);
         for (version, (bytes, time)) in versions.iter().zip(times).enumerate() {
             let (new, file) = (media.path().join("new"), media.path().join(TITLE));
             fs::write(&new, bytes).unwrap();
             File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
             fs::rename(&new, &file).unwrap();
             let manifest = Request::get(format!("/{TITLE}/.mpd")).body(()).unwrap();
-            assert_eq!(origin.answer(manifest).await.status(), 200);
+            assert_eq!(origin.respond(manifest).await.status(), 200);
             for _ in 0..2 {
                 for url in oracle.some() {
-                    let answer = origin.answer(Request::get(&url).body(()).unwrap()).await;
+                    let answer = origin.respond(Request::get(&url).body(()).unwrap()).await;
                     let body = answer.into_body().collect().await.unwrap().to_bytes();
                     assert_eq!(oracle.version(&url, &body), version, "{tiers:?} {url} {time:?}");
                 }

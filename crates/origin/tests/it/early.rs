@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use http::Method;
 use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config};
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     Read, Storage, Want,
     altered::Altered,
@@ -207,8 +207,8 @@ async fn a_head_that_leaves_early_says_what_was_asked_of_storage() {
     let counting = Arc::new(Counting::new(faults.over(library()), Duration::ZERO));
     let cache = Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap();
     let config = OriginConfig { debug_headers: true, ..crate::server::config() };
-    let means = Means { cache: Some(cache), ..Means::default() };
-    let server = Server::of(Origin::with(counting.clone(), means, config), None).await;
+    let resources = Resources { cache: Some(cache), ..Resources::default() };
+    let server = Server::of(Origin::with_resources(counting.clone(), resources, config), None).await;
     fetch(server.address, "/harbour/.mpd").await;
     drop(counting.take());
     // From one object, and from two.
@@ -247,8 +247,9 @@ async fn what_a_fetch_took_is_logged_with_the_request_it_was_begun_for() {
     log::keep();
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let cache = Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap();
-    let means = Means { cache: Some(cache), ..Means::default() };
-    let server = Server::of(Origin::with(counting.clone(), means, crate::server::config()), None).await;
+    let resources = Resources { cache: Some(cache), ..Resources::default() };
+    let server =
+        Server::of(Origin::with_resources(counting.clone(), resources, crate::server::config()), None).await;
     fetch(server.address, "/harbour/.mpd").await;
     drop(counting.take());
     let url = "/harbour/dash/fetched-video=152000-51200.dash";

@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use http::Method;
 use latemux_cache::{Cache, DiskConfig, Records, records};
-use latemux_origin::{Means, Origin};
+use latemux_origin::{Origin, Resources};
 use latemux_storage::{Memory, Storage, Want, counting::Counting, counting::Request};
 use latemux_testmedia::rewrite::{Variant, progressive};
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
@@ -42,8 +42,9 @@ impl Node {
         let indexes = Records::open(records::Config::new(dir.join("indexes"), budget)).unwrap();
         cache.recovered().await;
         indexes.recovered().await;
-        let means = Means { cache: Some(cache.clone()), indexes: Some(indexes.clone()), ..Means::default() };
-        let origin = Origin::with(storage, means, crate::server::config());
+        let resources =
+            Resources { cache: Some(cache.clone()), indexes: Some(indexes.clone()), ..Resources::default() };
+        let origin = Origin::with_resources(storage, resources, crate::server::config());
         Self { server: Server::of(origin, None).await, cache, indexes }
     }
 
@@ -126,8 +127,8 @@ async fn after_a_restart_all_files_are_looked_at_at_once() {
         let indexes = Records::open(records::Config::new(dir.path(), BUDGET)).unwrap();
         indexes.recovered().await;
         let counting = Arc::new(Counting::new(titles(), Duration::from_millis(100)));
-        let means = Means { indexes: Some(indexes.clone()), ..Means::default() };
-        let origin = Origin::with(counting.clone(), means, crate::server::config());
+        let resources = Resources { indexes: Some(indexes.clone()), ..Resources::default() };
+        let origin = Origin::with_resources(counting.clone(), resources, crate::server::config());
         for title in TITLES {
             origin.title(title).await.unwrap();
             // A folder is listed first.

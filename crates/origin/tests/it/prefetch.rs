@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config};
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     InFlight, Options, Storage, StorageError, Want,
     counting::Counting,
@@ -34,8 +34,12 @@ async fn node(storage: Arc<dyn Storage>, ahead: Ahead) -> Server {
     config.read.prefetch_open = ahead.open;
     let cache = ahead.cached.then(|| Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap());
     let in_flight = InFlight { max: ahead.in_flight, ..InFlight::default() };
-    let elsewhere = Options { in_flight, ..Options::default() };
-    Server::of(Origin::with(storage, Means { cache, elsewhere, ..Means::default() }, config), None).await
+    let source_options = Options { in_flight, ..Options::default() };
+    Server::of(
+        Origin::with_resources(storage, Resources { cache, source_options, ..Resources::default() }, config),
+        None,
+    )
+    .await
 }
 
 async fn outcomes(server: &Server) -> BTreeMap<String, u64> {

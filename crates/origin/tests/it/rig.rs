@@ -11,7 +11,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config, DiskConfig, DiskFaults, Records, records};
 use latemux_index::media::Samples;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     InFlight, Key, Memory, Options, Storage, StorageClient, Want,
     counters::Counters,
@@ -87,7 +87,7 @@ impl Oracle {
         for memory in versions {
             let origin = Origin::new(memory.clone(), crate::server::config());
             for url in &urls {
-                let answer = origin.answer(Request::get(url).body(()).unwrap()).await;
+                let answer = origin.respond(Request::get(url).body(()).unwrap()).await;
                 assert_eq!(answer.status(), 200, "{url}");
                 let body = answer.into_body().collect().await.unwrap().to_bytes();
                 bodies.entry(url.clone()).or_default().push(body);
@@ -199,8 +199,8 @@ impl Rig {
         let (mut limits, disk_faults) = (tiers.config(dir.path()), DiskFaults::new());
         change(&mut limits);
         let cache = Cache::open_failing(limits, disk_faults.clone()).unwrap();
-        let means = Means { cache: Some(cache.clone()), ..Means::default() };
-        let origin = Origin::with(storage.clone(), means, config.clone());
+        let resources = Resources { cache: Some(cache.clone()), ..Resources::default() };
+        let origin = Origin::with_resources(storage.clone(), resources, config.clone());
         let indexes = None;
         Self { memory, storm, cache, indexes, disk_faults, origin, storage, counters, config, tiers, dir }
     }
@@ -209,16 +209,19 @@ impl Rig {
     pub(crate) async fn keep_indexes(&mut self) {
         let indexes = Records::open(records::Config::new(self.dir.path().join("indexes"), 1 << 20)).unwrap();
         indexes.recovered().await;
-        let means =
-            Means { cache: Some(self.cache.clone()), indexes: Some(indexes.clone()), ..Means::default() };
-        self.origin = Origin::with(self.storage.clone(), means, self.config.clone());
+        let resources = Resources {
+            cache: Some(self.cache.clone()),
+            indexes: Some(indexes.clone()),
+            ..Resources::default()
+        };
+        self.origin = Origin::with_resources(self.storage.clone(), resources, self.config.clone());
         self.indexes = Some(indexes);
     }
 
     /// Asks for a URL and compares what comes. However long it takes by a clock that is paused, it ends.
     pub(crate) async fn get(&self, oracle: &Oracle, url: &str) -> Got {
         let answer = async {
-            let answer = self.origin.answer(Request::get(url).body(()).unwrap()).await;
+            let answer = self.origin.respond(Request::get(url).body(()).unwrap()).await;
             let (head, body) = answer.into_parts();
             let length: usize = head.headers["content-length"].to_str().unwrap().parse().unwrap();
             let Ok(body) = body.collect().await else { return Got::Aborted };
@@ -241,7 +244,7 @@ impl Rig {
     /// Asks for a manifest, whatever it says.
     pub(crate) async fn manifest(&self, title: &str) -> u16 {
         let url = format!("/{title}/.mpd");
-        let answer = self.origin.answer(Request::get(url).body(()).unwrap()).await;
+        let answer = self.origin.respond(Request::get(url).body(()).unwrap()).await;
         let status = answer.status().as_u16();
         let _ = answer.into_body().collect().await;
         status
@@ -299,8 +302,8 @@ impl Rig {
         let cache =
             Cache::open_failing(self.tiers.config(self.dir.path()), self.disk_faults.clone()).unwrap();
         cache.recovered().await;
-        let means = Means { cache: Some(cache.clone()), ..Means::default() };
-        self.origin = Origin::with(self.storage.clone(), means, self.config.clone());
+        let resources = Resources { cache: Some(cache.clone()), ..Resources::default() };
+        self.origin = Origin::with_resources(self.storage.clone(), resources, self.config.clone());
         self.cache = cache;
         if let Some(indexes) = self.indexes.take() {
             indexes.close().await;

@@ -75,7 +75,7 @@ async fn plays(rig: &Rig, oracle: &Oracle, url: &str, client: Client) -> bool {
     if let Client::Asks(range) = &client {
         request = request.header("range", format!("bytes={}-{}", range.start, range.end - 1));
     }
-    let asked = rig.origin.answer(request.body(()).unwrap());
+    let asked = rig.origin.respond(request.body(()).unwrap());
     let whole = async {
         let answer = asked.await;
         let status = answer.status();

@@ -167,7 +167,7 @@ async fn for_a_leader_that_left() {
         assert_eq!(rig.manifest(TITLE).await, 200);
         rig.storm.media(Fault::Silence);
         let url = &oracle.some()[0];
-        let leader = Box::pin(rig.origin.answer(Request::get(url).body(()).unwrap()));
+        let leader = Box::pin(rig.origin.respond(Request::get(url).body(()).unwrap()));
         let answer = leader.await;
         let joined = join_all((0..20).map(|_| rig.get(&oracle, url)));
         let leaving = async {

@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_index::external::MEDIA_HEAD;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     Folder, Key, Memory, Storage, StorageError, Version, Want,
     conformance::collect,
@@ -27,8 +27,8 @@ use std::{
 async fn node(storage: Arc<dyn Storage>, write: Arc<dyn ConditionalPut>, on: bool) -> Server {
     let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.index.write = on;
-    let means = Means { write: Some(write), ..Means::default() };
-    Server::of(Origin::with(storage, means, config), None).await
+    let resources = Resources { write: Some(write), ..Resources::default() };
+    Server::of(Origin::with_resources(storage, resources, config), None).await
 }
 
 async fn outcomes(server: &Server) -> BTreeMap<String, u64> {

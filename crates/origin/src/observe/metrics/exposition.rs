@@ -1,13 +1,13 @@
 //! All numbers as OpenMetrics text. The table of what each one means is in `docs/operating.md`.
 
 use super::{
-    CacheSnapshot, Class, Ends, Metrics,
+    CacheSnapshot, Class, Ends, Metrics, Prefetched, Written,
     meter::{Read, Totals},
     process::Process,
     reasons::Reasons,
     responses::{BOUNDS, Histogram, STATUSES, Series},
 };
-use crate::{observe::trace::Outcome, read::prefetch::Prefetched, title::write_index::Written};
+use crate::observe::trace::Outcome;
 use latemux_cache::Figures as DiskFigures;
 use latemux_storage::{Registry as BackEnds, counters::Figures};
 use prometheus_client::{

@@ -1,74 +1,75 @@
-//! Where media is read: storages whose reads are counted and, with a range cache, remembered.
+//! Storages as an origin uses them: reads are counted, and media is read through the range cache.
 
 use crate::{
-    observe::metrics::{Read as Kind, StorageMeter},
-    observe::trace::{Outcome, Trace},
+    observe::metrics::{Read as Counted, StorageMeter},
+    observe::trace::{Outcome, Trace, note},
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_cache::{Cache, RangeCache};
 use latemux_storage::{Key, Listing, Options, Read, Storage, StorageError, Version, Want};
 use std::{ops::Range, sync::Arc};
 
-/// Why media is not remembered.
+/// Reason, in metrics and log, why media is not cached: there is no range cache.
 const NO_CACHE: &str = "off";
 
-/// Opens storages for media.
+/// Wraps storages for counted and cached reads.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Media {
+pub(crate) struct Storages {
     meter: StorageMeter,
     cache: Option<Cache>,
-    /// How storages are opened that files name.
+    /// Options for opening the storages that files refer to.
     options: Options,
 }
 
-impl Media {
+impl Storages {
     pub(crate) fn new(meter: StorageMeter, cache: Option<Cache>, options: Options) -> Self {
         Self { meter, cache, options }
     }
 
-    /// What counts reads of everything else.
-    pub(crate) fn meter(&self) -> &StorageMeter {
-        &self.meter
-    }
-
-    /// How storages are opened that files name.
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Forgets what is remembered of a version of an object; how many pieces.
-    pub(crate) fn forget(&self, storage: &dyn Storage, key: &Key, version: &Version) -> u64 {
+    /// Returns a storage whose reads are counted as `read`.
+    pub(crate) fn counted(&self, storage: Arc<dyn Storage>, read: Counted) -> Arc<dyn Storage> {
+        self.meter.over(storage, read)
+    }
+
+    /// Returns a storage for media. It reads through the range cache if there is one.
+    pub(crate) fn media(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        let name = storage.describe();
+        let counted = self.counted(storage, Counted::Media);
+        match &self.cache {
+            Some(cache) => Arc::new(CachedMedia(cache.around(counted, &name))),
+            None => Arc::new(UncachedMedia(counted)),
+        }
+    }
+
+    /// Removes a version of an object from the range cache. Returns the number of units removed.
+    pub(crate) fn purge(&self, storage: &dyn Storage, key: &Key, version: &Version) -> u64 {
         self.cache.as_ref().map_or(0, |cache| cache.forget(&storage.describe(), key, version))
     }
 
-    /// Waits until the cache's disk knows what was forgotten; it says so where it does not, for a later process may find it.
-    pub(crate) async fn forgotten(&self) {
+    /// Waits until purges so far are recorded on the cache's disk. It logs a warning if they are
+    /// not: a later process may find the purged media again.
+    pub(crate) async fn purges_recorded(&self) {
         let Some(cache) = &self.cache else { return };
         if !cache.forgotten().await {
             tracing::warn!(
                 reason = "purge_not_on_disk",
-                "the cache's disk cannot be written or is slow: a process that is started now may find purged media again"
+                "the cache's disk cannot be written or is slow: purged media may be found again after a restart"
             );
-        }
-    }
-
-    /// A storage where media is read.
-    pub(crate) fn over(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
-        let name = storage.describe();
-        let counted = self.meter.over(storage, Kind::Media);
-        match &self.cache {
-            Some(cache) => Arc::new(Remembered(cache.around(counted, &name))),
-            None => Arc::new(Passed(counted)),
         }
     }
 }
 
-/// Media through the range cache.
+/// Media read through the range cache.
 #[derive(Debug)]
-struct Remembered(RangeCache);
+struct CachedMedia(RangeCache);
 
-impl Remembered {
-    async fn tell(
+impl CachedMedia {
+    /// Reads for the current request, which learns of the outcome.
+    async fn read_traced(
         &self,
         key: &Key,
         want: Want,
@@ -80,14 +81,14 @@ impl Remembered {
     }
 }
 
-impl Storage for Remembered {
+impl Storage for CachedMedia {
     fn read<'a>(
         &'a self,
         key: &'a Key,
         want: Want,
         pin: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.tell(key, want, 0..0, pin).boxed()
+        self.read_traced(key, want, 0..0, pin).boxed()
     }
 
     fn read_within<'a>(
@@ -97,7 +98,7 @@ impl Storage for Remembered {
         reach: Range<u64>,
         pin: &'a Version,
     ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.tell(key, Want::Range(range), reach, Some(pin)).boxed()
+        self.read_traced(key, Want::Range(range), reach, Some(pin)).boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
@@ -109,18 +110,18 @@ impl Storage for Remembered {
     }
 }
 
-/// Media as storage sends it, each time anew.
+/// Media read from storage each time.
 #[derive(Debug)]
-struct Passed(Arc<dyn Storage>);
+struct UncachedMedia(Arc<dyn Storage>);
 
-impl Storage for Passed {
+impl Storage for UncachedMedia {
     fn read<'a>(
         &'a self,
         key: &'a Key,
         want: Want,
         pin: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        crate::observe::trace::note(Outcome::Bypassed(NO_CACHE));
+        note(Outcome::Bypassed(NO_CACHE));
         self.0.read(key, want, pin)
     }
 
