@@ -33,7 +33,7 @@ pub(crate) fn run(flags: &args::Index) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let source = read(&flags.source, Depth::FullTables, &options).await?;
-        let tables = source.full_tables().context("no tables were read")?;
+        let tables = source.locator.full_tables().context("no tables were read")?;
         if source.index.tracks.is_empty() {
             match source.index.left_out.first() {
                 Some(problem) => bail!("{}: no track can be served: {problem}", flags.source),
@@ -41,7 +41,7 @@ pub(crate) fn run(flags: &args::Index) -> Result<()> {
             }
         }
         let file = tables.index_file(&location, path.as_deref()).with_context(|| flags.source.clone())?;
-        let (size, read) = (file.len(), source.bytes_read);
+        let (size, read) = (file.len(), source.bytes);
         to.put(file).await?;
         say(&format!(
             "{output}: {size} bytes for {} of {}, of which {read} were read\n",

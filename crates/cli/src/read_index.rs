@@ -2,8 +2,11 @@
 
 use anyhow::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use latemux_index::locate::Limits;
-use latemux_origin::{IndexReader, IndexStep, ReadIndex};
+use latemux_index::{
+    MediaIndex,
+    locate::{Limits, Locator},
+};
+use latemux_origin::IndexReader;
 use latemux_storage::{Options, open_object};
 use std::time::Duration;
 
@@ -19,34 +22,39 @@ pub(crate) enum Depth {
     FullTables,
 }
 
+/// A file that was read.
+pub(crate) struct ReadIndex {
+    pub(crate) index: MediaIndex,
+    /// Locator that found the index. It has all sample tables if they were read.
+    pub(crate) locator: Locator,
+    /// Number of bytes read.
+    pub(crate) bytes: u64,
+}
+
 /// Reads the index of a file or URL.
 pub(crate) async fn read(source: &str, depth: Depth, options: &Options) -> Result<ReadIndex> {
     let (storage, key) = open_object(source, options)?;
-    let new = match depth {
-        Depth::Index => IndexReader::new,
-        Depth::FullTables => IndexReader::for_full_tables,
-    };
-    let mut reader = new(&*storage, &key, source.to_owned(), Limits::default());
+    let mut reader = IndexReader::new(&*storage, &key, source.to_owned(), Limits::default());
+    if depth == Depth::FullTables {
+        reader = reader.for_full_tables();
+    }
     let bar = progress(source);
     loop {
-        let step = reader.step().await.map_err(|error| match error {
-            // It names the source already.
-            error @ latemux_origin::Error::Index { .. } => Error::from(error),
-            error => Error::from(error).context(source.to_owned()),
+        let index = reader.step().await.map_err(|error| match error {
+            // The error names the source already.
+            latemux_origin::Error::Index { .. } => Error::from(error),
+            _ => Error::from(error).context(source.to_owned()),
         })?;
-        reader = match step {
-            IndexStep::Read(next) | IndexStep::Scan(next) => next,
-            IndexStep::Done(read) => {
-                bar.finish_and_clear();
-                return Ok(*read);
-            }
-        };
+        if let Some(index) = index {
+            bar.finish_and_clear();
+            return Ok(ReadIndex { index, bytes: reader.bytes_read(), locator: reader.into_locator() });
+        }
         bar.set_length(reader.version().map_or(0, |version| version.size));
         bar.set_position(reader.scanned());
     }
 }
 
-/// A bar on the terminal; nothing where standard error is none.
+/// Returns a progress bar. It shows nothing unless standard error is a terminal.
 pub(crate) fn progress(source: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
     if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}") {

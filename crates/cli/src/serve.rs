@@ -2,7 +2,7 @@
 
 use crate::{args, config::Config, log, open_files};
 use anyhow::{Context, Result};
-use latemux_origin::{Resources, Origin, Tls, listen};
+use latemux_origin::{Origin, Resources, Tls, listen};
 use latemux_storage::write::writable;
 use std::{
     fs,
@@ -65,7 +65,8 @@ async fn serve(config: Config) -> Result<()> {
         // Who comes first should find what was kept; who has connected already waits.
         let _ = tokio::time::timeout(RECOVERY, cache.recovered()).await;
     }
-    let resources = Resources { cache: cache.clone(), indexes: indexes.clone(), write, source_options: options };
+    let resources =
+        Resources { cache: cache.clone(), indexes: indexes.clone(), write, source_options: options };
     let origin = Origin::with_resources(storage.clone(), resources, config.origin());
     let mut metrics = String::new();
     if let Some(admin) = admin {

@@ -26,8 +26,6 @@ pub(crate) struct App {
     pub(crate) nginx_vod: Arc<Settings>,
     /// The served storage, for listing it.
     pub(crate) storage: Arc<dyn Storage>,
-    /// The served storage, for reading media through the range cache.
-    pub(crate) media: Arc<dyn Storage>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
     /// Longest wait for storage before the head of a segment is sent.
@@ -68,9 +66,8 @@ impl App {
         for cache in titles.watch().chain([fragments.watch(), manifests.watch()]) {
             metrics.watch(cache);
         }
-        let media = storages.media(storage.clone());
         let counts = metrics.prefetches.clone();
-        let prefetch = Prefetch::new(&config, media.clone(), fragments.clone(), in_flight, counts);
+        let prefetch = Prefetch::new(&config, fragments.clone(), in_flight, counts);
         Self {
             titles: Arc::new(titles),
             prefetch: prefetch.filter(|_| is_cached),
@@ -80,7 +77,6 @@ impl App {
             first_byte_wait: FirstByteWait::new(config.read.patience),
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
-            media,
             storage: storages.counted(storage, Read::Manifest),
             metrics,
             config,

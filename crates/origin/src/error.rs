@@ -11,7 +11,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A path that no resource can have: it has `..`, NUL, a backslash or an encoded `/`, or is not UTF-8.
+    /// A path that no resource can have: it has `..`, NUL, a backslash or an encoded `/`, or is not
+    /// UTF-8.
     #[error("the path is not allowed")]
     BadPath,
     /// A URL of a form that no resource has.
@@ -212,12 +213,11 @@ impl Error {
     /// Returns the value of `Retry-After` in whole seconds, if the client should retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
-        match self {
+        match self.cause() {
             Self::Storage(StorageError::Throttled { retry_after, .. }) => {
                 Some(retry_after.map_or(1, |d| d.as_secs().max(1)))
             }
             Self::Storage(StorageError::Changed(_) | StorageError::Busy { .. }) => Some(1),
-            Self::Element { error, .. } => error.retry_after(),
             _ => None,
         }
     }
@@ -225,27 +225,29 @@ impl Error {
     /// Returns true if an object has changed since it was indexed and must be indexed again.
     #[must_use]
     pub fn is_changed(&self) -> bool {
-        match self {
-            Self::Storage(StorageError::Changed(_)) => true,
-            Self::Element { error, .. } => error.is_changed(),
-            _ => false,
-        }
+        matches!(self.cause(), Self::Storage(StorageError::Changed(_)))
     }
 
     /// Returns true if the object itself is the cause, because it is changed, gone or denied. Other
     /// failures of storage may be over a moment later.
     #[must_use]
     pub fn is_of_object(&self) -> bool {
-        match self {
-            Self::Storage(error) => matches!(
-                error,
+        matches!(
+            self.cause(),
+            Self::Storage(
                 StorageError::Changed(_)
                     | StorageError::NotFound(_)
                     | StorageError::Denied(_)
                     | StorageError::OutOfRange(_)
-            ),
-            Self::Element { error, .. } => error.is_of_object(),
-            _ => false,
+            )
+        )
+    }
+
+    /// Returns the error itself, or that of the element of a server manifest.
+    fn cause(&self) -> &Self {
+        match self {
+            Self::Element { error, .. } => error.cause(),
+            other => other,
         }
     }
 

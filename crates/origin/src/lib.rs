@@ -37,7 +37,7 @@ pub use error::Error;
 pub use http::listen::listen;
 pub use http::tls::{Tls, TlsError};
 pub use offline::SegmentBytes;
-pub use title::index_reader::{IndexReader, IndexStep, ReadIndex};
+pub use title::index_reader::IndexReader;
 pub use title::indexed::IndexedObject;
 pub use title::references::relative_url;
 pub use title::titles::LoadedTitle;

@@ -19,13 +19,13 @@ use std::{future::poll_fn, pin::Pin};
 pub struct SegmentBytes(Body);
 
 impl Origin {
-    /// Plans a segment. It reads no media, only the `moof`s of fragments whose samples the index does
-    /// not know.
+    /// Plans a segment. It reads no media, only the `moof`s of fragments whose samples the index
+    /// does not know.
     ///
     /// # Errors
     /// - [`Error::Pack`] for a segment that does not exist or cannot be made
-    /// - [`Error::Storage`] for a failed read. [`Error::is_changed`] is true for an object that is no
-    ///   longer the indexed one.
+    /// - [`Error::Storage`] for a failed read. [`Error::is_changed`] is true for an object that is
+    ///   no longer the indexed one.
     /// - any other error that a client would get for this segment
     pub async fn plan(&self, title: &LoadedTitle, resource: Resource) -> Result<Plan, Error> {
         let address = Address::new(title.base.clone(), resource);
@@ -53,7 +53,7 @@ impl Origin {
     }
 
     fn fetch(&self, title: &LoadedTitle) -> Fetch {
-        Fetch::new(self.app.media.clone(), title.objects.clone(), self.app.config.read.clone())
+        Fetch::new(title.objects.clone(), self.app.config.read.clone())
     }
 }
 

@@ -54,7 +54,8 @@ impl TitleRequest {
     /// Returns the address in a loaded title. `files` holds the 1-based file number of each object.
     ///
     /// # Errors
-    /// Returns the error of [`NginxVodAddress::address`] for a resource that the title does not have.
+    /// Returns the error of [`NginxVodAddress::address`] for a resource that the title does not
+    /// have.
     pub(crate) fn address<'a>(
         &'a self,
         title: &Title,

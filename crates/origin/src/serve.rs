@@ -93,7 +93,7 @@ async fn serve_segment(
     address: &Address,
     title: &Arc<LoadedTitle>,
 ) -> Result<Response<Body>, Error> {
-    let mut fetch = Fetch::new(app.media.clone(), title.objects.clone(), app.config.read.clone());
+    let mut fetch = Fetch::new(title.objects.clone(), app.config.read.clone());
     let moofs = MoofReads::WithMedia(&mut fetch);
     let plan = match plan_segment(title, address, &app.fragments, moofs).await? {
         SegmentPlan::Ready(plan) => plan,
@@ -125,8 +125,8 @@ async fn read_segment(
     let is_whole = window == (0..length);
     // Called only after this segment's own reads have begun.
     let prefetch = || app.prefetch.as_ref().filter(|_| is_whole)?.after(title, address);
-    // `plan.digest` covers only an object's first 64 KiB, so that two versions can have the same one.
-    // The title's ID, which is unique in this process, tells them apart.
+    // `plan.digest` covers only an object's first 64 KiB, so that two versions can have the same
+    // one. The title's ID, which is unique in this process, tells them apart.
     let digest = plan.digest ^ u128::from(title.id);
     let segments = app.segments.as_ref().filter(|_| plan.class == Class::Media);
     if let Some(pieces) = segments.and_then(|segments| segments.get(digest)) {
@@ -139,7 +139,8 @@ async fn read_segment(
     Ok(Body::plan(body, Some(title.clone())).with_prefetch(prefetch()).cached(entry))
 }
 
-/// Returns the head of a 304 response if the digest alone decides on it, before the length is known.
+/// Returns the head of a 304 response if the digest alone decides on it, before the length is
+/// known.
 fn not_modified(app: &App, request: &Parts, media: &MediaFirst) -> Result<Option<Head>, Error> {
     let representation = Representation {
         content_type: "",

@@ -1,4 +1,5 @@
-//! Manifests, kept in memory as text and compressed, because making one takes every sample of a title.
+//! Manifests, kept in memory as text and compressed, because making one takes every sample of a
+//! title.
 
 use crate::{
     Error,
@@ -60,11 +61,12 @@ impl Manifest {
         self.text.weight() + self.gzip.as_ref().map_or(0, EncodedManifest::weight)
     }
 
-    /// Responds with the manifest, compressed if the client accepts that. A range is always one of the
-    /// uncompressed text.
+    /// Responds with the manifest, compressed if the client accepts that. A range is always one of
+    /// the uncompressed text.
     ///
     /// # Errors
-    /// [`Error::PreconditionFailed`] and [`Error::RangeNotSatisfiable`] for the request's conditions.
+    /// [`Error::PreconditionFailed`] and [`Error::RangeNotSatisfiable`] for the request's
+    /// conditions.
     pub(crate) fn respond(
         &self,
         request: &Parts,
@@ -153,7 +155,8 @@ impl Manifests {
         let address = address.clone();
         let start = move || {
             async move {
-                // The manifest of a long title takes milliseconds. It must not hold up other requests.
+                // The manifest of a long title takes milliseconds. It must not hold up other
+                // requests.
                 let made = tokio::task::spawn_blocking(move || make(&title, &address)).await;
                 made.unwrap_or(Err(Error::Internal("making a manifest panicked"))).map(Arc::new)
             }

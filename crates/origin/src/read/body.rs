@@ -197,8 +197,8 @@ struct Transforming {
 }
 
 impl PlanBody {
-    /// Starts all reads of a window of a plan's body. Waits until storage has responded to them, but at
-    /// most for `wait`: a refusal within this time can still become a status code.
+    /// Starts all reads of a window of a plan's body. Waits until storage has responded to them,
+    /// but at most for `wait`: a refusal within this time can still become a status code.
     ///
     /// # Errors
     /// - [`Error::Storage`] for a read that storage refused in time
@@ -210,7 +210,8 @@ impl PlanBody {
         wait: &FirstByteWait,
     ) -> Result<Self, Error> {
         let left = window.end.saturating_sub(window.start);
-        // A transform needs all its input, because its output does not tell which input it came from.
+        // A transform needs all its input, because its output does not tell which input it came
+        // from.
         let is_whole = window == (0..plan.content_length);
         let slice = if is_whole { None } else { plan.slice(window.clone()) };
         let parts = slice.unwrap_or(plan.parts);
@@ -228,7 +229,8 @@ impl PlanBody {
             }
         }
         let mut reader = SourceReader::new(fetch, &ranges)?;
-        // Remote storage takes a round trip. The head is made from the index and need not wait for it.
+        // Remote storage takes a round trip. The head is made from the index and need not wait for
+        // it.
         wait.limit(reader.ready()).await.unwrap_or(Ok(()))?;
         let transform = plan.transform.map(|transform| Transforming {
             transform,

@@ -7,8 +7,8 @@ use http_body_util::BodyExt;
 use latemux_packager::plan::Class;
 use proptest::prelude::*;
 
-/// Doubles every byte and holds back the last five until the end. With a surplus, the output is longer
-/// than planned.
+/// Doubles every byte and holds back the last five until the end. With a surplus, the output is
+/// longer than planned.
 #[derive(Debug, Default)]
 struct Doubling {
     held: Vec<u8>,
@@ -50,8 +50,7 @@ fn source(range: Range<u64>) -> Part {
 }
 
 async fn body_of(plan: Plan, window: Range<u64>, size: usize) -> Result<Body, Error> {
-    let (memory, objects) = library(&[size]);
-    let fetch = Fetch::new(memory, objects, ReadConfig::default());
+    let fetch = Fetch::new(library(&[size]).1, ReadConfig::default());
     PlanBody::start(plan, window, fetch, &FirstByteWait::new(std::time::Duration::from_secs(1)))
         .await
         .map(|plan| Body::plan(plan, None))
@@ -124,8 +123,7 @@ async fn output_of_another_length_than_planned_is_an_error() {
 #[tokio::test]
 async fn parts_are_read_in_order_up_to_the_limit() {
     let parts = [source(10..20), Part::Inline(Bytes::from_static(b"ab")), source(0..0), source(0..5)];
-    let (memory, objects) = library(&[100]);
-    let mut fetch = Fetch::new(memory, objects, ReadConfig::default());
+    let mut fetch = Fetch::new(library(&[100]).1, ReadConfig::default());
     let media = PlanBody::read_all(&parts, &mut fetch, 17).await.unwrap();
     let stored = bytes_of(0, 100);
     assert_eq!(media[..], [&stored[10..20], b"ab", &stored[0..5]].concat());

@@ -13,7 +13,7 @@ use futures_util::{
     stream::BoxStream,
 };
 use latemux_packager::plan::SourceRange;
-use latemux_storage::{Read, Storage, StorageError};
+use latemux_storage::{Read, StorageError};
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -21,11 +21,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Reads of a title's objects, pinned to the versions their indexes were made from. Bytes that arrive
-/// before they are needed are kept in memory, at most the ranges of all transfers. Dropping the value
-/// ends all transfers.
+/// Reads of a title's objects, pinned to the versions their indexes were made from. Bytes that
+/// arrive before they are needed are kept in memory, at most the ranges of all transfers. Dropping
+/// the value ends all transfers.
 pub(crate) struct Fetch {
-    storage: Arc<dyn Storage>,
     objects: Arc<[Arc<IndexedObject>]>,
     config: ReadConfig,
     transfers: Vec<Transfer>,
@@ -74,15 +73,12 @@ impl std::fmt::Debug for Fetch {
 
 impl Fetch {
     /// Creates a fetch without any transfers. Its reads are attributed to the current request.
-    pub(crate) fn new(
-        storage: Arc<dyn Storage>,
-        objects: Arc<[Arc<IndexedObject>]>,
-        config: ReadConfig,
-    ) -> Self {
-        Self { storage, objects, config, transfers: Vec::new(), reach: Vec::new(), trace: Trace::current() }
+    pub(crate) fn new(objects: Arc<[Arc<IndexedObject>]>, config: ReadConfig) -> Self {
+        Self { objects, config, transfers: Vec::new(), reach: Vec::new(), trace: Trace::current() }
     }
 
-    /// Sets the ranges that a cache may read along with later transfers, at most one for each object.
+    /// Sets the ranges that a cache may read along with later transfers, at most one for each
+    /// object.
     pub(crate) fn set_reach(&mut self, reach: Vec<SourceRange>) {
         self.reach = reach;
     }
@@ -98,7 +94,7 @@ impl Fetch {
             let object = self.object(wanted.object)?;
             if wanted.range.end > object.version.size {
                 let (end, size) = (wanted.range.end, object.version.size);
-                return Err(Error::BeyondEnd { key: object.key.to_string(), end, size });
+                return Err(Error::BeyondEnd { key: object.key().to_string(), end, size });
             }
             self.push_missing(wanted, &mut missing);
         }
@@ -175,8 +171,8 @@ impl Fetch {
         self.transfers.len()
     }
 
-    /// Returns the bytes of a transfer from `offset` on, as many as arrived together. Meanwhile, other
-    /// transfers make progress.
+    /// Returns the bytes of a transfer from `offset` on, as many as arrived together. Meanwhile,
+    /// other transfers make progress.
     pub(crate) fn poll_at(
         &mut self,
         cx: &mut Context<'_>,
@@ -198,7 +194,7 @@ impl Fetch {
             if !this.range.contains(&offset) {
                 return Poll::Ready(Err(Error::Internal("bytes outside of their transfer")));
             }
-            let key = self.objects.get(this.object).map(|o| o.key.as_str()).unwrap_or_default();
+            let key = self.objects.get(this.object).map(|o| o.key().as_str()).unwrap_or_default();
             ready!(this.poll_more(cx, key))?;
         }
         Poll::Ready(this.arrived(offset).ok_or(Error::Internal("bytes that were released")))
@@ -225,8 +221,8 @@ impl Fetch {
         }
     }
 
-    /// Returns the range that a cache may read along with a range of an object. The grid's reach is not
-    /// used if it would read more than `waste` bytes beyond the range.
+    /// Returns the range that a cache may read along with a range of an object. The grid's reach is
+    /// not used if it would read more than `waste` bytes beyond the range.
     fn reach_of(&self, object: usize, range: &Range<u64>) -> Range<u64> {
         let size = self.objects.get(object).map_or(0, |object| object.version.size);
         match self.config.reach {
@@ -276,11 +272,13 @@ impl Fetch {
                 continue;
             }
             let object = self.objects.get(transfer.object).ok_or(Error::Internal("a range of no object"))?;
-            let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.media).clone();
             let object = object.clone();
             let range = transfer.range.clone();
             let reach = transfer.reach.clone();
-            let read = async move { storage.read_within(&object.key, range, reach, &object.version).await };
+            let read = async move {
+                let source = &object.source;
+                source.media.read_within(&source.key, range, reach, &object.version).await
+            };
             transfer.state = State::Opening(match &self.trace {
                 Some(trace) => trace.scope(read).boxed(),
                 None => read.boxed(),
@@ -298,7 +296,7 @@ impl Fetch {
             transfer.state = match opened {
                 Ok(read) if read.range == transfer.range => State::Streaming(read.body),
                 Ok(read) => {
-                    let key = self.objects.get(transfer.object).map(|o| o.key.as_str()).unwrap_or_default();
+                    let key = self.objects.get(transfer.object).map(|o| o.key().as_str()).unwrap_or_default();
                     let detail =
                         format!("bytes {:?} were requested, {:?} were returned", transfer.range, read.range);
                     State::Failed(bad_response(key, detail))
@@ -308,12 +306,12 @@ impl Fetch {
         }
     }
 
-    /// Receives bytes of open transfers before their turn, while another transfer waits to be opened.
-    /// An open transfer occupies a request slot of the storage until it ends. If transfers that hold
-    /// slots waited for one that needs a slot, responses could deadlock.
+    /// Receives bytes of open transfers before their turn, while another transfer waits to be
+    /// opened. An open transfer occupies a request slot of the storage until it ends. If transfers
+    /// that hold slots waited for one that needs a slot, responses could deadlock.
     fn receive_early(&mut self, cx: &mut Context<'_>) {
         for transfer in &mut self.transfers {
-            let key = self.objects.get(transfer.object).map(|o| o.key.as_str()).unwrap_or_default();
+            let key = self.objects.get(transfer.object).map(|o| o.key().as_str()).unwrap_or_default();
             // A failure is reported when it is the transfer's turn.
             while matches!(transfer.state, State::Streaming(_)) && transfer.poll_more(cx, key).is_ready() {}
         }
@@ -378,8 +376,8 @@ fn bad_response(key: &str, detail: String) -> Error {
 }
 
 /// Merges numbered ranges into fewer ones that contain them all. Ranges of one object at most `gap`
-/// bytes apart become one, the narrowest gaps first, as long as the merged gaps have at most `waste`
-/// bytes in total. The result is in the order of the lowest number in each merged range.
+/// bytes apart become one, the narrowest gaps first, as long as the merged gaps have at most
+/// `waste` bytes in total. The result is in the order of the lowest number in each merged range.
 fn merge_ranges(
     mut runs: Vec<(usize, SourceRange)>,
     gap: u64,

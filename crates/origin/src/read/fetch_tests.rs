@@ -1,8 +1,8 @@
 use super::*;
-use crate::read::reader::SourceReader;
+use crate::{read::reader::SourceReader, title::references::ObjectRef};
 use futures_util::stream;
 use latemux_index::locate::{Got, Limits, Locator, Step};
-use latemux_storage::{Key, Memory, Version, Want, altered::Altered, counting::Counting};
+use latemux_storage::{Key, Memory, Storage, Version, Want, altered::Altered, counting::Counting};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -11,21 +11,14 @@ fn source(object: usize, range: Range<u64>) -> SourceRange {
 }
 
 /// Returns an object with the index of some other file. Only its key and version matter here.
-pub(crate) fn object(key: &Key, version: Version) -> Arc<IndexedObject> {
+fn object(source: ObjectRef, version: Version) -> Arc<IndexedObject> {
     let file: Bytes = std::fs::read("../../samples/library/buoy.mp4").unwrap().into();
     let size = file.len() as u64;
     let mut locator = Locator::new(Limits { head: size, ..Limits::default() });
     let Ok(Step::Done(index)) = locator.step(size, vec![Got { offset: 0, bytes: file }]) else {
         panic!("one read is enough for the whole file")
     };
-    Arc::new(IndexedObject {
-        key: key.clone(),
-        version,
-        index: Arc::from(index),
-        id: 0,
-        elsewhere: None,
-        indexed_by: None,
-    })
+    Arc::new(IndexedObject { file: source.clone(), source, version, index: Arc::from(index), id: 0 })
 }
 
 /// Returns bytes that differ between offsets and between objects.
@@ -39,10 +32,19 @@ pub(crate) fn library(sizes: &[usize]) -> (Arc<Memory>, Arc<[Arc<IndexedObject>]
     let objects = sizes.iter().enumerate().map(|(i, &len)| {
         let key = Key::new(&format!("o{i}.mp4")).unwrap();
         let version = memory.put(key.clone(), bytes_of(i, len));
-        object(&key, version)
+        object(ObjectRef::served(memory.clone(), memory.clone(), key), version)
     });
-    let objects: Vec<_> = objects.collect();
-    (memory, objects.into())
+    let objects = objects.collect();
+    (memory, objects)
+}
+
+/// Returns a fetch of objects whose media is read from `storage`.
+fn fetch_from(storage: Arc<dyn Storage>, objects: &[Arc<IndexedObject>], config: ReadConfig) -> Fetch {
+    let objects = objects.iter().map(|known| {
+        let source = ObjectRef::served(storage.clone(), storage.clone(), known.key().clone());
+        object(source, known.version.clone())
+    });
+    Fetch::new(objects.collect(), config)
 }
 
 /// Returns a storage whose bodies come in frames of `frame` bytes. Each frame is pending at first.
@@ -111,7 +113,7 @@ proptest! {
             let counting = Arc::new(Counting::new(memory, Duration::ZERO));
             let storage = chopped(counting.clone(), frame);
             let config = ReadConfig { gap, waste, open, ..ReadConfig::default() };
-            let mut fetch = Fetch::new(storage, objects, config);
+            let mut fetch = fetch_from(storage, &objects, config);
             // Transfers that began before the plan was known are used.
             fetch.start(&early).unwrap();
             let reader = SourceReader::new(fetch, &wanted).unwrap();
@@ -119,7 +121,10 @@ proptest! {
             assert!(got.iter().all(|piece| !piece.is_empty() && piece.len() <= limit));
             let expected: Vec<u8> = wanted
                 .iter()
-                .flat_map(|r| bytes_of(r.object, 3000)[usize::try_from(r.range.start).unwrap()..usize::try_from(r.range.end).unwrap()].to_vec())
+                .flat_map(|r| {
+                    let at = |offset| usize::try_from(offset).unwrap();
+                    bytes_of(r.object, 3000)[at(r.range.start)..at(r.range.end)].to_vec()
+                })
                 .collect();
             assert_eq!(got.concat(), expected);
             let read: u64 = counting.take().iter().map(|r| match &r.want {
@@ -135,9 +140,9 @@ proptest! {
 #[tokio::test]
 async fn bytes_are_returned_without_copying() {
     let (memory, objects) = library(&[1000]);
-    let stored = memory.read(&objects[0].key, Want::Head(1000), None).await.unwrap();
+    let stored = memory.read(objects[0].key(), Want::Head(1000), None).await.unwrap();
     let stored = stored.body.map(Result::unwrap).collect::<Vec<_>>().await;
-    let fetch = Fetch::new(memory, objects, ReadConfig::default());
+    let fetch = Fetch::new(objects, ReadConfig::default());
     let reader = SourceReader::new(fetch, &[source(0, 10..20), source(0, 500..600)]).unwrap();
     let got = read_all(reader, usize::MAX).await.unwrap();
     assert_eq!(got.len(), 2);
@@ -151,7 +156,7 @@ async fn all_requests_start_at_once() {
     let (memory, objects) = library(&[5000, 5000, 5000]);
     let counting = Arc::new(Counting::new(memory, Duration::from_millis(1)));
     let config = ReadConfig { gap: 10, ..ReadConfig::default() };
-    let fetch = Fetch::new(counting.clone(), objects, config);
+    let fetch = fetch_from(counting.clone(), &objects, config);
     let wanted = [source(2, 0..100), source(0, 0..10), source(0, 100..200), source(1, 5..9)];
     let reader = SourceReader::new(fetch, &wanted).unwrap();
     read_all(reader, usize::MAX).await.unwrap();
@@ -164,7 +169,7 @@ async fn ranges_that_cannot_be_read_are_refused_before_any_request() {
     let (memory, objects) = library(&[1000]);
     let counting = Arc::new(Counting::new(memory, Duration::ZERO));
     let config = ReadConfig { gap: 1, requests: 3, ..ReadConfig::default() };
-    let mut fetch = Fetch::new(counting.clone(), objects, config);
+    let mut fetch = fetch_from(counting.clone(), &objects, config);
     let beyond = fetch.start(&[source(0, 990..1001)]).unwrap_err();
     assert_eq!(beyond.reason(), "truncated");
     let scattered: Vec<_> = (0..4).map(|i| source(0, i * 100..i * 100 + 1)).collect();
@@ -182,7 +187,7 @@ async fn short_long_and_wrong_responses_are_errors() {
     ];
     for (i, lie) in lies.into_iter().enumerate() {
         let (memory, objects) = library(&[1000]);
-        let fetch = Fetch::new(Arc::new(Altered::new(memory, move || lie)), objects, ReadConfig::default());
+        let fetch = fetch_from(Arc::new(Altered::new(memory, move || lie)), &objects, ReadConfig::default());
         let reader = SourceReader::new(fetch, &[source(0, 20..30)]).unwrap();
         let error = read_all(reader, usize::MAX).await.unwrap_err();
         assert_eq!(error.reason(), "storage_bad_answer", "lie {i}");
@@ -192,7 +197,7 @@ async fn short_long_and_wrong_responses_are_errors() {
 #[tokio::test]
 async fn bytes_are_joined_across_frames() {
     let (memory, objects) = library(&[1000]);
-    let mut fetch = Fetch::new(chopped(memory, 7), objects, ReadConfig::default());
+    let mut fetch = fetch_from(chopped(memory, 7), &objects, ReadConfig::default());
     fetch.start(&[source(0, 100..900)]).unwrap();
     let got = fetch.bytes(0, 250, 100).await.unwrap();
     assert!(got.len() >= 100);

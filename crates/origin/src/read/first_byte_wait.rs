@@ -1,8 +1,8 @@
 //! Waits that may be shorter than a tick of the runtime's clock.
 //!
-//! The runtime's timers end at whole milliseconds, and so do the kernel's timeouts it uses: a wait of
-//! half a millisecond takes up to two and a half. The heads of segments from remote storage would be
-//! that late.
+//! The runtime's timers end at whole milliseconds, and so do the kernel's timeouts it uses: a wait
+//! of half a millisecond takes up to two and a half. The heads of segments from remote storage
+//! would be that late.
 
 use std::{
     pin::{Pin, pin},
@@ -21,14 +21,14 @@ const MAX_WAIT: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(crate) struct FirstByteWait {
     wait: Duration,
-    /// Waits that the thread times, by their end. All have the same length, so they end in the order
-    /// they began in. `None` if the runtime's clock is used.
+    /// Waits that the thread times, by their end. All have the same length, so they end in the
+    /// order they began in. `None` if the runtime's clock is used.
     waits: Option<mpsc::Sender<(Instant, oneshot::Sender<()>)>>,
 }
 
 impl FirstByteWait {
-    /// Creates waits of a length, at most one hour. If no thread can be started, waits for fractions
-    /// of a millisecond end at once.
+    /// Creates waits of a length, at most one hour. If no thread can be started, waits for
+    /// fractions of a millisecond end at once.
     pub(crate) fn new(wait: Duration) -> Self {
         let wait = wait.min(MAX_WAIT);
         if wait.subsec_nanos().is_multiple_of(1_000_000) {

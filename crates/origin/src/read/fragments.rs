@@ -66,7 +66,7 @@ impl TitleFragments<'_> {
 
     async fn read_one(&mut self, fragment: &SourceRange, moofs: &mut MoofReads<'_>) -> Result<(), Error> {
         let object = self.objects.get(fragment.object).ok_or(Error::Internal("a fragment of no object"))?;
-        let malformed = |error| Error::index(object.key.as_str(), error);
+        let malformed = |error| Error::index(object.key().as_str(), error);
         let mut reader = FragmentReader::new(object.index.clone(), fragment.range.clone());
         let mut step = reader.feed(fragment.range.start, &Bytes::new()).map_err(malformed)?;
         let samples = loop {
@@ -86,7 +86,8 @@ impl TitleFragments<'_> {
 
 /// Reads of `moof`s.
 pub(crate) enum MoofReads<'a> {
-    /// One request to storage reads a `moof` with the media behind it. The media stays in the fetch.
+    /// One request to storage reads a `moof` with the media behind it. The media stays in the
+    /// fetch.
     WithMedia(&'a mut Fetch),
     /// Each read has a fetch of its own, and no media is read.
     Alone(&'a (dyn Fn() -> Fetch + Sync)),

@@ -14,7 +14,6 @@ use crate::{
 };
 use futures_util::future::poll_fn;
 use latemux_packager::{Address, plan::following};
-use latemux_storage::Storage;
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -32,7 +31,6 @@ pub(crate) struct Prefetch(Arc<Inner>);
 struct Inner {
     /// Number of segments to prefetch after a requested one.
     count: u32,
-    media: Arc<dyn Storage>,
     fragments: Fragments,
     read: ReadConfig,
     /// Limits the runs at one time. A run reads one segment after another.
@@ -47,7 +45,6 @@ impl Prefetch {
     /// requests that a back end may have at one time, it takes at most a quarter.
     pub(crate) fn new(
         config: &OriginConfig,
-        media: Arc<dyn Storage>,
         fragments: Fragments,
         in_flight: usize,
         counts: Arc<Prefetches>,
@@ -59,7 +56,6 @@ impl Prefetch {
         (config.read.prefetch > 0 && room > 0).then(|| {
             Self(Arc::new(Inner {
                 count: config.read.prefetch,
-                media,
                 fragments,
                 read,
                 room: Arc::new(Semaphore::new(room)),
@@ -162,7 +158,7 @@ impl Inner {
 
     /// Reads the source ranges of a segment, so that the range cache has them. It makes no segment.
     async fn read_segment(&self, title: &LoadedTitle, address: &Address) -> Result<(), Error> {
-        let mut fetch = Fetch::new(self.media.clone(), title.objects.clone(), self.read.clone());
+        let mut fetch = Fetch::new(title.objects.clone(), self.read.clone());
         let moofs = MoofReads::WithMedia(&mut fetch);
         let plan = plan_segment(title, address, &self.fragments, moofs).await?;
         let (ranges, reach) = plan.into_sources();

@@ -9,8 +9,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Reads source ranges through a [`Fetch`], in the order of the plan. Bytes that no later range needs
-/// are released at once.
+/// Reads source ranges through a [`Fetch`], in the order of the plan. Bytes that no later range
+/// needs are released at once.
 #[derive(Debug)]
 pub(crate) struct SourceReader {
     fetch: Fetch,
@@ -30,8 +30,8 @@ struct Slice {
 }
 
 impl SourceReader {
-    /// Creates a reader of `ranges` in this order. It uses the transfers that are in flight and starts
-    /// those that are missing.
+    /// Creates a reader of `ranges` in this order. It uses the transfers that are in flight and
+    /// starts those that are missing.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] and [`Error::Scattered`] as of [`Fetch::start`].

@@ -43,7 +43,8 @@ const MAX_PLANS: usize = 2;
 /// # Errors
 /// - [`Error::Pack`] for a segment that does not exist or cannot be made
 /// - [`Error::Index`] for a malformed `moof`
-/// - [`Error::Storage`], [`Error::BeyondEnd`] and [`Error::Scattered`] for a failed read of a `moof`
+/// - [`Error::Storage`], [`Error::BeyondEnd`] and [`Error::Scattered`] for a failed read of a
+///   `moof`
 pub(crate) async fn plan_segment(
     title: &LoadedTitle,
     address: &Address,

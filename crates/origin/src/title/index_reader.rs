@@ -8,7 +8,6 @@ use futures_util::{
 };
 use latemux_index::{
     MediaIndex,
-    index_file::FullTables,
     locate::{Got, Limits, Locator, Step, Want},
 };
 use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
@@ -23,6 +22,7 @@ pub struct IndexReader<'a> {
     key: &'a Key,
     /// Name of the object in errors.
     name: String,
+    limits: Limits,
     locator: Locator,
     /// Reads of the next step.
     wants: Vec<Want>,
@@ -32,62 +32,28 @@ pub struct IndexReader<'a> {
     bytes_read: u64,
 }
 
-/// Result of one step of an [`IndexReader`].
-#[derive(Debug)]
-pub enum IndexStep<'a> {
-    /// The reader needs another step.
-    Read(IndexReader<'a>),
-    /// The reader needs more steps and reads every `moof` of the object from now on. Returned once.
-    Scan(IndexReader<'a>),
-    /// The index is complete.
-    Done(Box<ReadIndex>),
-}
-
-/// Index of an object as it was read from storage.
-#[derive(Debug)]
-pub struct ReadIndex {
-    /// Version of the object.
-    pub version: Version,
-    /// Index of the object.
-    pub index: MediaIndex,
-    /// Bytes read from storage for the index.
-    pub bytes_read: u64,
-    locator: Locator,
-}
-
-impl ReadIndex {
-    /// Returns all sample tables if the reader was made by [`IndexReader::for_full_tables`].
-    #[must_use]
-    pub fn full_tables(&self) -> Option<&FullTables> {
-        self.locator.full_tables()
-    }
-}
-
 impl<'a> IndexReader<'a> {
     /// Creates a reader of the index that serving needs. `name` stands for the object in errors.
     #[must_use]
     pub fn new(storage: &'a dyn Storage, key: &'a Key, name: String, limits: Limits) -> Self {
-        Self::with_locator(storage, key, name, Locator::new(limits))
-    }
-
-    /// Creates a reader of all sample tables, from which an index MP4 can be written.
-    #[must_use]
-    pub fn for_full_tables(storage: &'a dyn Storage, key: &'a Key, name: String, limits: Limits) -> Self {
-        let limits = Limits { tail: MOOF_READ, ..limits };
-        Self::with_locator(storage, key, name, Locator::for_full_tables(limits))
-    }
-
-    fn with_locator(storage: &'a dyn Storage, key: &'a Key, name: String, locator: Locator) -> Self {
+        let locator = Locator::new(limits);
         let wants = vec![locator.first()];
-        Self { storage, key, name, locator, wants, version: None, is_scanning: false, bytes_read: 0 }
+        let (version, is_scanning, bytes_read) = (None, false, 0);
+        Self { storage, key, name, limits, locator, wants, version, is_scanning, bytes_read }
+    }
+
+    /// Makes the reader read all sample tables, from which an index MP4 can be written.
+    #[must_use]
+    pub fn for_full_tables(self) -> Self {
+        let locator = Locator::for_full_tables(Limits { tail: MOOF_READ, ..self.limits });
+        Self { locator, ..self }
     }
 
     /// Makes the first step read more, for an object that a listing says has `size` bytes. It saves
     /// round trips.
     #[must_use]
-    pub fn with_listed_size(mut self, size: u64) -> Self {
-        self.wants = self.locator.first_of(size);
-        self
+    pub fn with_listed_size(self, size: u64) -> Self {
+        Self { wants: self.locator.first_of(size), ..self }
     }
 
     /// Pins all reads to a version of the object.
@@ -102,10 +68,31 @@ impl<'a> IndexReader<'a> {
         self.version.as_ref()
     }
 
+    /// Returns the number of bytes read from storage so far.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
     /// Returns how far a scan of all fragments has come, in bytes from the start of the object.
     #[must_use]
     pub fn scanned(&self) -> u64 {
         self.locator.scanned()
+    }
+
+    /// Returns true once the index has to be found by reading every `moof` of the object.
+    pub(crate) fn is_scanning(&self) -> bool {
+        self.is_scanning
+    }
+
+    pub(crate) fn is_for_full_tables(&self) -> bool {
+        self.locator.is_for_full_tables()
+    }
+
+    /// Returns the locator. After the last step of a reader for full tables, it has the tables.
+    #[must_use]
+    pub fn into_locator(self) -> Locator {
+        self.locator
     }
 
     /// Returns the number of bytes the next step reads, at most.
@@ -117,12 +104,13 @@ impl<'a> IndexReader<'a> {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Reads what the index needs next, in one round trip, and parses it.
+    /// Reads what the index needs next, in one round trip, and parses it. Returns the index once it
+    /// is complete; until then, another step is needed.
     ///
     /// # Errors
     /// - [`Error::Storage`] for a failed read, or a change of the object between two steps
     /// - [`Error::Index`] for an object without a usable index
-    pub async fn step(self) -> Result<IndexStep<'a>, Error> {
+    pub async fn step(&mut self) -> Result<Option<MediaIndex>, Error> {
         let mut reads = self.wants.iter().map(|want| self.read(want));
         let mut got = Vec::with_capacity(self.wants.len());
         let version = match &self.version {
@@ -142,26 +130,26 @@ impl<'a> IndexReader<'a> {
                 object.version
             }
         };
-        let bytes_read = self.bytes_read + got.iter().map(|piece| piece.bytes.len() as u64).sum::<u64>();
-        let (size, mut locator) = (version.size, self.locator);
+        self.bytes_read += got.iter().map(|piece| piece.bytes.len() as u64).sum::<u64>();
+        let size = version.size;
+        self.version = Some(version);
+        let mut locator = std::mem::replace(&mut self.locator, Locator::new(self.limits));
         // Parsing a large moov takes milliseconds. It must not hold up other requests.
         let parsed = tokio::task::spawn_blocking(move || {
             let step = locator.step(size, got);
             (locator, step)
         });
         let (locator, step) = parsed.await.map_err(|_| Error::Internal("parsing an index panicked"))?;
-        let (wants, is_scanning) = match step.map_err(|error| Error::index(&self.name, error))? {
-            Step::Read(wants) => (wants, self.is_scanning),
-            Step::Scan(wants) => (wants, true),
-            Step::Done(index) => {
-                let read = ReadIndex { version, index: *index, bytes_read, locator };
-                return Ok(IndexStep::Done(Box::new(read)));
+        self.locator = locator;
+        match step.map_err(|error| Error::index(&self.name, error))? {
+            Step::Read(wants) => self.wants = wants,
+            Step::Scan(wants) => {
+                self.wants = wants;
+                self.is_scanning = true;
             }
-        };
-        let begins_scan = is_scanning && !self.is_scanning;
-        let version = Some(version);
-        let next = Self { locator, wants, version, is_scanning, bytes_read, ..self };
-        Ok(if begins_scan { IndexStep::Scan(next) } else { IndexStep::Read(next) })
+            Step::Done(index) => return Ok(Some(*index)),
+        }
+        Ok(None)
     }
 
     async fn read(&self, want: &Want) -> Result<(ObjectMeta, Got), StorageError> {
@@ -197,17 +185,13 @@ pub(crate) async fn read_whole(
         let detail = format!("a read of {promised} bytes returned {received} bytes or more");
         return Err(StorageError::BadAnswer { key: name.to_owned(), detail });
     }
-    Ok((read.object, Got { offset: read.range.start, bytes: concat(frames) }))
+    // A single frame is used without a copy.
+    let bytes = if frames.len() == 1 { frames.pop().unwrap_or_default() } else { concat(&frames) };
+    Ok((read.object, Got { offset: read.range.start, bytes }))
 }
 
-/// Joins frames into one buffer. A single frame is returned without a copy.
-fn concat(mut frames: Vec<Bytes>) -> Bytes {
-    if frames.len() == 1 {
-        return frames.pop().unwrap_or_default();
-    }
+fn concat(frames: &[Bytes]) -> Bytes {
     let mut whole = BytesMut::with_capacity(frames.iter().map(Bytes::len).sum());
-    for frame in frames {
-        whole.extend_from_slice(&frame);
-    }
+    frames.iter().for_each(|frame| whole.extend_from_slice(frame));
     whole.freeze()
 }

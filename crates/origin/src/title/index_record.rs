@@ -122,7 +122,8 @@ mod tests {
         let version = memory.put(Key::new("a.mp4").unwrap(), std::fs::read(sample).unwrap());
         let origin = Origin::new(Arc::new(memory), OriginConfig::default());
         let title = origin.title("a.mp4").await.unwrap();
-        let file = ObjectRef::served(Arc::new(Memory::new()), Key::new("a.mp4").unwrap());
+        let storage = Arc::new(Memory::new());
+        let file = ObjectRef::served(storage.clone(), storage, Key::new("a.mp4").unwrap());
         let parts = title.objects.iter().map(|object| (Some("x".into()), object.clone())).collect();
         IndexedFile { file, version, parts }
     }

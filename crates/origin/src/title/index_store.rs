@@ -18,25 +18,16 @@ use crate::{
 use futures_util::FutureExt;
 use latemux_cache::Records;
 use latemux_storage::{StorageError, Version};
-use std::{future::Future, ops::AddAssign, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 /// Number of things that a purge removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PurgeCounts {
     /// Indexes in memory.
     pub(crate) indexes: u64,
-    /// Indexes on disk.
     pub(crate) indexes_on_disk: u64,
     /// Units of the range cache, in memory and on disk.
     pub(crate) ranges: u64,
-}
-
-impl AddAssign for PurgeCounts {
-    fn add_assign(&mut self, more: Self) {
-        self.indexes += more.indexes;
-        self.indexes_on_disk += more.indexes_on_disk;
-        self.ranges += more.ranges;
-    }
 }
 
 /// Indexes of files, kept in memory and on disk.
@@ -96,13 +87,8 @@ impl IndexStore {
     }
 
     /// Returns the index of a file: the known one if small reads of the file and its media confirm
-    /// that they are unchanged, or else a new one. `listed` is the file's size in bytes as told by a
-    /// listing: it saves round trips.
-    ///
-    /// # Errors
-    /// - [`Error::LoadTimedOut`] for an index that took too long
-    /// - [`Error::Storage`] for a failed read
-    /// - any error of [`Indexer::index_file`] for a file that cannot be indexed
+    /// that they are unchanged, or else a new one. `listed` is the file's size in bytes as told by
+    /// a listing: it saves round trips.
     pub(crate) async fn current(
         self: &Arc<Self>,
         file: &ObjectRef,
@@ -178,9 +164,6 @@ impl IndexStore {
     /// Loads an index that this process or an earlier one has written to disk. The index is used
     /// only if the file and its media still have the versions it describes: one small read of each
     /// tells. If a listing tells another size, no read is needed.
-    ///
-    /// # Errors
-    /// [`Error::Storage`] for a failed read, unless the object is changed or gone.
     async fn load_record(
         &self,
         file: &ObjectRef,
@@ -223,12 +206,11 @@ impl IndexStore {
     fn file_of_record(&self, file: &ObjectRef, record: IndexRecord) -> Result<IndexedFile, Error> {
         let indexer = &self.indexer;
         let parts = record.parts.into_iter().map(|(location, version, index)| match location {
-            None => Ok((None, indexer.object(file, version, index, None))),
+            None => Ok((None, indexer.object(file.clone(), version, index, file))),
             // The configuration may have changed: the location must be allowed now.
             Some(location) => {
                 let media = indexer.references.find(file, &location)?;
-                let indexed_by = Some((file.clone(), record.version.clone()));
-                Ok((Some(location.into()), indexer.object(&media, version, index, indexed_by)))
+                Ok((Some(location.into()), indexer.object(media, version, index, file)))
             }
         });
         let parts = parts.collect::<Result<_, Error>>()?;
@@ -252,22 +234,18 @@ impl IndexStore {
         self.records.as_ref().is_some_and(|records| records.forget(&record_name(file)))
     }
 
-    /// Removes the index of a file from memory and disk, and its media from the range cache.
-    pub(crate) async fn purge(&self, file: &ObjectRef) -> PurgeCounts {
+    /// Removes the index of a file from memory and disk, and its media from the range cache. Adds
+    /// the numbers to `counts`.
+    pub(crate) async fn purge(&self, file: &ObjectRef, counts: &mut PurgeCounts) {
         let in_memory = self.memory.peek(file);
         // Its media is purged too, even if the file has changed since.
         let on_disk = self.read_record(file).await;
         let on_disk = on_disk.and_then(|record| self.file_of_record(file, record).ok()).map(Arc::new);
-        let mut counts = PurgeCounts {
-            indexes: u64::from(self.memory.remove(file)),
-            indexes_on_disk: u64::from(self.remove_record(file)),
-            ranges: 0,
-        };
+        counts.indexes += u64::from(self.memory.remove(file));
+        counts.indexes_on_disk += u64::from(self.remove_record(file));
         let storages = self.indexer.references.storages();
         for object in in_memory.iter().chain(&on_disk).flat_map(|known| known.objects()) {
-            let storage = self.indexer.storage_of(object);
-            counts.ranges += storages.purge(&**storage, &object.key, &object.version);
+            counts.ranges += storages.purge(&*object.source.storage, object.key(), &object.version);
         }
-        counts
     }
 }

@@ -1,9 +1,9 @@
 //! Writes index MP4s beside their media: in the background, one at a time, once for each version of
 //! an object.
 //!
-//! An index MP4 is written only if serving it gives the same bytes as serving the media itself. That
-//! excludes media whose fragments are indexed by `sidx` or `mfra`: its track names would change in
-//! the middle of a presentation.
+//! An index MP4 is written only if serving it gives the same bytes as serving the media itself.
+//! That excludes media whose fragments are indexed by `sidx` or `mfra`: its track names would
+//! change in the middle of a presentation.
 
 use crate::{
     Error,
@@ -58,22 +58,6 @@ pub(crate) struct IndexWriter {
     has_warned: AtomicBool,
 }
 
-/// Reason why an index MP4 was not written.
-#[derive(Debug, thiserror::Error)]
-enum WriteFailure {
-    /// The media could not be read or indexed. Requests for it report the same error.
-    #[error(transparent)]
-    Unread(#[from] Error),
-    #[error(transparent)]
-    Refused(#[from] WriteError),
-}
-
-impl From<StorageError> for WriteFailure {
-    fn from(error: StorageError) -> Self {
-        Self::Unread(error.into())
-    }
-}
-
 impl IndexWriter {
     pub(crate) fn new(
         indexer: Arc<Indexer>,
@@ -97,9 +81,9 @@ impl IndexWriter {
 
     /// Writes the index MP4 of an object in the background if the object should have one.
     pub(crate) fn offer(self: &Arc<Self>, object: &Arc<IndexedObject>) {
-        let is_served = object.elsewhere.is_none() && object.indexed_by.is_none();
+        let is_served = !object.source.is_elsewhere() && object.source == object.file;
         let is_fully_indexed = matches!(object.index.source, IndexSource::SampleTables | IndexSource::Scan);
-        let name = object.key.as_str();
+        let name = object.key().as_str();
         if !is_served
             || !is_fully_indexed
             || !is_media(name)
@@ -108,7 +92,7 @@ impl IndexWriter {
         {
             return;
         }
-        let version = (object.key.clone(), object.version.clone());
+        let version = (object.key().clone(), object.version.clone());
         if self.handled.peek(&version).is_some() {
             return;
         }
@@ -133,37 +117,41 @@ impl IndexWriter {
     }
 
     /// Returns the result and the length of the index MP4 in bytes, 0 if none was made.
-    async fn write(&self, object: &IndexedObject) -> Result<(Written, usize), WriteFailure> {
-        let media = self.indexer.served(object.key.clone());
-        let (folder, name) = object.key.split();
-        let Some(key) = index_key(&object.key) else { return Ok((Written::Ambiguous, 0)) };
-        let listing = self.listing(&media, &folder).await?;
+    async fn write(&self, object: &IndexedObject) -> Result<(Written, usize), Error> {
+        let media = &object.source;
+        let (folder, name) = media.key.split();
+        let Some(key) = index_key(&media.key) else { return Ok((Written::Ambiguous, 0)) };
+        let listing = self.listing(media, &folder).await?;
         let own = index_name(name);
         let shares_name = |other: &str| is_media(other) && other != name && index_name(other) == own;
         if listing.objects.iter().any(|(other, _)| shares_name(other) && *other != own) {
             return Ok((Written::Ambiguous, 0));
         }
         let outdated = match listing.objects.iter().find(|(other, _)| *other == own) {
-            Some((_, size)) => match self.outdated_version(&key, *size, &media, object).await? {
+            Some((_, size)) => match self.outdated_version(&key, *size, object).await? {
                 Some(version) => Some(version),
                 None => return Ok((Written::Present, 0)),
             },
             None => None,
         };
-        let read = self.indexer.full_tables(&media, object.version.clone()).await?;
+        let read = self.indexer.full_tables(media, object.version.clone()).await?;
+        let locator = read.into_locator();
         let name = name.to_owned();
         let made = tokio::task::spawn_blocking(move || {
-            read.full_tables().map(|tables| tables.index_file(&relative_url(&name), Some(&name)))
+            locator.full_tables().map(|tables| tables.index_file(&relative_url(&name), Some(&name)))
         });
         let made = made.await.map_err(|_| Error::Internal("making an index MP4 panicked"))?;
         let bytes = made.ok_or(Error::Internal("no sample tables were read"))?;
-        let bytes = bytes.map_err(|error| Error::index(object.key.to_string(), error))?;
+        let bytes = bytes.map_err(|error| Error::index(object.key().as_str(), error))?;
         let len = bytes.len();
-        let is_written = self.target.put_over(&key, bytes, outdated.as_ref()).await?;
-        let written = match (is_written, outdated) {
-            (true, None) => Written::Created,
-            (true, Some(_)) => Written::Replaced,
-            (false, _) => Written::LostRace,
+        let written = match (self.target.put_over(&key, bytes, outdated.as_ref()).await, outdated) {
+            (Ok(true), None) => Written::Created,
+            (Ok(true), Some(_)) => Written::Replaced,
+            (Ok(false), _) => Written::LostRace,
+            (Err(error), _) => {
+                self.pause(&object.source.key, &error);
+                return Ok((Written::Failed, 0));
+            }
         };
         *self.listed() = None;
         Ok((written, len))
@@ -187,26 +175,27 @@ impl IndexWriter {
         Ok(listing)
     }
 
-    /// Returns the version of the index MP4 at `key` if this program wrote it for another version of
-    /// the media. Returns `None` if it is up to date or was written by another program.
+    /// Returns the version of the index MP4 at `key` if this program wrote it for another version
+    /// of the media. Returns `None` if it is up to date or was written by another program.
     async fn outdated_version(
         &self,
         key: &Key,
         size: u64,
-        media: &ObjectRef,
         object: &IndexedObject,
     ) -> Result<Option<Version>, Error> {
-        let file = self.indexer.served(key.clone());
+        let file = self.indexer.references.served(key.clone());
         let (version, index) = match self.indexer.index(&file, Some(size)).await {
             // This program writes only index MP4s that it can read.
             Err(Error::Index { .. }) => return Ok(None),
             other => other?,
         };
-        if !self.indexer.is_own_index(&file, &index, media) {
+        if self.indexer.own_media(&file, &index).as_ref() != Some(&object.source) {
             return Ok(None);
         }
-        let (_, paired) = self.indexer.pair(index, media, Some(&object.version)).await?;
-        Ok(paired.is_err().then_some(version))
+        match self.indexer.pair(&file, index, &object.source, Some(&object.version)).await {
+            Err(Error::Index { .. }) => Ok(Some(version)),
+            other => other.map(|_| None),
+        }
     }
 
     fn is_paused(&self) -> bool {
@@ -216,42 +205,39 @@ impl IndexWriter {
 
     /// Lets this version of an object be offered again.
     fn allow_retry(&self, object: &IndexedObject) {
-        self.handled.remove(&(object.key.clone(), object.version.clone()));
+        self.handled.remove(&(object.key().clone(), object.version.clone()));
     }
 
-    /// Counts and logs the result for an object. A failed write starts a pause.
-    fn report(&self, object: &IndexedObject, result: Result<(Written, usize), WriteFailure>) {
-        let key = &object.key;
-        let written = match result {
-            Ok((written, bytes)) => {
-                if matches!(written, Written::Created | Written::Replaced) {
-                    self.has_warned.store(false, Relaxed);
-                    tracing::info!(reason = "index_written", object = %key, bytes, "index MP4 written");
-                }
-                written
+    /// Starts a pause after a failed write. The first failure after a success is logged.
+    fn pause(&self, key: &Key, error: &WriteError) {
+        *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + PAUSE);
+        if !self.has_warned.swap(true, Relaxed) {
+            let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            tracing::warn!(
+                reason = "index_not_written",
+                object = %key,
+                retry = ?PAUSE,
+                "index MP4s cannot be written beside their media: {error}: {cause}"
+            );
+        }
+    }
+
+    /// Counts and logs the result for an object. A failed object may be offered again.
+    fn report(&self, object: &IndexedObject, result: Result<(Written, usize), Error>) {
+        let key = object.key();
+        let (written, bytes) = result.unwrap_or_else(|error| {
+            // Requests for the media report the same error.
+            tracing::debug!(reason = error.reason(), object = %key, "no index MP4 written: {error}");
+            (Written::Failed, 0)
+        });
+        match written {
+            Written::Created | Written::Replaced => {
+                self.has_warned.store(false, Relaxed);
+                tracing::info!(reason = "index_written", object = %key, bytes, "index MP4 written");
             }
-            Err(WriteFailure::Unread(error)) => {
-                tracing::debug!(reason = error.reason(), object = %key, "no index MP4 written: {error}");
-                self.allow_retry(object);
-                Written::Failed
-            }
-            Err(WriteFailure::Refused(error)) => {
-                let until = Instant::now() + PAUSE;
-                *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
-                if !self.has_warned.swap(true, Relaxed) {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    let cause = cause.unwrap_or_default();
-                    tracing::warn!(
-                        reason = "index_not_written",
-                        object = %key,
-                        retry = ?PAUSE,
-                        "index MP4s cannot be written beside their media: {error}: {cause}"
-                    );
-                }
-                self.allow_retry(object);
-                Written::Failed
-            }
-        };
+            Written::Failed => self.allow_retry(object),
+            Written::Present | Written::LostRace | Written::Ambiguous => {}
+        }
         self.counts.count(written);
     }
 }

@@ -8,25 +8,28 @@ use std::sync::Arc;
 /// An object whose index is known. Immutable: a changed object gets a new value.
 #[derive(Debug)]
 pub struct IndexedObject {
-    /// Key of the object in its storage.
-    pub key: Key,
+    /// The object itself.
+    pub(crate) source: ObjectRef,
     /// Version of the object that the index describes. Every read of its media is pinned to it.
     pub version: Version,
     /// Index of the object.
     pub index: Arc<MediaIndex>,
-    /// Reference to the object if it is not in the served storage.
-    pub(crate) elsewhere: Option<ObjectRef>,
-    /// Index MP4 that the index was read from, with that file's version. `None` if the index was
-    /// read from the object itself.
-    pub(crate) indexed_by: Option<(ObjectRef, Version)>,
+    /// File that the index was read from: the object itself or an index MP4.
+    pub(crate) file: ObjectRef,
     /// Number that no other object, nor another version of this one, has in this process.
     pub(crate) id: u64,
 }
 
 impl IndexedObject {
+    /// Returns the object's key in its storage.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.source.key
+    }
+
     /// Returns the bytes of memory this value holds.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.key.as_str().len() + self.index.heap_bytes()
+        size_of::<Self>() + self.key().as_str().len() + self.index.heap_bytes()
     }
 }
 
@@ -36,7 +39,6 @@ pub(crate) struct IndexedFile {
     /// The file. It is the media, not the requested file, if the request was for an outdated index
     /// MP4 that will be replaced.
     pub(crate) file: ObjectRef,
-    /// Version of the file.
     pub(crate) version: Version,
     /// Objects with the tracks whose media they hold. Each comes with its location as written in
     /// the file, or `None` for the file itself.

@@ -15,7 +15,6 @@ use serde::Serialize;
 /// Titles of a storage.
 #[derive(Debug, Serialize)]
 pub(crate) struct Library {
-    /// Description of the storage.
     storage: String,
     /// True if the storage can be listed. Titles of other storages can be played, but not found.
     listable: bool,
@@ -33,17 +32,12 @@ struct LibraryTitle {
     name: String,
     /// `file`, `folder` or `manifest`.
     kind: &'static str,
-    /// Number of media files.
     files: usize,
-    /// URL of the DASH manifest.
+    // URLs of the manifests. For HLS, that of the multivariant playlist.
     dash: String,
-    /// URL of the HLS multivariant playlist.
     hls: String,
-    /// URL of the HLS multivariant playlist with CMAF segments.
     hls_cmaf: String,
-    /// URL of the Smooth Streaming client manifest.
     smooth: String,
-    /// URL of the HDS manifest.
     hds: String,
 }
 
@@ -61,8 +55,8 @@ fn manifests(listing: &Listing) -> impl Iterator<Item = &str> {
     listing.objects.iter().map(|(name, _)| name.as_str()).filter(|name| is_manifest(name))
 }
 
-/// Finds the titles of a storage: each server manifest, each media file at the root, and each folder
-/// below the root that holds media files and no server manifest.
+/// Finds the titles of a storage: each server manifest, each media file at the root, and each
+/// folder below the root that holds media files and no server manifest.
 ///
 /// # Errors
 /// [`Error::Storage`] for a failed listing of the root.

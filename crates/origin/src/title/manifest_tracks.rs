@@ -67,7 +67,7 @@ pub(crate) async fn manifest_sources(
     key: &Key,
     manifest: &ServerManifest,
 ) -> Result<Sources, Error> {
-    let from = store.indexer.served(key.clone());
+    let from = store.indexer.references.served(key.clone());
     let at = |element: &Element| {
         let key = key.to_string();
         let element = element.describe();

@@ -73,8 +73,8 @@ impl<K, V> Weighter<K, V> for Weigh<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> MemoryCache<K, V> {
-    /// Creates a cache of at most `capacity` bytes, as `weigh` counts them. A value larger than that is not
-    /// kept.
+    /// Creates a cache of at most `capacity` bytes, as `weigh` counts them. A value larger than
+    /// that is not kept.
     pub(crate) fn new(capacity: u64, weigh: fn(&K, &V) -> usize) -> Self {
         let options = OptionsBuilder::new()
             // A value must fit into the share of its shard. Values may be large, hence one shard.
@@ -120,7 +120,8 @@ impl<K: Hash + Eq, V: Clone> MemoryCache<K, V> {
         self.inner.cache.remove(key).is_some()
     }
 
-    /// Removes all entries whose keys meet a condition, and returns their number. It walks all entries.
+    /// Removes all entries whose keys meet a condition, and returns their number. It walks all
+    /// entries.
     pub(crate) fn remove_where(&self, condition: impl Fn(&K) -> bool) -> u64 {
         let removed = AtomicU64::new(0);
         self.inner.cache.retain(|key, _| {
@@ -137,8 +138,8 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Returns what metrics show of this cache. `joins` counts requests that waited for a value which
-    /// another request was making.
+    /// Returns what metrics show of this cache. `joins` counts requests that waited for a value
+    /// which another request was making.
     pub(crate) fn watch(&self, name: &'static str, joins: Arc<AtomicU64>) -> CacheWatch {
         let inner = self.inner.clone();
         CacheWatch::new(move || CacheSnapshot {

@@ -1,6 +1,6 @@
 //! References from one file to another: the data location in an index MP4, the `src` in a server
-//! manifest. Only allowed references are followed. Otherwise anyone who can upload a file could make
-//! the server fetch anything.
+//! manifest. Only allowed references are followed. Otherwise anyone who can upload a file could
+//! make the server fetch anything.
 
 use crate::{Error, config::SourcesConfig, observe::metrics::Read, title::storages::Storages};
 use latemux_storage::{Key, Storage};
@@ -41,8 +41,7 @@ pub fn relative_url(path: &str) -> String {
 pub(crate) struct ObjectRef {
     /// Storage of the object, for reading its index.
     pub(crate) storage: Arc<dyn Storage>,
-    /// The same storage, for reading media through the range cache. Not used for objects of the
-    /// served storage.
+    /// The same storage, for reading media through the range cache.
     pub(crate) media: Arc<dyn Storage>,
     /// Allowed folder or host that holds the object. Empty for the served storage.
     root: Arc<str>,
@@ -74,9 +73,9 @@ impl std::fmt::Display for ObjectRef {
 }
 
 impl ObjectRef {
-    /// Returns a reference to an object of the served storage.
-    pub(crate) fn served(storage: Arc<dyn Storage>, key: Key) -> Self {
-        Self { media: storage.clone(), storage, root: Arc::from(""), key }
+    /// Returns a reference to an object of the served storage, read through the two given storages.
+    pub(crate) fn served(storage: Arc<dyn Storage>, media: Arc<dyn Storage>, key: Key) -> Self {
+        Self { storage, media, root: Arc::from(""), key }
     }
 
     /// Returns true if the object is not in the served storage.
@@ -93,6 +92,8 @@ pub(crate) struct References {
     /// for each host.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
     storages: Storages,
+    /// Root of the served storage.
+    served: ObjectRef,
 }
 
 /// Entry of `sources.allow`.
@@ -141,9 +142,17 @@ impl SourcesConfig {
 }
 
 impl References {
-    pub(crate) fn new(config: &SourcesConfig, storages: Storages) -> Self {
+    pub(crate) fn new(config: &SourcesConfig, storages: Storages, served: &Arc<dyn Storage>) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
-        Self { allow, opened: Mutex::default(), storages }
+        let media = storages.media(served.clone());
+        let storage = storages.counted(served.clone(), Read::Index);
+        let served = ObjectRef::served(storage, media, Key::root());
+        Self { allow, opened: Mutex::default(), storages, served }
+    }
+
+    /// Returns a reference to an object of the served storage.
+    pub(crate) fn served(&self, key: Key) -> ObjectRef {
+        ObjectRef { key, ..self.served.clone() }
     }
 
     pub(crate) fn storages(&self) -> &Storages {
@@ -291,8 +300,9 @@ mod tests {
     fn find(allow: &[&str], from: &str, location: &str) -> Result<String, (&'static str, String)> {
         let config = SourcesConfig { allow: allow.iter().map(ToString::to_string).collect() };
         config.check().unwrap();
-        let from = ObjectRef::served(Arc::new(Memory::new()), Key::new(from).unwrap());
-        let found = References::new(&config, Storages::default()).find(&from, location);
+        let served: Arc<dyn Storage> = Arc::new(Memory::new());
+        let references = References::new(&config, Storages::default(), &served);
+        let found = references.find(&references.served(Key::new(from).unwrap()), location);
         found.map(|place| place.to_string()).map_err(|e| (e.reason(), e.to_string()))
     }
 

@@ -13,8 +13,8 @@ const MEDIA: [&str; 14] =
 /// Files that make a title.
 #[derive(Debug)]
 pub(crate) enum Resolved {
-    /// All tracks of these files, in order: the media file itself, the files of a comma list, or the
-    /// media files of a folder by name. Each comes with its size in bytes if a listing told it.
+    /// All tracks of these files, in order: the media file itself, the files of a comma list, or
+    /// the media files of a folder by name. Each comes with its size in bytes if a listing told it.
     Files(Vec<(Key, Option<u64>)>),
     /// The tracks that a server manifest names.
     Manifest {
@@ -76,8 +76,8 @@ async fn read_manifest(storage: &dyn Storage, key: &Key) -> Result<ServerManifes
     parse(&bytes).map_err(refuse)
 }
 
-/// Returns the names and sizes of the media files in a folder, in the order of its listing. An index
-/// MP4 (`film.index.mp4`) hides the files it may be the index of (`film.mp4`, `film.cmfv`).
+/// Returns the names and sizes of the media files in a folder, in the order of its listing. An
+/// index MP4 (`film.index.mp4`) hides the files it may be the index of (`film.mp4`, `film.cmfv`).
 pub(crate) fn media_files(listing: &Listing) -> impl Iterator<Item = (&str, u64)> {
     let objects = || listing.objects.iter().map(|(name, size)| (name.as_str(), *size));
     let media = || objects().filter(|(name, _)| is_media(name));
@@ -121,8 +121,8 @@ fn has_extension(name: &str, extension: &str) -> bool {
     file.rsplit_once('.').is_some_and(|(stem, e)| !stem.is_empty() && e.eq_ignore_ascii_case(extension))
 }
 
-/// Expands `prefix,mid1,mid2,suffix`: the text before the first comma and the text after the last one
-/// are common to all names.
+/// Expands `prefix,mid1,mid2,suffix`: the text before the first comma and the text after the last
+/// one are common to all names.
 fn comma_list(list: &str) -> Result<Vec<Key>, Error> {
     let (Some((prefix, rest)), Some((_, suffix))) = (list.split_once(','), list.rsplit_once(',')) else {
         return Err(Error::NoSuchUrl);

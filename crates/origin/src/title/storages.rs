@@ -57,7 +57,7 @@ impl Storages {
         if !cache.forgotten().await {
             tracing::warn!(
                 reason = "purge_not_on_disk",
-                "the cache's disk cannot be written or is slow: purged media may be found again after a restart"
+                "the cache's disk cannot be written or is slow: a later process may find purged media"
             );
         }
     }

@@ -37,8 +37,8 @@ pub struct LoadedTitle {
     pub title: Arc<Title>,
     /// Objects of the title, in the order of [`Title::objects`].
     pub objects: Arc<[Arc<IndexedObject>]>,
-    /// For each object, the 1-based number of the requested file it came from: the media file itself
-    /// or an index MP4 that points to the object.
+    /// For each object, the 1-based number of the requested file it came from: the media file
+    /// itself or an index MP4 that points to the object.
     pub files: Arc<[u32]>,
     /// Tracks that a server manifest chose.
     chosen: Option<ChosenTracks>,
@@ -105,11 +105,6 @@ impl Titles {
     }
 
     /// Returns the title of a base: from memory if it is fresh enough, or else from storage.
-    ///
-    /// # Errors
-    /// - [`Error::LoadTimedOut`] for a title that took too long
-    /// - any error of [`resolve`], [`IndexStore::current`] and [`manifest_sources`] for a title that
-    ///   cannot be served
     pub(crate) async fn load(
         self: &Arc<Self>,
         base: &str,
@@ -148,20 +143,20 @@ impl Titles {
         }
     }
 
-    /// Removes a title, the indexes of its files and their cached media. Returns the title's ID if it
-    /// was in memory. A load in flight may put its result back.
+    /// Removes a title, the indexes of its files and their cached media. Returns the title's ID if
+    /// it was in memory. A load in flight may put its result back.
     pub(crate) async fn purge(&self, base: &str) -> (Option<u64>, PurgeCounts) {
         let known = self.memory.peek(base);
         self.memory.remove(base);
         let mut files = match &known {
-            Some(title) => title.objects.iter().map(|object| self.store.indexer.file_of(object)).collect(),
+            Some(title) => title.objects.iter().map(|object| object.file.clone()).collect(),
             // An earlier process may have left indexes and media on disk.
             None => self.files_of(base).await,
         };
         let mut counts = PurgeCounts::default();
         while let Some(file) = files.pop() {
             if !files.contains(&file) {
-                counts += self.store.purge(&file).await;
+                self.store.purge(&file, &mut counts).await;
             }
         }
         self.store.indexer.references.storages().purges_recorded().await;
@@ -170,13 +165,12 @@ impl Titles {
 
     /// Returns the files a base names. Returns none if storage cannot tell.
     async fn files_of(&self, base: &str) -> Vec<ObjectRef> {
-        let indexer = &self.store.indexer;
+        let references = &self.store.indexer.references;
         match resolve(&*self.storage, base, self.max_objects).await {
-            Ok(Resolved::Files(files)) => files.into_iter().map(|(key, _)| indexer.served(key)).collect(),
+            Ok(Resolved::Files(files)) => files.into_iter().map(|(key, _)| references.served(key)).collect(),
             Ok(Resolved::Manifest { key, manifest }) => {
-                let from = indexer.served(key);
-                let files =
-                    manifest.elements.iter().map(|element| indexer.references.find(&from, &element.src));
+                let from = references.served(key);
+                let files = manifest.elements.iter().map(|element| references.find(&from, &element.src));
                 files.filter_map(Result::ok).collect()
             }
             Err(_) => Vec::new(),
@@ -192,8 +186,10 @@ impl Titles {
         let checked = self.ms(Instant::now());
         let sources = match resolve(&*self.storage, base, self.max_objects).await? {
             Resolved::Files(files) => {
-                let files: Vec<_> =
-                    files.into_iter().map(|(key, listed)| (self.store.indexer.served(key), listed)).collect();
+                let files: Vec<_> = files
+                    .into_iter()
+                    .map(|(key, listed)| (self.store.indexer.references.served(key), listed))
+                    .collect();
                 let loads = files.iter().map(|(file, listed)| self.store.current(file, *listed));
                 usable_sources(join_all(loads).await)?
             }
@@ -268,8 +264,8 @@ impl LoadedTitle {
 }
 
 /// Collects the files of a title that can be served. A file that cannot be served is left out: its
-/// bytes are the same on every node. A failure of storage fails the title instead, because it may be
-/// different a moment later or on another node.
+/// bytes are the same on every node. A failure of storage fails the title instead, because it may
+/// be different a moment later or on another node.
 fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources, Error> {
     let mut sources = Sources::default();
     let mut first = None;

@@ -1,4 +1,4 @@
-//! Dates that jump: nothing depends on them but whether they are the same.
+//! Modification times that jump: they are compared for equality only.
 
 use crate::{
     rig::{Oracle, TIERS, library_with, relabelled},
@@ -16,9 +16,9 @@ use std::{
 
 const TITLE: &str = "lighthouse.mp4";
 
-/// Files of one size that come and go with any modification time: those of the future, of before 1970, and back again.
+/// Files of one size are replaced with any modification time: in the future, before 1970, and back.
 #[tokio::test]
-async fn modification_times_may_go_anywhere() {
+async fn modification_times_may_jump_in_any_direction() {
     let days = |n: u64| Duration::from_secs(n * 86_400);
     let epoch = SystemTime::UNIX_EPOCH;
     let times = [
@@ -42,7 +42,8 @@ async fn modification_times_may_go_anywhere() {
         let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
         let origin = Origin::with_resources(storage, resources, config);
         for (version, (bytes, time)) in versions.iter().zip(times).enumerate() {
-            let (new, file) = (media.path().join("new"), media.path().join(TITLE));
+            let new = media.path().join("new");
+            let file = media.path().join(TITLE);
             fs::write(&new, bytes).unwrap();
             File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
             fs::rename(&new, &file).unwrap();
@@ -50,8 +51,8 @@ async fn modification_times_may_go_anywhere() {
             assert_eq!(origin.respond(manifest).await.status(), 200);
             for _ in 0..2 {
                 for url in oracle.some() {
-                    let answer = origin.respond(Request::get(&url).body(()).unwrap()).await;
-                    let body = answer.into_body().collect().await.unwrap().to_bytes();
+                    let response = origin.respond(Request::get(&url).body(()).unwrap()).await;
+                    let body = response.into_body().collect().await.unwrap().to_bytes();
                     assert_eq!(oracle.version(&url, &body), version, "{tiers:?} {url} {time:?}");
                 }
                 while cache.figures().fetches > 0 {

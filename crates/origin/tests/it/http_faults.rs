@@ -208,7 +208,7 @@ impl World {
     }
 
     /// All is right once the server is, and nothing was left behind.
-    async fn is_sound(&self, oracle: &Oracle) {
+    async fn check_recovery(&self, oracle: &Oracle) {
         self.set(Wrong::Nothing);
         let manifest = send(self.server.address, Method::GET, &format!("/{TITLE}/.mpd"), &[]).await;
         assert_eq!(manifest.unwrap().status, 200);
@@ -296,7 +296,7 @@ async fn suffers(
         let may = if indexed.contains(&"ok") { [indexed, read].concat() } else { indexed.to_vec() };
         assert!(may.contains(&seen), "{tiers:?} {wrong:?} cold: {seen}");
     }
-    world.is_sound(&oracle).await;
+    world.check_recovery(&oracle).await;
     // While media is read of what is indexed.
     let world = World::timed(tiers, Wrong::Nothing, wrong).await;
     assert_eq!(world.get(&oracle, oracle.init()).await, Got::Right(0));
@@ -307,7 +307,7 @@ async fn suffers(
         let changed = matches!(wrong, Wrong::NoEtag | Wrong::NoVersion) && seen == "aborts";
         assert!(read.contains(&seen) || changed, "{tiers:?} {wrong:?} warm: {seen}");
     }
-    world.is_sound(&oracle).await;
+    world.check_recovery(&oracle).await;
 }
 
 #[tokio::test]
@@ -332,7 +332,7 @@ async fn an_etag_that_is_missing_is_said_once_and_its_object_is_cached_all_the_s
         let warm = get(world.server.address, &oracle.some()[0]).await;
         assert_eq!(warm.header("latemux-cache"), if cached { "hit-memory" } else { "bypass;version" });
         // Told from each other by their dates and sizes: nothing of the first is served for the second.
-        world.is_sound(&oracle).await;
+        world.check_recovery(&oracle).await;
     }
 }
 

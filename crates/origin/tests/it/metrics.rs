@@ -2,7 +2,7 @@
 //! reference reader of OpenMetrics takes.
 
 use crate::{
-    client::{Answer, fetch, get, get_with, open, send},
+    client::{FullResponse, fetch, get, get_with, open, send},
     log,
     server::{Faults, Server, crawl, fragmented_segment, library},
 };
@@ -86,7 +86,7 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-fn length(answer: &Answer) -> f64 {
+fn length(answer: &FullResponse) -> f64 {
     float(answer.body.len() as u64)
 }
 
@@ -153,7 +153,7 @@ async fn everything(server: &Server) -> f64 {
 #[tokio::test]
 async fn the_reference_reader_takes_it_and_reads_the_same() {
     let server = Server::start(library()).await;
-    let text = |answer: Answer| String::from_utf8(answer.body.to_vec()).unwrap();
+    let text = |answer: FullResponse| String::from_utf8(answer.body.to_vec()).unwrap();
     for round in 0..2 {
         let answer = get(server.admin, "/metrics").await;
         let content_type = answer.header("content-type");
@@ -593,7 +593,7 @@ async fn metrics_are_there_while_open_answers_end() {
     server.stopped().await;
 }
 
-async fn purge(admin: SocketAddr, base: &str, headers: &[(&str, &str)]) -> Answer {
+async fn purge(admin: SocketAddr, base: &str, headers: &[(&str, &str)]) -> FullResponse {
     send(admin, Method::POST, &format!("/purge?base={base}"), headers).await.unwrap()
 }
 

@@ -51,7 +51,7 @@ async fn for_media_that_does_not_come() {
             let took = begun.elapsed();
             // Where there is little room, one waits for that first.
             assert!(took >= patience && took <= 2 * patience + seconds(2), "{tiers:?} {fault:?}: {took:?}");
-            rig.is_sound(&oracle, &[TITLE], 0).await;
+            rig.check_recovery(&oracle, &[TITLE], 0).await;
         }
     }
 }
@@ -71,7 +71,7 @@ async fn for_an_index_that_does_not_come() {
             assert_eq!(got, expected, "{fault:?}");
         }
         assert!(begun.elapsed() <= bound + seconds(1), "{fault:?}: {:?}", begun.elapsed());
-        rig.is_sound(&oracle, &[TITLE], 0).await;
+        rig.check_recovery(&oracle, &[TITLE], 0).await;
     }
 }
 
@@ -100,7 +100,7 @@ async fn for_room_to_index() {
     assert!(got.is_right() || got == Got::Refused(504, "load_timeout".to_owned()), "{got:?}");
     assert!(took <= rig.config.load_timeout + seconds(1), "{took:?}");
     gate.open();
-    rig.is_sound(&oracle, &[TITLE], 0).await;
+    rig.check_recovery(&oracle, &[TITLE], 0).await;
 }
 
 /// As many requests to storage as may be are under way, and none of them ends.
@@ -132,7 +132,7 @@ async fn for_a_place_in_the_queue_to_storage() {
         assert!(queued.iter().all(|got| gave_up(got, "storage_busy")), "{tiers:?}: {queued:?}");
         assert!(took <= rig.cache.limits().patience && begun.elapsed() <= seconds(75), "{took:?}");
         assert!(rig.counters.figures().busy > 0);
-        rig.is_sound(&oracle, &[TITLE], 0).await;
+        rig.check_recovery(&oracle, &[TITLE], 0).await;
     }
 }
 
@@ -155,7 +155,7 @@ async fn for_room_to_fetch() {
         assert!(gave_up(&got, "storage_timeout"), "{got:?}");
     }
     assert!(begun.elapsed() <= rig.cache.limits().patience * 2 + seconds(1), "{:?}", begun.elapsed());
-    rig.is_sound(&oracle, &[TITLE], 0).await;
+    rig.check_recovery(&oracle, &[TITLE], 0).await;
 }
 
 /// The leader of a flight has left, and storage does not answer: those who joined are not left waiting.
@@ -178,7 +178,7 @@ async fn for_a_leader_that_left() {
         let (joined, ()) = join(joined, leaving).await;
         assert!(joined.iter().all(|got| gave_up(got, "storage_timeout")), "{joined:?}");
         assert!(begun.elapsed() <= rig.cache.limits().patience + seconds(1));
-        rig.is_sound(&oracle, &[TITLE], 0).await;
+        rig.check_recovery(&oracle, &[TITLE], 0).await;
     }
 }
 
@@ -203,6 +203,6 @@ async fn for_a_clock_that_jumps() {
         };
         let (got, ()) = join(rig.get_all(&oracle, &oracle.some()), jump).await;
         assert!(got.iter().all(|got| got.is_right() || gave_up(got, "storage_timeout")), "{got:?}");
-        rig.is_sound(&oracle, &[TITLE], 0).await;
+        rig.check_recovery(&oracle, &[TITLE], 0).await;
     }
 }
