@@ -1,7 +1,7 @@
 //! The state that all requests share, made once.
 
 use crate::{
-    OriginConfig, Resources,
+    config::OriginConfig,
     http::manifests::Manifests,
     observe::metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
     read::first_byte_wait::FirstByteWait,
@@ -10,13 +10,27 @@ use crate::{
     title::storages::Storages,
     title::titles::Titles,
 };
-use latemux_cache::{Cache, SegmentCache};
+use latemux_cache::{Cache, Records, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;
-use latemux_storage::Storage;
+use latemux_storage::{Options, Storage, write::ConditionalPut};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
 };
+
+/// Resources of an origin besides its storage.
+#[derive(Debug, Default)]
+pub struct Resources {
+    /// Range cache for media.
+    pub cache: Option<Cache>,
+    /// Disk store for indexes, which outlive the process there.
+    pub indexes: Option<Records>,
+    /// The served storage, for writing index MP4s. Not used unless the configuration says so
+    /// (`index.write`).
+    pub write: Option<Arc<dyn ConditionalPut>>,
+    /// Options for opening other storages that index MP4s and server manifests refer to.
+    pub source_options: Options,
+}
 
 /// State that outlives a request.
 #[derive(Debug)]
@@ -99,7 +113,8 @@ fn watch_ranges(cache: &Cache) -> [CacheWatch; 2] {
     let disk = cache.clone();
     [
         CacheWatch::new(move || {
-            let (figures, limits) = (memory.figures(), memory.limits());
+            let figures = memory.figures();
+            let limits = memory.limits();
             CacheSnapshot {
                 cache: "range",
                 tier: "memory",
@@ -113,7 +128,8 @@ fn watch_ranges(cache: &Cache) -> [CacheWatch; 2] {
             }
         }),
         CacheWatch::new(move || {
-            let (figures, limits) = (disk.figures(), disk.limits());
+            let figures = disk.figures();
+            let limits = disk.limits();
             CacheSnapshot {
                 cache: "range",
                 tier: "disk",

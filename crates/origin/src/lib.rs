@@ -32,6 +32,7 @@ mod route;
 mod serve;
 mod title;
 
+pub use app::Resources;
 pub use config::OriginConfig;
 pub use error::Error;
 pub use http::listen::listen;
@@ -43,25 +44,10 @@ pub use title::references::relative_url;
 pub use title::titles::LoadedTitle;
 
 use app::App;
-use latemux_cache::{Cache, Records};
-use latemux_storage::{Options, Storage, write::ConditionalPut};
+use latemux_storage::Storage;
 use std::{future::Future, io, sync::Arc};
 use title::titles::Freshness;
 use tokio::net::TcpListener;
-
-/// Resources of an origin besides its storage.
-#[derive(Debug, Default)]
-pub struct Resources {
-    /// Range cache for media.
-    pub cache: Option<Cache>,
-    /// Disk store for indexes, which outlive the process there.
-    pub indexes: Option<Records>,
-    /// The served storage, for writing index MP4s. Not used unless the configuration says so
-    /// (`index.write`).
-    pub write: Option<Arc<dyn ConditionalPut>>,
-    /// Options for opening other storages that index MP4s and server manifests refer to.
-    pub source_options: Options,
-}
 
 /// An origin over one storage. Clones share all state.
 #[derive(Debug, Clone)]

@@ -69,14 +69,15 @@ impl Body {
         let mut slices = VecDeque::with_capacity(pieces.len());
         for piece in pieces {
             let end = at + piece.len() as u64;
-            let (from, to) = (window.start.max(at), window.end.min(end));
+            let from = window.start.max(at);
+            let to = window.end.min(end);
             if from < to {
                 let index = |n: u64| usize::try_from(n - at).unwrap_or(usize::MAX).min(piece.len());
                 slices.push_back(piece.slice(index(from)..index(to)));
             }
             at = end;
         }
-        let left = window.end.saturating_sub(window.start);
+        let left = window.end - window.start;
         Self::new(Content::Pieces(slices), left, None)
     }
 
@@ -209,7 +210,7 @@ impl PlanBody {
         fetch: Fetch,
         wait: &FirstByteWait,
     ) -> Result<Self, Error> {
-        let left = window.end.saturating_sub(window.start);
+        let left = window.end - window.start;
         // A transform needs all its input, because its output does not tell which input it came
         // from.
         let is_whole = window == (0..plan.content_length);
@@ -269,7 +270,7 @@ impl PlanBody {
                 Part::Inline(bytes) => media.extend_from_slice(bytes),
                 Part::Source(source) if source.range.is_empty() => {}
                 Part::Source(SourceRange { object, range }) => {
-                    let len = range.end.saturating_sub(range.start);
+                    let len = range.end - range.start;
                     let bytes = fetch.bytes(*object, range.start, len).await?;
                     let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
                     media.extend_from_slice(bytes.get(..wanted).unwrap_or_default());
@@ -315,7 +316,7 @@ impl PlanBody {
                     Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                     None => return Poll::Ready(Some(Err(Error::Internal("a read ended early")))),
                 };
-                *left = left.saturating_sub(bytes.len() as u64);
+                *left -= bytes.len() as u64;
                 if *left == 0 {
                     self.steps.pop_front();
                 }

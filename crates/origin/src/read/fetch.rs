@@ -93,7 +93,8 @@ impl Fetch {
         for wanted in ranges.iter().filter(|r| !r.range.is_empty()) {
             let object = self.object(wanted.object)?;
             if wanted.range.end > object.version.size {
-                let (end, size) = (wanted.range.end, object.version.size);
+                let end = wanted.range.end;
+                let size = object.version.size;
                 return Err(Error::BeyondEnd { key: object.key().to_string(), end, size });
             }
             self.push_missing(wanted, &mut missing);
@@ -106,8 +107,8 @@ impl Fetch {
         for SourceRange { object, range } in merged {
             let reach = self.reach_of(object, &range);
             let received = range.start;
-            let (state, chunks) = (State::Waiting, VecDeque::new());
-            self.transfers.push(Transfer { object, range, reach, state, chunks, received });
+            let chunks = VecDeque::new();
+            self.transfers.push(Transfer { object, range, reach, state: State::Waiting, chunks, received });
         }
         self.open_more(None)
     }

@@ -106,7 +106,8 @@ proptest! {
         let ranges = |list: &[(usize, u64, u64)]| -> Vec<SourceRange> {
             list.iter().map(|&(o, at, len)| source(o, at..(at + len).min(3000))).collect()
         };
-        let (wanted, early) = (ranges(&wanted), ranges(&early));
+        let wanted = ranges(&wanted);
+        let early = ranges(&early);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (memory, objects) = library(&[3000, 3000]);

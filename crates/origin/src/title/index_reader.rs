@@ -38,8 +38,7 @@ impl<'a> IndexReader<'a> {
     pub fn new(storage: &'a dyn Storage, key: &'a Key, name: String, limits: Limits) -> Self {
         let locator = Locator::new(limits);
         let wants = vec![locator.first()];
-        let (version, is_scanning, bytes_read) = (None, false, 0);
-        Self { storage, key, name, limits, locator, wants, version, is_scanning, bytes_read }
+        Self { storage, key, name, limits, locator, wants, version: None, is_scanning: false, bytes_read: 0 }
     }
 
     /// Makes the reader read all sample tables, from which an index MP4 can be written.
@@ -172,10 +171,10 @@ pub(crate) async fn read_whole(
     let mut read = storage.read(key, want, pin).await?;
     let promised = read.range.end.saturating_sub(read.range.start);
     let mut frames = Vec::new();
-    let mut received = 0_u64;
+    let mut received = 0;
     while let Some(frame) = read.body.next().await {
         let frame = frame?;
-        received = received.saturating_add(frame.len() as u64);
+        received += frame.len() as u64;
         if received > promised {
             break;
         }

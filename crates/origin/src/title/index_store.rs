@@ -124,7 +124,8 @@ impl IndexStore {
     ) -> impl Future<Output = Result<Arc<IndexedFile>, Error>> + Send + use<> {
         let this = self.clone();
         async move {
-            let (store, wanted) = (this.clone(), file.clone());
+            let store = this.clone();
+            let wanted = file.clone();
             let load = move || {
                 async move {
                     let after = store.load_timeout;

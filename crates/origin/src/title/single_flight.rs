@@ -136,9 +136,11 @@ mod tests {
     #[tokio::test]
     async fn all_waiters_share_one_result() {
         let flights = SingleFlight::<&str, u32>::new();
-        let (starts, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+        let starts = Arc::new(AtomicU32::new(0));
+        let gate = Arc::new(Notify::new());
         let run = || {
-            let (starts, gate) = (starts.clone(), gate.clone());
+            let starts = starts.clone();
+            let gate = gate.clone();
             flights.run("key", move || {
                 let number = starts.fetch_add(1, SeqCst);
                 async move {
