@@ -1,15 +1,15 @@
-# One target per thing a developer does. `make` alone lists them.
+# One target for each task of a developer. `make` without a target lists them.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help tools demo build web samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load clean
+.PHONY: help tools demo build web install samples screenshot fmt lint tidy clippy deny check-web test unit doc e2e fuzz bench bench-crates bench-instructions bench-cache bench-load docs compare clean
 
-# Where cargo and go put what `make tools` installs.
+# The folders into which cargo and go install the tools of `make tools`.
 export PATH := $(HOME)/.cargo/bin:$(HOME)/go/bin:$(PATH)
 
-# rust-toolchain.toml names a release; some machines have that very release under the name "stable" only.
+# rust-toolchain.toml names a release. Some machines have that same release only under the name "stable".
 ifneq ($(shell cargo --version 2>/dev/null | cut -d' ' -f1),cargo)
 ifneq ($(findstring $(shell sed -n 's/^channel = "\(.*\)"/ \1 /p' rust-toolchain.toml),$(shell rustc +stable --version 2>/dev/null)),)
 export RUSTUP_TOOLCHAIN := stable
@@ -26,32 +26,39 @@ stage = @printf '\n== %s (%s)\n' '$@' "$$(date +%T)"
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-tools: ## install what the other targets need; say in one line each what could not be
+tools: ## install the tools that the other targets need, and report those that could not be installed
 	$(stage)
 	@scripts/install-tools.sh
 
-demo: web build ## serve the sample library and print the address of a page that plays (LISTEN=, PROFILE=release)
+demo: web build ## serve the sample library and print the address of the player page (LISTEN=, PROFILE=release)
 	@exec $(binary) serve samples/library --listen $(LISTEN)
 
-build: ## build the binary (PROFILE=release for a fast one)
+build: ## build the binary (PROFILE=release for an optimised one)
 	$(stage)
 	@cargo build --locked --profile $(PROFILE) -p latemux
 
-web: ## build the player page into web/dist and the live page of load into web/dist-load, which the binary then carries
+install: web ## install the optimised binary with its web pages into cargo's bin folder
+	$(stage)
+	@cargo install --path crates/cli --locked
+
+web: ## build the web pages (web/dist, web/dist-load) that the next build embeds in the binary
 	$(stage)
 	@scripts/install-tools.sh npm
 	@npm --silent --prefix web run build
 
-samples: ## make samples/library anew with ffmpeg
+samples: ## make samples/library again with ffmpeg
 	@samples/make.sh
 
-screenshot: web build ## pictures of the page, in e2e/screenshots
+screenshot: web build ## take pictures of the player page, into e2e/screenshots
 	@LATEMUX_BIN=$(abspath $(binary)) npm --silent --prefix e2e run screenshot
+
+docs: ## write docs/configuration.md from the types of the configuration
+	@LATEMUX_UPDATE_DOCS=1 cargo test --locked -q -p latemux --test it configuration::
 
 fmt: ## format the Rust code
 	@cargo fmt --all
 
-lint: tidy clippy check-web deny ## formatting, clippy with warnings as errors, tree rules, licences
+lint: tidy clippy check-web deny ## check formatting, clippy (warnings are errors), the tree's rules, licences
 
 tidy:
 	$(stage)
@@ -68,55 +75,60 @@ check-web:
 	@scripts/install-tools.sh npm
 	@npm --silent --prefix web run check
 
-# Advisories are fetched from another host: not reaching it is said, and is no failure.
+# Advisories come from another host. If it cannot be reached, that is reported but is not a failure.
 deny:
 	$(stage)
 	@scripts/install-tools.sh lint
 	@cargo deny --locked check licenses bans sources
 	@if timeout 60 cargo deny fetch db >/dev/null 2>&1; then cargo deny --locked check advisories; \
-	else echo 'deny: advisories not checked, for their database cannot be reached'; fi
+	else echo 'deny: advisories not checked: their database cannot be reached'; fi
 
-test: tools web lint unit doc bench-instructions e2e fuzz ## everything the project promises
+test: tools web lint unit doc bench-instructions e2e fuzz ## check everything that the project promises
 
-unit: ## unit and integration tests
+unit: ## run unit and integration tests
 	$(stage)
 	@cargo nextest run --workspace --locked $(if $(CI),--profile ci)
 
-doc: ## examples in the documentation
+doc: ## run the examples in doc comments
 	$(stage)
 	@cargo test --workspace --locked --doc --quiet
 
-e2e: web build ## real players in Chromium against a running latemux
+e2e: web build ## run real players in Chromium against latemux
 	$(stage)
 	@LATEMUX_BIN=$(abspath $(binary)) npm --silent --prefix e2e test
 
-fuzz: ## each fuzz target for FUZZ_SECONDS
+fuzz: ## run each fuzz target for FUZZ_SECONDS (default: 30)
 	$(stage)
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-bench: ## the server beside nginx sending the same bytes as files; some rows of the table: ROWS=dash,ts
+bench: ## compare the server with nginx sending the same bytes as files (ROWS=dash,ts for some rows)
 	$(stage)
 	@scripts/install-tools.sh media servers load
 	@cargo bench --locked --quiet -p latemux --bench static_files -- $(ROWS)
 
-bench-crates: ## benchmarks of single crates; figures and how to read them in the benches' own documentation
+bench-crates: ## run the benchmarks of single crates; each bench's documentation explains its figures
 	@cargo bench --workspace --locked --exclude latemux --exclude latemux-instructions
 
-bench-instructions: ## instructions the pure crates need: none more than 5 % above bench/instructions.json (UPDATE=1 writes it)
+bench-instructions: ## check the instruction counts of the pure crates (UPDATE=1 writes bench/instructions.json)
 	$(stage)
 	@scripts/install-tools.sh instructions
 	@UPDATE=$(UPDATE) node scripts/instructions.mjs
 
-bench-cache: ## what the caches must reach, counted by nginx (ROWS="pairs crowd", WITH="--cache-memory 0")
+bench-cache: ## check the caches' limits, counted by nginx (ROWS="pairs crowd", WITH="--cache-memory 0")
 	$(stage)
 	@scripts/install-tools.sh media servers
 	@ROWS="$(or $(ROWS),all)" WITH="$(WITH)" cargo bench --locked -p latemux --bench cache
 
-bench-load: ## what the load generator itself costs: bytes for each second of a core, beside wrk, and memory of a player
+bench-load: ## measure the load generator itself: bytes per core-second beside wrk, memory of a player
 	$(stage)
 	@scripts/install-tools.sh media servers load
 	@cargo bench --locked --quiet -p latemux --bench load_cost
 
-clean: ## remove what was built, but not what was installed
+compare: ## prove that this tree sends the same bytes as another revision (BASE=main)
+	$(stage)
+	@scripts/install-tools.sh media
+	@scripts/compare.sh revision $(or $(BASE),main)
+
+clean: ## remove build output, but no installed tools
 	@cargo clean
 	@rm -rf web/dist web/dist-load e2e/screenshots

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes the sample library from ffmpeg's own test sources: no camera, no recording, nobody's rights.
-# The files are committed; run this (`make samples`) only to change them. Made with ffmpeg 5.1 as Debian 12 ships it:
-# one encoder thread and the bitexact flags keep a second run on the same build identical to the first.
+# Makes the sample library from ffmpeg's own test sources, which nobody has rights in. The files are
+# committed; run this script (`make samples`) only to change them. They were made with ffmpeg 5.1 of
+# Debian 12. One encoder thread and the bitexact flags give the same bytes each time with the same
+# build.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -12,8 +13,8 @@ exact=(-map_metadata -1 -fflags +bitexact -flags:v +bitexact -flags:a +bitexact 
 
 [ -r "$font" ] || { echo "make.sh: no font at $font (apt-get install fonts-dejavu-core, or set FONT)" >&2; exit 1; }
 
-# picture SOURCE NAME WIDTH HEIGHT SECONDS: a filter graph with the name of the rendition and a running timecode
-# burnt in, so that a switch of rendition and a seek can be seen.
+# picture SOURCE NAME WIDTH HEIGHT SECONDS: prints a filter graph that burns in the name of the
+# rendition and a running timecode, so that a switch of rendition and a seek are visible.
 picture() {
   local source=$1 name=$2 width=$3 height=$4 seconds=$5
   printf '%s=size=%sx%s:rate=25:duration=%s,format=yuv420p,' "$source" "$width" "$height" "$seconds"
@@ -23,10 +24,10 @@ picture() {
   printf "x=(w-tw)/2:y=h*0.82:timecode='00\\:00\\:00\\:00':rate=25"
 }
 
-# tone HZ SECONDS: a steady tone with a short blip on each second.
+# tone HZ SECONDS: prints the source of a steady tone with a short blip each second.
 tone() { printf 'sine=frequency=%s:beep_factor=3:sample_rate=48000:duration=%s,aformat=channel_layouts=stereo' "$1" "$2"; }
 
-# Closed GOPs of exactly two seconds, cut nowhere else: the grid of all renditions agrees.
+# Closed GOPs of exactly two seconds, so that all renditions have the same segment grid.
 avc() { printf '%s\n' -c:v libx264 -preset veryslow -profile:v "$1" -b:v "$2" -maxrate "$2" -bufsize "$3" -g 50 -bf 2 \
   -x264-params keyint=50:min-keyint=50:scenecut=0:open-gop=0:b-adapt=0:b-pyramid=none:cpu-independent=1:threads=1; }
 aac() { printf '%s\n' -c:a aac -b:a "$1" -ac 2; }
@@ -34,7 +35,8 @@ aac() { printf '%s\n' -c:a aac -b:a "$1" -ac 2; }
 rm -rf "$out"
 mkdir -p "$out/harbour"
 
-# harbour/: one title in a folder, three renditions and two languages, each in its own progressive file.
+# harbour/: one title in a folder: three renditions and two languages, each in its own progressive
+# file.
 seconds=48
 video() { # HEIGHT WIDTH PROFILE BITRATE BUFFER
   mapfile -t codec < <(avc "$3" "$4" "$5")
@@ -57,14 +59,14 @@ mapfile -t v < <(avc high 80k 160k); mapfile -t a < <(aac 40k)
 "${ff[@]}" -f lavfi -i "$(picture smptehdbars lighthouse 416 234 24)" -f lavfi -i "$(tone 520 24)" \
   -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng "$out/lighthouse.mp4"
 
-# ferry.mp4: one fragmented file, a fragment at each sync sample, found by one sidx per track; composition offsets are
-# signed, so that no edit list is needed for video to start at zero.
+# ferry.mp4: one fragmented file with a fragment at each sync sample and one sidx for each track.
+# Composition offsets are signed, so that video starts at 0 without an edit list.
 mapfile -t v < <(avc main 90k 180k)
 "${ff[@]}" -f lavfi -i "$(picture testsrc2 ferry 416 234 24)" -f lavfi -i "$(tone 350 24)" \
   -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng \
   -movflags +frag_keyframe+empty_moov+default_base_moof+negative_cts_offsets+global_sidx "$out/ferry.mp4"
 
-# buoy.mp4: HEVC, which only players with a decoder for it show; TS and CMAF both carry it.
+# buoy.mp4: HEVC, which only some players decode. TS and CMAF both carry it.
 "${ff[@]}" -f lavfi -i "$(picture testsrc2 buoy 320 180 12)" -f lavfi -i "$(tone 300 12)" -map 0:v -map 1:a \
   -c:v libx265 -preset slow -b:v 60k -tag:v hvc1 \
   -x265-params keyint=50:min-keyint=50:scenecut=0:open-gop=0:bframes=2:frame-threads=1:pools=none:log-level=error \

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for SECONDS (30 where none are given): `fuzz.sh [SECONDS]`. Without the tools for it, says so.
+# Runs each fuzz target: `fuzz.sh [SECONDS]`, 30 s each by default. Without the tools, reports that
+# and succeeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/install-tools.sh fuzz
 if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
-  echo "fuzz: not run, for the nightly toolchain or cargo-fuzz is not here"
+  echo "fuzz: not run: the nightly toolchain or cargo-fuzz is missing"
   exit 0
 fi
 log=$(mktemp)

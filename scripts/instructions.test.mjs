@@ -2,19 +2,19 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { compare, figures } from "./instructions.mjs";
 
-test("a figure may grow by a twentieth, and no more", () => {
+test("a figure may grow by 5 %, and no more", () => {
   assert.deepEqual(compare({ plan: 1000 }, { plan: 1050 }).complaints, []);
   assert.deepEqual(compare({ plan: 1000 }, { plan: 1051 }).complaints, ["plan: +5.10 %, more than 5 %"]);
 });
 
-test("what needs much less should be kept so", () => {
-  const { complaints, wishes } = compare({ plan: 1000, other: 1000 }, { plan: 940, other: 960 });
+test("a figure that fell by more than 5 % is reported as an improvement", () => {
+  const { complaints, improvements } = compare({ plan: 1000, other: 1000 }, { plan: 940, other: 960 });
   assert.deepEqual(complaints, []);
-  assert.deepEqual(wishes, ["plan: -6.00 %"]);
+  assert.deepEqual(improvements, ["plan: -6.00 %"]);
 });
 
-test("no figure comes or goes unseen", () => {
-  assert.deepEqual(compare({ gone: 1 }, { come: 1 }).complaints, ["come: no figure is kept of it", "gone: kept, but not counted"]);
+test("new and missing figures are complaints", () => {
+  assert.deepEqual(compare({ gone: 1 }, { come: 1 }).complaints, ["come: the file has no figure", "gone: in the file, but not counted"]);
 });
 
 test("figures are read by function and case", () => {

@@ -1,18 +1,45 @@
-// Bundles two pages, each into a folder of its own: index.html, and everything else under _/ with its content's hash in its name.
-// dist/ is what the origin serves at /, dist-load/ the live page of `latemux load`.
+// Bundles two pages, each into a folder of its own: index.html, and everything else under _/, each with a hash of its content in
+// its name. The origin serves dist/ at /, and `latemux load --ui` serves dist-load/. `latemux report` fills in dist-load/report.html.
 
 import { build } from "esbuild";
+import { createHash } from "node:crypto";
 import { mkdir, readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
-/** Packages whose code is in the live page alone. */
+/** Packages whose code is only in the page of a load run. */
 const OF_LOAD = ["uplot"];
 
 await bundle("dist", "src/index.html", ["src/main.ts", "src/page.css"], (name) => !OF_LOAD.includes(name));
 await bundle("dist-load", "src/load/index.html", ["src/load/load.ts", "src/load/load.css"], (name) => OF_LOAD.includes(name));
+
+await writeReport(join(here, "dist-load"));
+
+/**
+ * Writes the page of a load run as one file. The element #report is for the data of the runs; a policy allows no other script than the
+ * page's own, so that text from a server under test cannot become one. The file also holds the licences of the code in it.
+ */
+async function writeReport(dist) {
+  let text = await readFile(join(dist, "index.html"), "utf8");
+  const hash = (inline) => `'sha256-${createHash("sha256").update(inline).digest("base64")}'`;
+  const read = (path) => readFile(join(dist, path), "utf8");
+  const [link, stylePath] = text.match(/<link rel="stylesheet" href="([^"]+)" \/>/);
+  const [tag, scriptPath] = text.match(/<script type="module" src="([^"]+)"><\/script>/);
+  const style = await read(stylePath);
+  const script = (await read(scriptPath)).replaceAll("</script", "<\\/script");
+  const policy = `default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; img-src data:; base-uri 'none'; form-action 'none'`;
+  const parts = [
+    `<meta http-equiv="Content-Security-Policy" content="${policy}" />`,
+    `<style>${style}</style>`,
+    '<script type="application/json" id="report">{{data}}</script>',
+    `<script type="module">${script}</script>`,
+    `<script type="text/plain" id="licences">\n${await read("_/licences.txt")}</script>`,
+  ];
+  text = text.replace(tag, "").replace(link, () => parts.join("\n    "));
+  await writeFile(join(dist, "report.html"), text);
+}
 
 async function bundle(folder, page, entryPoints, isIn) {
   const dist = join(here, folder);

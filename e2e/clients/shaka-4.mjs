@@ -1,4 +1,4 @@
-// Smooth Streaming by Shaka Player 4, the last that reads it, with codem-isoboxer.
+// Smooth Streaming with Shaka Player 4, the last version that supports it, and codem-isoboxer.
 
 export async function open(video, manifest, failed) {
   const { shaka } = window;
@@ -7,7 +7,7 @@ export async function open(video, manifest, failed) {
   player.configure({ abr: { restrictToElementSize: false } });
   player.addEventListener("error", ({ detail }) => failed(`Shaka Player: ${detail.code} ${JSON.stringify(detail.data)}`));
   await player.attach(video);
-  // Told what it is, it need not ask with a HEAD request that it then cancels.
+  // Without the type, the player would send a HEAD request and cancel it.
   await player.load(manifest, null, "application/vnd.ms-sstr+xml");
   return {
     renditions() {

@@ -1,13 +1,14 @@
-"""Fetches every stream of an HDS manifest with streamlink 1.7, the last that reads HDS, each into a file of its own.
+"""Fetches every stream of an HDS manifest with streamlink 1.7, the last version that supports HDS.
 
-streamlink-hds.py MANIFEST FOLDER: writes FOLDER/QUALITY.flv and prints the qualities, one a line.
+streamlink-hds.py MANIFEST FOLDER: writes a file FOLDER/QUALITY.flv for each stream and prints the qualities, one per
+line.
 """
 
 import inspect
 import pathlib
 import sys
 
-# Written for Pythons that still had it.
+# streamlink 1.7 needs this function, which newer Python versions have removed.
 inspect.getargspec = inspect.getfullargspec
 
 from streamlink import Streamlink  # noqa: E402

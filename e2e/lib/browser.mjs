@@ -1,4 +1,4 @@
-// Debian's Chromium, and a record of all a page did that a test may have to answer for.
+// Launches Debian's Chromium, and records the requests and errors of a page.
 
 import { chromium } from "playwright-core";
 
@@ -20,17 +20,20 @@ export function launchBrowser() {
 }
 
 /**
- * How long after a seek, a switch or a close a player may still cancel what it was loading. A request cancelled at
- * any other time was dropped: by the origin, or by a player that could not use the answer.
+ * Longest time after a seek, a switch or a close in which a player may cancel requests. A request
+ * that is cancelled at any other time counts as dropped: by the origin, or by a player that could
+ * not use the response.
  */
 const CANCEL_MS = 3_000;
 
-/** Watches `page`, whose every request must go to `origin` (an address with a slash at its end). */
+/**
+ * Records what `page` does. All of its requests must go to `origin` (a URL that ends with a slash).
+ */
 export class Record {
   #origin;
   #lastAction = -Infinity;
   requests = 0;
-  /** Allowed: cancelled by the player, just after it was told to go elsewhere. */
+  /** URLs of requests that the player cancelled just after an action, which is allowed. */
   cancelled = [];
   faults = [];
 
@@ -60,7 +63,7 @@ export class Record {
     page.on("crash", () => this.faults.push("the page crashed"));
   }
 
-  /** To be called when the player is told to seek, to switch or to close. */
+  /** Notes a seek, a switch or a close. Call it just before. */
   action() {
     this.#lastAction = performance.now();
   }

@@ -1,15 +1,16 @@
-// A latemux process of the test's own, on a port the system picks.
+// Starts a latemux process for a test, on a port that the system selects.
 
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { run } from "./tools.mjs";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
 const START_MS = 20_000;
 
-/** LATEMUX_BIN, or else the binary built last. */
+/** Returns the path in LATEMUX_BIN, or else that of the binary built last. */
 function binary() {
   if (process.env.LATEMUX_BIN) return process.env.LATEMUX_BIN;
   const target = process.env.CARGO_TARGET_DIR ?? join(repository, "target");
@@ -18,11 +19,14 @@ function binary() {
   return built.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs)[0];
 }
 
-/** Starts the origin; resolves once it has printed the address of its page. */
+/** Runs latemux to its end; resolves to its output and rejects if it fails. */
+export const runLatemux = (...arguments_) => run(binary(), ...arguments_);
+
+/** Starts the origin. Resolves when it has printed the URL of its page. */
 export const startOrigin = ({ library = join(repository, "samples/library") } = {}) =>
   startLatemux(["serve", library, "--listen", "127.0.0.1:0"]);
 
-/** Starts latemux with `arguments_`; resolves once it has printed an address of this machine. */
+/** Starts latemux with `arguments_`. Resolves when it has printed a URL of this machine. */
 export async function startLatemux(arguments_) {
   const child = spawn(binary(), arguments_, { stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
@@ -45,11 +49,11 @@ export async function startLatemux(arguments_) {
   });
 
   return {
-    /** Of its page, with its last slash. */
+    /** URL of its page, which ends with a slash. */
     address,
-    /** What the process has written to its standard error. */
+    /** Returns its standard error so far. */
     log: () => log,
-    /** What it has written to its standard output. */
+    /** Returns its standard output so far. */
     said: () => said,
     /** Resolves to its exit code when it ends. */
     ended,

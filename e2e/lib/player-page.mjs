@@ -1,4 +1,4 @@
-// Drives the page as a viewer does: through its menus, and the video element's own controls.
+// Uses the player page as a viewer does: through its menus and the controls of the video element.
 
 import assert from "node:assert/strict";
 import { Record } from "./browser.mjs";
@@ -10,14 +10,16 @@ export class PlayerPage {
   #context;
   #origin;
 
-  /** Opens the page on `query`, in a browser in which `script` has run before it, where there is one. */
+  /**
+   * Opens the page with `query`. If there is a `script`, it runs in the browser before the page.
+   */
   static async open(browser, origin, query, script) {
     return PlayerPage.#open(browser, origin, `?${new URLSearchParams(query)}`, {}, script);
   }
 
   /**
-   * Opens a page of these tests, as if the origin served it: `files` are the paths on disk of what the browser asks for
-   * under `e2e/`. The page has the elements the origin's own page is driven by.
+   * Opens a page of these tests as if the origin served it. `files` maps names below `e2e/` to
+   * paths on disk. The page has the same elements as the player page of the origin.
    */
   static async openOwn(browser, origin, page, query, files) {
     return PlayerPage.#open(browser, origin, `e2e/${page}?${new URLSearchParams(query)}`, files);
@@ -52,7 +54,10 @@ export class PlayerPage {
     return this.#context.close();
   }
 
-  /** Waits until the player has read the manifest and the title's length is known; fails with what the player reports. */
+  /**
+   * Waits until the player has read the manifest and the duration is known. Fails with the player's
+   * errors.
+   */
   async ready() {
     await this.#until("the player to be ready", () => {
       const { state } = document.querySelector("#player").dataset;
@@ -62,20 +67,25 @@ export class PlayerPage {
     assert.deepEqual(errors, [], "the player reports errors");
   }
 
-  /** Waits until the player before has been closed and `player` has opened the title, by `protocol`. */
+  /**
+   * Waits until `player` has opened the title in `protocol`, after the previous player was closed.
+   */
   async opened(protocol, player) {
     await this.#page.locator(`#player[data-protocol="${protocol}"][data-player="${player}"]`).waitFor();
     await this.ready();
     const query = new URL(this.#page.url()).searchParams;
-    assert.deepEqual([query.get("protocol"), query.get("player")], [protocol, player], "the page's own address");
+    assert.deepEqual([query.get("protocol"), query.get("player")], [protocol, player], "the query of the page's address");
   }
 
-  /** What the player has complained about so far, fatal or not. */
+  /** Returns the errors of the player so far, fatal or not. */
   errors() {
     return this.#page.locator("#player [role=alert] p").allTextContents();
   }
 
-  /** What the video element says of itself. Times in seconds, counts in bytes and frames since the load. */
+  /**
+   * Returns the state of the video element: times in seconds; counts of bytes and frames since the
+   * load.
+   */
   state() {
     return this.#page.evaluate(() => {
       const video = document.querySelector("video");
@@ -91,26 +101,26 @@ export class PlayerPage {
     });
   }
 
-  /** Plays `seconds` on from here, and checks that sound and picture were decoded meanwhile. */
+  /** Plays for `seconds`, and checks that audio and video were decoded meanwhile. */
   async plays(seconds) {
     const before = await this.state();
     await this.#until(
-      `${seconds} s to be played on from ${before.time}`,
+      `playback of ${seconds} s from ${before.time} s on`,
       (end) => document.querySelector("video").currentTime >= end,
       Math.min(before.time + seconds, before.duration - 0.05),
     );
     const after = await this.state();
     assert.ok(after.audioBytes > before.audioBytes, `no audio decoded after ${before.time} s`);
     assert.ok(after.videoBytes > before.videoBytes, `no video decoded after ${before.time} s`);
-    assert.ok(after.frames > before.frames, `no picture shown after ${before.time} s`);
+    assert.ok(after.frames > before.frames, `no frame shown after ${before.time} s`);
   }
 
-  /** Seeks to `seconds` and waits until playback goes on from there. */
+  /** Seeks to `seconds` and waits until playback continues from there. */
   async seek(seconds) {
     this.record.action();
     await this.#page.evaluate((to) => (document.querySelector("video").currentTime = to), seconds);
     await this.#until(
-      `playback to go on at ${seconds} s`,
+      `playback to continue at ${seconds} s`,
       (to) => {
         const video = document.querySelector("video");
         return !video.seeking && video.currentTime > to + 0.2 && video.currentTime < to + 10;
@@ -120,8 +130,9 @@ export class PlayerPage {
   }
 
   /**
-   * Plays to the end of the title: everything to the end is buffered, and all but the last half second was played. dash.js now
-   * and then pauses there, its threshold for a stall, before it has marked the last segments as the last.
+   * Plays to the end of the title: everything is buffered, and all but the last half second was
+   * played. dash.js sometimes pauses half a second before the end, its threshold for a stall,
+   * before it has marked the last segments as the last.
    */
   async playsOut() {
     await this.#until("the title to end", () => {
@@ -133,7 +144,7 @@ export class PlayerPage {
     assert.ok(Math.abs(time - duration) < 0.6, `ended at ${time} s of ${duration} s`);
   }
 
-  /** Chooses the rendition with `height` lines and waits until its pictures are on screen. */
+  /** Chooses the rendition with `height` lines and waits until the video element shows it. */
   async chooseHeight(height) {
     const value = await this.#page.locator(`#rendition option[data-height="${height}"]`).first().getAttribute("value");
     this.record.action();
@@ -141,14 +152,14 @@ export class PlayerPage {
     await this.#until(`${height} lines on screen`, (h) => document.querySelector("video").videoHeight === h, height);
   }
 
-  /** Heights offered, highest first. */
+  /** Returns the heights in the menu, highest first. */
   heights() {
     return this.#page
       .locator("#rendition option[data-height]")
       .evaluateAll((options) => options.map((option) => Number(option.dataset.height)));
   }
 
-  /** BCP 47 tags offered. */
+  /** Returns the BCP 47 tags in the menu. */
   async languages() {
     return this.#page.locator("#language option").evaluateAll((options) => options.map(({ dataset }) => dataset.tag));
   }
@@ -159,7 +170,7 @@ export class PlayerPage {
     await this.#page.locator("#language").selectOption(value);
   }
 
-  /** Waits until the loudest tone in what the video element plays is `hertz`. */
+  /** Waits until the loudest tone of the video element is `hertz`. */
   async hears(hertz) {
     await this.#page.evaluate(async () => {
       if (window.loudestTone) return;
@@ -171,21 +182,23 @@ export class PlayerPage {
       window.loudestTone = () => {
         analyser.getFloatFrequencyData(levels);
         const peak = levels.indexOf(Math.max(...levels));
-        // Digital silence has no loudest tone.
+        // Digital silence has no tone.
         return levels[peak] > -80 ? (peak * context.sampleRate) / analyser.fftSize : 0;
       };
     });
-    // Two bins of the transform to either side.
+    // The tolerance is two bins of the transform on either side.
     await this.#until(`a tone of ${hertz} Hz`, (hz) => Math.abs(window.loudestTone() - hz) < 12, hertz);
   }
 
-  /** A wait whose failure says what was waited for and what the video element was doing instead. */
+  /**
+   * Waits for a condition. The error states what was expected, and the state of the video element.
+   */
   async #until(what, condition, argument) {
     try {
       await this.#page.waitForFunction(condition, argument, WAIT);
     } catch (error) {
-      const told = { ...(await this.state()), errors: await this.errors(), faults: this.record.faults };
-      throw new Error(`waited in vain for ${what}: ${JSON.stringify(told)}`, { cause: error });
+      const state = { ...(await this.state()), errors: await this.errors(), faults: this.record.faults };
+      throw new Error(`no success within the time limit: ${what}: ${JSON.stringify(state)}`, { cause: error });
     }
   }
 }

@@ -1,18 +1,20 @@
-// What a viewer does to one title of the sample library, whatever plays it: play, switch, seek, change language, play out.
+// The actions of a viewer on one title of the sample library, for every player: play, switch
+// rendition, seek, change language, and play to the end.
 
 import assert from "node:assert/strict";
 
-// samples/README.md: what the title holds, and which tone each language is.
+// The title's renditions and the tone of each language, as in samples/README.md.
 export const TITLE = { title: "harbour", heights: [360, 234, 180], duration: 48, tones: { en: 440, fr: 660 } };
 
-// Forth to where the rest of the title gets buffered, and back out of all that is buffered.
+// Forward to where the rest of the title gets buffered, then back to before everything that is
+// buffered.
 export const SEEKS = [33.3, 5, 21];
 
-/** `seeks` in seconds, in this order. */
+/** Watches the title with a player. `seeks` are times in seconds, in this order. */
 export async function watch(viewer, seeks = SEEKS) {
   await viewer.ready();
   await viewer.plays(2);
-  assert.ok(Math.abs((await viewer.state()).duration - TITLE.duration) < 0.1, "the title's length");
+  assert.ok(Math.abs((await viewer.state()).duration - TITLE.duration) < 0.1, "the title's duration");
 
   assert.deepEqual(await viewer.heights(), TITLE.heights);
   for (const height of [180, 360, 234]) {

@@ -1,4 +1,5 @@
-// A part of a title in real players: it is as long as it says, starts and ends where it says, and holds both languages' sound.
+// Clips in real players: the duration, the start, the end and the audio are those that the URL
+// selects.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -7,11 +8,11 @@ import { startOrigin } from "../lib/origin.mjs";
 import { PlayerPage } from "../lib/player-page.mjs";
 import { TITLE } from "../lib/viewing.mjs";
 
-// Cut at the key frames around it: harbour has one every two seconds.
+// The clip is cut at the sync samples around it. harbour has one every two seconds.
 const PART = "vbegin=9&vend=21";
 const SECONDS = 14;
-// A tenth of a second of a sound frame and of Smooth Streaming's constant.
-const OFF = 0.1;
+// Covers an audio frame, and the constant by which Smooth Streaming presents a title later.
+const TOLERANCE = 0.1;
 
 const combinations = [
   { protocol: "dash", player: "dash.js" },
@@ -46,9 +47,10 @@ describe("a clip", { concurrency: 2 }, () => {
         await viewer.ready();
         await viewer.plays(1);
         const { duration } = await viewer.state();
-        // Smooth Streaming counts from the start of the title: what is left out before stays left out.
+        // Smooth Streaming counts from the start of the title, and the part before the clip is
+        // empty.
         const from = protocol === "smooth" ? duration - SECONDS : 0;
-        assert.ok(Math.abs(duration - from - SECONDS) < OFF, `${duration} s long`);
+        assert.ok(Math.abs(duration - from - SECONDS) < TOLERANCE, `${duration} s long`);
         await viewer.seek(from + 5.5);
         await viewer.hears(TITLE.tones.en);
         await viewer.seek(from + 11);
@@ -61,7 +63,7 @@ describe("a clip", { concurrency: 2 }, () => {
     });
   }
 
-  it("keeps its part when the address of its manifest is pasted, and when the protocol is switched", async () => {
+  it("stays selected when the URL of its manifest is pasted, and when the protocol is switched", async () => {
     const viewer = await PlayerPage.open(browser, origin.address, {});
     try {
       const { page } = viewer;
@@ -75,7 +77,7 @@ describe("a clip", { concurrency: 2 }, () => {
       await viewer.opened("hls-cmaf", "hls.js");
       assert.equal(part(), PART);
       assert.match(await page.locator("#manifest").inputValue(), /\/harbour\/\.m3u8\?hls_fmp4&vbegin=9&vend=21$/);
-      assert.ok(Math.abs((await viewer.state()).duration - SECONDS) < OFF);
+      assert.ok(Math.abs((await viewer.state()).duration - SECONDS) < TOLERANCE);
     } finally {
       await viewer.close();
     }

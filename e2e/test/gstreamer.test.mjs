@@ -1,4 +1,5 @@
-// Smooth Streaming in GStreamer, which takes a fragment's time in the manifest for the decode time of its first sample.
+// Smooth Streaming in GStreamer, which uses a fragment's time in the manifest as the decode time of
+// its first sample.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -10,7 +11,7 @@ const skip =
   (await missing("gst-inspect-1.0", "--exists", "mssdemux")) ||
   (await missing("gst-inspect-1.0", "--exists", "avdec_h264"));
 
-/** Nanoseconds of `H:MM:SS.NNNNNNNNN`. */
+/** Returns the nanoseconds of `H:MM:SS.NNNNNNNNN`. */
 function nanoseconds(time) {
   const [hours, minutes, seconds] = time.split(":");
   return (Number(hours) * 60 + Number(minutes)) * 60e9 + Math.round(Number(seconds) * 1e9);
@@ -22,7 +23,10 @@ before(async () => {
 });
 after(() => origin?.stop());
 
-/** When each decoded buffer of one stream is presented, in ns; the other stream is decoded too. */
+/**
+ * Returns the presentation time of each decoded buffer of one stream, in ns. The other stream is
+ * decoded too.
+ */
 async function decoded(title, stream, other, query = "") {
   const { stdout, stderr } = await run(
     "gst-launch-1.0",
@@ -36,32 +40,34 @@ async function decoded(title, stream, other, query = "") {
 
 describe("GStreamer", { skip }, () => {
   for (const title of ["lighthouse.mp4", "ferry.mp4"]) {
-    it(`decodes every picture of ${title} at its time`, async () => {
+    it(`decodes every video frame of ${title} at its time`, async () => {
       const times = await decoded(title, "video_00", "audio_00");
       assert.equal(times.length, 24 * 25);
-      // Later than 0 by the time that one B-frame needs to be decoded ahead, and that by which it lies ahead of sound.
+      // The start is later than 0 by the reordering delay of one B-frame, and by the offset between
+      // video and audio.
       assert.ok(times[0] >= 0 && times[0] <= 80e6, `begins at ${times[0]} ns`);
-      times.forEach((time, i) => assert.ok(Math.abs(time - times[0] - i * 40e6) < 1e3, `picture ${i} at ${time} ns`));
+      times.forEach((time, i) => assert.ok(Math.abs(time - times[0] - i * 40e6) < 1e3, `frame ${i} at ${time} ns`));
     });
 
     it(`decodes a clip of ${title} and nothing else`, async () => {
       const query = "?vbegin=5.5&vend=13.2";
-      const [pictures, sound] = await Promise.all([
+      const [video, audio] = await Promise.all([
         decoded(title, "video_00", "audio_00", query),
         decoded(title, "audio_00", "video_00", query),
       ]);
       const whole = await decoded(title, "video_00", "audio_00");
-      // As many as lie between two key frames around it, at the times they have in the whole title.
-      const seconds = pictures.length / 25;
-      assert.ok(seconds >= 7.7 && seconds <= 7.7 + 8, `${pictures.length} pictures`);
-      const first = whole.findIndex((time) => Math.abs(time - pictures[0]) < 1e6);
-      assert.ok(first > 0 && first <= 5.5 * 25 && first + pictures.length >= 13.2 * 25, `from picture ${first}`);
-      pictures.forEach((time, i) => assert.ok(Math.abs(time - whole[first + i]) < 1e3, `picture ${i} at ${time} ns`));
-      assert.ok(Math.abs(sound[0] - pictures[0]) < 100e6, `${sound[0]} and ${pictures[0]} ns`);
-      assert.ok(Math.abs(sound.at(-1) - pictures.at(-1)) < 150e6, `${sound.at(-1)} and ${pictures.at(-1)} ns`);
+      // The clip has all frames between the sync samples around it, at the times they have in the
+      // whole title.
+      const seconds = video.length / 25;
+      assert.ok(seconds >= 7.7 && seconds <= 7.7 + 8, `${video.length} frames`);
+      const first = whole.findIndex((time) => Math.abs(time - video[0]) < 1e6);
+      assert.ok(first > 0 && first <= 5.5 * 25 && first + video.length >= 13.2 * 25, `from frame ${first}`);
+      video.forEach((time, i) => assert.ok(Math.abs(time - whole[first + i]) < 1e3, `frame ${i} at ${time} ns`));
+      assert.ok(Math.abs(audio[0] - video[0]) < 100e6, `${audio[0]} and ${video[0]} ns`);
+      assert.ok(Math.abs(audio.at(-1) - video.at(-1)) < 150e6, `${audio.at(-1)} and ${video.at(-1)} ns`);
     });
 
-    it(`decodes the sound of ${title} without a gap`, async () => {
+    it(`decodes the audio of ${title} without a gap`, async () => {
       const times = await decoded(title, "audio_00", "video_00");
       const steps = times.slice(1).map((time, i) => time - times[i]);
       assert.ok(times.length > 1000 && steps.every((step) => step > 0 && step < 22e6), String(Math.max(...steps)));

@@ -1,9 +1,13 @@
 // The live page of `latemux load --ui`: what it shows is what is measured, and it can be read.
 
 import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { pathToFileURL } from "node:url";
 import { launchBrowser, Record } from "../lib/browser.mjs";
-import { startLatemux, startOrigin } from "../lib/origin.mjs";
+import { runLatemux, startLatemux, startOrigin } from "../lib/origin.mjs";
 
 const WAIT = { timeout: 60_000 };
 const PLAYERS = 20;
@@ -57,7 +61,7 @@ const seconds = (page, wanted) =>
     WAIT,
   );
 const figures = (page) =>
-  page.locator("#figures div").evaluateAll((all) => Object.fromEntries(all.map((one) => [one.children[0].textContent, one.children[1].textContent])));
+  page.locator(".figures div").evaluateAll((all) => Object.fromEntries(all.map((one) => [one.children[0].textContent, one.children[1].textContent])));
 /** By plot: whether each line's colour is on its canvas, and what its legend says of it. */
 const plots = (page) =>
   page.locator("figure").evaluateAll((all) =>
@@ -135,7 +139,7 @@ describe("live page of a load", { concurrency: 2 }, () => {
       assert.equal(none, "0");
       assert.equal(failed, `0 of ${Number(all).toLocaleString("en")}`);
       assert.ok(Math.abs(parseFloat(Received) - Number(megabytes)) < 0.1, `${Received} on the page, ${megabytes} MB in the terminal`);
-      const rows = await page.locator("#classes tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+      const rows = await page.locator(".classes tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
       const counts = rows.map(([name, count]) => `${name} ${count.replaceAll(",", "")}`);
       const told = [...load.said().matchAll(/^((?:dash|hls)\.\w+) +(\d+) /gm)].map(([, name, count]) => `${name} ${count}`);
       assert.deepEqual(counts, told);
@@ -166,8 +170,8 @@ describe("live page of a load", { concurrency: 2 }, () => {
   it("says what failed", () =>
     run([`${origin.address}no/such/title.mp4/.mpd`, "--players", "3", "--duration", "9s"], async (page) => {
       await page.getByText("status_404").waitFor(WAIT);
-      assert.match(await page.locator("#failures").textContent(), /^status_404 \d+ × – http:.*title\.mp4/);
-      assert.match(await page.locator("#figures .bad").textContent(), /^Failed requests\d+ of \d+/);
+      assert.match(await page.locator(".failures").textContent(), /^status_404 \d+ × – http:.*title\.mp4/);
+      assert.match(await page.locator(".figures .bad").textContent(), /^Failed requests\d+ of \d+/);
     }));
 
   it("says that the generator is gone, and keeps what it had", () =>
@@ -177,7 +181,7 @@ describe("live page of a load", { concurrency: 2 }, () => {
         await seconds(page, 3);
         await load.stop("SIGKILL");
         await state(page, "lost");
-        assert.match(await page.locator("#state").textContent(), /^No answer since 00:\d\d$/);
+        assert.match(await page.locator("#state").textContent(), /^No response since 00:\d\d$/);
         assert.ok((await plots(page))[0].lines[0].drawn);
       },
       { faults: [/live\.json/, /ERR_CONNECTION_REFUSED/] },
@@ -195,6 +199,61 @@ describe("live page of a load", { concurrency: 2 }, () => {
     } finally {
       await page.close();
       await load.stop();
+    }
+  });
+});
+
+describe("report of a load", () => {
+  it("opens from disk, and looks and counts like the live page", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "latemux-report-"));
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+    const record = new Record(page, "file://");
+    try {
+      const load = await startLatemux(["load", ...watching("4s"), "--ui", "127.0.0.1:0", "--out", folder]);
+      const live = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+      await live.goto(load.address);
+      await state(live, "ended");
+      assert.equal(await load.ended, 0, load.log());
+      const { stdout } = await runLatemux("report", folder);
+
+      const file = pathToFileURL(join(folder, "report.html")).href;
+      await page.goto(file);
+      await state(page, "ended");
+      const look = (one) =>
+        one.evaluate(() =>
+          ["body", "header", ".mark", "#state", ".figures div", ".figures dd", "figure", "figcaption", ".scroll", ".classes td"].map((selector) => {
+            const { color, backgroundColor, borderColor, borderRadius, font, padding } = getComputedStyle(document.querySelector(selector));
+            return { selector, color, backgroundColor, borderColor, borderRadius, font, padding };
+          }),
+        );
+      assert.deepEqual(await look(page), await look(live), "the same look");
+      const rows = (one) => one.locator(".scroll tbody tr").evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
+      const shown = await rows(page);
+      assert.deepEqual(shown, await rows(live), "the same tables");
+      const [, all] = stdout.match(/^all +(\d+) /m);
+      assert.equal((await figures(page))["Failed requests"], `0 of ${Number(all).toLocaleString("en")}`);
+      assert.equal((await figures(page)).Players, `${PLAYERS} in all`);
+      assert.equal(await page.locator("#machines-part").isVisible(), false, "machines are not recorded");
+      await live.close();
+
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
+        const drawn = await plots(page);
+        assert.deepEqual(
+          drawn.map(({ name }) => name),
+          ["Throughput", "Latency", "Requests", "Players", "Latency", "Start-up"],
+        );
+        for (const { name, lines } of drawn) assert.ok(lines.some((line) => line.drawn), `${colorScheme}, ${name}: no line is drawn`);
+        const worst = await contrast(page);
+        assert.ok(worst.ratio >= 4.5, `${colorScheme}: ${worst.ratio.toFixed(2)} of "${worst.text}"`);
+      }
+      const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      assert.equal(ground, "rgb(14, 21, 20)", "the dark scheme is in use");
+      assert.deepEqual(record.faults, []);
+      assert.equal(record.requests, 1, "the file needs no other");
+    } finally {
+      await page.close();
+      await rm(folder, { recursive: true });
     }
   });
 });

@@ -1,4 +1,4 @@
-// The page around the player: the library, links to it, what it says of downloads and of errors.
+// The player page: the library, links to titles, the table of downloads, and errors.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -16,7 +16,9 @@ after(async () => {
   await origin?.stop();
 });
 
-/** Opens the page on `query`, hands it over, and answers for what it did meanwhile. */
+/**
+ * Opens the page with `query`, passes it to `use`, and checks afterwards that it recorded no fault.
+ */
 async function visit(query, use, { faults = [], script } = {}) {
   const viewer = await PlayerPage.open(browser, origin.address, query, script);
   try {
@@ -65,7 +67,7 @@ describe("page", { concurrency: 2 }, () => {
     for (const protocol of ["dash", "hls-ts", "hls-cmaf", "smooth"]) {
       it(`plays ${title} as ${protocol}`, () =>
         visit({ title, protocol }, async (viewer) => {
-          // dash.js seeks to where both sound and picture begin.
+          // dash.js seeks to the time at which both audio and video have begun.
           if (protocol === "smooth") viewer.record.action();
           await viewer.ready();
           await viewer.plays(2);
@@ -76,8 +78,9 @@ describe("page", { concurrency: 2 }, () => {
     }
   }
 
-  it("takes it for no error when hls.js, not the browser, steps to a first picture that is not at 0", () => {
-    // A browser that stays at 0 until it is told to go on, as one does that has no processor to itself.
+  it("shows no error if hls.js instead of the browser jumps to a first frame later than 0", () => {
+    // Simulates a browser that stays at 0 until hls.js sets the time, as a browser on a busy
+    // machine does.
     const stays = () => {
       const { get, set } = Object.getOwnPropertyDescriptor(HTMLMediaElement.prototype, "currentTime");
       window.jumps = [];
@@ -118,7 +121,7 @@ describe("page", { concurrency: 2 }, () => {
     }));
 
   for (const manifest of [".m3u8?hls_fmp4", "Manifest", ".f4m"]) {
-    it(`opens the address of a ${manifest} pasted into the field`, () =>
+    it(`opens the URL of a ${manifest} that is pasted into the field`, () =>
       visit({}, async (viewer, page) => {
         await page.getByLabel("Another title").fill(`${origin.address}ferry.mp4/${manifest}`);
         await page.getByRole("button", { name: "Open" }).click();
@@ -128,7 +131,7 @@ describe("page", { concurrency: 2 }, () => {
       }));
   }
 
-  it("links to every manifest, also to one that no player here reads", () =>
+  it("links every manifest, also one that no player on the page supports", () =>
     visit({ title: "harbour" }, async (viewer, page) => {
       await viewer.ready();
       const links = await page.locator("#addresses a").evaluateAll((all) => all.map((a) => [a.textContent, a.href]));
@@ -153,22 +156,22 @@ describe("page", { concurrency: 2 }, () => {
     }));
 
   for (const [protocol, player] of [["dash", "dash.js"], ["dash", "shaka"], ["hls-ts", "hls.js"]]) {
-    it(`says what the origin says of a title that is not there (${player})`, () =>
+    it(`shows the origin's error for a title that does not exist (${player})`, () =>
       visit(
         { title: "no/such/title.mp4", protocol, player },
         async (viewer, page) => {
           await page.locator("#player[data-state=error]").waitFor();
-          await page.getByText("The origin answered 404").first().waitFor();
-          assert.ok((await viewer.errors()).length >= 2, "the player's own words and the origin's");
+          await page.getByText("The origin's response: 404").first().waitFor();
+          assert.ok((await viewer.errors()).length >= 2, "the errors of the player and of the origin");
         },
         { faults: [/^HTTP 404: .*\/no\/such\/title\.mp4\//, /^console: Failed to load resource: .* 404/, /^console: .*404/] },
       ));
   }
 
-  it("plays HEVC, or says that this browser cannot", () =>
+  it("plays HEVC, or shows an error if this browser cannot", () =>
     visit({ title: "buoy.mp4", protocol: "dash", player: "shaka" }, async (viewer, page) => {
-      const able = await page.evaluate(() => MediaSource.isTypeSupported('video/mp4; codecs="hvc1.1.6.L60.90"'));
-      if (able) {
+      const isSupported = await page.evaluate(() => MediaSource.isTypeSupported('video/mp4; codecs="hvc1.1.6.L60.90"'));
+      if (isSupported) {
         await viewer.ready();
         await viewer.plays(1);
       } else {

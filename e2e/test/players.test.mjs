@@ -1,4 +1,4 @@
-// Each player with each protocol it reads: plays, seeks back and forth, switches rendition and language.
+// Each player with each protocol that it supports: plays, seeks, switches rendition and language.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -12,9 +12,10 @@ const combinations = [
   { protocol: "dash", player: "shaka" },
   { protocol: "hls-ts", player: "hls.js" },
   { protocol: "hls-cmaf", player: "hls.js" },
-  // Shaka Player 5.2 loses its place where sound is muxed into the video's segments under an EXT-X-MEDIA without URI
-  // (RFC 8216, 4.3.4.2.1), once it has buffered to the end and then seeks out of its buffer: the update of the empty
-  // audio state ends the stream again before the video's buffer has been cleared. So it stays clear of the end here.
+  // Shaka Player 5.2 fails if audio is muxed into the video's segments under an EXT-X-MEDIA without
+  // URI (RFC 8216, 4.3.4.2.1), once it has buffered to the end and then seeks out of its buffer:
+  // the update of the empty audio state ends the stream again before the video's buffer has been
+  // cleared. These seeks stay away from the end.
   { protocol: "hls-ts", player: "shaka", seeks: [24, 5, 12] },
   { protocol: "hls-cmaf", player: "shaka" },
   { protocol: "smooth", player: "dash.js" },
@@ -34,8 +35,8 @@ describe("players", { concurrency: 2 }, () => {
   for (const { protocol, player, seeks = SEEKS } of combinations) {
     it(`${player} plays ${protocol}`, { timeout: 180_000 }, async (t) => {
       const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player });
-      // Smooth Streaming has no edit lists: sound and picture do not begin at the same instant. dash.js begins with the later one: it
-      // seeks there, and cancels what it was loading.
+      // Smooth Streaming has no edit lists, so audio and video do not begin at the same time.
+      // dash.js seeks to the later of the two, and cancels its requests.
       if (protocol === "smooth") viewer.record.action();
       try {
         await watch(viewer, seeks);
@@ -48,8 +49,9 @@ describe("players", { concurrency: 2 }, () => {
     });
   }
 
-  // The same title without its second language: nothing to choose, so no EXT-X-MEDIA, and no such loss.
-  it("shaka plays hls-ts of one language, to the end and back", { timeout: 120_000 }, async () => {
+  // The same title with one language has no EXT-X-MEDIA, and Shaka Player can seek back from the
+  // end.
+  it("shaka plays hls-ts with one language, to the end and back", { timeout: 120_000 }, async () => {
     const title = "harbour/,audio-eng,video-180p,video-360p,.mp4.urlset";
     const viewer = await PlayerPage.open(browser, origin.address, { title, protocol: "hls-ts", player: "shaka" });
     try {
@@ -67,13 +69,14 @@ describe("players", { concurrency: 2 }, () => {
     assert.deepEqual(viewer.record.faults, []);
   });
 
-  // Chromium keeps renditions and languages to itself: nothing to choose, but to play and to seek.
+  // Chromium's native player exposes no renditions and languages, so this test only plays and
+  // seeks.
   for (const protocol of ["hls-ts", "hls-cmaf"]) {
-    it(`the browser itself plays ${protocol}`, { timeout: 120_000 }, async (t) => {
+    it(`the native player of the browser plays ${protocol}`, { timeout: 120_000 }, async (t) => {
       const viewer = await PlayerPage.open(browser, origin.address, { title: TITLE.title, protocol, player: "browser" });
       try {
         if ((await viewer.page.locator("#player-choice").inputValue()) !== "browser") {
-          t.skip("this browser has no HLS of its own");
+          t.skip("this browser has no native player for HLS");
           return;
         }
         await viewer.ready();
@@ -88,7 +91,7 @@ describe("players", { concurrency: 2 }, () => {
       } finally {
         await viewer.close();
       }
-      // Chromium's own loader opens and cancels requests as it likes, at no moment that shows from outside.
+      // Chromium's native player cancels requests at times that a test cannot predict.
       const faults = viewer.record.faults.filter((fault) => !fault.includes("net::ERR_ABORTED"));
       assert.deepEqual(faults, []);
     });

@@ -1,5 +1,5 @@
-// Smooth Streaming in a player that the origin's page does not have, so these tests bring a page of their own. What the page has is in
-// players.test.mjs.
+// Smooth Streaming in a player that the player page does not have, on a page of these tests.
+// players.test.mjs tests the players of the player page.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -33,7 +33,8 @@ async function open(title) {
   const query = new URLSearchParams({ manifest: `/${title}/Manifest`, client: `./${client}` });
   for (const script of Object.keys(scripts)) query.append("script", script);
   const viewer = await PlayerPage.openOwn(browser, origin.address, "player.html", query, files);
-  // Sound and picture do not begin at the same instant: a player may seek to the later one, and cancel what it was loading.
+  // Audio and video do not begin at the same time. A player may seek to the later one, and cancel
+  // its requests.
   viewer.record.action();
   return viewer;
 }
@@ -52,7 +53,7 @@ describe("Smooth Streaming in Shaka Player 4", { concurrency: 2 }, () => {
   });
 
   for (const title of ["lighthouse.mp4", "ferry.mp4"]) {
-    it(`plays ${title} out`, { timeout: 120_000 }, async () => {
+    it(`plays ${title} to the end`, { timeout: 120_000 }, async () => {
       const viewer = await open(title);
       try {
         await viewer.ready();

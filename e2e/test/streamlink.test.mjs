@@ -1,4 +1,4 @@
-// HDS in streamlink 1.7: manifest, bootstrap information and every fragment, by a client nobody here wrote.
+// HDS in streamlink 1.7, an independent client: manifest, bootstrap information and every fragment.
 
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -40,12 +40,12 @@ describe("streamlink", { skip }, () => {
       assert.deepEqual(await packets(file, "v"), await packets(`${library}/harbour/video-${height}.mp4`, "v"));
       assert.deepEqual(await packets(file, "a"), english);
     }
-    // What is named by its bit rate is sound alone, in the other language.
+    // The stream named by its bit rate is the audio of the other language.
     const [other] = qualities.filter((one) => one.endsWith("k"));
     assert.deepEqual(await packets(join(folder, `${other}.flv`), "a"), await packets(`${library}/harbour/audio-fra.mp4`, "a"));
   });
 
-  it("fetches a title whose fragments are known only by their sidx", async () => {
+  it("fetches a title whose fragments are only indexed by sidx", async () => {
     await run(python, client, `${origin.address}ferry.mp4/.f4m`, folder);
     for (const kind of ["v", "a"]) {
       assert.deepEqual(await packets(join(folder, "234p.flv"), kind), await packets(`${library}/ferry.mp4`, kind));

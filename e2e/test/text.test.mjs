@@ -1,4 +1,4 @@
-// Timed text (TTML) on the picture, by dash.js on the origin's page.
+// Timed text (TTML) over the video, by dash.js on the player page.
 
 import assert from "node:assert/strict";
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -47,7 +47,7 @@ describe("timed text", { skip: noFfmpeg }, () => {
   for (const protocol of ["dash", "smooth"]) {
     it(`is shown by dash.js in ${protocol}`, { timeout: 120_000 }, async () => {
       const viewer = await PlayerPage.open(browser, origin.address, { title: "harbour", protocol, player: "dash.js" });
-      // In Smooth Streaming dash.js seeks to where both sound and picture begin.
+      // In Smooth Streaming, dash.js seeks to the time at which both audio and video have begun.
       viewer.record.action();
       try {
         await viewer.ready();

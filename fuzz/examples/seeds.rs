@@ -1,11 +1,11 @@
-//! Writes the seeds of every target to `corpus/TARGET/`, all of them made here:
+//! Writes the seeds of every target to `corpus/TARGET/`. All seeds are made here. Run it with
 //! `cargo run --example seeds` in this folder.
 
 use bytes::{BufMut, Bytes};
 use latemux_index::{
     MediaIndex, Sample,
-    fragments::FragmentSamples,
-    locate::{Got, Limits, Locator, Step},
+    media::fragment_samples::FragmentSamples,
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
 use latemux_isobmff::{
     FourCc,
@@ -17,6 +17,7 @@ use latemux_isobmff::{
         mdhd::{Elng, Language, Mdhd},
         mehd::Mehd,
         mfhd::Mfhd,
+        mfra::Mfra,
         minf::MediaHeader,
         mvhd::Mvhd,
         sidx::{Reference, Sidx},
@@ -36,17 +37,16 @@ use latemux_isobmff::{
     fragment::Moof,
     movie::Movie,
     sample_flags::{NON_SYNC, SYNC},
-    segment_index::Mfra,
 };
 use std::{fs, path::Path};
 
-#[expect(dead_code, reason = "made for tests, which need more")]
+#[expect(dead_code, reason = "the tests that share it need more of it")]
 #[path = "../../crates/isobmff/tests/it/sample.rs"]
 mod sample;
 use sample::{Raw, bytes_of, scale};
 
 fn main() -> std::io::Result<()> {
-    // A seed that does not parse seeds nothing.
+    // A seed that does not parse would be of no use.
     for moov in [progressive(), wide(), init()] {
         assert!(Movie::parse(&moov.into(), 0).expect("a movie").tracks.iter().all(Result::is_ok));
     }
@@ -81,7 +81,7 @@ fn main() -> std::io::Result<()> {
     let aac = describable(1, &aac());
     seeds("describe", &[("avc", avc), ("aac", aac), ("vtt", describable(2, &wvtt()))])?;
     seeds("ism", &[("one", ISM.as_bytes().to_vec())])?;
-    // The first byte of these is the kind, and what comes behind the header follows.
+    // The first byte of these seeds is the kind; the payload behind the header follows.
     let payload = |kind: u8, bytes: &[u8]| [&[kind], bytes.get(28..).expect("a header")].concat();
     let table = locate(&whole(&[progressive()])[1..]);
     let fragments = locate(&indexed(false)[1..]);
@@ -98,7 +98,7 @@ fn main() -> std::io::Result<()> {
     )
 }
 
-/// One of each form, below prefixes of their own.
+/// Returns one URL of each form, with the prefix of its protocol.
 fn urls() -> Vec<(&'static str, Vec<u8>)> {
     [
         ("mpd", "/a/x.mp4/.mpd\nmpd_segment_template=number&vbegin=1.5&vend=20"),
@@ -129,7 +129,8 @@ const ISM: &str = r#"<?xml version="1.0"?><smil xmlns="http://www.w3.org/2001/SM
 <param name="trackName" value="sound-1"/></audio>
 <textstream src="t.mp4" systemBitrate="1"><param name="trackID" value="3"/></textstream></switch></body></smil>"#;
 
-/// What the target `describe` takes: the handler's number, and a sample entry without its size.
+/// Returns the input of the target `describe`: the handler's number, and a sample entry without its
+/// size.
 fn describable(handler: u8, entry: &SampleEntry) -> Vec<u8> {
     [&[handler], &entry.raw[4..]].concat()
 }
@@ -137,14 +138,15 @@ fn describable(handler: u8, entry: &SampleEntry) -> Vec<u8> {
 fn locate(object: &[u8]) -> MediaIndex {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
-    let got = Got { offset: 0, bytes: Bytes::copy_from_slice(object) };
+    let got = ObjectBytes { offset: 0, bytes: Bytes::copy_from_slice(object) };
     match locator.step(size, vec![got]) {
         Ok(Step::Done(index)) => *index,
         other => panic!("not in one step: {other:?}"),
     }
 }
 
-/// A file whose head is longer than 255 bytes, of these parts and enough media for the samples they speak of.
+/// Returns a file whose head is longer than 255 bytes, with these boxes and enough media for their
+/// samples.
 fn whole(parts: &[Vec<u8>]) -> Vec<u8> {
     let mut out = vec![255];
     segment_type(&[FourCc(*b"isom")]).write(&mut out);
@@ -154,13 +156,13 @@ fn whole(parts: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// A `moof` and its media.
+/// Returns a `moof` with its media.
 fn with_media(mut moof: Vec<u8>) -> Vec<u8> {
     Raw(b"mdat", vec![0; 900]).write(&mut moof);
     moof
 }
 
-/// Two fragments, with a `sidx` before or a `mfra` behind them.
+/// Returns two fragments with a `sidx` before or a `mfra` behind them.
 fn indexed(by_mfra: bool) -> Vec<u8> {
     let fragment = with_media(moof_gop());
     let size = u32::try_from(fragment.len()).expect("small");
@@ -206,7 +208,7 @@ fn language(tag: &str) -> Language {
     Language::new(tag).expect("a tag")
 }
 
-/// A sample entry: head, then its configuration box.
+/// Returns a sample entry: its fixed fields, then its configuration box.
 fn sample_entry(format: &[u8; 4], head: usize, kind: &'static [u8; 4], config: &[u8]) -> SampleEntry {
     let mut payload = vec![0, 0, 0, 0, 0, 0, 0, 1];
     payload.resize(8 + head, 0);
@@ -280,7 +282,7 @@ fn progressive() -> Vec<u8> {
     bytes_of(&Container(b"moov", &[&mvhd, &first, &second])).to_vec()
 }
 
-/// Everything in its 64-bit form.
+/// Returns a `moov` that uses every 64-bit form.
 fn wide() -> Vec<u8> {
     let large = 1 << 40;
     let mvhd = Mvhd { timescale: scale(1), duration: large, next_track_id: 2 };
@@ -305,7 +307,7 @@ fn wide() -> Vec<u8> {
     out
 }
 
-/// A `moov` with `mvex`, after the `ftyp` it belongs to.
+/// Returns a `moov` with `mvex`.
 fn init() -> Vec<u8> {
     let track = InitTrack {
         enabled: true,
@@ -324,7 +326,7 @@ fn init() -> Vec<u8> {
     segment.to_bytes()[moov..].to_vec()
 }
 
-/// A file's top level, with what is walked over.
+/// Returns top-level boxes that a walk skips.
 fn junk() -> Vec<u8> {
     let raw = |kind, len| Raw(kind, vec![0; len]);
     let mut out = bytes_of(&segment_type(&[FourCc(*b"msdh")])).to_vec();
@@ -393,7 +395,7 @@ fn moof_bare() -> Vec<u8> {
     write_fragment(&[EmitSample { size: 4, duration: 1, flags: SYNC, composition_offset: 0 }; 100])
 }
 
-/// Two track fragments; between them every optional box and flag.
+/// Returns a `moof` with two track fragments that together use every optional box and flag.
 fn moof_all() -> Vec<u8> {
     let first = Tfhd {
         track_id: 1,

@@ -1,5 +1,6 @@
-//! Reads whatever comes as a URL, by the native grammar and by nginx-vod-module's: no panic, and what is read is printed to a URL that reads
-//! the same. The input is flags, a path and, behind a newline, a query.
+//! Parses arbitrary URLs, by the native grammar and by that of nginx-vod-module. No input may
+//! panic, and a parsed address is written as a URL that parses to the same address. The input is a
+//! byte of flags, a path and, behind a newline, a query.
 #![no_main]
 
 use latemux_packager::{
@@ -24,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     if let Some(Ok(address)) = NginxVodAddress::parse(&settings, path, query) {
         let url = address.to_url(&settings).expect("its protocol has a prefix");
         let (path, query) = parts(&url);
-        // Escaped it may be longer than a path may be; that is the one way in which it may not be read again.
+        // Escaping may make the path longer than the limit. Only then may the URL be refused.
         let again = NginxVodAddress::parse(&settings, path, query);
         if !matches!(again, Some(Err(AddressError::TooLong { .. }))) || path.len() <= MAX_PATH {
             assert_eq!(again, Some(Ok(address)), "{url}");

@@ -1,5 +1,5 @@
-//! Walks whatever comes as boxes, and reads it as a `moov`: no panic, no more entries than bytes, and boxes that
-//! are read are written back to the same.
+//! Walks arbitrary bytes as boxes, and reads them as a `moov`. No input may panic, there are no
+//! more entries than bytes, and boxes that are read are written back to equal ones.
 #![no_main]
 
 use bytes::Bytes;
@@ -26,19 +26,21 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Goes into every box as if it were a container.
+/// Descends into every box as if it were a container.
 fn walk(payload: &Cursor<'_>, depth: usize) {
     for child in payload.boxes().map_while(Result::ok) {
         assert!(child.raw().len() <= payload.remaining());
         let payload = child.payload.clone();
         match &child.kind().0 {
             b"ftyp" | b"styp" => {
-                again(FileType::parse(payload, child.kind()).ok(), |p| FileType::parse(p, child.kind()).ok());
+                reads_back(FileType::parse(payload, child.kind()).ok(), |p| {
+                    FileType::parse(p, child.kind()).ok()
+                });
             }
-            b"mvhd" => again(Mvhd::parse(payload).ok(), |p| Mvhd::parse(p).ok()),
-            b"tkhd" => again(Tkhd::parse(payload).ok(), |p| Tkhd::parse(p).ok()),
-            b"stsz" => again(SampleSizes::parse_stsz(payload).ok(), |p| SampleSizes::parse_stsz(p).ok()),
-            b"stz2" => again(SampleSizes::parse_stz2(payload).ok(), |p| SampleSizes::parse_stz2(p).ok()),
+            b"mvhd" => reads_back(Mvhd::parse(payload).ok(), |p| Mvhd::parse(p).ok()),
+            b"tkhd" => reads_back(Tkhd::parse(payload).ok(), |p| Tkhd::parse(p).ok()),
+            b"stsz" => reads_back(SampleSizes::parse_stsz(payload).ok(), |p| SampleSizes::parse_stsz(p).ok()),
+            b"stz2" => reads_back(SampleSizes::parse_stz2(payload).ok(), |p| SampleSizes::parse_stz2(p).ok()),
             b"elst" => {
                 if let Ok(edits) = Edit::parse_list(payload) {
                     let mut out = Vec::new();
@@ -56,8 +58,8 @@ fn walk(payload: &Cursor<'_>, depth: usize) {
     }
 }
 
-/// What was read, written and read again, is the same.
-fn again<B: WriteBox + PartialEq + std::fmt::Debug>(
+/// Writes a box that was read and asserts that reading it again returns the same.
+fn reads_back<B: WriteBox + PartialEq + std::fmt::Debug>(
     read: Option<B>,
     parse: impl Fn(Cursor<'_>) -> Option<B>,
 ) {
@@ -71,11 +73,11 @@ fn again<B: WriteBox + PartialEq + std::fmt::Debug>(
     assert_eq!(payload.and_then(parse).as_ref(), Some(&read));
 }
 
-/// How many entries the tables of a track hold, reading every one.
+/// Reads every entry in the tables of a track and returns their number.
 fn entries(track: &Track) -> usize {
     let tables = &track.tables;
     let sizes = match &tables.stsz {
-        SampleSizes::Constant { .. } => 0, // a number, not entries
+        SampleSizes::Constant { .. } => 0, // the count stands for no bytes
         table @ SampleSizes::Table { .. } => table.iter().count(),
     };
     sizes

@@ -1,5 +1,6 @@
-//! Reads whatever comes as a sample entry: no panic, names that manifests can hold, and parameter sets that lie in the entry. The first
-//! byte says of what kind of track it is.
+//! Describes arbitrary sample entries. No input may panic, codec strings must be valid in
+//! manifests, and parameter sets must lie in the entry. The first byte selects the handler of the
+//! track.
 #![no_main]
 
 use bytes::Bytes;
@@ -15,7 +16,7 @@ const HANDLERS: [&[u8; 4]; 4] = [b"vide", b"soun", b"text", b"subt"];
 fuzz_target!(|data: &[u8]| {
     let Some((&handler, rest)) = data.split_first() else { return };
     let Some(&[a, b, c, d]) = rest.first_chunk() else { return };
-    // The size of the box is right: whoever cuts it out of a file has seen to that.
+    // The size of the box is right, since the caller cuts it out of a file by that size.
     let mut raw = u32::try_from(rest.len() + 4).expect("short").to_be_bytes().to_vec();
     raw.extend(rest);
     let raw = Bytes::from(raw);
@@ -25,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let handler = HANDLERS[usize::from(handler) % HANDLERS.len()];
     let Ok(codec) = describe(&entry, FourCc(*handler)) else { return };
-    nameable(&codec.rfc6381);
+    assert_manifest_safe(&codec.rfc6381);
     let inside = |views: &[Bytes]| {
         assert!(views.len() <= raw.len());
         let whole = raw.as_ptr_range();
@@ -42,12 +43,12 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Media::Video(video) = &codec.media {
         assert!(video.pixel_aspect.0 > 0 && video.pixel_aspect.1 > 0);
-        video.supplemental.iter().for_each(|name| nameable(name));
+        video.supplemental.iter().for_each(|name| assert_manifest_safe(name));
     }
 });
 
-/// Nothing that would end a quoted attribute or a line.
-fn nameable(name: &str) {
+/// Asserts that a name cannot end a quoted attribute or a line.
+fn assert_manifest_safe(name: &str) {
     assert!(!name.is_empty() && name.len() < 1024, "{name:?}");
     assert!(name.bytes().all(|b| b.is_ascii_graphic() && !b"\"<>&'".contains(&b)), "{name:?}");
 }

@@ -1,13 +1,16 @@
-//! Reads whatever comes as `moof`, `sidx` and `mfra`: no panic, no more samples than bytes stand for, and what is
-//! read is written back to the same.
+//! Reads arbitrary bytes as `moof`, `sidx` and `mfra`. No input may panic, there are no more
+//! samples than the bytes can hold, and boxes that are read are written back to equal ones.
 #![no_main]
 
 use bytes::Bytes;
 use latemux_isobmff::{
-    boxes::trun::TrackRun,
+    boxes::{
+        mfra::{Mfra, mfro_size},
+        sidx::Sidx,
+        trun::TrackRun,
+    },
     emit::{EmitSample, FragmentSpec, WriteBox, fragment, fragment_size},
     fragment::{Moof, TrackFragment},
-    segment_index::{Mfra, Sidx, mfro_size},
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -30,7 +33,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// The samples of a track fragment, written as a fragment of our own, read back the same.
+/// Writes the samples of a track fragment as a fragment and asserts that they read back equal.
 fn rewrite(track: &TrackFragment) {
     let samples = |track: &TrackFragment| -> Vec<EmitSample> {
         let samples = track.runs.iter().flat_map(|run| run.iter());
@@ -43,7 +46,7 @@ fn rewrite(track: &TrackFragment) {
         samples.collect()
     };
     let samples_read = samples(track);
-    // Without fields of their own, more samples than a reader takes are no longer told from a lie.
+    // A reader refuses more samples than this if they have no fields of their own.
     if samples_read.len() > TrackRun::MAX_BARE as usize {
         return;
     }
@@ -57,6 +60,6 @@ fn rewrite(track: &TrackFragment) {
     let mut out = Vec::new();
     fragment(&spec, &mut out).expect("few samples");
     assert_eq!(out.len() as u64, fragment_size(&spec).expect("few samples").head());
-    let again = Moof::parse(&out.into(), 0).expect("what we write");
+    let again = Moof::parse(&out.into(), 0).expect("a valid fragment");
     assert_eq!(samples(&again.tracks[0]), samples_read);
 }

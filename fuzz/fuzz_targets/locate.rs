@@ -1,12 +1,14 @@
-//! Takes whatever comes as an object: finds its index, cuts it, reads every fragment. No panic, no read outside of the
-//! object, no sample outside of it, no index much larger than what it was made from. The first byte sets how much is read at a time.
+//! Treats arbitrary bytes as an object: finds its index, cuts it into segments and reads every
+//! fragment. No input may panic, no read and no sample may lie outside of the object, and no index
+//! may be much larger than its source. The first byte sets how much is read at a time.
 #![no_main]
 
 use bytes::Bytes;
 use latemux_index::{
     MediaIndex, Sample, Title,
-    fragments::{FragmentReader, FragmentSamples, FragmentStep, NoFragments},
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    media::fragment_samples::{FragmentSamples, NoFragments},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::Samples,
     title::SegmentSamples,
 };
@@ -22,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     let inside = |samples: &[Sample]| {
         assert!(samples.iter().all(|s| s.offset + u64::from(s.size) <= object.len() as u64));
     };
-    for (number, track) in title.tracks.iter().enumerate() {
+    for (number, track) in title.tracks().iter().enumerate() {
         if let Samples::Fragments(table) = &title.track(track).samples {
             for fragment in (0..table.len()).filter_map(|i| table.get(i)) {
                 if let Some(samples) = read_fragment(&index, &object, fragment.bytes()) {
@@ -50,22 +52,18 @@ fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
 fn locate(object: &Bytes, head: u64) -> Option<Arc<MediaIndex>> {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits { head, tail: head, ahead: head, max_index: 1 << 20 });
-    let mut wants = vec![locator.first()];
-    // Each round trip brings at least a byte that was not there.
+    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
+    // Each round trip brings at least one new byte.
     for _ in 0..=object.len() + 1 {
-        let read = |want: &Want| {
-            let range = match want {
-                Want::Head(len) => 0..size.min(*len),
-                Want::Range(range) => range.clone(),
-            };
-            Got { offset: range.start, bytes: slice(object, &range) }
+        let read = |range: &Range<u64>| {
+            ObjectBytes { offset: range.start, bytes: slice(object, range) }
         };
         wants = match locator.step(size, wants.iter().map(read).collect()).ok()? {
             Step::Read(wants) | Step::Scan(wants) => wants,
             Step::Done(index) => return Some(Arc::new(*index)),
         };
     }
-    panic!("it never ends");
+    panic!("the locator does not finish");
 }
 
 fn read_fragment(index: &Arc<MediaIndex>, object: &Bytes, range: Range<u64>) -> Option<FragmentSamples> {

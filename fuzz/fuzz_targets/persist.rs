@@ -1,8 +1,9 @@
-//! Reads whatever comes as a persisted index or fragment, with a header that is right as well as with the one that came: no panic, no
-//! index much larger than its bytes, and what is read is written back to the same bytes. The first byte says which.
+//! Reads arbitrary bytes as a persisted index or fragment, with a valid header as well as with the
+//! given one. No input may panic, no index may be much larger than its bytes, and a parsed one is
+//! written back to the same bytes. The first byte selects the kind.
 #![no_main]
 
-use latemux_index::{MediaIndex, fragments::FragmentSamples, media::Samples, persist::FORMAT};
+use latemux_index::{MediaIndex, media::fragment_samples::FragmentSamples, media::Samples, persist::error::FORMAT};
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -34,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Whatever it is, it was written like this.
+/// Puts a valid header before a payload.
 fn with_header(kind: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = b"lmx index".to_vec();
     bytes.extend(FORMAT.to_le_bytes());

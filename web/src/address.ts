@@ -1,17 +1,25 @@
-// What is played, as a link to the page says it and as the origin's URL table does.
+// The selection that is played, as the query of a link to the page and as the URL of a manifest.
 
 import { isPlayer, isProtocol, protocols, supported, type PlayerId, type ProtocolId } from "./protocols";
 
 export interface Selection {
-  /** The title's base: a media file, a folder or a comma list, without leading or trailing slash. */
+  /**
+   * The title's base: a media file, a folder or a comma list, without leading or trailing slash.
+   */
   readonly title: string;
-  /** What of the title, as a query without its `?`: `vbegin=9&vend=21`, `filter=…`. Empty for all of it. */
+  /**
+   * The part of the title, as a query without `?`: `vbegin=9&vend=21`, `filter=…`. Empty for the
+   * whole title.
+   */
   readonly part: string;
   readonly protocol: ProtocolId;
   readonly player: PlayerId;
 }
 
-/** The nearest selection that can be played: a player that reads the protocol, in a browser that runs it. */
+/**
+ * Returns a selection that can be played: with the wanted player if it supports the protocol and
+ * runs in this browser, else with another one.
+ */
 export function selection(
   { title, part }: Pick<Selection, "title" | "part">,
   protocol: ProtocolId,
@@ -22,7 +30,7 @@ export function selection(
   return { title, part, protocol, player: player ?? protocols[protocol].players[0]! };
 }
 
-/** Reads `?title=…&part=…&protocol=…&player=…`; null where no title is named. */
+/** Reads `?title=…&part=…&protocol=…&player=…`; null if no title is named. */
 export function fromQuery(query: string): Selection | null {
   const fields = new URLSearchParams(query);
   const { title, part } = fromText(fields.get("title") ?? "");
@@ -37,7 +45,10 @@ export function toQuery({ title, part, protocol, player }: Selection): string {
   return `?${new URLSearchParams({ title, ...(part && { part }), protocol, player })}`;
 }
 
-/** Takes what people paste (a path, a URL of this server, or a manifest's address) down to the title's base, and what of it is asked. */
+/**
+ * Reads the title's base and the selected part from pasted text: a path, a URL of this server, or a
+ * manifest's URL.
+ */
 export function fromText(text: string): Pick<Selection, "title" | "part"> {
   let path = text.trim();
   let query = "";
@@ -48,22 +59,22 @@ export function fromText(text: string): Pick<Selection, "title" | "part"> {
   } else {
     query = manifest.exec(path)?.[1] ?? "";
   }
-  // Which container it is in is the protocol's to say.
+  // The selected protocol determines the container.
   const part = query.split("&").filter((option) => option !== "" && !/^hls_fmp4(=|$)/.test(option));
   return { title: path.replace(manifest, "").replace(/^\/+|\/+$/g, ""), part: part.join("&") };
 }
 
-/** Where all of a title's manifests and segments lie, as a path. */
+/** Returns the path below which all of a title's manifests and segments are. */
 export function basePath(title: string): string {
   return `/${title.split("/").map(encodeURIComponent).join("/")}`;
 }
 
-/** The manifest's full address, to be copied into any player. */
+/** Returns the URL of the selection's manifest, to be copied into any player. */
 export function manifestAddress(chosen: Selection): string {
   return addressOf(chosen, protocols[chosen.protocol].manifest);
 }
 
-/** The full address of a manifest that a title has, by what follows the title's own. */
+/** Returns the URL of a title's manifest; `manifest` is the part after the title's base. */
 export function addressOf({ title, part }: Pick<Selection, "title" | "part">, manifest: string): string {
   const query = part === "" ? "" : `${manifest.includes("?") ? "&" : "?"}${part}`;
   return location.origin + basePath(title) + manifest + query;

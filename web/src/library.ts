@@ -1,24 +1,24 @@
-// The list of titles, from the origin's own answer.
+// The list of titles that the origin reports.
 
 export interface Title {
-  /** What follows the origin in the title's addresses. */
+  /** The base of the title's URLs, decoded, without a leading slash. */
   readonly base: string;
   readonly name: string;
 }
 
 export interface Library {
-  /** What the origin serves from, in words. */
+  /** A description of the origin's storage. */
   readonly storage: string;
   readonly titles: readonly Title[];
 }
 
 export async function loadLibrary(): Promise<Library> {
-  const answer = await fetch("/api/library");
-  if (!answer.ok) throw new Error(`the origin answered ${answer.status} for /api/library`);
-  return (await answer.json()) as Library;
+  const response = await fetch("/api/library");
+  if (!response.ok) throw new Error(`the response to /api/library has status ${response.status}`);
+  return (await response.json()) as Library;
 }
 
-/** Fills `list` with one link per title; `href` makes a link's target. */
+/** Fills `list` with one link for each title; `href` returns a link's target. */
 export function showTitles(list: HTMLElement, titles: readonly Title[], href: (title: Title) => string): void {
   list.replaceChildren(
     ...titles.map((title) => {
@@ -38,7 +38,7 @@ export function showTitles(list: HTMLElement, titles: readonly Title[], href: (t
   );
 }
 
-/** Marks the title that plays, for eyes and for screen readers. */
+/** Marks the title that plays, visibly and for screen readers. */
 export function markCurrent(list: HTMLElement, base: string | null): void {
   for (const link of list.querySelectorAll("a")) {
     if (link.dataset.title === base) link.setAttribute("aria-current", "true");

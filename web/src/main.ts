@@ -1,4 +1,5 @@
-// The page: a selection (title, protocol, player) lives in the address bar; opening one closes the one before.
+// The player page. The address bar holds the selection (title, protocol, player). Opening a
+// selection closes the session before it.
 
 import { addressOf, basePath, fromQuery, fromText, manifestAddress, selection, toQuery, type Selection } from "./address";
 import { loadLibrary, markCurrent, showTitles } from "./library";
@@ -19,7 +20,7 @@ const view = new PlayerView(element("player"));
 const traffic = new TrafficView(element("downloads"));
 
 let current: Selection | null = null;
-/** Ends what is open; each opening waits for the one before to have ended. */
+/** Closes the open session. Opening another one waits until this has completed. */
 let close: () => Promise<void> = async () => {};
 
 function protocolChosen(): ProtocolId {
@@ -47,12 +48,12 @@ function show(chosen: Selection): void {
   markCurrent(titles, chosen.title);
 }
 
-/** Links to every manifest of a title, also to those that need a player outside of browsers. */
+/** Links every manifest of a title, also those that no player in a browser supports. */
 function showAddresses(chosen: Selection): void {
   const links = [...Object.values(protocols), ...elsewhere].map(({ label, detail, manifest }) => {
     const link = document.createElement("a");
     link.href = addressOf(chosen, manifest);
-    // Two of them are HLS.
+    // There are two links for HLS, so they state the container.
     link.textContent = label === "HLS" ? `${label} ${detail.split(" ")[0]}` : label;
     link.title = detail;
     return link;
@@ -60,14 +61,14 @@ function showAddresses(chosen: Selection): void {
   element("addresses").replaceChildren(...links.flatMap((link, place) => (place > 0 ? [" · ", link] : [link])));
 }
 
-/** What the origin itself says is wrong: its answer to the manifest's address. */
-async function originsReason(address: string): Promise<string | null> {
+/** Requests the manifest and returns the origin's error, or null if there is none. */
+async function originError(address: string): Promise<string | null> {
   try {
-    const answer = await fetch(address);
-    if (answer.ok) return null;
-    const body = await answer.text();
-    const reason = answer.headers.get("content-type")?.includes("json") ? JSON.parse(body).reason : body.slice(0, 200);
-    return `The origin answered ${answer.status}: ${reason}`;
+    const response = await fetch(address);
+    if (response.ok) return null;
+    const body = await response.text();
+    const reason = response.headers.get("content-type")?.includes("json") ? JSON.parse(body).reason : body.slice(0, 200);
+    return `The origin's response: ${response.status} ${reason}`;
   } catch (error) {
     return `The origin cannot be reached: ${String(error)}`;
   }
@@ -98,14 +99,15 @@ async function open(chosen: Selection): Promise<void> {
     const failed = async (failure: Failure) => {
       if (!wanted) return;
       view.showFailure(failure);
-      const reason = failure.fatal ? await originsReason(address) : null;
+      const reason = failure.fatal ? await originError(address) : null;
       if (wanted && reason) view.showFailure({ message: reason, fatal: true });
     };
     const ready = () => {
       if (!wanted) return;
       view.state = "ready";
       view.refresh();
-      // A browser that wants a click first leaves the player paused, with its controls.
+      // A browser that requires a click to start playback leaves the player paused, with its
+      // controls.
       view.video.play().catch(() => {});
     };
     try {
@@ -134,9 +136,9 @@ async function listTitles(): Promise<void> {
     storage.textContent = library.storage;
     showTitles(titles, library.titles, ({ base }) => toQuery(selection({ title: base, part: "" }, protocolChosen(), null)));
     markCurrent(titles, current?.title ?? null);
-    if (library.titles.length === 0) storage.textContent += ": no title found. Give its path below.";
+    if (library.titles.length === 0) storage.textContent += ": no titles found. Enter the path of a title below.";
   } catch (error) {
-    storage.textContent = `The list of titles cannot be read: ${(error as Error).message}`;
+    storage.textContent = `The library cannot be loaded: ${(error as Error).message}`;
   }
 }
 
@@ -158,13 +160,13 @@ playerMenu.addEventListener("change", () => {
   if (current && isPlayer(playerMenu.value)) go(selection(current, current.protocol, playerMenu.value));
 });
 element("copy").addEventListener("click", async () => {
-  const said = element("copied");
+  const status = element("copied");
   manifest.select();
   try {
     await navigator.clipboard.writeText(manifest.value);
-    said.textContent = "Copied";
+    status.textContent = "Copied";
   } catch {
-    said.textContent = "Selected: copy it with your keyboard";
+    status.textContent = "Selected: press Ctrl-C to copy";
   }
 });
 window.addEventListener("popstate", () => {

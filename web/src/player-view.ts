@@ -1,4 +1,4 @@
-// The player's part of the page: menus, state, errors and what is on screen now.
+// The player's part of the page: menus, state, errors, and the status line.
 
 import type { Selection } from "./address";
 import type { Choice, Failure, Session } from "./session";
@@ -42,13 +42,13 @@ export class PlayerView {
     this.#root.dataset.state = state;
   }
 
-  /** Makes `session` the one the menus act on; null empties them. */
+  /** Connects the menus to `session`; null empties them. */
   attach(session: Session | null): void {
     this.#session = session;
     this.refresh();
   }
 
-  /** Empties the view for what is now opened, once what was played before has been closed. */
+  /** Resets the view for a new selection, after the session before it was closed. */
   begin({ protocol, player }: Selection): void {
     this.attach(null);
     this.state = "loading";
@@ -59,18 +59,18 @@ export class PlayerView {
     this.#alert.hidden = true;
   }
 
-  /** Adds to the errors shown; one that is fatal ends the session's playing. */
+  /** Shows another error. A fatal one sets the state to `error`. */
   showFailure({ message, fatal }: Failure): void {
     this.#root.dataset.errors = String(Number(this.#root.dataset.errors ?? "0") + 1);
     if (fatal) this.state = "error";
     const line = document.createElement("p");
     line.className = fatal ? "fatal" : "notice";
-    line.textContent = fatal ? message : `${message} (the player goes on)`;
+    line.textContent = fatal ? message : `${message} (playback continues)`;
     this.#alert.append(line);
     this.#alert.hidden = false;
   }
 
-  /** Fills the menus with what the session offers now. */
+  /** Fills the menus with the renditions and languages of the session. */
   refresh(): void {
     const renditions = this.#session?.renditions() ?? [];
     const active = renditions.find((one) => one.active);
@@ -105,7 +105,9 @@ export class PlayerView {
   }
 }
 
-/** Replaces a menu's entries, but only where they differ: an open menu must not close under the pointer. */
+/**
+ * Replaces a menu's entries if they differ. Replacing equal ones would close a menu that is open.
+ */
 function fill(menu: HTMLSelectElement, choices: readonly Choice[], firstIsActive: boolean): void {
   const shown = Array.from(menu.options, (option) => `${option.value}\n${option.label}`).join("\n");
   if (shown !== choices.map((one) => `${one.id}\n${one.label}`).join("\n")) {
@@ -115,7 +117,7 @@ function fill(menu: HTMLSelectElement, choices: readonly Choice[], firstIsActive
   if (active) menu.value = active.id;
 }
 
-/** Seconds that can be played on without another download. */
+/** Returns the seconds that can be played without another download. */
 function ahead(video: HTMLVideoElement): number {
   for (let range = 0; range < video.buffered.length; range += 1) {
     const end = video.buffered.end(range);

@@ -1,4 +1,4 @@
-// Which protocols the page offers, and which players read each.
+// The protocols that the page offers, and the players that support each.
 
 import type { OpenSession } from "./session";
 
@@ -8,9 +8,9 @@ export type PlayerId = "dash.js" | "hls.js" | "shaka" | "browser";
 interface Protocol {
   readonly label: string;
   readonly detail: string;
-  /** What follows the title's address in the manifest's. */
+  /** The part of a manifest's URL after the title's base. */
   readonly manifest: string;
-  /** The first is taken where none is asked for. */
+  /** The players that support the protocol. The first is the default. */
   readonly players: readonly PlayerId[];
 }
 
@@ -26,14 +26,14 @@ export const protocols: Readonly<Record<ProtocolId, Protocol>> = {
   smooth: { label: "Smooth", detail: "ISM fragments", manifest: "/Manifest", players: ["dash.js"] },
 };
 
-/** What no player in a browser reads, to be opened elsewhere. */
+/** Protocols that no player in a browser supports. */
 export const elsewhere: readonly Pick<Protocol, "label" | "detail" | "manifest">[] = [
   { label: "HDS", detail: "F4F fragments", manifest: "/.f4m" },
 ];
 
 interface Player {
   readonly label: string;
-  /** Loaded when first asked for: the page itself stays small. */
+  /** Loads the player's code, which keeps the page itself small. */
   readonly load: () => Promise<OpenSession>;
 }
 
@@ -41,10 +41,10 @@ export const players: Readonly<Record<PlayerId, Player>> = {
   "dash.js": { label: "dash.js", load: async () => (await import("./players/dash-js")).open },
   "hls.js": { label: "hls.js", load: async () => (await import("./players/hls-js")).open },
   shaka: { label: "Shaka Player", load: async () => (await import("./players/shaka")).open },
-  browser: { label: "The browser itself", load: async () => (await import("./players/browser")).open },
+  browser: { label: "Native (browser)", load: async () => (await import("./players/browser")).open },
 };
 
-/** Whether this browser can play with `player` at all. */
+/** Returns true if `player` runs in this browser. */
 export function supported(player: PlayerId): boolean {
   if (player === "browser") return document.createElement("video").canPlayType("application/vnd.apple.mpegurl") !== "";
   return "MediaSource" in window || "ManagedMediaSource" in window;

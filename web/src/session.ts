@@ -1,30 +1,33 @@
-// What the page needs from a player, whichever library it is.
+// The interface between the page and a player.
 
 /** One entry of a menu. */
 export interface Choice {
-  /** Names the entry to the player; only meaningful within one session. */
+  /** Identifies the entry within one session. */
   readonly id: string;
   readonly label: string;
-  /** True for the entry now chosen (with automatic choice: now loaded). */
+  /** True for the chosen entry; with automatic choice, for the one that is loaded. */
   readonly active: boolean;
 }
 
 export interface Rendition extends Choice {
-  /** Lines of the picture, or null where the manifest does not say. */
+  /** Height of the video in lines, or null if the manifest does not state it. */
   readonly height: number | null;
 }
 
 export interface Language extends Choice {
-  /** BCP 47 tag in its shortest form ("en", not "eng"); "und" where unknown. */
+  /** BCP 47 tag in its shortest form ("en", not "eng"); "und" if unknown. */
   readonly tag: string;
 }
 
 export interface Session {
-  /** Video renditions, highest first; empty until the manifest is read, or where the browser keeps them to itself. */
+  /**
+   * Returns the video renditions, highest first. Empty until the manifest is read, and if the
+   * browser hides them.
+   */
   renditions(): Rendition[];
-  /** True while the player picks the rendition by itself. */
+  /** Returns true while the player chooses the rendition. */
   automatic(): boolean;
-  /** `null` lets the player choose by itself. */
+  /** Chooses a rendition; with `null` the player chooses. */
   chooseRendition(id: string | null): void;
   languages(): Language[];
   chooseLanguage(id: string): void;
@@ -33,18 +36,18 @@ export interface Session {
 
 export interface Failure {
   readonly message: string;
-  /** False where the player says it goes on by itself. */
+  /** False if the player reports that playback continues. */
   readonly fatal: boolean;
 }
 
-/** Calls a session makes while it lives; none after `close`. */
+/** Receives the events of a session. There are none after `close`. */
 export interface Listener {
-  /** The manifest has been read: the menus can be filled. */
+  /** The manifest was read, and the menus can be filled. */
   ready(): void;
-  /** What is chosen or what there is to choose from has changed. */
+  /** The choices or the active choice have changed. */
   changed(): void;
   failed(failure: Failure): void;
 }
 
-/** Starts a player on `video`. Rejects only where the player's code itself cannot be loaded or started. */
+/** Starts a player on `video`. Rejects only if the player's code cannot be loaded or started. */
 export type OpenSession = (video: HTMLVideoElement, manifest: string, listener: Listener) => Promise<Session>;

@@ -1,9 +1,9 @@
-// The table of downloads and its sums.
+// The table of downloads and their totals.
 
 import { bytesLabel, millisecondsLabel } from "./labels";
 import type { Download } from "./traffic";
 
-/** Rows kept on the page: enough to read back through, few enough to stay quick. */
+/** Most rows on the page, so that it stays fast. */
 const ROWS = 150;
 
 export class TrafficView {
@@ -12,17 +12,17 @@ export class TrafficView {
   #base = "";
   #requests = 0;
   #bytes = 0;
-  #refused = 0;
+  #failed = 0;
 
   constructor(root: HTMLElement) {
     this.#rows = root.querySelector("tbody")!;
     this.#sums = root.querySelector("[data-sums]")!;
   }
 
-  /** Starts anew; names in the table are shown from `base` (a path) on. */
+  /** Empties the table. It shows names relative to `base` (a path). */
   reset(base: string): void {
     this.#base = base;
-    this.#requests = this.#bytes = this.#refused = 0;
+    this.#requests = this.#bytes = this.#failed = 0;
     this.#rows.replaceChildren();
     this.#showSums();
   }
@@ -30,7 +30,7 @@ export class TrafficView {
   add(download: Download): void {
     this.#requests += 1;
     this.#bytes += download.bytes;
-    if (download.status >= 400) this.#refused += 1;
+    if (download.status >= 400) this.#failed += 1;
     this.#rows.prepend(this.#row(download));
     while (this.#rows.rows.length > ROWS) this.#rows.rows[ROWS]!.remove();
     this.#showSums();
@@ -45,7 +45,7 @@ export class TrafficView {
     const cells = [
       kind,
       name,
-      status === 0 ? "stopped" : fromCache ? `${status} cached` : String(status),
+      status === 0 ? "cancelled" : fromCache ? `${status} cached` : String(status),
       bytesLabel(bytes),
       millisecondsLabel(firstByte),
       millisecondsLabel(total),
@@ -60,8 +60,8 @@ export class TrafficView {
   }
 
   #showSums(): void {
-    const refused = this.#refused === 0 ? "" : ` · ${this.#refused} refused`;
-    this.#sums.textContent = `${this.#requests} requests · ${bytesLabel(this.#bytes)}${refused}`;
+    const failed = this.#failed === 0 ? "" : ` · ${this.#failed} failed`;
+    this.#sums.textContent = `${this.#requests} requests · ${bytesLabel(this.#bytes)}${failed}`;
     this.#sums.dataset.requests = String(this.#requests);
   }
 }

@@ -1,16 +1,19 @@
-// What the player downloads, as the browser itself measured it (Resource Timing, level 2): the same figures for every
-// player, and nothing a player could forget to tell.
+// The player's downloads, as the browser measured them (Resource Timing, level 2). The figures are
+// complete and are measured in the same way for every player.
 
 export type Kind = "manifest" | "init" | "segment" | "other";
 
 export interface Download {
   readonly url: URL;
   readonly kind: Kind;
-  /** HTTP status; 0 where no whole answer came, because the player gave up or the network failed. */
+  /**
+   * HTTP status; 0 if there is no complete response because the player cancelled the request or the
+   * network failed.
+   */
   readonly status: number;
-  /** Body bytes as sent, so compressed where the origin compressed. */
+  /** Body bytes as sent: compressed if the origin compressed them. */
   readonly bytes: number;
-  /** Milliseconds from request to first byte of the answer, and to its last. */
+  /** Milliseconds from the request to the first and to the last byte of the response. */
   readonly firstByte: number;
   readonly total: number;
   readonly fromCache: boolean;
@@ -25,26 +28,29 @@ function kindOf(url: URL): Kind {
 }
 
 function download(entry: PerformanceResourceTiming): Download {
-  const answered = entry.responseStart > 0;
+  const hasResponse = entry.responseStart > 0;
   return {
     url: new URL(entry.name),
     kind: kindOf(new URL(entry.name)),
     status: entry.responseStatus,
     bytes: entry.encodedBodySize,
-    firstByte: answered ? entry.responseStart - entry.requestStart : 0,
-    total: entry.responseEnd - (answered ? entry.requestStart : entry.startTime),
-    fromCache: answered && entry.transferSize === 0,
+    firstByte: hasResponse ? entry.responseStart - entry.requestStart : 0,
+    total: entry.responseEnd - (hasResponse ? entry.requestStart : entry.startTime),
+    fromCache: hasResponse && entry.transferSize === 0,
   };
 }
 
-/** Calls `seen` for each finished download under `base` (a path) until the returned function is called. */
-export function watchTraffic(base: string, seen: (download: Download) => void): () => void {
+/**
+ * Calls `onDownload` for each completed download below `base` (a path) until the returned function
+ * is called.
+ */
+export function watchTraffic(base: string, onDownload: (download: Download) => void): () => void {
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries() as PerformanceResourceTiming[]) {
       const one = download(entry);
-      if (one.url.origin === location.origin && one.url.pathname.startsWith(`${base}/`)) seen(one);
+      if (one.url.origin === location.origin && one.url.pathname.startsWith(`${base}/`)) onDownload(one);
     }
-    // The observer needs no copy kept; a long play would fill the browser's buffer.
+    // The observer has its copy. Without this, long playback would fill the browser's buffer.
     performance.clearResourceTimings();
   });
   observer.observe({ type: "resource" });

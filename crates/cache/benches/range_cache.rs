@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use latemux_cache::{Cache, Config, DiskConfig, Outcome, RangeCache, SegmentCache, Tier};
+use latemux_cache::{Cache, Config, Outcome, RangeCache, SegmentCache, Tier};
 use latemux_storage::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::{
@@ -240,8 +240,13 @@ fn restart() {
     let size = gigabytes * 1_000_000_000;
     let dir =
         tempfile::tempdir_in(std::env::var("LATEMUX_BENCH_DIR").unwrap_or_else(|_| ".".to_owned())).unwrap();
-    let disk = Some(DiskConfig { queue: GIB, ..DiskConfig::new(dir.path(), size + size / 10) });
-    let config = Config { memory: 64 * MIB, disk, ..Config::default() };
+    let config = Config {
+        memory: 64 * MIB,
+        dir: Some(dir.path().to_owned()),
+        disk: size + size / 10,
+        disk_queue: GIB,
+        ..Config::default()
+    };
     let runtime = runtime(2);
     let begun = Instant::now();
     let version = runtime.block_on(async {

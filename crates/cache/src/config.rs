@@ -1,63 +1,91 @@
-//! Limits, all of them.
+//! Limits of the cache: the `[cache]` section of a configuration file.
 
+use latemux_quantity::ByteSize;
+use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 
-/// Limits of a [`Cache`](crate::Cache).
-#[derive(Debug, Clone)]
+/// The range cache, which keeps source bytes for every protocol alike, and a store of indexes beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Bytes of memory for everything the cache holds: units, what is being fetched, tables, and an eighth for the holes between them. 0 keeps nothing in memory;
-    /// reads of the same bytes still share one fetch.
+    /// Memory for everything the range cache holds: units, fills, tables, and an eighth for the holes
+    /// between them. With 0 no unit is kept in memory, and without `dir` there is no range cache.
+    #[serde(with = "ByteSize")]
     pub memory: u64,
-    /// Largest unit in bytes. What was asked for in one piece is split into equal parts no larger than this. Lowered where
-    /// it would be more than a sixteenth of the memory.
+    /// Folder for units and indexes that outlive the process. Only one process at a time may use it.
+    pub dir: Option<PathBuf>,
+    /// Most bytes of units in that folder.
+    #[serde(with = "ByteSize")]
+    pub disk: u64,
+    /// Most bytes of indexes in the folder `indexes` inside `dir`. 0 keeps none there.
+    #[serde(with = "ByteSize")]
+    pub index_disk: u64,
+    /// Largest unit. A range requested in one piece is split into equal parts no larger than this. The
+    /// limit is lowered if it would exceed a sixteenth of the memory.
+    #[serde(with = "ByteSize")]
     pub unit: u64,
-    /// How far, in bytes, fetches run ahead of a reader. What a player asks for in one request should fit, or it becomes
-    /// several requests to storage. Lowered where it would be more than a quarter of the memory.
-    pub window: u64,
-    /// Bytes at hand that are read again where that makes one request to storage out of two.
+    /// Largest run of cached bytes that is read again because that merges two requests to storage.
+    #[serde(skip)]
     pub bridge: u64,
+    /// Distance in bytes by which fills may run ahead of a reader. The range of one request should fit,
+    /// or it becomes several requests to storage. The limit is lowered if it would exceed a quarter of
+    /// the memory.
+    #[serde(skip)]
+    pub window: u64,
     /// Most requests to storage that one reader starts at a time.
+    #[serde(skip)]
     pub parallel: usize,
-    /// How long storage may take to answer, or to send more, before the cache gives up on it. It is a last resort:
-    /// storage has timeouts of its own, and may have a queue.
-    pub patience: Duration,
-    /// The disk tier; none by default.
-    pub disk: Option<DiskConfig>,
+    /// Longest wait for storage to respond, or to send more. This is a last resort: storage has
+    /// timeouts of its own, and may have a queue.
+    #[serde(skip)]
+    pub storage_timeout: Duration,
+    /// Most bytes that wait to be written to disk. What arrives while the queue is full is not
+    /// written. The queue counts as memory.
+    #[serde(skip)]
+    pub disk_queue: u64,
+    /// Time for which the disk is not used after it failed.
+    #[serde(skip)]
+    pub disk_retry: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
+        let disk = DiskConfig::new("", 50 << 30);
         Self {
             memory: 1 << 30,
+            dir: None,
+            disk: disk.bytes,
+            index_disk: 1 << 30,
             unit: 512 << 10,
-            window: 16 << 20,
             bridge: 16 << 10,
+            window: 16 << 20,
             parallel: 4,
-            patience: Duration::from_secs(60),
-            disk: None,
+            storage_timeout: Duration::from_secs(60),
+            disk_queue: disk.queue,
+            disk_retry: disk.retry,
         }
     }
 }
 
-/// Limits of the disk tier.
+/// Limits of what one folder holds.
 #[derive(Debug, Clone)]
 pub struct DiskConfig {
-    /// A folder of its own. One process at a time may use it.
+    /// Folder that nothing else uses. Only one process at a time may use it.
     pub dir: PathBuf,
-    /// Bytes on disk.
+    /// Most bytes on disk.
     pub bytes: u64,
-    /// Bytes waiting to be written; what comes while it is full is not written. They count as memory.
+    /// Most bytes that wait to be written. What arrives while the queue is full is not written.
     pub queue: u64,
-    /// Reads at the same time.
+    /// Most reads at the same time.
     pub readers: usize,
-    /// A read that takes longer is given up, and storage asked instead.
-    pub patience: Duration,
-    /// How long the disk is left alone after it failed.
+    /// Longest wait for a read. A read that takes longer is given up.
+    pub read_timeout: Duration,
+    /// Time for which the disk is not used after it failed.
     pub retry: Duration,
 }
 
 impl DiskConfig {
-    /// `bytes` in the folder `dir`, other limits as usual.
+    /// Allows `bytes` in the folder `dir`, with the default for every other limit.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, bytes: u64) -> Self {
         Self {
@@ -65,19 +93,32 @@ impl DiskConfig {
             bytes,
             queue: 64 << 20,
             readers: 16,
-            patience: Duration::from_secs(2),
+            read_timeout: Duration::from_secs(2),
             retry: Duration::from_secs(30),
         }
     }
 
-    /// Bytes of one log file: what is evicted at a time.
+    /// Returns the size in bytes of one log file. Units on disk are evicted a file at a time.
     pub(crate) fn file_bytes(&self) -> u64 {
         (self.bytes / 128).clamp(64 << 10, 256 << 20)
     }
 }
 
 impl Config {
-    /// The same, with limits that fit together.
+    /// Returns the limits of the disk tier, if there is one.
+    pub(crate) fn disk_tier(&self) -> Option<DiskConfig> {
+        let dir = self.dir.clone()?;
+        Some(DiskConfig { queue: self.disk_queue, retry: self.disk_retry, ..DiskConfig::new(dir, self.disk) })
+    }
+
+    /// Returns the limits of the indexes on disk, if any are kept there.
+    #[must_use]
+    pub fn index_store(&self) -> Option<DiskConfig> {
+        let dir = self.dir.as_ref().filter(|_| self.index_disk > 0)?;
+        Some(DiskConfig { readers: 8, ..DiskConfig::new(dir.join("indexes"), self.index_disk) })
+    }
+
+    /// Returns the same limits, lowered where they do not fit together.
     pub(crate) fn fitted(mut self) -> Self {
         if self.memory > 0 {
             self.unit = self.unit.min(self.memory / 16);
@@ -85,29 +126,30 @@ impl Config {
         } else {
             self.window = self.unit;
         }
-        if let Some(disk) = &self.disk {
-            // A record must fit into a file, with others.
+        if let Some(disk) = self.disk_tier() {
+            // Several records must fit into one file.
             self.unit = self.unit.min(disk.file_bytes() / 4);
         }
-        // The end of a unit is kept in 32 bits on disk.
+        // A record on disk holds the end of its unit in 32 bits.
         self.unit = self.unit.clamp(1, 16 << 20);
         self.window = self.window.max(self.unit);
         self.parallel = self.parallel.max(1);
         self
     }
 
-    /// Bytes of memory for buffers that wait to be used again.
+    /// Returns the bytes of memory for idle buffers that will be used again.
     pub(crate) fn spare(&self) -> u64 {
         (self.memory / 32).min(16 << 20)
     }
 
-    /// Bytes of memory that are left to the allocator. Units live long and are of any length: among the frames that come and go with every
-    /// read they leave holes that nothing fits into, a tenth of what they take and more.
+    /// Returns the bytes of memory left to the allocator. Units live long and have any length. Among
+    /// the short-lived frames of every read they leave unusable holes of a tenth of their size and more.
     pub(crate) fn holes(&self) -> u64 {
         self.memory / 8
     }
 
-    /// Bytes that may be held for units being fetched, all together: twice their size, for they are copied once.
+    /// Returns the most bytes that all fills together may hold. A fill takes twice the size of its
+    /// units, because each unit is copied once.
     pub(crate) fn filling(&self) -> u64 {
         let least = self.unit.saturating_mul(4);
         if self.memory == 0 { least.max(256 << 20) } else { (self.memory / 4).max(least) }

@@ -53,8 +53,8 @@ impl Cache {
     pub fn open(config: Config) -> Result<Self, OpenError> {
         let config = config.fitted();
         let (gauge, counters) = (Gauge::with_spares(config.unit, config.spare()), Arc::<Counters>::default());
-        let disk = match &config.disk {
-            Some(disk) => Some(Disk::open(disk.clone(), gauge.clone(), counters.clone())?),
+        let disk = match config.disk_tier() {
+            Some(disk) => Some(Disk::open(disk, gauge.clone(), counters.clone())?),
             None => None,
         };
         Ok(Self::new(config, gauge, counters, disk))
@@ -68,8 +68,8 @@ impl Cache {
     pub fn open_failing(config: Config, faults: crate::DiskFaults) -> Result<Self, OpenError> {
         let config = config.fitted();
         let (gauge, counters) = (Gauge::with_spares(config.unit, config.spare()), Arc::<Counters>::default());
-        let disk = match &config.disk {
-            Some(disk) => Some(Disk::failing(disk.clone(), faults, gauge.clone(), counters.clone())?),
+        let disk = match config.disk_tier() {
+            Some(disk) => Some(Disk::failing(disk, faults, gauge.clone(), counters.clone())?),
             None => None,
         };
         Ok(Self::new(config, gauge, counters, disk))

@@ -151,8 +151,8 @@ impl Filler {
         // A unit is there twice for a moment, while its frames are put together; what is to be written stays to the end.
         let room = run.iter().map(|range| range.end - range.start).max().unwrap_or(0).saturating_mul(2);
         let held = if core.disk.is_some() { whole.end - whole.start } else { 0 };
-        let (patience, key) = (core.config.patience, object.key.as_str());
-        let filling = within(patience, key, core.filling.acquire(room.saturating_add(held))).await?;
+        let (limit, key) = (core.config.storage_timeout, object.key.as_str());
+        let filling = within(limit, key, core.filling.acquire(room.saturating_add(held))).await?;
 
         let witness = self.witness.clone();
         let mut frames = Frames { core: &core, witness, key, body, at: whole.start, over: Bytes::new() };
@@ -193,7 +193,7 @@ impl Filler {
             witness.asks_storage();
         }
         let read = self.source.read(&object.key, Want::Range(whole.clone()), Some(&object.version));
-        let read = within(self.core.config.patience, key, read).await??;
+        let read = within(self.core.config.storage_timeout, key, read).await??;
         if read.range != *whole {
             return Err(bad_answer(key, format!("{whole:?} was asked for, {:?} answered", read.range)));
         }
@@ -299,7 +299,7 @@ impl Frames<'_> {
     /// The next bytes and where they start, not beyond `until`.
     async fn next(&mut self, until: u64) -> Result<(u64, Bytes), Broken> {
         while self.over.is_empty() {
-            let next = within(self.core.config.patience, self.key, self.body.next()).await;
+            let next = within(self.core.config.storage_timeout, self.key, self.body.next()).await;
             self.over = next.map_err(Broken::Storage)?.ok_or(Broken::Short)?.map_err(Broken::Storage)?;
             let bytes = wide(self.over.len());
             self.core.counters.storage_bytes.add(bytes);
@@ -316,7 +316,7 @@ impl Frames<'_> {
     /// Whether this is the end of the body.
     async fn end(&mut self) -> Result<bool, StorageError> {
         while self.over.is_empty() {
-            match within(self.core.config.patience, self.key, self.body.next()).await? {
+            match within(self.core.config.storage_timeout, self.key, self.body.next()).await? {
                 None => return Ok(true),
                 Some(frame) => self.over = frame?,
             }
@@ -325,9 +325,9 @@ impl Frames<'_> {
     }
 }
 
-async fn within<T>(patience: Duration, key: &str, wait: impl Future<Output = T>) -> Result<T, StorageError> {
-    let timed_out = |_| StorageError::TimedOut { key: key.to_owned(), after: patience };
-    timeout(patience, wait).await.map_err(timed_out)
+async fn within<T>(limit: Duration, key: &str, wait: impl Future<Output = T>) -> Result<T, StorageError> {
+    let timed_out = |_| StorageError::TimedOut { key: key.to_owned(), after: limit };
+    timeout(limit, wait).await.map_err(timed_out)
 }
 
 fn bad_answer(key: &str, detail: String) -> StorageError {

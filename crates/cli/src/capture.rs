@@ -1,4 +1,4 @@
-//! `latemux capture`: a stream as a client gets it, kept.
+//! `latemux capture`: saves a stream as a client receives it.
 
 use crate::{
     serve::{say, stop_signal},
@@ -6,12 +6,12 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args as ClapArgs;
-use latemux_load::{
-    capture::{Choice, Format, capture},
-    http::{Client, ClientOptions, Hosts},
-    player::bit_rate,
+use latemux_capture::{CaptureOptions, CaptureSummary, OutputFormat, capture};
+use latemux_client::{
+    http::{AllowedHosts, Client, ClientOptions},
+    presentation::parse_bit_rate,
 };
-use latemux_origin::config::quantity::Span;
+use latemux_quantity::TimeSpan;
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -21,48 +21,50 @@ use std::{
 };
 use url::Url;
 
-/// Plays a title of DASH, HLS, Smooth Streaming or HDS as a client, one segment after the other, and keeps its media and a list of its requests.
+/// Fetch a title of DASH, HLS, Smooth Streaming or HDS as a client, and save its media in one file.
 ///
-/// The samples are the server's own. What fails ends it: whole fragments until then stay, in OUTPUT.part. An output that ends in .ts keeps the
-/// packets of HLS as they come, one in .flv the tags of HDS; any other is an MP4, of every protocol.
+/// Segments are fetched one after the other, and checked. The samples are those of the server,
+/// unchanged. The first failure ends the capture; the whole fragments until then stay in FILE.part. The
+/// extension of the output selects its format: .ts saves the packets of HLS, .flv the tags of HDS, and
+/// any other an MP4, for every protocol.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Capture {
-    /// The manifest
+    /// URL of the manifest
     pub(crate) url: String,
-    /// The file to write: an MP4, .ts or .flv
+    /// File to write: an MP4, .ts or .flv
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// A line of JSON for each request: when, what, bytes, how long it took
+    /// File for a line of JSON for each request: its time, URL, bytes and duration
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// The highest bit rate of renditions: 800k, 3M, min, max
+    /// Highest bit rate of the renditions to save: 800k, 3M, min, max
     #[arg(long, default_value = "max", value_name = "RATE")]
     pub(crate) rate: String,
-    /// Keep the text that plays by default too, or the first there is: WebVTT and TTML in fragments
+    /// Save the default text track too, or the first one: WebVTT and TTML in fragments
     #[arg(long)]
     pub(crate) text: bool,
-    /// Servers that the manifest may name beside its own: host or host:port; may be given several times
+    /// Other server that the manifest may refer to: host or host:port; can be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// The longest a request may take
+    /// Maximum duration of a request
     #[arg(long, default_value = "30s", value_name = "DURATION")]
-    pub(crate) timeout: Span,
+    pub(crate) timeout: TimeSpan,
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
 }
 
-/// Runs until all is kept, something fails, or it is told to stop.
+/// Runs until the title is saved, something fails, or a signal stops it.
 pub(crate) fn run(flags: &Capture) -> Result<()> {
     let url = Url::parse(&flags.url).with_context(|| flags.url.clone())?;
-    let rate = bit_rate(&flags.rate).map_err(|why| anyhow!("--rate: {why}"))?;
+    let rate = parse_bit_rate(&flags.rate).map_err(|why| anyhow!("--rate: {why}"))?;
     let extension = flags.output.extension().map(OsStr::to_ascii_lowercase).unwrap_or_default();
     let format = match extension.to_str() {
-        Some("ts") => Format::Ts,
-        Some("flv") => Format::Flv,
-        _ => Format::Mp4,
+        Some("ts") => OutputFormat::Ts,
+        Some("flv") => OutputFormat::Flv,
+        _ => OutputFormat::Mp4,
     };
-    let choice = Choice { rate, format, text: flags.text };
-    let mut hosts = Hosts::default();
+    let options = CaptureOptions { rate, format, text: flags.text };
+    let mut hosts = AllowedHosts::default();
     hosts.allow_server(&url);
     for host in &flags.allow_host {
         hosts.allow(host).map_err(|why| anyhow!("--allow-host {why}"))?;
@@ -83,40 +85,44 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
     let captured = runtime.block_on(async {
         let stop = stop_signal()?;
         tokio::select! {
-            captured = capture(&client, &url, choice, &mut out, &mut trace) => Ok(captured?),
+            captured = capture(&client, &url, options, &mut out, &mut trace) => Ok(captured?),
             () = stop => bail!("stopped"),
         }
     });
     let flushed = out.flush().and_then(|()| trace.flush());
     let captured = match captured {
         Ok(captured) => captured,
-        // Nothing came that is worth keeping.
-        Err(error) if end_whole(&part, format).is_ok_and(|length| length == 0) => {
+        // A file without any media is removed.
+        Err(error) if truncate_to_whole(&part, format).is_ok_and(|length| length == 0) => {
             let _ = fs::remove_file(&part);
             return Err(error);
         }
         Err(error) => {
-            return Err(error.context(format!("what there is until then is in {}", part.display())));
+            return Err(error.context(format!("the media until then are in {}", part.display())));
         }
     };
     flushed.with_context(|| format!("cannot write {}", part.display()))?;
     fs::rename(&part, &flags.output).with_context(|| format!("cannot write {}", flags.output.display()))?;
-    let tracks = if format == Format::Mp4 { format!("{} tracks, ", captured.tracks) } else { String::new() };
-    let (segments, bytes) = (captured.segments, captured.bytes);
-    say(&format!("{}: {tracks}{segments} segments; {bytes} bytes were fetched\n", flags.output.display()))
+    let tracks =
+        if format == OutputFormat::Mp4 { format!("{} tracks, ", captured.tracks) } else { String::new() };
+    let CaptureSummary { segments, bytes, .. } = captured;
+    say(&format!("{}: {tracks}{segments} segments; {bytes} bytes fetched\n", flags.output.display()))
 }
 
-/// Cuts off what is not whole: the last fragment, or packet, where the disk was full in the middle of it. Gives the length that is left.
-fn end_whole(part: &Path, format: Format) -> Result<u64, io::Error> {
+/// Truncates a file behind its last whole fragment or packet: a full disk may have cut one. Returns the
+/// length that is left.
+fn truncate_to_whole(part: &Path, format: OutputFormat) -> Result<u64, io::Error> {
     let mut file = File::options().read(true).write(true).open(part)?;
     let length = file.metadata()?.len();
     let whole = match format {
-        Format::Ts => length - length % 188,
-        Format::Flv => length,
-        Format::Mp4 => {
-            let (mut at, mut whole) = (0_u64, 0);
+        OutputFormat::Ts => length - length % 188,
+        OutputFormat::Flv => length,
+        OutputFormat::Mp4 => {
+            let mut at = 0_u64;
+            let mut whole = 0;
             let mut head = [0; 16];
-            // Each box with its size, 64 bits of it where 32 say 1; a `moof` without its `mdat` is not whole.
+            // A box has a size of 32 bits, or of 64 bits if those are 1. A `moof` without its `mdat` is not
+            // whole.
             while file.seek(SeekFrom::Start(at)).is_ok() && file.read_exact(&mut head[..8]).is_ok() {
                 let [a, b, c, d, kind @ .., _, _, _, _, _, _, _, _] = head;
                 let size = match u32::from_be_bytes([a, b, c, d]) {

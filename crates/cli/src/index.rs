@@ -1,7 +1,7 @@
 //! `latemux index`: an index MP4 of a file, from its headers alone.
 
 use crate::{
-    args, config,
+    args,
     location::relative,
     read_index::{Depth, read},
     serve::say,
@@ -12,9 +12,7 @@ use latemux_storage::write::destination;
 
 /// Runs until the index is written, or nothing is.
 pub(crate) fn run(flags: &args::Index) -> Result<()> {
-    let mut config = config::Storage::default();
-    config.apply(&flags.storage);
-    let options = config.options();
+    let options = flags.storage.options();
     let output = flags.output.clone().unwrap_or_else(|| beside(&flags.source));
     let (location, path) = match &flags.location {
         Some(location) => (location.clone(), None),

@@ -1,6 +1,6 @@
 //! `latemux inspect`: what is in a file or title, what the manifests would say, and what is wrong with it.
 
-use crate::{args, config::Config, serve::say};
+use crate::{args, serve::say};
 use anyhow::{Context, Result};
 use latemux_index::{
     Title,
@@ -8,7 +8,7 @@ use latemux_index::{
     title::TitleTrack,
 };
 use latemux_isobmff::{Time, codec::Media};
-use latemux_origin::{LoadedTitle, Origin};
+use latemux_origin::{LoadedTitle, Origin, OriginConfig};
 use latemux_packager::{
     carry::{Protocol, carries},
     sizes::Bitrate,
@@ -26,12 +26,11 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
 
 /// Runs until the report is printed.
 pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
-    let mut config = Config { segment_duration: flags.segment_duration, ..Config::default() };
-    config.storage.apply(&flags.storage);
+    let config = OriginConfig { segment_duration: flags.segment_duration.0, ..OriginConfig::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let title = runtime.block_on(async {
-        let (storage, key) = latemux_storage::open::open_object(&flags.target, &config.storage.options())?;
-        let origin = Origin::new(storage, config.origin());
+        let (storage, key) = latemux_storage::open::open_object(&flags.target, &flags.storage.options())?;
+        let origin = Origin::new(storage, config);
         origin.title(key.as_str()).await.with_context(|| flags.target.clone())
     })?;
     let report = report(&title);
@@ -42,9 +41,9 @@ pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
 fn report(loaded: &LoadedTitle) -> Value {
     let title = &loaded.title;
     let objects: Vec<Value> = loaded.objects.iter().map(|o| object(o.key().as_str(), &o.index)).collect();
-    let tracks: Vec<Value> = title.tracks.iter().enumerate().map(|(i, t)| track(loaded, i, t)).collect();
+    let tracks: Vec<Value> = title.tracks().iter().enumerate().map(|(i, t)| track(loaded, i, t)).collect();
     let problems: Vec<Value> = title
-        .problems
+        .problems()
         .iter()
         .map(|p| {
             let object = p.object.and_then(|o| loaded.objects.get(o)).map(|o| o.key().to_string());
@@ -79,16 +78,16 @@ fn object(key: &str, index: &MediaIndex) -> Value {
 }
 
 fn grid(title: &Title) -> Value {
-    let starts = &title.grid.starts;
-    let ends = starts.iter().skip(1).chain([&title.grid.end]);
+    let starts = &title.grid().starts;
+    let ends = starts.iter().skip(1).chain([&title.grid().end]);
     let lengths: Vec<f64> = starts.iter().zip(ends).map(|(s, e)| e.seconds() - s.seconds()).collect();
     json!({
-        "target_seconds": title.target.as_secs_f64(),
+        "target_seconds": title.target().as_secs_f64(),
         "segments": lengths.len(),
         "shortest_seconds": lengths.iter().copied().reduce(f64::min),
         "longest_seconds": lengths.iter().copied().reduce(f64::max),
         "start_seconds": starts.first().map(|t| t.seconds()),
-        "end_seconds": title.grid.end.seconds(),
+        "end_seconds": title.grid().end.seconds(),
     })
 }
 

@@ -12,12 +12,12 @@ use crate::{
 };
 use anyhow::{Context, Result, bail, ensure};
 use keep::Keep;
+use latemux_client::http::Client;
 use latemux_load::{
-    http::Client,
     player::Session,
     report::summary,
     results::{Part, Recorder, Run},
-    run::{self, Plan, Single},
+    run::{self, Plan, SinglePlan},
 };
 use std::{
     sync::Arc,
@@ -32,7 +32,7 @@ const FILES: u64 = 64;
 /// What is run.
 enum Job {
     Players(Plan),
-    Single(Single),
+    Single(SinglePlan),
 }
 
 /// Runs until all have played, the time is over, or it is told to stop.
@@ -112,7 +112,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         anyhow::Ok(stopped)
     })?;
     part.complete = !stopped;
-    say(&summary(&Run::alone(part.clone())))?;
+    say(&summary(&Run::single(part.clone())))?;
     if let Some(keep) = &mut keep {
         // A bucket may be silent for minutes: who does not want to wait can end it.
         runtime.block_on(async {
@@ -139,7 +139,7 @@ async fn perform(
 ) {
     match job {
         Job::Players(plan) => run::run(Arc::new(Session::new(client, recorder, behaviour)), plan, stop).await,
-        Job::Single(single) => run::single(client, recorder, single, stop).await,
+        Job::Single(single) => run::run_single(client, recorder, single, stop).await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `latemux manifest`: a server manifest of what is in some files.
 
 use crate::{
-    args, config,
+    args,
     location::relative,
     read_index::{Depth, read},
     serve::say,
@@ -13,9 +13,7 @@ use latemux_storage::write::destination;
 
 /// Runs until the manifest is written, or nothing is.
 pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
-    let mut config = config::Storage::default();
-    config.apply(&flags.storage);
-    let options = config.options();
+    let options = flags.storage.options();
     let to = destination(&flags.output, &options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

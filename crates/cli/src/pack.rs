@@ -5,7 +5,6 @@ mod write;
 
 use crate::{
     args,
-    config::Config,
     location::relative,
     manifest::warn,
     read_index::progress,
@@ -14,7 +13,7 @@ use crate::{
 use anyhow::{Context, Result, anyhow, ensure};
 use choice::{Job, jobs};
 use indicatif::ProgressBar;
-use latemux_origin::{LoadedTitle, Origin};
+use latemux_origin::{LoadedTitle, Origin, OriginConfig, config::SourcesConfig};
 use latemux_storage::write::{Writer, destination};
 use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
@@ -30,36 +29,37 @@ struct Packing {
 
 /// Runs until all files are written, or none is.
 pub(crate) fn run(flags: &args::Pack) -> Result<()> {
-    let mut config = Config { segment_duration: flags.fragment, ..Config::default() };
-    config.storage.apply(&flags.storage);
-    config.sources.allow.clone_from(&flags.allow);
+    let config = OriginConfig {
+        segment_duration: flags.fragment.0,
+        load_timeout: LOAD_TIMEOUT,
+        sources: SourcesConfig { allow: flags.allow.clone() },
+        ..OriginConfig::default()
+    };
     config.sources.check().map_err(|why| anyhow!("--allow: {why}"))?;
-    // As of `serve`: what is packed can be served on the same grid.
-    let servable = Duration::from_millis(100)..=Duration::from_secs(600);
+    // The same limits apply to `serve`, so that a packed title can be served on the same grid.
     ensure!(
-        servable.contains(&flags.fragment.0),
+        OriginConfig::SEGMENT_DURATIONS.contains(&flags.fragment.0),
         "--fragment must be between 100ms and 10m, not {}",
         flags.fragment
     );
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(pack(flags, &config))?;
+    let report = runtime.block_on(pack(flags, config))?;
     say(&report)
 }
 
-async fn pack(flags: &args::Pack, config: &Config) -> Result<String> {
+async fn pack(flags: &args::Pack, config: OriginConfig) -> Result<String> {
     let stop = stop_signal()?;
     tokio::pin!(stop);
-    let options = config.storage.options();
+    let options = flags.storage.options();
     let source = flags.source.trim_end_matches('/');
     let (storage, key) = latemux_storage::open::open_object(source, &options)?;
-    let origin =
-        Origin::new(storage, latemux_origin::OriginConfig { load_timeout: LOAD_TIMEOUT, ..config.origin() });
+    let origin = Origin::new(storage, config);
     let bar = progress(&flags.source);
     let title = tokio::select! {
         title = origin.title(key.as_str()) => title.with_context(|| flags.source.clone())?,
         () = &mut stop => return Err(anyhow!("stopped: nothing was written")),
     };
-    for problem in &title.title.problems {
+    for problem in title.title.problems() {
         warn(&format!("{}: {}: {}", flags.source, problem.reason, problem.detail));
     }
 

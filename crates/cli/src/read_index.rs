@@ -4,7 +4,7 @@ use anyhow::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use latemux_index::{
     MediaIndex,
-    locate::{Limits, Locator},
+    locate::{Locator, limits::Limits},
 };
 use latemux_origin::IndexReader;
 use latemux_storage::{Options, open_object};

@@ -1,6 +1,6 @@
 //! `latemux report`: what runs of `load` measured, added up.
 
-use crate::{args::Storage, config::Config, serve::say};
+use crate::{args::Storage, serve::say};
 use anyhow::{Context, Result, ensure};
 use clap::Args as ClapArgs;
 use futures_util::StreamExt as _;
@@ -37,14 +37,12 @@ fn read(run: &str, flags: &Storage) -> Result<Run> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let parts = runtime.block_on(fetch(run, flags)).with_context(|| run.to_owned())?;
-    Ok(Run::of_named(run, parts)?)
+    Ok(Run::merge_named(run, parts)?)
 }
 
 /// All parts in a bucket, each with its name.
 async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
-    let mut config = Config::default();
-    config.storage.apply(flags);
-    let storage = open(run, &config.storage.options())?;
+    let storage = open(run, &flags.options())?;
     let root = Key::root();
     let listing = match storage.list(&root).await {
         // There are no empty folders.
@@ -59,7 +57,7 @@ async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
         while let Some(frame) = read.body.next().await {
             bytes.extend_from_slice(&frame?);
         }
-        let part = Part::of_bytes(&bytes).with_context(|| name.clone())?;
+        let part = Part::from_bytes(&bytes).with_context(|| name.clone())?;
         parts.push((name, part));
     }
     Ok(parts)

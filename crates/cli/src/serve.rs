@@ -3,6 +3,7 @@
 use crate::{args, config::Config, log, open_files};
 use anyhow::{Context, Result};
 use latemux_origin::{Origin, Resources, Tls, listen};
+use latemux_quantity::TimeSpan;
 use latemux_storage::write::writable;
 use std::{
     fs,
@@ -31,9 +32,9 @@ pub(crate) fn run(flags: &args::Serve) -> Result<()> {
 
 async fn serve(config: Config) -> Result<()> {
     let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
-    let options = config.storage.options();
-    let connections = config.http.max_connections.saturating_add(options.in_flight.max);
-    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES);
+    let options = config.storage.clone();
+    let connections = config.origin.http.max_connections.saturating_add(options.max_in_flight);
+    let wanted = (connections as u64).saturating_add(FILES);
     let most = open_files::allow(wanted);
     if most < wanted {
         tracing::warn!(
@@ -52,22 +53,22 @@ async fn serve(config: Config) -> Result<()> {
         None => None,
     };
     let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
-    let write = if config.index.write { writable(source, &options)? } else { None };
-    if config.index.write && write.is_none() {
+    let write = if config.origin.index.write { writable(source, &options)? } else { None };
+    if config.origin.index.write && write.is_none() {
         tracing::warn!(
             reason = "index_not_written",
             "this storage is only read from: no index MP4 is written"
         );
     }
-    let (cache, indexes) = (config.cache.open()?, config.cache.open_indexes()?);
-    let drain = config.http.drain_timeout;
+    let (cache, indexes) = (config.open_cache()?, config.open_indexes()?);
+    let drain = config.origin.http.drain_timeout;
     if let Some(cache) = &cache {
         // Who comes first should find what was kept; who has connected already waits.
         let _ = tokio::time::timeout(RECOVERY, cache.recovered()).await;
     }
     let resources =
         Resources { cache: cache.clone(), indexes: indexes.clone(), write, source_options: options };
-    let origin = Origin::with_resources(storage.clone(), resources, config.origin());
+    let origin = Origin::with_resources(storage.clone(), resources, config.origin.clone());
     let mut metrics = String::new();
     if let Some(admin) = admin {
         metrics = format!("metrics at http://{}/metrics\n", admin.local_addr()?);
@@ -79,7 +80,7 @@ async fn serve(config: Config) -> Result<()> {
         "latemux {} serves {}\n{metrics}segments of {}; page and player at {scheme}://{address}/\n",
         env!("CARGO_PKG_VERSION"),
         storage.describe(),
-        config.segment_duration,
+        TimeSpan(config.origin.segment_duration),
     ))?;
     let (stop, told) = (stop_signal()?, OnceLock::new());
     let stopped = async {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args as ClapArgs;
-use latemux_load::http::{Network, Trust};
+use latemux_client::http::{Network, Trust};
 use std::{fs, path::PathBuf};
 
 /// Flags of every command that is a client.
@@ -22,9 +22,9 @@ impl TrustFlags {
         let trust = match &self.ca {
             Some(path) => {
                 let pem = fs::read(path).with_context(|| format!("--ca: cannot read {}", path.display()))?;
-                Trust::also(&pem).map_err(|why| anyhow!("--ca: {}: {why}", path.display()))?
+                Trust::system_and(&pem).map_err(|why| anyhow!("--ca: {}: {why}", path.display()))?
             }
-            None if self.insecure => Trust::Anyone,
+            None if self.insecure => Trust::Any,
             None => Trust::System,
         };
         Network::new(&trust).map_err(|why| anyhow!("TLS: {why}"))

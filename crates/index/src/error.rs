@@ -1,47 +1,48 @@
-//! Why an object has no index, or a title no tracks.
+//! The errors of indexing an object and of making a title.
 
 use latemux_isobmff::FourCc;
 use std::borrow::Cow;
 
-/// An object or title that cannot be served. [`IndexError::reason`] is the stable word for logs and answers.
+/// The reason why an object or a title cannot be served. [`IndexError::reason`] is its stable word
+/// in logs and responses.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// Not an ISO base media file.
+    /// The object is not an ISO base media file.
     #[error("not an MP4 file: {0}")]
     NotMp4(String),
-    /// The file ends before what its boxes promise.
+    /// The file ends before its boxes say.
     #[error("truncated: {0}")]
     Truncated(String),
-    /// A box that cannot be read, or contradicts another.
+    /// A box cannot be read, or contradicts another one.
     #[error("{0}")]
     Malformed(String),
-    /// Malformed at a box.
+    /// A box cannot be parsed.
     #[error(transparent)]
     Box(#[from] latemux_isobmff::Error),
-    /// The index alone would pass a limit.
+    /// The index exceeds a limit.
     #[error("{what} of {value} bytes is more than the limit of {limit}")]
     TooLarge {
-        /// Which part.
+        /// The part of the index that exceeds it.
         what: &'static str,
-        /// Its size in bytes.
+        /// The size of that part in bytes.
         value: u64,
         /// The limit in bytes.
         limit: u64,
     },
-    /// All tracks are left out; the first one's reason.
+    /// All tracks are left out. The problem is the first track's.
     #[error("no track can be served: {0}")]
     NoTracks(TrackProblem),
-    /// An index MP4 whose media is another than the one it was made of.
+    /// An index MP4 was made from another version of its media.
     #[error("the index is older than its media: {0}")]
     Stale(String),
-    /// Nothing to serve in it: no tracks at all.
+    /// The object has no tracks at all.
     #[error("no media in it")]
     NoMedia,
 }
 
 impl IndexError {
-    /// A stable word for logs, metrics and answers.
+    /// Returns the stable word for logs, metrics and responses.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -56,11 +57,11 @@ impl IndexError {
     }
 }
 
-/// Why one track of an object is left out.
+/// The reason why one track of an object is left out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrackProblem {
-    /// Encrypted at the source.
+    /// The source is encrypted.
     #[error("track {track} is encrypted ({scheme})")]
     Encrypted {
         /// Track ID.
@@ -68,59 +69,59 @@ pub enum TrackProblem {
         /// Protection scheme.
         scheme: FourCc,
     },
-    /// No protocol here carries it.
+    /// No protocol served here carries the codec.
     #[error("track {track} is coded in {format}, which no protocol here carries")]
     UnsupportedCodec {
         /// Track ID.
         track: u32,
-        /// Coding name or handler.
+        /// Coding name, or handler type.
         format: FourCc,
     },
-    /// No samples, or none that the edit list plays.
+    /// The track has no samples, or none that the edit list plays.
     #[error("track {track} has no samples")]
     Empty {
         /// Track ID.
         track: u32,
     },
-    /// Video without a sync sample to start at.
+    /// A video track has no sync sample to start at.
     #[error("track {track} has no sync sample")]
     NoSyncSample {
         /// Track ID.
         track: u32,
     },
-    /// Tables that contradict each other, or lie.
+    /// The tables contradict each other or the object.
     #[error("track {track}: {what}")]
     Malformed {
-        /// Track ID, 0 where it could not be read.
+        /// Track ID, or 0 if it could not be read.
         track: u32,
-        /// What is wrong.
+        /// The contradiction.
         what: String,
     },
-    /// Samples beyond the end of the object: it was cut off.
+    /// Samples lie beyond the end of the object, as in a file that was cut off.
     #[error("track {track}: sample {sample} ends at byte {end}, the object at {object_size}")]
     Truncated {
         /// Track ID.
         track: u32,
-        /// Number of the sample, from 1, or of the last one of its chunk.
+        /// 1-based number of the sample, or of the last one of its chunk.
         sample: u32,
-        /// Where it would end, in bytes from the start of the object.
+        /// End of that sample, in bytes from the start of the object.
         end: u64,
         /// Size of the object in bytes.
         object_size: u64,
     },
-    /// Valid, but not something this origin serves (several sample entries in use, fragments in another file, an
-    /// edit list with several parts or speeds).
+    /// The track is valid but not supported: several sample entries are in use, its fragments are
+    /// in another file, or its edit list has several parts or speeds.
     #[error("track {track}: {what} is not supported")]
     Unsupported {
         /// Track ID.
         track: u32,
-        /// What.
+        /// The unsupported structure.
         what: Cow<'static, str>,
     },
 }
 
 impl TrackProblem {
-    /// The track's ID, 0 where it could not be read.
+    /// Returns the track's ID, or 0 if it could not be read.
     #[must_use]
     pub fn track(&self) -> u32 {
         match self {
@@ -134,7 +135,7 @@ impl TrackProblem {
         }
     }
 
-    /// A stable word for logs, metrics and answers.
+    /// Returns the stable word for logs, metrics and responses.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {

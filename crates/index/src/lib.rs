@@ -1,53 +1,31 @@
-//! Where every sample of a title lies and where its segments begin. Holds no media bytes, does no I/O.
+//! The index of a title: where every sample lies and where segments begin. It holds no media bytes
+//! and does no I/O.
 //!
 //! ```text
-//! bytes of moov, sidx, mfra ──► locate ──► MediaIndex (one object) ──► Title (several objects, one grid)
+//! bytes of moov, sidx, mfra ──► Locator ──► MediaIndex (one object)
+//!                                               └──► Title (several objects, one grid)
 //! ```
 //!
-//! - [`locate`]: says which bytes to read next until an object's index is complete
+//! - [`locate`]: asks for bytes of an object until its index is complete
+//! - [`table`]: sample tables and fragment tables, packed into columns
 //! - [`media`]: [`MediaIndex`], the packed index of one object, and its tracks
-//! - [`external`]: index MP4s: whose samples lie in another object
-//! - [`index_file`]: writing one
-//! - [`persist`]: indexes as bytes, to be kept on disk
-//! - [`column`]: packed columns of numbers with O(log n) search
-//! - [`samples`]: the sample table of a track: columns for timing, size, position, sync
-//! - [`stretches`]: going through a whole table, column by column
-//! - [`fragments`]: tracks whose samples are known only fragment by fragment
-//! - [`presentation`]: edit lists: which samples play, and when
-//! - [`grid`]: where segments begin, the same for all protocols and renditions
-//! - [`title`]: several objects as one presentation
+//! - [`grid`]: the boundaries of segments, the same for all protocols and renditions
+//! - [`title`]: several objects as one presentation, and clips of it
+//! - [`persist`]: indexes on disk and index MP4s
+//! - [`error`]: why an object has no index, or a title no tracks
+//!
+//! A folder uses only folders above it in this order: error, table, media, then locate and grid,
+//! then title and persist.
 
-mod clip;
-pub mod column;
-mod cut_points;
 pub mod error;
-pub mod external;
-mod fragment_table;
-mod fragmented;
-pub mod fragments;
 pub mod grid;
-pub mod index_file;
-mod layout;
 pub mod locate;
 pub mod media;
-mod moof_samples;
-mod object_reader;
 pub mod persist;
-mod pieces;
-mod positions;
-pub mod presentation;
-mod random_access;
-mod reach;
-mod rice;
-pub mod samples;
-mod scan;
-mod segment_index;
-pub mod stretches;
-mod tables;
+pub mod table;
 pub mod title;
-mod track;
 
 pub use error::IndexError;
 pub use media::{MediaIndex, Track};
-pub use samples::Sample;
+pub use table::samples::Sample;
 pub use title::Title;

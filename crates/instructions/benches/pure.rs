@@ -1,10 +1,13 @@
-//! Instructions that the pure crates need, counted by callgrind: what a noisy machine can tell a regression by.
+//! Instructions that the pure crates need, counted by callgrind, which shows a regression even on a
+//! noisy machine.
 //!
-//! `make bench-instructions` compares the figures with those in `bench/instructions.json`, and fails where one has grown by 5 %.
-//! Sources are the titles of `samples/library`, which no other build of an encoder changes. A plan is made once before it is counted:
-//! what a title remembers is remembered then. Returned is what would else be dropped, and be counted.
+//! `make bench-instructions` compares the figures with those in `bench/instructions.json`, and
+//! fails if one has grown by 5 %. The sources are the titles of `samples/library`, which do not
+//! depend on the version of an encoder. A plan is made once before it is counted, so a title has
+//! already remembered what it can. Functions return values that would otherwise be dropped, and the
+//! drop counted.
 
-#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
 #![allow(missing_docs, reason = "made by macros")]
 
 #[path = "../../packager/tests/it/origin.rs"]
@@ -15,7 +18,8 @@ use bytes::Bytes;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use latemux_index::{
     Title,
-    fragments::{FragmentReader, FragmentSamples, FragmentStep},
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    media::fragment_samples::FragmentSamples,
     media::{MediaIndex, TrackKind},
 };
 use latemux_isobmff::movie::Movie;
@@ -27,16 +31,16 @@ use latemux_packager::{
 use origin::{Answer, Origin, index};
 use std::{hint::black_box, path::Path, sync::Arc, time::Duration};
 
-/// As `latemux serve` has it by default.
+/// Target duration, the default of `latemux serve`.
 const TARGET: Duration = Duration::from_secs(4);
-/// In the middle of each title.
+/// Number of a segment in the middle of each title.
 const NUMBER: u32 = 3;
 
 /// AVC with B-frames and AAC, interleaved, in one progressive file.
 const MUXED: &[&str] = &["lighthouse.mp4"];
 /// The same in fragments, found by `sidx`.
 const FRAGMENTED: &[&str] = &["ferry.mp4"];
-/// Three renditions and two languages, each in a file of its own.
+/// Three renditions and two languages, each in its own file.
 const RENDITIONS: &[&str] = &[
     "harbour/audio-eng.mp4",
     "harbour/audio-fra.mp4",
@@ -54,7 +58,7 @@ fn title(files: &[&str]) -> Origin {
     Origin::of(files.iter().map(|name| object(name)).collect(), TARGET).unwrap()
 }
 
-/// A top-level box: where it is, and its bytes.
+/// Returns the offset and the bytes of a top-level box.
 fn top_level(object: &Bytes, four_cc: &[u8; 4]) -> (usize, Bytes) {
     let mut at = 0;
     loop {
@@ -128,7 +132,7 @@ fn title_made(indexes: Vec<Arc<MediaIndex>>) -> Title {
     black_box(Title::new(indexes, TARGET).unwrap())
 }
 
-/// A segment of a title, by protocol; planned once.
+/// Returns a title and a segment of it that has been planned once.
 fn segment(files: &[&str], protocol: &str) -> (Origin, Resource) {
     let mut origin = title(files);
     let video = origin.names(TrackKind::Video)[0].clone();
@@ -234,7 +238,7 @@ library_benchmark_group!(
 );
 main!(
     config = LibraryBenchmarkConfig::default()
-        // One way for libc to copy and compare, whatever the processor.
+        // One way for libc to copy and compare, on every processor.
         .env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-ERMS,-FSRM")
         .tool(Callgrind::with_args(["--cache-sim=no"])),
     library_benchmark_groups = [isobmff, index_, packager]

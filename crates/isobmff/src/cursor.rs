@@ -1,7 +1,7 @@
 //! A bounded reader over borrowed bytes.
 //!
-//! Every read is checked against the end of the box, and every error carries the path of the box and the byte
-//! of the file where it happened. Nothing is copied: [`Cursor::take`] hands out a view.
+//! Every read is checked against the end of the box. An error carries the path of the box and the
+//! byte offset in the file where it happened. No bytes are copied: [`Cursor::take`] returns a view.
 
 use crate::{
     Error, FourCc,
@@ -10,87 +10,97 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// A position in the payload of one box, and the end it may not pass.
+/// A read position in the payload of one box, and the end that reads must not pass.
+///
+/// A read of more bytes than are left returns [`Error::Truncated`] and does not move.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a Bytes,
-    /// Next byte and the end, as positions in `bytes`; `at <= end <= bytes.len()`.
+    /// The next byte and the end, as positions in `bytes`; `at <= end <= bytes.len()`.
     at: usize,
     end: usize,
-    /// Where `bytes` starts in the file.
+    /// Offset of `bytes` from the start of the file.
     base: u64,
     path: BoxPath,
 }
 
 impl<'a> Cursor<'a> {
-    /// Reads all of `bytes`, which lie `offset` bytes from the start of the file. The path is empty: "file".
+    /// Starts at the beginning of `bytes`, which lie `offset` bytes from the start of the file. The
+    /// path is empty and prints as "file".
     #[must_use]
     pub fn new(bytes: &'a Bytes, offset: u64) -> Self {
         Self { bytes, at: 0, end: bytes.len(), base: offset, path: BoxPath::default() }
     }
 
-    /// Bytes left before the end of the box.
+    /// Returns the number of bytes left before the end of the box.
     #[must_use]
     pub const fn remaining(&self) -> usize {
-        self.end.saturating_sub(self.at)
+        self.end - self.at
     }
 
-    /// Where the next byte lies, in bytes from the start of the file.
+    /// Returns the offset of the next byte from the start of the file.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.base.saturating_add(self.at as u64)
     }
 
-    /// The box being read.
+    /// Returns the path of the box that is read.
     #[must_use]
     pub const fn path(&self) -> BoxPath {
         self.path
     }
 
-    /// What is left, without moving.
+    /// Returns the bytes that are left, without moving.
     #[must_use]
     pub fn peek(&self) -> &'a [u8] {
         self.bytes.get(self.at..self.end).unwrap_or_default()
     }
 
-    /// A cursor over the next `len` bytes, named `kind`; moves past them.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] where fewer are left.
+    /// Returns a cursor over the next `len` bytes as the box `kind`, and moves past them.
     pub fn sub(&mut self, kind: FourCc, len: usize) -> Result<Self, Error> {
         let start = self.advance(len)?;
         Ok(Self { at: start, end: self.at, path: self.path.join(kind), ..*self })
     }
 
-    /// The next `len` bytes as a view; no copy.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] where fewer are left.
+    /// Returns the next `len` bytes as a view, without copying.
     pub fn take(&mut self, len: usize) -> Result<Bytes, Error> {
         let start = self.advance(len)?;
         Ok(self.bytes.slice(start..self.at))
     }
 
-    /// All that is left, as a view; no copy.
+    /// Returns all bytes that are left as a view, without copying.
     #[must_use]
     pub fn rest(&mut self) -> Bytes {
         let start = std::mem::replace(&mut self.at, self.end);
         self.bytes.slice(start..self.end)
     }
 
-    /// `count` table entries of `entry_len` bytes each, as a view; what lies behind them is left alone.
+    /// Returns `count` table entries of `entry_len` bytes each as a view. Bytes behind them are
+    /// left alone.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the box is too short for them.
+    /// [`Error::TooLarge`] if the box is too short for them.
     pub fn table(&mut self, what: &'static str, count: u32, entry_len: usize) -> Result<Bytes, Error> {
         let len = self.check_count(what, u64::from(count), entry_len)?;
         self.take(len)
     }
 
-    /// The bytes that `count` entries of at least `entry_len` (not 0) bytes each need.
+    /// Reads the payload of a table box: version and flags, the number of entries, and a view of the
+    /// entries, which have `entry_len` bytes each.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] where the box is too short for them.
+    /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] if the box is too short for
+    /// the entries.
+    pub(crate) fn counted_table(&mut self, entry_len: usize) -> Result<Bytes, Error> {
+        self.version_and_flags()?;
+        let count = self.u32()?;
+        self.table("entry_count", count, entry_len)
+    }
+
+    /// Returns the number of bytes that `count` entries of at least `entry_len` (not 0) bytes need.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] if the box is too short for them.
     pub fn check_count(&self, what: &'static str, count: u64, entry_len: usize) -> Result<usize, Error> {
         let len = usize::try_from(count).ok().and_then(|count| count.checked_mul(entry_len));
         match len {
@@ -100,100 +110,75 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves past `len` bytes.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] where fewer are left.
     pub fn skip(&mut self, len: usize) -> Result<(), Error> {
         self.advance(len).map(|_| ())
     }
 
-    /// The next `N` bytes.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] where fewer are left.
+    /// Reads the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let bytes = *self.peek().first_chunk::<N>().ok_or_else(|| self.truncated())?;
         self.at += N;
         Ok(bytes)
     }
 
-    /// One byte.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`] at the end of the box; so for all the readers below.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Result<u8, Error> {
         self.array().map(u8::from_be_bytes)
     }
 
-    /// Big-endian, 16 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`].
+    /// Reads a big-endian number of 16 bits.
     pub fn u16(&mut self) -> Result<u16, Error> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Big-endian, 24 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`].
+    /// Reads a big-endian number of 24 bits.
     pub fn u24(&mut self) -> Result<u32, Error> {
         self.array().map(|[a, b, c]| u32::from_be_bytes([0, a, b, c]))
     }
 
-    /// Big-endian, 32 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`].
+    /// Reads a big-endian number of 32 bits.
     pub fn u32(&mut self) -> Result<u32, Error> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Big-endian, 64 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`].
+    /// Reads a big-endian number of 64 bits.
     pub fn u64(&mut self) -> Result<u64, Error> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Big-endian and signed, 32 bits.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`].
+    /// Reads a signed big-endian number of 32 bits.
     pub fn i32(&mut self) -> Result<i32, Error> {
         self.array().map(i32::from_be_bytes)
     }
 
-    /// A time or duration of a box whose version 0 has 32 bits and whose version 1 has 64.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`].
+    /// Reads a time or duration of a box that has 32 bits for it in version 0 and 64 in version 1.
     pub fn u32_or_u64(&mut self, version: u8) -> Result<u64, Error> {
         if version == 0 { self.u32().map(u64::from) } else { self.u64() }
     }
 
-    /// A four-character code.
-    ///
-    /// # Errors
-    /// [`Error::Truncated`].
+    /// Reads a duration like [`Self::u32_or_u64`]. All ones mean "unknown" in both versions
+    /// (ISO/IEC 14496-12 §8.2.2.3) and become `u64::MAX`.
+    pub(crate) fn duration(&mut self, version: u8) -> Result<u64, Error> {
+        let duration = self.u32_or_u64(version)?;
+        Ok(if version == 0 && duration == u64::from(u32::MAX) { u64::MAX } else { duration })
+    }
+
+    /// Reads a four-character code.
     pub fn fourcc(&mut self) -> Result<FourCc, Error> {
         self.array().map(FourCc)
     }
 
-    /// Version and flags of a full box (ISO/IEC 14496-12 §4.2.2).
-    ///
-    /// # Errors
-    /// [`Error::Truncated`].
+    /// Reads version and flags of a full box (ISO/IEC 14496-12 §4.2.2).
     pub fn version_and_flags(&mut self) -> Result<(u8, u32), Error> {
         let version = self.u8()?;
         Ok((version, self.u24()?))
     }
 
-    /// As [`Self::version_and_flags`], where versions beyond `newest` have a layout nobody knows yet.
+    /// Reads version and flags of a full box, and refuses versions beyond `newest`: their layout is
+    /// unknown.
     ///
     /// # Errors
-    /// [`Error::Truncated`]; [`Error::Unsupported`] for a newer version.
+    /// [`Error::Truncated`] if fewer bytes are left; [`Error::Unsupported`] for a newer version.
     pub fn version_up_to(&mut self, newest: u8) -> Result<(u8, u32), Error> {
         let at = self.offset();
         let (version, flags) = self.version_and_flags()?;
@@ -203,16 +188,17 @@ impl<'a> Cursor<'a> {
         Ok((version, flags))
     }
 
-    /// The boxes that what is left consists of.
+    /// Walks the boxes in the bytes that are left.
     #[must_use]
     pub fn boxes(&self) -> Boxes<'a> {
         Boxes::new(self.clone())
     }
 
-    /// The first box of that type in what is left.
+    /// Returns the first box of the given type in the bytes that are left.
     ///
     /// # Errors
-    /// Where a box before it, or it, does not fit; [`Error::Missing`] where there is none.
+    /// The error of a box before it, or of itself, that cannot be read; [`Error::Missing`] if there
+    /// is none.
     pub fn find(&self, kind: &'static [u8; 4]) -> Result<BoxRef<'a>, Error> {
         for child in self.boxes() {
             let child = child?;
@@ -223,37 +209,37 @@ impl<'a> Cursor<'a> {
         Err(self.missing(kind))
     }
 
-    /// [`Error::Truncated`] here.
+    /// Returns [`Error::Truncated`] for this position.
     #[must_use]
     pub const fn truncated(&self) -> Error {
         Error::Truncated { path: self.path, offset: self.offset() }
     }
 
-    /// [`Error::BadValue`] here.
+    /// Returns [`Error::BadValue`] for this position.
     #[must_use]
     pub const fn bad(&self, what: &'static str) -> Error {
         Error::BadValue { path: self.path, offset: self.offset(), what }
     }
 
-    /// [`Error::TooLarge`] here.
+    /// Returns [`Error::TooLarge`] for this position.
     #[must_use]
     pub const fn too_large(&self, what: &'static str, value: u64, limit: u64) -> Error {
         Error::TooLarge { path: self.path, offset: self.offset(), what, value, limit }
     }
 
-    /// [`Error::Unsupported`] here.
+    /// Returns [`Error::Unsupported`] for this position.
     #[must_use]
     pub const fn unsupported(&self, what: &'static str) -> Error {
         Error::Unsupported { path: self.path, offset: self.offset(), what }
     }
 
-    /// [`Error::Missing`] of this box.
+    /// Returns [`Error::Missing`] for a child box of this one.
     #[must_use]
     pub const fn missing(&self, kind: &[u8; 4]) -> Error {
         Error::Missing { path: self.path, missing: FourCc(*kind) }
     }
 
-    /// Moves past `len` bytes and returns where they start in `bytes`.
+    /// Moves past `len` bytes and returns the position in `bytes` where they start.
     fn advance(&mut self, len: usize) -> Result<usize, Error> {
         if len > self.remaining() {
             return Err(self.truncated());
@@ -264,7 +250,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The 32-bit number at byte `at` of a table entry; 0 beyond its end, which entries cut to length never meet.
+/// Returns the 32-bit number at byte `at` of a table entry. An `at` beyond its end, which entries
+/// of the right length never have, gives 0.
 pub(crate) fn u32_at(entry: &[u8], at: usize) -> u32 {
     entry.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&bytes| u32::from_be_bytes(bytes))
 }
@@ -274,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_to_the_end_and_not_beyond() {
+    fn reads_up_to_the_end_of_the_box() {
         let bytes = Bytes::from_static(&[0, 0, 1, 2, 0xff, 0xff, 0xff, 0xfe, 9]);
         let mut cursor = Cursor::new(&bytes, 100);
         assert_eq!(cursor.u8().unwrap(), 0);
@@ -298,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_measured_before_it_is_taken() {
+    fn a_table_count_is_checked_before_entries_are_taken() {
         let bytes = Bytes::from_static(&[0; 24]);
         let mut cursor = Cursor::new(&bytes, 0);
         let error = cursor.table("entry_count", u32::MAX, 8).unwrap_err();

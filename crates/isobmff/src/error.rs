@@ -1,65 +1,65 @@
-//! What can be wrong with a box.
+//! The errors of reading a box.
 
 use crate::FourCc;
 
-/// A box that cannot be read. `offset` is in bytes from the start of the file where the caller told the reader
-/// where its bytes lie, else from the start of those bytes.
+/// A box that cannot be read. `offset` is in bytes from the start of the file if the caller stated
+/// the position of its bytes, else from the start of those bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The box says it is longer than the bytes that hold it, or a field lies beyond its end.
+    /// The box is longer than the bytes that hold it, or a field lies beyond its end.
     #[error("{path} at byte {offset}: truncated")]
     Truncated {
-        /// The box, e.g. `moov/trak/mdia`.
+        /// Path of the box, e.g. `moov/trak/mdia`.
         path: BoxPath,
-        /// Where.
+        /// Position of the error.
         offset: u64,
     },
-    /// A count or size that the bytes at hand cannot hold, or that passes a limit of this crate.
+    /// A count or size is more than the available bytes can hold, or exceeds a limit of this crate.
     #[error("{path} at byte {offset}: {what} is {value}, more than {limit}")]
     TooLarge {
-        /// The box.
+        /// Path of the box.
         path: BoxPath,
-        /// Where.
+        /// Position of the error.
         offset: u64,
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: u64,
-        /// The most it could be.
+        /// Maximum of the field.
         limit: u64,
     },
-    /// A value the standard forbids and that has no harmless reading.
+    /// A value is forbidden by the standard and has no harmless interpretation.
     #[error("{path} at byte {offset}: {what}")]
     BadValue {
-        /// The box.
+        /// Path of the box.
         path: BoxPath,
-        /// Where.
+        /// Position of the error.
         offset: u64,
-        /// What is wrong.
+        /// Description of the error.
         what: &'static str,
     },
-    /// A box that must be there is not.
+    /// A required box is absent.
     #[error("{path}: no '{missing}' box")]
     Missing {
-        /// The box that should hold it.
+        /// Path of the box that should hold it.
         path: BoxPath,
-        /// The one that is not there.
+        /// Type of the absent box.
         missing: FourCc,
     },
-    /// Valid, but a version or variant this crate does not read.
+    /// A version or variant is valid, but this crate does not read it.
     #[error("{path} at byte {offset}: unsupported {what}")]
     Unsupported {
-        /// The box.
+        /// Path of the box.
         path: BoxPath,
-        /// Where.
+        /// Position of the error.
         offset: u64,
-        /// What is not supported.
+        /// Description of the unsupported feature.
         what: &'static str,
     },
 }
 
-/// The way to a box from the top of the file: up to eight four-character codes, the outermost first.
+/// A path from the top of the file to a box: up to eight four-character codes, outermost first.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct BoxPath {
     codes: [[u8; 4]; 8],
@@ -67,7 +67,7 @@ pub struct BoxPath {
 }
 
 impl BoxPath {
-    /// The path with one more box below; beyond eight levels the last one is replaced.
+    /// Returns the path of a child box. Beyond eight levels the last code is replaced.
     #[must_use]
     pub const fn join(mut self, code: FourCc) -> Self {
         if (self.len as usize) < self.codes.len() {

@@ -2,17 +2,9 @@
 
 use std::fmt;
 
-/// A four-character code: the type of a box, a handler, a brand, a sample entry.
+/// A four-character code: the type of a box, a handler, a brand or a sample entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FourCc(pub [u8; 4]);
-
-impl FourCc {
-    /// The code as a big-endian number, as it stands in a file.
-    #[must_use]
-    pub const fn to_u32(self) -> u32 {
-        u32::from_be_bytes(self.0)
-    }
-}
 
 impl From<&[u8; 4]> for FourCc {
     fn from(code: &[u8; 4]) -> Self {
@@ -27,7 +19,7 @@ impl PartialEq<&[u8; 4]> for FourCc {
 }
 
 impl fmt::Display for FourCc {
-    /// Printable ASCII as it is, every other byte as `\xNN`.
+    /// Writes printable ASCII unchanged and every other byte as `\xNN`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|&b| {
             if (0x20..0x7f).contains(&b) { write!(f, "{}", b as char) } else { write!(f, "\\x{b:02x}") }

@@ -14,12 +14,12 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// A parsed `moof`; its runs are views into the bytes it was parsed from.
+/// A parsed `moof`. Its runs are views into the bytes it was parsed from.
 #[derive(Debug, Clone)]
 pub struct Moof {
-    /// `mfhd` sequence number.
+    /// Sequence number of `mfhd`.
     pub sequence: u32,
-    /// Track fragments in file order; several may name one track.
+    /// Track fragments in file order. Several may belong to one track.
     pub tracks: Vec<TrackFragment>,
 }
 
@@ -28,13 +28,13 @@ pub struct Moof {
 pub struct TrackFragment {
     /// `track_ID` of `tfhd`.
     pub track_id: u32,
-    /// `base_data_offset` of `tfhd`: bytes from the start of the file.
+    /// `base_data_offset` of `tfhd`, in bytes from the start of the file.
     pub base_data_offset: Option<u64>,
-    /// `default-base-is-moof` of `tfhd` flags.
+    /// `default-base-is-moof` of the `tfhd` flags.
     pub default_base_is_moof: bool,
-    /// `duration-is-empty` of `tfhd` flags: no samples in this fragment.
+    /// `duration-is-empty` of the `tfhd` flags: the fragment has no samples.
     pub duration_is_empty: bool,
-    /// Overrides of `trex`, each where present: 1-based index into `stsd`.
+    /// 1-based index into `stsd`. This and the following defaults are `None` if `trex` holds them.
     pub sample_description_index: Option<u32>,
     /// Default sample duration in track ticks.
     pub default_duration: Option<u32>,
@@ -42,24 +42,27 @@ pub struct TrackFragment {
     pub default_size: Option<u32>,
     /// Default sample flags (§8.8.3.1).
     pub default_flags: Option<u32>,
-    /// `tfdt` base media decode time in track ticks, before the edit list.
+    /// Base media decode time of `tfdt` in track ticks, before the edit list.
     pub decode_time: Option<u64>,
-    /// `tfxd` of Smooth Streaming files ([MS-SSTR] 2.2.4.4): absolute time and duration, in track ticks.
+    /// Absolute time and duration of a Smooth Streaming file's `tfxd` ([MS-SSTR] 2.2.4.4), in track
+    /// ticks.
     pub tfxd: Option<(u64, u64)>,
-    /// Per-sample encryption data is present (`senc`, PIFF `uuid`, `saiz`).
+    /// True if there is encryption data for samples (`senc`, PIFF's `uuid`, `saiz`).
     pub encrypted: bool,
     /// Runs in file order.
     pub runs: Vec<TrackRun>,
 }
 
 impl Moof {
-    /// The most track fragments that are read.
+    /// Maximum number of track fragments that are read.
     pub const MAX_TRACKS: usize = 1024;
 
-    /// Parses a whole `moof` box, header included. `offset` is where it lies in the file, for error messages.
+    /// Parses a whole `moof` box, header included. `offset` is its offset in the file, for error
+    /// messages.
     ///
     /// # Errors
-    /// Where any box in it lies, is truncated, or holds more entries than its bytes.
+    /// Any error in a box that it reads; [`Error::Missing`] without `mfhd` or `tfhd`;
+    /// [`Error::TooLarge`] for counts beyond the bytes or beyond the limits of this crate.
     pub fn parse(moof: &Bytes, offset: u64) -> Result<Self, Error> {
         let moof = header::expect(moof, offset, b"moof")?.payload;
         let mut sequence = None;
@@ -84,14 +87,15 @@ impl Moof {
     }
 }
 
-/// Samples that no bytes stand for, over all runs of a `moof`: many bare runs must not claim more than one may.
+/// Number of samples without fields of their own, over all runs of a `moof`. No bytes confirm them,
+/// so all runs together may claim only as many as one run may.
 #[derive(Default)]
 struct BareBudget(u32);
 
 impl BareBudget {
     fn spend(&mut self, run: &TrackRun, payload: &Cursor<'_>) -> Result<(), Error> {
         if run.is_bare() {
-            self.0 = self.0.saturating_add(run.count);
+            self.0 += run.count;
         }
         if self.0 > TrackRun::MAX_BARE {
             let limit = u64::from(TrackRun::MAX_BARE);

@@ -3,25 +3,28 @@
 use crate::{Error, FourCc, cursor::Cursor, error::BoxPath};
 use bytes::Bytes;
 
-/// The head of a box: its type and how far it reaches.
+/// The header of a box: its type and its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BoxHeader {
     /// The box's type.
     pub kind: FourCc,
-    /// Bytes of the header itself: 8, 16 with a 64-bit size; a `uuid`'s 16 bytes of extended type are payload here.
+    /// Size of the header itself in bytes: 8, or 16 with a 64-bit size. The extended type of a
+    /// `uuid` box counts as payload here.
     pub header_len: u8,
-    /// Bytes of the whole box, header included; `None` where the box reaches to the end of the file (size 0).
+    /// Size of the whole box in bytes, header included; `None` if the box reaches to the end of the
+    /// file (size 0).
     pub size: Option<u64>,
 }
 
 impl BoxHeader {
-    /// The most bytes a header takes.
+    /// Maximum size of a header in bytes.
     pub const MAX_LEN: usize = 16;
 
-    /// Reads a header from the start of `bytes`. `Ok(None)` where there are too few bytes to tell.
+    /// Reads a header from the start of `bytes`, which lies at `offset` in the file. Returns
+    /// `Ok(None)` if the header is longer than `bytes`.
     ///
     /// # Errors
-    /// [`crate::Error::BadValue`] where the size is smaller than the header.
+    /// [`Error::BadValue`] if the size is smaller than the header.
     pub fn read(bytes: &[u8], offset: u64) -> Result<Option<Self>, Error> {
         Self::read_in(bytes, offset, BoxPath::default())
     }
@@ -45,39 +48,39 @@ impl BoxHeader {
     }
 }
 
-/// One box within bytes at hand.
+/// One box within bytes in memory.
 #[derive(Clone, Debug)]
 pub struct BoxRef<'a> {
-    /// Its header.
+    /// Type and size.
     pub header: BoxHeader,
-    /// Its payload: what follows the header.
+    /// The bytes behind the header.
     pub payload: Cursor<'a>,
-    /// Where its header starts, in bytes from the start of the file.
+    /// Offset of the header from the start of the file, in bytes.
     pub offset: u64,
     raw: Cursor<'a>,
 }
 
 impl BoxRef<'_> {
-    /// The box's type.
+    /// Returns the box's type.
     #[must_use]
     pub const fn kind(&self) -> FourCc {
         self.header.kind
     }
 
-    /// The whole box, header included, as a view.
+    /// Returns the whole box, header included, as a view.
     #[must_use]
     pub fn raw(&self) -> Bytes {
         self.raw.clone().rest()
     }
 
-    /// The extended type, where this is a `uuid` box long enough to have one (§4.2.2).
+    /// Returns the extended type, if this is a `uuid` box that is long enough to have one (§4.2.2).
     #[must_use]
     pub fn usertype(&self) -> Option<[u8; 16]> {
         if self.kind() == b"uuid" { self.payload.peek().first_chunk().copied() } else { None }
     }
 }
 
-/// The boxes in a payload, one behind the other. Ends after the first error.
+/// An iterator over the boxes in a payload. It ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Boxes<'a> {
     rest: Option<Cursor<'a>>,
@@ -92,7 +95,7 @@ impl<'a> Boxes<'a> {
         let bytes = rest.peek();
         let offset = rest.offset();
         let Some(header) = BoxHeader::read_in(bytes, offset, rest.path())? else {
-            // QuickTime ends some containers with a 32-bit zero, and writers pad with a few more.
+            // QuickTime ends some containers with a 32-bit zero, and some writers add more zeros.
             return if bytes.iter().all(|&b| b == 0) { Ok(None) } else { Err(rest.truncated()) };
         };
         let len = match header.size {
@@ -122,8 +125,8 @@ impl<'a> Iterator for Boxes<'a> {
     }
 }
 
-/// The box that `bytes`, `offset` bytes from the start of the file, begin with, which must be a `kind`; bytes
-/// behind it are left alone.
+/// Reads the box at the start of `bytes`, which lie `offset` bytes from the start of the file. The
+/// box must be a `kind`. Bytes behind it are left alone.
 pub(crate) fn expect<'a>(bytes: &'a Bytes, offset: u64, kind: &'static [u8; 4]) -> Result<BoxRef<'a>, Error> {
     let file = Cursor::new(bytes, offset);
     match file.boxes().next().transpose()? {
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_all_sizes() {
+    fn headers_of_all_sizes_are_read() {
         let small = BoxHeader::read(b"\0\0\0\x08free", 0).unwrap().unwrap();
         assert_eq!(small, BoxHeader { kind: FourCc(*b"free"), header_len: 8, size: Some(8) });
         let large = BoxHeader::read(b"\0\0\0\x01mdat\0\0\0\x02\0\0\0\0", 0).unwrap().unwrap();
@@ -159,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn walks_boxes_of_all_sizes() {
+    fn boxes_of_all_sizes_are_walked() {
         let walked = kinds(b"\0\0\0\x09free.\0\0\0\x01wide\0\0\0\0\0\0\0\x11!\0\0\0\0mdat...");
         let expected = [("free", 1), ("wide", 1), ("mdat", 3)];
         assert_eq!(walked, expected.map(|(kind, len)| Ok((kind.to_owned(), len))));
     }
 
     #[test]
-    fn a_zero_terminator_ends_a_container_and_rubbish_does_not() {
+    fn a_container_may_end_in_zeros_but_not_in_other_bytes() {
         assert_eq!(kinds(b"\0\0\0\x08free\0\0\0\0").len(), 1);
         assert_eq!(
             kinds(b"\0\0\0\x08free\0\0\0\x01").last().unwrap(),

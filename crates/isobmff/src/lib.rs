@@ -1,16 +1,20 @@
-//! ISO base media file format (ISO/IEC 14496-12) boxes: read and write, without I/O, clock or randomness.
+//! Boxes of the ISO base media file format (ISO/IEC 14496-12): reading and writing, without I/O,
+//! clock or randomness.
 //!
-//! Reading borrows: every table is a view ([`bytes::Bytes`]) into the `moov` or `moof` it came from, decoded
-//! entry by entry when asked. Counts are checked against the bytes at hand before anything is allocated, and
-//! no input makes this crate panic. Writing knows its sizes before the first byte.
+//! Reading borrows: a table is a view ([`bytes::Bytes`]) into the `moov` or `moof` that holds it,
+//! and its entries are decoded when they are iterated. Counts are checked against the available
+//! bytes before anything is allocated, and no input makes this crate panic. When writing, all
+//! sizes are known before the first byte.
 //!
 //! - [`header`], [`cursor`]: walking boxes
-//! - [`boxes`]: one file per box, called by its four-character code
-//! - [`movie`], [`fragment`], [`segment_index`]: the trees the index is built from
-//! - [`sample_flags`]: what a fragment says of a sample's dependencies
-//! - [`codec`]: sample entries and their configuration records, RFC 6381 strings
-//! - [`emit`]: writing boxes with sizes known beforehand
+//! - [`bits`]: reading and writing bit by bit
+//! - [`boxes`]: one file for each box, named by its four-character code
+//! - [`movie`], [`fragment`]: whole `moov` and `moof` trees
+//! - [`sample_flags`]: the flags that describe a sample's dependencies
+//! - [`codec`]: sample entries, their configuration records, and RFC 6381 codec strings
+//! - [`emit`]: writing boxes, init segments and fragments
 
+pub mod bits;
 pub mod boxes;
 pub mod codec;
 pub mod cursor;
@@ -21,8 +25,8 @@ pub mod fragment;
 pub mod header;
 pub mod movie;
 pub mod sample_flags;
-pub mod segment_index;
 pub mod time;
+mod write;
 
 pub use error::Error;
 pub use fourcc::FourCc;

@@ -1,4 +1,5 @@
-//! The `moov` box (ISO/IEC 14496-12 §8.2): everything about a file's tracks but their samples' bytes.
+//! The `moov` box (ISO/IEC 14496-12 §8.2): everything about a file's tracks except the sample
+//! bytes.
 
 use crate::{
     Error, Timescale,
@@ -30,11 +31,13 @@ use bytes::Bytes;
 pub struct Movie {
     /// Scale of edit durations (`mvhd`).
     pub timescale: Timescale,
-    /// Movie duration in [`Self::timescale`] ticks, from `mvhd`, else from `mehd`; 0 where unknown.
+    /// Movie duration in [`Self::timescale`] ticks, from `mvhd`, else from `mehd`; 0 if unknown.
     pub duration: u64,
-    /// Tracks in file order. A track that cannot be read is an error of its own: the others still play.
+    /// Tracks in file order. A track that cannot be read has its own error, so the others still
+    /// play.
     pub tracks: Vec<Result<Track, TrackError>>,
-    /// Fragment defaults; `Some` (possibly empty) iff there is an `mvex`, i.e. the file is fragmented.
+    /// Fragment defaults; `Some` (possibly empty) exactly if there is an `mvex`, that is, if the
+    /// file is fragmented.
     pub fragments: Option<Vec<Trex>>,
 }
 
@@ -43,44 +46,44 @@ pub struct Movie {
 pub struct Track {
     /// `track_ID`, never 0.
     pub id: u32,
-    /// `track_enabled` of `tkhd` flags.
+    /// `track_enabled` of the `tkhd` flags.
     pub enabled: bool,
     /// `alternate_group` of `tkhd`, 0 for none.
     pub alternate_group: i16,
     /// Handler type of `hdlr`: `vide`, `soun`, `text`, `subt`, …
     pub handler: FourCc,
-    /// Scale of all the track's sample times (`mdhd`).
+    /// Timescale of all the track's sample times (`mdhd`).
     pub timescale: Timescale,
-    /// Duration in `mdhd`, in [`Self::timescale`] ticks; 0 or all ones mean unknown.
+    /// Duration of `mdhd` in [`Self::timescale`] ticks; 0 and all ones mean unknown.
     pub duration: u64,
-    /// Language, `elng` before `mdhd`.
+    /// Language of `elng`, else of `mdhd`.
     pub language: Language,
-    /// Edit list, in order; empty where there is none (§8.6.6).
+    /// Edit list in order; empty if there is none (§8.6.6).
     pub edits: Vec<Edit>,
     /// Display width and height of `tkhd`, 16.16 fixed point.
     pub display_size: (u32, u32),
     /// Sample entries in `stsd` order.
     pub sample_entries: Vec<SampleEntry>,
-    /// Data reference entries in order; `data_reference_index` of a sample entry counts them from 1.
+    /// Data references in order; `data_reference_index` of a sample entry counts them from 1.
     pub data_references: Vec<DataReference>,
-    /// The sample tables; all empty in a fragmented file's `moov`.
+    /// Sample tables; all empty in a fragmented file's `moov`.
     pub tables: SampleTables,
 }
 
-/// The sample tables of `stbl` (§8.5), as views.
+/// Sample tables of `stbl` (§8.5), as views.
 #[derive(Debug, Clone)]
 pub struct SampleTables {
     /// Durations.
     pub stts: TimeToSamples,
-    /// Composition offsets; `None` where all are 0.
+    /// Composition offsets; `None` if all are 0.
     pub ctts: Option<CompositionOffsets>,
     /// Sizes (`stsz` or `stz2`).
     pub stsz: SampleSizes,
-    /// Samples in chunks.
+    /// Number of samples in each chunk.
     pub stsc: SamplesToChunks,
-    /// Where chunks lie (`stco` or `co64`).
+    /// Chunk offsets (`stco` or `co64`).
     pub stco: ChunkOffsets,
-    /// Sync samples; `None` where every sample is one.
+    /// Sync samples; `None` if every sample is one.
     pub stss: Option<SyncSamples>,
 }
 
@@ -88,20 +91,22 @@ pub struct SampleTables {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("track {}: {error}", id.map_or_else(|| "?".to_owned(), |id| id.to_string()))]
 pub struct TrackError {
-    /// The track's ID where it could still be read.
+    /// The track's ID, if it could be read.
     pub id: Option<u32>,
-    /// What is wrong.
+    /// The reason.
     pub error: Error,
 }
 
 impl Movie {
-    /// The most tracks that are read.
+    /// Maximum number of tracks that are read.
     pub const MAX_TRACKS: usize = 1024;
 
-    /// Parses a whole `moov` box, header included. `offset` is where it lies in the file, for error messages.
+    /// Parses a whole `moov` box, header included. `offset` is its offset in the file, for error
+    /// messages.
     ///
     /// # Errors
-    /// Where the box itself or its `mvhd` cannot be read; errors within a `trak` stay with that track.
+    /// Any error in the box itself, its `mvhd` or its `mvex`. Errors within a `trak` are kept with
+    /// that track.
     pub fn parse(moov: &Bytes, offset: u64) -> Result<Self, Error> {
         let moov = header::expect(moov, offset, b"moov")?.payload;
         let mut mvhd = None;
@@ -125,7 +130,7 @@ impl Movie {
         for trak in &traks {
             let track = Track::parse(trak, fragments.is_some());
             tracks.push(track.and_then(|track| {
-                // §8.3.2: IDs are unique; the second of two is the one that cannot be meant.
+                // §8.3.2: IDs are unique. Of two tracks with one ID, the second is dropped.
                 let taken = tracks.iter().flatten().any(|other| other.id == track.id);
                 let error = || TrackError { id: Some(track.id), error: trak.bad("track_ID is not unique") };
                 if taken { Err(error()) } else { Ok(track) }
@@ -145,7 +150,7 @@ fn check_number(parent: &Cursor<'_>, what: &'static str, so_far: usize) -> Resul
     Err(parent.too_large(what, so_far as u64 + 1, Movie::MAX_TRACKS as u64))
 }
 
-/// What `mvex` says.
+/// Contents of `mvex`.
 struct Fragments {
     duration: Option<u64>,
     defaults: Vec<Trex>,
@@ -157,7 +162,7 @@ impl Fragments {
         for child in mvex.boxes() {
             let child = child?;
             match &child.kind().0 {
-                // A hint that some live writers leave out or fill with ones.
+                // Only a hint, which some live writers fill with ones: an unreadable one is ignored.
                 b"mehd" => fragments.duration = Mehd::parse(child.payload).ok().map(|mehd| mehd.0),
                 b"trex" => {
                     check_number(mvex, "number of trex", fragments.defaults.len())?;
@@ -176,7 +181,7 @@ impl Track {
         Self::parse_with_id(trak, fragmented, &mut id).map_err(|error| TrackError { id, error })
     }
 
-    /// Leaves the ID where an error still finds it.
+    /// Parses a `trak` and stores its ID in `id` as soon as it is known, for error messages.
     fn parse_with_id(trak: &Cursor<'_>, fragmented: bool, id: &mut Option<u32>) -> Result<Self, Error> {
         let tkhd = Tkhd::parse(trak.find(b"tkhd")?.payload)?;
         *id = Some(tkhd.id);
@@ -212,7 +217,7 @@ impl Track {
     }
 }
 
-/// A box that need not be there: an absent one is no error.
+/// Turns the error for an absent box into `None`.
 fn optional<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -221,7 +226,7 @@ fn optional<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// What `mdia` says.
+/// Contents of `mdia`.
 struct MediaBoxes {
     header: Mdhd,
     language: Option<Language>,
@@ -240,13 +245,13 @@ impl MediaBoxes {
         };
         let handler = Hdlr::parse(mdia.find(b"hdlr")?.payload)?.0;
         let minf = mdia.find(b"minf")?.payload;
-        // §8.7.1 wants both, yet some writers leave them out, and then mean this very file.
+        // §8.7.1 requires both boxes. Some writers leave them out and mean this very file.
         let dref = match optional(minf.find(b"dinf"))? {
             Some(dinf) => optional(dinf.payload.find(b"dref"))?,
             None => None,
         };
-        let here = || Ok(vec![DataReference::SelfContained]);
-        let data_references = dref.map_or_else(here, |dref| dref::parse(dref.payload))?;
+        let self_contained = || Ok(vec![DataReference::SelfContained]);
+        let data_references = dref.map_or_else(self_contained, |dref| dref::parse(dref.payload))?;
         let stbl = minf.find(b"stbl")?.payload;
         let sample_entries = SampleEntry::parse_list(stbl.find(b"stsd")?.payload)?;
         let tables = SampleTables::parse(&stbl, fragmented)?;
@@ -255,7 +260,8 @@ impl MediaBoxes {
 }
 
 impl SampleTables {
-    /// §8.5: four tables must be there, though empty in a fragmented file, where writers also leave them out.
+    /// Parses the tables. §8.5 requires four of them. In a fragmented file they are empty, and some
+    /// writers leave them out.
     fn parse(stbl: &Cursor<'_>, fragmented: bool) -> Result<Self, Error> {
         let (mut stts, mut ctts, mut stsz, mut stsc, mut stco, mut stss) =
             (None, None, None, None, None, None);

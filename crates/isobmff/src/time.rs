@@ -1,4 +1,5 @@
-//! Time carries its timescale: ticks of different scales never meet by accident.
+//! Times and durations that carry their timescale, so that ticks of different scales are never
+//! mixed.
 
 use std::{cmp::Ordering, fmt, num::NonZeroU32};
 
@@ -12,7 +13,7 @@ impl Timescale {
     /// The clock of MPEG-2 systems, 90 kHz (ISO/IEC 13818-1 §2.4.3.7).
     pub const MPEG: Self = Self(NonZeroU32::new(90_000).unwrap());
 
-    /// `None` for zero, which the standard forbids and files contain.
+    /// Returns `None` for zero, which the standard forbids but files contain.
     #[must_use]
     pub const fn new(ticks_per_second: u32) -> Option<Self> {
         match NonZeroU32::new(ticks_per_second) {
@@ -21,41 +22,43 @@ impl Timescale {
         }
     }
 
-    /// Ticks per second.
+    /// Returns the ticks per second.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0.get()
     }
 }
 
-/// A point in time or a duration: `ticks` of a [`Timescale`]. Compared by value, so 1/2 s equals 500/1000 s.
+/// A point in time or a duration: `ticks` of a [`Timescale`]. Times compare by value, so 1/2 s
+/// equals 500/1000 s.
 #[derive(Clone, Copy)]
 pub struct Time {
-    /// Ticks, may be negative.
+    /// Ticks, possibly negative.
     pub ticks: i64,
-    /// What a tick is worth.
+    /// Ticks per second.
     pub scale: Timescale,
 }
 
-/// Which way a conversion rounds where the target scale cannot say it exactly.
+/// Direction in which a conversion rounds if the target scale has no exact value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Round {
     /// Towards minus infinity.
     Down,
     /// Towards plus infinity.
     Up,
-    /// To the nearest, halves up.
+    /// To the nearest tick; halves are rounded up.
     Nearest,
 }
 
 impl Time {
-    /// `ticks` of `scale`.
+    /// Returns the time of `ticks` in `scale`.
     #[must_use]
     pub const fn new(ticks: i64, scale: Timescale) -> Self {
         Self { ticks, scale }
     }
 
-    /// The same time in ticks of `scale`, rounded as told; saturates at the ends of `i64`.
+    /// Returns the same time in ticks of `scale`, rounded as requested. Values beyond `i64` become
+    /// its nearest end.
     #[must_use]
     pub fn in_scale(self, scale: Timescale, round: Round) -> i64 {
         let from = i128::from(self.scale.get());
@@ -68,9 +71,9 @@ impl Time {
         i64::try_from(ticks).unwrap_or(if ticks < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Seconds, for display and logs only.
+    /// Returns seconds, for display and logs only.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+    #[expect(clippy::cast_precision_loss, reason = "only for display")]
     pub fn seconds(self) -> f64 {
         self.ticks as f64 / f64::from(self.scale.get())
     }
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_as_told_on_both_sides_of_zero() {
+    fn rounds_in_the_requested_direction_on_both_sides_of_zero() {
         let t = |ticks| Time::new(ticks, scale(3));
         assert_eq!(t(1).in_scale(scale(10), Round::Down), 3);
         assert_eq!(t(1).in_scale(scale(10), Round::Up), 4);

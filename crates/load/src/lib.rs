@@ -1,29 +1,16 @@
-//! Simulated players. They read manifests as players do, fetch what the manifests name, check what comes, and measure it.
+//! Simulated players that put load on any server of HLS, DASH, Smooth Streaming or HDS, and the
+//! results of such a run.
 //!
-//! Nothing here knows how latemux writes manifests: the readers are other people's crates, or were written from the standards alone, so
-//! that a mistake of the packager is seen. Any server of HLS, DASH, Smooth Streaming or HDS can be played.
-//!
-//! - [`manifest`]: manifests of all four protocols, read into one [`presentation`]
-//! - [`presentation`]: what there is to play: renditions, and where each segment lies
-//! - [`check`]: whether a body is what it should be
-//! - [`failure`]: what can go wrong, by stable reasons
-//! - [`capture`]: a stream as a client gets it, kept
-//! - [`report`]: results for people
-//! - [`usage`]: what this process takes of its machine, and what the machine does
-//! - [`http`]: a client that measures
-//! - [`player`]: one viewer
-//! - [`run`]: many viewers, when each comes, and how it ends
-//! - [`results`]: what was measured, which adds up exactly
+//! - [`player`]: one simulated viewer
+//! - [`run`]: many players: when each one starts, and how the run ends
+//! - [`results`]: what a run measured; results of several machines add up exactly
+//! - [`report`]: results as text, as an HTML page and as CSV
 //! - [`live`]: a page that shows a run while it lasts
+//! - [`usage`]: the resources that this process and its machine use
 
-pub mod capture;
-pub mod check;
-pub mod failure;
-pub mod http;
 pub mod live;
-pub mod manifest;
+mod page;
 pub mod player;
-pub mod presentation;
 pub mod report;
 pub mod results;
 pub mod run;

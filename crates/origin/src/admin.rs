@@ -1,8 +1,8 @@
-//! The admin address: metrics, health, forgetting. It is a listener of its own, and nothing of it is reached through the
-//! public one.
+//! The admin address: metrics, health checks and purging, on a listener of its own. The public
+//! listener serves none of these URLs, except for health checks.
 
 use crate::{
-    app::App, http::server::Door, http::stall::Stall, observe::metrics, read::body::Body,
+    app::App, http::listen::Acceptor, http::stall::StallTimeout, observe::metrics, read::body::Body,
     title::index_store::PurgeCounts,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
@@ -13,14 +13,15 @@ use serde::Serialize;
 use std::{convert::Infallible, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Most connections at one time: a few scrapers, a load balancer, a person.
-const CONNECTIONS: usize = 64;
+/// Most connections at one time: enough for a few scrapers, a load balancer and an operator.
+const MAX_CONNECTIONS: usize = 64;
 
-/// Serves for as long as it is polled, while the public listener drains too; connections end with the runtime.
+/// Serves for as long as the future is polled, also while the public listener drains. Connections end
+/// with the runtime.
 pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
-    let mut door = Door::new(listener, CONNECTIONS);
+    let mut acceptor = Acceptor::new(listener, MAX_CONNECTIONS);
     loop {
-        let Some((stream, slot)) = door.accept().await else { continue };
+        let Some((stream, slot)) = acceptor.accept().await else { continue };
         let app = app.clone();
         tokio::spawn(async move {
             connection(&app, stream).await;
@@ -31,9 +32,9 @@ pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
 
 async fn connection(app: &Arc<App>, stream: TcpStream) {
     let config = &app.config.http;
-    let stream = Stall::new(stream, config.header_timeout, config.stall_timeout);
+    let stream = StallTimeout::new(stream, config.header_timeout, config.stall_timeout);
     let service = service_fn(|request: Request<hyper::body::Incoming>| async move {
-        Ok::<_, Infallible>(answer(app, request.method(), request.uri(), request.headers()).await)
+        Ok::<_, Infallible>(handle(app, request.method(), request.uri(), request.headers()).await)
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(config.header_timeout);
@@ -42,8 +43,8 @@ async fn connection(app: &Arc<App>, stream: TcpStream) {
     }
 }
 
-/// Every URL of the admin address.
-async fn answer(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Body> {
+/// Responds to every URL of the admin address.
+async fn handle(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Body> {
     let allowed = if uri.path() == "/purge" { "POST" } else { "GET, HEAD" };
     match (uri.path(), method) {
         ("/metrics", &Method::GET | &Method::HEAD) => {
@@ -54,11 +55,11 @@ async fn answer(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> R
             status(StatusCode::SERVICE_UNAVAILABLE, "draining")
         }
         ("/healthz/ready", &Method::GET | &Method::HEAD) => status(StatusCode::OK, "ok"),
-        // A browser names the page that asks: no page of another site may do this from an operator's machine.
+        // Browsers send Origin. A page must not be able to purge from an operator's machine.
         ("/purge", &Method::POST) if headers.contains_key(header::ORIGIN) => {
-            status(StatusCode::FORBIDDEN, "not from a page")
+            status(StatusCode::FORBIDDEN, "purging from a web page is not allowed")
         }
-        ("/purge", &Method::POST) => match base(uri) {
+        ("/purge", &Method::POST) => match purge_base(uri) {
             Some(base) => json(StatusCode::OK, &purge(app, base).await),
             None => status(StatusCode::BAD_REQUEST, "name a title: /purge?base=PATH"),
         },
@@ -71,14 +72,14 @@ async fn answer(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> R
     }
 }
 
-/// The base a query names, decoded as it stands in URLs.
-fn base(uri: &Uri) -> Option<String> {
+/// Returns the base that the query names, decoded.
+fn purge_base(uri: &Uri) -> Option<String> {
     let value = uri.query()?.split('&').find_map(|pair| pair.strip_prefix("base="))?;
     let base = percent_decode_str(value).decode_utf8().ok()?;
     Some(base.trim_matches('/').to_owned())
 }
 
-/// What was forgotten of a title.
+/// Number of entries that were purged, by kind.
 #[derive(Debug, Serialize)]
 struct Purged {
     base: String,
@@ -92,7 +93,7 @@ struct Purged {
 async fn purge(app: &App, base: String) -> Purged {
     let (title, PurgeCounts { indexes, indexes_on_disk, ranges }) = app.titles.purge(&base).await;
     let manifests = title.map_or(0, |id| app.manifests.purge(id));
-    tracing::info!(reason = "purge", title = base, indexes, indexes_on_disk, manifests, ranges, "forgotten");
+    tracing::info!(reason = "purge", title = base, indexes, indexes_on_disk, manifests, ranges, "purged");
     Purged { base, titles: u64::from(title.is_some()), indexes, indexes_on_disk, manifests, ranges }
 }
 

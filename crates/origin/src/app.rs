@@ -3,7 +3,8 @@
 use crate::{
     config::OriginConfig,
     http::manifests::Manifests,
-    observe::metrics::{CacheSnapshot, CacheWatch, Metrics, Read},
+    observe::meter::StorageMeter,
+    observe::metrics::{CacheSnapshot, CacheWatch, Metrics, ReadPurpose},
     read::first_byte_wait::FirstByteWait,
     read::fragments::Fragments,
     read::prefetch::Prefetch,
@@ -59,7 +60,7 @@ impl App {
         let metrics = Arc::new(Metrics::default());
         if let Some(cache) = &cache {
             watch_ranges(cache).into_iter().for_each(|watch| metrics.watch(watch));
-            if cache.limits().disk.is_some() {
+            if cache.limits().dir.is_some() {
                 metrics.show_disk(cache.clone());
             }
         }
@@ -70,8 +71,8 @@ impl App {
         }
         metrics.show_back_ends(source_options.registry.clone());
         let is_cached = cache.is_some();
-        let in_flight = source_options.in_flight.max;
-        let storages = Storages::new(metrics.storage_meter(), cache, source_options);
+        let in_flight = source_options.max_in_flight;
+        let storages = Storages::new(StorageMeter::new(metrics.storage()), cache, source_options);
         let index_target = write.filter(|_| config.index.write);
         let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
         let titles = Titles::new(&storage, &config, &storages, indexes, index_target);
@@ -88,10 +89,10 @@ impl App {
             fragments,
             manifests,
             segments,
-            first_byte_wait: FirstByteWait::new(config.read.patience),
+            first_byte_wait: FirstByteWait::new(config.read.first_byte_wait),
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
-            storage: storages.counted(storage, Read::Manifest),
+            storage: storages.counted(storage, ReadPurpose::Manifest),
             metrics,
             config,
         }
@@ -134,7 +135,7 @@ fn watch_ranges(cache: &Cache) -> [CacheWatch; 2] {
                 cache: "range",
                 tier: "disk",
                 bytes: figures.disk_bytes,
-                limit: limits.disk.as_ref().map_or(0, |disk| disk.bytes),
+                limit: limits.dir.as_ref().map_or(0, |_| limits.disk),
                 entries: figures.disk_units,
                 hits: figures.hits_disk,
                 misses: figures.filled,

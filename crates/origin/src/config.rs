@@ -1,47 +1,52 @@
-//! Everything about the origin that can be set, with its defaults. In text, durations are written `4s` and sizes `64KiB`;
-//! unknown keys are refused.
+//! Settings of the origin with their defaults. Text forms are those of [`latemux_quantity`]:
+//! durations such as `4s`, sizes such as `64KiB`. Unknown keys of a section are refused.
 
-pub mod quantity;
 mod urls;
 
 pub use urls::{NginxVodConfig, UrlsConfig};
 
 use http::HeaderValue;
 use latemux_packager::plan::Class;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use latemux_quantity::{ByteSize, TimeSpan, text};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use std::{fmt, ops::RangeInclusive, str::FromStr, time::Duration};
 
 /// Settings of an [`crate::Origin`].
+///
+/// A configuration file has them at its top level. The type that reads such a file nests this one,
+/// and refuses top-level keys that neither of them has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct OriginConfig {
-    /// Target duration of a segment. A part of every segment's identity: nodes that share URLs must agree.
-    #[serde(with = "quantity::span")]
+    /// Target duration of a segment, between 100ms and 10m. Nodes behind the same URLs need the same
+    /// value, because segment boundaries depend on it.
+    #[serde(with = "TimeSpan")]
     pub segment_duration: Duration,
-    /// A manifest made from an index that was last compared with storage longer ago than this compares again first.
-    /// Segments need not: their reads name the version.
-    #[serde(with = "quantity::span")]
+    /// Age after which an index in memory is compared with storage before a manifest is made from it.
+    /// Segments need no such check, because their reads name the version.
+    #[serde(with = "TimeSpan")]
     pub recheck_after: Duration,
     /// Longest time to index a title.
-    #[serde(with = "quantity::span")]
+    #[serde(with = "TimeSpan")]
     pub load_timeout: Duration,
     /// Most objects in one title.
     pub max_objects: usize,
-    /// Where index MP4s and server manifests may lead.
+    /// Access to media outside the folder of an index MP4 or a server manifest.
     pub sources: SourcesConfig,
-    /// Forms of URL beside the native one.
+    /// Forms of URL served beside the native one.
     pub urls: UrlsConfig,
-    /// Reading the index of an object.
+    /// Reading and writing indexes of media files.
     pub index: IndexConfig,
-    /// What is remembered, and how much of it.
+    /// Memory of the caches other than the range cache. What does not fit is made again when needed.
     pub memory: MemoryConfig,
     /// Reading media.
     pub read: ReadConfig,
-    /// How long clients and caches may keep answers.
+    /// Value of the `Cache-Control` header by kind of response. An empty text sends no such header.
     pub cache_control: CacheControlConfig,
     /// The HTTP server.
     pub http: HttpConfig,
-    /// Answers say how they were made: `Server-Timing`, `Latemux-Cache`, `Latemux-Storage-Requests`.
+    /// If true, responses carry the headers `Server-Timing`, `Latemux-Cache` and
+    /// `Latemux-Storage-Requests`, which say how they were made.
     pub debug_headers: bool,
 }
 
@@ -64,39 +69,67 @@ impl Default for OriginConfig {
     }
 }
 
-/// Where index MP4s and server manifests may lead. A name in the file's own folder, or below it, always may.
+impl OriginConfig {
+    /// Target durations of a segment that can be served.
+    pub const SEGMENT_DURATIONS: RangeInclusive<Duration> =
+        Duration::from_millis(100)..=Duration::from_secs(600);
+
+    /// Checks the values that no type rules out.
+    ///
+    /// # Errors
+    /// Returns a sentence for the operator that names the first key with a value out of range.
+    pub fn check(&self) -> Result<(), String> {
+        if !Self::SEGMENT_DURATIONS.contains(&self.segment_duration) {
+            let duration = TimeSpan(self.segment_duration);
+            return Err(format!("segment_duration must be between 100ms and 10m, not {duration}"));
+        }
+        self.sources.check()?;
+        self.urls.check()?;
+        if self.index.head < 1024 {
+            return Err("index.head must be at least 1KiB".to_owned());
+        }
+        if self.http.max_connections == 0 {
+            return Err("http.max_connections must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Access to media outside the folder of an index MP4 or a server manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourcesConfig {
-    /// `/folder` of this machine and all below it; `host` or `host:port` reached by http or https; `.` for everything in the
-    /// storage that is served.
+    /// Places where index MP4s and server manifests may point, besides their own folder and the
+    /// folders below it. `/folder` allows that local folder and everything below it, `host` or
+    /// `host:port` a server reached by http or https, and `.` the whole storage that is served.
     pub allow: Vec<String>,
 }
 
-/// Reading the index of an object.
+/// Reading and writing indexes of media files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IndexConfig {
-    /// Bytes read from the start of an object before anything is known of it.
-    #[serde(with = "quantity::size")]
+    /// Number of bytes read first from the start of an object of unknown size.
+    #[serde(with = "ByteSize")]
     pub head: u64,
-    /// Bytes read from its end where its head shows that the index may be there.
-    #[serde(with = "quantity::size")]
+    /// Number of bytes read from the end of an object if its head shows that the index may be there.
+    #[serde(skip)]
     pub tail: u64,
-    /// Most bytes read from the start, and at once from the end, of an object whose size a folder's listing told: a sixty-fourth of it,
-    /// at least `head` and `tail`. With 0 neither is more than that.
-    #[serde(with = "quantity::size")]
+    /// Most bytes read at once from each end of an object whose size is known from the listing of its
+    /// folder. Within this limit, a sixty-fourth of the object is read. With 0, and for small objects,
+    /// no more than `head` is read.
+    #[serde(with = "ByteSize")]
     pub ahead: u64,
-    /// Largest `moov`, `sidx` chain or `mfra` accepted, in bytes.
-    #[serde(with = "quantity::size")]
+    /// Largest `moov`, `sidx` chain or `mfra` accepted.
+    #[serde(with = "ByteSize")]
     pub max_index: u64,
-    /// Writes index MP4s beside media that has none, into the storage that is served.
+    /// If true, index MP4s are written beside media that has none, into the storage that is served.
     pub write: bool,
 }
 
 impl Default for IndexConfig {
     fn default() -> Self {
-        let limits = latemux_index::locate::Limits::default();
+        let limits = latemux_index::locate::limits::Limits::default();
         Self {
             head: limits.head,
             tail: limits.tail,
@@ -107,25 +140,25 @@ impl Default for IndexConfig {
     }
 }
 
-/// What is remembered, in bytes. What does not fit is made anew each time.
+/// Memory of the caches other than the range cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
-    /// Packed indexes of objects and titles.
-    #[serde(with = "quantity::size")]
+    /// Memory for the packed indexes of objects and titles.
+    #[serde(with = "ByteSize")]
     pub index: u64,
-    /// Samples of fragments that were read along with their media.
-    #[serde(with = "quantity::size")]
+    /// Memory for the sample tables of fragments whose `moof` was read along with their media.
+    #[serde(with = "ByteSize")]
     pub fragments: u64,
-    /// Manifests, plain and compressed.
-    #[serde(with = "quantity::size")]
+    /// Memory for manifests, plain and compressed.
+    #[serde(with = "ByteSize")]
     pub manifests: u64,
-    /// Finished segments, kept as they were sent; 0 keeps none. With a range cache they save making a segment again, which costs
-    /// little: worth it for TS that is asked for again and again.
-    #[serde(with = "quantity::size")]
+    /// Memory for finished segments, as they were sent. 0 keeps none. Beside a range cache this saves
+    /// only the work of packaging, which pays off for TS segments that are requested very often.
+    #[serde(with = "ByteSize")]
     pub segments: u64,
-    /// Index bytes being read or parsed at one time, over all objects.
-    #[serde(with = "quantity::size")]
+    /// Most bytes of indexes that are being read or parsed at one time, over all objects.
+    #[serde(with = "ByteSize")]
     pub loading: u64,
 }
 
@@ -135,43 +168,75 @@ impl Default for MemoryConfig {
     }
 }
 
-/// What a cache reads along, where it has to read at all.
+/// The range around a source range that a cache fetches along with it if anything of it is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Nothing: written `exact`.
+    /// Only the source range itself: written `exact`.
     Exact,
-    /// The blocks of so many bytes, counted from the start of the object, in which it lies: written `1MiB`.
+    /// The blocks of this many bytes, counted from the start of the object, that hold the source
+    /// range: written as a size, such as `1MiB`.
     Block(u64),
-    /// What of the object belongs to the same part of the segment grid, whichever track: written `grid`.
+    /// Everything in the object that belongs to the same segments of the grid, whatever its track:
+    /// written `grid`.
     Grid,
+}
+
+impl FromStr for Reach {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "exact" => Ok(Self::Exact),
+            "grid" => Ok(Self::Grid),
+            _ => match text.parse() {
+                Ok(ByteSize(block)) if block >= 4096 => Ok(Self::Block(block)),
+                _ => Err(format!("'{text}' is neither grid nor exact nor a size of at least 4KiB")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Grid => f.write_str("grid"),
+            Self::Block(block) => ByteSize(*block).fmt(f),
+        }
+    }
 }
 
 /// Reading media.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadConfig {
-    /// Two ranges of one object that lie at most this many bytes apart are read by one request.
-    #[serde(with = "quantity::size")]
+    /// Largest gap between two ranges of one object that are read by one request.
+    #[serde(with = "ByteSize")]
     pub gap: u64,
-    /// Most bytes read for one response only to be thrown away; the widest gaps are then not read across.
-    #[serde(with = "quantity::size")]
+    /// Most bytes in the gaps of one response. If there are more, the widest gaps are not read.
+    #[serde(skip)]
     pub waste: u64,
-    /// How long the head of a segment waits for what storage answers, which may still become a status. Then it is sent all the same,
-    /// and a refusal that comes later breaks the answer off.
-    #[serde(with = "quantity::span")]
-    pub patience: Duration,
-    /// What a cache reads along: `grid`, `exact`, or the size of blocks.
+    /// Longest time the head of a segment waits for the first bytes from storage. An error within this
+    /// time becomes a status. After it, the head is sent, and an error ends the body early.
+    #[serde(with = "TimeSpan")]
+    pub first_byte_wait: Duration,
+    /// Range fetched into the range cache if anything of it is missing. `grid` fetches everything in
+    /// the object that belongs to the same segments, `exact` only the bytes needed, and a size whole
+    /// blocks of that size.
+    #[serde(with = "text")]
     pub reach: Reach,
-    /// Most requests to storage open at one time for one response.
+    /// Most requests to storage that are open at one time for one response.
     pub open: usize,
-    /// Most requests to storage for one response; a segment scattered wider is refused.
+    /// Most requests to storage for one response. A segment that is more scattered is refused.
     pub requests: usize,
-    /// Most bytes of a segment whose length only its media tells, which must be held before the answer starts.
-    #[serde(with = "quantity::size")]
+    /// Largest segment held in memory before its response starts, for segments whose length only
+    /// their media tells.
+    #[serde(with = "ByteSize")]
     pub held: u64,
-    /// So many segments behind one that is asked for are read into the range cache beside it.
+    /// Number of following segments to prefetch into the range cache. 0 disables prefetching.
     pub prefetch: u32,
-    /// Most segments read ahead at one time, and no more than an eighth of the requests that may be in flight to storage.
+    /// Most segments that are prefetched at one time. An eighth of `storage.max_in_flight` is a further
+    /// limit.
     pub prefetch_open: usize,
 }
 
@@ -180,7 +245,7 @@ impl Default for ReadConfig {
         Self {
             gap: 1 << 20,
             waste: 8 << 20,
-            patience: Duration::from_micros(500),
+            first_byte_wait: Duration::from_micros(500),
             reach: Reach::Grid,
             open: 16,
             requests: 256,
@@ -191,18 +256,18 @@ impl Default for ReadConfig {
     }
 }
 
-/// `Cache-Control` by kind of answer; empty text sends none.
+/// Value of the `Cache-Control` header by kind of response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheControlConfig {
-    /// Manifests and playlists.
-    #[serde(with = "quantity::header")]
+    /// Value for manifests and playlists.
+    #[serde(with = "header")]
     pub manifest: Option<HeaderValue>,
-    /// Init segments.
-    #[serde(with = "quantity::header")]
+    /// Value for init segments.
+    #[serde(with = "header")]
     pub init: Option<HeaderValue>,
-    /// Media segments.
-    #[serde(with = "quantity::header")]
+    /// Value for media segments.
+    #[serde(with = "header")]
     pub media: Option<HeaderValue>,
 }
 
@@ -215,7 +280,7 @@ impl Default for CacheControlConfig {
 }
 
 impl CacheControlConfig {
-    /// The value for a class.
+    /// Returns the value for a class of resource.
     pub(crate) fn of(&self, class: Class) -> Option<HeaderValue> {
         match class {
             Class::Manifest => self.manifest.clone(),
@@ -225,22 +290,41 @@ impl CacheControlConfig {
     }
 }
 
+/// Serde of a header's value as text, which is empty if no header is sent.
+mod header {
+    use super::{Deserialize, Deserializer, Error, HeaderValue, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(value: &Option<HeaderValue>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(value.as_ref().and_then(|v| v.to_str().ok()).unwrap_or_default())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<HeaderValue>, D::Error> {
+        let text = String::deserialize(from)?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        HeaderValue::try_from(text).map(Some).map_err(D::Error::custom)
+    }
+}
+
 /// The HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Most connections open at one time; more wait in the kernel's queue.
+    /// Most connections open at one time. Further clients wait in the kernel's queue.
     pub max_connections: usize,
-    /// Longest time from connection, or the previous answer, to the end of a request's head; also of a TLS handshake.
-    #[serde(with = "quantity::span")]
+    /// Longest time from the connection, or from the previous response, to the end of a request's
+    /// head. The same limit applies to a TLS handshake.
+    #[serde(with = "TimeSpan")]
     pub header_timeout: Duration,
-    /// Longest time a client may take no bytes of an answer.
-    #[serde(with = "quantity::span")]
+    /// Longest time a client may take no bytes of a response.
+    #[serde(with = "TimeSpan")]
     pub stall_timeout: Duration,
-    /// Longest time open answers may take after shutdown was asked for.
-    #[serde(with = "quantity::span")]
+    /// Longest time that open responses may take after a signal to stop.
+    #[serde(with = "TimeSpan")]
     pub drain_timeout: Duration,
-    /// Largest request head, in bytes; at least 8192.
+    /// Largest request head in bytes. Values below 8192 count as 8192.
     pub max_header_bytes: u32,
     /// Most requests open at one time on one HTTP/2 connection.
     pub max_streams: u32,
@@ -255,6 +339,21 @@ impl Default for HttpConfig {
             drain_timeout: Duration::from_secs(30),
             max_header_bytes: 16 << 10,
             max_streams: 128,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reaches_parse_and_print() {
+        for text in ["grid", "exact", "4KiB", "1MiB"] {
+            assert_eq!(text.parse::<Reach>().unwrap().to_string(), text);
+        }
+        for text in ["", "Grid", "0", "4095", "block"] {
+            text.parse::<Reach>().unwrap_err();
         }
     }
 }

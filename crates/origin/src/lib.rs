@@ -43,6 +43,7 @@ pub use title::indexed::IndexedObject;
 pub use title::references::relative_url;
 pub use title::titles::LoadedTitle;
 
+use crate::http::server::Server;
 use app::App;
 use latemux_storage::Storage;
 use std::{future::Future, io, sync::Arc};
@@ -80,7 +81,22 @@ impl Origin {
         tls: Option<Tls>,
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        http::server::serve(self.app.clone(), listener, tls, shutdown).await
+        let app = self.app.clone();
+        let server = Server {
+            handler: move |request| {
+                let app = app.clone();
+                async move { serve::handle(&app, request).await }
+            },
+            config: self.app.config.http.clone(),
+            metrics: self.app.metrics.clone(),
+            tls,
+        };
+        let drain = async {
+            shutdown.await;
+            self.app.drain();
+        };
+        server.run(listener, drain).await;
+        Ok(())
     }
 
     /// Responds to one request that did not come over a listener of [`Self::serve`]. The body reads

@@ -1,6 +1,6 @@
 //! From a URL to what it asks for: every URL in one function.
 
-use crate::{Error, observe::metrics::Kind};
+use crate::{Error, observe::metrics::RequestLabels};
 use http::{Method, Uri};
 use latemux_index::Title;
 use latemux_packager::{
@@ -71,14 +71,14 @@ impl TitleRequest {
 
 impl Route {
     /// Returns the kind under which metrics count the request, if the URL alone tells.
-    pub(crate) fn kind(&self) -> Option<Kind> {
+    pub(crate) fn kind(&self) -> Option<RequestLabels> {
         match self {
             Self::Title(wanted) => match &**wanted {
-                TitleRequest::Native(address) => Some(Kind::of(&address.resource)),
+                TitleRequest::Native(address) => Some(RequestLabels::of(&address.resource)),
                 TitleRequest::NginxVod(_) => None,
             },
-            Self::Page(_) | Self::Library | Self::Health { .. } => Some(Kind::PAGE),
-            Self::Options => Some(Kind::default()),
+            Self::Page(_) | Self::Library | Self::Health { .. } => Some(RequestLabels::PAGE),
+            Self::Options => Some(RequestLabels::default()),
         }
     }
 }

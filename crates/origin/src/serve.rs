@@ -4,9 +4,9 @@ use crate::{
     Error, api,
     app::App,
     http::page,
-    http::respond::{self, Coding, Head, Representation, decide, etag},
+    http::respond::{self, Coding, Representation, ResponseHead, decide, etag},
     observe::access::AccessLog,
-    observe::metrics::Kind,
+    observe::metrics::RequestLabels,
     observe::trace::{Phase, Trace, asked_for, enter},
     read::body::{Body, PlanBody},
     read::fetch::Fetch,
@@ -75,7 +75,7 @@ async fn serve_title(
 ) -> Result<Response<Body>, Error> {
     enter(Phase::Plan);
     let address = &*wanted.address(&title.title, &title.files, &app.nginx_vod)?;
-    asked_for(Kind::of(&address.resource));
+    asked_for(RequestLabels::of(&address.resource));
     if address.resource.is_manifest() {
         let manifest = app.manifests.get(title, address).await?;
         manifest.respond(request, &app.config.cache_control)
@@ -141,7 +141,7 @@ async fn read_segment(
 
 /// Returns the head of a 304 response if the digest alone decides on it, before the length is
 /// known.
-fn not_modified(app: &App, request: &Parts, media: &MediaFirst) -> Result<Option<Head>, Error> {
+fn not_modified(app: &App, request: &Parts, media: &MediaFirst) -> Result<Option<ResponseHead>, Error> {
     let representation = Representation {
         content_type: "",
         length: 0,

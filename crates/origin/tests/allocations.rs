@@ -82,7 +82,7 @@ fn a_segment_takes_few_allocations_whatever_its_length() {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut costs = Vec::new();
     for (name, _) in &titles {
-        let track = runtime.block_on(origin.title(name)).unwrap().title.tracks[0].name.clone();
+        let track = runtime.block_on(origin.title(name)).unwrap().title.tracks()[0].name.clone();
         let (stats, length) =
             cost(&mut stream, &Address::new(*name, Resource::DashSegment(track, 2)).to_url());
         let count = (stats.allocations + stats.reallocations) / TIMES;

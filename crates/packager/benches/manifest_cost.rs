@@ -1,5 +1,6 @@
-//! What making the manifests of a title costs: two hours in eight renditions, each in a file of its own. Nothing is kept from one to the
-//! next. `make bench-crates` runs it. Digests tell whether a manifest is the one it was.
+//! Measures the cost of a title's manifests: two hours in eight renditions, each in a file of its
+//! own. Nothing is cached between two manifests. `make bench-crates` runs it. Digests show if a
+//! manifest has changed.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +13,7 @@
 mod origin;
 
 use bytes::Bytes;
-use latemux_index::{MediaIndex, Title, fragments::NoFragments, media::TrackKind};
+use latemux_index::{MediaIndex, Title, media::TrackKind, media::fragment_samples::NoFragments};
 use latemux_packager::{
     Address, Part, Planned, Resource,
     address::{DashTemplate, HlsContainer},
@@ -69,7 +70,8 @@ fn manifest(title: &Title, resource: &Resource) -> Vec<u8> {
     parts.collect()
 }
 
-/// Time this thread has had of a processor: others on the machine do not count. Linux keeps it.
+/// Returns the processor time of this thread, as Linux counts it. Other load on the machine does
+/// not count.
 fn spent() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
@@ -82,7 +84,7 @@ fn main() {
         .collect();
     let new = || Title::new(indexes.clone(), TARGET).unwrap();
     let title = new();
-    let first = |kind| title.tracks[title.of_kind(kind).next().unwrap()].name.clone();
+    let first = |kind| title.tracks()[title.of_kind(kind).next().unwrap()].name.clone();
     let (video, audio) = (first(TrackKind::Video), first(TrackKind::Audio));
     let resources = [
         ("DASH, timeline", Resource::DashManifest(DashTemplate::Time)),
@@ -103,7 +105,8 @@ fn main() {
     }
 }
 
-/// The clock moves only with the scheduler's, some milliseconds at a time: many at once.
+/// Returns the median time of a run. The clock only advances with the scheduler, by some
+/// milliseconds at a time, so many runs are measured at once.
 fn median(work: impl Fn()) -> Duration {
     let mut times: Vec<Duration> = (0..ROUNDS)
         .map(|_| {

@@ -1,5 +1,6 @@
-//! What planning one segment costs, and that it does not grow with the title: a 4-hour title against the 2-minute one it
-//! was looped from, in one run, as a ratio of medians. `make bench-crates` runs it.
+//! Measures the cost of planning one segment, and that it does not grow with the title: a 4-hour
+//! title against the 2-minute one that it was looped from, in one run, as a ratio of medians. `make
+//! bench-crates` runs it.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
 
@@ -50,7 +51,7 @@ fn four_hours() -> PathBuf {
     long
 }
 
-/// Segments spread over the whole title, `PER_ROUND` of them.
+/// Returns `PER_ROUND` segments spread over the whole title.
 fn requests(origin: &Origin, protocol: &str) -> Vec<Resource> {
     let (video, audio) =
         (origin.names(TrackKind::Video)[0].clone(), origin.names(TrackKind::Audio)[0].clone());
@@ -85,12 +86,12 @@ fn main() {
     let target = Duration::from_secs(4);
     let mut short = Origin::open(&[two_minutes()], target);
     let mut long = Origin::open(&[four_hours()], target);
-    let heap = |o: &Origin| o.title.objects.iter().map(|i| (i.heap_bytes(), i.source_bytes)).next();
+    let heap = |o: &Origin| o.title.objects().iter().map(|i| (i.heap_bytes(), i.source_bytes)).next();
     println!("index bytes in memory, of moov: 2 min {:?}, 4 h {:?}", heap(&short), heap(&long));
     println!("{:12} {:>12} {:>12} {:>7}", "plan of", "2 min", "4 h", "ratio");
     for protocol in ["DASH video", "DASH audio", "HLS TS"] {
         let (of_short, of_long) = (requests(&short, protocol), requests(&long, protocol));
-        // In turn, so that a change of the machine's speed meets both.
+        // The rounds alternate, so that a change of the machine's speed affects both.
         let (mut shorts, mut longs) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             shorts.push(round(&mut short, &of_short));

@@ -17,7 +17,7 @@
 use latemux_index::Track;
 use latemux_isobmff::codec::{Aac, Avc, Codec, Config, Hevc, Media};
 
-/// A protocol and container.
+/// A protocol with its container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// MPEG-DASH with CMAF segments.
@@ -33,10 +33,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Self; 5] = [Self::Dash, Self::HlsCmaf, Self::HlsTs, Self::Smooth, Self::Hds];
 
-    /// For people.
+    /// Returns the name for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,10 +49,10 @@ impl Protocol {
     }
 }
 
-/// `Err` says why a protocol cannot carry a track, for people.
+/// Checks if a protocol carries a track.
 ///
 /// # Errors
-/// The reason, e.g. "HLS TS has no mapping for av01".
+/// The reason why it does not, for people, such as "HLS TS has no mapping for av01".
 pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
     let codec = &track.codec;
     if let Some(scheme) = codec.protection {
@@ -90,7 +90,7 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
             base_layer(protocol, codec)?;
             hevc_by_configuration(hevc)
         }
-        // Low delay and xHE-AAC have no FourCC.
+        // Low-delay AAC and xHE-AAC have no FourCC.
         (Protocol::Smooth, Config::Aac(aac)) => object_type_up_to(4, protocol, aac),
         (Protocol::Hds, Config::Aac(aac)) => object_type_up_to(2, protocol, aac),
         (Protocol::Hds, Config::Mp3) => at_rate_of_flv(codec),
@@ -98,7 +98,8 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
     }
 }
 
-/// These protocols name no sample entries: a decoder learns that of AVC or HEVC only, and must be able to decode it by that.
+/// Refuses Dolby Vision sample entries. These protocols do not name sample entries: a decoder only
+/// learns that the track is AVC or HEVC, and must be able to decode it as such.
 fn base_layer(protocol: Protocol, codec: &Codec) -> Result<(), String> {
     if codec.format.0.starts_with(b"dv") {
         return Err(format!("{} has no mapping for {}", protocol.name(), codec.format));
@@ -106,8 +107,9 @@ fn base_layer(protocol: Protocol, codec: &Codec) -> Result<(), String> {
     Ok(())
 }
 
-/// Parameter sets are in the manifest or in a tag of their own, and lengths have four bytes: Smooth players make the decoder's configuration
-/// from the manifest with that number, and Flash decodes no other.
+/// Checks that a decoder can be set up from the configuration alone. Parameter sets are in the
+/// manifest or in a tag of their own. Lengths must have four bytes: Smooth players build the
+/// decoder's configuration from the manifest with that number, and Flash decodes no other.
 fn avc_by_configuration(protocol: Protocol, avc: &Avc) -> Result<(), String> {
     four_bytes(protocol, avc.nal_length_size)?;
     if avc.sps.is_empty() || avc.pps.is_empty() {
@@ -140,8 +142,9 @@ fn object_type_up_to(highest: u8, protocol: Protocol, aac: &Aac) -> Result<(), S
     Ok(())
 }
 
-/// Rates an FLV audio tag can say of MP3 (Video File Format Specification 10.1 §E.4.2.1); 48 kHz goes by the code of 44.1 kHz everywhere, for
-/// the frames say it too.
+/// Sampling rates that an FLV audio tag can state for MP3 (Video File Format Specification 10.1
+/// §E.4.2.1). 48 kHz has the code of 44.1 kHz in all writers, because the frames state the rate
+/// too.
 pub(crate) const FLV_MP3_RATES: [u32; 5] = [48_000, 44_100, 22_050, 11_025, 8000];
 
 fn at_rate_of_flv(codec: &Codec) -> Result<(), String> {
@@ -152,11 +155,13 @@ fn at_rate_of_flv(codec: &Codec) -> Result<(), String> {
     }
 }
 
-/// Sampling frequencies ADTS has an index for, in Hz (ISO/IEC 14496-3 table 1.18).
+/// Sampling frequencies in Hz, in the order of their `samplingFrequencyIndex` (ISO/IEC 14496-3
+/// Table 1.18). ADTS has no escape for other rates.
 const ADTS_RATES: [u32; 13] =
     [96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350];
 
-/// Whether an ADTS header can say what the configuration says (ISO/IEC 14496-3 §1.A.2.2): SBR and PS ride along implicitly.
+/// Checks that an ADTS header can state the configuration (ISO/IEC 14496-3 §1.A.2.2). SBR and PS
+/// are signalled implicitly.
 fn in_adts(aac: &Aac) -> Result<(), String> {
     if !(1..=4).contains(&aac.core_object_type) {
         return Err(format!("ADTS cannot carry audio object type {}", aac.core_object_type));

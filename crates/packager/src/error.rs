@@ -1,46 +1,48 @@
-//! Why a request cannot be planned.
+//! The reasons why a request cannot be planned.
 
 use latemux_isobmff::FourCc;
 
-/// A request that cannot be planned. [`PackError::reason`] is the stable word for logs and answers.
+/// The reason why a request cannot be planned. [`PackError::reason`] is the stable word for logs
+/// and responses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
-    /// No track of that name in the title.
+    /// The title has no track of that name.
     #[error("no track '{0}'")]
     NoSuchTrack(String),
-    /// Several tracks where each is a file of its own.
+    /// Several tracks are named where each has a file of its own.
     #[error("'{0}' is more than one track: in CMAF each has its own segments")]
     SeveralTracks(String),
-    /// No segment of that number or time.
+    /// The track has no segment of that number or time.
     #[error("no segment {segment} in track '{track}'")]
     NoSuchSegment {
-        /// Track name(s).
+        /// Name of the track or tracks.
         track: String,
-        /// Number or time as asked.
+        /// Number or time, as in the request.
         segment: String,
     },
-    /// The protocol cannot carry any track of the title, or this one.
+    /// The protocol carries no track of the title, or not the requested one.
     #[error("{protocol} cannot carry {format}")]
     CannotCarry {
-        /// Protocol and container.
+        /// Name of the protocol and container.
         protocol: &'static str,
-        /// Coding name.
+        /// FourCC of the sample entry.
         format: FourCc,
     },
-    /// The filter is true of no track.
+    /// The filter matches no track.
     #[error("the filter selects no track")]
     NothingSelected,
-    /// The clip has no sample: the title has ended before it begins, or begins after it ends.
+    /// The clip contains no sample: it begins after the title ends or ends before the title begins.
     #[error("there is nothing in the clip")]
     NothingInClip,
-    /// The segment would be too large to address or hold (e.g. more than 4 GiB of samples in one `trun`).
+    /// The segment is too large to address or to hold, such as more than 4 GiB of samples in one
+    /// `trun`.
     #[error("segment too large: {0}")]
     TooLarge(&'static str),
 }
 
 impl PackError {
-    /// A stable word for logs, metrics and answers.
+    /// Returns the stable word for logs, metrics and responses.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {

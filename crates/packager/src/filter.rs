@@ -24,21 +24,21 @@ use std::fmt;
 
 pub use parse::MAX_BYTES;
 
-/// An expression over what is known of a track.
+/// An expression over the properties of a track.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Filter(Expression);
 
-/// An expression. Lists have at least two members.
+/// An expression. `Any` and `All` have at least two members.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Expression {
     Any(Vec<Expression>),
     All(Vec<Expression>),
     Number(Number, Operator, u64),
-    /// With `true` for `==`, `false` for `!=`.
+    /// A comparison of text: `true` for `==`, `false` for `!=`.
     Text(Text, bool, String),
 }
 
-/// A variable that is a number.
+/// A variable that holds a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Number {
     Bitrate,
@@ -49,7 +49,7 @@ enum Number {
     SamplingRate,
 }
 
-/// A variable that is text.
+/// A variable that holds text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Text {
     Kind,
@@ -69,18 +69,18 @@ enum Operator {
 }
 
 impl Filter {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// What is wrong with it and where, for people.
+    /// A message for people with the problem and its position.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::expression(text).map(Self)
     }
 
-    /// Whether it is true of a track (index into [`Title::tracks`]).
+    /// True if the filter is true of a track (an index into [`Title::tracks`]).
     #[must_use]
     pub fn takes(&self, title: &Title, track: usize) -> bool {
-        title.tracks.get(track).is_some() && self.0.holds(title, track)
+        title.tracks().get(track).is_some() && self.0.holds(title, track)
     }
 }
 
@@ -102,7 +102,7 @@ impl Expression {
 
 impl Number {
     fn of(self, title: &Title, index: usize) -> Option<u64> {
-        let title_track = title.tracks.get(index)?;
+        let title_track = title.tracks().get(index)?;
         let track = title.track(title_track);
         let (video, audio) = match &track.codec.media {
             Media::Video(video) => (Some(video), None),
@@ -132,9 +132,9 @@ impl Number {
 }
 
 impl Text {
-    /// What it may be called, each as good as the others.
+    /// Returns all names of the property. A comparison holds if it holds for any of them.
     fn of(self, title: &Title, index: usize) -> Vec<String> {
-        let Some(title_track) = title.tracks.get(index) else { return Vec::new() };
+        let Some(title_track) = title.tracks().get(index) else { return Vec::new() };
         let track = title.track(title_track);
         let language = Some(&track.language).filter(|language| language.is_known());
         match self {
@@ -148,7 +148,7 @@ impl Text {
             }
             Self::Language => language.map(ToString::to_string).into_iter().collect(),
             Self::Name => {
-                // A server manifest's name, and what URLs make of it.
+                // The name in the server manifest, and the stem that URLs derive from it.
                 let stem = &title_track.name.stem;
                 let plain = language.map(|language| stem.replacen(&format!("_{language}"), "", 1));
                 plain.into_iter().chain([stem.clone()]).collect()
@@ -215,7 +215,8 @@ impl fmt::Display for Expression {
             if number > 0 {
                 f.write_str(between)?;
             }
-            // `&&` binds closer; a list in a list of its own kind is there because somebody wrote parentheses.
+            // `&&` binds closer than `||`. A list in a list of the same kind was written with
+            // parentheses, which are kept.
             match (self, term) {
                 (Self::All(_), Self::All(_) | Self::Any(_)) | (Self::Any(_), Self::Any(_)) => {
                     write!(f, "({term})")?;

@@ -66,7 +66,7 @@ fn any_expression() -> impl Strategy<Value = Expression> {
     let operator =
         prop::sample::select(vec![O::Equal, O::NotEqual, O::Less, O::LessOrEqual, O::More, O::MoreOrEqual]);
     let text = prop::sample::select(vec![T::Kind, T::Language, T::Name, T::FourCc]);
-    // No text that stands in quotes has quotes of both kinds.
+    // No quoted text holds both kinds of quotes.
     let value = prop_oneof!["[^\"\\p{Cc}]{0,6}", "[^'\\p{Cc}]{0,6}"];
     let leaf = prop_oneof![
         (number, operator, any::<u64>()).prop_map(|(n, o, v)| Expression::Number(n, o, v)),
@@ -78,7 +78,7 @@ fn any_expression() -> impl Strategy<Value = Expression> {
     })
 }
 
-/// For the tests of addresses.
+/// Generates filters, also for the tests of addresses.
 pub(crate) fn any_filter() -> impl Strategy<Value = Filter> {
     any_expression().prop_map(Filter).prop_filter("short enough", |f| f.to_string().len() <= MAX_BYTES)
 }

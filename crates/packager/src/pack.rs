@@ -1,10 +1,11 @@
-//! Whole files: the very segments that are served, with what makes a file of them put around.
+//! Whole files: the segments as sent, with the boxes that make a file of them.
 //!
 //! - [`cmaf`]: one track behind a segment index, for byte ranges
 //! - [`ismv`]: any number of tracks, as servers of Smooth Streaming read them
 //!
-//! A file is made of plans ([`crate::plan()`]) of its segments, one after the other. What the file's own index must say of a segment is
-//! read off the head its plan begins with: [`Fragment::of`].
+//! A file consists of the plans ([`crate::plan()`]) of its segments, one after the other. The index
+//! of the file describes each segment with values read from the inline bytes at the start of its
+//! plan: [`Fragment::of`].
 
 pub mod cmaf;
 pub mod ismv;
@@ -18,26 +19,28 @@ use latemux_isobmff::{
     sample_flags,
 };
 
-/// What an index says of a fragment. Times are in ticks of the track in the file, before any edit list.
+/// The values that an index states of a fragment. Times are in ticks of the track in the file,
+/// before any edit list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
-    /// Bytes of the segment, all of it.
+    /// Size of the whole segment in bytes.
     pub bytes: u64,
-    /// Bytes from its start to the `moof`: those of a `styp`.
+    /// Bytes before the `moof`: those of a `styp`.
     pub moof_at: u64,
     /// Composition time of the first sample.
     pub first: i64,
     /// Earliest composition time of any sample.
     pub earliest: i64,
-    /// The first sample is a sync sample.
+    /// True if the first sample is a sync sample.
     pub sync: bool,
 }
 
 impl Fragment {
-    /// What the head of a planned segment says.
+    /// Reads the values from the first part of a planned segment.
     ///
     /// # Errors
-    /// Where the plan is not one of a CMAF segment or Smooth Streaming fragment, or its samples are too many to read back.
+    /// [`PackError::TooLarge`] if the plan is not that of a CMAF segment or Smooth Streaming
+    /// fragment, or has too many samples to be read back.
     pub fn of(plan: &Plan) -> Result<Self, PackError> {
         const UNREADABLE: PackError = PackError::TooLarge("a segment's own head cannot be read back");
         let Some(Part::Inline(head)) = plan.parts.first() else { return Err(UNREADABLE) };
@@ -48,7 +51,7 @@ impl Fragment {
     }
 }
 
-/// The `moof` of a segment and where it is.
+/// Finds the `moof` of a segment and returns its position too.
 fn moof(head: &Bytes) -> Option<(u64, Moof)> {
     let mut at = 0;
     loop {
@@ -62,7 +65,8 @@ fn moof(head: &Bytes) -> Option<(u64, Moof)> {
     }
 }
 
-/// Composition time of the first sample, the earliest of all, and whether the first is a sync sample.
+/// Returns the composition time of the first sample, the earliest composition time of all, and
+/// `true` if the first is a sync sample.
 fn times(track: &TrackFragment) -> Option<(i64, i64, bool)> {
     let start = track.decode_time.or(track.tfxd.map(|(time, _)| time))?;
     let mut decode = i64::try_from(start).ok()?;

@@ -14,31 +14,34 @@ use crate::{
     selected::Selected,
 };
 use bytes::{Bytes, BytesMut};
-use latemux_index::{Title, fragments::KnownFragments};
+use latemux_index::{Title, media::fragment_samples::KnownFragments};
 use request::{Request, Take};
 use std::ops::Range;
 
-/// A plan, or what must be read first.
+/// The result of planning: a plan, or what must be read before there can be one.
 #[derive(Debug)]
 pub enum Planned {
-    /// Ready to answer.
+    /// The plan is complete.
     Ready(Plan),
-    /// Samples of these fragments are not known yet: read their `moof`s, then plan again.
+    /// The samples of some fragments are unknown. Read their `moof`s, then plan again.
     Needs(Needs),
-    /// The body's length depends on media bytes: read those of [`MediaFirst::parts`], then [`MediaFirst::plan`] it.
+    /// The length of the body depends on media bytes. Read those of [`MediaFirst::parts`], then
+    /// call [`MediaFirst::plan`].
     NeedsMedia(MediaFirst),
 }
 
-/// Fragments whose samples are not known yet.
+/// Fragments whose samples are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs {
-    /// Their `moof`s are to be read, see [`latemux_index::fragments::FragmentReader`].
+    /// Byte ranges of the fragments. [`latemux_index::locate::fragment_reader::FragmentReader`] reads their
+    /// `moof`s.
     pub fragments: Vec<SourceRange>,
-    /// As [`Plan::reach`].
+    /// The ranges around them that a cache may fetch along, see [`Plan::reach`].
     pub reach: Vec<SourceRange>,
 }
 
-/// A response whose length only its media tells: TS of AVC with NAL lengths of other than four bytes.
+/// A response whose length depends on its media: TS of AVC with NAL lengths of other than four
+/// bytes.
 #[derive(Debug)]
 pub struct MediaFirst {
     digest: u128,
@@ -47,25 +50,26 @@ pub struct MediaFirst {
 }
 
 impl MediaFirst {
-    /// What to read, in order.
+    /// Returns the parts to read, in order.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.segment.parts
     }
 
-    /// As [`Plan::reach`].
+    /// Returns the ranges around the parts that a cache may fetch along, see [`Plan::reach`].
     #[must_use]
     pub fn reach(&self) -> &[SourceRange] {
         &self.reach
     }
 
-    /// What [`Plan::digest`] will be: a conditional request needs no media.
+    /// Returns the later [`Plan::digest`], so that a conditional request needs no media.
     #[must_use]
     pub fn digest(&self) -> u128 {
         self.digest
     }
 
-    /// The plan, all of it inline, from all bytes of the parts in order. Bytes that are missing count as zeros.
+    /// Returns the plan, all of it inline. `media` holds all bytes of the parts in order. Missing
+    /// bytes count as zeros.
     #[must_use]
     pub fn plan(self, media: &[u8]) -> Plan {
         let body = self.segment.segment(media);
@@ -81,7 +85,7 @@ impl MediaFirst {
     }
 }
 
-/// IANA `video/mp2t`, for audio alone too.
+/// Media type registered for TS, used for audio alone too.
 const TS_TYPE: &str = "video/mp2t";
 
 /// A byte range of one of the title's objects.
@@ -89,34 +93,36 @@ const TS_TYPE: &str = "video/mp2t";
 pub struct SourceRange {
     /// Index into [`Title::objects`].
     pub object: usize,
-    /// Bytes from the start of the object.
+    /// Bytes, counted from the start of the object.
     pub range: Range<u64>,
 }
 
-/// Everything about a response but its media bytes.
+/// Everything known about a response before its media is read.
 #[derive(Debug)]
 pub struct Plan {
     /// `Content-Type`.
     pub content_type: &'static str,
     /// Exact length of the body in bytes.
     pub content_length: u64,
-    /// A digest of everything the body depends on; an ETag is made from it.
+    /// A digest of everything that the body depends on. The ETag is made from it.
     pub digest: u128,
-    /// Manifest, init or media: decides compression and `Cache-Control`.
+    /// The class of the response, which decides about compression and `Cache-Control`.
     pub class: Class,
-    /// The body in order.
+    /// The parts of the body, or of the transform's input, in order.
     pub parts: Vec<Part>,
-    /// How source bytes become body bytes; `None`: untouched.
+    /// Turns source bytes into body bytes. With `None`, source bytes are sent untouched.
     pub transform: Option<Box<dyn Transform>>,
-    /// What belongs to the same stretch of the grid, at most one range for each object: a cache that reads it whole reads no
-    /// byte twice, whichever track or protocol comes next ([`Title::reach`]). A hint, and empty where there is nothing to read.
+    /// The ranges around the source ranges that a cache may fetch along: the bytes of the same
+    /// stretch of the grid, at most one range for each object. A cache that always fetches them
+    /// whole reads no byte twice, whichever track or protocol is requested next ([`Title::reach`]).
+    /// This is a hint. It is empty if there is nothing to read.
     pub reach: Vec<SourceRange>,
 }
 
-/// What kind of response.
+/// The class of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Playlists and MPDs: text, worth compressing.
+    /// Playlists and other manifests: text, worth compressing.
     Manifest,
     /// Init segments.
     Init,
@@ -124,28 +130,31 @@ pub enum Class {
     Media,
 }
 
-/// A piece of the body, or of what the transform is given.
+/// One piece of a plan: of its body, or of the transform's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Made from the index.
+    /// Bytes made from the index.
     Inline(Bytes),
     /// An untouched slice of a source object.
     Source(SourceRange),
 }
 
-/// Turns source bytes into body bytes, in one pass. It is given all parts' bytes in order, in pieces of any size: inline
-/// parts too. The total output is [`Plan::content_length`] for every input of the planned length.
+/// Turns source bytes into body bytes in one pass. The input is the bytes of all parts in order,
+/// inline parts included, in pieces of any size. The total output has
+/// [`Plan::content_length`](crate::Plan::content_length) bytes for every input of the planned
+/// length.
 pub trait Transform: Send + std::fmt::Debug {
-    /// Takes the next bytes of the parts; appends what it can to `out`.
+    /// Takes the next bytes of the parts and appends all output that they allow to `out`.
     fn write(&mut self, input: &[u8], out: &mut BytesMut);
 
-    /// All parts were given; appends the rest.
+    /// Ends the input and appends the rest of the output.
     fn finish(&mut self, out: &mut BytesMut);
 }
 
 impl Plan {
-    /// The parts that make the bytes `range` of the body, trimmed to them; what of it lies beyond the end is left out. `None`
-    /// where a transform makes the body: its output must be made from the start and skipped.
+    /// Returns the parts that make the bytes `range` of the body, trimmed to it. Bytes beyond the
+    /// end of the body are left out. `None` if a transform makes the body: its output must be
+    /// produced from the start and skipped.
     #[must_use]
     pub fn slice(&self, range: Range<u64>) -> Option<Vec<Part>> {
         if self.transform.is_some() {
@@ -164,7 +173,7 @@ impl Plan {
         Some(slice)
     }
 
-    /// What must be read of the title's objects, in the order the body needs it.
+    /// Iterates over the ranges to read from the title's objects, in the order of the body.
     pub fn source_ranges(&self) -> impl Iterator<Item = &SourceRange> {
         self.parts.iter().filter_map(|part| match part {
             Part::Source(range) => Some(range),
@@ -174,7 +183,7 @@ impl Plan {
 }
 
 impl Part {
-    /// Bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
@@ -183,17 +192,17 @@ impl Part {
         }
     }
 
-    /// Whether there are none.
+    /// True if the part has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes `range` of the part; it lies within.
+    /// Returns the bytes `range` of the part, which must lie within it.
     fn trimmed(&self, range: Range<u64>) -> Self {
         match self {
             Self::Inline(bytes) => {
-                // Both are at most the length, which is a `usize`.
+                // Both bounds are at most the length, which is a `usize`.
                 let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
                 Self::Inline(bytes.slice(at(range.start)..at(range.end)))
             }
@@ -205,7 +214,7 @@ impl Part {
         }
     }
 
-    /// Appends a slice of an object; one that goes on where the last part ends becomes part of it.
+    /// Appends a slice of an object. If it continues the last part, that part is extended.
     pub(crate) fn push_source(parts: &mut Vec<Self>, object: usize, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -219,16 +228,19 @@ impl Part {
     }
 }
 
-/// Plans a response. Cost does not grow with the title for segments and init segments, but for those at the ends of a clip. Only manifests
-/// depend on the address's profile and base.
+/// Plans a response.
+///
+/// For segments and init segments the cost does not grow with the title, except at the ends of a
+/// clip. Only manifests depend on the address's profile and base.
 ///
 /// # Errors
-/// Where the title has no such track or segment, or the protocol cannot carry it.
+/// [`PackError`] if the title has no such track or segment, if the selection is empty, if the
+/// protocol does not carry a track, or if a segment is too large.
 pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Result<Planned, PackError> {
     let selected = &Selected::new(title, address)?;
     let title = selected.title();
     let request = Request { selected, title, address, known };
-    // Only manifests hold any.
+    // Only manifests hold URLs.
     let links = || Links::new(address);
     match &address.resource {
         Resource::DashManifest(template) => {
@@ -256,7 +268,7 @@ pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Res
             tracks => request.muxed_init(tracks),
         },
         Resource::DashSegmentAt(track, time) => {
-            let find = |t: usize| title.tracks.get(t)?.segment_at(i64::try_from(*time).ok()?);
+            let find = |t: usize| title.tracks().get(t)?.segment_at(i64::try_from(*time).ok()?);
             request.cmaf_segment(Protocol::Dash, track, find, *time, Take::All)
         }
         Resource::DashSegment(track, n) => request.cmaf_segment_number(Protocol::Dash, track, *n, Take::All),

@@ -17,7 +17,7 @@ fn untransformed(parts: Vec<Part>) -> Plan {
     }
 }
 
-/// Every byte of the parts, each with a mark of where it is from.
+/// Returns every byte of the parts, each with its origin.
 fn spelled(parts: &[Part]) -> Vec<(usize, u64)> {
     parts
         .iter()

@@ -1,5 +1,6 @@
-//! Exact sizes of a track's segments, and the bit rates manifests state. O(samples), some nanoseconds for each: columns are gone
-//! through one by one. The origin remembers the manifests made from them.
+//! Exact sizes of a track's segments, and the bit rates that manifests state. O(samples), at some
+//! nanoseconds each: tables are read column by column. The origin caches the manifests made from
+//! them.
 
 use crate::{
     carry::Protocol,
@@ -8,27 +9,31 @@ use crate::{
 use latemux_index::{
     Title, Track,
     media::{Samples, TrackKind},
-    stretches::Stretch,
+    table::batches::SampleBatch,
     title::{Segment, TitleTrack},
 };
 use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
 
-/// Bytes of every segment of a track (index into [`Title::tracks`]) in a protocol, as served alone: in TS with its PAT and PMT. Empty where
-/// there is no such track. For tracks known by fragment only, an upper estimate: the fragments' source bytes plus what the
-/// container adds; of fragments that hold several tracks, a generous share.
+/// Returns the bytes of every segment of a track (an index into [`Title::tracks`]) in a protocol,
+/// as sent alone: in TS with PAT and PMT. Empty if there is no such track.
+///
+/// For a track that is only known by its fragments, the sizes are upper estimates: the source bytes
+/// of the fragments plus the overhead of the container. Of fragments with several tracks, a
+/// generous share is counted.
 #[must_use]
 pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     muxed_sizes(title, &[track], protocol)
 }
 
-/// Bytes of every segment of several tracks packed together ([`Mux`]), as served. For CMAF, where every track has segments of its own,
-/// what a player fetches of all of them for one segment of the lead.
+/// Returns the bytes of every segment of several tracks packed together ([`PackedTracks`]), as
+/// sent. For CMAF, where every track has its own segments, returns the bytes that a player fetches
+/// of all of them for one segment of the lead.
 #[must_use]
 pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u64> {
     Mux::new(title, tracks).map(|mux| mux_sizes(title, &mux, protocol)).unwrap_or_default()
 }
 
-/// Bytes of every segment of tracks of a title packed together, as [`muxed_sizes`].
+/// Returns the bytes of every segment of tracks packed together, like [`muxed_sizes`].
 #[must_use]
 pub fn mux_sizes(title: &Title, mux: &Mux<'_>, protocol: Protocol) -> Vec<u64> {
     let mut sizes: Vec<u64> = mux.numbers().map(|_| container_bytes(protocol)).collect();
@@ -40,28 +45,29 @@ pub fn mux_sizes(title: &Title, mux: &Mux<'_>, protocol: Protocol) -> Vec<u64> {
     sizes
 }
 
-/// Bytes of the I-frame every segment of a track starts with, as served alone. For tracks known by fragment only, the size of the
-/// whole segment: where the I-frame ends is not known.
+/// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone. For a
+/// track that is only known by its fragments, returns the size of the whole segment, because the
+/// end of the I-frame is unknown.
 #[must_use]
 pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     segment_and_iframe_sizes(title, track, protocol).1
 }
 
-/// What [`segment_sizes`] and [`iframe_sizes`] say, for the price of one of them.
+/// Returns both [`segment_sizes`] and [`iframe_sizes`] at the cost of one of them.
 #[must_use]
 pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> (Vec<u64>, Vec<u64>) {
     let sizes = || segment_sizes(title, track, protocol);
-    let Some(title_track) = title.tracks.get(track) else { return (Vec::new(), Vec::new()) };
+    let Some(title_track) = title.tracks().get(track) else { return (Vec::new(), Vec::new()) };
     let container = container_bytes(protocol);
     match &title.track(title_track).samples {
         Samples::Table(table) => match StretchSize::new(title, title_track, protocol) {
             Some(StretchSize { bytes: size, compositions }) => {
-                let mut stretches = table.stretches(&title_track.cuts);
+                let mut stretches = table.batches(&title_track.cuts);
                 if !compositions {
                     stretches = stretches.without_compositions();
                 }
                 let (mut whole, mut first) = (Vec::new(), Vec::new());
-                while let Some(stretch) = stretches.next_stretch() {
+                while let Some(stretch) = stretches.next_batch() {
                     whole.push(container.saturating_add(size(&stretch)));
                     first.push(container.saturating_add(size(&stretch.first())));
                 }
@@ -83,19 +89,19 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
     }
 }
 
-/// Bytes that a track brings to every segment of several packed together, without [`container_bytes`].
+/// Returns the bytes of a track's share of every segment, without [`container_bytes`].
 fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) -> Vec<u64> {
-    let of_title = &title.tracks[track];
+    let of_title = &title.tracks()[track];
     if let Samples::Table(table) = &title.track(of_title).samples
         && let Some(StretchSize { bytes: size, compositions }) = StretchSize::new(title, of_title, protocol)
         && let Some(cuts) = cuts_of_parts(mux, track)
     {
         let mut sizes = Vec::with_capacity(cuts.len());
-        let mut stretches = table.stretches(&cuts);
+        let mut stretches = table.batches(&cuts);
         if !compositions {
             stretches = stretches.without_compositions();
         }
-        while let Some(stretch) = stretches.next_stretch() {
+        while let Some(stretch) = stretches.next_batch() {
             sizes.push(if stretch.sizes.is_empty() { 0 } else { size(&stretch) });
         }
         return sizes;
@@ -104,10 +110,11 @@ fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) ->
     parts.map(|part| part.map_or(0, |part| part_size(title, track, &part, protocol))).collect()
 }
 
-/// How many bytes a stretch of samples of a track takes, where that can be said without looking at each; the same as [`part_size`].
+/// Computes the bytes of a stretch of samples without looking at each. The result equals that of
+/// [`share_size`].
 struct StretchSize<'a> {
-    bytes: Box<dyn Fn(&Stretch<'_>) -> u64 + 'a>,
-    /// It depends on composition offsets that have to be looked at.
+    bytes: Box<dyn Fn(&SampleBatch<'_>) -> u64 + 'a>,
+    /// True if the size depends on composition offsets.
     compositions: bool,
 }
 
@@ -117,7 +124,7 @@ impl<'a> StretchSize<'a> {
         match protocol {
             Protocol::Dash | Protocol::HlsCmaf => {
                 let composed = title_track.starts_composed(track);
-                let bytes = Box::new(move |stretch: &Stretch<'_>| cmaf::stretch_bytes(stretch, composed));
+                let bytes = Box::new(move |stretch: &SampleBatch<'_>| cmaf::stretch_bytes(stretch, composed));
                 Some(Self { bytes, compositions: !composed })
             }
             Protocol::HlsTs => Some(Self { bytes: Box::new(ts::stretch_bytes(track)), compositions: true }),
@@ -127,7 +134,8 @@ impl<'a> StretchSize<'a> {
     }
 }
 
-/// The parts of a track one behind the other, as cuts; a part that is not there is an empty one. `None` where the first one is not.
+/// Returns the shares of a track as consecutive cuts, with empty ones for missing shares. `None` if
+/// the first share is missing or the shares do not follow one another.
 fn cuts_of_parts(mux: &Mux<'_>, track: usize) -> Option<Vec<u32>> {
     let mut cuts: Vec<u32> = Vec::new();
     for number in mux.numbers() {
@@ -142,7 +150,7 @@ fn cuts_of_parts(mux: &Mux<'_>, track: usize) -> Option<Vec<u32>> {
     Some(cuts)
 }
 
-/// Bytes of a segment that belong to none of its tracks.
+/// Returns the bytes of a segment that belong to no track.
 fn container_bytes(protocol: Protocol) -> u64 {
     match protocol {
         Protocol::HlsTs => ts::PSI_BYTES,
@@ -151,9 +159,9 @@ fn container_bytes(protocol: Protocol) -> u64 {
     }
 }
 
-/// Bytes that the samples of `segment.cut` take, without [`container_bytes`].
+/// Returns the bytes that the samples of `segment.cut` take, without [`container_bytes`].
 fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol) -> u64 {
-    let title_track = &title.tracks[index];
+    let title_track = &title.tracks()[index];
     let track = title.track(title_track);
     match (&track.samples, protocol) {
         (Samples::Table(table), Protocol::Dash | Protocol::HlsCmaf) => {
@@ -171,14 +179,15 @@ fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol)
             let ticks = segment.end.saturating_sub(segment.start);
             let millis = Time::new(ticks, track.timescale).in_scale(Timescale::MILLIS, Round::Up);
             let millis = u64::try_from(millis).unwrap_or(0);
-            let media = share(track, &title.objects[title_track.object].tracks, all, millis);
+            let media = share(track, &title.objects()[title_track.object].tracks, all, millis);
             fragment_estimate(track, media, millis, protocol)
         }
     }
 }
 
-/// How much of `bytes` of fragments that last `millis` milliseconds may be of `track`, where all tracks of the object may be in them: its
-/// share by bit rates, at least what its own rate makes of that time, and a quarter more for rates that vary.
+/// Estimates how much of `bytes` of fragments that last `millis` milliseconds belongs to `track`,
+/// if all tracks of the object may be in them: its share by bit rates, at least the bytes of its
+/// own rate in that time, and a quarter more because rates vary.
 fn share(track: &Track, tracks: &[Track], bytes: u64, millis: u64) -> u64 {
     let own = u128::from(track.average_bitrate);
     let all: u128 = tracks.iter().map(|t| u128::from(t.average_bitrate)).sum();
@@ -190,10 +199,11 @@ fn share(track: &Track, tracks: &[Track], bytes: u64, millis: u64) -> u64 {
     u64::try_from(by_rate.max(by_share) * 5 / 4).map_or(bytes, |most| most.min(bytes))
 }
 
-/// What fragments of `media` bytes and `millis` milliseconds may become. Their `moof`s, which are in `media`, pay for ours; TS and FLV add to every
-/// sample.
+/// Estimates the size of a segment made of fragments with `media` bytes and `millis` milliseconds.
+/// `media` includes the `moof`s of the source, which outweigh the new ones. TS and FLV add bytes to
+/// every sample.
 fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol) -> u64 {
-    /// Samples per second, more than which video rarely has.
+    /// Samples per second that video rarely exceeds.
     const FRAMES_PER_SECOND: u64 = 60;
     if !matches!(protocol, Protocol::HlsTs | Protocol::Hds) {
         return media.saturating_add(cmaf::MIN_SEGMENT_HEADER);
@@ -208,32 +218,34 @@ fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol)
     if protocol == Protocol::Hds {
         return media.saturating_add(samples.saturating_mul(f4f::MAX_OVERHEAD));
     }
-    // A PES header, access unit delimiter and PCR, and on average half a packet of stuffing.
+    // A PES header, access unit delimiter and PCR, and half a packet of stuffing on average.
     media.saturating_add(samples.saturating_mul(40 + 92)).div_ceil(184).saturating_add(1).saturating_mul(188)
 }
 
 /// Bit rates in bits per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bitrate {
-    /// Highest rate of any run of segments that lasts between half and one and a half times the longest segment's duration in whole
-    /// seconds, rounded up: `BANDWIDTH` (RFC 8216 §4.3.4.2 and §1, "peak segment bit rate" of RFC 8216bis §4.4.6.2) and `@bandwidth`. A last
-    /// segment of a few frames does not make it.
+    /// Highest rate of any run of segments that lasts between half and one and a half times the
+    /// target duration, rounded up. The target duration is the longest segment's in whole seconds.
+    /// This is `BANDWIDTH` (RFC 8216 §4.3.4.2 and §1, "peak segment bit rate" of RFC 8216bis
+    /// §4.4.6.2) and `@bandwidth`. A last segment of a few frames does not determine it.
     pub peak: u64,
     /// All bytes over the whole duration, rounded up: `AVERAGE-BANDWIDTH`.
     pub average: u64,
 }
 
-/// One segment for the arithmetic of bit rates.
+/// Size and duration of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentSize {
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Ticks, at least 1 is reckoned with.
+    /// Duration in ticks. 0 counts as 1.
     pub duration: u64,
 }
 
 impl Bitrate {
-    /// Bit rates of segments that follow one another; durations are in ticks of `timescale` per second. Zeros for no segments.
+    /// Returns the bit rates of consecutive segments. Durations are in ticks of `timescale` per
+    /// second. Zeros if there are no segments.
     #[must_use]
     pub fn of(segments: &[SegmentSize], timescale: u32) -> Self {
         let timescale = u128::from(timescale);
@@ -242,7 +254,7 @@ impl Bitrate {
             u64::try_from(bits_per_second).unwrap_or(u64::MAX)
         };
         let longest = segments.iter().map(|s| u128::from(s.duration)).max().unwrap_or(0);
-        // EXT-X-TARGETDURATION: rounded to whole seconds (RFC 8216bis §4.4.3.1), doubled here to stay in whole ticks.
+        // EXT-X-TARGETDURATION: rounded to whole seconds (RFC 8216bis §4.4.3.1), in ticks.
         let target = ((2 * longest + timescale) / (2 * timescale)).max(1) * timescale;
         let (bytes, ticks) = total(segments);
         let mut peak = 0;
@@ -266,7 +278,7 @@ impl Bitrate {
         Self { peak: if any { peak.max(average) } else { average }, average }
     }
 
-    /// Bit rates of tracks packed together, or fetched together ([`muxed_sizes`]).
+    /// Returns the bit rates of tracks packed together, or fetched together ([`muxed_sizes`]).
     #[must_use]
     pub fn of_tracks(title: &Title, tracks: &[usize], protocol: Protocol) -> Self {
         let (segments, timescale) = sized_segments(title, tracks, protocol);
@@ -274,7 +286,8 @@ impl Bitrate {
     }
 }
 
-/// The segments of tracks packed together with their sizes, and the ticks per second of their durations.
+/// Returns the segments of tracks packed together with their sizes, and the ticks per second of
+/// their durations.
 #[must_use]
 pub fn sized_segments(title: &Title, tracks: &[usize], protocol: Protocol) -> (Vec<SegmentSize>, u32) {
     let Some(mux) = Mux::new(title, tracks) else { return (Vec::new(), 1) };
@@ -290,16 +303,19 @@ pub fn sized_segments(title: &Title, tracks: &[usize], protocol: Protocol) -> (V
     (segments, title.track(mux.lead()).timescale.get())
 }
 
-/// The least time in milliseconds, rounded up, that a client must buffer at `bandwidth` bits per second so that, whichever segment it
-/// starts with, every segment has arrived whole when its playing begins: `@minBufferTime` (ISO/IEC 23009-1 §5.3.1.2, §5.3.5.4).
+/// Returns the least time in milliseconds, rounded up, that a client must buffer at `bandwidth`
+/// bits per second so that every segment has arrived whole when its playback begins, whichever
+/// segment the client starts with: `@minBufferTime` (ISO/IEC 23009-1 §5.3.1.2, §5.3.5.4).
 #[must_use]
 pub fn min_buffer_millis(segments: &[SegmentSize], timescale: u32, bandwidth: u64) -> u64 {
-    // In units of bits × ticks per second. A client that starts with segment j at time s_j has at time s_k received
-    // bandwidth × (buffer + s_k − s_j) bits and needs those of segments j to k.
+    // The unit is bits × ticks per second. A client that starts with segment j at time s_j has
+    // received bandwidth × (buffer + s_k − s_j) bits at time s_k and needs those of segments j to
+    // k.
     let (scale, rate) = (i128::from(timescale), i128::from(bandwidth.max(1)));
     let (mut bits, mut start, mut least, mut buffer) = (0_i128, 0_i128, i128::MAX, 0_i128);
     for segment in segments {
-        // Saturates only for rates and durations no file has; the answer is then no worse than too long.
+        // Saturates only for rates and durations that no file has. The buffer is then too long,
+        // never too short.
         let ahead = |bits: i128| (bits * scale).saturating_sub(start.saturating_mul(rate));
         least = least.min(ahead(bits));
         let next = bits + i128::from(segment.bytes) * 8;
@@ -335,9 +351,10 @@ mod tests {
     #[test]
     fn a_short_last_segment_makes_no_peak() {
         let s = segments(&[(1000, 4000), (1000, 4000), (500, 40)]);
-        // 8 kbit over 4 s, or with the tail 12 kbit over 4.04 s; alone it would be 100 kbit/s.
+        // 8 kbit over 4 s, or 12 kbit over 4.04 s with the tail. Alone, the tail would give 100
+        // kbit/s.
         assert_eq!(Bitrate::of(&s, 1000).peak, (1500_u64 * 8 * 1000).div_ceil(4040));
-        // Where nothing is long enough, the whole.
+        // If nothing is long enough, the whole title counts.
         assert_eq!(Bitrate::of(&segments(&[(500, 40)]), 1000).peak, 100_000);
     }
 

@@ -1,14 +1,14 @@
-//! Sizes added up column by column are those added up sample by sample.
+//! Sizes computed column by column equal those computed sample by sample.
 
 use super::*;
 use bytes::Bytes;
 use latemux_index::{
     MediaIndex,
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
-/// A title of files of the sample library.
+/// Creates a title from files of the sample library.
 fn title(files: &[&str]) -> Title {
     let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/library");
     let index = |file: &&str| Arc::new(index(&std::fs::read(library.join(file)).unwrap().into()));
@@ -18,15 +18,11 @@ fn title(files: &[&str]) -> Title {
 fn index(object: &Bytes) -> MediaIndex {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
     loop {
-        let read = |want: &Want| {
-            let range = match want {
-                Want::Head(len) => 0..size.min(*len),
-                Want::Range(range) => range.clone(),
-            };
+        let read = |range: &Range<u64>| {
             let at = |n: u64| usize::try_from(n).unwrap();
-            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
+            ObjectBytes { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
         };
         match locator.step(size, wants.iter().map(read).collect()).unwrap() {
             Step::Read(more) | Step::Scan(more) => wants = more,
@@ -50,7 +46,7 @@ fn all_sizes() {
         let whole = title(files);
         let clips = [whole.clipped(seconds(3), seconds(9)), whole.clipped(None, seconds(1))];
         for title in [&whole].into_iter().chain(clips.iter().flatten()) {
-            let all: Vec<usize> = (0..title.tracks.len()).collect();
+            let all: Vec<usize> = (0..title.tracks().len()).collect();
             let one = all.iter().map(std::slice::from_ref);
             for tracks in one.chain(all.windows(2)) {
                 for protocol in
@@ -74,7 +70,7 @@ fn all_sizes() {
 }
 
 fn iframes(title: &Title, track: usize, protocol: Protocol) {
-    let title_track = &title.tracks[track];
+    let title_track = &title.tracks()[track];
     let mut segments: Vec<Segment> =
         title_track.numbers().map(|number| title_track.segment(number).unwrap()).collect();
     if matches!(title.track(title_track).samples, Samples::Table(_)) {

@@ -17,6 +17,7 @@ pub mod error;
 pub mod fault;
 pub mod object;
 pub mod open;
+mod options;
 #[cfg(test)]
 #[path = "../tests/it/server.rs"]
 #[expect(dead_code, reason = "the integration tests use the rest of it")]
@@ -25,13 +26,14 @@ mod server;
 pub mod stand_in;
 pub mod write;
 
-pub use backend::http::{Connections, HttpServer, Retries, Timeouts};
+pub use backend::http::HttpServer;
 pub use backend::{file::Folder, memory::Memory, object::Bucket};
-pub use client::{InFlight, StorageClient};
+pub use client::StorageClient;
 pub use counters::{Counters, Kind, Registry};
 pub use error::StorageError;
 pub use object::{Key, ObjectMeta, Version};
-pub use open::{OpenError, Options, open, open_object};
+pub use open::{OpenError, open, open_object};
+pub use options::{AccessKeys, Options, S3Overrides};
 
 use bytes::Bytes;
 use futures_util::{future::BoxFuture, stream::BoxStream};

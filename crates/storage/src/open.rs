@@ -3,10 +3,8 @@
 use crate::backend::container::{Agent, ContainerCredentials, ECS};
 use crate::backend::http::{client::Client, retry::Account};
 use crate::backend::object::{Connector, no_retries};
-use crate::{
-    Bucket, Connections, Folder, HttpServer, InFlight, Key, Registry, Retries, Storage, StorageClient,
-    Timeouts,
-};
+use crate::options::{AccessKeys, Options};
+use crate::{Bucket, Folder, HttpServer, Key, Storage, StorageClient};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -14,64 +12,7 @@ use object_store::{ClientConfigKey, ObjectStore, StaticCredentialProvider, list:
 use percent_encoding::percent_decode_str;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use url::Url;
-
-/// What cannot be said in a location.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// How long each step of an HTTP request may take.
-    pub timeouts: Timeouts,
-    /// How often a failed HTTP request is made again.
-    pub retries: Retries,
-    /// Connections to HTTP servers and services.
-    pub connections: Connections,
-    /// How many requests may be under way to an HTTP server or service. Files need no such bound: nothing is held open
-    /// at a folder between two frames but a descriptor.
-    pub in_flight: InFlight,
-    /// A read that has no answer after this long is made once more beside it. `None`: never.
-    pub hedge_after: Option<Duration>,
-    /// Where the counters of what is opened are to be found.
-    pub registry: Registry,
-    /// Options of `s3://`; what is left out comes from the environment (`AWS_*`).
-    pub s3: S3Options,
-}
-
-/// Options of `s3://`.
-#[derive(Debug, Clone, Default)]
-pub struct S3Options {
-    /// Where an S3-compatible service is, if not at Amazon: `https://host:port`.
-    pub endpoint: Option<String>,
-    /// Region; `us-east-1` where neither this nor the environment says.
-    pub region: Option<String>,
-    /// Allows an endpoint without TLS.
-    pub allow_http: bool,
-    /// The bucket is in the host name, not in the path.
-    pub virtual_hosted: bool,
-    /// Access keys. `None`: from the environment, a web identity, the container or the instance, in this order, renewed
-    /// as they expire.
-    pub keys: Option<AccessKeys>,
-    /// Where the instance's credentials are asked for, if not at the usual link-local address.
-    pub metadata_endpoint: Option<String>,
-    /// Where the container's credentials are asked for when the environment has only a path, if not at the usual link-local
-    /// address: `http://host:port`.
-    pub container_endpoint: Option<String>,
-}
-
-/// An access key and its secret.
-#[derive(Clone)]
-pub struct AccessKeys {
-    /// Access key ID.
-    pub id: String,
-    /// Secret access key. Never shown.
-    pub secret: String,
-}
-
-impl std::fmt::Debug for AccessKeys {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AccessKeys").field("id", &self.id).finish_non_exhaustive()
-    }
-}
 
 /// A location that cannot be opened. The messages hold no secrets.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +48,7 @@ pub enum OpenError {
 /// # Errors
 /// Where the location cannot be one. That a server is there and lets us in shows with the first read.
 pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenError> {
-    let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
+    let account = Arc::new(Account::new(options));
     let (inner, bounded): (Arc<dyn Storage>, bool) = match address(location)? {
         None => (folder(Path::new(location))?, false),
         Some(url) => match url.scheme() {
@@ -124,7 +65,7 @@ pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenE
 }
 
 fn client(options: &Options, account: &Arc<Account>) -> Result<Client, OpenError> {
-    Ok(Client::new(options.timeouts.clone(), &options.connections, Arc::clone(account))?)
+    Ok(Client::new(options, Arc::clone(account))?)
 }
 
 /// Opens an `s3://` location as what it is: tests fill it.
@@ -133,7 +74,7 @@ fn client(options: &Options, account: &Arc<Account>) -> Result<Client, OpenError
 /// As [`open`].
 #[cfg(any(test, feature = "testing"))]
 pub fn open_bucket(location: &str, options: &Options) -> Result<Bucket, OpenError> {
-    let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
+    let account = Arc::new(Account::new(options));
     s3(&address(location)?.ok_or_else(|| OpenError::Location("no address".to_owned()))?, options, &account)
 }
 
@@ -243,32 +184,30 @@ fn bucket<S: ObjectStore + PaginatedListStore>(
 }
 
 fn s3(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, OpenError> {
-    let S3Options { endpoint, region, allow_http, virtual_hosted, keys, metadata_endpoint, .. } = &options.s3;
     let settings =
         |detail: &str| OpenError::Settings { name: shown(url.as_str()), detail: detail.to_owned() };
     let client = client(options, account)?;
     let mut builder = AmazonS3Builder::from_env();
-    let endpoint = endpoint
-        .clone()
-        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
-        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
-    let allowed = builder.get_config_value(&AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
-    if let Some(mut endpoint) = endpoint {
-        if endpoint.starts_with("http://") && !allow_http && allowed.as_deref() != Some("true") {
-            return Err(settings("the endpoint has no TLS, and that is not allowed (allow_http)"));
-        }
-        if *virtual_hosted {
-            let (scheme, host) =
-                endpoint.split_once("://").ok_or_else(|| settings("the endpoint is no URL"))?;
-            endpoint = format!("{scheme}://{}.{host}", url.host_str().unwrap_or_default());
-        }
-        // This one wins over the other.
+    if let Some(endpoint) = &options.s3_endpoint {
+        // The option is passed under the name that wins over the other variable of the environment.
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
+    } else {
+        let from_environment = builder
+            .get_config_value(&AmazonS3ConfigKey::S3Endpoint)
+            .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+        let allowed = builder.get_config_value(&AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
+        if from_environment.is_some_and(|endpoint| endpoint.starts_with("http://"))
+            && allowed.as_deref() != Some("true")
+        {
+            return Err(settings(
+                "the endpoint in the environment has no TLS, and AWS_ALLOW_HTTP is not set",
+            ));
+        }
     }
-    if let Some(region) = region {
+    if let Some(region) = &options.s3_region {
         builder = builder.with_region(region);
     }
-    if let Some(AccessKeys { id, secret }) = keys {
+    if let Some(AccessKeys { id, secret }) = &options.s3.keys {
         let keys = AwsCredential { key_id: id.clone(), secret_key: secret.clone(), token: None };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(keys)));
     } else if let Some(agent) = agent(&builder) {
@@ -276,11 +215,8 @@ fn s3(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, Op
         let container = ContainerCredentials::new(client.clone(), agent, ecs);
         builder = builder.with_credentials(Arc::new(container.map_err(|e| settings(&e))?));
     }
-    if let Some(metadata_endpoint) = metadata_endpoint {
+    if let Some(metadata_endpoint) = &options.s3.metadata_endpoint {
         builder = builder.with_metadata_endpoint(metadata_endpoint);
-    }
-    if *virtual_hosted {
-        builder = builder.with_virtual_hosted_style_request(true);
     }
     bucket(url, client, |connector, name| {
         builder.with_bucket_name(name).with_http_connector(connector).with_retry(no_retries()).build()

@@ -58,8 +58,8 @@ fn around(
     name: String,
     build: impl FnOnce(Client, String) -> object_store::Result<Bucket>,
 ) -> Result<Arc<dyn Storage>, OpenError> {
-    let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
-    let client = Client::new(options.timeouts.clone(), &options.connections, Arc::clone(&account))?;
+    let account = Arc::new(Account::new(options));
+    let client = Client::new(options, Arc::clone(&account))?;
     let bucket =
         build(client, name.clone()).map_err(|e| OpenError::Settings { name, detail: e.to_string() })?;
     Ok(Arc::new(StorageClient::over(Arc::new(bucket), account, options, true)))

@@ -58,8 +58,8 @@ pub fn destination(location: &str, options: &Options) -> Result<Destination, Ope
         Some(mut url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
             let key = split_name(&mut url).ok_or_else(nameless)?;
             let mut options = options.clone();
-            options.timeouts.first_byte = options.timeouts.first_byte.max(PUT_TIMEOUT);
-            let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
+            options.first_byte_timeout = options.first_byte_timeout.max(PUT_TIMEOUT);
+            let account = Arc::new(Account::new(&options));
             return Ok(Destination(To::Bucket(Arc::new(any_bucket(&url, &options, &account)?), key)));
         }
         Some(_) => {

@@ -1,87 +1,90 @@
-//! The same fragments written in every way the standard allows (ISO/IEC 14496-12 §8.8 and §8.16.3): read from a file ffmpeg made, written
-//! anew by code that shares nothing with the reader under test.
+//! The same fragments written in every way that the standard allows (ISO/IEC 14496-12 §8.8 and
+//! §8.16.3). They are read from a file of ffmpeg and written by code that shares nothing with the
+//! reader under test.
 
 use crate::rewrite::{boxes, put, u32_at};
 use std::{collections::BTreeMap, ops::Range};
 
-/// What tells where the fragments are.
+/// Boxes that state where the fragments are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Index {
-    /// Nothing.
+    /// No such box.
     Neither,
-    /// A `sidx` for each track, before the first fragment.
+    /// A `sidx` for each track before the first fragment.
     Sidx,
-    /// The same, each leading to two more, of half of the fragments each.
+    /// A `sidx` for each track, which leads to two more for half of the fragments each.
     SidxTree,
-    /// A `sidx` of the first half that ends with a reference to that of the second. For files with one track.
+    /// A `sidx` for the first half, which ends with a reference to that of the second half. Only
+    /// for files with one track.
     SidxChain,
     /// A `mfra` at the end.
     Mfra,
-    /// `sidx` and `mfra`.
+    /// Both `sidx` and `mfra`.
     Both,
 }
 
-/// How a fragment says when it is decoded.
+/// Way in which a fragment states its decode time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeTime {
     /// `tfdt` with 32 bits.
     Narrow,
     /// `tfdt` with 64 bits.
     Wide,
-    /// Not at all: it begins where the one before ends.
+    /// No `tfdt`: the fragment starts where the one before ends.
     Absent,
 }
 
-/// What the offsets of a fragment's data count from.
+/// Base of the data offsets in a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Base {
-    /// Its `moof`, by `default-base-is-moof`.
+pub enum OffsetBase {
+    /// The fragment's `moof`, by `default-base-is-moof`.
     Moof,
-    /// A place in the file that is written down.
+    /// An offset in the file, by `base-data-offset`.
     Stated,
-    /// Nothing said: the `moof` for the first track, the end of the data before for others.
+    /// Not stated: the `moof` for the first track, the end of the data before for the others.
     Implied,
 }
 
-/// Where what is true of a fragment's samples is said.
+/// Boxes that hold the durations, sizes and flags of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fields {
-    /// What all share in `tfhd`, what the first has otherwise in its first-sample-flags.
+pub enum SampleValues {
+    /// `tfhd` for values that all samples share, and the first-sample-flags for a first sample that
+    /// differs.
     Tfhd,
-    /// What all share in `trex`, as long as it is what that says.
+    /// `trex` for values that all samples share, if they equal the values there.
     Trex,
-    /// Everything at every sample.
+    /// `trun`, with all values for each sample.
     Samples,
-    /// As [`Self::Tfhd`], in runs of 10 samples, with the offset of the first run's data only.
+    /// As [`Self::Tfhd`], but in runs of 10 samples. Only the first run has a data offset.
     Runs,
 }
 
-/// How to write a file.
+/// Options for writing a fragmented file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragmented {
-    /// What tells where the fragments are.
+    /// Boxes that state where the fragments are.
     pub index: Index,
-    /// How they say when they are decoded.
+    /// Way in which fragments state their decode time.
     pub decode_time: DecodeTime,
-    /// What their data's offsets count from.
-    pub base: Base,
-    /// Where what samples share is said.
-    pub fields: Fields,
-    /// Whether each track has `moof`s of its own.
-    pub separate: bool,
-    /// Bytes of the lengths of AVC's NAL units: 4, or 2.
+    /// Base of the data offsets.
+    pub base: OffsetBase,
+    /// Boxes that hold the values of samples.
+    pub values: SampleValues,
+    /// If true, each track has `moof`s of its own.
+    pub separate_moofs: bool,
+    /// Size in bytes of the lengths before AVC's NAL units: 4, or 2.
     pub nal_lengths: usize,
 }
 
 impl Default for Fragmented {
-    /// As ffmpeg writes them, with neither index.
+    /// Returns the options that match ffmpeg's own output without any index.
     fn default() -> Self {
         Self {
             index: Index::Neither,
             decode_time: DecodeTime::Wide,
-            base: Base::Moof,
-            fields: Fields::Tfhd,
-            separate: false,
+            base: OffsetBase::Moof,
+            values: SampleValues::Tfhd,
+            separate_moofs: false,
             nal_lengths: 4,
         }
     }
@@ -95,7 +98,7 @@ struct Sample {
     data: Vec<u8>,
 }
 
-/// One track's samples in one fragment.
+/// The samples of one track in one fragment.
 #[derive(Debug, Clone)]
 struct Run {
     track: u32,
@@ -103,13 +106,14 @@ struct Run {
     samples: Vec<Sample>,
 }
 
-/// What `trex` says of every sample's duration, size and flags.
+/// Default duration, size and flags in each track's `trex`.
 type Defaults = BTreeMap<u32, [u32; 3]>;
 
-/// Writes a fragmented file anew. It is as ffmpeg makes it with `default_base_moof` and `skip_trailer`; edit lists stay.
+/// Rewrites a fragmented file that ffmpeg made with `default_base_moof` and `skip_trailer`. Edit
+/// lists are kept.
 ///
 /// # Panics
-/// Where the file is not of that shape.
+/// If the file has another structure.
 #[must_use]
 pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     let start = file.windows(4).position(|w| w == b"moof").expect("fragments") - 4;
@@ -118,11 +122,15 @@ pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     if variant.nal_lengths == 2 {
         shorten_lengths(&mut out, &mut fragments);
     }
-    let defaults =
-        if variant.fields == Fields::Trex { say_in_trex(&mut out, &fragments) } else { Defaults::new() };
+    let defaults = if variant.values == SampleValues::Trex {
+        set_trex_defaults(&mut out, &fragments)
+    } else {
+        Defaults::new()
+    };
     let scales = timescales(file);
 
-    // Sizes of fragments and indexes do not depend on where they are, so a first pass tells where everything goes.
+    // The sizes of fragments and indexes do not depend on their offsets, so a first pass finds all
+    // offsets.
     let mut sequence = 0;
     let mut write = |at: usize, runs: &[Run]| {
         sequence += 1;
@@ -130,7 +138,7 @@ pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     };
     let group = |runs: &[Run], at: usize, write: &mut dyn FnMut(usize, &[Run]) -> Vec<u8>| {
         let mut bytes = Vec::new();
-        for part in runs.chunks(if variant.separate { 1 } else { runs.len() }) {
+        for part in runs.chunks(if variant.separate_moofs { 1 } else { runs.len() }) {
             let more = write(at + bytes.len(), part);
             bytes.extend(more);
         }
@@ -140,11 +148,11 @@ pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     let plan = Plan { fragments: &fragments, sizes: &sizes, scales: &scales };
     let (before, middle) = plan.segment_indexes(variant.index);
     out.extend(before);
-    let mut places = Vec::new();
+    let mut moofs = Vec::new();
     sequence = 0;
     let mut write = |at: usize, runs: &[Run]| {
         sequence += 1;
-        places.push((at, runs.iter().map(|run| run.track).collect::<Vec<_>>()));
+        moofs.push((at, runs.iter().map(|run| run.track).collect::<Vec<_>>()));
         fragment(sequence, at, runs, variant, &defaults)
     };
     for (number, runs) in fragments.iter().enumerate() {
@@ -156,7 +164,7 @@ pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
         out.extend(bytes);
     }
     if matches!(variant.index, Index::Mfra | Index::Both) {
-        random_access(&fragments, &places, &mut out);
+        random_access(&fragments, &moofs, &mut out);
     }
     out
 }
@@ -173,7 +181,7 @@ fn children<'a>(bytes: &'a [u8], code: &'static [u8; 4]) -> impl Iterator<Item =
     boxes(bytes).into_iter().filter(move |(kind, _)| kind == code).map(|(_, payload)| payload)
 }
 
-/// Ticks per second of every track.
+/// Returns the timescale of every track.
 fn timescales(file: &[u8]) -> BTreeMap<u32, u32> {
     let moov = child(file, b"moov").expect("moov");
     let after = |version: u8| if version == 1 { 20 } else { 12 };
@@ -186,7 +194,7 @@ fn timescales(file: &[u8]) -> BTreeMap<u32, u32> {
         .collect()
 }
 
-/// All fragments of a file from a place on: the runs of each.
+/// Reads all fragments of a file from `start` on: the runs of each fragment.
 fn read(file: &[u8], start: usize) -> Vec<Vec<Run>> {
     let mvex = child(child(file, b"moov").expect("moov"), b"mvex").expect("mvex");
     let trex: Defaults =
@@ -204,7 +212,7 @@ fn read_run(file: &[u8], moof: usize, traf: &[u8], trex: &Defaults) -> Run {
     let track = u32_at(tfhd, 4);
     let mut words = tfhd[8..].chunks_exact(4).map(|w| u32_at(w, 0));
     let flags = u32_at(tfhd, 0);
-    assert_eq!(flags & 0x2_0003, 0x2_0000, "default-base-is-moof and no more of the kind");
+    assert_eq!(flags & 0x2_0003, 0x2_0000, "default-base-is-moof, without an offset or a description index");
     let mut defaults = trex[&track];
     for (default, flag) in defaults.iter_mut().zip([0x8, 0x10, 0x20]) {
         if flags & flag != 0 {
@@ -233,7 +241,7 @@ fn read_run(file: &[u8], moof: usize, traf: &[u8], trex: &Defaults) -> Run {
     Run { track, decode_time, samples }
 }
 
-/// Two bytes instead of four for the length of every NAL unit, also in the `avcC` of a file's head.
+/// Shortens the lengths before all NAL units to two bytes, also in the `avcC` of a file's head.
 fn shorten_lengths(head: &mut [u8], fragments: &mut [Vec<Run>]) {
     let at = head.windows(4).position(|w| w == b"avcC").expect("AVC") + 8;
     assert_eq!(head[at] & 3, 3);
@@ -253,19 +261,19 @@ fn shorten_lengths(head: &mut [u8], fragments: &mut [Vec<Run>]) {
     }
 }
 
-/// Writes the durations, sizes and flags of each track's second sample into its `trex`.
-fn say_in_trex(head: &mut [u8], fragments: &[Vec<Run>]) -> Defaults {
-    let places: Vec<usize> = (0..head.len()).filter(|&at| head[at..].starts_with(b"trex")).collect();
+/// Writes the duration, size and flags of each track's second sample into its `trex`.
+fn set_trex_defaults(head: &mut [u8], fragments: &[Vec<Run>]) -> Defaults {
+    let trexes: Vec<usize> = (0..head.len()).filter(|&at| head[at..].starts_with(b"trex")).collect();
     let mut defaults = Defaults::new();
-    for at in places {
+    for at in trexes {
         let track = u32_at(head, at + 8);
         let run = fragments.iter().flatten().find(|run| run.track == track).expect("samples");
         let sample = &run.samples[1];
-        let said = [sample.duration, length(sample), sample.flags];
-        for (n, word) in said.into_iter().enumerate() {
+        let values = [sample.duration, length(sample), sample.flags];
+        for (n, word) in values.into_iter().enumerate() {
             head[at + 16 + 4 * n..][..4].copy_from_slice(&word.to_be_bytes());
         }
-        defaults.insert(track, said);
+        defaults.insert(track, values);
     }
     defaults
 }
@@ -274,18 +282,18 @@ fn length(sample: &Sample) -> u32 {
     u32::try_from(sample.data.len()).expect("small test files")
 }
 
-/// A `moof` and its `mdat`, for a place in the file.
+/// Writes a `moof` and its `mdat` for the offset `at` in the file.
 fn fragment(sequence: u32, at: usize, runs: &[Run], variant: Fragmented, defaults: &Defaults) -> Vec<u8> {
-    // The offsets take as much room whatever they are.
+    // An offset takes the same room for any value.
     let moof = |data: usize| {
         let mut payload = Vec::new();
         put(&mut payload, *b"mfhd", &[[0; 4], sequence.to_be_bytes()].concat(), false);
         let mut data = data;
         for (n, run) in runs.iter().enumerate() {
             let (base, offset) = match variant.base {
-                Base::Moof => (0, Some(data)),
-                Base::Stated => (at + data, None),
-                Base::Implied => (0, (n == 0).then_some(data)),
+                OffsetBase::Moof => (0, Some(data)),
+                OffsetBase::Stated => (at + data, None),
+                OffsetBase::Implied => (0, (n == 0).then_some(data)),
             };
             put(&mut payload, *b"traf", &track_fragment(run, base, offset, variant, defaults), false);
             data += run.samples.iter().map(|s| s.data.len()).sum::<usize>();
@@ -308,19 +316,20 @@ fn track_fragment(
     defaults: &Defaults,
 ) -> Vec<u8> {
     let samples = &run.samples;
-    let said = |s: &Sample| [s.duration, length(s), s.flags];
+    let values = |s: &Sample| [s.duration, length(s), s.flags];
     let trex = defaults.get(&run.track);
-    // What all samples share; of the flags, all but the first.
-    let rest = said(samples.get(1).unwrap_or(&samples[0]));
+    // The values that all samples share; the flags may differ in the first sample.
+    let rest = values(samples.get(1).unwrap_or(&samples[0]));
     let shared: Vec<bool> = (0..3)
         .map(|field| {
-            let same = samples.iter().skip(usize::from(field == 2)).all(|s| said(s)[field] == rest[field]);
-            variant.fields != Fields::Samples && same && trex.is_none_or(|trex| trex[field] == rest[field])
+            let same = samples.iter().skip(usize::from(field == 2)).all(|s| values(s)[field] == rest[field]);
+            let is_default = trex.is_none_or(|trex| trex[field] == rest[field]);
+            variant.values != SampleValues::Samples && same && is_default
         })
         .collect();
     let mut tfhd = run.track.to_be_bytes().to_vec();
-    let mut flags = if variant.base == Base::Moof { 0x2_0000_u32 } else { 0 };
-    if variant.base == Base::Stated {
+    let mut flags = if variant.base == OffsetBase::Moof { 0x2_0000_u32 } else { 0 };
+    if variant.base == OffsetBase::Stated {
         flags |= 1;
         tfhd.extend((base as u64).to_be_bytes());
     }
@@ -340,27 +349,28 @@ fn track_fragment(
         }
         DecodeTime::Absent => {}
     }
-    let len = if variant.fields == Fields::Runs { 10 } else { samples.len() };
+    let len = if variant.values == SampleValues::Runs { 10 } else { samples.len() };
     for (n, samples) in samples.chunks(len).enumerate() {
         let mut flags = 0_u32;
         let mut trun = u32::try_from(samples.len()).expect("a count").to_be_bytes().to_vec();
-        // Data at its base, or behind the run before, needs none.
+        // Data that starts at its base, or follows the run before, needs no offset.
         if let Some(offset) = offset.filter(|_| n == 0) {
             flags |= 1;
             trun.extend(u32::try_from(offset).expect("small").to_be_bytes());
         }
-        if n == 0 && shared[2] && said(&samples[0])[2] != rest[2] {
+        if n == 0 && shared[2] && values(&samples[0])[2] != rest[2] {
             flags |= 4;
             trun.extend(samples[0].flags.to_be_bytes());
         }
         flags |= (0..3).filter(|&field| !shared[field]).map(|field| 0x100 << field).sum::<u32>();
-        let composed = variant.fields == Fields::Samples || samples.iter().any(|s| s.composition_offset != 0);
-        flags |= if composed { 0x800 } else { 0 };
+        let has_offsets =
+            variant.values == SampleValues::Samples || samples.iter().any(|s| s.composition_offset != 0);
+        flags |= if has_offsets { 0x800 } else { 0 };
         for sample in samples {
             for field in (0..3).filter(|&field| !shared[field]) {
-                trun.extend(said(sample)[field].to_be_bytes());
+                trun.extend(values(sample)[field].to_be_bytes());
             }
-            if composed {
+            if has_offsets {
                 trun.extend(sample.composition_offset.to_be_bytes());
             }
         }
@@ -370,15 +380,16 @@ fn track_fragment(
     out
 }
 
-/// What indexes are made from.
+/// The values that indexes are made from.
 struct Plan<'a> {
     fragments: &'a [Vec<Run>],
-    /// Bytes of each fragment.
+    /// Size of each fragment in bytes.
     sizes: &'a [usize],
     scales: &'a BTreeMap<u32, u32>,
 }
 
-/// Composition times of a run's first sample in presentation order, and of what follows its last one.
+/// Returns the composition times of a run: from its first sample in presentation order to the end
+/// of its last.
 fn composition(run: &Run) -> Range<u64> {
     let mut at = run.decode_time;
     let times: Vec<Range<u64>> = run
@@ -395,7 +406,8 @@ fn composition(run: &Run) -> Range<u64> {
 }
 
 impl Plan<'_> {
-    /// What goes before the first fragment, and what before others.
+    /// Returns the indexes before the first fragment, and those before other fragments with their
+    /// numbers.
     fn segment_indexes(&self, index: Index) -> (Vec<u8>, Vec<(usize, Vec<u8>)>) {
         let all = 0..self.fragments.len();
         let (first, second) = (all.start..all.end / 2, all.end / 2..all.end);
@@ -406,17 +418,19 @@ impl Plan<'_> {
                 let halves = [&first, &second].map(|half| self.of_all_tracks(half));
                 let count = self.scales.len();
                 let one = [0, 1].map(|half: usize| halves[half].len() / count);
-                let media = |half: &Range<usize>| self.sizes[half.clone()].iter().sum::<usize>();
+                let media_size = |half: &Range<usize>| self.sizes[half.clone()].iter().sum::<usize>();
                 let mut roots = Vec::new();
                 for (n, &track) in self.scales.keys().enumerate() {
-                    // From this track's index of the first half to that of the second, and from there to the end.
-                    let one_to_other = (count - n) * one[0] + media(&first) + n * one[1];
-                    let to_end = (count - n) * one[1] + media(&second);
+                    // From this track's index of the first half to that of the second, and from
+                    // there to the end.
+                    let one_to_other = (count - n) * one[0] + media_size(&first) + n * one[1];
+                    let to_end = (count - n) * one[1] + media_size(&second);
                     let references = [
-                        (true, one_to_other, self.lasts(track, &first)),
-                        (true, to_end, self.lasts(track, &second)),
+                        (true, one_to_other, self.duration(track, &first)),
+                        (true, to_end, self.duration(track, &second)),
                     ];
-                    // Over the roots of other tracks and, from there, to the first index of this one.
+                    // Past the roots of other tracks and, from there, to the first index of this
+                    // track.
                     let root = self.sidx(track, 0, 0, &references).len();
                     roots.extend(self.sidx(track, 0, (count - 1 - n) * root + n * one[0], &references));
                 }
@@ -427,13 +441,13 @@ impl Plan<'_> {
                 let [(&track, _)] = self.scales.iter().collect::<Vec<_>>()[..] else { panic!("one track") };
                 let last = self.of_all_tracks(&second);
                 let mut references = self.media(track, &first);
-                references.push((true, last.len(), self.lasts(track, &second)));
+                references.push((true, last.len(), self.duration(track, &second)));
                 (self.sidx(track, 0, 0, &references), vec![(second.start, last)])
             }
         }
     }
 
-    /// A `sidx` for each track, one behind the other, of the fragments that follow.
+    /// Returns a `sidx` for each track, one behind the other, of the fragments that follow.
     fn of_all_tracks(&self, range: &Range<usize>) -> Vec<u8> {
         let one = |track, skipped| self.sidx(track, range.start, skipped, &self.media(track, range));
         let last = self.scales.len() - 1;
@@ -442,32 +456,37 @@ impl Plan<'_> {
         indexes.flat_map(|(n, &track)| one(track, (last - n) * size(track))).collect()
     }
 
+    /// Returns the references to these fragments.
     fn media(&self, track: u32, range: &Range<usize>) -> Vec<(bool, usize, u64)> {
-        range.clone().map(|n| (false, self.sizes[n], self.lasts(track, &(n..n + 1)))).collect()
+        range.clone().map(|n| (false, self.sizes[n], self.duration(track, &(n..n + 1)))).collect()
     }
 
-    fn starts(&self, track: u32, number: usize) -> u64 {
+    /// Returns the composition time at which a fragment starts, or the end of the last one.
+    fn start(&self, track: u32, number: usize) -> u64 {
         let run = |runs: &Vec<Run>| runs.iter().find(|run| run.track == track).map(composition);
         let times: Vec<_> = self.fragments.iter().map(|runs| run(runs).expect("of every track")).collect();
         times.get(number).map_or(times[times.len() - 1].end, |times| times.start)
     }
 
-    fn lasts(&self, track: u32, range: &Range<usize>) -> u64 {
-        self.starts(track, range.end) - self.starts(track, range.start)
+    /// Returns the duration of these fragments.
+    fn duration(&self, track: u32, range: &Range<usize>) -> u64 {
+        self.start(track, range.end) - self.start(track, range.start)
     }
 
+    /// Writes a `sidx` whose references are (is an index, size, duration). The first one lies
+    /// `skipped` bytes behind it.
     fn sidx(&self, track: u32, first: usize, skipped: usize, references: &[(bool, usize, u64)]) -> Vec<u8> {
         let word = |n: u64| u32::try_from(n).expect("small test files").to_be_bytes();
         let mut payload = vec![1, 0, 0, 0];
         payload.extend(track.to_be_bytes());
         payload.extend(self.scales[&track].to_be_bytes());
-        payload.extend(self.starts(track, first).to_be_bytes());
+        payload.extend(self.start(track, first).to_be_bytes());
         payload.extend((skipped as u64).to_be_bytes());
         payload.extend(word(references.len() as u64));
         for &(is_index, size, duration) in references {
             payload.extend(word(u64::from(is_index) << 31 | size as u64));
             payload.extend(word(duration));
-            // Starts with a sync sample.
+            // Starts with a sync sample (SAP type 1).
             payload.extend([0x90, 0, 0, 0]);
         }
         let mut out = Vec::new();
@@ -476,16 +495,17 @@ impl Plan<'_> {
     }
 }
 
-/// Appends a `mfra` with the first sample of every fragment. `places`: of each `moof`, and the tracks in it.
-fn random_access(fragments: &[Vec<Run>], places: &[(usize, Vec<u32>)], out: &mut Vec<u8>) {
+/// Appends a `mfra` with the first sample of every fragment. `moofs` holds the offset of each
+/// `moof` and the tracks in it.
+fn random_access(fragments: &[Vec<Run>], moofs: &[(usize, Vec<u32>)], out: &mut Vec<u8>) {
     let mut mfra = Vec::new();
     let tracks: std::collections::BTreeSet<u32> = fragments.iter().flatten().map(|run| run.track).collect();
     for track in tracks {
         let runs = fragments.iter().flatten().filter(|run| run.track == track);
-        let holds =
+        let position =
             |(at, tracks): &(usize, Vec<u32>)| tracks.iter().position(|t| *t == track).map(|n| (*at, n));
         let mut entries = Vec::new();
-        for (run, (at, traf)) in runs.zip(places.iter().filter_map(holds)) {
+        for (run, (at, traf)) in runs.zip(moofs.iter().filter_map(position)) {
             entries.extend(composition(run).start.to_be_bytes());
             entries.extend((at as u64).to_be_bytes());
             entries.extend([u8::try_from(traf + 1).expect("few tracks"), 1, 1]);

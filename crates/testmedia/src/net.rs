@@ -1,8 +1,9 @@
-//! A server far away: a TCP proxy in this process that holds every byte back, without letting fewer of them through.
+//! A distant server, simulated by a TCP proxy in this process that delays every byte but does not
+//! lower the throughput.
 //!
-//! Where no network can be shaped, this is how storage 40 ms away is had: on any machine, without privileges. What it
-//! does not have is what TCP itself does with such a distance (slow start, loss): compare with a plain request over the same
-//! link, on a connection as warm.
+//! It gives tests storage that is 40 ms away, on any machine and without privileges to shape the
+//! network. It does not simulate TCP's own reaction to such a distance (slow start, loss), so
+//! compare with a plain request over the same link, on an equally warm connection.
 
 use std::{
     collections::VecDeque,
@@ -22,39 +23,40 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const CHUNK: usize = 64 * 1024;
-/// Bytes under way in one direction of one connection before the sender is held back: 16 MiB are 3 Gbit/s at 40 ms.
+/// Maximum number of bytes under way in one direction of one connection. 16 MiB are 3 Gbit/s at 40
+/// ms.
 const WINDOW: usize = 16 << 20;
 
-/// What lies between a client and a server.
+/// The network between a client and a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Distance {
-    /// There and back: a request and its answer take this long beside what the server takes; a connection as well.
+    /// Round-trip time that is added to each request and response, and to each new connection.
     pub round_trip: Duration,
-    /// Bytes per second in each direction, all connections together. `None`: as many as come.
+    /// Bytes per second in each direction, over all connections; `None` for no limit.
     pub rate: Option<u64>,
-    /// Bytes that may pass at once after a pause, where there is a rate.
+    /// Bytes that may pass at once after a pause, if there is a rate.
     pub burst: u64,
 }
 
-/// A proxy. It goes away when dropped, and with it what passes through it.
+/// A running proxy. When dropped it stops, and its connections close.
 #[derive(Debug)]
 pub struct Link {
-    /// Where to connect instead of to the server.
+    /// Address to connect to instead of the server's.
     pub address: SocketAddr,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
 }
 
-/// What has passed a link.
+/// Traffic that has passed a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct Traffic {
     /// Connections made.
     pub connections: u64,
-    /// Bytes to the server.
+    /// Bytes sent to the server.
     pub to_server: u64,
-    /// Bytes from the server.
+    /// Bytes received from the server.
     pub from_server: u64,
 }
 
@@ -69,7 +71,8 @@ struct Shared {
 #[derive(Debug)]
 struct Direction {
     bytes: AtomicU64,
-    /// When the line has let through all that came: the token bucket, told in time.
+    /// Time at which all bytes so far have passed at the given rate: a token bucket, expressed as a
+    /// time.
     free_at: Mutex<Instant>,
 }
 
@@ -78,13 +81,13 @@ impl Direction {
         Self { bytes: AtomicU64::new(0), free_at: Mutex::new(Instant::now()) }
     }
 
-    /// When so many bytes, ready `at`, have passed the line.
-    fn passed(&self, distance: &Distance, at: Instant, bytes: usize) -> Instant {
+    /// Counts bytes that are ready `at` and returns the time at which they have passed.
+    fn pass(&self, distance: &Distance, at: Instant, bytes: usize) -> Instant {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         let Some(rate) = distance.rate else { return at };
         let time = |bytes: u64| Duration::from_secs(1).mul_f64(bytes as f64 / rate.max(1) as f64);
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was saved up in a pause is at most the burst.
+        // A pause saves up at most the burst.
         let since = at.checked_sub(time(distance.burst)).unwrap_or(at);
         *free_at = (*free_at).max(since) + time(bytes as u64);
         (*free_at).max(at)
@@ -98,10 +101,10 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// A link to a server, on a port of its own.
+    /// Starts a proxy to a server, on a free port.
     ///
     /// # Errors
-    /// Where there is no port to be had.
+    /// If no port can be bound.
     pub async fn to(server: SocketAddr, distance: Distance) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -115,18 +118,18 @@ impl Link {
                 let shared = Arc::clone(&ours);
                 shared.connections.fetch_add(1, Relaxed);
                 open.spawn(async move {
-                    // A client or server that goes away ends its connection.
-                    let _ = carry(client, server, &shared).await;
+                    // If a client or a server goes away, its connection ends.
+                    let _ = forward(client, server, &shared).await;
                 });
             }
         });
         Ok(Self { address, shared, accepting })
     }
 
-    /// What has passed so far.
+    /// Returns the traffic so far.
     #[must_use]
-    pub fn passed(&self) -> Passed {
-        Passed {
+    pub fn traffic(&self) -> Traffic {
+        Traffic {
             connections: self.shared.connections.load(Relaxed),
             to_server: self.shared.up.bytes.load(Relaxed),
             from_server: self.shared.down.bytes.load(Relaxed),
@@ -134,8 +137,9 @@ impl Link {
     }
 }
 
-async fn carry(client: TcpStream, server: SocketAddr, shared: &Shared) -> io::Result<()> {
-    // To the client the connection is there; the handshake's round trip is made up for by its first bytes.
+async fn forward(client: TcpStream, server: SocketAddr, shared: &Shared) -> io::Result<()> {
+    // The client's connection exists at once. Its first bytes make up for the handshake's round
+    // trip.
     let connected = Instant::now() + shared.distance.round_trip;
     client.set_nodelay(true)?;
     let server = TcpStream::connect(server).await?;
@@ -144,12 +148,13 @@ async fn carry(client: TcpStream, server: SocketAddr, shared: &Shared) -> io::Re
     let (from_server, to_server) = server.into_split();
     let up = one_way(from_client, to_server, shared, &shared.up, connected);
     let down = one_way(from_server, to_client, shared, &shared.down, connected);
-    // The end of one direction does not end the other (an HTTP client may close its half); a failure does.
+    // The end of one direction does not end the other, since an HTTP client may close its half. A
+    // failure does.
     tokio::try_join!(up, down)?;
     Ok(())
 }
 
-/// What is under way, in order, each with the time it arrives; `None` is the end.
+/// Bytes under way, in order, each piece with the time at which it arrives; `None` is the end.
 #[derive(Default)]
 struct Line {
     queue: Mutex<VecDeque<(Instant, Option<Vec<u8>>)>>,
@@ -163,7 +168,8 @@ async fn one_way(
     direction: &Direction,
     connected: Instant,
 ) -> io::Result<()> {
-    let (line, window) = (Line::default(), Semaphore::new(WINDOW));
+    let line = Line::default();
+    let window = Semaphore::new(WINDOW);
     let put = |at: Instant, piece| {
         line.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back((at, piece));
         line.more.notify_one();
@@ -173,7 +179,7 @@ async fn one_way(
             let mut piece = vec![0; CHUNK];
             let read = from.read(&mut piece).await?;
             piece.truncate(read);
-            let left = direction.passed(&shared.distance, Instant::now().max(connected), read);
+            let left = direction.pass(&shared.distance, Instant::now().max(connected), read);
             let at = left + shared.distance.round_trip / 2;
             if read == 0 {
                 put(at, None);

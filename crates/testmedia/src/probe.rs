@@ -1,4 +1,4 @@
-//! What ffprobe says is in a file: the oracle of bit-exactness.
+//! The contents of a file according to ffprobe, which tests of bit-exactness compare with.
 
 use serde::Deserialize;
 use std::{
@@ -6,22 +6,22 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// One packet of one stream, as ffprobe's demuxer gives it.
+/// One packet of one stream, as ffprobe's demuxer returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet {
     /// Decode time in stream ticks.
     pub dts: i64,
     /// Presentation time in stream ticks.
     pub pts: i64,
-    /// Duration in stream ticks, 0 where the demuxer does not know.
+    /// Duration in stream ticks; 0 if the demuxer does not know it.
     pub duration: i64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Key frame.
+    /// True for a key frame.
     pub key: bool,
-    /// MD5 of the data, as hex.
+    /// MD5 of the data, in hexadecimal.
     pub hash: String,
-    /// Where it lies in the file, where the demuxer says.
+    /// Offset in the file, if the demuxer states it.
     pub pos: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub struct Stream {
     pub codec: String,
     /// Ticks per second.
     pub timescale: u32,
-    /// Packets in the order of the file.
+    /// Packets in file order.
     pub packets: Vec<Packet>,
 }
 
@@ -43,15 +43,15 @@ pub struct Stream {
 pub struct Probe {
     /// Streams in order.
     pub streams: Vec<Stream>,
-    /// What ffprobe wrote to its log at level warning: empty for a well-formed file.
+    /// Log output of ffprobe at level warning: empty for a well-formed file.
     pub warnings: String,
 }
 
 impl Probe {
-    /// The first stream of a kind.
+    /// Returns the first stream of a kind.
     ///
     /// # Panics
-    /// Where there is none.
+    /// If there is none.
     #[must_use]
     pub fn first(&self, kind: &str) -> &Stream {
         self.streams.iter().find(|s| s.kind == kind).unwrap_or_else(|| panic!("no {kind} stream"))
@@ -89,7 +89,7 @@ struct RawStream {
 /// Probes a file (or URL) with ffprobe, with extra options before the input.
 ///
 /// # Panics
-/// Where ffprobe is not installed, fails, or prints what we do not understand.
+/// If ffprobe is not installed, fails, or prints unexpected output.
 #[must_use]
 pub fn probe(input: &Path, options: &[&str]) -> Probe {
     let out = Command::new("ffprobe")
@@ -132,10 +132,11 @@ pub fn probe(input: &Path, options: &[&str]) -> Probe {
     Probe { streams, warnings }
 }
 
-/// The bytes of each packet of one stream, in order, as ffmpeg's demuxer gives them (for files without edit lists, such as TS).
+/// Returns the bytes of each packet of one stream, in order, as ffmpeg's demuxer returns them. Only
+/// for files without edit lists, such as TS.
 ///
 /// # Panics
-/// Where ffmpeg fails, or gives other packets than ffprobe.
+/// If ffmpeg fails, or returns other packets than ffprobe.
 #[must_use]
 pub fn data(input: &Path, stream: usize, packets: &[Packet]) -> Vec<Vec<u8>> {
     let out = Command::new("ffmpeg")
@@ -155,6 +156,6 @@ pub fn data(input: &Path, stream: usize, packets: &[Packet]) -> Vec<Vec<u8>> {
             head.to_vec()
         })
         .collect();
-    assert!(rest.is_empty(), "ffmpeg gives {} bytes more than ffprobe's packets have", rest.len());
+    assert!(rest.is_empty(), "ffmpeg returns {} bytes more than ffprobe's packets have", rest.len());
     cut
 }

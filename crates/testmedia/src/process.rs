@@ -1,14 +1,15 @@
-//! Servers started as processes, each on a port of its own, in a folder that goes away with the test.
+//! Servers started as processes, each on its own port.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A tool's path, or `None` after saying that the test is skipped. With `LATEMUX_REQUIRE_TOOLS=1` its absence fails.
+/// Returns a tool's path, or prints that the test is skipped and returns `None`. With
+/// `LATEMUX_REQUIRE_TOOLS=1` an absent tool is a failure.
 ///
 /// # Panics
-/// Where it is absent and required.
+/// If the tool is absent and required.
 #[must_use]
 pub fn tool(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -21,7 +22,7 @@ pub fn tool(name: &str) -> Option<PathBuf> {
             std::env::var("LATEMUX_REQUIRE_TOOLS").as_deref() != Ok("1"),
             "{name} is required and not installed"
         );
-        #[expect(clippy::print_stdout, reason = "a skipped test says so")]
+        #[expect(clippy::print_stdout, reason = "a skipped test prints the reason")]
         {
             println!("SKIPPED: {name} is not installed");
         }
@@ -29,34 +30,34 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// A running server; killed when dropped.
+/// A running server, which is killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Where it listens, on 127.0.0.1.
+    /// Port that it listens on, on 127.0.0.1.
     pub port: u16,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its children, if it has any, notice that it is gone.
+        // Child processes of the server, if any, notice that it is gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Process {
-    /// Its process id.
+    /// Returns its process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Starts what `command` makes for a port. A port that someone else takes meanwhile makes the server exit: then
-    /// another is tried.
+    /// Starts the command for a free port. If another process takes the port meanwhile, the server
+    /// exits, and another port is tried.
     ///
     /// # Panics
-    /// Where it does not start on any of ten ports.
+    /// If the server does not start on any of ten ports.
     #[must_use]
     pub fn start(mut command: impl FnMut(u16) -> Command) -> Self {
         for _ in 0..10 {
@@ -66,22 +67,22 @@ impl Process {
             let child =
                 command(port).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the tool runs");
             let mut process = Self { child, port };
-            if process.answers() {
+            if process.accepts_connections() {
                 return process;
             }
         }
         panic!("the server does not start");
     }
 
-    /// Waits until the port takes connections. False where the process exits before.
-    fn answers(&mut self) -> bool {
-        let patience = Instant::now() + Duration::from_secs(30);
-        while Instant::now() < patience {
+    /// Waits until the port accepts connections. Returns false if the process exits before.
+    fn accepts_connections(&mut self) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < deadline {
             if self.child.try_wait().expect("our child").is_some() {
                 return false;
             }
             if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
-                // Ours, not that of whoever took the port: ours would have exited.
+                // If another process had taken the port, this one would have exited.
                 return self.child.try_wait().expect("our child").is_none();
             }
             std::thread::yield_now();

@@ -8,7 +8,7 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Where made files are kept: below the target folder, so `cargo clean` removes them.
+/// Returns the folder of made files. It lies below the target folder, so `cargo clean` removes it.
 #[must_use]
 pub fn folder() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
@@ -18,11 +18,12 @@ pub fn folder() -> PathBuf {
     folder.canonicalize().expect("it was just made")
 }
 
-/// Runs ffmpeg with `args`, split at white space, output file last and added here. The file is made once and kept under a
-/// name that depends on the arguments; concurrent callers each make their own and the last rename wins.
+/// Runs ffmpeg with `args`, split at white space, and adds the output file. The file is made once
+/// and kept under a name that depends on the arguments. Concurrent callers each make their own, and
+/// the last rename wins.
 ///
 /// # Panics
-/// Where ffmpeg is not installed or fails.
+/// If ffmpeg is not installed or fails.
 #[must_use]
 pub fn make(name: &str, extension: &str, args: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -45,7 +46,7 @@ pub fn make(name: &str, extension: &str, args: &str) -> PathBuf {
     path
 }
 
-/// One video and one audio source of `seconds`.
+/// Returns the inputs of one video and one audio source of `seconds`.
 fn inputs(seconds: u32, size: &str, rate: &str) -> String {
     format!(
         "-f lavfi -i testsrc2=size={size}:rate={rate}:duration={seconds} \
@@ -54,36 +55,33 @@ fn inputs(seconds: u32, size: &str, rate: &str) -> String {
 }
 
 /// AVC options: 2 s closed GOPs at 25 fps, B-frames with pyramid.
-pub const AVC: &str = "-c:v libx264 -preset ultrafast -bf 2 -b_strategy 0 -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -crf 30";
+pub const AVC: &str = "-c:v libx264 -preset ultrafast -bf 2 -b_strategy 0 -g 50 -keyint_min 50 \
+    -sc_threshold 0 -pix_fmt yuv420p -crf 30";
 
 /// AAC-LC options.
 pub const AAC: &str = "-c:a aac -b:a 96k -ac 2";
 
-/// AVC with B-frames and AAC, interleaved, 12 s, with extra muxer options such as `-movflags +faststart`.
+/// Makes AVC with B-frames and AAC, interleaved, 12 s, with extra muxer options such as `-movflags
+/// +faststart`.
 #[must_use]
 pub fn avc_aac(name: &str, muxer: &str) -> PathBuf {
     make(name, "mp4", &format!("{} {AVC} {AAC} {muxer}", inputs(12, "320x180", "25")))
 }
 
-/// AVC alone, 12 s, at a size; GOPs as in [`avc_aac`].
+/// Makes AVC alone, 12 s, in the given size; GOPs as in [`avc_aac`].
 #[must_use]
 pub fn avc(name: &str, size: &str, muxer: &str) -> PathBuf {
     make(name, "mp4", &format!("-f lavfi -i testsrc2=size={size}:rate=25:duration=12 {AVC} {muxer}"))
 }
 
-/// AAC alone, 12 s, in a language.
+/// Makes AAC alone, 12 s, in the given language.
 #[must_use]
 pub fn aac(name: &str, language: &str, muxer: &str) -> PathBuf {
-    make(
-        name,
-        "mp4",
-        &format!(
-            "-f lavfi -i sine=frequency=330:sample_rate=48000:duration=12 {AAC} -metadata:s:a:0 language={language} {muxer}"
-        ),
-    )
+    let source = "-f lavfi -i sine=frequency=330:sample_rate=48000:duration=12";
+    make(name, "mp4", &format!("{source} {AAC} -metadata:s:a:0 language={language} {muxer}"))
 }
 
-/// Any video and audio encoder options, 6 s.
+/// Makes 6 s of video and audio with any encoder options.
 #[must_use]
 pub fn coded(name: &str, codecs: &str) -> PathBuf {
     make(name, "mp4", &format!("{} {codecs} -strict -2", inputs(6, "192x108", "25")))

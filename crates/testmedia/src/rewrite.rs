@@ -1,17 +1,19 @@
-//! The same media in box variants that ffmpeg does not write, by rewriting its files box by box.
+//! The same media in box variants that ffmpeg does not write, made by rewriting its files box by
+//! box.
 
-/// How to write a progressive file anew. Each field is one variant; all false gives moov first, otherwise as it was.
+/// Options for rewriting a progressive file. If all are false, `moov` comes first and boxes keep
+/// their form.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Variant {
-    /// `moov` behind the media.
+    /// If true, `moov` lies behind the media.
     pub moov_last: bool,
-    /// Chunk offsets as `co64`.
+    /// If true, chunk offsets are in `co64`.
     pub co64: bool,
-    /// Sample sizes as `stz2` with 16-bit entries (for tracks whose samples fit).
+    /// If true, sample sizes are in `stz2` with 16-bit entries (for tracks whose samples fit).
     pub stz2: bool,
-    /// `mdat` with a 64-bit size.
+    /// If true, `mdat` has a 64-bit size.
     pub wide_mdat: bool,
-    /// `moov` and what holds boxes below it with 64-bit sizes.
+    /// If true, `moov` and the containers below it have 64-bit sizes.
     pub wide_boxes: bool,
 }
 
@@ -19,7 +21,7 @@ pub(crate) type Code = [u8; 4];
 
 const CONTAINERS: [&Code; 5] = [b"moov", b"trak", b"mdia", b"minf", b"stbl"];
 
-/// Children of a run of boxes: type, header length, whole range.
+/// Returns the boxes in `bytes`: type and payload.
 pub(crate) fn boxes(bytes: &[u8]) -> Vec<(Code, &[u8])> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -57,7 +59,7 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-/// Rewrites the boxes of `moov`; `shift` is added to every chunk offset.
+/// Rewrites the boxes of `moov`, and adds `shift` to every chunk offset.
 fn rewrite_moov(bytes: &[u8], variant: Variant, shift: i64) -> Vec<u8> {
     let mut out = Vec::new();
     for (kind, payload) in boxes(bytes) {
@@ -100,10 +102,10 @@ fn rewrite_moov(bytes: &[u8], variant: Variant, shift: i64) -> Vec<u8> {
     out
 }
 
-/// Rewrites a progressive MP4 with one `mdat`. Sample bytes are untouched, only moved.
+/// Rewrites a progressive MP4 with one `mdat`. Sample bytes are moved but not changed.
 ///
 /// # Panics
-/// Where the file is not of that shape.
+/// If the file has another structure.
 #[must_use]
 pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
     let top = boxes(file);
@@ -131,7 +133,8 @@ pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
     out
 }
 
-/// Removes top-level boxes of the given types from a fragmented file whose offsets are relative (`default-base-is-moof`).
+/// Removes top-level boxes of the given types from a fragmented file whose offsets are relative
+/// (`default-base-is-moof`).
 #[must_use]
 pub fn without(file: &[u8], codes: &[&Code]) -> Vec<u8> {
     let mut out = Vec::new();

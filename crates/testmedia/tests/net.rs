@@ -1,7 +1,7 @@
-//! A link is as long and as narrow as it says, and no narrower.
+//! A link has the round-trip time and rate that it is set to, and no lower throughput.
 
 #![cfg(feature = "net")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 use latemux_testmedia::net::{Distance, Link};
 use std::{net::SocketAddr, time::Duration};
@@ -13,17 +13,17 @@ use tokio::{
 
 const ROUND_TRIP: Duration = Duration::from_millis(60);
 
-/// Answers each byte it is sent with so many.
-async fn server(answer: usize) -> SocketAddr {
+/// Starts a server that sends `response` bytes for each byte it receives.
+async fn server(response: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
-                let mut asked = [0];
-                while let Ok(1) = stream.read(&mut asked).await {
+                let mut request = [0];
+                while let Ok(1) = stream.read(&mut request).await {
                     let bytes: Vec<u8> =
-                        (0..answer).map(|i| asked[0].wrapping_add(i.to_le_bytes()[0])).collect();
+                        (0..response).map(|i| request[0].wrapping_add(i.to_le_bytes()[0])).collect();
                     if stream.write_all(&bytes).await.is_err() {
                         return;
                     }
@@ -34,11 +34,11 @@ async fn server(answer: usize) -> SocketAddr {
     address
 }
 
-/// Asks once; how long the first byte of the answer took, and the last.
-async fn ask(stream: &mut TcpStream, answer: usize) -> (Duration, Duration) {
+/// Sends one request and returns the times until the first and the last byte of the response.
+async fn request(stream: &mut TcpStream, response: usize) -> (Duration, Duration) {
     let begun = Instant::now();
     stream.write_all(&[7]).await.unwrap();
-    let mut bytes = vec![0; answer];
+    let mut bytes = vec![0; response];
     stream.read_exact(&mut bytes[..1]).await.unwrap();
     let first = begun.elapsed();
     stream.read_exact(&mut bytes[1..]).await.unwrap();
@@ -47,24 +47,24 @@ async fn ask(stream: &mut TcpStream, answer: usize) -> (Duration, Duration) {
 }
 
 #[tokio::test]
-async fn it_is_as_long_as_it_says() {
+async fn a_link_adds_its_round_trip_time() {
     let link = Link::to(server(1000).await, Distance { round_trip: ROUND_TRIP, ..Distance::default() })
         .await
         .unwrap();
     let mut stream = TcpStream::connect(link.address).await.unwrap();
-    let (cold, _) = ask(&mut stream, 1000).await;
-    assert!(cold >= 2 * ROUND_TRIP, "a connection is a round trip: {cold:?}");
-    let (warm, _) = ask(&mut stream, 1000).await;
+    let (cold, _) = request(&mut stream, 1000).await;
+    assert!(cold >= 2 * ROUND_TRIP, "a connection takes a round trip too: {cold:?}");
+    let (warm, _) = request(&mut stream, 1000).await;
     assert!(warm >= ROUND_TRIP, "{warm:?}");
-    // Of several tries on a busy machine one shows that it is not much longer.
+    // On a busy machine, one of several attempts shows that it does not add much more.
     let mut best = warm;
     for _ in 0..20 {
-        best = best.min(ask(&mut stream, 1000).await.0);
+        best = best.min(request(&mut stream, 1000).await.0);
     }
     assert!(best < ROUND_TRIP * 2, "{best:?}");
-    assert_eq!((link.passed().connections, link.passed().to_server), (1, 22));
-    assert_eq!(link.passed().from_server, 22_000);
-    // Each half is closed by itself, and late.
+    assert_eq!((link.traffic().connections, link.traffic().to_server), (1, 22));
+    assert_eq!(link.traffic().from_server, 22_000);
+    // Each half is closed separately, and the end is delayed too.
     stream.shutdown().await.unwrap();
     let begun = Instant::now();
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
@@ -72,14 +72,14 @@ async fn it_is_as_long_as_it_says() {
 }
 
 #[tokio::test]
-async fn it_is_no_narrower_for_being_long() {
-    // 8 MB in pieces that each wait for the one before would take 125 round trips.
-    let answer = 8_000_000;
-    let link = Link::to(server(answer).await, Distance { round_trip: ROUND_TRIP, ..Distance::default() })
+async fn a_long_link_does_not_lower_the_throughput() {
+    // 8 MB in chunks that each wait for the one before would take 125 round trips.
+    let response = 8_000_000;
+    let link = Link::to(server(response).await, Distance { round_trip: ROUND_TRIP, ..Distance::default() })
         .await
         .unwrap();
     let mut stream = TcpStream::connect(link.address).await.unwrap();
-    let (first, last) = ask(&mut stream, answer).await;
+    let (first, last) = request(&mut stream, response).await;
     assert!(last - first < ROUND_TRIP * 60, "{first:?} {last:?}");
 }
 
@@ -90,9 +90,9 @@ async fn a_rate_is_shared_by_all_connections() {
     let begun = Instant::now();
     let both = || async {
         let mut stream = TcpStream::connect(link.address).await.unwrap();
-        ask(&mut stream, 500_000).await
+        request(&mut stream, 500_000).await
     };
     tokio::join!(both(), both());
-    // A million bytes but for the burst.
+    // A million bytes, less the burst.
     assert!(begun.elapsed() >= Duration::from_millis(225), "{:?}", begun.elapsed());
 }

@@ -1,70 +1,101 @@
-// The live page of `latemux load --ui`: asks each second for what is new, and shows it. What it has stays when the run is over.
+// The page of a load run. `latemux load --ui` serves it: it then requests new samples each second, and keeps what it has
+// when the run is over. `latemux report` writes the same page as one file, with its data in the element #report.
 
-import { clock, showFigures, showTables } from "./figures";
-import { Plots } from "./plots";
-import type { Sample, Told } from "./told";
+import type { LiveData, LiveSample, ReportData } from "./data";
+import { clock } from "./numbers";
+import { LivePlots, ReportPlots } from "./plots";
+import { RunView, liveTiles, reportTiles, showHosts } from "./tables";
 
 const PERIOD_MS = 1000;
-/** A generator that is busy may take a while to answer. */
-const PATIENCE_MS = 10_000;
-/** As many as the generator keeps: six hours. */
+/** A busy generator may take a while to respond. */
+const TIMEOUT_MS = 10_000;
+/** The number of samples that the generator keeps: six hours. */
 const MAX_SAMPLES = 6 * 3600;
 
-const place = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
-const plots = new Plots(place("service"), place("machines"));
-const shownWindow = place<HTMLFormElement>("window");
-let samples: Sample[] = [];
-let last: Told | undefined;
-let next = 0;
+const byId = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
+const shownWindow = byId<HTMLFormElement>("window");
+const windowSeconds = () => Number(new FormData(shownWindow).get("window"));
 
-function say(state: "running" | "ended" | "lost", text: string): void {
+function setState(state: "running" | "ended" | "lost", text: string): void {
   document.body.dataset.state = state;
-  if (place("state").textContent !== text) place("state").textContent = text;
+  if (byId("state").textContent !== text) byId("state").textContent = text;
 }
 
-function show(): void {
-  if (!last) return;
-  const newest = samples.at(-1);
-  const seconds = Number(new FormData(shownWindow).get("window"));
-  const from = (newest?.at ?? 0) - seconds;
-  plots.show(
-    samples.filter(({ at }) => at > from),
-    last.hosts,
-  );
-  showFigures(place("figures"), last, newest);
-  showTables(last);
-}
+class LivePage {
+  readonly #plots = new LivePlots(byId("service"), byId("machines"));
+  readonly #view = new RunView("");
+  #samples: LiveSample[] = [];
+  #data: LiveData | undefined;
+  #next = 0;
 
-async function ask(): Promise<void> {
-  const response = await fetch(`live.json?from=${next}`, { signal: AbortSignal.timeout(PATIENCE_MS) });
-  if (!response.ok) throw new Error(`HTTP ${response.status}`);
-  const told = (await response.json()) as Told;
-  if (told.next < next) {
-    // Another run listens there now.
-    samples = [];
-    next = 0;
-    return ask();
+  constructor() {
+    byId("machines-part").hidden = false;
+    shownWindow.addEventListener("change", () => this.#show());
+    void this.#follow();
   }
-  samples = samples.concat(told.samples).slice(-MAX_SAMPLES);
-  next = told.next;
-  last = told;
-}
 
-async function follow(): Promise<void> {
-  for (;;) {
-    try {
-      await ask();
-      const elapsed = clock(samples.at(-1)?.at ?? 0);
-      if (last?.ended) say("ended", `Ended after ${elapsed}`);
-      else say("running", `Running, ${elapsed}`);
-      show();
-      if (last?.ended) return;
-    } catch {
-      say("lost", last ? `No answer since ${clock(samples.at(-1)?.at ?? 0)}` : "No answer");
+  #show(): void {
+    if (!this.#data) return;
+    const newest = this.#samples.at(-1);
+    const from = (newest?.at ?? 0) - windowSeconds();
+    this.#plots.show(
+      this.#samples.filter(({ at }) => at > from),
+      this.#data.hosts,
+    );
+    this.#view.show(this.#data, liveTiles(this.#data, newest));
+    showHosts(byId("hosts"), this.#data.hosts);
+  }
+
+  async #update(): Promise<void> {
+    const response = await fetch(`live.json?from=${this.#next}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    if (!response.ok) throw new Error(`HTTP ${response.status}`);
+    const data = (await response.json()) as LiveData;
+    if (data.next < this.#next) {
+      // Another run listens at this address now.
+      this.#samples = [];
+      this.#next = 0;
+      return this.#update();
     }
-    await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
+    this.#samples = this.#samples.concat(data.samples).slice(-MAX_SAMPLES);
+    this.#next = data.next;
+    this.#data = data;
+  }
+
+  async #follow(): Promise<void> {
+    for (;;) {
+      try {
+        await this.#update();
+        const elapsed = clock(this.#samples.at(-1)?.at ?? 0);
+        if (this.#data?.ended) setState("ended", `Ended after ${elapsed}`);
+        else setState("running", `Running, ${elapsed}`);
+        this.#show();
+        if (this.#data?.ended) return;
+      } catch {
+        setState("lost", this.#data ? `No response since ${clock(this.#samples.at(-1)?.at ?? 0)}` : "No response");
+      }
+      await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
+    }
   }
 }
 
-shownWindow.addEventListener("change", show);
-void follow();
+function showReport({ runs }: ReportData): void {
+  const longest = Math.max(0, ...runs.map(({ took }) => took));
+  setState("ended", runs.length === 1 ? `Ended after ${clock(longest)}` : `${runs.length} runs, up to ${clock(longest)}`);
+  document.title = `${runs.map(({ name }) => name).join(", ")} – latemux load`;
+  for (const run of runs) {
+    const view = new RunView(runs.length > 1 ? run.name : "");
+    view.show(run, reportTiles(run));
+    view.setGenerator(run.generator);
+  }
+  document.body.classList.add("is-report");
+  byId("distributions-part").hidden = false;
+  shownWindow.querySelector<HTMLInputElement>("[value=Infinity]")!.checked = true;
+  const plots = new ReportPlots(runs, byId("service"), byId("distributions"));
+  const show = () => plots.show(longest - windowSeconds());
+  shownWindow.addEventListener("change", show);
+  show();
+}
+
+const report = document.getElementById("report")?.textContent;
+if (report) showReport(JSON.parse(report) as ReportData);
+else new LivePage();

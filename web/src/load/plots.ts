@@ -1,62 +1,102 @@
-// The plots: lines over the seconds of the run, drawn by uPlot, all with one pointer.
+// The plots: lines drawn by uPlot. All plots over time share one pointer, and so do all distributions.
 
 import uPlot from "uplot";
-import { bits, bytes, clock, count, time } from "./figures";
-import type { Host, Sample } from "./told";
+import type { Distribution, Host, LiveSample, ReportRun, Sample } from "./data";
+import { bitRate, bytes, clock, count, plain, time } from "./numbers";
 
 const HEIGHT = 190;
-/** Colours in load.css. */
+/** The number of line colours in load.css. */
 const COLOURS = 6;
 
 type Value = number | null;
 
+/** The look of a line. Its data are given separately. */
 interface Line {
   name: string;
-  of: (sample: Sample) => Value;
-  dashed?: boolean;
+  isDashed?: boolean;
+  /** Index of the colour; by default the line's own index. */
   colour?: number;
 }
 
 interface Plan {
   name: string;
   unit: string;
-  lines: Line[];
   label: (value: number) => string;
-  /** The least that the upper end of the scale is. */
+  /** The upper end of the scale is at least this. */
   least: number;
-  /** The scale ends there, whatever there is. */
+  /** The upper end of the scale, whatever the data. */
   most?: number;
 }
 
-const spaced = ([value, unit]: [string, string]) => `${value} ${unit}`;
+/** The horizontal axis of a plot. */
+interface Axis {
+  /** Returns the index of the values that the legend shows while nothing is pointed at. */
+  rest: (length: number) => number;
+  /** Plots of the same key share one pointer. */
+  key: string;
+  name: string;
+  label: (value: number) => string;
+  scale: uPlot.Scale;
+  axis: uPlot.Axis;
+}
+
+const OVER_TIME: Axis = {
+  rest: (length) => length - 1,
+  key: "time",
+  name: "at",
+  label: clock,
+  scale: { time: false },
+  axis: { incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200] },
+};
+
+/** Points of a distribution per power of ten; `crates/load/src/report/html.rs` has the same. */
+const POINTS_PER_NINE = 20;
+
+/** 0 %, 90 %, 99 %, … at equal distances. The value of a share is 1 / (1 - share). */
+const BY_SHARE: Axis = {
+  rest: (length) => Math.min(length - 1, 2 * POINTS_PER_NINE),
+  key: "share",
+  name: "share",
+  label: (value) => `${Number((100 - 100 / value).toFixed(Math.max(0, Math.floor(Math.log10(value)))))} %`,
+  scale: { time: false, distr: 3, log: 10, range: (_, least, most) => [least, most] },
+  axis: {
+    splits: (_, __, least, most) => Array.from({ length: Math.floor(Math.log10(most)) + 1 }, (_, nines) => 10 ** nines).filter((x) => x >= least),
+    filter: (_, splits) => splits,
+  },
+};
+
 const whole = (value: number) => (Number.isInteger(value) ? count(value) : value.toFixed(1));
 const percent = (value: number) => `${(value * 100).toFixed(value < 0.1 && value > 0 ? 1 : 0)} %`;
-const rate = (value: (sample: Sample) => number) => (sample: Sample) => value(sample) / sample.took;
+const micros = (value: number) => plain(time(value));
+const perSecond = (of: (sample: Sample) => number) => (sample: Sample) => of(sample) / sample.took;
 
-const SERVICE: Plan[] = [
-  { name: "Throughput", unit: "of bodies", label: (v) => spaced(bits(v)), least: 1000, lines: [{ name: "received", of: rate((s) => s.bytes) }] },
+const THROUGHPUT: Plan = { name: "Throughput", unit: "of bodies", label: (v) => plain(bitRate(v)), least: 8000 };
+const LATENCY: Plan = { name: "Latency", unit: "of the requests that ended in a second", label: micros, least: 100 };
+const REQUESTS: Plan = { name: "Requests", unit: "per second", label: whole, least: 1 };
+const PLAYERS: Plan = { name: "Players", unit: "playing, and stalls that began in a second", label: whole, least: 1 };
+
+/** A line over the seconds of a run. */
+interface TimeLine<S> extends Line {
+  of: (sample: S) => Value;
+}
+
+interface TimePlan<S> extends Plan {
+  lines: TimeLine<S>[];
+}
+
+/** The plots of one run. */
+const service = (latency: TimeLine<Sample>[]): TimePlan<Sample>[] => [
+  { ...THROUGHPUT, lines: [{ name: "received", of: perSecond((s) => s.bytes * 8) }] },
+  { ...LATENCY, lines: latency },
   {
-    name: "Latency",
-    unit: "of requests that ended in a second",
-    label: (v) => spaced(time(v)),
-    least: 100,
-    lines: (["p50", "p90", "p99"] as const).map((part) => ({ name: part, of: (s: Sample) => s.latency?.[part] ?? null })),
-  },
-  {
-    name: "Requests",
-    unit: "a second",
-    label: whole,
-    least: 1,
+    ...REQUESTS,
     lines: [
-      { name: "ended", of: rate((s) => s.requests) },
-      { name: "failed", of: rate((s) => s.errors), colour: 5 },
+      { name: "ended", of: perSecond((s) => s.requests) },
+      { name: "failed", of: perSecond((s) => s.errors), colour: 5 },
     ],
   },
   {
-    name: "Players",
-    unit: "now, and stalls that began in a second",
-    label: whole,
-    least: 1,
+    ...PLAYERS,
     lines: [
       { name: "playing", of: (s) => s.players },
       { name: "stalls", of: (s) => s.stalls, colour: 5 },
@@ -64,36 +104,39 @@ const SERVICE: Plan[] = [
   },
 ];
 
-/** One line for each machine, or two. */
-function machines(hosts: Host[]): Plan[] {
-  const each = (of: (sample: Sample, host: number) => Value | undefined, suffix = "", dashed = false): Line[] =>
-    hosts.map(({ name }, host) => ({ name: name + suffix, of: (s) => of(s, host) ?? null, dashed, colour: host }));
-  const own = hosts.length;
+const QUANTILES = (["p50", "p90", "p99"] as const).map((part) => ({ name: part, of: (s: Sample) => s.latency?.[part] ?? null }));
+const MEAN = { name: "mean", of: (s: Sample) => s.latency?.mean ?? null };
+
+/** The plots of the watched machines and of the generator. */
+function machines(hosts: Host[]): TimePlan<LiveSample>[] {
+  const each = (of: (sample: LiveSample, host: number) => Value | undefined, suffix = "", isDashed = false): TimeLine<LiveSample>[] =>
+    hosts.map(({ name }, host) => ({ name: name + suffix, of: (s) => of(s, host) ?? null, isDashed, colour: host }));
+  const generator = (of: (sample: LiveSample) => Value) => ({ name: "this generator", of, isDashed: true, colour: hosts.length });
   return [
     {
       name: "Processors",
-      unit: "of all cores",
+      unit: "share of all cores",
       label: percent,
       least: 1,
       most: 1,
-      lines: [...each((s, host) => s.hosts[host]?.cpu), { name: "this generator", of: (s) => s.cpu, dashed: true, colour: own }],
+      lines: [...each((s, host) => s.hosts[host]?.cpu), generator((s) => s.cpu)],
     },
     {
       name: "Memory",
       unit: "in use",
-      label: (v) => spaced(bytes(v)),
+      label: (v) => plain(bytes(v)),
       least: 1e6,
-      lines: [...each((s, host) => s.hosts[host]?.memory), { name: "this generator", of: (s) => s.memory, dashed: true, colour: own }],
+      lines: [...each((s, host) => s.hosts[host]?.memory), generator((s) => s.memory)],
     },
     {
       name: "Network",
       unit: "received, sent, over the loopback",
-      label: (v) => spaced(bits(v)),
+      label: (v) => plain(bitRate(v * 8)),
       least: 1000,
       lines: [
         ...each((s, host) => s.hosts[host]?.received, " in"),
         ...each((s, host) => s.hosts[host]?.sent, " out", true),
-        { name: "loopback here", of: (s) => s.hosts[0]?.loopback ?? null, colour: own },
+        { name: "loopback here", of: (s) => s.hosts[0]?.loopback ?? null, colour: hosts.length },
       ],
     },
   ];
@@ -101,11 +144,15 @@ function machines(hosts: Host[]): Plan[] {
 
 class Plot {
   readonly #plan: Plan;
+  readonly #axis: Axis;
+  readonly #lines: Line[];
   readonly #figure = document.createElement("figure");
   #drawn: uPlot | undefined;
 
-  constructor(plan: Plan, root: HTMLElement) {
+  constructor(plan: Plan, axis: Axis, lines: Line[], root: HTMLElement) {
     this.#plan = plan;
+    this.#axis = axis;
+    this.#lines = lines;
     const caption = document.createElement("figcaption");
     const unit = document.createElement("small");
     unit.textContent = plan.unit;
@@ -119,10 +166,11 @@ class Plot {
     return Math.max(200, this.#figure.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight));
   }
 
-  /** In the colours that the page has now. */
-  draw(data: uPlot.AlignedData): void {
+  /** Draws everything anew, in the current colours of the page. */
+  #draw(data: uPlot.AlignedData): void {
     this.#drawn?.destroy();
-    const { lines, label, least, most } = this.#plan;
+    const { label, least, most } = this.#plan;
+    const horizontal = this.#axis;
     const style = getComputedStyle(document.documentElement);
     const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
     const axis = (more: uPlot.Axis): uPlot.Axis => ({
@@ -136,24 +184,25 @@ class Plot {
       {
         width: this.#width,
         height: HEIGHT,
-        cursor: { sync: { key: "load" }, drag: { x: false, y: false }, points: { size: 6 } },
+        cursor: { sync: { key: horizontal.key }, drag: { x: false, y: false }, points: { size: 6 } },
         legend: { live: true },
+        hooks: { ready: [() => this.#rest()] },
         scales: {
-          x: { time: false },
+          x: horizontal.scale,
           y: { range: (_, __, top) => [0, most ?? Math.max(least, (top ?? 0) * 1.08)] },
         },
         axes: [
-          axis({ size: 28, values: (_, ticks) => ticks.map(clock), incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200] }),
+          axis({ size: 28, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : horizontal.label(tick))), ...horizontal.axis }),
           axis({ size: 78, values: (_, ticks) => ticks.map(label) }),
         ],
         series: [
-          { label: "at", value: (_, value) => (value === null ? "–" : clock(value)) },
-          ...lines.map(
-            ({ name, dashed, colour: place }, index): uPlot.Series => ({
+          { label: horizontal.name, value: (_, value) => (value === null ? "–" : horizontal.label(value)) },
+          ...this.#lines.map(
+            ({ name, isDashed, colour: index }, place): uPlot.Series => ({
               label: name,
-              stroke: colour(`line-${((place ?? index) % COLOURS) + 1}`),
+              stroke: colour(`line-${((index ?? place) % COLOURS) + 1}`),
               width: 2,
-              ...(dashed ? { dash: [6, 4] } : {}),
+              ...(isDashed ? { dash: [6, 4] } : {}),
               points: { show: false },
               value: (_, value) => (value === null ? "–" : label(value)),
             }),
@@ -163,20 +212,22 @@ class Plot {
       data,
       this.#figure,
     );
-    const last = data[0].length - 1;
-    if (last >= 0) this.#drawn.setLegend({ idx: last });
   }
 
-  show(samples: Sample[]): void {
-    const data: uPlot.AlignedData = [samples.map((s) => s.at), ...this.#plan.lines.map((line) => samples.map(line.of))];
-    if (!this.#drawn) return this.draw(data);
+  /** Lets the legend show values while nothing is pointed at. */
+  #rest(): void {
+    const index = this.#axis.rest(this.#drawn?.data[0].length ?? 0);
+    if (index >= 0) this.#drawn?.setLegend({ idx: index });
+  }
+
+  show(data: uPlot.AlignedData): void {
+    if (!this.#drawn) return this.#draw(data);
     this.#drawn.setData(data);
-    // Where nobody points, the legend tells the last second.
-    if ((this.#drawn.cursor.left ?? -1) < 0 && samples.length > 0) this.#drawn.setLegend({ idx: samples.length - 1 });
+    if ((this.#drawn.cursor.left ?? -1) < 0) this.#rest();
   }
 
   redraw(): void {
-    if (this.#drawn) this.draw(this.#drawn.data);
+    if (this.#drawn) this.#draw(this.#drawn.data);
   }
 
   resize(): void {
@@ -189,31 +240,130 @@ class Plot {
   }
 }
 
-/** All plots of the page. */
-export class Plots {
-  readonly #service: Plot[];
-  readonly #machinesRoot: HTMLElement;
-  #machines: Plot[] = [];
-  #names = "";
+/** Plots that follow the page's width and colours. */
+class PlotGroup {
+  protected plots: Plot[] = [];
 
-  constructor(service: HTMLElement, root: HTMLElement) {
-    this.#service = SERVICE.map((plan) => new Plot(plan, service));
-    this.#machinesRoot = root;
-    new ResizeObserver(() => this.#all.forEach((plot) => plot.resize())).observe(service);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#all.forEach((plot) => plot.redraw()));
+  constructor(root: HTMLElement) {
+    new ResizeObserver(() => this.plots.forEach((plot) => plot.resize())).observe(root);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.plots.forEach((plot) => plot.redraw()));
+  }
+}
+
+/** Plots over the seconds of a run, one line for each value of a sample. */
+class TimePlots<S extends Sample> extends PlotGroup {
+  readonly #root: HTMLElement;
+  #plans: TimePlan<S>[] = [];
+
+  constructor(root: HTMLElement) {
+    super(root);
+    this.#root = root;
   }
 
-  get #all(): Plot[] {
-    return [...this.#service, ...this.#machines];
+  setPlans(plans: TimePlan<S>[]): void {
+    this.plots.forEach((plot) => plot.remove());
+    this.#plans = plans;
+    this.plots = plans.map((plan) => new Plot(plan, OVER_TIME, plan.lines, this.#root));
   }
 
-  show(samples: Sample[], hosts: Host[]): void {
+  show(samples: S[]): void {
+    const at = samples.map((sample) => sample.at);
+    this.plots.forEach((plot, index) => plot.show([at, ...this.#plans[index]!.lines.map(({ of }) => samples.map(of))]));
+  }
+}
+
+/** The plots of a run in progress. */
+export class LivePlots {
+  readonly #service: TimePlots<LiveSample>;
+  readonly #machines: TimePlots<LiveSample>;
+  #names: string | undefined;
+
+  constructor(service_: HTMLElement, machines_: HTMLElement) {
+    this.#service = new TimePlots(service_);
+    this.#service.setPlans(service(QUANTILES));
+    this.#machines = new TimePlots(machines_);
+  }
+
+  show(samples: LiveSample[], hosts: Host[]): void {
     const names = hosts.map(({ name }) => name).join("\n");
     if (names !== this.#names) {
       this.#names = names;
-      this.#machines.forEach((plot) => plot.remove());
-      this.#machines = machines(hosts).map((plan) => new Plot(plan, this.#machinesRoot));
+      this.#machines.setPlans(machines(hosts));
     }
-    this.#all.forEach((plot) => plot.show(samples));
+    this.#service.show(samples);
+    this.#machines.show(samples);
+  }
+}
+
+/** The second of several runs at once: the samples of all of them, or `undefined` for a run that was over. */
+interface JointSample extends Sample {
+  runs: (Sample | undefined)[];
+}
+
+/** Plots that compare runs: one line for each run, and a dashed one for what went wrong in it. */
+const comparison = (names: string[]): TimePlan<JointSample>[] => {
+  const lines = (of: (sample: Sample) => Value, suffix = "", isDashed = false): TimeLine<JointSample>[] =>
+    names.map((name, run) => ({
+      name: name + suffix,
+      of: ({ runs }) => (runs[run] ? of(runs[run]) : null),
+      isDashed,
+      colour: run,
+    }));
+  return [
+    { ...THROUGHPUT, lines: lines(perSecond((s) => s.bytes * 8)) },
+    { ...LATENCY, lines: lines(MEAN.of, ", mean") },
+    { ...REQUESTS, lines: [...lines(perSecond((s) => s.requests)), ...lines(perSecond((s) => s.errors), ", failed", true)] },
+    { ...PLAYERS, lines: [...lines((s) => s.players), ...lines((s) => s.stalls, ", stalls", true)] },
+  ];
+};
+
+/** The seconds of all runs, aligned at their starts. */
+function joint(runs: ReportRun[]): JointSample[] {
+  const longest = runs.reduce((a, b) => (b.samples.length > a.samples.length ? b : a));
+  return longest.samples.map((sample, second) => ({ ...sample, runs: runs.map(({ samples }) => samples[second]) }));
+}
+
+/** Plots of distributions: a line for each of them. */
+class DistributionPlots extends PlotGroup {
+  constructor(root: HTMLElement, plans: { plan: Plan; distributions: (Distribution & Line)[] }[]) {
+    super(root);
+    for (const { plan, distributions } of plans) {
+      const plot = new Plot(plan, BY_SHARE, distributions, root);
+      this.plots.push(plot);
+      const length = Math.max(...distributions.map(({ points }) => points.length));
+      const shares = Array.from({ length }, (_, index) => 10 ** (index / POINTS_PER_NINE));
+      plot.show([shares, ...distributions.map(({ points }) => shares.map((_, index) => points[index] ?? null))]);
+    }
+  }
+}
+
+/** The plots of a report. */
+export class ReportPlots {
+  readonly #samples: JointSample[];
+  readonly #service: TimePlots<JointSample>;
+
+  constructor(runs: ReportRun[], service_: HTMLElement, distributions: HTMLElement) {
+    this.#samples = joint(runs);
+    this.#service = new TimePlots(service_);
+    this.#service.setPlans(runs.length === 1 ? service([MEAN]) : comparison(runs.map(({ name }) => name)));
+    const all = (of: (run: ReportRun) => Distribution[]) =>
+      runs.flatMap((run, place) =>
+        of(run).map(({ name, points }, colour) => ({
+          name: runs.length > 1 ? `${run.name} ${name}` : name,
+          points,
+          colour: runs.length > 1 && of(run).length === 1 ? place : colour,
+          isDashed: place % 2 === 1,
+        })),
+      );
+    const plans = [
+      { plan: { name: "Latency", unit: "by share of the requests", label: micros, least: 100 }, distributions: all((run) => run.latencies) },
+      { plan: { name: "Start-up", unit: "by share of the players", label: micros, least: 1000 }, distributions: all((run) => run.startup) },
+    ];
+    new DistributionPlots(distributions, plans.filter((one) => one.distributions.length > 0));
+  }
+
+  /** Shows the seconds after `from`. */
+  show(from: number): void {
+    this.#service.show(this.#samples.filter(({ at }) => at > from));
   }
 }

@@ -1,9 +1,9 @@
-// HLS by the browser itself, which keeps its renditions and most of its languages to itself.
+// HLS by the browser's native player, which exposes no renditions and few languages.
 
 import { languageLabel, languageTag } from "../labels";
 import type { Language, OpenSession } from "../session";
 
-/** `HTMLMediaElement.audioTracks` (HTML, 4.8.11.10.1), which not every browser has. */
+/** `HTMLMediaElement.audioTracks` (HTML, 4.8.11.10.1), which not every browser supports. */
 interface WithAudioTracks {
   readonly audioTracks?: ArrayLike<{ id: string; language: string; enabled: boolean }> & EventTarget;
 }
@@ -15,7 +15,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
   video.addEventListener("loadedmetadata", () => listener.ready(), { signal: stop.signal });
   video.addEventListener(
     "error",
-    () => listener.failed({ message: `The browser: ${video.error?.message || "cannot play this"}`, fatal: true }),
+    () => listener.failed({ message: `Native player: ${video.error?.message || "cannot play this title"}`, fatal: true }),
     { signal: stop.signal },
   );
   (video as WithAudioTracks).audioTracks?.addEventListener("change", () => listener.changed(), { signal: stop.signal });

@@ -1,11 +1,11 @@
-// DASH by dash.js, and Smooth Streaming by its extension.
+// DASH with dash.js, and Smooth Streaming with its extension.
 
 import { MediaPlayer, type MediaInfo, type Representation } from "dashjs";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
 
 export const open: OpenSession = async (video, manifest, listener) => {
-  // The extension hangs itself where the player looks for it.
+  // The extension registers itself with the player.
   if (/\/manifest(\?|$)/i.test(manifest)) await import("dashjs/mss");
   const player = MediaPlayer().create();
   const events = MediaPlayer.events;
@@ -15,7 +15,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
   player.updateSettings({
     debug: { logLevel: 0 },
     streaming: {
-      // Nothing here is live: no clock to ask for.
+      // On-demand playback needs no clock.
       utcSynchronization: { enabled: false },
       buffer: { fastSwitchEnabled: true },
       trackSwitchMode: { audio: "alwaysReplace" },
@@ -28,11 +28,11 @@ export const open: OpenSession = async (video, manifest, listener) => {
   player.on(events.ERROR, (event) => {
     const { error } = event as { error: string | { code?: number; message?: string } };
     const message = typeof error === "string" ? error : `${error.message ?? "unknown error"} (${error.code ?? "?"})`;
-    // dash.js does not say which errors end playback; it has already retried those it can.
+    // dash.js does not tell which errors end playback, and has already retried the others.
     listener.failed({ message: `dash.js: ${message}`, fatal: true });
   });
   player.attachView(video);
-  // Where it draws timed text, over the picture.
+  // dash.js draws timed text into this element, over the video.
   const captions = document.createElement("div");
   captions.className = "captions";
   video.after(captions);
@@ -58,7 +58,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     chooseRendition(id) {
       automatic = id === null;
       player.updateSettings({ streaming: { abr: { autoSwitchBitrate: { video: automatic } } } });
-      // Replacing what is buffered shows the choice at once.
+      // Replacing the buffered media shows the choice at once.
       if (id !== null) player.setRepresentationForTypeById("video", id, true);
     },
     languages() {

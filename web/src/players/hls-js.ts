@@ -1,20 +1,22 @@
-// HLS by hls.js, TS and CMAF alike.
+// HLS with TS and with CMAF, by hls.js.
 
 import Hls, { ErrorDetails, Events, type ErrorData } from "hls.js";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
 import type { OpenSession } from "../session";
 
 /**
- * A stall with media at hand: the machine is too busy to decode, and nothing was delivered late. Who waits for media has come
- * to within a few frames of the end of what there is; near the title's end there is never more than what is left of it.
+ * Returns true for a stall although media is buffered: the machine is too busy to decode, and
+ * nothing was delivered late. A player that waits for media has at most a few frames left in its
+ * buffer.
  */
 const isLateDecoder = ({ details, bufferInfo }: ErrorData): boolean =>
   details === ErrorDetails.BUFFER_STALLED_ERROR && (bufferInfo?.len ?? 0) > 0.5;
 
 /**
- * The jump to the first picture. hls.js counts its timeline from the first decode time, so video with B-frames begins some
- * frames after 0, as in every TS. Browsers step over that by themselves; hls.js does it for one that takes its time, and
- * calls it an error. A hole behind what has been played, or too long to be that, is told.
+ * Returns true for the jump to the first frame. The timeline of hls.js starts at the first decode
+ * time, so video with B-frames begins some frames after 0, as in every TS. Browsers skip that gap.
+ * If a browser is slow to do so, hls.js skips it and reports an error. Later or longer gaps are
+ * real errors.
  */
 const isStartGap = ({ details, bufferInfo }: ErrorData, longest: number): boolean =>
   details === ErrorDetails.BUFFER_SEEK_OVER_HOLE && bufferInfo?.end === 0 && (bufferInfo.nextStart ?? Infinity) <= longest;
@@ -49,7 +51,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     },
     automatic: () => hls.autoLevelEnabled,
     chooseRendition(id) {
-      // `currentLevel` flushes what is buffered, so the choice shows at once; -1 is hls.js's "automatic".
+      // `currentLevel` flushes the buffer, so the choice shows at once. -1 means automatic.
       if (id === null) hls.nextLevel = -1;
       else hls.currentLevel = Number(id);
     },

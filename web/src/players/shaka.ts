@@ -1,4 +1,4 @@
-// DASH and HLS by Shaka Player.
+// DASH and HLS with Shaka Player.
 
 import shaka from "shaka-player/dist/shaka-player.compiled-es2021.js";
 import { languageLabel, languageTag, renditionLabel } from "../labels";
@@ -8,7 +8,7 @@ shaka.polyfill.installAll();
 
 export const open: OpenSession = async (video, manifest, listener) => {
   const player = new shaka.Player();
-  // Otherwise a rendition whose frames a busy machine dropped leaves the menu.
+  // By default, a rendition disappears from the menu if a busy machine drops its frames.
   player.configure({ abr: { droppedFrames: false } });
   let closed = false;
 
@@ -26,7 +26,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     player.addEventListener(change, () => listener.changed());
   }
   await player.attach(video);
-  // Not awaited: the session exists, and can be closed, while the manifest is on its way.
+  // Not awaited, so that the session can be closed while the manifest is loading.
   player.load(manifest).then(() => closed || listener.ready(), failed);
 
   const automatic = (): boolean => player.getConfiguration().abr.enabled;
@@ -46,7 +46,7 @@ export const open: OpenSession = async (video, manifest, listener) => {
     chooseRendition(id) {
       player.configure({ abr: { enabled: id === null } });
       const chosen = player.getVideoTracks().find((one) => `${one.width}x${one.height}@${one.bandwidth}` === id);
-      // Clearing what is buffered shows the choice at once.
+      // Clearing the buffer shows the choice at once.
       if (chosen) player.selectVideoTrack(chosen, true);
     },
     languages() {

@@ -188,14 +188,14 @@ impl Disk {
             };
             tokio::task::spawn_blocking(job).await.ok().flatten()
         };
-        let patience = self.shared.config.patience;
-        if let Ok(bytes) = tokio::time::timeout(patience, read).await {
+        let limit = self.shared.config.read_timeout;
+        if let Ok(bytes) = tokio::time::timeout(limit, read).await {
             return bytes;
         }
         self.shared.counters.disk_timeouts.add(1);
         self.shared.reading.failed(&io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("no answer from the disk within {patience:?}"),
+            format!("no answer from the disk within {limit:?}"),
         ));
         None
     }
@@ -239,7 +239,7 @@ impl Disk {
 
     /// Whether the log says so of all that were forgotten; waits for it no longer than for a read.
     pub(crate) async fn forgotten(&self) -> bool {
-        self.done(Job::Forgotten, Some(self.shared.config.patience)).await
+        self.done(Job::Forgotten, Some(self.shared.config.read_timeout)).await
     }
 
     /// Waits until what is to be written has been.

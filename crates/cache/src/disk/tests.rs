@@ -300,7 +300,8 @@ impl World {
     pub(super) fn with_memory(ram: &Ram, config: DiskConfig, memory: u64) -> Self {
         let (gauge, counters) = (Arc::<Gauge>::default(), Arc::<Counters>::default());
         let disk = Disk::on(Box::new(ram.clone()), config.clone(), gauge.clone(), counters.clone()).unwrap();
-        let config = Config { memory, unit: 10_000, disk: Some(config), ..Config::default() };
+        let config =
+            Config { memory, unit: 10_000, dir: Some(config.dir), disk: config.bytes, ..Config::default() };
         let cache = Cache::new(config, gauge, counters, Some(disk));
         let memory = Memory::new();
         let content = conformance::pattern(1, 1_000_000);
@@ -312,7 +313,7 @@ impl World {
     pub(super) fn config() -> DiskConfig {
         DiskConfig {
             retry: Duration::ZERO,
-            patience: Duration::from_secs(1),
+            read_timeout: Duration::from_secs(1),
             ..DiskConfig::new("ram", 8 << 20)
         }
     }

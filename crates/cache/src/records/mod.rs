@@ -8,7 +8,7 @@ mod table;
 mod tests;
 
 use crate::{
-    OpenError,
+    DiskConfig, OpenError,
     disk::{device::hold, health::Health},
     gauge::wide,
 };
@@ -23,7 +23,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
         mpsc,
     },
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 use table::Table;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -35,38 +35,6 @@ const BAD_SECTORS: u32 = 3;
 const SUFFIX: &str = "value";
 /// Of files that are being written.
 const PART: &str = "part";
-
-/// Limits of [`Records`].
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// A folder of its own. One process at a time may use it.
-    pub dir: PathBuf,
-    /// Bytes on disk, in whole blocks of 4 KiB.
-    pub bytes: u64,
-    /// Weight of the values waiting to be written, in bytes; what comes while there is no room is not written.
-    pub queue: u64,
-    /// Reads at the same time.
-    pub readers: usize,
-    /// A read that takes longer is given up.
-    pub patience: Duration,
-    /// How long the disk is left alone after it failed.
-    pub retry: Duration,
-}
-
-impl Config {
-    /// `bytes` in the folder `dir`, other limits as usual.
-    #[must_use]
-    pub fn new(dir: impl Into<PathBuf>, bytes: u64) -> Self {
-        Self {
-            dir: dir.into(),
-            bytes,
-            queue: 64 << 20,
-            readers: 8,
-            patience: Duration::from_secs(2),
-            retry: Duration::from_secs(30),
-        }
-    }
-}
 
 /// What became of values since the start, and what there is now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -103,7 +71,7 @@ struct Inner {
 /// What readers and the writer share.
 #[derive(Debug)]
 struct Shared {
-    config: Config,
+    config: DiskConfig,
     table: Mutex<Table>,
     /// Weight of what waits to be written.
     queued: AtomicU64,
@@ -133,7 +101,7 @@ impl Records {
     ///
     /// # Errors
     /// Where the folder cannot be made or is used by another process.
-    pub fn open(config: Config) -> Result<Self, OpenError> {
+    pub fn open(config: DiskConfig) -> Result<Self, OpenError> {
         let dir = config.dir.display().to_string();
         let failed = |error| OpenError { dir: dir.clone(), error };
         let lock = hold(&config.dir).map_err(failed)?;
@@ -184,8 +152,8 @@ impl Records {
             };
             tokio::task::spawn_blocking(job).await.ok()
         };
-        let patience = self.0.shared.config.patience;
-        match tokio::time::timeout(patience, read).await {
+        let limit = self.0.shared.config.read_timeout;
+        match tokio::time::timeout(limit, read).await {
             Ok(Some(Ok(value))) => value,
             Ok(Some(Err(Damaged))) => {
                 self.discard_id(id);
@@ -193,7 +161,7 @@ impl Records {
             }
             Ok(None) => None,
             Err(_) => {
-                let error = format!("no answer from the disk within {patience:?}");
+                let error = format!("no answer from the disk within {limit:?}");
                 self.0.shared.reading.failed(&io::Error::new(io::ErrorKind::TimedOut, error));
                 None
             }

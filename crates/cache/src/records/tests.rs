@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 fn open(dir: &Path, bytes: u64) -> Records {
     let retry = Duration::ZERO;
-    Records::open(Config { retry, ..Config::new(dir, bytes) }).unwrap()
+    Records::open(DiskConfig { retry, ..DiskConfig::new(dir, bytes) }).unwrap()
 }
 
 fn put(records: &Records, name: &str, value: &[u8]) {
@@ -37,7 +37,7 @@ async fn values_outlive_a_restart() {
     records.flush().await;
     assert_eq!(records.get(b"a").await.as_deref(), Some(&b"two"[..]));
     assert_eq!((records.figures().values, records.figures().bytes), (2, 2 * BLOCK));
-    let second = Records::open(Config::new(dir.path(), 1)).unwrap_err().to_string();
+    let second = Records::open(DiskConfig::new(dir.path(), 1)).unwrap_err().to_string();
     assert!(second.contains("another process"), "{second}");
     records.close().await;
     // What was being written when the process ended.
@@ -130,7 +130,7 @@ async fn the_budget_is_kept_and_what_was_used_last_stays() {
 #[tokio::test]
 async fn no_more_than_the_queue_waits() {
     let dir = TempDir::new().unwrap();
-    let records = Records::open(Config { queue: 100, ..Config::new(dir.path(), 1 << 20) }).unwrap();
+    let records = Records::open(DiskConfig { queue: 100, ..DiskConfig::new(dir.path(), 1 << 20) }).unwrap();
     let (go, wait) = mpsc::channel::<()>();
     records.put(b"slow".to_vec(), 60, move || {
         let _ = wait.recv();

@@ -1,7 +1,7 @@
 use crate::storages::Network;
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
-use latemux_cache::{Cache, Config, DiskConfig};
+use latemux_cache::{Cache, Config};
 use latemux_storage::conformance::{Fixture, run};
 use latemux_storage::{Key, Memory};
 use std::sync::Arc;
@@ -44,7 +44,8 @@ async fn is_one_where_there_is_no_room() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn is_one_with_a_disk() {
     let dir = tempfile::tempdir().unwrap();
-    let disk = Some(DiskConfig::new(dir.path(), 64 << 20));
-    passes(Config { memory: 1 << 20, disk: disk.clone(), ..Config::default() }).await;
-    passes(Config { memory: 0, disk, ..Config::default() }).await;
+    for memory in [1 << 20, 0] {
+        let dir = Some(dir.path().to_owned());
+        passes(Config { memory, dir, disk: 64 << 20, ..Config::default() }).await;
+    }
 }

@@ -4,7 +4,7 @@
 
 use crate::storages::{Network, key, until};
 use bytes::Bytes;
-use latemux_cache::{Cache, Config, DiskConfig};
+use latemux_cache::{Cache, Config};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
 use latemux_storage::{Memory, Storage, Version, Want};
@@ -141,9 +141,9 @@ proptest! {
         bridge in 0..2_000_u64,
         with_disk: bool,
     ) {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = with_disk.then(|| DiskConfig::new(dir.path(), 300_000));
-        run(steps, Config { memory, unit, bridge, disk, ..Config::default() });
+        let folder = tempfile::tempdir().unwrap();
+        let dir = with_disk.then(|| folder.path().to_owned());
+        run(steps, Config { memory, dir, disk: 300_000, unit, bridge, ..Config::default() });
     }
 
     #[test]
@@ -158,9 +158,10 @@ proptest! {
             other => other,
         };
         let steps = steps.into_iter().map(patient).collect();
-        let dir = tempfile::tempdir().unwrap();
-        let disk = with_disk.then(|| DiskConfig::new(dir.path(), 64 << 20));
-        let (asked, needed) = run(steps, Config { unit, bridge: 0, disk, ..Config::default() });
+        let folder = tempfile::tempdir().unwrap();
+        let dir = with_disk.then(|| folder.path().to_owned());
+        let config = Config { dir, disk: 64 << 20, unit, bridge: 0, ..Config::default() };
+        let (asked, needed) = run(steps, config);
         prop_assert_eq!(asked, needed);
     }
 }

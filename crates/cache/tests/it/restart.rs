@@ -1,7 +1,7 @@
 //! What is on disk is there after a restart, however the process ended.
 
 use crate::storages::{NAME, Network, World, key, until};
-use latemux_cache::{Cache, Config, DiskConfig, Outcome, Tier};
+use latemux_cache::{Cache, Config, Outcome, Tier};
 use latemux_storage::conformance::collect;
 use latemux_storage::{Storage, Want};
 use std::path::Path;
@@ -11,8 +11,8 @@ use std::time::Duration;
 const LEN: u64 = 1_000_000;
 
 fn config(dir: &Path) -> Config {
-    let disk = Some(DiskConfig::new(dir, 64 << 20));
-    Config { memory: 16 << 20, unit: 100_000, bridge: 0, disk, ..Config::default() }
+    let dir = Some(dir.to_owned());
+    Config { memory: 16 << 20, dir, disk: 64 << 20, unit: 100_000, bridge: 0, ..Config::default() }
 }
 
 fn world(dir: &Path) -> World {

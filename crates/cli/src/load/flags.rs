@@ -4,12 +4,12 @@ use super::Job;
 use crate::{args::Storage, trust::TrustFlags};
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args as ClapArgs;
+use latemux_client::http::{AllowedHosts, ClientOptions};
 use latemux_load::{
-    http::{ClientOptions, Hosts},
     player::{Abr, Behaviour, Trace},
-    run::{Arrivals, Plan, Shard, Single, Style},
+    run::{Arrivals, Plan, Shard, SinglePlan, Style},
 };
-use latemux_origin::config::quantity::Span;
+use latemux_quantity::TimeSpan;
 use std::{collections::BTreeMap, fs, net::SocketAddr, sync::Arc, time::Duration};
 use url::Url;
 
@@ -34,23 +34,23 @@ pub(crate) struct Load {
     pub(crate) players: u64,
     /// Time over which they come
     #[arg(long, default_value = "0s", value_name = "DURATION")]
-    pub(crate) ramp: Span,
+    pub(crate) ramp: TimeSpan,
     /// When they come: `closed`, evenly over the ramp, and again when they have finished, if there is a --duration; or `poisson:RATE`, so
     /// many per second at random
     #[arg(long, default_value = "closed", value_name = "HOW")]
     pub(crate) arrivals: Arrivals,
     /// When the run ends [default: when all have played]
     #[arg(long, value_name = "DURATION")]
-    pub(crate) duration: Option<Span>,
+    pub(crate) duration: Option<TimeSpan>,
     /// Choice of renditions: throughput, buffer, fixed:RATE (800k, 3M, min, max), random, trace:FILE (lines of seconds and RATE)
     #[arg(long, default_value = "throughput", value_name = "HOW")]
     pub(crate) abr: String,
     /// Media players keep ahead
     #[arg(long, default_value = "30s", value_name = "DURATION")]
-    pub(crate) buffer: Span,
+    pub(crate) buffer: TimeSpan,
     /// Media players want before they play, or go on after a stall
     #[arg(long, default_value = "2s", value_name = "DURATION")]
-    pub(crate) start_buffer: Span,
+    pub(crate) start_buffer: TimeSpan,
     /// Seeks of each player per minute
     #[arg(long, default_value_t = 0.0, value_name = "RATE")]
     pub(crate) seek_rate: f64,
@@ -77,7 +77,7 @@ pub(crate) struct Load {
     pub(crate) allow_host: Vec<String>,
     /// The longest a request may take
     #[arg(long, default_value = "30s", value_name = "DURATION")]
-    pub(crate) timeout: Span,
+    pub(crate) timeout: TimeSpan,
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
     /// Show the run while it lasts as a page at this address, such as 127.0.0.1:9100
@@ -113,7 +113,7 @@ impl Load {
             ensure!(self.concurrency > 0, "--concurrency must not be 0");
             ensure!(self.rate.is_none_or(|rate| rate > 0.0 && rate.is_finite()), "--rate must be above 0");
             ensure!(self.requests.is_some() || duration.is_some(), "--single needs --requests or --duration");
-            return Ok(Job::Single(Single {
+            return Ok(Job::Single(SinglePlan {
                 urls,
                 concurrency: self.concurrency,
                 requests: self.requests,
@@ -157,7 +157,7 @@ impl Load {
 
     /// For as many connections at once.
     pub(super) fn client_options(&self, connections: u64) -> Result<ClientOptions> {
-        let mut hosts = Hosts::default();
+        let mut hosts = AllowedHosts::default();
         self.urls()?.iter().for_each(|url| hosts.allow_server(url));
         for host in &self.allow_host {
             hosts.allow(host).map_err(|why| anyhow!("--allow-host {why}"))?;

@@ -1,6 +1,6 @@
 //! Where the results of a run go: a folder, or a bucket.
 
-use crate::{args, config::Config};
+use crate::args;
 use anyhow::{Context, Result};
 use latemux_load::results::Part;
 use latemux_storage::write::{Destination, destination};
@@ -26,9 +26,7 @@ impl Keep {
     pub(super) fn new(out: &str, part: &Part, flags: &args::Storage) -> Result<Self> {
         let at = format!("{}/{}", out.trim_end_matches('/'), part.file_name());
         let to = if out.contains("://") {
-            let mut config = Config::default();
-            config.storage.apply(flags);
-            To::Bucket(Arc::new(destination(&at, &config.storage.options())?))
+            To::Bucket(Arc::new(destination(&at, &flags.options())?))
         } else {
             fs::create_dir_all(out).with_context(|| format!("cannot make {out}"))?;
             To::Folder(PathBuf::from(out))

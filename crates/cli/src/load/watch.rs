@@ -4,8 +4,8 @@ use super::Load;
 use crate::serve::say;
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use latemux_client::http::{AllowedHosts, Client, ClientOptions, Network};
 use latemux_load::{
-    http::{Client, ClientOptions, Hosts, Network},
     live::{self, HostStats, Live},
     results::{Counts, Part, Recorder},
     usage::Meter,
@@ -58,7 +58,7 @@ impl Watch {
     }
 
     fn look(&mut self) {
-        let cpu = self.meter.look();
+        let cpu = self.meter.sample();
         if let Some(live) = &self.live {
             live.sample(cpu);
         }
@@ -68,7 +68,7 @@ impl Watch {
         let now = self.recorder.counts();
         self.bar.set_message(format!(
             "{} players, {} requests/s, {} Mbit/s, {} stalls, {} failed",
-            now.came.saturating_sub(now.left),
+            now.playing(),
             now.requests.saturating_sub(self.before.requests),
             now.bytes.saturating_sub(self.before.bytes) * 8 / 1_000_000,
             now.stalls,
@@ -85,7 +85,7 @@ impl Watch {
         part.examples = self.recorder.examples();
         part.generator = self.meter.generator();
         if let Some(live) = &self.live {
-            live.tell(part);
+            live.set_sums(part);
         }
     }
 
@@ -124,7 +124,7 @@ impl Page {
 
     fn open(self, recorder: Arc<Recorder>) -> Arc<Live> {
         for host in &self.hosts {
-            let mut hosts = Hosts::default();
+            let mut hosts = AllowedHosts::default();
             hosts.allow_server(host.url());
             let options = ClientOptions { hosts, timeout: PATIENCE, ..ClientOptions::default() };
             let client = Client::new(self.network.clone(), options);

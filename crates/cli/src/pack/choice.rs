@@ -32,7 +32,7 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
         .find(|&kind| !flags.ismv && extension.eq_ignore_ascii_case(cmaf_extension(kind)));
 
     for wanted in &flags.track {
-        let found = title.tracks.iter().any(|track| is_named(title, track, wanted));
+        let found = title.tracks().iter().any(|track| is_named(title, track, wanted));
         ensure!(found, "{}: no track '{wanted}', only {}", flags.source, all(title));
     }
     let wanted = |track: &TitleTrack| {
@@ -41,7 +41,7 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
         named || (flags.track.is_empty() && of_kind)
     };
     let (mut tracks, mut left_out) = (Vec::new(), Vec::new());
-    for (index, track) in title.tracks.iter().enumerate().filter(|(_, track)| wanted(track)) {
+    for (index, track) in title.tracks().iter().enumerate().filter(|(_, track)| wanted(track)) {
         match carries(protocol, title.track(track)) {
             Ok(()) => tracks.push(index),
             Err(why) => left_out.push(format!("{}: {why}", track.name)),
@@ -53,7 +53,7 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
         _ => {}
     }
 
-    let name = |index: &usize| title.tracks.get(*index).map(|t| t.name.to_string()).unwrap_or_default();
+    let name = |index: &usize| title.tracks().get(*index).map(|t| t.name.to_string()).unwrap_or_default();
     let jobs = if flags.ismv {
         ensure!(!is_pattern(output), "{output}: one ismv holds all tracks; name a file");
         let names: Vec<String> = tracks.iter().map(name).collect();
@@ -62,7 +62,7 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
         tracks
             .iter()
             .filter_map(|&index| {
-                let output = named(output, title, title.tracks.get(index)?);
+                let output = named(output, title, title.tracks().get(index)?);
                 Some(Job { output, tracks: name(&index), content: Content::Cmaf(index) })
             })
             .collect()
@@ -106,7 +106,7 @@ fn is_named(title: &Title, track: &TitleTrack, wanted: &str) -> bool {
 }
 
 fn all(title: &Title) -> String {
-    title.tracks.iter().map(|track| track.name.to_string()).collect::<Vec<_>>().join(", ")
+    title.tracks().iter().map(|track| track.name.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Extensions of CMAF track files (ISO/IEC 23000-19 annex E.2).

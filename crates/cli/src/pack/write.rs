@@ -122,7 +122,7 @@ impl Packing {
 
     /// All media segments of a track.
     fn cmaf(&self, track: usize) -> Result<impl Iterator<Item = Resource> + use<>> {
-        let track = self.title.title.tracks.get(track).context("a track of the title")?;
+        let track = self.title.title.tracks().get(track).context("a track of the title")?;
         let name = track.name.clone();
         Ok(track.numbers().map(move |number| Resource::DashSegment(name.clone(), number.saturating_add(1))))
     }

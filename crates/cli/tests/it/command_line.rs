@@ -102,7 +102,7 @@ fn metrics_are_served_where_the_command_line_says() {
     let admin = server.admin.expect("it says where");
     assert_ne!(admin, server.address);
     let answer = get(server.address, "/harbour/.mpd");
-    assert_eq!((answer.status, answer.headers["latemux-cache"].as_str()), (200, "fill"));
+    assert_eq!((answer.status, answer.headers["latemux-cache"].as_str()), (200, "filled"));
     let metrics = get(admin, "/metrics");
     let counted = "latemux_responses_total{protocol=\"dash\",class=\"manifest\",status=\"2xx\"} 1\n";
     assert!(metrics.text().contains(counted), "{}", metrics.text());

@@ -7,6 +7,7 @@ mod bucket;
 mod capture;
 mod client;
 mod command_line;
+mod configuration;
 mod crawl;
 mod full_disk;
 mod load;

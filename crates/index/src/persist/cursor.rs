@@ -1,25 +1,25 @@
-//! Numbers, bytes and lists of them, little endian.
+//! Reading and writing numbers, bytes and lists of them, little endian.
 
-use super::PersistError;
+use crate::persist::error::PersistError;
 
-/// Appends.
+/// Appends values to bytes.
 #[derive(Debug, Default)]
-pub(super) struct Writer(pub(super) Vec<u8>);
+pub(super) struct ByteWriter(pub(super) Vec<u8>);
 
-/// Takes from the front.
+/// Takes values from the front of bytes.
 #[derive(Debug)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
 const SHORT: PersistError = PersistError::Damaged("it ends too early");
 
 macro_rules! numbers {
     ($($name:ident: $number:ty),*) => {
-        impl Writer {
+        impl ByteWriter {
             $(pub(super) fn $name(&mut self, value: $number) {
                 self.0.extend_from_slice(&value.to_le_bytes());
             })*
         }
-        impl Reader<'_> {
+        impl ByteReader<'_> {
             $(pub(super) fn $name(&mut self) -> Result<$number, PersistError> {
                 let (value, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
                 self.0 = rest;
@@ -31,7 +31,7 @@ macro_rules! numbers {
 
 numbers!(u8: u8, u16: u16, u32: u32, u64: u64, u128: u128, i32: i32, i64: i64);
 
-impl Writer {
+impl ByteWriter {
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -40,7 +40,7 @@ impl Writer {
         self.u8(value.into());
     }
 
-    /// The length, then the bytes.
+    /// Writes the length, then the bytes.
     pub(super) fn blob(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.bytes(bytes);
@@ -50,7 +50,8 @@ impl Writer {
         self.blob(text.as_bytes());
     }
 
-    /// How many of something follow. More than 2^32 do not fit in any memory an index has; should they, what is read back is damaged.
+    /// Writes the number of items that follow. More than 2^32 items do not fit in the memory of an
+    /// index; the count would then be wrong, and the bytes damaged.
     pub(super) fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).unwrap_or(u32::MAX));
     }
@@ -68,7 +69,7 @@ impl Writer {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], PersistError> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
         self.0 = rest;
@@ -79,7 +80,7 @@ impl<'a> Reader<'a> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(PersistError::Damaged("neither yes nor no")),
+            _ => Err(PersistError::Damaged("a flag that is neither 0 nor 1")),
         }
     }
 
@@ -89,10 +90,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn text(&mut self) -> Result<&'a str, PersistError> {
-        std::str::from_utf8(self.blob()?).map_err(|_| PersistError::Damaged("text that is none"))
+        std::str::from_utf8(self.blob()?).map_err(|_| PersistError::Damaged("text that is not UTF-8"))
     }
 
-    /// How many of something of at least `size` bytes follow: no more than there are bytes for.
+    /// Reads the number of items that follow, each of at least `size` bytes. It is an error if
+    /// there are fewer bytes.
     pub(super) fn count(&mut self, size: usize) -> Result<usize, PersistError> {
         let count = usize::try_from(self.u32()?).map_err(|_| SHORT)?;
         if count > self.0.len() / size { Err(SHORT) } else { Ok(count) }
@@ -105,7 +107,7 @@ impl<'a> Reader<'a> {
         self.bool()?.then(|| take(self)).transpose()
     }
 
-    /// A list of items of at least `size` bytes each, as they are here.
+    /// Reads a list of items of at least `size` bytes each.
     pub(super) fn list<T>(
         &mut self,
         size: usize,

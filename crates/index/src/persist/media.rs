@@ -1,18 +1,17 @@
-//! Objects, tracks and fragments.
+//! Objects, tracks and fragments as bytes.
 
-use super::{
-    PersistError,
-    cursor::{Reader, Writer},
-    packed,
-};
 use crate::{
     error::TrackProblem,
-    external::MediaStamp,
-    fragments::FragmentSamples,
-    layout::Layout,
-    media::{IndexSource, MediaIndex, Samples, Track, TrackKind},
-    presentation::Presentation,
-    samples::Sample,
+    media::{
+        IndexSource, MediaIndex, Samples, Track, TrackKind, fragment_samples::FragmentSamples,
+        stamp::MediaStamp,
+    },
+    persist::{
+        cursor::{ByteReader, ByteWriter},
+        error::PersistError,
+        packed,
+    },
+    table::{layout::Layout, presentation::Presentation, samples::Sample},
 };
 use bytes::Bytes;
 use latemux_isobmff::{
@@ -26,17 +25,17 @@ const SOURCES: [IndexSource; 4] =
     [IndexSource::SampleTables, IndexSource::SegmentIndex, IndexSource::RandomAccess, IndexSource::Scan];
 const KINDS: [TrackKind; 3] = [TrackKind::Video, TrackKind::Audio, TrackKind::Text];
 
-/// Writes the number of a value among all there are.
-fn put_one<T: PartialEq>(value: &T, all: &[T], out: &mut Writer) {
+/// Writes the index of a value in the list of all values.
+fn put_one<T: PartialEq>(value: &T, all: &[T], out: &mut ByteWriter) {
     let number = all.iter().position(|one| one == value);
     out.u8(number.and_then(|number| u8::try_from(number).ok()).unwrap_or(u8::MAX));
 }
 
-fn take_one<T: Copy>(all: &[T], bytes: &mut Reader<'_>) -> Result<T, PersistError> {
-    all.get(usize::from(bytes.u8()?)).copied().ok_or(PersistError::Damaged("one that is none of them"))
+fn take_one<T: Copy>(all: &[T], bytes: &mut ByteReader<'_>) -> Result<T, PersistError> {
+    all.get(usize::from(bytes.u8()?)).copied().ok_or(PersistError::Damaged("an unknown enumeration value"))
 }
 
-pub(super) fn put_index(index: &MediaIndex, out: &mut Writer) {
+pub(super) fn put_index(index: &MediaIndex, out: &mut ByteWriter) {
     out.u64(index.object_size);
     out.u128(index.fingerprint);
     put_one(&index.source, &SOURCES, out);
@@ -59,7 +58,7 @@ pub(super) fn put_index(index: &MediaIndex, out: &mut Writer) {
     }
 }
 
-pub(super) fn take_index(bytes: &mut Reader<'_>) -> Result<MediaIndex, PersistError> {
+pub(super) fn take_index(bytes: &mut ByteReader<'_>) -> Result<MediaIndex, PersistError> {
     let mut layouts = Vec::new();
     Ok(MediaIndex {
         object_size: bytes.u64()?,
@@ -85,10 +84,10 @@ pub(super) fn take_index(bytes: &mut Reader<'_>) -> Result<MediaIndex, PersistEr
     })
 }
 
-/// The fewest bytes of a track, but for its sample entry and samples.
+/// A lower bound of the bytes of a track, with its sample entry and samples.
 const TRACK: usize = 100;
 
-fn put_track<'a>(track: &'a Track, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut Writer) {
+fn put_track<'a>(track: &'a Track, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut ByteWriter) {
     out.u32(track.id);
     put_one(&track.kind, &KINDS, out);
     out.bytes(&track.handler.0);
@@ -106,7 +105,7 @@ fn put_track<'a>(track: &'a Track, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut
     out.i64(track.end);
     out.u64(track.average_bitrate);
     out.u32(track.sample_description);
-    out.option(track.location.as_deref(), Writer::text);
+    out.option(track.location.as_deref(), ByteWriter::text);
     match &track.samples {
         Samples::Table(table) => {
             out.u8(0);
@@ -119,21 +118,21 @@ fn put_track<'a>(track: &'a Track, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut
     }
 }
 
-fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut Reader<'_>) -> Result<Track, PersistError> {
+fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut ByteReader<'_>) -> Result<Track, PersistError> {
     let id = bytes.u32()?;
     let kind = take_one(&KINDS, bytes)?;
     let handler = four(bytes)?;
     let enabled = bytes.bool()?;
     let timescale = Timescale::new(bytes.u32()?).ok_or(PersistError::Damaged("a time scale of 0"))?;
-    let language = Language::new(bytes.text()?).ok_or(PersistError::Damaged("a language that is none"))?;
+    let language = Language::new(bytes.text()?).ok_or(PersistError::Damaged("an invalid language"))?;
     let sample_entry = SampleEntry {
         format: four(bytes)?,
         data_reference_index: bytes.u16()?,
         raw: Bytes::copy_from_slice(bytes.blob()?),
     };
-    // Read anew: a codec is views of its sample entry, and nothing else.
+    // The codec is not stored, since it consists of views of the sample entry.
     let codec = codec::describe(&sample_entry, handler)
-        .map_err(|_| PersistError::Damaged("a sample entry that says nothing"))?;
+        .map_err(|_| PersistError::Damaged("an invalid sample entry"))?;
     Ok(Track {
         id,
         kind,
@@ -153,16 +152,16 @@ fn take_track(layouts: &mut Vec<Arc<Layout>>, bytes: &mut Reader<'_>) -> Result<
         samples: match bytes.u8()? {
             0 => Samples::Table(packed::take_table(layouts, bytes)?),
             1 => Samples::Fragments(packed::take_fragments(bytes)?),
-            _ => return Err(PersistError::Damaged("samples of no known form")),
+            _ => return Err(PersistError::Damaged("samples of an unknown form")),
         },
     })
 }
 
-fn four(bytes: &mut Reader<'_>) -> Result<FourCc, PersistError> {
+fn four(bytes: &mut ByteReader<'_>) -> Result<FourCc, PersistError> {
     Ok(FourCc(bytes.u32()?.to_le_bytes()))
 }
 
-fn put_problem(problem: &TrackProblem, out: &mut Writer) {
+fn put_problem(problem: &TrackProblem, out: &mut ByteWriter) {
     let mut head = |number: u8| {
         out.u8(number);
         out.u32(problem.track());
@@ -195,7 +194,7 @@ fn put_problem(problem: &TrackProblem, out: &mut Writer) {
     }
 }
 
-fn take_problem(bytes: &mut Reader<'_>) -> Result<TrackProblem, PersistError> {
+fn take_problem(bytes: &mut ByteReader<'_>) -> Result<TrackProblem, PersistError> {
     let (number, track) = (bytes.u8()?, bytes.u32()?);
     Ok(match number {
         0 => TrackProblem::Encrypted { track, scheme: four(bytes)? },
@@ -210,14 +209,14 @@ fn take_problem(bytes: &mut Reader<'_>) -> Result<TrackProblem, PersistError> {
             object_size: bytes.u64()?,
         },
         6 => TrackProblem::Unsupported { track, what: bytes.text()?.to_owned().into() },
-        _ => return Err(PersistError::Damaged("a problem of no known kind")),
+        _ => return Err(PersistError::Damaged("a problem of an unknown kind")),
     })
 }
 
-/// Bytes of a sample.
+/// Number of bytes of a sample.
 const SAMPLE: usize = 8 + 4 + 8 + 4 + 4 + 1;
 
-pub(super) fn put_fragment(fragment: &FragmentSamples, out: &mut Writer) {
+pub(super) fn put_fragment(fragment: &FragmentSamples, out: &mut ByteWriter) {
     out.list(&fragment.tracks, |out, samples| {
         out.list(samples, |out, sample| {
             out.u64(sample.offset);
@@ -230,8 +229,8 @@ pub(super) fn put_fragment(fragment: &FragmentSamples, out: &mut Writer) {
     });
 }
 
-pub(super) fn take_fragment(bytes: &mut Reader<'_>) -> Result<FragmentSamples, PersistError> {
-    let sample = |bytes: &mut Reader<'_>| {
+pub(super) fn take_fragment(bytes: &mut ByteReader<'_>) -> Result<FragmentSamples, PersistError> {
+    let sample = |bytes: &mut ByteReader<'_>| {
         Ok(Sample {
             offset: bytes.u64()?,
             size: bytes.u32()?,

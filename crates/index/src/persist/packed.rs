@@ -1,31 +1,33 @@
-//! Packed columns, and what is made of them.
+//! Packed columns, and the tables made of them, as bytes.
 
-use super::{
-    PersistError,
-    cursor::{Reader, Writer},
-};
 use crate::{
-    column::{Column, Entry, Form, Packed, Run, Runs, STRIDE},
-    fragment_table::FragmentTable,
-    layout::{Chunks, LaidOut, Layout},
-    positions::{self, Positions},
-    samples::SampleTable,
+    persist::{
+        cursor::{ByteReader, ByteWriter},
+        error::PersistError,
+    },
+    table::{
+        column::{Column, ColumnEncoding, DirectoryEntry, Packed, Run, Runs, STRIDE},
+        fragment_table::FragmentTable,
+        layout::{ChunkPositions, Layout, TrackLayout},
+        positions::{Positions, PositionsEncoding},
+        samples::SampleTable,
+    },
 };
 use std::sync::Arc;
 
 const DAMAGED: PersistError = PersistError::Damaged("a column that contradicts itself");
 
-/// Sums of a column are below this: room to add what two blocks hold.
+/// Upper bound of the sums of a column, which leaves room to add those of two blocks.
 const MAX_SUM: u64 = 1 << 62;
 
-pub(super) fn put_column(column: &Column, out: &mut Writer) {
+pub(super) fn put_column(column: &Column, out: &mut ByteWriter) {
     match &column.0 {
-        Form::Constant { len, value } => {
+        ColumnEncoding::Constant { len, value } => {
             out.u8(0);
             out.u32(*len);
             out.u32(*value);
         }
-        Form::Runs(runs) => {
+        ColumnEncoding::Runs(runs) => {
             out.u8(1);
             out.u32(runs.len);
             out.list(&runs.runs, |out, run| {
@@ -34,7 +36,7 @@ pub(super) fn put_column(column: &Column, out: &mut Writer) {
                 out.u64(run.before);
             });
         }
-        Form::Packed(packed) => {
+        ColumnEncoding::Packed(packed) => {
             out.u8(2);
             out.u32(packed.len);
             out.u64(packed.total);
@@ -48,16 +50,16 @@ pub(super) fn put_column(column: &Column, out: &mut Writer) {
     }
 }
 
-pub(super) fn take_column(bytes: &mut Reader<'_>) -> Result<Column, PersistError> {
+pub(super) fn take_column(bytes: &mut ByteReader<'_>) -> Result<Column, PersistError> {
     let form = bytes.u8()?;
     let len = bytes.u32()?;
     match form {
-        0 => Ok(Column(Form::Constant { len, value: bytes.u32()? })),
+        0 => Ok(Column(ColumnEncoding::Constant { len, value: bytes.u32()? })),
         1 => {
             let runs = bytes.list(16, |bytes| {
                 Ok(Run { start: bytes.u32()?, value: bytes.u32()?, before: bytes.u64()? })
             })?;
-            // Each starts behind the one before it, with the sum of all values up to there.
+            // Each run starts at the end of the one before, with the sum of all values up to there.
             let mut end = (0, 0);
             for (number, run) in runs.iter().enumerate() {
                 let next = runs.get(number + 1).map_or(len, |next| next.start);
@@ -70,12 +72,13 @@ pub(super) fn take_column(bytes: &mut Reader<'_>) -> Result<Column, PersistError
             if end.0 != len {
                 return Err(DAMAGED);
             }
-            Ok(Column(Form::Runs(Box::new(Runs { len, runs: runs.into() }))))
+            Ok(Column(ColumnEncoding::Runs(Box::new(Runs { len, runs: runs.into() }))))
         }
         2 => {
             let total = bytes.u64()?;
-            let directory = bytes
-                .list(12, |bytes| Ok(Entry { before: [bytes.u32()?, bytes.u32()?], byte: bytes.u32()? }))?;
+            let directory = bytes.list(12, |bytes| {
+                Ok(DirectoryEntry { before: [bytes.u32()?, bytes.u32()?], byte: bytes.u32()? })
+            })?;
             let stream = bytes.blob()?;
             let ascend = directory.is_sorted_by_key(|entry| entry.before())
                 && directory.is_sorted_by_key(|entry| entry.byte);
@@ -88,46 +91,46 @@ pub(super) fn take_column(bytes: &mut Reader<'_>) -> Result<Column, PersistError
                 return Err(DAMAGED);
             }
             let (directory, stream) = (directory.into(), stream.into());
-            Ok(Column(Form::Packed(Box::new(Packed { len, directory, stream, total }))))
+            Ok(Column(ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total }))))
         }
-        _ => Err(PersistError::Damaged("a column of no known form")),
+        _ => Err(PersistError::Damaged("a column of an unknown form")),
     }
 }
 
-fn put_positions(positions: &Positions, out: &mut Writer) {
+fn put_positions(positions: &Positions, out: &mut ByteWriter) {
     match &positions.0 {
-        positions::Form::Gaps(gaps) => {
+        PositionsEncoding::Gaps(gaps) => {
             out.u8(0);
             put_column(gaps, out);
         }
-        positions::Form::Halves(halves) => {
+        PositionsEncoding::Halves(halves) => {
             out.u8(1);
             halves.iter().for_each(|half| put_column(half, out));
         }
     }
 }
 
-fn take_positions(bytes: &mut Reader<'_>) -> Result<Positions, PersistError> {
+fn take_positions(bytes: &mut ByteReader<'_>) -> Result<Positions, PersistError> {
     Ok(Positions(match bytes.u8()? {
-        0 => positions::Form::Gaps(take_column(bytes)?),
-        1 => positions::Form::Halves(Box::new([take_column(bytes)?, take_column(bytes)?])),
-        _ => return Err(PersistError::Damaged("positions of no known form")),
+        0 => PositionsEncoding::Gaps(take_column(bytes)?),
+        1 => PositionsEncoding::Halves(Box::new([take_column(bytes)?, take_column(bytes)?])),
+        _ => return Err(PersistError::Damaged("positions of an unknown form")),
     }))
 }
 
-/// The fewest bytes of a column.
+/// Smallest number of bytes of a column.
 const COLUMN: usize = 9;
 
-pub(super) fn put_layout(layout: &Layout, out: &mut Writer) {
+pub(super) fn put_layout(layout: &Layout, out: &mut ByteWriter) {
     out.list(&layout.tracks, |out, track| {
         put_column(&track.sizes, out);
         put_column(&track.chunk_samples, out);
         match &track.chunks {
-            Chunks::Alone(positions) => {
+            ChunkPositions::Separate(positions) => {
                 out.u8(0);
                 put_positions(positions, out);
             }
-            Chunks::Among { gaps, others } => {
+            ChunkPositions::Interleaved { gaps, others } => {
                 out.u8(1);
                 put_column(gaps, out);
                 out.list(others, |out, (number, counts)| {
@@ -139,29 +142,34 @@ pub(super) fn put_layout(layout: &Layout, out: &mut Writer) {
     });
 }
 
-pub(super) fn take_layout(bytes: &mut Reader<'_>) -> Result<Layout, PersistError> {
+pub(super) fn take_layout(bytes: &mut ByteReader<'_>) -> Result<Layout, PersistError> {
     let tracks = bytes.list(2 * COLUMN, |bytes| {
         let (sizes, chunk_samples) = (take_column(bytes)?, take_column(bytes)?);
         let chunks = match bytes.u8()? {
-            0 => Chunks::Alone(take_positions(bytes)?),
+            0 => ChunkPositions::Separate(take_positions(bytes)?),
             1 => {
                 let gaps = take_column(bytes)?;
-                let other = |bytes: &mut Reader<'_>| Ok((number(bytes)?, take_column(bytes)?));
-                Chunks::Among { gaps, others: bytes.list(4 + COLUMN, other)? }
+                let other = |bytes: &mut ByteReader<'_>| Ok((number(bytes)?, take_column(bytes)?));
+                ChunkPositions::Interleaved { gaps, others: bytes.list(4 + COLUMN, other)? }
             }
-            _ => return Err(PersistError::Damaged("chunks of no known form")),
+            _ => return Err(PersistError::Damaged("chunks of an unknown form")),
         };
-        Ok(LaidOut { sizes, chunk_samples, chunks })
+        Ok(TrackLayout { sizes, chunk_samples, chunks })
     })?;
     Ok(Layout { tracks })
 }
 
-fn number(bytes: &mut Reader<'_>) -> Result<usize, PersistError> {
-    usize::try_from(bytes.u32()?).map_err(|_| PersistError::Damaged("a number too large"))
+fn number(bytes: &mut ByteReader<'_>) -> Result<usize, PersistError> {
+    usize::try_from(bytes.u32()?).map_err(|_| PersistError::Damaged("a number that is too large"))
 }
 
-/// `layouts` holds those of all tables before, which tracks of one object share.
-pub(super) fn put_table<'a>(table: &'a SampleTable, layouts: &mut Vec<&'a Arc<Layout>>, out: &mut Writer) {
+/// Writes a table. `layouts` holds the layouts of all tables before, which tracks of one object
+/// share.
+pub(super) fn put_table<'a>(
+    table: &'a SampleTable,
+    layouts: &mut Vec<&'a Arc<Layout>>,
+    out: &mut ByteWriter,
+) {
     let known = layouts.iter().position(|layout| Arc::ptr_eq(layout, &table.layout));
     out.count(known.unwrap_or(layouts.len()));
     if known.is_none() {
@@ -182,13 +190,14 @@ pub(super) fn put_table<'a>(table: &'a SampleTable, layouts: &mut Vec<&'a Arc<La
 
 pub(super) fn take_table(
     layouts: &mut Vec<Arc<Layout>>,
-    bytes: &mut Reader<'_>,
+    bytes: &mut ByteReader<'_>,
 ) -> Result<SampleTable, PersistError> {
     let known = number(bytes)?;
     if known == layouts.len() {
         layouts.push(Arc::new(take_layout(bytes)?));
     }
-    let layout = Arc::clone(layouts.get(known).ok_or(PersistError::Damaged("a layout that is none"))?);
+    let layout =
+        Arc::clone(layouts.get(known).ok_or(PersistError::Damaged("a reference to a missing layout"))?);
     let table = SampleTable {
         track: number(bytes)?,
         window: bytes.u32()?..bytes.u32()?,
@@ -207,7 +216,7 @@ pub(super) fn take_table(
     if equal && window { Ok(table) } else { Err(PersistError::Damaged("a table that contradicts itself")) }
 }
 
-pub(super) fn put_fragments(table: &FragmentTable, out: &mut Writer) {
+pub(super) fn put_fragments(table: &FragmentTable, out: &mut ByteWriter) {
     out.i64(table.first_start);
     out.i64(table.end);
     out.u32(table.reorder);
@@ -219,7 +228,7 @@ pub(super) fn put_fragments(table: &FragmentTable, out: &mut Writer) {
     put_column(&table.sync, out);
 }
 
-pub(super) fn take_fragments(bytes: &mut Reader<'_>) -> Result<FragmentTable, PersistError> {
+pub(super) fn take_fragments(bytes: &mut ByteReader<'_>) -> Result<FragmentTable, PersistError> {
     let table = FragmentTable {
         first_start: bytes.i64()?,
         end: bytes.i64()?,

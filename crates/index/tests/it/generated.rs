@@ -1,4 +1,4 @@
-//! Files ffmpeg makes: every way of storing one title.
+//! Files that ffmpeg makes: every way of storing one title.
 
 use crate::{
     locating::{locate, locate_listed},
@@ -6,7 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_index::{
-    locate::Limits,
+    locate::limits::Limits,
     media::IndexSource::{self, RandomAccess, SampleTables, Scan, SegmentIndex},
 };
 use std::{
@@ -14,7 +14,7 @@ use std::{
     process::Command,
 };
 
-/// A folder of this test's own.
+/// Returns a folder of this test's own.
 pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("index").join(test);
     std::fs::create_dir_all(&folder).unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn ffmpeg(args: &[&str]) {
     assert!(status.success(), "ffmpeg {args:?}");
 }
 
-/// Encodes 20 s of test pictures and tones with the given codecs, to be stored in various ways.
+/// Encodes 20 s of test video and tones with the given codecs, to be stored in various ways.
 pub(crate) fn encode(folder: &Path, name: &str, codecs: &[&str]) -> PathBuf {
     let path = folder.join(name);
     let video = ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25:duration=20"];
@@ -42,7 +42,7 @@ pub(crate) fn encode(folder: &Path, name: &str, codecs: &[&str]) -> PathBuf {
 pub(crate) const AVC_AAC: [&str; 12] =
     ["-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "50", "-c:a", "aac", "-b:a", "96k"];
 
-/// Stores streams another way.
+/// Stores streams in another way.
 pub(crate) fn store(source: &Path, name: &str, args: &[&str]) -> PathBuf {
     let path = source.with_file_name(name);
     let mut all = vec!["-i", source.to_str().unwrap(), "-c", "copy"];
@@ -52,7 +52,7 @@ pub(crate) fn store(source: &Path, name: &str, args: &[&str]) -> PathBuf {
     path
 }
 
-/// Checks a file against ffprobe, how its index was found, and in how many round trips at most.
+/// Checks a file against ffprobe, the source of its index, and the number of round trips.
 pub(crate) fn check(path: &Path, source: IndexSource, round_trips: u32) -> Bytes {
     let object = Bytes::from(std::fs::read(path).unwrap());
     let located = locate(&object, Limits::default()).unwrap();
@@ -63,13 +63,13 @@ pub(crate) fn check(path: &Path, source: IndexSource, round_trips: u32) -> Bytes
     assert_eq!(located.index.source, source, "{}", path.display());
     assert_eq!(located.scanned, source == Scan, "{}", path.display());
     assert!(located.round_trips <= round_trips, "{}: {} round trips", path.display(), located.round_trips);
-    // A small head makes the locator put pieces together: the outcome is the same.
+    // A small head makes the locator join reads. The index must be the same.
     for small in [16, 1000, 5000] {
         let again = locate(&object, Limits { head: small, tail: small, ..Limits::default() }).unwrap();
         assert_eq!(again.index.source, source, "{} with a head of {small}", path.display());
         assert_eq!(format!("{:?}", again.index.tracks), format!("{:?}", located.index.tracks));
     }
-    // So it is where both ends are read at once.
+    // The index must also be the same if both ends are read at once.
     for limits in [Limits::default(), Limits { head: 5000, tail: 5000, ..Limits::default() }] {
         let listed = locate_listed(&object, limits).unwrap();
         assert_eq!(format!("{:?}", listed.index.tracks), format!("{:?}", located.index.tracks));
@@ -81,7 +81,7 @@ pub(crate) fn check(path: &Path, source: IndexSource, round_trips: u32) -> Bytes
 }
 
 #[test]
-fn progressive_files() {
+fn progressive_files_are_indexed_by_their_tables() {
     let avc = encode(&folder("progressive"), "avc.mp4", &AVC_AAC);
     check(&avc, SampleTables, 2);
     check(&store(&avc, "fast.mp4", &["-movflags", "+faststart"]), SampleTables, 1);
@@ -92,9 +92,10 @@ fn progressive_files() {
 }
 
 #[test]
-fn edited_files() {
+fn edited_files_play_what_ffprobe_shows() {
     let avc = encode(&folder("edited"), "avc.mp4", &AVC_AAC);
-    // Starts and ends between sync samples: an edit list hides what must be decoded and not shown.
+    // Starts and ends lie between sync samples: an edit list hides samples that must be decoded but
+    // not shown.
     let path = avc.with_file_name("cut.mp4");
     let (input, output) = (avc.to_str().unwrap(), path.to_str().unwrap());
     ffmpeg(&["-ss", "3.32", "-t", "7.72", "-i", input, "-c", "copy", output]);
@@ -119,7 +120,7 @@ fn edited_files() {
 }
 
 #[test]
-fn fragmented_files_by_sidx() {
+fn fragmented_files_are_indexed_by_sidx() {
     let avc = encode(&folder("sidx"), "avc.mp4", &AVC_AAC);
     let video = ["-map", "0:v", "-movflags", "+dash+global_sidx+frag_keyframe+empty_moov"];
     check(&store(&avc, "video.mp4", &video), SegmentIndex, 2);
@@ -132,7 +133,7 @@ fn fragmented_files_by_sidx() {
 }
 
 #[test]
-fn fragmented_files_by_mfra() {
+fn fragmented_files_are_indexed_by_mfra() {
     let avc = encode(&folder("mfra"), "avc.mp4", &AVC_AAC);
     check(&store(&avc, "both.mp4", &["-movflags", "+frag_keyframe+empty_moov"]), RandomAccess, 3);
     let separate = ["-movflags", "+frag_keyframe+empty_moov+separate_moof+omit_tfhd_offset"];
@@ -146,14 +147,15 @@ fn fragmented_files_by_mfra() {
 }
 
 #[test]
-fn fragmented_files_without_an_index() {
+fn fragmented_files_without_an_index_are_scanned() {
     let avc = encode(&folder("scan"), "avc.mp4", &AVC_AAC);
     let neither = ["-movflags", "+frag_keyframe+empty_moov+skip_trailer"];
     check(&store(&avc, "neither.mp4", &neither), Scan, 100);
     let negative =
         ["-movflags", "+frag_keyframe+empty_moov+skip_trailer+negative_cts_offsets+default_base_moof"];
     check(&store(&avc, "negative.mp4", &negative), Scan, 100);
-    // Without `tfdt`, and its `tfxd` and `mfra` are below 0 and 0 for audio that starts with priming: of no use.
+    // Without `tfdt`, and useless `tfxd` and `mfra`: they are below 0 and 0 for audio that starts
+    // with priming.
     check(&store(&avc, "smooth.ismv", &["-movflags", "+frag_keyframe"]), Scan, 100);
     // The first fragment's samples are in `moov`.
     check(&store(&avc, "hybrid.mp4", &["-movflags", "+frag_keyframe"]), Scan, 100);
@@ -162,7 +164,7 @@ fn fragmented_files_without_an_index() {
 }
 
 #[test]
-fn other_codecs() {
+fn other_codecs_are_indexed() {
     let hevc = [
         "-c:v",
         "libx265",
@@ -177,7 +179,7 @@ fn other_codecs() {
     check(&path, SampleTables, 2);
     let fragmented = ["-movflags", "+frag_keyframe+empty_moov"];
     check(&store(&path, "hevc_fragmented.mp4", &fragmented), RandomAccess, 3);
-    // An open GOP: pictures are presented before the sync sample whose time `mfra` gives.
+    // An open GOP: frames are presented before the sync sample whose time `mfra` states.
     let hevc =
         hevc.map(|arg| if arg.starts_with("log") { "log-level=error:open-gop=1:keyint=50" } else { arg });
     let path = encode(&folder("codecs"), "open.mp4", &hevc);

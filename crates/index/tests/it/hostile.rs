@@ -1,4 +1,5 @@
-//! Files that lie, end too early, or were damaged: an error or a title that holds, never a panic, never more than bytes stand for.
+//! Contradictory, truncated and damaged files give an error or a consistent title. They never
+//! panic, and never need much more memory than the file has bytes.
 
 use crate::{
     generated::{encode, folder, store},
@@ -6,12 +7,14 @@ use crate::{
 };
 use bytes::Bytes;
 use latemux_index::{
-    IndexError, Sample, Title, fragments::NoFragments, locate::Limits, media::Samples, title::SegmentSamples,
+    IndexError, Sample, Title, locate::limits::Limits, media::Samples, media::fragment_samples::NoFragments,
+    title::SegmentSamples,
 };
 use proptest::{prelude::*, sample::Index};
 use std::{sync::LazyLock, time::Duration};
 
-/// Locates, cuts and reads everything; asserts what must hold whatever the bytes are. The number of samples found.
+/// Indexes, cuts and reads everything, and asserts what must hold for all bytes. Returns the number
+/// of samples.
 fn exercise(object: &Bytes, head: u64) -> Result<usize, IndexError> {
     let limits = Limits { head, tail: head, ahead: head, max_index: 16 << 20 };
     let located = locate(object, limits)?;
@@ -22,7 +25,7 @@ fn exercise(object: &Bytes, head: u64) -> Result<usize, IndexError> {
     assert!(heap <= 8 * object.len() + (1 << 16), "{heap} bytes of index from {size}");
     let title = Title::new(vec![located.index.clone()], Duration::from_secs(1))?;
     let mut count = 0;
-    for (number, track) in title.tracks.iter().enumerate() {
+    for (number, track) in title.tracks().iter().enumerate() {
         let source = title.track(track);
         assert!((0..source.end).contains(&source.start), "{} to {}", source.start, source.end);
         if let Samples::Fragments(table) = &source.samples {
@@ -52,7 +55,7 @@ fn exercise(object: &Bytes, head: u64) -> Result<usize, IndexError> {
     Ok(count)
 }
 
-/// A title stored in all ways an index is found by, small.
+/// Returns a small title stored in all ways an index is found by.
 static FILES: LazyLock<Vec<(&'static str, Bytes)>> = LazyLock::new(|| {
     // Each test is a process of its own.
     let folder = folder(&format!("hostile_{}", std::process::id()));
@@ -78,16 +81,16 @@ static FILES: LazyLock<Vec<(&'static str, Bytes)>> = LazyLock::new(|| {
 });
 
 #[test]
-fn whole_files_are_whole() {
+fn whole_files_are_accepted() {
     for (name, object) in FILES.iter() {
         let count = exercise(object, 4096).unwrap();
-        // 75 pictures, and with audio some 140 frames.
+        // 75 video frames, and with audio some 140 frames.
         assert!(count >= 75, "{name}: {count} samples");
     }
 }
 
 #[test]
-fn cut_off_anywhere() {
+fn files_cut_off_anywhere_do_no_harm() {
     for (name, object) in FILES.iter() {
         let whole = exercise(object, 4096).unwrap();
         let mut refused = 0;
@@ -103,13 +106,14 @@ fn cut_off_anywhere() {
             }
         }
         println!("{name}: {refused} of {} refused", object.len() / 100);
-        // Half a progressive file is nothing; of a fragmented one what came before the cut could be played.
+        // Half a progressive file cannot be played; of a fragmented file, the part before the cut
+        // could.
         assert!(refused > object.len() / 1000, "{name}");
     }
 }
 
 #[test]
-fn what_is_missing_is_told_from_what_is_wrong() {
+fn missing_bytes_and_wrong_bytes_have_different_reasons() {
     let (_, first) = &FILES[0];
     let reason = |object: &Bytes| exercise(object, 1024).unwrap_err().reason();
     assert_eq!(reason(&Bytes::new()), "not_mp4");
@@ -127,14 +131,14 @@ proptest! {
     // A failure prints the input it was found with, and the seed goes to a file beside this one.
     #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
-    fn damaged_anywhere(
+    fn files_damaged_anywhere_do_no_harm(
         file in any::<Index>(),
         flips in prop::collection::vec((any::<Index>(), any::<bool>(), prop_oneof![any::<u8>(), Just(0), Just(255), Just(1)]), 1..6),
         head in 16..5000_u64,
     ) {
         let (_, object) = file.get(&FILES);
         let mut bytes = object.to_vec();
-        // Half of the damage where the structure is.
+        // Half of the damage is in the structure.
         let structure = 6000.min(bytes.len());
         for (at, early, value) in flips {
             let place = at.index(if early { structure } else { bytes.len() });

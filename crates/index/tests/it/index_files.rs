@@ -1,4 +1,4 @@
-//! Index MP4s: written, read back equal, and read by ffprobe as the media itself.
+//! Index MP4s are written, read back equal, and read by ffprobe like the media itself.
 
 use crate::{
     generated::{AVC_AAC, encode, folder, store},
@@ -9,31 +9,27 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     IndexError, MediaIndex, Sample, Track,
-    external::MEDIA_HEAD,
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::Samples,
+    media::stamp::MEDIA_HEAD,
 };
 use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
-/// Reads all tables of an object; also how many bytes that took.
+/// Reads all tables of an object, and returns the number of bytes read too.
 pub(crate) fn full(object: &Bytes, limits: Limits) -> Result<(Locator, MediaIndex, u64), IndexError> {
     let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(limits);
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
     let mut read = 0;
     loop {
-        let got = wants.iter().map(|want| {
-            let range = match want {
-                Want::Head(len) => 0..size.min(*len),
-                Want::Range(range) => range.clone(),
-            };
+        let got = wants.iter().map(|range| {
             read += range.end - range.start;
             let bytes =
                 object.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap());
-            Got { offset: range.start, bytes }
+            ObjectBytes { offset: range.start, bytes }
         });
         let got = got.collect();
         match locator.step(size, got)? {
@@ -54,7 +50,7 @@ fn samples(track: &Track) -> Vec<Sample> {
     }
 }
 
-/// Everything output is made from.
+/// Compares everything that output is made from.
 fn same_output(media: &MediaIndex, index: &MediaIndex) -> Result<(), String> {
     if media.tracks.len() != index.tracks.len() {
         return Err(format!("{} tracks and {}", media.tracks.len(), index.tracks.len()));
@@ -92,7 +88,7 @@ fn write(media: &Path, test: &str) -> (PathBuf, Bytes, MediaIndex, Bytes) {
     (path, object, index, file)
 }
 
-/// The index an index MP4 gives, paired with its media.
+/// Returns the index of an index MP4, paired with its media.
 fn paired(file: &Bytes, object: &Bytes, name: &str) -> MediaIndex {
     let located = locate(file, Limits::default()).unwrap();
     let index = MediaIndex::clone(&located.index);
@@ -102,14 +98,15 @@ fn paired(file: &Bytes, object: &Bytes, name: &str) -> MediaIndex {
     parts.remove(0).1.of_media(object.len() as u64, &head(object)).unwrap()
 }
 
-/// What ffprobe says of the index MP4 is what it says of the media.
+/// Compares what ffprobe shows of the index MP4 and of the media.
 fn same_packets(index: &Path, media: &Path, fragmented: bool) -> Result<(), String> {
     let ours = streams_with(index, &["-enable_drefs", "1"]).ok_or("ffprobe cannot read the index")?;
     let theirs = streams(media).ok_or("ffprobe cannot read the media")?;
     for stream in &ours {
         let other = theirs.iter().find(|s| s.id == stream.id).ok_or("no such stream")?;
         let packets = |packets: &[Packet]| -> Vec<Packet> {
-            // Where a fragmented file's edit list puts its packets ffmpeg does not say; it does with sample tables.
+            // ffmpeg applies the edit list to packets only with sample tables, so times are compared
+            // relative to the first packet.
             let first = packets.first().filter(|_| fragmented).map_or((0, 0), |p| (p.pts, p.dts));
             let moved = |p: &Packet| Packet { pts: p.pts - first.0, dts: p.dts - first.1, ..*p };
             packets.iter().map(moved).map(|p| Packet { discard: p.discard && !fragmented, ..p }).collect()
@@ -125,7 +122,7 @@ fn same_packets(index: &Path, media: &Path, fragmented: bool) -> Result<(), Stri
 }
 
 #[test]
-fn of_generated_files() {
+fn index_files_of_generated_files_equal_their_media() {
     let folder = folder("index-sources");
     let plain = encode(&folder, "plain.mp4", &AVC_AAC);
     let fragments = "frag_keyframe+empty_moov+default_base_moof";
@@ -152,7 +149,7 @@ fn of_generated_files() {
 }
 
 #[test]
-fn of_others_files() {
+fn index_files_of_shared_media_equal_their_media() {
     let mut wrong = Vec::new();
     let mut seen = 0;
     for media in shared_media::files() {
@@ -164,7 +161,8 @@ fn of_others_files() {
         let name = media.file_name().unwrap().to_str().unwrap().to_owned();
         let (path, object, index, file) = write(&media, "others-index");
         let read = paired(&file, &object, &name);
-        // A first decode time other than 0 together with an edit list: the same times said in another way.
+        // A first decode time other than 0 with an edit list: the same times are written
+        // differently.
         let moved = index.tracks.iter().zip(&read.tracks).any(|(m, i)| m.presentation != i.presentation);
         if let Err(error) = same_output(&index, &read) {
             let shown = |t: &Track| {
@@ -177,7 +175,7 @@ fn of_others_files() {
             }
         }
         let fragmented = object.windows(4).any(|w| w == b"moof");
-        // ffprobe reads one of them no packet of: a key is missing.
+        // ffprobe shows no packet of one of them, because a key is missing.
         if streams(&media).is_some()
             && let Err(error) = same_packets(&path, &media, fragmented)
         {
@@ -190,7 +188,7 @@ fn of_others_files() {
 }
 
 #[test]
-fn media_that_changed_is_noticed() {
+fn changed_media_makes_the_index_stale() {
     let media = encode(&folder("stale"), "plain.mp4", &AVC_AAC);
     let (_, object, _, file) = write(&media, "stale-index");
     let read = |size: u64, head: &[u8]| {
@@ -205,7 +203,7 @@ fn media_that_changed_is_noticed() {
     other[5000] ^= 1;
     assert_eq!(read(size, &other).unwrap_err().0, "index_stale");
 
-    // Without our stamp, what the samples need decides; and other media makes another fingerprint.
+    // Without the stamp, the end of the samples decides, and other media has another fingerprint.
     let mut unstamped = file.to_vec();
     let uuid = unstamped.windows(4).position(|w| w == b"uuid").unwrap();
     unstamped[uuid..uuid + 4].copy_from_slice(b"free");
@@ -223,12 +221,12 @@ fn media_that_changed_is_noticed() {
 }
 
 #[test]
-fn several_places_are_parted() {
+fn tracks_are_split_by_location() {
     let media = encode(&folder("places"), "plain.mp4", &AVC_AAC);
     let object = Bytes::from(std::fs::read(&media).unwrap());
     let (locator, _, _) = full(&object, Limits::default()).unwrap();
     let file = locator.full_tables().unwrap().index_file("one.mp4", None).unwrap();
-    // The second track's location becomes another, and the first one absolute.
+    // The second track gets another location, and the first one an absolute one.
     let mut file = file.to_vec();
     let at: Vec<usize> =
         file.windows(7).enumerate().filter(|(_, w)| w == b"one.mp4").map(|(i, _)| i).collect();
@@ -245,7 +243,7 @@ fn several_places_are_parted() {
 }
 
 #[test]
-fn an_index_of_an_index_is_refused() {
+fn an_index_of_an_index_is_rejected() {
     let media = encode(&folder("twice"), "plain.mp4", &AVC_AAC);
     let (_, _, _, file) = write(&media, "twice-index");
     let (locator, _, _) = full(&file, Limits::default()).unwrap();

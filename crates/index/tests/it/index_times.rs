@@ -1,5 +1,5 @@
-//! Index boxes whose times count from elsewhere than the samples' own: media that begins with priming, before 0, of which
-//! ffmpeg writes 0, and the fragments behind it at their true times.
+//! Index boxes whose times have another origin than the samples: media begins with priming, before
+//! 0, for which ffmpeg writes 0, while later fragments have their true times.
 
 use crate::{
     generated::{AVC_AAC, check, encode, ffmpeg, folder, store},
@@ -8,7 +8,7 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     Sample,
-    locate::Limits,
+    locate::limits::Limits,
     media::{
         IndexSource::{self, RandomAccess, Scan, SegmentIndex},
         Samples, TrackKind,
@@ -16,7 +16,7 @@ use latemux_index::{
 };
 use std::path::{Path, PathBuf};
 
-/// As [`check`], and every track ends where its samples do.
+/// Like [`check`], and checks that every track ends where its samples do.
 fn ends(path: &Path, source: IndexSource, round_trips: u32) {
     ends_with_samples(path, &check(path, source, round_trips));
 }
@@ -36,10 +36,10 @@ fn ends_with_samples(path: &Path, object: &Bytes) {
     }
 }
 
-/// ffmpeg muxer options for fragments of about 2 s.
+/// Makes fragments of about 2 s with ffmpeg.
 fn fragments(source: &Path, streams: &str, flags: &str, index: &str) -> PathBuf {
     let flags = format!("{flags}+default_base_moof{index}");
-    // Every packet of audio is a sync sample: a fragment for each would be too much.
+    // Every packet of audio is a sync sample: a fragment for each would be too many.
     let (cut, flags) = match streams {
         "0:a" => (["-frag_duration", "2000000"], flags),
         _ => (["-min_frag_duration", "0"], format!("{flags}+frag_keyframe")),
@@ -49,7 +49,7 @@ fn fragments(source: &Path, streams: &str, flags: &str, index: &str) -> PathBuf 
 }
 
 #[test]
-fn of_media_that_begins_before_0() {
+fn media_that_begins_before_0_keeps_its_times() {
     let folder = folder("times_before_0");
     for (name, codec) in [("aac.mp4", "aac"), ("opus.mp4", "libopus")] {
         let codecs = AVC_AAC.map(|arg| if arg == "aac" { codec } else { arg });
@@ -58,7 +58,8 @@ fn of_media_that_begins_before_0() {
             for flags in
                 ["+delay_moov", "+empty_moov+negative_cts_offsets", "+delay_moov+negative_cts_offsets"]
             {
-                // One round trip for the head, one for some fragments; and `mfra` before these.
+                // One round trip for the head, one for some fragments, and one for `mfra` before
+                // these.
                 ends(&fragments(&source, streams, flags, "+global_sidx"), SegmentIndex, 2);
                 ends(&fragments(&source, streams, flags, ""), RandomAccess, 3);
             }
@@ -66,9 +67,10 @@ fn of_media_that_begins_before_0() {
     }
 }
 
-/// A single fragment with an index of its own: nothing tells whether its time counts from 0 or below but where it ends.
+/// A single fragment with an index of its own: only the end of its samples tells whether its time
+/// counts from 0 or from below.
 #[test]
-fn of_a_single_fragment() {
+fn a_single_fragment_keeps_its_times() {
     let folder = folder("times_of_one");
     let source = encode(&folder, "aac.mp4", &["-map", "1:a", "-c:a", "libopus"]);
     let flags = "+delay_moov+default_base_moof+skip_trailer+global_sidx";
@@ -79,9 +81,9 @@ fn of_a_single_fragment() {
     ends_with_samples(&path, &object);
 }
 
-/// ffmpeg calls every fragment a random access point, also where it cuts by duration only.
+/// ffmpeg marks every fragment as a random access point, even if it cuts by duration only.
 #[test]
-fn fragments_that_start_within_a_gop_are_not_believed() {
+fn fragments_that_start_within_a_gop_are_not_cut_points() {
     let folder = folder("times_within_gop");
     let path = folder.join("within.mp4");
     let video = ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25:duration=20", "-c:v", "libx264"];

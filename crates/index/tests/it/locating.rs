@@ -1,21 +1,22 @@
-//! Running the locator over an object in memory, as storage would, and counting what it asks for.
+//! Running the locator over an object in memory, like storage would, and counting its reads.
 
 use bytes::Bytes;
 use latemux_index::{
     IndexError, MediaIndex, Sample, Track,
-    fragments::{FragmentReader, FragmentSamples, FragmentStep},
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
     media::Samples,
+    media::fragment_samples::FragmentSamples,
 };
 use std::{ops::Range, sync::Arc};
 
-/// What finding an index took.
+/// The index of an object, and the reads it took.
 #[derive(Debug)]
 pub(crate) struct Located {
     pub(crate) index: Arc<MediaIndex>,
     pub(crate) round_trips: u32,
     pub(crate) bytes_read: u64,
-    /// It was announced that every `moof` is read.
+    /// True if a step announced that every `moof` is read.
     pub(crate) scanned: bool,
 }
 
@@ -28,28 +29,30 @@ pub(crate) fn locate(object: &Bytes, limits: Limits) -> Result<Located, IndexErr
     locate_by(object.len() as u64, limits, |range| slice(object, range))
 }
 
-/// The same of an object whose size is known before anything of it has been read.
+/// Finds the index of an object whose size is listed.
 pub(crate) fn locate_listed(object: &Bytes, limits: Limits) -> Result<Located, IndexError> {
     let size = object.len() as u64;
     let locator = Locator::new(limits);
-    let wants = locator.first_of(size);
+    let first = locator.first_reads(Some(size));
+    let head = 0..size.min(first.head);
+    let wants = std::iter::once(head).chain(first.tail).collect();
     run(locator, wants, size, |range| slice(object, range))
 }
 
-/// Finds the index of an object of which only what is asked for need exist.
+/// Finds the index of an object of which only the requested bytes need exist.
 pub(crate) fn locate_by(
     size: u64,
     limits: Limits,
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
     let locator = Locator::new(limits);
-    let wants = vec![locator.first()];
+    let wants = vec![0..size.min(locator.first_reads(None).head)];
     run(locator, wants, size, read)
 }
 
 fn run(
     mut locator: Locator,
-    mut wants: Vec<Want>,
+    mut wants: Vec<Range<u64>>,
     size: u64,
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
@@ -57,16 +60,12 @@ fn run(
     loop {
         round_trips += 1;
         assert!(round_trips < 100_000, "it never ends");
-        let got: Vec<Got> = wants
+        let got: Vec<ObjectBytes> = wants
             .iter()
-            .map(|want| {
-                let range = match want {
-                    Want::Head(len) => 0..size.min(*len),
-                    Want::Range(range) => range.clone(),
-                };
+            .map(|range| {
                 assert!(range.start <= range.end && range.end <= size, "{range:?} of {size}");
                 bytes_read += range.end - range.start;
-                Got { offset: range.start, bytes: read(&range) }
+                ObjectBytes { offset: range.start, bytes: read(range) }
             })
             .collect();
         wants = match locator.step(size, got)? {
@@ -83,7 +82,7 @@ fn run(
     }
 }
 
-/// Reads a fragment's samples as storage would, `piece` bytes at a time.
+/// Reads a fragment's samples like storage would, `piece` bytes at a time.
 pub(crate) fn read_fragment(
     index: &Arc<MediaIndex>,
     object: &Bytes,
@@ -106,7 +105,7 @@ pub(crate) fn read_fragment(
     }
 }
 
-/// All samples of a track, whichever way they are known.
+/// Returns all samples of a track, from its table or its fragments.
 pub(crate) fn samples_of(index: &Arc<MediaIndex>, object: &Bytes, number: usize) -> Vec<Sample> {
     let track: &Track = &index.tracks[number];
     match &track.samples {

@@ -1,4 +1,4 @@
-//! The index crate against real files and independent oracles.
+//! Tests of the index crate with real files and independent oracles.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The index in memory is at most a quarter of the `moov` it came from.
+//! The index in memory takes at most a quarter of the `moov` it came from.
 
 use crate::{
     locating::locate_by,
@@ -8,8 +8,8 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     Title,
-    fragments::NoFragments,
-    locate::Limits,
+    locate::limits::Limits,
+    media::fragment_samples::NoFragments,
     media::{IndexSource, Samples},
     title::SegmentSamples,
 };
@@ -40,20 +40,20 @@ fn measure(name: &str, mut tracks: Vec<TrackTables>) {
 }
 
 #[test]
-fn two_hours_of_video_and_audio() {
+fn two_hours_of_video_and_audio_are_small() {
     let (avc, aac) = sample_entries("memory_av");
     measure("video and audio", vec![video(&avc, 7200), audio(&aac, 7200)]);
     measure("video", vec![video(&avc, 7200)]);
 }
 
 #[test]
-fn two_hours_of_audio() {
+fn two_hours_of_audio_are_small() {
     let (_, aac) = sample_entries("memory_a");
     measure("audio", vec![audio(&aac, 7200)]);
 }
 
 #[test]
-fn offsets_of_64_bits() {
+fn offsets_of_64_bits_are_small() {
     let (avc, aac) = sample_entries("memory_wide");
     let mut tracks = vec![video(&avc, 60), audio(&aac, 60)];
     interleave(&mut tracks);
@@ -67,7 +67,7 @@ fn offsets_of_64_bits() {
         (all(0), all(1))
     };
     assert_eq!(samples(1 << 20), samples(1 << 40));
-    // Every one lies where it was put.
+    // Every sample lies at its offset.
     let (video, audio) = samples(1 << 20);
     let placed = |track: &TrackTables, found: &[u64]| {
         let mut sizes = track.sizes.iter().map(|&s| u64::from(s));
@@ -85,7 +85,7 @@ fn offsets_of_64_bits() {
     placed(&tracks[1], &audio);
 }
 
-/// A benchmark, for people: what a title of four hours costs to put together.
+/// Prints the cost of making a title of four hours. It checks nothing.
 #[test]
 #[ignore = "a measurement"]
 fn a_title_of_four_hours() {
@@ -101,17 +101,17 @@ fn a_title_of_four_hours() {
     }
     let started = std::time::Instant::now();
     let title = Title::new(objects, Duration::from_secs(4)).unwrap();
-    println!("title: {} segments, {:?}", title.grid.starts.len(), started.elapsed());
-    let segment = title.tracks[0].segment(3000).unwrap();
+    println!("title: {} segments, {:?}", title.grid().starts.len(), started.elapsed());
+    let segment = title.tracks()[0].segment(3000).unwrap();
     let started = std::time::Instant::now();
     let SegmentSamples::Known(samples) = title.samples(0, &segment, &NoFragments) else { unreachable!() };
     println!("samples of one segment: {}, {:?}", samples.len(), started.elapsed());
 }
 
-/// Video in fragments of two seconds, half a megabyte each. What is fixed for a track, its codec above all, is all there is to save in a
-/// short title; the sizes of fragments are what they are.
+/// Video in fragments of two seconds, half a megabyte each. In a short title only the fixed part of
+/// a track, mostly its codec, could be smaller: the sizes of fragments cannot be packed.
 #[test]
-fn video_by_sidx() {
+fn video_indexed_by_sidx_is_small() {
     let (from, ten_minutes) = by_sidx(300);
     let fixed = ten_minutes - 300 * 18 / 8;
     assert!(fixed < 1000 && ten_minutes * 2 < from, "{ten_minutes} of {from}, {fixed} of them fixed");
@@ -119,7 +119,7 @@ fn video_by_sidx() {
     assert!(an_hour * 4 <= from, "{an_hour} of {from}");
 }
 
-/// Bytes of `moov` and `sidx`, and of the index made from them.
+/// Returns the bytes of `moov` and `sidx`, and of the index made from them.
 fn by_sidx(count: u32) -> (u64, u64) {
     let (_, init, fragments) = fragments("memory_sidx");
     let moof: Vec<u8> = boxes(&fragments[0])
@@ -127,7 +127,7 @@ fn by_sidx(count: u32) -> (u64, u64) {
         .filter(|(kind, _)| kind == b"moof")
         .flat_map(|(_, range)| fragments[0][range].to_vec())
         .collect();
-    // Numbers as they come, with a spread of a quarter or so: nothing packs them.
+    // Random sizes within about a quarter of their mean, which cannot be packed.
     let mut state = 1_u64;
     let mut size = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,11 +1,11 @@
-//! Progressive files made up of tables alone: what a two-hour title's `moov` looks like, without its media.
+//! Progressive files that consist of tables alone: the `moov` of a two-hour title, without media.
 
 use crate::{
     generated::{encode, folder},
     locating::{Located, locate, locate_by},
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use latemux_index::{IndexError, locate::Limits};
+use latemux_index::{IndexError, locate::limits::Limits};
 
 /// One track to be written.
 #[derive(Debug, Clone, Default)]
@@ -15,10 +15,10 @@ pub(crate) struct TrackTables {
     pub(crate) timescale: u32,
     /// Runs of (count, ticks).
     pub(crate) stts: Vec<(u32, u32)>,
-    /// One per sample; empty for none.
+    /// One offset for each sample, or none.
     pub(crate) compositions: Vec<u32>,
     pub(crate) sizes: Vec<u32>,
-    /// Samples in each chunk.
+    /// Number of samples in each chunk.
     pub(crate) chunks: Vec<u32>,
     pub(crate) offsets: Vec<u64>,
     pub(crate) sync: Option<Vec<u32>>,
@@ -33,7 +33,7 @@ fn boxed(kind: &[u8; 4], payload: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// A table box: version and flags, a count, entries of 32-bit numbers.
+/// Returns a table box: version and flags, a count, entries of 32-bit numbers.
 fn table(kind: &[u8; 4], entries: usize, numbers: impl IntoIterator<Item = u32>) -> Vec<u8> {
     let mut payload = Vec::new();
     payload.put_u32(0);
@@ -42,7 +42,7 @@ fn table(kind: &[u8; 4], entries: usize, numbers: impl IntoIterator<Item = u32>)
     boxed(kind, &[&payload])
 }
 
-/// Values and how often each stands in a row.
+/// Returns runs of equal values as (count, value).
 fn runs(values: &[u32]) -> Vec<(u32, u32)> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &value in values {
@@ -96,7 +96,7 @@ fn trak(number: u32, track: &TrackTables) -> Vec<u8> {
     boxed(b"trak", &[&boxed(b"tkhd", &[&tkhd]), &mdia])
 }
 
-/// A file of `ftyp`, `moov` and the header of an `mdat` as large as samples need.
+/// A file of `ftyp`, `moov` and the header of an `mdat` that has room for all samples.
 #[derive(Debug)]
 pub(crate) struct Sparse {
     /// Bytes of `moov`.
@@ -106,7 +106,7 @@ pub(crate) struct Sparse {
 }
 
 impl Sparse {
-    /// Samples lie behind `moov`: offsets are moved there, and `further` by so many bytes.
+    /// Writes the file. Chunks lie after `moov`, their offsets moved by `further` bytes more.
     pub(crate) fn new(mut tracks: Vec<TrackTables>, further: u64) -> Self {
         let write = |tracks: &[TrackTables]| {
             let mut mvhd = vec![0; 100];
@@ -115,7 +115,7 @@ impl Sparse {
             (1..).zip(tracks).for_each(|(number, track)| all.extend(trak(number, track)));
             boxed(b"moov", &[&all])
         };
-        // Far enough from the next size of offsets: moving them changes no size.
+        // Large enough that moving the offsets does not change their width.
         tracks.iter_mut().flat_map(|t| &mut t.offsets).for_each(|offset| *offset += further);
         let before = 20 + write(&tracks).len() as u64 + 16;
         tracks.iter_mut().flat_map(|t| &mut t.offsets).for_each(|offset| *offset += before);
@@ -148,7 +148,7 @@ impl Sparse {
     }
 }
 
-/// Sample entries of AVC video and AAC audio, from a file ffmpeg made.
+/// Returns sample entries of AVC video and AAC audio, from a file ffmpeg made.
 pub(crate) fn sample_entries(test: &str) -> (Bytes, Bytes) {
     let path = encode(&folder(test), "short.mp4", &["-t", "0.2", "-c:v", "libx264", "-c:a", "aac"]);
     let object = Bytes::from(std::fs::read(path).unwrap());
@@ -156,7 +156,7 @@ pub(crate) fn sample_entries(test: &str) -> (Bytes, Bytes) {
     (index.tracks[0].sample_entry.raw.clone(), index.tracks[1].sample_entry.raw.clone())
 }
 
-/// Numbers that look random and are always the same.
+/// Pseudo-random numbers with a fixed seed.
 #[derive(Debug)]
 pub(crate) struct Noise(pub(crate) u64);
 
@@ -166,7 +166,7 @@ impl Noise {
         f64::from(u32::try_from(self.0 >> 32).unwrap()) / f64::from(u32::MAX)
     }
 
-    /// Normal distribution: the sum of twelve.
+    /// Returns a normally distributed number: the sum of twelve.
     pub(crate) fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let sum: f64 = (0..12).map(|_| self.next()).sum();
         mean + (sum - 6.0) * deviation
@@ -177,14 +177,14 @@ impl Noise {
         self.normal(mean, deviation).max(8.0) as u32
     }
 
-    /// Sizes whose logarithm is normally distributed, as those of pictures are.
+    /// Returns sizes whose logarithm is normally distributed, like those of video frames.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes of samples are small")]
     pub(crate) fn picture(&mut self, median: f64, spread: f64) -> u32 {
         (self.normal(0.0, spread).exp() * median) as u32
     }
 }
 
-/// AAC, 48 kHz, of about 128 kb/s.
+/// Returns AAC, 48 kHz, of about 128 kb/s.
 pub(crate) fn audio(sample_entry: &Bytes, seconds: u32) -> TrackTables {
     let mut noise = Noise(1);
     let count = seconds * 48_000 / 1024;
@@ -198,7 +198,7 @@ pub(crate) fn audio(sample_entry: &Bytes, seconds: u32) -> TrackTables {
     }
 }
 
-/// AVC, 25 frames a second, a GOP of 2 s with a pyramid of B-frames.
+/// Returns AVC, 25 frames a second, a GOP of 2 s with a pyramid of B-frames.
 pub(crate) fn video(sample_entry: &Bytes, seconds: u32) -> TrackTables {
     let mut noise = Noise(2);
     let count = seconds * 25;
@@ -224,7 +224,8 @@ pub(crate) fn video(sample_entry: &Bytes, seconds: u32) -> TrackTables {
     }
 }
 
-/// Lays tracks out as ffmpeg does: samples in order of decode time, those of one track in a row being a chunk of at most 1 MiB.
+/// Lays tracks out like ffmpeg: samples in order of decode time, and successive samples of one
+/// track in a chunk of at most 1 MiB.
 pub(crate) fn interleave(tracks: &mut [TrackTables]) {
     let mut next: Vec<(usize, u64)> = vec![(0, 0); tracks.len()];
     let mut offset = 0;

@@ -1,4 +1,4 @@
-//! What ffprobe says of a file.
+//! The streams and packets of a file as ffprobe shows them.
 
 use serde_json::Value;
 use std::{path::Path, process::Command};
@@ -11,7 +11,7 @@ pub(crate) struct Packet {
     pub(crate) dts: i64,
     pub(crate) pts: i64,
     pub(crate) sync: bool,
-    /// Demuxed and decoded, not shown: outside of the edit list.
+    /// True if it is decoded but not shown, since it is outside of the edit list.
     pub(crate) discard: bool,
 }
 
@@ -23,12 +23,12 @@ pub(crate) struct Stream {
     pub(crate) packets: Vec<Packet>,
 }
 
-/// All streams of a file with their packets; `None` where ffprobe cannot read it.
+/// Returns all streams of a file with their packets, or `None` if ffprobe cannot read it.
 pub(crate) fn streams(path: &Path) -> Option<Vec<Stream>> {
     streams_with(path, &[])
 }
 
-/// As [`streams`], with options.
+/// Like [`streams`], with options.
 pub(crate) fn streams_with(path: &Path, options: &[&str]) -> Option<Vec<Stream>> {
     let output = Command::new("ffprobe")
         .args(options)

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use latemux_index::media::IndexSource;
 use std::path::Path;
 
-/// Compares all served tracks with ffprobe; what differs, for people.
+/// Compares all served tracks with ffprobe, and returns the differences as text.
 pub(crate) fn compare(path: &Path, object: &Bytes, located: &Located) -> Vec<String> {
     let Some(streams) = oracle::streams(path) else { return vec!["ffprobe cannot read it".to_owned()] };
     let index = &located.index;
@@ -30,10 +30,12 @@ pub(crate) fn compare(path: &Path, object: &Bytes, located: &Located) -> Vec<Str
             })
             .collect();
         let mut theirs = stream.packets.clone();
-        // Where composition offsets are negative ffmpeg moves all decode times so that none is later than its presentation.
+        // With negative composition offsets, ffmpeg moves all decode times so that none is later
+        // than its presentation.
         let shift = ours.iter().map(|p| p.dts - p.pts).max().unwrap_or(0).max(0);
         theirs.iter_mut().for_each(|p| p.dts += shift);
-        // Which of the hidden packets are kept is a matter of taste: those both have must be equal, and those only one has hidden.
+        // Readers may keep different hidden packets: those both have must be equal, and those only
+        // one has must be hidden.
         let first = ours.first().map_or(0, |p| p.offset);
         let skipped = theirs.iter().position(|p| p.offset == first).unwrap_or(0);
         if theirs.iter().take(skipped).any(|p| !p.discard) {
@@ -44,12 +46,13 @@ pub(crate) fn compare(path: &Path, object: &Bytes, located: &Located) -> Vec<Str
             theirs.pop();
         }
         theirs.iter_mut().for_each(|p| p.discard = false);
-        // In fragmented files ffmpeg learns of negative offsets too late, and moves everything it has read so far: not by what is
-        // written in the file, but always by as much.
+        // In fragmented files ffmpeg learns of negative offsets late, and then moves everything it
+        // has read so far: not by the amount in the file, but always by the same amount.
         let fragmented = index.source != IndexSource::SampleTables;
         let moved = theirs.first().map_or(0, |p| p.pts) - ours.first().map_or(0, |p| p.pts);
         let moved_decoding = theirs.first().map_or(0, |p| p.dts) - ours.first().map_or(0, |p| p.dts);
-        // Sample tables of scanned files have their offsets raised to 0 and above, and the presentation's start with them.
+        // Offsets in the sample tables of scanned files are raised to 0 and above, and the
+        // presentation's start with them.
         let raised = moved > 0 && moved == moved_decoding && moved == track.presentation.media_time;
         if fragmented && (raised || ours.iter().any(|p| p.pts < p.dts)) {
             theirs.iter_mut().for_each(|p| (p.pts, p.dts) = (p.pts - moved, p.dts - moved_decoding));

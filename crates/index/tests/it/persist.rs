@@ -1,4 +1,4 @@
-//! Indexes as bytes: what is read back is the same, and nothing else is read.
+//! Persisted indexes: they are read back equal, and other bytes are rejected.
 
 use crate::{
     index_files::full,
@@ -10,10 +10,10 @@ use bytes::Bytes;
 use latemux_index::{
     MediaIndex,
     error::TrackProblem,
-    fragments::FragmentSamples,
-    locate::Limits,
+    locate::limits::Limits,
+    media::fragment_samples::FragmentSamples,
     media::{IndexSource, Samples},
-    persist::{FORMAT, PersistError},
+    persist::error::{FORMAT, PersistError},
 };
 use std::{
     collections::BTreeSet,
@@ -35,7 +35,7 @@ fn read(path: &Path) -> Bytes {
 }
 
 #[test]
-fn every_kind_of_index_comes_back() {
+fn every_kind_of_index_is_read_back_equal() {
     let mut kinds = BTreeSet::new();
     let mut left_out = BTreeSet::new();
     for path in library().into_iter().chain(shared_media::files()) {
@@ -50,7 +50,7 @@ fn every_kind_of_index_comes_back() {
         assert!(bytes.len() < index.heap_bytes() + 400, "{}: {} bytes", path.display(), bytes.len());
         kinds.insert(format!("{:?}", index.source));
         left_out.extend(index.left_out.iter().map(TrackProblem::reason));
-        // Not only equal, but as good.
+        // They must also work like the original.
         let again = std::sync::Arc::new(again);
         for (number, track) in index.tracks.iter().enumerate() {
             assert_eq!(samples_of(&again, &object, number), samples_of(&index, &object, number));
@@ -67,9 +67,9 @@ fn every_kind_of_index_comes_back() {
     assert!(kinds.len() >= if shared_media::files().is_empty() { 2 } else { 4 }, "{kinds:?}");
 }
 
-/// An index MP4: its tracks lie in other objects, and share a layout with tracks of other parts.
+/// An index MP4: its tracks lie in other objects, and share a layout with tracks of other objects.
 #[test]
-fn tracks_with_media_elsewhere() {
+fn tracks_with_media_in_other_objects_are_read_back_equal() {
     let path = library().into_iter().find(|path| path.ends_with("lighthouse.mp4")).unwrap();
     let (locator, _, _) = full(&read(&path), Limits::default()).unwrap();
     let made = locator.full_tables().unwrap().index_file("one.mp4", None).unwrap().to_vec();
@@ -88,7 +88,7 @@ fn tracks_with_media_elsewhere() {
     }
 }
 
-/// The smallest index by `sidx` and the smallest of tables.
+/// Returns the smallest index by `sidx` and the smallest by sample tables.
 fn small() -> Vec<Vec<u8>> {
     let indexes = library().into_iter().map(|path| locate(&read(&path), Limits::default()).unwrap().index);
     let (mut tables, mut fragments): (Vec<_>, Vec<_>) =
@@ -99,7 +99,7 @@ fn small() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn whatever_flips_or_is_missing_is_seen() {
+fn every_flipped_or_missing_bit_is_detected() {
     for bytes in small() {
         println!("{} bytes", bytes.len());
         for len in 0..bytes.len() {
@@ -107,7 +107,7 @@ fn whatever_flips_or_is_missing_is_seen() {
         }
         let mut longer = bytes.clone();
         longer.push(0);
-        assert_eq!(MediaIndex::from_bytes(&longer), Err(PersistError::Damaged("another length")));
+        assert_eq!(MediaIndex::from_bytes(&longer), Err(PersistError::Damaged("the length does not match")));
         let mut flipped = bytes.clone();
         for bit in 0..bytes.len() * 8 {
             flipped[bit / 8] ^= 1 << (bit % 8);
@@ -119,7 +119,7 @@ fn whatever_flips_or_is_missing_is_seen() {
 }
 
 #[test]
-fn other_versions_are_told_from_damage() {
+fn other_versions_and_damage_are_different_errors() {
     let bytes = small().remove(0);
     for other in [FORMAT - 1, FORMAT + 1, u16::MAX] {
         let mut bytes = bytes.clone();
@@ -133,7 +133,7 @@ fn other_versions_are_told_from_damage() {
     assert_eq!(MediaIndex::from_bytes(&samples.to_bytes()), Err(none));
 }
 
-/// What is on disk today can be read: these bytes change only together with [`FORMAT`].
+/// Persisted bytes stay readable: they change only together with [`FORMAT`].
 #[test]
 fn the_format_is_frozen() {
     let path = library().into_iter().find(|path| path.ends_with("ferry.mp4")).unwrap();
@@ -142,7 +142,7 @@ fn the_format_is_frozen() {
     assert_eq!((FORMAT, bytes.len(), digest), (3, 979, 8_315_814_354_268_962_684));
 }
 
-/// A measurement, for people: a title of four hours.
+/// Prints the cost of persisting a title of four hours. It checks nothing.
 #[test]
 #[ignore = "a measurement"]
 fn four_hours() {

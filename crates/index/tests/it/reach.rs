@@ -1,22 +1,22 @@
-//! What of an object belongs to a stretch of the grid.
+//! The reach of segments: the bytes that all tracks of an object contribute to them.
 
 use crate::{
     generated::{AVC_AAC, encode, folder, store},
     locating::{locate, samples_of},
 };
 use bytes::Bytes;
-use latemux_index::{Title, locate::Limits, media::Samples};
+use latemux_index::{Title, locate::limits::Limits, media::Samples};
 use std::{ops::Range, path::Path, time::Duration};
 
-/// Every track's segments: all tracks of a segment share one reach, which holds their samples; all reaches together are little
-/// more than the media, and are read from front to back.
+/// Checks the segments of every track: all tracks of a segment share one reach, which holds their
+/// samples. All reaches together are little more than the media, and are in ascending order.
 fn check(path: &Path) {
     let object = Bytes::from(std::fs::read(path).unwrap());
     let index = locate(&object, Limits::default()).unwrap().index;
     let title = Title::new(vec![index.clone()], Duration::from_secs(4)).unwrap();
     let mut media = 0;
     let mut by_grid: Vec<(u32, Range<u64>)> = Vec::new();
-    for (number, track) in title.tracks.iter().enumerate() {
+    for (number, track) in title.tracks().iter().enumerate() {
         let samples = samples_of(&index, &object, track.track);
         media += samples.iter().map(|s| u64::from(s.size)).sum::<u64>();
         assert!(track.segment_count() >= 4);
@@ -29,7 +29,7 @@ fn check(path: &Path) {
                     let bytes = sample.offset..sample.offset + u64::from(sample.size);
                     assert!(reach.start <= bytes.start && bytes.end <= reach.end, "{bytes:?} in {reach:?}");
                 }
-                // A cut within the segment belongs to it.
+                // A cut within the segment has the segment's reach.
                 assert_eq!(
                     title.reach(number, &(segment.cut.start + 1..segment.cut.end)),
                     Some(reach.clone())

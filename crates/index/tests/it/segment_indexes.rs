@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     Sample,
-    locate::Limits,
+    locate::limits::Limits,
     media::{IndexSource, Samples},
 };
 use latemux_isobmff::{
@@ -21,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Top-level boxes: type and place.
+/// Returns top-level boxes: type and range.
 pub(crate) fn boxes(object: &[u8]) -> Vec<([u8; 4], Range<usize>)> {
     let mut at = 0;
     let mut boxes = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn boxes(object: &[u8]) -> Vec<([u8; 4], Range<usize>)> {
     boxes
 }
 
-/// A title of ten fragments of 2 s: what comes before the first, and each.
+/// A title of ten fragments of 2 s: the bytes before the first one, and each fragment.
 pub(crate) fn fragments(test: &str) -> (PathBuf, Vec<u8>, Vec<Vec<u8>>) {
     let folder = folder(test);
     let codecs = ["-map", "0:v", "-c:v", "libx264", "-preset", "veryfast", "-bf", "2", "-g", "50"];
@@ -57,7 +57,7 @@ fn media(fragment: &[u8]) -> Reference {
     media_of(fragment.len())
 }
 
-/// Two seconds.
+/// Returns a reference to a fragment of two seconds.
 pub(crate) fn media_of(size: usize) -> Reference {
     Reference { is_index: false, ..index(size, 25_600) }
 }
@@ -86,7 +86,8 @@ fn starts(object: &Bytes) -> Vec<i64> {
     (0..table.len()).map(|i| table.get(i).unwrap().start).collect()
 }
 
-/// ffprobe reads no `sidx` that leads to another: the same fragments without any, which it does read, are the measure.
+/// Compares with the same fragments without any `sidx`, since ffprobe does not follow references
+/// between `sidx`.
 fn same_as_plain(folder: &Path, object: Vec<u8>) {
     let plain = check(&folder.join("plain.mp4"), IndexSource::Scan, 100);
     let object = Bytes::from(object);
@@ -112,7 +113,7 @@ fn same_as_plain(folder: &Path, object: Vec<u8>) {
 }
 
 #[test]
-fn a_tree() {
+fn a_tree_of_indexes_is_followed() {
     let (folder, mut object, fragments) = fragments("sidx_tree");
     let mut parts = Vec::new();
     for (number, half) in fragments.chunks(5).enumerate() {
@@ -125,7 +126,7 @@ fn a_tree() {
 }
 
 #[test]
-fn a_chain() {
+fn a_chain_of_indexes_is_followed() {
     let (folder, mut object, fragments) = fragments("sidx_chain");
     let halves: Vec<&[Vec<u8>]> = fragments.chunks(5).collect();
     let last = sidx(5 * 25_600, halves[1].iter().map(|f| media(f)).collect());
@@ -139,7 +140,7 @@ fn a_chain() {
 }
 
 #[test]
-fn times_that_count_from_elsewhere_are_moved() {
+fn times_with_another_origin_are_moved() {
     let (folder, mut object, fragments) = fragments("sidx_moved");
     object.extend(sidx(900_000, fragments.iter().map(|f| media(f)).collect()));
     object.extend(fragments.concat());
@@ -150,7 +151,7 @@ fn times_that_count_from_elsewhere_are_moved() {
 }
 
 #[test]
-fn an_index_that_is_wrong_is_not_believed() {
+fn a_wrong_index_is_replaced_by_a_scan() {
     let (folder, init, fragments) = fragments("sidx_wrong");
     let good: Vec<Reference> = fragments.iter().map(|f| media(f)).collect();
     let wrong = |name: &str, change: &dyn Fn(&mut Vec<Reference>)| {
@@ -165,7 +166,7 @@ fn an_index_that_is_wrong_is_not_believed() {
     check(&wrong("size.mp4", &|r| r[4].size -= 8), IndexSource::Scan, 100);
     check(&wrong("duration.mp4", &|r| r[0].duration += 100), IndexSource::Scan, 100);
     check(&wrong("nothing.mp4", &|r| r[3].duration = 0), IndexSource::Scan, 100);
-    // No access point stated at all: the samples say.
+    // With no access point stated at all, the samples decide.
     let silent =
         |r: &mut Vec<Reference>| r.iter_mut().for_each(|r| (r.starts_with_sap, r.sap_type) = (false, 0));
     check(&wrong("silent.mp4", &silent), IndexSource::SegmentIndex, 2);

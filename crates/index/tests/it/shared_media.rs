@@ -2,10 +2,10 @@
 
 use crate::{locating::locate, packets::compare};
 use bytes::Bytes;
-use latemux_index::locate::Limits;
+use latemux_index::locate::limits::Limits;
 use std::path::PathBuf;
 
-/// All media files, or none where the folder is not there.
+/// Returns all media files, none if the folder does not exist.
 pub(crate) fn files() -> Vec<PathBuf> {
     let root = std::env::var_os("LATEMUX_MEDIA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/media")),
@@ -21,11 +21,11 @@ pub(crate) fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Files that have no index: what is wrong with them.
+/// Files without an index, and the reasons.
 const NO_INDEX: [(&str, &str); 1] = [("sample_fragmented_sideloaded_track.mp4", "malformed")];
 
 #[test]
-fn every_sample_is_where_and_when_ffprobe_says() {
+fn every_sample_equals_the_packet_ffprobe_shows() {
     let mut wrong = Vec::new();
     let mut served = 0;
     for path in files() {
@@ -57,7 +57,7 @@ fn every_sample_is_where_and_when_ffprobe_says() {
             );
         }
         if left_out.iter().any(|problem| problem.contains("encrypted")) {
-            // ffprobe does not read what it cannot decrypt.
+            // ffprobe does not read packets that it cannot decrypt.
             continue;
         }
         served += index.tracks.len();

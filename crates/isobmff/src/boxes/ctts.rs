@@ -1,40 +1,35 @@
-//! `ctts`: Composition offsets, run by run; version 0 and 1 (ISO/IEC 14496-12 §8.6.1.3).
+//! `ctts`: composition offsets, run by run, in version 0 and 1 (ISO/IEC 14496-12 §8.6.1.3).
 
 use crate::{
     Error, FourCc,
     cursor::{Cursor, u32_at},
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_table},
 };
 use bytes::{BufMut, Bytes};
 
-/// Composition offsets, run by run; version 0 and 1; a view of the box's entries.
+/// Composition offsets, run by run; a view of the box's entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompositionOffsets {
     entries: Bytes,
 }
 
-/// A run of samples of one composition offset.
+/// A run of samples with the same composition offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// Samples in the run.
     pub count: u32,
-    /// Composition time minus decode time, in track ticks. Version 0 values are read as signed too, as all
-    /// players do: writers put negative offsets there.
+    /// Composition time minus decode time, in track ticks. Values of version 0 are read as signed
+    /// too, as all players do: some writers store negative offsets there.
     pub offset: i32,
 }
 
 impl CompositionOffsets {
     /// Reads the payload of a `ctts`.
-    ///
-    /// # Errors
-    /// Truncated, or more entries than bytes.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
-        payload.version_and_flags()?;
-        let count = payload.u32()?;
-        Ok(Self { entries: payload.table("entry_count", count, 8)? })
+        Ok(Self { entries: payload.counted_table(8)? })
     }
 
-    /// The runs in order.
+    /// Iterates over the runs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Run> + Clone + '_ {
         let entries = self.entries.as_chunks::<8>().0;
         entries.iter().map(|entry| Run { count: u32_at(entry, 0), offset: u32_at(entry, 4).cast_signed() })
@@ -62,8 +57,6 @@ impl WriteBox for CompositionOffsets {
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        put_version_and_flags(out, u8::from(self.iter().any(|run| run.offset < 0)), 0);
-        out.put_u32(u32::try_from(self.entries.len() / 8).unwrap_or(u32::MAX));
-        out.put_slice(&self.entries);
+        put_table(out, u8::from(self.iter().any(|run| run.offset < 0)), 8, &self.entries);
     }
 }

@@ -1,33 +1,30 @@
-//! `dref`: where the media of a track is (ISO/IEC 14496-12 §8.7.2).
+//! `dref`: the location of a track's media (ISO/IEC 14496-12 §8.7.2).
 
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_header, put_version_and_flags},
+    write::{WriteBox, put_header, put_version_and_flags},
 };
 use bytes::BufMut;
 
-/// Flag of an entry: the media is in this very file.
+/// Flag of an entry whose media is in this very file.
 const SELF_CONTAINED: u32 = 1;
 
-/// One entry: where media is.
+/// One entry: the location of media.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DataReference {
     /// In this very file.
     SelfContained,
-    /// At a location (`url `), as it is written: relative to the file, or absolute.
+    /// At a URL (`url `), as stored: relative to the file, or absolute.
     Url(Box<str>),
-    /// Said in a way that only its writer's system understands (`urn `, `alis`, …), or not readable.
+    /// In a form that only its writer's system understands (`urn `, `alis`, …), or not readable.
     Other(FourCc),
 }
 
-/// Longest location that is read, in bytes.
+/// Maximum length of a location that is read, in bytes.
 pub const MAX_LOCATION: usize = 4096;
 
-/// Reads the payload of a `dref`: for each entry, where the media is.
-///
-/// # Errors
-/// Truncated, or more entries than bytes.
+/// Reads the payload of a `dref`: its entries in order.
 pub fn parse(mut payload: Cursor<'_>) -> Result<Vec<DataReference>, Error> {
     payload.version_and_flags()?;
     let count = payload.u32()?;
@@ -46,14 +43,14 @@ pub fn parse(mut payload: Cursor<'_>) -> Result<Vec<DataReference>, Error> {
     Ok(references)
 }
 
-/// A location: UTF-8 up to a NUL, which some writers leave out.
+/// Reads a location: UTF-8 up to a NUL, which some writers leave out.
 fn url(bytes: &[u8]) -> Option<DataReference> {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     let text = std::str::from_utf8(text).ok()?;
     (!text.is_empty() && text.len() <= MAX_LOCATION).then(|| DataReference::Url(text.into()))
 }
 
-/// A `dref` with one entry, index 1: this very file.
+/// A `dref` to write, with one entry: this very file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SelfContained;
 
@@ -74,22 +71,25 @@ impl WriteBox for SelfContained {
     }
 }
 
-/// A `dref` whose entries, `entries` of them, all name one other file.
+/// A `dref` to write, with `entries` entries that all name the same other file.
 ///
-/// Each `url ` comes with a Macintosh alias record (`alis`) of the same file behind all of them, where no sample entry's
-/// index points: ffmpeg knows no other kind of reference and counts only those.
+/// Behind all `url ` entries follows a Macintosh alias record (`alis`) of the same file for each of
+/// them. No sample entry's index points there. ffmpeg needs these records: it understands no other
+/// kind of reference, and counts only those.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct External<'a> {
     /// The location as a URL, relative to the file or absolute; at most [`MAX_LOCATION`] bytes.
     pub location: &'a str,
-    /// The location as a path below the file's own folder, not percent-encoded; `None` where it is not below it.
+    /// The location as a path below the file's own folder, not percent-encoded; `None` if it lies
+    /// elsewhere.
     pub path: Option<&'a str>,
-    /// Number of entries a sample entry may name.
+    /// Number of entries that sample entries may refer to.
     pub entries: u16,
 }
 
 impl External<'_> {
-    fn aliases(&self) -> Option<Vec<u8>> {
+    /// Returns the alias record of the file, if its path fits the record's 16-bit sizes.
+    fn alias(&self) -> Option<Vec<u8>> {
         self.path.filter(|path| path.len() < 32_768).map(alias)
     }
 }
@@ -101,21 +101,21 @@ impl WriteBox for External<'_> {
 
     fn payload_size(&self) -> u64 {
         let url = 12 + self.location.len() as u64 + 1;
-        let alias = self.aliases().map_or(0, |record| 12 + record.len() as u64);
+        let alias = self.alias().map_or(0, |record| 12 + record.len() as u64);
         8 + u64::from(self.entries) * (url + alias)
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        let aliases = self.aliases();
+        let alias = self.alias();
         put_version_and_flags(out, 0, 0);
-        out.put_u32(u32::from(self.entries) * if aliases.is_some() { 2 } else { 1 });
+        out.put_u32(u32::from(self.entries) * if alias.is_some() { 2 } else { 1 });
         for _ in 0..self.entries {
             put_header(out, FourCc(*b"url "), 4 + self.location.len() as u64 + 1);
             put_version_and_flags(out, 0, 0);
             out.put_slice(self.location.as_bytes());
             out.put_u8(0);
         }
-        if let Some(record) = aliases {
+        if let Some(record) = alias {
             for _ in 0..self.entries {
                 put_header(out, FourCc(*b"alis"), 4 + record.len() as u64);
                 put_version_and_flags(out, 0, 0);
@@ -125,20 +125,20 @@ impl WriteBox for External<'_> {
     }
 }
 
-/// An alias record (Inside Macintosh: Files, "The Alias Manager"), version 2, relative to the folder of the file it is in:
-/// everything but the path is empty.
+/// Builds an alias record (Inside Macintosh: Files, "The Alias Manager"), version 2, relative to
+/// the folder of the file that holds it. All fields except the path are empty.
 fn alias(path: &str) -> Vec<u8> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let shown = name.get(..name.len().min(63)).unwrap_or_default();
+    let short = name.get(..name.len().min(63)).unwrap_or_default();
     let levels = u16::try_from(path.split('/').count()).unwrap_or(u16::MAX);
     let mut record = Vec::new();
     record.put_bytes(0, 4 + 2); // creator, size of the record
     record.put_u16(2); // version
     record.put_u16(0); // a file
     record.put_bytes(0, 28 + 4 + 2 + 2 + 4); // volume name, its date, signature and type, folder
-    record.put_u8(u8::try_from(shown.len()).unwrap_or(0));
-    record.put_slice(shown.as_bytes());
-    record.put_bytes(0, 63 - shown.len());
+    record.put_u8(u8::try_from(short.len()).unwrap_or(0));
+    record.put_slice(short.as_bytes());
+    record.put_bytes(0, 63 - short.len());
     record.put_bytes(0, 16); // file number, date, type, creator
     record.put_u16(1); // levels up to the common folder
     record.put_u16(levels); // levels down to the file

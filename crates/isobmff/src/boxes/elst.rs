@@ -3,33 +3,34 @@
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_time, put_version_and_flags},
+    write::{WriteBox, put_count, put_time, put_version_and_flags},
 };
 use bytes::BufMut;
 
 /// One edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edit {
-    /// How long the edit plays, in movie ticks; 0 in a fragmented file: to the end.
+    /// Duration of the edit in movie ticks. In a fragmented file 0 means to the end.
     pub duration: u64,
-    /// Where in the media it starts, in track ticks of composition time; `None` for an empty edit (-1).
+    /// Composition time at which the edit starts, in track ticks; `None` for an empty edit (-1).
     pub media_time: Option<u64>,
-    /// Rate as 16.16 fixed point; 0x10000 is normal speed, 0 a dwell.
+    /// Playback rate as 16.16 fixed point; 0x10000 is normal speed, 0 a dwell.
     pub rate: u32,
 }
 
 impl Edit {
-    /// Normal speed.
+    /// The rate of normal speed.
     pub const NORMAL_RATE: u32 = 0x1_0000;
 
-    /// The most edits of a track that are read: what needs more is an editor's project, not a title to serve.
+    /// Maximum number of edits of a track. More are found in projects of video editors, not in
+    /// titles to serve.
     pub const MAX: u32 = 4096;
 
     /// Reads the payload of an `elst`.
     ///
     /// # Errors
-    /// Truncated, more entries than bytes or than [`Self::MAX`], a negative media time other than -1, or a version
-    /// nobody knows yet.
+    /// [`Error::TooLarge`] for more than [`Self::MAX`] entries; [`Error::BadValue`] for a negative
+    /// media time other than -1.
     pub fn parse_list(mut payload: Cursor<'_>) -> Result<Vec<Self>, Error> {
         let (version, _) = payload.version_up_to(1)?;
         let count = payload.u32()?;
@@ -79,7 +80,7 @@ impl WriteBox for EditList<'_> {
     fn write_payload(&self, out: &mut Vec<u8>) {
         let version = self.version();
         put_version_and_flags(out, version, 0);
-        out.put_u32(u32::try_from(self.0.len()).unwrap_or(u32::MAX));
+        put_count(out, self.0.len());
         for edit in self.0 {
             put_time(out, version, edit.duration);
             let empty = if version == 0 { u64::from(u32::MAX) } else { u64::MAX };

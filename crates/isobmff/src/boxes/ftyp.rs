@@ -1,41 +1,38 @@
-//! `ftyp` and `styp`: what a file or a segment conforms to (ISO/IEC 14496-12 §4.3, §8.16.2).
+//! `ftyp` and `styp`: the brands of a file or a segment (ISO/IEC 14496-12 §4.3, §8.16.2).
 
-use crate::{Error, FourCc, cursor::Cursor, emit::WriteBox};
+use crate::{Error, FourCc, cursor::Cursor, write::WriteBox};
 use bytes::BufMut;
 
 /// Brands of a file (`ftyp`) or of a segment (`styp`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileType {
-    /// The best use of the file.
+    /// Brand of the specification that describes the file best.
     pub major: FourCc,
-    /// For information only.
+    /// Version of the major brand, for information only.
     pub minor_version: u32,
-    /// All specifications the file keeps to.
+    /// Brands of all specifications that the file conforms to.
     pub compatible: Vec<FourCc>,
-    /// A `styp`, which opens a segment, not a file.
-    pub of_segment: bool,
+    /// True for a `styp`, which starts a segment, not a file.
+    pub is_segment: bool,
 }
 
 impl FileType {
-    /// The most compatible brands that are read: more say nothing of use.
+    /// Maximum number of compatible brands that are kept; more are of no use.
     pub const MAX_BRANDS: usize = 64;
 
     /// Reads the payload of a `ftyp` or `styp`.
-    ///
-    /// # Errors
-    /// Truncated.
     pub fn parse(mut payload: Cursor<'_>, kind: FourCc) -> Result<Self, Error> {
         let major = payload.fourcc()?;
         let minor_version = payload.u32()?;
         let codes = payload.peek().as_chunks::<4>().0.iter();
         let compatible = codes.take(Self::MAX_BRANDS).map(FourCc::from).collect();
-        Ok(Self { major, minor_version, compatible, of_segment: kind == b"styp" })
+        Ok(Self { major, minor_version, compatible, is_segment: kind == b"styp" })
     }
 }
 
 impl WriteBox for FileType {
     fn kind(&self) -> FourCc {
-        FourCc(if self.of_segment { *b"styp" } else { *b"ftyp" })
+        FourCc(if self.is_segment { *b"styp" } else { *b"ftyp" })
     }
 
     fn payload_size(&self) -> u64 {

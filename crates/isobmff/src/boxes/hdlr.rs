@@ -1,24 +1,21 @@
-//! `hdlr`: what kind of media a track is (ISO/IEC 14496-12 §8.4.3).
+//! `hdlr`: the media type of a track (ISO/IEC 14496-12 §8.4.3).
 
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_version_and_flags},
 };
 use bytes::BufMut;
 
-/// A handler; its name, meant for people, is neither kept nor written.
+/// The handler type of a track. The handler's name is neither kept nor written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hdlr(pub FourCc);
 
 impl Hdlr {
     /// Reads the payload of a `hdlr`.
-    ///
-    /// # Errors
-    /// Truncated.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
-        payload.skip(4)?; // pre_defined; the component type in QuickTime
+        payload.skip(4)?; // pre_defined; in QuickTime the component type
         payload.fourcc().map(Self)
     }
 }

@@ -1,51 +1,53 @@
-//! `mdhd` and `elng`: timescale, duration and language of a track (ISO/IEC 14496-12 §8.4.2, §8.4.6).
+//! `mdhd` and `elng`: timescale, duration and language of a track (ISO/IEC 14496-12 §8.4.2,
+//! §8.4.6).
 
 use crate::{
     Error, FourCc, Timescale,
     cursor::Cursor,
-    emit::{WriteBox, put_time, put_version_and_flags, version_for_duration},
+    write::{WriteBox, put_time, put_version_and_flags, version_for_duration},
 };
 use bytes::BufMut;
 use std::fmt;
 
-/// A BCP 47 language tag: the packed ISO 639-2/T code of `mdhd`, or the tag of `elng`.
-/// Only letters, digits and `-`; at most 35 bytes; `und` where the file says nothing usable.
+/// A BCP 47 language tag: the packed ISO 639-2/T code of `mdhd`, or the tag of `elng`. It holds
+/// only letters, digits and `-`, and at most 35 bytes. It is `und` if the file has no usable tag.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Language(Box<str>);
 
 impl Language {
-    /// The longest tag: what RFC 5646 §4.4.1 asks everybody to take.
+    /// Maximum length in bytes: RFC 5646 §4.4.1 asks implementations to support at least this.
     pub const MAX_LEN: usize = 35;
 
-    /// A tag of letters, digits and `-`; `None` for anything else, and for more than [`Self::MAX_LEN`] bytes.
+    /// Returns a tag of letters, digits and `-`, or `None` for other characters and for more than
+    /// [`Self::MAX_LEN`] bytes.
     #[must_use]
     pub fn new(tag: &str) -> Option<Self> {
-        let sound = !tag.is_empty()
+        let is_valid = !tag.is_empty()
             && tag.len() <= Self::MAX_LEN
             && tag.split('-').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric()));
-        sound.then(|| Self(tag.into()))
+        is_valid.then(|| Self(tag.into()))
     }
 
-    /// `und`: not known.
+    /// Returns `und`, the tag of an unknown language.
     #[must_use]
     pub fn unknown() -> Self {
         Self("und".into())
     }
 
-    /// The tag, e.g. `eng` or `pt-BR`.
+    /// Returns the tag, e.g. `eng` or `pt-BR`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the language is known, i.e. not `und`.
+    /// Returns true if the language is known, that is, not `und`.
     #[must_use]
     pub fn is_known(&self) -> bool {
         &*self.0 != "und"
     }
 
-    /// The three letters in 5 bits each, as `mdhd` has them. Numbers that are not letters, among them the
-    /// Macintosh language codes of QuickTime (below 0x400), are `und`.
+    /// Unpacks the code of `mdhd`: three letters of 5 bits each. Values that are not letters give
+    /// `und`, among them QuickTime's Macintosh language codes (below 0x400).
     #[must_use]
     pub fn from_packed(packed: u16) -> Self {
         let letter = |shift: u16| match packed >> shift & 31 {
@@ -56,7 +58,8 @@ impl Language {
         letters.into_iter().collect::<Option<String>>().map_or_else(Self::unknown, |tag| Self(tag.into()))
     }
 
-    /// The packed code, where the tag is three small letters; else `mdhd` says `und` and `elng` the tag.
+    /// Returns the packed code if the tag has three lower-case letters. For other tags `mdhd` says
+    /// `und` and `elng` holds the tag.
     #[must_use]
     pub fn packed(&self) -> Option<u16> {
         let letters: [u8; 3] = self.0.as_bytes().try_into().ok()?;
@@ -65,10 +68,7 @@ impl Language {
         })
     }
 
-    /// Reads the payload of an `elng`; `None` where it holds no usable tag.
-    ///
-    /// # Errors
-    /// Truncated.
+    /// Reads the payload of an `elng`; `None` if it holds no usable tag.
     pub fn parse_elng(mut payload: Cursor<'_>) -> Result<Option<Self>, Error> {
         payload.version_and_flags()?;
         let tag = payload.peek().split(|&b| b == 0).next().unwrap_or_default();
@@ -82,15 +82,15 @@ impl fmt::Display for Language {
     }
 }
 
-/// `und`, packed.
+/// `und` in packed form.
 const PACKED_UNKNOWN: u16 = 0x55c4;
 
-/// A media header; creation times are neither kept nor written.
+/// A media header; creation and modification time are neither kept nor written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mdhd {
-    /// Scale of the track's sample times.
+    /// Timescale of the track's sample times.
     pub timescale: Timescale,
-    /// Duration in [`Self::timescale`] ticks; 0 or all ones mean unknown.
+    /// Duration in [`Self::timescale`] ticks; 0 and all ones mean unknown.
     pub duration: u64,
     /// Language.
     pub language: Language,
@@ -100,17 +100,13 @@ impl Mdhd {
     /// Reads the payload of a `mdhd`.
     ///
     /// # Errors
-    /// Truncated, zero timescale, or a version nobody knows yet.
+    /// [`Error::BadValue`] for timescale 0.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, _) = payload.version_up_to(1)?;
         payload.skip(if version == 0 { 8 } else { 16 })?;
         let zero = payload.bad("timescale is 0");
         let timescale = Timescale::new(payload.u32()?).ok_or(zero)?;
-        let duration = match payload.u32_or_u64(version)? {
-            // All ones is "unknown" in both widths: say it in one way.
-            0xffff_ffff if version == 0 => u64::MAX,
-            duration => duration,
-        };
+        let duration = payload.duration(version)?;
         let language = Language::from_packed(payload.u16()?);
         Ok(Self { timescale, duration, language })
     }
@@ -137,7 +133,7 @@ impl WriteBox for Mdhd {
     }
 }
 
-/// An `elng` to write, for a tag that `mdhd` cannot say.
+/// An `elng` to write, for a tag that does not fit `mdhd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elng<'a>(pub &'a Language);
 
@@ -163,7 +159,7 @@ mod tests {
     use bytes::Bytes;
 
     #[test]
-    fn packed_codes_as_in_the_standard() {
+    fn packed_codes_match_the_standard() {
         assert_eq!(Language::from_packed(PACKED_UNKNOWN).as_str(), "und");
         assert_eq!(Language::from_packed(0x15c7).as_str(), "eng");
         assert_eq!(Language::new("eng").unwrap().packed(), Some(0x15c7));
@@ -196,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_duration_is_all_ones_in_both_versions() {
+    fn an_unknown_duration_reads_as_all_ones_in_both_versions() {
         let bytes = Bytes::from_static(b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\x15\xc7\0\0");
         assert_eq!(Mdhd::parse(Cursor::new(&bytes, 0)).unwrap().duration, u64::MAX);
     }

@@ -3,7 +3,7 @@
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_time, put_version_and_flags, version_for},
+    write::{WriteBox, put_time, put_version_and_flags, version_for},
 };
 
 /// Duration of the longest track, fragments included, in movie ticks.
@@ -12,9 +12,6 @@ pub struct Mehd(pub u64);
 
 impl Mehd {
     /// Reads the payload of a `mehd`.
-    ///
-    /// # Errors
-    /// Truncated, or a version nobody knows yet.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, _) = payload.version_up_to(1)?;
         payload.u32_or_u64(version).map(Self)

@@ -1,21 +1,18 @@
-//! `mfhd`: number of a movie fragment (ISO/IEC 14496-12 §8.8.5).
+//! `mfhd`: sequence number of a movie fragment (ISO/IEC 14496-12 §8.8.5).
 
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_version_and_flags},
 };
 use bytes::BufMut;
 
-/// Number of a fragment; ascends through a file.
+/// Sequence number of a fragment; it ascends through a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mfhd(pub u32);
 
 impl Mfhd {
     /// Reads the payload of a `mfhd`.
-    ///
-    /// # Errors
-    /// Truncated.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         payload.u32().map(Self)

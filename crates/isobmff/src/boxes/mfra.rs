@@ -3,50 +3,50 @@
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_time, put_version_and_flags, version_for},
     header,
+    write::{WriteBox, put_count, put_header, put_time, put_version_and_flags, version_for},
 };
 use bytes::{BufMut, Bytes};
 
 /// A random access index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mfra {
-    /// One per track.
+    /// Tables, one for each track.
     pub tracks: Vec<Tfra>,
 }
 
 /// Sync samples of one track.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tfra {
-    /// Track this is about.
+    /// Track of the entries.
     pub track_id: u32,
     /// Entries in file order.
     pub entries: Vec<TfraEntry>,
 }
 
-/// Where one sync sample is.
+/// Position of one sync sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TfraEntry {
     /// Presentation time of the sync sample in track ticks, before the edit list.
     pub time: u64,
-    /// Bytes from the start of the file to its `moof`.
+    /// Offset of its `moof` from the start of the file, in bytes.
     pub moof_offset: u64,
-    /// Which `traf` of the `moof`, 1-based.
+    /// 1-based number of the `traf` in the `moof`.
     pub traf: u32,
-    /// Which `trun` of the `traf`, 1-based.
+    /// 1-based number of the `trun` in the `traf`.
     pub trun: u32,
-    /// Which sample of the `trun`, 1-based.
+    /// 1-based number of the sample in the `trun`.
     pub sample: u32,
 }
 
 impl Mfra {
-    /// The most tracks that are read.
+    /// Maximum number of tracks that are read.
     pub const MAX_TRACKS: usize = 1024;
 
     /// Parses a whole `mfra` box, header included.
     ///
     /// # Errors
-    /// Truncated, or more entries than bytes.
+    /// [`Error::TooLarge`] for more than [`Self::MAX_TRACKS`] tracks.
     pub fn parse(mfra: &Bytes, offset: u64) -> Result<Self, Error> {
         let mfra = header::expect(mfra, offset, b"mfra")?;
         let mut tracks = Vec::new();
@@ -69,7 +69,7 @@ impl Tfra {
         let (version, _) = payload.version_up_to(1)?;
         let track_id = payload.u32()?;
         let lengths = payload.u32()?;
-        // Two bits each, of bytes less one.
+        // Two bits each: the length in bytes, minus 1.
         let length = |shift: u32| (lengths >> shift & 3) as usize + 1;
         let (traf, trun, sample) = (length(4), length(2), length(0));
         let count = payload.u32()?;
@@ -106,8 +106,7 @@ impl WriteBox for Tfra {
         put_version_and_flags(out, version, 0);
         out.put_u32(self.track_id);
         out.put_u32(lengths.iter().fold(0, |bits, &length| bits << 2 | u32::from(length - 1)));
-        // More entries than 32 bits count do not fit any memory.
-        out.put_u32(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
+        put_count(out, self.entries.len());
         for entry in &self.entries {
             put_time(out, version, entry.time);
             put_time(out, version, entry.moof_offset);
@@ -119,7 +118,7 @@ impl WriteBox for Tfra {
 }
 
 impl Tfra {
-    /// The version, and bytes of each of the numbers of `traf`, `trun` and sample.
+    /// Returns the version, and the lengths in bytes of the `traf`, `trun` and sample numbers.
     fn fields(&self) -> (u8, [u8; 3]) {
         let (mut highest, mut wide) = ([0_u32; 3], 0);
         for entry in &self.entries {
@@ -138,54 +137,38 @@ impl Tfra {
     }
 }
 
-/// With the `mfro` that ends it and tells its size.
+/// Size of an `mfro` in bytes.
+const MFRO_SIZE: u64 = 16;
+
+/// Written with the `mfro` that ends it and states its size (§8.8.11).
 impl WriteBox for Mfra {
     fn kind(&self) -> FourCc {
         FourCc(*b"mfra")
     }
 
     fn payload_size(&self) -> u64 {
-        self.tracks.iter().map(WriteBox::size).fold(Mfro::SIZE, u64::saturating_add)
+        self.tracks.iter().map(WriteBox::size).sum::<u64>() + MFRO_SIZE
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
         for tfra in &self.tracks {
             tfra.write(out);
         }
-        // Of a table that is larger than can be said, nobody finds the start: as if it were not there.
-        Mfro(u32::try_from(self.size()).unwrap_or(0)).write(out);
-    }
-}
-
-/// The size of the `mfra` it ends (ISO/IEC 14496-12 §8.8.11).
-struct Mfro(u32);
-
-impl Mfro {
-    const SIZE: u64 = 16;
-}
-
-impl WriteBox for Mfro {
-    fn kind(&self) -> FourCc {
-        FourCc(*b"mfro")
-    }
-
-    fn payload_size(&self) -> u64 {
-        8
-    }
-
-    fn write_payload(&self, out: &mut Vec<u8>) {
+        put_header(out, FourCc(*b"mfro"), MFRO_SIZE - 8);
         put_version_and_flags(out, 0, 0);
-        out.put_u32(self.0);
+        // A size beyond 32 bits cannot be stated. With 0 no reader finds the box, as if it were
+        // absent.
+        out.put_u32(u32::try_from(self.size()).unwrap_or(0));
     }
 }
 
-/// A big-endian number of 1 to 4 bytes.
+/// Reads a big-endian number of 1 to 4 bytes.
 fn number(payload: &mut Cursor<'_>, len: usize) -> Result<u32, Error> {
     (0..len).try_fold(0, |number, _| Ok(number << 8 | u32::from(payload.u8()?)))
 }
 
-/// The size of the whole `mfra` in bytes, from the `mfro` that ends a file (its last 16 bytes); `None` where
-/// `tail` does not end with one.
+/// Returns the size of the whole `mfra` in bytes, from the `mfro` in the last 16 bytes of a file.
+/// `None` if `tail` does not end with one.
 #[must_use]
 pub fn mfro_size(tail: &[u8]) -> Option<u32> {
     let &[0, 0, 0, 16, b'm', b'f', b'r', b'o', _, _, _, _, size @ ..] = tail.last_chunk::<16>()? else {
@@ -201,7 +184,7 @@ mod tests {
     use bytes::BufMut;
     use proptest::prelude::*;
 
-    /// An `mfra` with one `tfra`, numbers of the given lengths in bytes.
+    /// Builds an `mfra` with one `tfra` whose numbers have the given lengths in bytes.
     fn mfra(version: u8, lengths: [u8; 3], entries: &[TfraEntry]) -> Bytes {
         let mut tfra = vec![version, 0, 0, 0];
         tfra.put_u32(7);
@@ -229,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_combination_of_lengths(
+        fn entries_with_numbers_of_any_length_round_trip(
             version in 0..2u8,
             lengths in prop::array::uniform3(1..=4u8),
             seeds in prop::collection::vec(prop::array::uniform5(any::<u64>()), 0..20),
@@ -255,16 +238,16 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_without_mfro() {
+    fn a_tail_without_a_valid_mfro_has_no_size() {
         assert_eq!(mfro_size(b""), None);
         assert_eq!(mfro_size(b"\0\0\0\x10mfro\0\0\0\0\0\0\0"), None);
         assert_eq!(mfro_size(b"\0\0\0\x10mfrx\0\0\0\0\0\0\0\xff"), None);
-        assert_eq!(mfro_size(b"\0\0\0\x10mfro\0\0\0\0\0\0\0\x17"), None, "too small to hold itself");
+        assert_eq!(mfro_size(b"\0\0\0\x10mfro\0\0\0\0\0\0\0\x17"), None, "smaller than its own two boxes");
         assert_eq!(mfro_size(b"...\0\0\0\x10mfro\0\0\0\0\0\0\0\xff"), Some(255));
     }
 
     #[test]
-    fn a_lying_count_is_an_error() {
+    fn a_count_beyond_the_bytes_is_an_error() {
         let entry = TfraEntry { time: 1, moof_offset: 2, traf: 1, trun: 1, sample: 1 };
         let mut bytes = mfra(0, [1, 1, 1], &[entry]).to_vec();
         bytes[28..32].fill(0xff);

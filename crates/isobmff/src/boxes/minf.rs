@@ -1,9 +1,9 @@
-//! `vmhd`, `smhd`, `sthd`, `nmhd`: the media header a handler asks for in `minf` (ISO/IEC 14496-12 §12).
-//! They say nothing a player needs, so they are written but not read.
+//! `vmhd`, `smhd`, `sthd`, `nmhd`: the media header of `minf` that goes with a handler (ISO/IEC
+//! 14496-12 §12). Players need nothing of them, so they are written but not read.
 
 use crate::{
     FourCc,
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_version_and_flags},
 };
 use bytes::BufMut;
 
@@ -33,7 +33,7 @@ impl WriteBox for MediaHeader {
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        // §12.1.2: the flags of `vmhd` are 1, for reasons of its own. Its modes, and the balance of `smhd`, are 0.
+        // §12.1.2 requires flags of 1 in `vmhd`. Its modes, and the balance of `smhd`, are 0.
         put_version_and_flags(out, 0, u32::from(self.handler == b"vide"));
         match &self.handler.0 {
             b"vide" => out.put_bytes(0, 8),

@@ -3,16 +3,16 @@
 use crate::{
     Error, FourCc, Timescale,
     cursor::Cursor,
-    emit::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for_duration},
+    write::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for_duration},
 };
 use bytes::BufMut;
 
-/// A movie header; creation times are neither kept nor written.
+/// A movie header; creation and modification time are neither kept nor written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mvhd {
-    /// Scale of movie times: the duration and edit durations.
+    /// Timescale of movie times: of the duration and of edit durations.
     pub timescale: Timescale,
-    /// Duration of the longest track in [`Self::timescale`] ticks; 0 where unknown.
+    /// Duration of the longest track in [`Self::timescale`] ticks; 0 if unknown.
     pub duration: u64,
     /// A `track_ID` not yet in use.
     pub next_track_id: u32,
@@ -22,18 +22,18 @@ impl Mvhd {
     /// Reads the payload of a `mvhd`.
     ///
     /// # Errors
-    /// Truncated, zero timescale, or a version nobody knows yet.
+    /// [`Error::BadValue`] for timescale 0.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, _) = payload.version_up_to(1)?;
         payload.skip(if version == 0 { 8 } else { 16 })?;
         let zero = payload.bad("timescale is 0");
         let timescale = Timescale::new(payload.u32()?).ok_or(zero)?;
-        let duration = payload.u32_or_u64(version)?;
-        let unknown = if version == 0 { u64::from(u32::MAX) } else { u64::MAX };
-        // Rate, volume, reserved, matrix, pre_defined; QuickTime puts other things there, of the same length.
+        let duration = payload.duration(version)?;
+        // Rate, volume, reserved, matrix, pre_defined. QuickTime has other fields there, of the
+        // same length.
         payload.skip(4 + 2 + 10 + 36 + 24)?;
         let next_track_id = payload.u32()?;
-        Ok(Self { timescale, duration: if duration == unknown { 0 } else { duration }, next_track_id })
+        Ok(Self { timescale, duration: if duration == u64::MAX { 0 } else { duration }, next_track_id })
     }
 }
 

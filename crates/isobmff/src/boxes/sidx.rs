@@ -3,17 +3,17 @@
 use crate::{
     Error, FourCc, Timescale,
     cursor::Cursor,
-    emit::{WriteBox, put_time, put_version_and_flags, version_for},
     header,
+    write::{WriteBox, put_time, put_version_and_flags, version_for},
 };
 use bytes::{BufMut, Bytes};
 
 /// A segment index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidx {
-    /// Track (or stream) the times are of.
+    /// Track (or stream) of the times.
     pub reference_id: u32,
-    /// Scale of the times below.
+    /// Timescale of the times below.
     pub timescale: Timescale,
     /// Earliest presentation time of the first subsegment, in [`Self::timescale`] ticks, before the edit list.
     pub earliest_presentation_time: u64,
@@ -23,20 +23,21 @@ pub struct Sidx {
     pub references: Vec<Reference>,
 }
 
-/// One subsegment.
+/// One reference: a subsegment of media, or another index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reference {
-    /// True where it points at another `sidx`, not at media.
+    /// True if the reference leads to another `sidx`, not to media.
     pub is_index: bool,
-    /// Bytes referenced (31 bits).
+    /// Number of bytes referenced (31 bits).
     pub size: u32,
     /// Duration in the index's ticks.
     pub duration: u32,
-    /// Starts with a stream access point.
+    /// True if the subsegment starts with a stream access point.
     pub starts_with_sap: bool,
-    /// SAP type, 0 for unknown.
+    /// SAP type; 0 if unknown.
     pub sap_type: u8,
-    /// How long after the earliest presentation time the access point is presented (28 bits), in the index's ticks.
+    /// Time from the earliest presentation time to the access point (28 bits), in the index's
+    /// ticks.
     pub sap_delta: u32,
 }
 
@@ -44,7 +45,7 @@ impl Sidx {
     /// Parses a whole `sidx` box, header included.
     ///
     /// # Errors
-    /// Truncated, zero timescale, or more references than bytes.
+    /// [`Error::BadValue`] for timescale 0.
     pub fn parse(sidx: &Bytes, offset: u64) -> Result<Self, Error> {
         let mut payload = header::expect(sidx, offset, b"sidx")?.payload;
         let (version, _) = payload.version_up_to(1)?;
@@ -66,10 +67,10 @@ impl Sidx {
 }
 
 impl Reference {
-    /// The largest [`Self::size`] there is room for.
+    /// Maximum of [`Self::size`], which has 31 bits.
     pub const MAX_SIZE: u32 = u32::MAX >> 1;
 
-    /// The largest [`Self::sap_delta`] there is room for.
+    /// Maximum of [`Self::sap_delta`], which has 28 bits.
     pub const MAX_SAP_DELTA: u32 = u32::MAX >> 4;
 
     fn parse(payload: &mut Cursor<'_>) -> Result<Self, Error> {

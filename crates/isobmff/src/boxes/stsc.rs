@@ -1,19 +1,19 @@
-//! `stsc`: How many samples each chunk holds (ISO/IEC 14496-12 §8.7.4).
+//! `stsc`: the number of samples in each chunk (ISO/IEC 14496-12 §8.7.4).
 
 use crate::{
     Error, FourCc,
     cursor::{Cursor, u32_at},
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_table},
 };
 use bytes::{BufMut, Bytes};
 
-/// How many samples each chunk holds; a view of the box's entries.
+/// The number of samples in each chunk; a view of the box's entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SamplesToChunks {
     entries: Bytes,
 }
 
-/// From `first_chunk` on, every chunk holds `samples_per_chunk` samples.
+/// A run of chunks with the same number of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// First chunk of the run, 1-based.
@@ -25,17 +25,12 @@ pub struct Run {
 }
 
 impl SamplesToChunks {
-    /// Reads the payload of a `stsc`. Whether the chunks ascend is for the caller to see.
-    ///
-    /// # Errors
-    /// Truncated, or more entries than bytes.
+    /// Reads the payload of a `stsc`. The caller checks that the chunk numbers ascend.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
-        payload.version_and_flags()?;
-        let count = payload.u32()?;
-        Ok(Self { entries: payload.table("entry_count", count, 12)? })
+        Ok(Self { entries: payload.counted_table(12)? })
     }
 
-    /// The runs in order.
+    /// Iterates over the runs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Run> + Clone + '_ {
         self.entries.as_chunks::<12>().0.iter().map(|entry| Run {
             first_chunk: u32_at(entry, 0),
@@ -67,8 +62,6 @@ impl WriteBox for SamplesToChunks {
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        put_version_and_flags(out, 0, 0);
-        out.put_u32(u32::try_from(self.entries.len() / 12).unwrap_or(u32::MAX));
-        out.put_slice(&self.entries);
+        put_table(out, 0, 12, &self.entries);
     }
 }

@@ -1,32 +1,32 @@
-//! `stsd`: sample entries (ISO/IEC 14496-12 §8.5.2). What is in one is read by [`crate::codec`].
+//! `stsd`: sample entries (ISO/IEC 14496-12 §8.5.2). [`crate::codec`] reads their contents.
 
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, header_size, put_header, put_version_and_flags},
     header::BoxHeader,
+    write::{WriteBox, header_size, put_count, put_header, put_version_and_flags},
 };
 use bytes::{BufMut, Bytes};
 
-/// One sample entry, unread.
+/// One sample entry, not yet parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleEntry {
     /// The coding name: `avc1`, `mp4a`, `encv`, …
     pub format: FourCc,
     /// 1-based index into `dref`.
     pub data_reference_index: u16,
-    /// The whole box, header included, as it stands in the file: an init segment repeats it untouched.
+    /// The whole box, header included, as stored: an init segment repeats it unchanged.
     pub raw: Bytes,
 }
 
 impl SampleEntry {
-    /// The most sample entries of a track that are read.
+    /// Maximum number of sample entries of a track.
     pub const MAX: u32 = 64;
 
     /// Reads the payload of a `stsd`.
     ///
     /// # Errors
-    /// Truncated, or more entries than bytes or than [`Self::MAX`].
+    /// [`Error::TooLarge`] for more than [`Self::MAX`] entries.
     pub fn parse_list(mut payload: Cursor<'_>) -> Result<Vec<Self>, Error> {
         payload.version_and_flags()?;
         let count = payload.u32()?;
@@ -45,7 +45,7 @@ impl SampleEntry {
         Ok(entries)
     }
 
-    /// Header and payload of [`Self::raw`], the payload after the data reference index.
+    /// Returns the payload size of [`Self::raw`], and the payload behind the data reference index.
     fn parts(&self) -> (u64, &[u8]) {
         let header = BoxHeader::read(&self.raw, 0).ok().flatten();
         let header_len = header.map_or(8, |header| usize::from(header.header_len));
@@ -54,8 +54,9 @@ impl SampleEntry {
     }
 }
 
-/// A `stsd` to write. Each entry is repeated byte for byte but for two things that are true of the source only:
-/// the data reference index becomes 1, and a size of 0 ("to the end") or in 64 bits is written plainly.
+/// A `stsd` to write. Each entry is repeated byte for byte, except for two things that hold for the
+/// source only: the data reference index becomes 1, and a size of 0 ("to the end") or of 64 bits is
+/// written as a plain size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stsd<'a>(pub &'a [SampleEntry]);
 
@@ -71,7 +72,7 @@ impl WriteBox for Stsd<'_> {
 
     fn write_payload(&self, out: &mut Vec<u8>) {
         put_version_and_flags(out, 0, 0);
-        out.put_u32(u32::try_from(self.0.len()).unwrap_or(u32::MAX));
+        put_count(out, self.0.len());
         for entry in self.0 {
             let (payload, rest) = entry.parts();
             put_header(out, entry.format, payload);

@@ -1,30 +1,25 @@
-//! `stss`: Which samples are sync samples (ISO/IEC 14496-12 §8.6.2).
+//! `stss`: sync samples (ISO/IEC 14496-12 §8.6.2).
 
 use crate::{
     Error, FourCc,
     cursor::{Cursor, u32_at},
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_table},
 };
 use bytes::{BufMut, Bytes};
 
-/// Which samples are sync samples; a view of the box's entries.
+/// The numbers of the sync samples; a view of the box's entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SyncSamples {
     entries: Bytes,
 }
 
 impl SyncSamples {
-    /// Reads the payload of a `stss`. Whether the numbers ascend is for the caller to see.
-    ///
-    /// # Errors
-    /// Truncated, or more entries than bytes.
+    /// Reads the payload of a `stss`. The caller checks that the numbers ascend.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
-        payload.version_and_flags()?;
-        let count = payload.u32()?;
-        Ok(Self { entries: payload.table("entry_count", count, 4)? })
+        Ok(Self { entries: payload.counted_table(4)? })
     }
 
-    /// Sample numbers, 1-based, as they stand in the file.
+    /// Iterates over the sample numbers, 1-based, in file order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + Clone + '_ {
         self.entries.as_chunks::<4>().0.iter().map(|entry| u32_at(entry, 0))
     }
@@ -50,8 +45,6 @@ impl WriteBox for SyncSamples {
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        put_version_and_flags(out, 0, 0);
-        out.put_u32(u32::try_from(self.entries.len() / 4).unwrap_or(u32::MAX));
-        out.put_slice(&self.entries);
+        put_table(out, 0, 4, &self.entries);
     }
 }

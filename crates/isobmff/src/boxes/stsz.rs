@@ -3,22 +3,22 @@
 use crate::{
     Error, FourCc,
     cursor::{Cursor, u32_at},
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_version_and_flags},
 };
 use bytes::{BufMut, Bytes};
 
-/// The size of every sample, in bytes.
+/// The size of each sample in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleSizes {
-    /// All samples have one size. The count is what the file says: there are no bytes to check it against but
-    /// the media's.
+    /// All samples have one size. The count is what the file states: only the media's bytes could
+    /// confirm it.
     Constant {
         /// Bytes of each sample.
         size: u32,
         /// Number of samples.
         count: u32,
     },
-    /// One entry per sample, of 4, 8, 16 or 32 bits.
+    /// One entry of 4, 8, 16 or 32 bits for each sample.
     Table {
         /// Bits of an entry.
         bits: u8,
@@ -30,7 +30,7 @@ pub enum SampleSizes {
 }
 
 impl Default for SampleSizes {
-    /// No samples.
+    /// Returns an empty table.
     fn default() -> Self {
         Self::Table { bits: 32, count: 0, entries: Bytes::new() }
     }
@@ -38,9 +38,6 @@ impl Default for SampleSizes {
 
 impl SampleSizes {
     /// Reads the payload of a `stsz`.
-    ///
-    /// # Errors
-    /// Truncated, or more entries than bytes.
     pub fn parse_stsz(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         let size = payload.u32()?;
@@ -54,23 +51,23 @@ impl SampleSizes {
     /// Reads the payload of a `stz2`.
     ///
     /// # Errors
-    /// Truncated, more entries than bytes, or a field size other than 4, 8 and 16.
+    /// [`Error::BadValue`] for a field size other than 4, 8 and 16.
     pub fn parse_stz2(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         payload.skip(3)?;
-        let odd = payload.bad("field_size is not 4, 8 or 16");
+        let bad_size = payload.bad("field_size is not 4, 8 or 16");
         let bits = payload.u8()?;
         let count = payload.u32()?;
         let entries = match bits {
             4 => payload.table("sample_count", count.div_ceil(2), 1)?,
             8 => payload.table("sample_count", count, 1)?,
             16 => payload.table("sample_count", count, 2)?,
-            _ => return Err(odd),
+            _ => return Err(bad_size),
         };
         Ok(Self::Table { bits, count, entries })
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn count(&self) -> u32 {
         match *self {
@@ -78,7 +75,7 @@ impl SampleSizes {
         }
     }
 
-    /// Size of the sample `index` (from 0); `None` beyond the last.
+    /// Returns the size of the sample with this 0-based index; `None` beyond the last sample.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<u32> {
         if index >= self.count() {
@@ -94,7 +91,7 @@ impl SampleSizes {
                 entries.get(index * 2..)?.first_chunk().map(|&entry| u32::from(u16::from_be_bytes(entry)))
             }
             Self::Table { bits: 4, entries, .. } => {
-                // The first of a pair is in the high nibble.
+                // The first of two entries is in the high nibble.
                 entries
                     .get(index / 2)
                     .map(|&pair| u32::from(if index.is_multiple_of(2) { pair >> 4 } else { pair & 15 }))
@@ -103,7 +100,7 @@ impl SampleSizes {
         }
     }
 
-    /// Sizes in sample order.
+    /// Iterates over the sizes in sample order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.count()).map(|index| self.get(index).unwrap_or(0))
     }
@@ -146,7 +143,8 @@ impl WriteBox for SampleSizes {
                 out.put_u32(*count);
             }
             Self::Table { bits, count, entries } => {
-                // In `stsz` this is sample_size, 0 for "a table"; in `stz2` reserved and field_size.
+                // `stsz` has sample_size here, 0 for a table; `stz2` has reserved bits and
+                // field_size.
                 out.put_u32(if *bits == 32 { 0 } else { u32::from(*bits) });
                 out.put_u32(*count);
                 out.put_slice(entries);
@@ -160,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nibbles_high_first_and_an_odd_last_one() {
+    fn nibbles_are_read_high_first() {
         let bytes = Bytes::from_static(b"\0\0\0\0\0\0\0\x04\0\0\0\x03\x1f\x70");
         let sizes = SampleSizes::parse_stz2(Cursor::new(&bytes, 0)).unwrap();
         assert_eq!(sizes.iter().collect::<Vec<_>>(), [1, 15, 7]);
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_and_words() {
+    fn entries_of_8_and_16_bits_are_read() {
         let bytes = Bytes::from_static(b"\0\0\0\0\0\0\0\x08\0\0\0\x02\xff\x01");
         let sizes = SampleSizes::parse_stz2(Cursor::new(&bytes, 0)).unwrap();
         assert_eq!(sizes.iter().collect::<Vec<_>>(), [255, 1]);

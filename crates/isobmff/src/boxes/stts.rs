@@ -1,19 +1,19 @@
-//! `stts`: Decoding durations of samples, run by run (ISO/IEC 14496-12 §8.6.1.2).
+//! `stts`: durations of samples, run by run (ISO/IEC 14496-12 §8.6.1.2).
 
 use crate::{
     Error, FourCc,
     cursor::{Cursor, u32_at},
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_table},
 };
 use bytes::{BufMut, Bytes};
 
-/// Decoding durations of samples, run by run; a view of the box's entries.
+/// Durations of samples, run by run; a view of the box's entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TimeToSamples {
     entries: Bytes,
 }
 
-/// A run of samples of one duration.
+/// A run of samples with the same duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// Samples in the run.
@@ -24,16 +24,11 @@ pub struct Run {
 
 impl TimeToSamples {
     /// Reads the payload of a `stts`.
-    ///
-    /// # Errors
-    /// Truncated, or more entries than bytes.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
-        payload.version_and_flags()?;
-        let count = payload.u32()?;
-        Ok(Self { entries: payload.table("entry_count", count, 8)? })
+        Ok(Self { entries: payload.counted_table(8)? })
     }
 
-    /// The runs in order.
+    /// Iterates over the runs in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Run> + Clone + '_ {
         let entries = self.entries.as_chunks::<8>().0;
         entries.iter().map(|entry| Run { count: u32_at(entry, 0), delta: u32_at(entry, 4) })
@@ -61,8 +56,6 @@ impl WriteBox for TimeToSamples {
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        put_version_and_flags(out, 0, 0);
-        out.put_u32(u32::try_from(self.entries.len() / 8).unwrap_or(u32::MAX));
-        out.put_slice(&self.entries);
+        put_table(out, 0, 8, &self.entries);
     }
 }

@@ -1,9 +1,9 @@
-//! `tfdt`: when a fragment's first sample is decoded (ISO/IEC 14496-12 §8.8.12).
+//! `tfdt`: decode time of a fragment's first sample (ISO/IEC 14496-12 §8.8.12).
 
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_version_and_flags},
 };
 use bytes::BufMut;
 
@@ -13,9 +13,6 @@ pub struct Tfdt(pub u64);
 
 impl Tfdt {
     /// Reads the payload of a `tfdt`.
-    ///
-    /// # Errors
-    /// Truncated, or a version nobody knows yet.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, _) = payload.version_up_to(1)?;
         payload.u32_or_u64(version).map(Self)
@@ -31,7 +28,7 @@ impl WriteBox for Tfdt {
         12
     }
 
-    /// Always version 1: the size of a `moof` then does not depend on how late it is.
+    /// Always writes version 1, so that the size of a `moof` does not depend on the time.
     fn write_payload(&self, out: &mut Vec<u8>) {
         put_version_and_flags(out, 1, 0);
         out.put_u64(self.0);

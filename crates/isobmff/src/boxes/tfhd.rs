@@ -1,9 +1,9 @@
-//! `tfhd`: which track a fragment is of, and its defaults (ISO/IEC 14496-12 §8.8.7).
+//! `tfhd`: a fragment's track and its defaults (ISO/IEC 14496-12 §8.8.7).
 
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_version_and_flags},
 };
 use bytes::BufMut;
 
@@ -15,12 +15,13 @@ const DEFAULT_FLAGS: u32 = 0x20;
 const DURATION_IS_EMPTY: u32 = 0x1_0000;
 const DEFAULT_BASE_IS_MOOF: u32 = 0x2_0000;
 
-/// A track fragment header; what is `None` is not in the box and comes from `trex`.
+/// A track fragment header. A field that is `None` is absent from the box; its value comes from
+/// `trex`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tfhd {
-    /// Track the fragment is of.
+    /// Track of the fragment.
     pub track_id: u32,
-    /// Bytes from the start of the file to which data offsets are added.
+    /// Base of the data offsets, in bytes from the start of the file.
     pub base_data_offset: Option<u64>,
     /// 1-based index into `stsd`.
     pub sample_description_index: Option<u32>,
@@ -30,17 +31,14 @@ pub struct Tfhd {
     pub default_size: Option<u32>,
     /// Default sample flags (§8.8.3.1).
     pub default_flags: Option<u32>,
-    /// No samples in this fragment.
+    /// True if the fragment has no samples.
     pub duration_is_empty: bool,
-    /// Where there is no base data offset, it is the first byte of the `moof`.
+    /// If true, the base without a base data offset is the first byte of the `moof`.
     pub default_base_is_moof: bool,
 }
 
 impl Tfhd {
     /// Reads the payload of a `tfhd`.
-    ///
-    /// # Errors
-    /// Truncated.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (_, flags) = payload.version_and_flags()?;
         let track_id = payload.u32()?;
@@ -58,7 +56,7 @@ impl Tfhd {
         })
     }
 
-    /// The optional 32-bit fields in the order of the box, each with its flag.
+    /// Returns the optional 32-bit fields in the order of the box, each with its flag.
     const fn optional(&self) -> [(u32, Option<u32>); 4] {
         [
             (SAMPLE_DESCRIPTION_INDEX, self.sample_description_index),

@@ -1,10 +1,10 @@
-//! `uuid` boxes in a track fragment: absolute time and duration of Smooth Streaming ([MS-SSTR] 2.2.4.4), and
-//! the extended type that tells PIFF's sample encryption (PIFF 1.1 §5.3.2).
+//! `uuid` boxes in a track fragment: absolute time and duration of Smooth Streaming ([MS-SSTR]
+//! 2.2.4.4), and the extended type of PIFF's sample encryption (PIFF 1.1 §5.3.2).
 
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_version_and_flags},
 };
 use bytes::BufMut;
 
@@ -16,23 +16,20 @@ pub const TFXD: [u8; 16] =
 pub const PIFF_SENC: [u8; 16] =
     [0xa2, 0x39, 0x4f, 0x52, 0x5a, 0x9b, 0x4f, 0x14, 0xa2, 0x44, 0x6c, 0x42, 0x7c, 0x64, 0x8d, 0xf4];
 
-/// Reads the payload of a `uuid` box of type [`TFXD`], extended type included: the absolute time of the fragment
-/// and its duration, in track ticks.
-///
-/// # Errors
-/// Truncated, or a version nobody knows yet.
+/// Reads the payload of a `uuid` box of type [`TFXD`], extended type included. Returns the absolute
+/// time of the fragment and its duration, in track ticks.
 pub fn parse(mut payload: Cursor<'_>) -> Result<(u64, u64), Error> {
     payload.skip(16)?;
     let (version, _) = payload.version_up_to(1)?;
     Ok((payload.u32_or_u64(version)?, payload.u32_or_u64(version)?))
 }
 
-/// When a fragment begins and how long it lasts, to write.
+/// The absolute time and duration of a fragment, to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tfxd {
     /// Absolute time of the fragment, in track ticks.
     pub time: u64,
-    /// How long it lasts, in track ticks.
+    /// Duration of the fragment, in track ticks.
     pub duration: u64,
 }
 
@@ -45,7 +42,7 @@ impl WriteBox for Tfxd {
         36
     }
 
-    /// Always version 1: the size does not depend on how late it is.
+    /// Always writes version 1, so that the size does not depend on the time.
     fn write_payload(&self, out: &mut Vec<u8>) {
         out.put_slice(&TFXD);
         put_version_and_flags(out, 1, 0);

@@ -3,22 +3,22 @@
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for_duration},
+    write::{UNITY_MATRIX, WriteBox, put_time, put_version_and_flags, version_for_duration},
 };
 use bytes::BufMut;
 
-/// A track header; creation times, layer and matrix are neither kept nor written.
+/// A track header. Creation and modification time, layer and matrix are neither kept nor written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tkhd {
     /// `track_ID`, never 0.
     pub id: u32,
-    /// `track_enabled` flag.
+    /// The flag `track_enabled`.
     pub enabled: bool,
-    /// Duration in movie ticks, edits included; 0 where unknown.
+    /// Duration in movie ticks, edits included; 0 if unknown.
     pub duration: u64,
-    /// Tracks of one group other than 0 are alternatives to each other.
+    /// Group of alternative tracks; 0 for none.
     pub alternate_group: i16,
-    /// Loudness as 8.8 fixed point: 0x100 for audio, 0 for the rest.
+    /// Volume as 8.8 fixed point: 0x100 for audio, 0 for other tracks.
     pub volume: u16,
     /// Width and height as shown, 16.16 fixed point.
     pub display_size: (u32, u32),
@@ -28,7 +28,7 @@ impl Tkhd {
     /// Reads the payload of a `tkhd`.
     ///
     /// # Errors
-    /// Truncated, track ID 0, or a version nobody knows yet.
+    /// [`Error::BadValue`] for track ID 0.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (version, flags) = payload.version_up_to(1)?;
         payload.skip(if version == 0 { 8 } else { 16 })?;
@@ -38,14 +38,13 @@ impl Tkhd {
             return Err(zero);
         }
         payload.skip(4)?;
-        let duration = payload.u32_or_u64(version)?;
+        let duration = payload.duration(version)?;
         payload.skip(8 + 2)?; // reserved, layer
         let alternate_group = payload.array().map(i16::from_be_bytes)?;
         let volume = payload.u16()?;
         payload.skip(2 + 36)?; // reserved, matrix
         let display_size = (payload.u32()?, payload.u32()?);
-        let unknown = if version == 0 { u64::from(u32::MAX) } else { u64::MAX };
-        let duration = if duration == unknown { 0 } else { duration };
+        let duration = if duration == u64::MAX { 0 } else { duration };
         Ok(Self { id, enabled: flags & 1 != 0, duration, alternate_group, volume, display_size })
     }
 }
@@ -61,7 +60,8 @@ impl WriteBox for Tkhd {
 
     fn write_payload(&self, out: &mut Vec<u8>) {
         let version = version_for_duration(self.duration);
-        // In the movie and in the preview, as ISO/IEC 23000-19 §7.5.4 wants of an enabled track.
+        // track_in_movie and track_in_preview, which ISO/IEC 23000-19 §7.5.4 requires of an enabled
+        // track.
         put_version_and_flags(out, version, 6 | u32::from(self.enabled));
         put_time(out, version, 0);
         put_time(out, version, 0);

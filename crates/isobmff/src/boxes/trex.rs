@@ -1,16 +1,16 @@
-//! `trex`: defaults of a track's fragments (ISO/IEC 14496-12 §8.8.3).
+//! `trex`: defaults for a track's fragments (ISO/IEC 14496-12 §8.8.3).
 
 use crate::{
     Error, FourCc,
     cursor::Cursor,
-    emit::{WriteBox, put_version_and_flags},
+    write::{WriteBox, put_version_and_flags},
 };
 use bytes::BufMut;
 
-/// Defaults that `tfhd` and `trun` may override.
+/// Defaults that `tfhd` and `trun` can override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trex {
-    /// Track this is about.
+    /// Track of the defaults.
     pub track_id: u32,
     /// 1-based index into `stsd`.
     pub sample_description_index: u32,
@@ -23,16 +23,13 @@ pub struct Trex {
 }
 
 impl Trex {
-    /// No defaults but the first sample entry: fragments say everything themselves.
+    /// Returns defaults that state only the first sample entry; fragments state everything else.
     #[must_use]
     pub const fn plain(track_id: u32) -> Self {
         Self { track_id, sample_description_index: 1, duration: 0, size: 0, flags: 0 }
     }
 
     /// Reads the payload of a `trex`.
-    ///
-    /// # Errors
-    /// Truncated.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         payload.version_and_flags()?;
         Ok(Self {

@@ -3,7 +3,7 @@
 use crate::{
     Error, FourCc,
     cursor::{Cursor, u32_at},
-    emit::{EmitSample, WriteBox, put_version_and_flags},
+    write::{WriteBox, put_count, put_version_and_flags},
 };
 use bytes::{BufMut, Bytes};
 
@@ -15,41 +15,44 @@ const SAMPLE_FLAGS: u32 = 0x400;
 const SAMPLE_COMPOSITION_OFFSET: u32 = 0x800;
 const PER_SAMPLE: u32 = SAMPLE_DURATION | SAMPLE_SIZE | SAMPLE_FLAGS | SAMPLE_COMPOSITION_OFFSET;
 
-/// A run of samples that lie one behind the other; a view of the box's entries.
+/// A run of samples whose bytes are contiguous; a view of the box's entries.
 #[derive(Debug, Clone)]
 pub struct TrackRun {
-    /// Bytes from the track fragment's base to the first sample; `None`: right behind the previous run.
+    /// Offset of the first sample from the track fragment's base, in bytes; `None` if it follows
+    /// the previous run.
     pub data_offset: Option<i32>,
     /// Flags of the first sample, in place of the default.
     pub first_sample_flags: Option<u32>,
-    /// Number of samples; bounded by the entries' bytes, or by [`TrackRun::MAX_BARE`] where entries are empty.
+    /// Number of samples; bounded by the entries' bytes, or by [`TrackRun::MAX_BARE`] if entries
+    /// are empty.
     pub count: u32,
     flags: u32,
     entries: Bytes,
 }
 
-/// One sample of a run: what the run says, the rest is default.
+/// One sample of a run. A field that is `None` has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrunSample {
     /// Duration in track ticks.
     pub duration: Option<u32>,
     /// Size in bytes.
     pub size: Option<u32>,
-    /// Flags (§8.8.3.1); for the first sample of a run without flags per sample, its
+    /// Flags (§8.8.3.1). The first sample of a run without flags for each sample has
     /// [`TrackRun::first_sample_flags`].
     pub flags: Option<u32>,
-    /// Composition offset in track ticks, signed in both versions as players read it; 0 where absent.
+    /// Composition offset in track ticks, read as signed in both versions as players do; 0 if
+    /// absent.
     pub composition_offset: i32,
 }
 
 impl TrackRun {
-    /// The most samples a run without per-sample fields may claim: there are no bytes to check it against.
+    /// Maximum number of samples in a run whose samples have no fields. No bytes confirm its count.
     pub const MAX_BARE: u32 = 1 << 16;
 
     /// Reads the payload of a `trun`.
     ///
     /// # Errors
-    /// Truncated, or more samples than bytes (or than [`Self::MAX_BARE`] where samples have none).
+    /// [`Error::TooLarge`] for more than [`Self::MAX_BARE`] samples without fields.
     pub fn parse(mut payload: Cursor<'_>) -> Result<Self, Error> {
         let (_, flags) = payload.version_and_flags()?;
         let count = payload.u32()?;
@@ -63,24 +66,24 @@ impl TrackRun {
         Ok(Self { data_offset, first_sample_flags, count, flags: flags & PER_SAMPLE, entries })
     }
 
-    /// Whether samples have no fields of their own, so that no bytes stand for the count.
+    /// Returns true if samples have no fields of their own, so that no bytes confirm the count.
     #[must_use]
     pub const fn is_bare(&self) -> bool {
         self.flags & PER_SAMPLE == 0
     }
 
-    /// Samples in order.
+    /// Iterates over the samples in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = TrunSample> + '_ {
         let len = entry_len(self.flags);
         (0..self.count as usize).map(move |index| {
-            let entry = self.entries.get(index.saturating_mul(len)..).unwrap_or_default();
+            let entry = self.entries.get(index * len..).unwrap_or_default();
             let sample = self.sample(entry);
             let flags = sample.flags.or(if index == 0 { self.first_sample_flags } else { None });
             TrunSample { flags, ..sample }
         })
     }
 
-    /// The sample whose fields `entry` begins with.
+    /// Reads the sample at the start of `entry`.
     fn sample(&self, entry: &[u8]) -> TrunSample {
         let mut at = 0;
         let mut field = |flag| {
@@ -98,41 +101,54 @@ impl TrackRun {
     }
 }
 
-/// Bytes of a sample's own fields.
+/// Returns the size of a sample's own fields in bytes.
 const fn entry_len(flags: u32) -> usize {
     (flags & PER_SAMPLE).count_ones() as usize * 4
 }
 
-/// A `trun` to write, always with its data offset (ISO/IEC 23000-19 §7.5.17).
+/// A sample of a fragment to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EmitSample {
+    /// Size in bytes.
+    pub size: u32,
+    /// Duration in track ticks.
+    pub duration: u32,
+    /// Flags; see [`crate::sample_flags`].
+    pub flags: u32,
+    /// Composition time minus decode time, in track ticks.
+    pub composition_offset: i32,
+}
+
+/// A `trun` to write, always with a data offset (ISO/IEC 23000-19 §7.5.17).
 #[derive(Debug, Clone, Copy)]
 pub struct Trun<'a> {
-    /// Bytes from the start of the `moof` to the first sample.
+    /// Offset of the first sample from the start of the `moof`, in bytes.
     pub data_offset: i32,
     /// Flags of the first sample, in place of the default.
     pub first_sample_flags: Option<u32>,
-    /// Which fields each sample has; the others are the defaults of `tfhd`.
+    /// Fields that each sample has. For the others, the defaults of `tfhd` apply.
     pub fields: Fields,
     /// The samples.
     pub samples: &'a [EmitSample],
 }
 
-/// Which fields each sample of a `trun` has.
+/// The fields that each sample of a `trun` has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fields {
-    /// Duration.
+    /// True if samples state their duration.
     pub duration: bool,
-    /// Size.
+    /// True if samples state their size.
     pub size: bool,
-    /// Flags.
+    /// True if samples state their flags.
     pub flags: bool,
-    /// Composition offset.
+    /// True if samples state their composition offset.
     pub composition_offset: bool,
 }
 
 impl Fields {
-    /// Bytes of a sample's own fields.
+    /// Returns the size of a sample's own fields in bytes.
     pub(crate) const fn sample_bytes(self) -> u64 {
-        self.bits().count_ones() as u64 * 4
+        entry_len(self.bits()) as u64
     }
 
     const fn bits(self) -> u32 {
@@ -154,12 +170,12 @@ impl WriteBox for Trun<'_> {
     }
 
     fn write_payload(&self, out: &mut Vec<u8>) {
-        // Version 1 has signed offsets; where none is negative both say the same.
+        // Version 1 has signed offsets. Without a negative one, both versions mean the same.
         let negative =
             self.fields.composition_offset && self.samples.iter().any(|s| s.composition_offset < 0);
         let first = if self.first_sample_flags.is_some() { FIRST_SAMPLE_FLAGS } else { 0 };
         put_version_and_flags(out, u8::from(negative), DATA_OFFSET | first | self.fields.bits());
-        out.put_u32(u32::try_from(self.samples.len()).unwrap_or(u32::MAX));
+        put_count(out, self.samples.len());
         out.put_i32(self.data_offset);
         if let Some(flags) = self.first_sample_flags {
             out.put_u32(flags);

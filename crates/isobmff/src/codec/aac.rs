@@ -1,19 +1,19 @@
-//! AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1) and the codec string of what it signals.
+//! AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1): the codec and its output format.
 
-use super::Aac;
-use super::bits::Bits;
-use super::children::At;
+use super::children::Position;
+use super::description::Aac;
 use super::usac;
 use crate::Error;
+use crate::bits::BitReader;
 use bytes::Bytes;
 
-/// What an AudioSpecificConfig says, with what follows from it.
+/// A parsed AudioSpecificConfig, with the values that follow from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AudioSpecificConfig {
     pub(super) config: Aac,
-    /// As decoded, parametric stereo counted; 0 where unknown.
+    /// Channels as decoded, with parametric stereo counted as 2; 0 if unknown.
     pub(super) channels: u16,
-    /// As decoded, in Hz.
+    /// Samples per second as decoded.
     pub(super) sample_rate: u32,
 }
 
@@ -30,16 +30,16 @@ const PS: u8 = 29;
 const ER_AAC_ELD: u8 = 39;
 const USAC: u8 = 42;
 
-/// Highest core rate at which a decoder looks for spectral band replication nobody signalled.
+/// Highest core rate at which a decoder looks for spectral band replication that is not signalled.
 const IMPLICIT_SBR_MAX_RATE: u32 = 24000;
 
-/// The stages of a parse, to be put together at the end.
+/// Fields of an AudioSpecificConfig as they are read.
 #[derive(Debug, Default)]
 struct Parsed {
     core: u8,
     core_rate: u32,
     channel_config: u8,
-    /// Channels of a program config element or a USAC configuration.
+    /// Number of channels in a program config element or a USAC configuration.
     counted: Option<u16>,
     program_config: bool,
     frame_length: u16,
@@ -47,16 +47,16 @@ struct Parsed {
     parametric_stereo: bool,
 }
 
-/// Why a configuration cannot be read.
+/// Reason why a configuration cannot be read.
 enum Fault {
     Truncated,
     Bad(&'static str),
     Unsupported(&'static str),
 }
 
-/// Reads `asc`. `stated_rate` is the sample entry's: the only sign of spectral band replication that the
-/// configuration leaves implicit.
-pub(super) fn read(asc: &Bytes, stated_rate: u32, at: At) -> Result<AudioSpecificConfig, Error> {
+/// Reads `asc`. `stated_rate` is the rate of the sample entry: only it shows spectral band
+/// replication that the configuration leaves implicit.
+pub(super) fn read(asc: &Bytes, stated_rate: u32, at: Position) -> Result<AudioSpecificConfig, Error> {
     let mut parsed = parse(asc).map_err(|fault| match fault {
         Fault::Truncated => at.truncated(),
         Fault::Bad(what) => at.bad(what),
@@ -73,7 +73,7 @@ pub(super) fn read(asc: &Bytes, stated_rate: u32, at: At) -> Result<AudioSpecifi
     let stereo_from_mono = parsed.parametric_stereo && core_channels == 1;
     let object_type = match (parsed.parametric_stereo, parsed.core) {
         (true, _) => PS,
-        // Low-delay SBR is part of the object type, not one of its own.
+        // Low-delay SBR is part of its object type and has none of its own.
         (false, core) if core == ER_AAC_ELD || parsed.sbr_rate.is_none() => core,
         (false, _) => SBR,
     };
@@ -93,11 +93,11 @@ pub(super) fn read(asc: &Bytes, stated_rate: u32, at: At) -> Result<AudioSpecifi
 }
 
 fn parse(asc: &[u8]) -> Result<Parsed, Fault> {
-    let mut bits = Bits::new(asc);
+    let mut bits = BitReader::new(asc);
     let mut parsed = Parsed { core: object_type(&mut bits)?, ..Parsed::default() };
     parsed.core_rate = sample_rate(&mut bits)?;
     parsed.channel_config = bits.u8(4).ok_or(Fault::Truncated)?;
-    // Hierarchical signalling: SBR or PS first, what they stand on after it.
+    // Hierarchical signalling: SBR or PS first, then the core they extend.
     let explicit = matches!(parsed.core, SBR | PS);
     if explicit {
         parsed.parametric_stereo = parsed.core == PS;
@@ -118,7 +118,7 @@ fn parse(asc: &[u8]) -> Result<Parsed, Fault> {
             parsed.counted = usac.channels;
             return Ok(parsed);
         }
-        // Layers 1 to 3 in MPEG-4 clothes.
+        // Layers 1 to 3 of MPEG-1 and MPEG-2 audio.
         32..=34 => {
             parsed.frame_length = if parsed.core == 32 { 384 } else { 1152 };
             return Ok(parsed);
@@ -131,19 +131,20 @@ fn parse(asc: &[u8]) -> Result<Parsed, Fault> {
         return Err(Fault::Unsupported("error protection of the AudioSpecificConfig"));
     }
     if !explicit {
-        // Backward compatible signalling behind what old decoders read; a cut one is none.
+        // Backward compatible signalling lies behind the fields that old decoders read. If it is
+        // cut off, it is ignored.
         let _ = sync_extension(&mut bits, &mut parsed);
     }
     Ok(parsed)
 }
 
-/// GetAudioObjectType() (§1.6.2.1).
-fn object_type(bits: &mut Bits<'_>) -> Result<u8, Fault> {
+/// Reads GetAudioObjectType() (§1.6.2.1).
+fn object_type(bits: &mut BitReader<'_>) -> Result<u8, Fault> {
     let kind = bits.u8(5).ok_or(Fault::Truncated)?;
     if kind == 31 { bits.u8(6).map(|extended| 32 + extended).ok_or(Fault::Truncated) } else { Ok(kind) }
 }
 
-fn sample_rate(bits: &mut Bits<'_>) -> Result<u32, Fault> {
+fn sample_rate(bits: &mut BitReader<'_>) -> Result<u32, Fault> {
     let index = bits.u8(4).ok_or(Fault::Truncated)?;
     let rate = if index == 15 {
         bits.bits(24).ok_or(Fault::Truncated)?
@@ -153,7 +154,8 @@ fn sample_rate(bits: &mut Bits<'_>) -> Result<u32, Fault> {
     if rate == 0 { Err(Fault::Bad("sampling frequency 0")) } else { Ok(rate) }
 }
 
-/// Channels by channelConfiguration (ISO/IEC 14496-3 Table 1.19; 23001-8 for 11 and above).
+/// Returns the channels of a channelConfiguration (ISO/IEC 14496-3 Table 1.19; 23001-8 for 11 and
+/// above).
 fn channels(config: u8) -> u16 {
     match config {
         1..=6 => config.into(),
@@ -164,8 +166,8 @@ fn channels(config: u8) -> u16 {
     }
 }
 
-/// GASpecificConfig() (§4.4.1).
-fn general_audio(bits: &mut Bits<'_>, parsed: &mut Parsed) -> Option<()> {
+/// Reads GASpecificConfig() (§4.4.1).
+fn general_audio(bits: &mut BitReader<'_>, parsed: &mut Parsed) -> Option<()> {
     let short_frames = bits.flag()?;
     parsed.frame_length = match (parsed.core == ER_AAC_LD, short_frames) {
         (false, false) => 1024,
@@ -195,12 +197,17 @@ fn general_audio(bits: &mut Bits<'_>, parsed: &mut Parsed) -> Option<()> {
     Some(())
 }
 
-/// program_config_element() (§4.4.1.1): channels of all its elements.
-fn program_config_element(bits: &mut Bits<'_>) -> Option<u16> {
+/// Reads program_config_element() (§4.4.1.1) and returns the number of channels in all its
+/// elements.
+fn program_config_element(bits: &mut BitReader<'_>) -> Option<u16> {
     // element_instance_tag, object_type, sampling_frequency_index.
     bits.skip(4 + 2 + 4)?;
-    let (front, side, back, low) = (bits.u16(4)?, bits.u16(4)?, bits.u16(4)?, bits.u16(2)?);
-    let (data, coupling) = (usize::from(bits.u8(3)?), usize::from(bits.u8(4)?));
+    let front = bits.u16(4)?;
+    let side = bits.u16(4)?;
+    let back = bits.u16(4)?;
+    let low = bits.u16(2)?;
+    let data = usize::from(bits.u8(3)?);
+    let coupling = usize::from(bits.u8(4)?);
     for length in [4, 4, 3] {
         if bits.flag()? {
             bits.skip(length)?;
@@ -219,21 +226,21 @@ fn program_config_element(bits: &mut Bits<'_>) -> Option<u16> {
     Some(channels)
 }
 
-/// ELDSpecificConfig() (§4.6.20), as far as low-delay SBR.
-fn low_delay(bits: &mut Bits<'_>, parsed: &mut Parsed) -> Option<()> {
+/// Reads ELDSpecificConfig() (§4.6.20) up to low-delay SBR.
+fn low_delay(bits: &mut BitReader<'_>, parsed: &mut Parsed) -> Option<()> {
     parsed.frame_length = if bits.flag()? { 480 } else { 512 };
     bits.skip(3)?;
     if bits.flag()? {
         let dual_rate = bits.flag()?;
-        parsed.sbr_rate = dual_rate.then(|| parsed.core_rate.saturating_mul(2));
+        parsed.sbr_rate = dual_rate.then_some(parsed.core_rate * 2);
     }
-    // What follows ends with tagged extensions; error protection is not looked for behind them.
+    // The rest ends with tagged extensions. Error protection behind them is not looked for.
     bits.rest();
     Some(())
 }
 
-/// The sync extension at the end (§1.6.2.1): SBR under 0x2b7, PS under 0x548.
-fn sync_extension(bits: &mut Bits<'_>, parsed: &mut Parsed) -> Option<()> {
+/// Reads the sync extension at the end (§1.6.2.1): SBR under 0x2b7, PS under 0x548.
+fn sync_extension(bits: &mut BitReader<'_>, parsed: &mut Parsed) -> Option<()> {
     if bits.bits(11)? != 0x2b7 || object_type(bits).ok()? != SBR || !bits.flag()? {
         return None;
     }

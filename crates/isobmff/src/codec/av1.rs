@@ -2,11 +2,13 @@
 
 use super::av1_sequence;
 use super::children::Child;
-use super::colour::{ColourBox, Sequence};
-use super::{Colour, colour};
+use super::colour;
+use super::colour::ColourBox;
+use super::description::Colour;
+use super::parameter_sets::Sequence;
 use crate::{Error, FourCc};
 
-/// What `av1C` says.
+/// Contents of `av1C`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Av1 {
     profile: u8,
@@ -16,7 +18,7 @@ pub(super) struct Av1 {
     monochrome: bool,
     subsampling: (bool, bool),
     chroma_position: u8,
-    /// Of the sequence header in configOBUs, where there is one.
+    /// Read from the sequence header in configOBUs; empty if there is none.
     pub(super) sequence: Sequence,
 }
 
@@ -29,8 +31,11 @@ pub(super) fn configuration(av1c: &Child) -> Result<Av1, Error> {
         return Err(av1c.at.unsupported("version of av1C"));
     }
     let record = (|| {
-        let (profile, level) = (bits.u8(3)?, bits.u8(5)?);
-        let (high_tier, high_bitdepth, twelve_bit) = (bits.flag()?, bits.flag()?, bits.flag()?);
+        let profile = bits.u8(3)?;
+        let level = bits.u8(5)?;
+        let high_tier = bits.flag()?;
+        let high_bitdepth = bits.flag()?;
+        let twelve_bit = bits.flag()?;
         let monochrome = bits.flag()?;
         let subsampling = (bits.flag()?, bits.flag()?);
         let chroma_position = bits.u8(2)?;
@@ -46,14 +51,14 @@ pub(super) fn configuration(av1c: &Child) -> Result<Av1, Error> {
     record.ok_or_else(truncated)
 }
 
-/// `av01.0.04M.08` or, where any optional field differs from its default, with all of them:
-/// `av01.0.04M.10.0.110.09.16.09.0`. Colour nobody described is no difference.
-pub(super) fn rfc6381(format: FourCc, av1: &Av1, boxed: Option<ColourBox>) -> String {
+/// Returns `av01.0.04M.08` or, if any optional field differs from its default, all of them:
+/// `av01.0.04M.10.0.110.09.16.09.0`. A colour that is not described counts as the default.
+pub(super) fn rfc6381(format: FourCc, av1: &Av1, colr: Option<ColourBox>) -> String {
     let tier = if av1.high_tier { 'H' } else { 'M' };
     let name = format!("{format}.{}.{:02}{tier}.{:02}", av1.profile, av1.level, av1.bit_depth);
-    let described = colour::colour(boxed, av1.sequence.colour);
-    let full_range = boxed.and_then(|colr| colr.full_range).or(av1.sequence.full_range).unwrap_or(false);
-    // The third digit counts only where both subsampling flags are set.
+    let described = colour::colour(colr, av1.sequence.colour);
+    let full_range = colr.and_then(|colr| colr.full_range).or(av1.sequence.full_range).unwrap_or(false);
+    // The third digit has a meaning only if both subsampling flags are set.
     let position = if av1.subsampling == (true, true) { av1.chroma_position } else { 0 };
     let chroma = (av1.monochrome, av1.subsampling, position);
     let plain = described.is_none_or(|colour| colour == Colour { primaries: 1, transfer: 1, matrix: 1 });
@@ -75,7 +80,7 @@ pub(super) fn rfc6381(format: FourCc, av1: &Av1, boxed: Option<ColourBox>) -> St
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{boxed, hex, visual};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Codec, Colour, Config, Media, Video, VideoRange, describe};
     use crate::{Error, FourCc};
 
@@ -84,7 +89,7 @@ mod tests {
         if !colr.is_empty() {
             boxes.push(boxed(b"colr", &hex(colr)));
         }
-        let codec = describe(&visual(b"av01", 1920, 1080, &boxes), FourCc(*b"vide"))?;
+        let codec = describe(&video_entry(b"av01", 1920, 1080, &boxes), FourCc(*b"vide"))?;
         let Media::Video(video) = codec.media.clone() else { panic!() };
         Ok((codec, video))
     }
@@ -94,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn short_where_everything_is_default() {
+    fn the_name_is_short_if_all_fields_have_their_default() {
         assert_eq!(name("81 04 0c 00", ""), "av01.0.04M.08");
         assert_eq!(name("81 04 0c 00", "6e636c78 0001 0001 0001 00"), "av01.0.04M.08");
         assert_eq!(name("81 04 0c 00", "6e636c78 0002 0002 0002 00"), "av01.0.04M.08");
@@ -103,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn long_where_anything_differs() {
+    fn the_name_is_long_if_any_field_differs() {
         let (codec, video) = read("81 1f 4c 00", "6e636c78 0009 0010 0009 00").unwrap();
         assert_eq!(codec.rfc6381, "av01.0.31M.10.0.110.09.16.09.0");
         assert_eq!(
@@ -113,17 +118,17 @@ mod tests {
         assert_eq!(name("81 04 0e 00", "6e636c78 0001 0001 0001 00"), "av01.0.04M.08.0.112.01.01.01.0");
         assert_eq!(name("81 04 0c 00", "6e636c78 0001 0001 0001 80"), "av01.0.04M.08.0.110.01.01.01.1");
         assert_eq!(name("81 04 1c 00", ""), "av01.0.04M.08.1.110.02.02.02.0");
-        // 4:4:4, 12 bit: the position means nothing there.
+        // 4:4:4, 12 bit: the chroma position has no meaning there.
         assert_eq!(name("81 48 63 00", ""), "av01.2.08M.12.0.000.02.02.02.0");
     }
 
-    /// The sequence header of a libaom stream describes no colour and full subsampling.
+    /// The sequence header of a libaom stream describes no colour and limited range.
     #[test]
     fn the_sequence_header_is_read() {
         assert_eq!(name("81 05 0c 00 0a0b 0000002d4c37b3dfff9804", ""), "av01.0.05M.08");
         assert!(matches!(read("81 05", ""), Err(Error::Truncated { .. })));
         assert!(matches!(read("82 05 0c 00", ""), Err(Error::Unsupported { .. })));
-        // A configOBU that does not fit is no reason to refuse the record.
+        // A configOBU that does not fit does not make the record unreadable.
         assert_eq!(name("81 05 0c 00 0aff ff00", ""), "av01.0.05M.08");
     }
 }

@@ -1,30 +1,31 @@
 //! The AV1 sequence header in configOBUs of `av1C` (AV1 Bitstream & Decoding Process §5.3, §5.5).
 
-use super::Colour;
-use super::bits::Bits;
-use super::colour::Sequence;
+use super::description::Colour;
+use super::parameter_sets::Sequence;
+use crate::bits::BitReader;
 
 /// OBU_SEQUENCE_HEADER (§6.2.2).
 const SEQUENCE_HEADER: u8 = 1;
 
-/// What the first sequence header among these OBUs says.
+/// Reads the first sequence header among these OBUs.
 pub(super) fn first_header(obus: &[u8]) -> Option<Sequence> {
-    let mut bits = Bits::new(obus);
+    let mut bits = BitReader::new(obus);
     loop {
         bits.skip(1)?;
         let kind = bits.u8(4)?;
-        let (extension, has_size) = (bits.flag()?, bits.flag()?);
+        let extension = bits.flag()?;
+        let has_size = bits.flag()?;
         bits.skip(if extension { 9 } else { 1 })?;
         let size = if has_size { usize::try_from(bits.leb128()?).ok()? } else { bits.remaining() / 8 };
         let payload = bits.bytes(size)?;
         if kind == SEQUENCE_HEADER {
-            return sequence_header(&mut Bits::new(payload));
+            return sequence_header(&mut BitReader::new(payload));
         }
     }
 }
 
-/// sequence_header_obu() (§5.5.1).
-fn sequence_header(bits: &mut Bits<'_>) -> Option<Sequence> {
+/// Reads sequence_header_obu() (§5.5.1).
+fn sequence_header(bits: &mut BitReader<'_>) -> Option<Sequence> {
     let profile = bits.u8(3)?;
     bits.skip(1)?;
     let reduced = bits.flag()?;
@@ -33,11 +34,12 @@ fn sequence_header(bits: &mut Bits<'_>) -> Option<Sequence> {
     } else {
         skip_operating_points(bits)?;
     }
-    let (width_bits, height_bits) = (bits.bits(4)? + 1, bits.bits(4)? + 1);
-    let (width, height) = (bits.bits(width_bits)?, bits.bits(height_bits)?);
-    let size =
-        (|| Some((u16::try_from(width.checked_add(1)?).ok()?, u16::try_from(height.checked_add(1)?).ok()?)))(
-        );
+    let width_bits = bits.bits(4)? + 1;
+    let height_bits = bits.bits(4)? + 1;
+    // Both are at most 16 bits long and hold the size minus 1.
+    let width = bits.bits(width_bits)? + 1;
+    let height = bits.bits(height_bits)? + 1;
+    let size = u16::try_from(width).ok().zip(u16::try_from(height).ok());
     if !reduced && bits.flag()? {
         bits.skip(4 + 3)?;
     }
@@ -51,8 +53,8 @@ fn sequence_header(bits: &mut Bits<'_>) -> Option<Sequence> {
     color_config(bits, profile, Sequence { size, ..Sequence::default() })
 }
 
-/// Timing, decoder model and operating points.
-fn skip_operating_points(bits: &mut Bits<'_>) -> Option<()> {
+/// Skips timing, decoder model and operating points.
+fn skip_operating_points(bits: &mut BitReader<'_>) -> Option<()> {
     let mut delay_bits = None;
     if bits.flag()? {
         bits.skip(64)?;
@@ -82,8 +84,8 @@ fn skip_operating_points(bits: &mut Bits<'_>) -> Option<()> {
     Some(())
 }
 
-/// From enable_interintra_compound to order_hint_bits_minus_1.
-fn skip_inter_tools(bits: &mut Bits<'_>) -> Option<()> {
+/// Skips the fields from enable_interintra_compound to order_hint_bits_minus_1.
+fn skip_inter_tools(bits: &mut BitReader<'_>) -> Option<()> {
     bits.skip(4)?;
     let order_hint = bits.flag()?;
     if order_hint {
@@ -100,8 +102,8 @@ fn skip_inter_tools(bits: &mut Bits<'_>) -> Option<()> {
     Some(())
 }
 
-/// color_config() (§5.5.2), as far as color_range.
-fn color_config(bits: &mut Bits<'_>, profile: u8, mut sequence: Sequence) -> Option<Sequence> {
+/// Reads color_config() (§5.5.2) up to color_range.
+fn color_config(bits: &mut BitReader<'_>, profile: u8, mut sequence: Sequence) -> Option<Sequence> {
     let high_bitdepth = bits.flag()?;
     if profile == 2 && high_bitdepth {
         bits.skip(1)?;
@@ -111,7 +113,7 @@ fn color_config(bits: &mut Bits<'_>, profile: u8, mut sequence: Sequence) -> Opt
         let (primaries, transfer, matrix) = (bits.u8(8)?, bits.u8(8)?, bits.u8(8)?);
         sequence.colour = Some(Colour { primaries, transfer, matrix });
     }
-    // sRGB in 4:4:4 is full range without saying so.
+    // sRGB in 4:4:4 implies full range and has no flag.
     let srgb = Some(Colour { primaries: 1, transfer: 13, matrix: 0 });
     sequence.full_range = Some(if !monochrome && sequence.colour == srgb { true } else { bits.flag()? });
     Some(sequence)
@@ -120,20 +122,20 @@ fn color_config(bits: &mut Bits<'_>, profile: u8, mut sequence: Sequence) -> Opt
 #[cfg(test)]
 mod tests {
     use super::first_header;
-    use crate::codec::testing::hex;
+    use crate::codec::tests::sample_entries::hex;
 
     #[test]
-    fn headers_of_libaom() {
+    fn the_first_sequence_header_is_read() {
         let sequence = first_header(&hex("0a0b0000002d4c37b3dfff9804")).unwrap();
         assert_eq!(sequence.size, Some((1080, 720)));
         assert_eq!((sequence.colour, sequence.full_range), (None, Some(false)));
     }
 
     #[test]
-    fn other_obus_are_passed_over_and_cut_ones_end_the_walk() {
+    fn other_obus_are_skipped_and_cut_ones_end_the_walk() {
         assert!(
             first_header(&hex("120000 0a0b0000002d4c37b3dfff9804")).is_none(),
-            "an empty delimiter, then a reserved type"
+            "an empty delimiter, then a reserved OBU type"
         );
         assert!(first_header(&hex("1200 0a0b0000002d4c37b3dfff9804")).is_some());
         assert!(first_header(&hex("0a0b0000002d4c37")).is_none());

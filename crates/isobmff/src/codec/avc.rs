@@ -1,9 +1,9 @@
-//! AVC: `avcC` (ISO/IEC 14496-15 §5.3.3.1) and what its sequence parameter set says of the picture.
+//! AVC: `avcC` (ISO/IEC 14496-15 §5.3.3.1) and its sequence parameter set.
 
-use super::Avc;
-use super::bits::Bits;
-use super::children::{At, Child};
-use super::colour::{Sequence, raw_payload, usability};
+use super::children::{Child, Position};
+use super::description::Avc;
+use super::parameter_sets::{Sequence, cropped, raw_payload, read_vui};
+use crate::bits::BitReader;
 use crate::{Error, FourCc};
 use bytes::Bytes;
 
@@ -32,17 +32,19 @@ pub(super) fn configuration(avcc: &Child, format: FourCc) -> Result<Avc, Error> 
     })
 }
 
-/// lengthSizeMinusOne, the last two bits of a byte of ones or flags. A length of 3 bytes is forbidden.
-pub(super) fn nal_length_size(byte: u8, at: At) -> Result<u8, Error> {
+/// Returns the length size for lengthSizeMinusOne, the low two bits of `byte`. A length of 3 bytes
+/// is forbidden.
+pub(super) fn nal_length_size(byte: u8, at: Position) -> Result<u8, Error> {
     match byte & 3 {
         2 => Err(at.bad("NAL unit lengths of 3 bytes")),
         minus_one => Ok(minus_one + 1),
     }
 }
 
-/// `count` NAL units, each behind a 16-bit length, as views into `record`.
-pub(super) fn nal_units(bits: &mut Bits<'_>, count: usize, record: &Bytes) -> Option<Vec<Bytes>> {
-    // Each takes two bytes at least: no list longer than the record could hold is ever begun.
+/// Reads `count` NAL units, each behind a 16-bit length, as views into `record`.
+pub(super) fn nal_units(bits: &mut BitReader<'_>, count: usize, record: &Bytes) -> Option<Vec<Bytes>> {
+    // Each takes two bytes at least, so a count that the record cannot hold is refused before
+    // anything is allocated.
     if count > bits.remaining() / 16 {
         return None;
     }
@@ -54,8 +56,9 @@ pub(super) fn nal_units(bits: &mut Bits<'_>, count: usize, record: &Bytes) -> Op
         .collect()
 }
 
-/// What stands behind the picture parameter sets for High profiles. Many writers leave it out.
-fn extensions(bits: &mut Bits<'_>, profile: u8, record: &Bytes) -> Option<Vec<Bytes>> {
+/// Reads the fields that High profiles have behind the picture parameter sets. Many writers leave
+/// them out.
+fn extensions(bits: &mut BitReader<'_>, profile: u8, record: &Bytes) -> Option<Vec<Bytes>> {
     if !matches!(profile, 100 | 110 | 122 | 144 | 244) {
         return None;
     }
@@ -64,19 +67,18 @@ fn extensions(bits: &mut Bits<'_>, profile: u8, record: &Bytes) -> Option<Vec<By
     nal_units(bits, count.into(), record)
 }
 
-/// `avc1.PPCCLL`, six hexadecimal digits (RFC 6381 §3.3).
+/// Returns `avc1.PPCCLL` with six hexadecimal digits (RFC 6381 §3.3).
 pub(super) fn rfc6381(format: FourCc, avc: &Avc) -> String {
     let [profile, compatibility, level] = avc.profile;
     format!("{format}.{profile:02x}{compatibility:02x}{level:02x}")
 }
 
-/// What the first sequence parameter set says; nothing where it cannot be read.
+/// Reads the first sequence parameter set. If it is cut off, the fields read until then are kept.
 pub(super) fn sequence(avc: &Avc) -> Sequence {
     let mut sequence = Sequence::default();
     if let Some(sps) = avc.sps.first() {
         let payload = raw_payload(sps);
-        // Whatever was read before the end of a cut parameter set stands.
-        let _ = parameter_set(&mut Bits::new(&payload), &mut sequence);
+        let _ = parameter_set(&mut BitReader::new(&payload), &mut sequence);
     }
     sequence
 }
@@ -84,8 +86,8 @@ pub(super) fn sequence(avc: &Avc) -> Sequence {
 /// Profiles whose sequence parameter sets state the chroma format (ISO/IEC 14496-10 §7.3.2.1.1).
 const HIGH_PROFILES: [u8; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
 
-/// seq_parameter_set_data() with its NAL unit header (ISO/IEC 14496-10 §7.3.2.1.1).
-pub(super) fn parameter_set(bits: &mut Bits<'_>, sequence: &mut Sequence) -> Option<()> {
+/// Reads seq_parameter_set_data() with its NAL unit header (ISO/IEC 14496-10 §7.3.2.1.1).
+pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -> Option<()> {
     bits.skip(8)?;
     let profile = bits.u8(8)?;
     bits.skip(16)?;
@@ -116,32 +118,29 @@ pub(super) fn parameter_set(bits: &mut Bits<'_>, sequence: &mut Sequence) -> Opt
     }
     bits.skip(1)?;
     let map_unit = if frames_only { 1 } else { 2 };
-    let (mut width, mut height) = (width_in_macroblocks * 16, height_in_map_units * 16 * map_unit);
+    let mut width = width_in_macroblocks * 16;
+    let mut height = height_in_map_units * 16 * map_unit;
     if bits.flag()? {
         // §7.4.2.1.1: offsets count in chroma samples, vertically of a frame or a field pair.
-        let (unit_x, unit_y) = match (chroma_format, separate_planes) {
-            (1, _) => (2, 2),
-            (2, _) => (2, 1),
-            _ => (1, 1),
-        };
-        let (left, right, top, bottom) = (bits.ue()?, bits.ue()?, bits.ue()?, bits.ue()?);
-        width = width.saturating_sub((u64::from(left) + u64::from(right)) * unit_x);
-        height = height.saturating_sub((u64::from(top) + u64::from(bottom)) * unit_y * map_unit);
+        let (x, y) = cropped(bits, chroma_format, separate_planes)?;
+        width = width.saturating_sub(x);
+        height = height.saturating_sub(y * map_unit);
     }
     sequence.size = u16::try_from(width).ok().zip(u16::try_from(height).ok());
     if bits.flag()? {
-        usability(bits, sequence)?;
+        read_vui(bits, sequence)?;
     }
     Some(())
 }
 
-/// Up to twelve scaling_list() (ISO/IEC 14496-10 §7.3.2.1.1.1).
-fn skip_scaling_matrix(bits: &mut Bits<'_>, lists: usize) -> Option<()> {
+/// Skips `lists` times scaling_list(), each with its presence flag (ISO/IEC 14496-10 §7.3.2.1.1.1).
+fn skip_scaling_matrix(bits: &mut BitReader<'_>, lists: usize) -> Option<()> {
     for list in 0..lists {
         if !bits.flag()? {
             continue;
         }
-        let (mut last, mut next) = (8i64, 8i64);
+        let mut last = 8i64;
+        let mut next = 8i64;
         for _ in 0..if list < 6 { 16 } else { 64 } {
             if next != 0 {
                 next = (last + bits.se()?).rem_euclid(256);
@@ -154,7 +153,7 @@ fn skip_scaling_matrix(bits: &mut Bits<'_>, lists: usize) -> Option<()> {
     Some(())
 }
 
-fn skip_picture_order_count(bits: &mut Bits<'_>) -> Option<()> {
+fn skip_picture_order_count(bits: &mut BitReader<'_>) -> Option<()> {
     match bits.ue()? {
         0 => {
             bits.ue()?;
@@ -163,7 +162,8 @@ fn skip_picture_order_count(bits: &mut Bits<'_>) -> Option<()> {
             bits.skip(1)?;
             bits.se()?;
             bits.se()?;
-            // At most 255 by §7.4.2.1.1; each takes a bit at least, so the end of the bytes bounds it too.
+            // At most 255 by §7.4.2.1.1. Each takes a bit at least, so the record's length bounds a
+            // higher count.
             for _ in 0..bits.ue()? {
                 bits.se()?;
             }
@@ -176,7 +176,7 @@ fn skip_picture_order_count(bits: &mut Bits<'_>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::sequence;
-    use crate::codec::testing::{boxed, hex, visual};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Avc, Codec, Colour, Config, Media, VideoRange, describe};
     use crate::{Error, FourCc};
 
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn high_profile_with_extensions_and_a_pixel_aspect() {
+    fn high_profile_with_extensions_and_a_pixel_aspect_is_described() {
         let avcc = boxed(
             b"avcC",
             &hex(
@@ -197,7 +197,7 @@ mod tests {
         );
         let pasp = boxed(b"pasp", &hex("00000040 0000002d"));
         let btrt = boxed(b"btrt", &hex("000123aa 0015f290 000c30e0"));
-        let codec = describe(&visual(b"avc1", 800, 640, &[avcc, pasp, btrt]), VIDE).unwrap();
+        let codec = describe(&video_entry(b"avc1", 800, 640, &[avcc, pasp, btrt]), VIDE).unwrap();
         assert_eq!(codec.rfc6381, "avc1.64001f");
         assert_eq!(
             (codec.declared_bitrate.max, codec.declared_bitrate.average),
@@ -214,24 +214,25 @@ mod tests {
     }
 
     #[test]
-    fn in_band_two_byte_lengths_and_colour_of_the_parameter_set() {
+    fn in_band_parameters_two_byte_lengths_and_coded_colour_are_described() {
         // High 4.0 1920x1080, cropped, with colour primaries, transfer and matrix 1 in its VUI.
         let avcc = boxed(
             b"avcC",
             &hex("0164001ffde1001a 2764001fac52181a1ff93ff000100016a0202036d856bdef8080 01000528f94b098b"),
         );
-        let codec = describe(&visual(b"avc3", 0, 0, &[avcc]), VIDE).unwrap();
+        let codec = describe(&video_entry(b"avc3", 0, 0, &[avcc]), VIDE).unwrap();
         assert_eq!(codec.rfc6381, "avc3.64001f");
         assert!(avc(&codec).in_band_parameters);
         assert_eq!(avc(&codec).nal_length_size, 2);
         let Media::Video(video) = codec.media else { panic!() };
         assert_eq!(video.colour, Some(Colour { primaries: 1, transfer: 1, matrix: 1 }));
-        assert_eq!((video.width, video.height), (416, 234), "the entry says nothing, the parameter set does");
+        assert_eq!((video.width, video.height), (416, 234), "from the parameter set: the entry states 0");
     }
 
     #[test]
-    fn records_that_are_not_sound() {
-        let read = |record: &str| describe(&visual(b"avc1", 16, 16, &[boxed(b"avcC", &hex(record))]), VIDE);
+    fn malformed_records_are_refused() {
+        let read =
+            |record: &str| describe(&video_entry(b"avc1", 16, 16, &[boxed(b"avcC", &hex(record))]), VIDE);
         assert!(matches!(read("0164001ffee0 00"), Err(Error::BadValue { .. })), "3-byte lengths");
         assert!(matches!(read("0264001fffe0 00"), Err(Error::Unsupported { .. })));
         for cut in [
@@ -245,7 +246,7 @@ mod tests {
         ] {
             assert!(matches!(read(cut), Err(Error::Truncated { .. })), "{cut}");
         }
-        let none = describe(&visual(b"avc1", 16, 16, &[]), VIDE);
+        let none = describe(&video_entry(b"avc1", 16, 16, &[]), VIDE);
         assert!(matches!(none, Err(Error::Missing { missing: FourCc(avcc), .. }) if &avcc == b"avcC"));
     }
 }

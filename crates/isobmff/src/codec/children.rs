@@ -1,21 +1,20 @@
-//! The boxes inside a sample entry: a bounded walk that stops at the first one that does not fit.
+//! The boxes inside a sample entry: a bounded walk that stops at the first box that does not fit.
 
-use super::bits::Bits;
-use crate::{Error, FourCc, error::BoxPath};
+use crate::bits::BitReader;
+use crate::{Error, FourCc, error::BoxPath, header::BoxHeader};
 use bytes::Bytes;
 
-/// Where something lies, for error messages.
+/// Position of a box, for error messages.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct At {
+pub(super) struct Position {
     pub(super) path: BoxPath,
-    /// Bytes from the start of the sample entry.
+    /// Offset from the start of the sample entry, in bytes.
     pub(super) offset: u64,
 }
 
-impl At {
-    pub(super) fn join(self, code: FourCc, forward: usize) -> Self {
-        let forward = u64::try_from(forward).unwrap_or(u64::MAX);
-        Self { path: self.path.join(code), offset: self.offset.saturating_add(forward) }
+impl Position {
+    pub(super) fn join(self, code: FourCc) -> Self {
+        Self { path: self.path.join(code), ..self }
     }
 
     pub(super) fn truncated(self) -> Error {
@@ -39,72 +38,88 @@ impl At {
 #[derive(Debug, Clone)]
 pub(super) struct Child {
     pub(super) kind: FourCc,
-    /// Payload, without the header; of a `uuid` box with its 16 bytes of extended type.
+    /// Payload without the header. A `uuid` box keeps its 16 bytes of extended type here.
     pub(super) body: Bytes,
-    /// Where the box begins.
-    pub(super) at: At,
+    /// Position of the box.
+    pub(super) at: Position,
 }
 
 impl Child {
-    /// A reader over the payload.
-    pub(super) fn bits(&self) -> Bits<'_> {
-        Bits::new(&self.body)
+    /// Returns a reader over the payload.
+    pub(super) fn bits(&self) -> BitReader<'_> {
+        BitReader::new(&self.body)
     }
 
-    /// A reader over the payload of a FullBox, with its version; flags are passed over.
-    pub(super) fn full_box(&self) -> Result<(u8, Bits<'_>), Error> {
+    /// Returns the version of a FullBox and a reader over the payload behind its flags.
+    pub(super) fn full_box(&self) -> Result<(u8, BitReader<'_>), Error> {
         let mut bits = self.bits();
         let version = bits.u8(8).ok_or(self.at.truncated())?;
         bits.skip(24).ok_or(self.at.truncated())?;
         Ok((version, bits))
     }
 
-    /// The boxes in the payload after `skip` bytes.
+    /// Walks the boxes in the payload after `skip` bytes.
     pub(super) fn children(&self, skip: usize) -> Children {
         Children::new(&self.body, skip, self.at)
     }
 }
 
-/// The boxes of a payload, in order.
+/// An iterator over the boxes of a payload, in order.
 #[derive(Debug, Clone)]
 pub(super) struct Children {
     rest: Bytes,
-    at: At,
-    sound: bool,
+    at: Position,
+    /// False once a box did not fit.
+    is_complete: bool,
 }
 
 impl Children {
-    /// The boxes of `bytes` from `start` on.
-    pub(super) fn new(bytes: &Bytes, start: usize, at: At) -> Self {
+    /// Walks the boxes of `bytes` from `start` on.
+    pub(super) fn new(bytes: &Bytes, start: usize, at: Position) -> Self {
         let start = start.min(bytes.len());
-        let offset = at.offset.saturating_add(u64::try_from(start).unwrap_or(u64::MAX));
-        Self { rest: bytes.slice(start..), at: At { offset, ..at }, sound: true }
+        Self {
+            rest: bytes.slice(start..),
+            at: Position { offset: at.offset + start as u64, ..at },
+            is_complete: true,
+        }
     }
 
-    /// The first box of that type.
+    /// Returns the first box of the given type.
     pub(super) fn first(&self, kind: &[u8; 4]) -> Option<Child> {
         self.clone().find(|child| child.kind == kind)
     }
 
-    /// The first box of that type.
+    /// Returns the first box of the given type, in the entry or in QuickTime's `wave` in it.
+    pub(super) fn first_or_in_wave(&self, kind: &[u8; 4]) -> Option<Child> {
+        self.first(kind).or_else(|| self.first(b"wave")?.children(0).first(kind))
+    }
+    /// Returns the first box of the given type.
     ///
     /// # Errors
-    /// [`Error::Truncated`] where the walk ended before the bytes did, so that the box may be there,
-    /// else [`Error::Missing`].
+    /// [`Error::Missing`] if there is none, but [`Error::Truncated`] if the walk ended before the
+    /// bytes did, since the box may be in the rest.
     pub(super) fn require(&self, kind: &[u8; 4]) -> Result<Child, Error> {
-        self.first(kind).ok_or_else(|| if self.sound() { self.at.missing(kind) } else { self.at.truncated() })
+        let error = || if self.is_well_formed() { self.at.missing(kind) } else { self.at.truncated() };
+        self.first(kind).ok_or_else(error)
     }
 
-    /// Every box fits into the one that holds it, and its type is printable.
-    pub(super) fn sound(&self) -> bool {
+    /// Returns true if every box fits into the payload and has a printable type.
+    pub(super) fn is_well_formed(&self) -> bool {
         let mut walk = self.clone();
         walk.by_ref().all(|child| child.kind.0.iter().all(|b| (0x20..0x7f).contains(b) || *b == 0xa9))
-            && walk.sound
+            && walk.is_complete
     }
 
-    /// Where the first box begins.
-    pub(super) fn at(&self) -> At {
+    /// Returns the position of the first box.
+    pub(super) fn at(&self) -> Position {
         self.at
+    }
+
+    /// Ends the walk at a box that does not fit.
+    fn stop(&mut self) -> Option<Child> {
+        self.is_complete = false;
+        self.rest = Bytes::new();
+        None
     }
 }
 
@@ -112,45 +127,39 @@ impl Iterator for Children {
     type Item = Child;
 
     fn next(&mut self) -> Option<Child> {
-        let mut head = Bits::new(&self.rest);
-        // QuickTime ends a list of boxes with four zero bytes; fewer than eight bytes are padding.
-        let size = head.bits(32).filter(|&size| size != 0)?;
-        let kind = FourCc(<[u8; 4]>::try_from(head.bytes(4)?).ok()?);
-        let (header, size) = if size == 1 {
-            self.sound = false;
-            let high = head.bits(32)?;
-            let low = head.bits(32)?;
-            self.sound = true;
-            (16, usize::try_from(u64::from(high) << 32 | u64::from(low)).unwrap_or(usize::MAX))
-        } else {
-            (8, usize::try_from(size).unwrap_or(usize::MAX))
+        let header = match BoxHeader::read(&self.rest, 0) {
+            Ok(Some(header)) => header,
+            // Fewer than eight bytes are padding.
+            Ok(None) if self.rest.len() < 8 => return None,
+            Ok(None) | Err(_) => return self.stop(),
         };
-        if size < header || size > self.rest.len() {
-            self.sound = false;
-            self.rest = Bytes::new();
-            return None;
-        }
+        // QuickTime ends a list of boxes with four zero bytes.
+        let size = header.size?;
+        let Some(size) = usize::try_from(size).ok().filter(|&size| size <= self.rest.len()) else {
+            return self.stop();
+        };
         let whole = self.rest.split_to(size);
-        let child = Child { kind, body: whole.slice(header..), at: self.at.join(kind, 0) };
-        self.at.offset = self.at.offset.saturating_add(u64::try_from(size).unwrap_or(u64::MAX));
+        let body = whole.slice(usize::from(header.header_len)..);
+        let child = Child { kind: header.kind, body, at: self.at.join(header.kind) };
+        self.at.offset += size as u64;
         Some(child)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{At, Children};
+    use super::{Children, Position};
     use crate::{Error, error::BoxPath};
     use bytes::Bytes;
 
     fn walk(bytes: &'static [u8]) -> Children {
-        Children::new(&Bytes::from_static(bytes), 0, At { path: BoxPath::default(), offset: 0 })
+        Children::new(&Bytes::from_static(bytes), 0, Position { path: BoxPath::default(), offset: 0 })
     }
 
     #[test]
     fn a_list_ends_at_its_terminator_or_at_padding() {
         let boxes = walk(b"\0\0\0\x09pasp1\0\0\0\x01btrt\0\0\0\0\0\0\0\x12ab\0\0\0\0");
-        assert!(boxes.sound());
+        assert!(boxes.is_well_formed());
         let found: Vec<_> = boxes.clone().map(|c| (c.kind.to_string(), c.body.len(), c.at.offset)).collect();
         assert_eq!(found, [("pasp".into(), 1, 0), ("btrt".into(), 2, 9)]);
         assert!(matches!(boxes.require(b"avcC"), Err(Error::Missing { .. })));
@@ -164,7 +173,7 @@ mod tests {
             b"\0\0\0\x01pasp\xff\xff\xff\xff\0\0\0\0",
         ] {
             let boxes = walk(bytes);
-            assert!(!boxes.sound(), "{bytes:?}");
+            assert!(!boxes.is_well_formed(), "{bytes:?}");
             assert!(matches!(boxes.require(b"btrt"), Err(Error::Truncated { .. })), "{bytes:?}");
         }
     }

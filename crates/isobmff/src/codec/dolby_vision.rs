@@ -1,20 +1,21 @@
-//! Dolby Vision: `dvcC`, `dvvC`, `dvwC` (Dolby Vision Streams Within the ISO Base Media File Format, v2.4 §3)
-//! and the names HLS and DASH give it.
+//! Dolby Vision: `dvcC`, `dvvC`, `dvwC` (Dolby Vision Streams Within the ISO Base Media File
+//! Format, v2.4 §3) and its codec strings in HLS and DASH.
 
 use super::children::Children;
-use super::{Colour, VideoRange};
+use super::description::{Colour, VideoRange};
 use crate::{Error, FourCc};
 
-/// What the configuration box says.
+/// Contents of the configuration box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DolbyVision {
     profile: u8,
     level: u8,
-    /// dv_bl_signal_compatibility_id: what the base layer is to other decoders.
+    /// dv_bl_signal_compatibility_id: the base layer's format for other decoders.
     compatibility: u8,
 }
 
-/// The configuration box, whichever of its three names it has (by profile: up to 7, 8 to 10, above).
+/// Reads the configuration box, which has one of three types by profile: up to 7, 8 to 10, and
+/// above.
 pub(super) fn configuration(boxes: &Children) -> Result<Option<DolbyVision>, Error> {
     let Some(found) = boxes.clone().find(|child| matches!(&child.kind.0, b"dvcC" | b"dvvC" | b"dvwC")) else {
         return Ok(None);
@@ -22,29 +23,31 @@ pub(super) fn configuration(boxes: &Children) -> Result<Option<DolbyVision>, Err
     let mut bits = found.bits();
     let record = (|| {
         bits.skip(16)?;
-        let (profile, level) = (bits.u8(7)?, bits.u8(6)?);
+        let profile = bits.u8(7)?;
+        let level = bits.u8(6)?;
         bits.skip(3)?;
         Some(DolbyVision { profile, level, compatibility: bits.u8(4)? })
     })();
     record.map(Some).ok_or(found.at.truncated())
 }
 
-/// Entries only a Dolby Vision decoder plays.
+/// Returns true for coding names that only a Dolby Vision decoder plays.
 pub(super) fn is_primary(format: FourCc) -> bool {
     matches!(&format.0, b"dvh1" | b"dvhe" | b"dva1" | b"dvav" | b"dav1")
 }
 
 impl DolbyVision {
-    /// `dvh1.05.06`: profile and level in two decimal digits.
+    /// Returns e.g. `dvh1.05.06`: profile and level in two decimal digits.
     pub(super) fn rfc6381(self, format: FourCc) -> String {
         format!("{format}.{:02}.{:02}", self.profile, self.level)
     }
 
-    /// What `SUPPLEMENTAL-CODECS` says of a base layer named `base` with this transfer characteristic, e.g.
-    /// `dvh1.08.07/db4h`; `None` where the base layer is nothing another decoder could show as it is.
+    /// Returns the `SUPPLEMENTAL-CODECS` of a base layer with coding name `base` and this transfer
+    /// characteristic, e.g. `dvh1.08.07/db4h`. `None` if no other decoder can show the base layer
+    /// as it is.
     pub(super) fn supplemental(self, base: FourCc, transfer: Option<u8>) -> Option<String> {
         let brand = match (self.compatibility, transfer) {
-            // HDR10, BT.709, HLG, and HLG told in an SEI message only.
+            // HDR10; BT.709; HLG signalled in an SEI message only; HLG.
             (1, _) => "db1p",
             (2, _) => "db2g",
             (4, Some(14)) => "db4g",
@@ -62,12 +65,13 @@ impl DolbyVision {
         Some(format!("{}/{brand}", self.rfc6381(FourCc(*format))))
     }
 
-    /// Dynamic range where the base layer's colour does not say, or says it of a signal no one else can show.
+    /// Returns the dynamic range. It follows from the base layer's format, and from the colour
+    /// description only if that format leaves it open.
     pub(super) fn range(self, colour: Option<Colour>) -> VideoRange {
         match self.compatibility {
             1 | 6 => VideoRange::Pq,
             4 => VideoRange::Hlg,
-            // No compatible base layer: IPT-PQ-c2, whatever the colour description says.
+            // Without a compatible base layer the signal is IPT-PQ-c2, for any colour description.
             0 => VideoRange::Pq,
             _ => colour.map_or(VideoRange::Sdr, Colour::range),
         }
@@ -76,7 +80,7 @@ impl DolbyVision {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{boxed, hex, visual};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Codec, Media, Video, VideoRange, describe};
     use crate::{Error, FourCc};
 
@@ -93,18 +97,18 @@ mod tests {
         if !colr.is_empty() {
             boxes.push(boxed(b"colr", &hex(colr)));
         }
-        let codec = describe(&visual(format, 1920, 1080, &boxes), FourCc(*b"vide")).unwrap();
+        let codec = describe(&video_entry(format, 1920, 1080, &boxes), FourCc(*b"vide")).unwrap();
         let Media::Video(video) = codec.media.clone() else { panic!() };
         (codec, video)
     }
 
-    /// Version 1.0, profile, level, base layer and metadata present.
+    /// Returns a record of version 1.0, with base layer and metadata present.
     fn record(profile: u8, level: u8, compatibility: u8) -> [u8; 5] {
         [1, 0, profile << 1 | level >> 5, level << 3 | 0b101, compatibility << 4]
     }
 
     #[test]
-    fn alone_it_is_the_codec() {
+    fn without_a_base_layer_it_is_the_codec() {
         let (codec, video) = read(b"dvh1", (b"hvcC", HVCC), (b"dvcC", record(5, 6, 0)), "");
         assert_eq!(codec.rfc6381, "dvh1.05.06");
         assert_eq!((video.supplemental, video.range), (None, VideoRange::Pq));
@@ -112,12 +116,12 @@ mod tests {
         assert_eq!(codec.rfc6381, "dvhe.08.13");
         let (codec, video) = read(b"dva1", (b"avcC", AVCC), (b"dvvC", record(9, 5, 2)), "");
         assert_eq!((codec.rfc6381.as_str(), video.range), ("dva1.09.05", VideoRange::Sdr));
-        let bare = describe(&visual(b"dvh1", 16, 16, &[boxed(b"hvcC", &hex(HVCC))]), FourCc(*b"vide"));
+        let bare = describe(&video_entry(b"dvh1", 16, 16, &[boxed(b"hvcC", &hex(HVCC))]), FourCc(*b"vide"));
         assert!(matches!(bare, Err(Error::Missing { .. })));
     }
 
     #[test]
-    fn on_a_base_layer_it_is_supplemental() {
+    fn on_a_compatible_base_layer_it_is_supplemental() {
         let hlg = "6e636c78 0009 0012 0009 00";
         let (codec, video) = read(b"hvc1", (b"hvcC", HVCC), (b"dvvC", record(8, 7, 4)), hlg);
         assert_eq!(codec.rfc6381, "hvc1.2.4.L150.90");

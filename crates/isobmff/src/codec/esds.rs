@@ -1,18 +1,18 @@
 //! `esds`: the elementary stream descriptor (ISO/IEC 14496-14 §6.7.2, ISO/IEC 14496-1 §7.2.6).
 
-use super::DeclaredBitrate;
-use super::bits::Bits;
 use super::children::Child;
+use super::description::DeclaredBitrate;
 use crate::Error;
+use crate::bits::BitReader;
 use bytes::Bytes;
 
-/// What the decoder configuration descriptor says.
+/// Contents of the decoder configuration descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stream {
     /// objectTypeIndication (ISO/IEC 14496-1 Table 5).
     pub(super) object_type: u8,
     pub(super) bitrate: DeclaredBitrate,
-    /// DecoderSpecificInfo, where there is one.
+    /// DecoderSpecificInfo, if there is one.
     pub(super) specific: Option<Bytes>,
 }
 
@@ -40,24 +40,26 @@ pub(super) fn stream(esds: &Child) -> Result<Stream, Error> {
     Ok(Stream { object_type, bitrate, specific })
 }
 
-/// ES_ID to OCR_ES_Id, as the flags tell.
-fn skip_es_fields(bits: &mut Bits<'_>) -> Option<()> {
+/// Skips the fields from ES_ID to OCR_ES_Id, some of which depend on flags.
+fn skip_es_fields(bits: &mut BitReader<'_>) -> Option<()> {
     bits.skip(16)?;
-    let (depends, url, clock) = (bits.flag()?, bits.flag()?, bits.flag()?);
+    let has_dependency = bits.flag()?;
+    let has_url = bits.flag()?;
+    let has_clock_reference = bits.flag()?;
     bits.skip(5)?;
-    if depends {
+    if has_dependency {
         bits.skip(16)?;
     }
-    if url {
+    if has_url {
         let length = bits.u8(8)?;
         bits.skip(usize::from(length) * 8)?;
     }
-    if clock { bits.skip(16) } else { Some(()) }
+    if has_clock_reference { bits.skip(16) } else { Some(()) }
 }
 
-/// The next descriptor with this tag, others passed over. A length beyond the end means to the end: writers are
-/// known to count the length bytes of what is inside wrongly.
-fn descriptor<'a>(bits: &mut Bits<'a>, tag: u8) -> Option<Bits<'a>> {
+/// Returns the next descriptor with this tag and skips others. A length beyond the end means to the
+/// end: some writers count the length bytes of inner descriptors wrongly.
+fn descriptor<'a>(bits: &mut BitReader<'a>, tag: u8) -> Option<BitReader<'a>> {
     loop {
         let found = bits.u8(8)?;
         let mut length = 0usize;
@@ -70,13 +72,14 @@ fn descriptor<'a>(bits: &mut Bits<'a>, tag: u8) -> Option<Bits<'a>> {
         }
         let payload = bits.bytes(length.min(bits.remaining() / 8))?;
         if found == tag {
-            return Some(Bits::new(payload));
+            return Some(BitReader::new(payload));
         }
     }
 }
 
-/// `mp4v.20.9`: object type in hexadecimal and, for MPEG-4 part 2, profile_and_level_indication in decimal
-/// (RFC 6381 §3.3) where the configuration begins with a visual object sequence.
+/// Returns e.g. `mp4v.20.9`: the object type in hexadecimal and, for MPEG-4 part 2,
+/// profile_and_level_indication in decimal (RFC 6381 §3.3) if the configuration begins with a
+/// visual object sequence.
 pub(super) fn visual_rfc6381(stream: &Stream) -> String {
     let name = format!("mp4v.{:02X}", stream.object_type);
     match stream.specific.as_deref() {
@@ -87,19 +90,19 @@ pub(super) fn visual_rfc6381(stream: &Stream) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{boxed, hex, sound, visual};
+    use crate::codec::tests::sample_entries::{audio_entry, boxed, hex, video_entry};
     use crate::codec::{Config, Media, describe};
     use crate::{Error, FourCc};
 
     const SOUN: FourCc = FourCc(*b"soun");
 
     fn read(esds: &str) -> Result<crate::codec::Codec, Error> {
-        describe(&sound(b"mp4a", 2, 44100, &[boxed(b"esds", &hex(esds))]), SOUN)
+        describe(&audio_entry(b"mp4a", 2, 44100, &[boxed(b"esds", &hex(esds))]), SOUN)
     }
 
     #[test]
-    fn every_optional_field_and_short_lengths() {
-        // Depends on another stream, has a URL of three bytes and a clock reference.
+    fn optional_fields_and_long_lengths_are_skipped() {
+        // It depends on another stream, and has a URL of three bytes and a clock reference.
         let codec = read(
             "00000000 03 20 0001 e0 0002 03 616263 0004 04 11 40 15 000300 00030d40 00020000 05 02 1210 06 01 02",
         );
@@ -109,7 +112,7 @@ mod tests {
             (codec.declared_bitrate.max, codec.declared_bitrate.average),
             (Some(200_000), Some(131_072))
         );
-        // An unknown descriptor first, lengths of four bytes, and one that says more than there is.
+        // An unknown descriptor first, lengths of four bytes, and one beyond the end.
         let codec = read(
             "00000000 ff 01 00 03 80808022 0000 00 04 808080ff 40 15 000000 00000000 00000000 05 808080 02 1210",
         );
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sound() {
+    fn malformed_descriptors_are_refused() {
         assert!(matches!(read("000000"), Err(Error::Truncated { .. })));
         assert!(matches!(read("00000000 04 02 4015"), Err(Error::BadValue { .. })));
         assert!(matches!(read("00000000 03 03 000100"), Err(Error::BadValue { .. })));
@@ -133,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn mpeg4_part_2() {
+    fn mpeg4_part_2_is_named_by_its_profile() {
         let esds = boxed(
             b"esds",
             &hex("00000000 03 1a 0001 00 04 15 20 11 000000 00000000 00000000 05 06 000001b009 00"),
         );
-        let codec = describe(&visual(b"mp4v", 176, 144, &[esds]), FourCc(*b"vide")).unwrap();
+        let codec = describe(&video_entry(b"mp4v", 176, 144, &[esds]), FourCc(*b"vide")).unwrap();
         assert_eq!((codec.rfc6381.as_str(), &codec.config), ("mp4v.20.9", &Config::Other));
         assert!(matches!(codec.media, Media::Video(_)));
     }

@@ -1,11 +1,11 @@
 //! HEVC: `hvcC` (ISO/IEC 14496-15 §8.3.3.1) and its codec string (ISO/IEC 14496-15 Annex E.3).
 
-use super::Hevc;
 use super::avc::{nal_length_size, nal_units};
-use super::bits::Bits;
 use super::children::Child;
-use super::colour::{Sequence, raw_payload};
+use super::description::Hevc;
 use super::hevc_sps;
+use super::parameter_sets::{Sequence, raw_payload};
+use crate::bits::BitReader;
 use crate::{Error, FourCc};
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ pub(super) struct ProfileTierLevel {
 pub(super) fn configuration(hvcc: &Child) -> Result<(Hevc, ProfileTierLevel), Error> {
     let mut bits = hvcc.bits();
     let truncated = || hvcc.at.truncated();
-    // Version 0 was written before the standard was final, with the same layout.
+    // Version 0 dates from before the standard was final and has the same layout.
     if bits.u8(8).ok_or_else(truncated)? > 1 {
         return Err(hvcc.at.unsupported("configurationVersion of hvcC"));
     }
@@ -42,7 +42,7 @@ pub(super) fn configuration(hvcc: &Child) -> Result<(Hevc, ProfileTierLevel), Er
     Ok((Hevc { nal_length_size, nal_units: units.into() }, profile))
 }
 
-fn profile_tier_level(bits: &mut Bits<'_>) -> Option<ProfileTierLevel> {
+fn profile_tier_level(bits: &mut BitReader<'_>) -> Option<ProfileTierLevel> {
     Some(ProfileTierLevel {
         space: bits.u8(2)?,
         high_tier: bits.flag()?,
@@ -53,8 +53,9 @@ fn profile_tier_level(bits: &mut Bits<'_>) -> Option<ProfileTierLevel> {
     })
 }
 
-/// `hvc1.A2.4.L120.90`: profile space and profile, compatibility flags in reverse bit order, tier and level,
-/// constraint bytes without trailing zeros; hexadecimal but for profile and level.
+/// Returns e.g. `hvc1.A2.4.L120.90`: profile space and profile, compatibility flags in reverse bit
+/// order, tier and level, constraint bytes without trailing zeros. Flags and constraints are
+/// hexadecimal.
 pub(super) fn rfc6381(format: FourCc, general: &ProfileTierLevel) -> String {
     let space = match general.space {
         0 => "",
@@ -63,7 +64,8 @@ pub(super) fn rfc6381(format: FourCc, general: &ProfileTierLevel) -> String {
         _ => "C",
     };
     let tier = if general.high_tier { 'H' } else { 'L' };
-    let (profile, level, flags) = (general.profile, general.level, general.compatibility.reverse_bits());
+    let ProfileTierLevel { profile, level, .. } = *general;
+    let flags = general.compatibility.reverse_bits();
     let mut name = format!("{format}.{space}{profile}.{flags:X}.{tier}{level}");
     let used = general.constraints.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     for byte in general.constraints.iter().take(used) {
@@ -76,14 +78,14 @@ pub(super) fn rfc6381(format: FourCc, general: &ProfileTierLevel) -> String {
 /// nal_unit_type of a sequence parameter set (ISO/IEC 23008-2 Table 7-1).
 const SPS_NUT: u8 = 33;
 
-/// What the first sequence parameter set says; nothing where there is none or it cannot be read.
+/// Reads the first sequence parameter set, if there is one. If it is cut off, the fields read until
+/// then are kept.
 pub(super) fn sequence(hevc: &Hevc) -> Sequence {
     let mut sequence = Sequence::default();
     let sps = hevc.nal_units.iter().find(|unit| unit.first().is_some_and(|head| head >> 1 & 0x3f == SPS_NUT));
     if let Some(sps) = sps {
         let payload = raw_payload(sps);
-        // Whatever was read before the end of a cut parameter set stands.
-        let _ = hevc_sps::parameter_set(&mut Bits::new(&payload), &mut sequence);
+        let _ = hevc_sps::parameter_set(&mut BitReader::new(&payload), &mut sequence);
     }
     sequence
 }
@@ -91,14 +93,14 @@ pub(super) fn sequence(hevc: &Hevc) -> Sequence {
 #[cfg(test)]
 mod tests {
     use super::{ProfileTierLevel, rfc6381};
-    use crate::codec::testing::{boxed, hex, visual};
+    use crate::codec::tests::sample_entries::{boxed, hex, video_entry};
     use crate::codec::{Colour, Config, Media, VideoRange, describe};
     use crate::{Error, FourCc};
 
     const VIDE: FourCc = FourCc(*b"vide");
 
     #[test]
-    fn names() {
+    fn codec_strings_follow_profile_tier_level_and_constraints() {
         let main = ProfileTierLevel {
             space: 0,
             high_tier: false,
@@ -134,7 +136,7 @@ mod tests {
         let record = "0101600000009000000000005af000fcfdf8f800000f03200001001840010c01ffff01600000030090000003000003005a959809\
                       210001002942010101600000030090000003000003005aa006b201e1d796566924cae68080000003008000000f042200010007\
                       4401c172b46240";
-        let codec = describe(&visual(b"hev1", 0, 0, &[boxed(b"hvcC", &hex(record))]), VIDE).unwrap();
+        let codec = describe(&video_entry(b"hev1", 0, 0, &[boxed(b"hvcC", &hex(record))]), VIDE).unwrap();
         assert_eq!(codec.rfc6381, "hev1.1.6.L90.90");
         let Config::Hevc(hevc) = codec.config else { panic!() };
         assert_eq!(hevc.nal_length_size, 4);
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!((video.width, video.height, video.range), (854, 480, VideoRange::Sdr));
 
         // x265 3.5 through ffmpeg 5.1, Main 10, 96x64, BT.2020 with PQ.
-        let codec = describe(&visual(b"hvc1", 96, 64, &[boxed(b"hvcC", &hex(HDR10))]), VIDE).unwrap();
+        let codec = describe(&video_entry(b"hvc1", 96, 64, &[boxed(b"hvcC", &hex(HDR10))]), VIDE).unwrap();
         assert_eq!(codec.rfc6381, "hvc1.2.4.L30.90");
         let Media::Video(video) = codec.media else { panic!() };
         assert_eq!(video.colour, Some(Colour { primaries: 9, transfer: 16, matrix: 9 }));
@@ -155,8 +157,9 @@ mod tests {
                          0a2000100074401c172b42240";
 
     #[test]
-    fn records_that_are_not_sound() {
-        let read = |record: &str| describe(&visual(b"hvc1", 16, 16, &[boxed(b"hvcC", &hex(record))]), VIDE);
+    fn malformed_records_are_refused() {
+        let read =
+            |record: &str| describe(&video_entry(b"hvc1", 16, 16, &[boxed(b"hvcC", &hex(record))]), VIDE);
         let head = "01016000000090000000000 05af000fcfdf8f80000";
         assert!(read(&format!("{head}0f 00")).is_ok());
         assert!(matches!(read(&format!("{head}0e 00")), Err(Error::BadValue { .. })));

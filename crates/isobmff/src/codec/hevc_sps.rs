@@ -1,17 +1,17 @@
-//! HEVC's sequence parameter set, as far as its video usability information (ISO/IEC 23008-2 §7.3.2.2).
+//! HEVC's sequence parameter set, up to its video usability information (ISO/IEC 23008-2 §7.3.2.2).
 
-use super::bits::Bits;
-use super::colour::{Sequence, usability};
+use super::parameter_sets::{Sequence, cropped, read_vui};
+use crate::bits::BitReader;
 
-/// Most short-term reference picture sets a sequence may have (§7.4.3.2.1).
+/// Maximum number of short-term reference picture sets of a sequence (§7.4.3.2.1).
 const MAX_SHORT_TERM_SETS: u32 = 64;
-/// Most pictures in one such set; the decoded picture buffer holds no more (§7.4.8).
+/// Maximum number of pictures in one such set, bounded by the decoded picture buffer (§7.4.8).
 const MAX_SET_PICTURES: u32 = 16;
-/// Most long-term reference pictures in a sequence parameter set (§7.4.3.2.1).
+/// Maximum number of long-term reference pictures in a sequence parameter set (§7.4.3.2.1).
 const MAX_LONG_TERM: u32 = 32;
 
-/// seq_parameter_set_rbsp() with its NAL unit header.
-pub(super) fn parameter_set(bits: &mut Bits<'_>, sequence: &mut Sequence) -> Option<()> {
+/// Reads seq_parameter_set_rbsp() with its NAL unit header.
+pub(super) fn parameter_set(bits: &mut BitReader<'_>, sequence: &mut Sequence) -> Option<()> {
     bits.skip(16 + 4)?;
     let sub_layers = bits.u8(3)?;
     bits.skip(1)?;
@@ -54,17 +54,18 @@ pub(super) fn parameter_set(bits: &mut Bits<'_>, sequence: &mut Sequence) -> Opt
     // Temporal motion vectors, strong intra smoothing.
     bits.skip(2)?;
     if bits.flag()? {
-        usability(bits, sequence)?;
+        read_vui(bits, sequence)?;
     }
     Some(())
 }
 
-/// profile_tier_level(1, …) (§7.3.3).
-fn skip_profile_tier_level(bits: &mut Bits<'_>, sub_layers: u8) -> Option<()> {
+/// Skips profile_tier_level(1, …) (§7.3.3).
+fn skip_profile_tier_level(bits: &mut BitReader<'_>, sub_layers: u8) -> Option<()> {
     bits.skip(88 + 8)?;
     let mut present = 0;
     for _ in 0..sub_layers {
-        let (profile, level) = (bits.flag()?, bits.flag()?);
+        let profile = bits.flag()?;
+        let level = bits.flag()?;
         present += usize::from(profile) * 88 + usize::from(level) * 8;
     }
     if sub_layers > 0 {
@@ -73,27 +74,23 @@ fn skip_profile_tier_level(bits: &mut Bits<'_>, sub_layers: u8) -> Option<()> {
     bits.skip(present)
 }
 
-/// Width and height less the conformance window; `Some(None)` where they do not fit a sample entry.
-fn picture_size(bits: &mut Bits<'_>) -> Option<Option<(u16, u16)>> {
+/// Reads width and height and takes off the conformance window; `Some(None)` if they do not fit a
+/// sample entry.
+fn picture_size(bits: &mut BitReader<'_>) -> Option<Option<(u16, u16)>> {
     let chroma_format = bits.ue()?;
     let separate_planes = chroma_format == 3 && bits.flag()?;
-    let (mut width, mut height) = (u64::from(bits.ue()?), u64::from(bits.ue()?));
+    let mut width = u64::from(bits.ue()?);
+    let mut height = u64::from(bits.ue()?);
     if bits.flag()? {
-        // SubWidthC and SubHeightC (Table 6-1).
-        let (unit_x, unit_y) = match (chroma_format, separate_planes) {
-            (1, _) => (2, 2),
-            (2, _) => (2, 1),
-            _ => (1, 1),
-        };
-        let (left, right, top, bottom) = (bits.ue()?, bits.ue()?, bits.ue()?, bits.ue()?);
-        width = width.saturating_sub((u64::from(left) + u64::from(right)) * unit_x);
-        height = height.saturating_sub((u64::from(top) + u64::from(bottom)) * unit_y);
+        let (x, y) = cropped(bits, chroma_format, separate_planes)?;
+        width = width.saturating_sub(x);
+        height = height.saturating_sub(y);
     }
     Some(u16::try_from(width).ok().zip(u16::try_from(height).ok()))
 }
 
-/// scaling_list_data() (§7.3.4).
-fn skip_scaling_lists(bits: &mut Bits<'_>) -> Option<()> {
+/// Skips scaling_list_data() (§7.3.4).
+fn skip_scaling_lists(bits: &mut BitReader<'_>) -> Option<()> {
     for size in 0..4u32 {
         for _ in 0..if size == 3 { 2 } else { 6 } {
             if !bits.flag()? {
@@ -111,9 +108,10 @@ fn skip_scaling_lists(bits: &mut Bits<'_>) -> Option<()> {
     Some(())
 }
 
-/// Every st_ref_pic_set() (§7.3.7). A set may be told as the difference from the one before: its length
-/// is that of the set before and the picture itself, less what is struck out.
-fn skip_short_term_sets(bits: &mut Bits<'_>) -> Option<()> {
+/// Skips every st_ref_pic_set() (§7.3.7). A set may be coded as the difference from the one before
+/// it. It then has a flag for each picture of that set and for one more, and holds the pictures
+/// that are kept.
+fn skip_short_term_sets(bits: &mut BitReader<'_>) -> Option<()> {
     let sets = bits.ue()?;
     if sets > MAX_SHORT_TERM_SETS {
         return None;

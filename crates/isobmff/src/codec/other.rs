@@ -1,10 +1,11 @@
-//! Coding names that are known to exist and that no protocol here carries: named well enough for a report.
+//! AudioCoding names that exist but that no protocol here carries, described well enough for a report.
 
-use super::Config;
-use super::audio::{Coding, find};
+use super::audio_coding::AudioCoding;
 use super::children::{Child, Children};
-use super::sample_entry::Sound;
+use super::description::Config;
+use super::sample_entry::AudioFields;
 use crate::FourCc;
+use crate::bits::BitReader;
 
 /// Video: VVC, EVC, H.263, JPEG, ProRes, DV, AVS and QuickTime's own.
 const VIDEO: [&[u8; 4]; 41] = [
@@ -14,59 +15,26 @@ const VIDEO: [&[u8; 4]; 41] = [
     b"rle ", b"2vuy", b"v210", b"uncv", b"svc1", b"mvc1", b"lhv1", b"raw ",
 ];
 
-/// Audio: PCM in its many forms, ALAC, TrueHD, MPEG-H, IAMF, speech codecs and QuickTime's own.
-const AUDIO: [&[u8; 4]; 40] = [
-    b"ipcm",
-    b"fpcm",
-    b"twos",
-    b"sowt",
-    b"lpcm",
-    b"in24",
-    b"in32",
-    b"fl32",
-    b"fl64",
-    b"s16l",
-    b"NONE",
-    b"ulaw",
-    b"alaw",
-    b"alac",
-    b"mlpa",
-    b"mha1",
-    b"mha2",
-    b"mhm1",
-    b"mhm2",
-    b"iamf",
-    b"samr",
-    b"sawb",
-    b"sawp",
-    b"sevc",
-    b"sqcp",
-    b"ssmv",
-    b"spex",
-    b"QDM2",
-    b"QDMC",
-    b"MAC3",
-    b"MAC6",
-    b"ima4",
-    b"agsm",
-    b"dra1",
-    b"g719",
-    b"g726",
-    b"m4ae",
-    b"ms\0\x02",
-    b"ms\0\x11",
-    b"raw ",
+/// Audio: the forms of PCM, ALAC, TrueHD, MPEG-H, IAMF, speech codecs and QuickTime's own.
+const AUDIO: [&[u8; 4]; 38] = [
+    b"ipcm", b"fpcm", b"twos", b"sowt", b"lpcm", b"in24", b"in32", b"fl32", b"fl64", b"s16l", b"NONE",
+    b"ulaw", b"alaw", b"alac", b"mlpa", b"mha1", b"mha2", b"mhm1", b"mhm2", b"iamf", b"samr", b"sawb",
+    b"sawp", b"sevc", b"sqcp", b"ssmv", b"spex", b"QDM2", b"QDMC", b"MAC3", b"MAC6", b"ima4", b"agsm",
+    b"dra1", b"g719", b"g726", b"m4ae", b"raw ",
 ];
+
+/// Audio under Microsoft's format tags 2 (ADPCM) and 0x11 (IMA ADPCM) in QuickTime.
+const TAGGED_AUDIO: [&[u8; 4]; 2] = [b"ms\0\x02", b"ms\0\x11"];
 
 pub(super) fn is_video(format: FourCc) -> bool {
     VIDEO.contains(&&format.0)
 }
 
 pub(super) fn is_audio(format: FourCc) -> bool {
-    AUDIO.contains(&&format.0)
+    AUDIO.contains(&&format.0) || TAGGED_AUDIO.contains(&&format.0)
 }
 
-/// The coding name, without the blanks that pad it.
+/// Returns the coding name without the spaces that pad it.
 fn name(format: FourCc) -> String {
     format.to_string().trim_end().to_owned()
 }
@@ -76,8 +44,8 @@ pub(super) fn video_rfc6381(format: FourCc, boxes: &Children) -> String {
     vvc.and_then(|vvcc| vvc_rfc6381(format, &vvcc)).unwrap_or_else(|| name(format))
 }
 
-/// `vvc1.1.L51`: profile, tier and level of `vvcC` (ISO/IEC 14496-15 §11.2.4.2, Annex E.6). The constraint and
-/// sub-profile elements are optional there and left out.
+/// Returns e.g. `vvc1.1.L51`: profile, tier and level of `vvcC` (ISO/IEC 14496-15 §11.2.4.2, Annex
+/// E.6). The constraint and sub-profile elements are optional there and left out.
 fn vvc_rfc6381(format: FourCc, vvcc: &Child) -> Option<String> {
     let (_, mut bits) = vvcc.full_box().ok()?;
     // Reserved, LengthSizeMinusOne.
@@ -94,43 +62,46 @@ fn vvc_rfc6381(format: FourCc, vvcc: &Child) -> Option<String> {
     Some(format!("{format}.{profile}.{tier}{level}"))
 }
 
-pub(super) fn audio(format: FourCc, boxes: &Children, stated: Sound) -> Coding {
-    let (said_name, said) = match &format.0 {
+pub(super) fn audio(format: FourCc, boxes: &Children, stated: AudioFields) -> AudioCoding {
+    let (named, fields) = match &format.0 {
         b"alac" => (None, alac(boxes)),
         b"mha1" | b"mha2" | b"mhm1" | b"mhm2" => mpeg_h(format, boxes).unzip(),
         b"iamf" => (boxes.first(b"iacb").and_then(|iacb| iamf_rfc6381(&iacb)), None),
         _ => (None, None),
     };
-    let said = said.unwrap_or(Sound { channels: 0, sample_rate: 0 });
-    Coding::new(said_name.unwrap_or_else(|| name(format)), Config::Other, said, stated)
+    let fields = fields.unwrap_or(AudioFields { channels: 0, sample_rate: 0 });
+    AudioCoding::new(named.unwrap_or_else(|| name(format)), Config::Other, fields, stated)
 }
 
-/// ALACSpecificConfig in the `alac` box of the `alac` entry, or in QuickTime's `wave`.
-fn alac(boxes: &Children) -> Option<Sound> {
-    let cookie = find(boxes, b"alac")?;
+/// Reads ALACSpecificConfig from the `alac` box of the `alac` entry, or of QuickTime's `wave`.
+fn alac(boxes: &Children) -> Option<AudioFields> {
+    let cookie = boxes.first_or_in_wave(b"alac")?;
     let (_, mut bits) = cookie.full_box().ok()?;
     // frameLength to kb; maxRun to avgBitRate.
     bits.skip((4 + 5) * 8)?;
     let channels = bits.u16(8)?;
     bits.skip((2 + 4 + 4) * 8)?;
-    Some(Sound { channels, sample_rate: bits.bits(32)? })
+    Some(AudioFields { channels, sample_rate: bits.bits(32)? })
 }
 
-/// Channels by ChannelConfiguration, from 1 on (ISO/IEC 23091-3 Table 10).
+/// Channels by ChannelConfiguration, from 1 on (ISO/IEC 23091-3 Table 10); 0 for the reserved 8.
 const CHANNEL_CONFIGURATIONS: [u16; 20] = [1, 2, 3, 4, 5, 6, 8, 0, 3, 4, 7, 8, 24, 8, 12, 10, 12, 14, 12, 14];
 
-/// `mhm1.0x0D`: profile and level in hexadecimal (ISO/IEC 23008-3 §20.4), and the reference layout of `mhaC`.
-fn mpeg_h(format: FourCc, boxes: &Children) -> Option<(String, Sound)> {
+/// Reads `mhm1.0x0D`, profile and level in hexadecimal (ISO/IEC 23008-3 §20.4), and the reference
+/// layout of `mhaC`.
+fn mpeg_h(format: FourCc, boxes: &Children) -> Option<(String, AudioFields)> {
     let mhac = boxes.first(b"mhaC")?;
     let mut bits = mhac.bits();
     bits.skip(8)?;
-    let (profile_level, layout) = (bits.u8(8)?, bits.u8(8)?);
+    let profile_level = bits.u8(8)?;
+    let layout = bits.u8(8)?;
     let channels = usize::from(layout).checked_sub(1).and_then(|i| CHANNEL_CONFIGURATIONS.get(i).copied());
-    let sound = Sound { channels: channels.unwrap_or(0), sample_rate: 0 };
-    Some((format!("{format}.0x{profile_level:02X}"), sound))
+    let coded = AudioFields { channels: channels.unwrap_or(0), sample_rate: 0 };
+    Some((format!("{format}.0x{profile_level:02X}"), coded))
 }
 
-/// `iamf.000.000.Opus`: both profiles and the codec of the first codec configuration (IAMF v1.0 §6.3).
+/// Returns e.g. `iamf.000.000.Opus`: both profiles and the codec of the first codec configuration
+/// (IAMF v1.0 §6.3).
 fn iamf_rfc6381(iacb: &Child) -> Option<String> {
     /// obu_type of an IA sequence header and of a codec configuration (IAMF v1.0 §3.2).
     const SEQUENCE_HEADER: u8 = 31;
@@ -143,7 +114,7 @@ fn iamf_rfc6381(iacb: &Child) -> Option<String> {
         let kind = bits.u8(5)?;
         bits.skip(3)?;
         let size = usize::try_from(bits.leb128()?).ok()?;
-        let mut obu = super::bits::Bits::new(bits.bytes(size)?);
+        let mut obu = BitReader::new(bits.bytes(size)?);
         match (kind, profiles) {
             (SEQUENCE_HEADER, _) => {
                 obu.skip(32)?;
@@ -152,7 +123,7 @@ fn iamf_rfc6381(iacb: &Child) -> Option<String> {
             (CODEC_CONFIG, Some((primary, additional))) => {
                 obu.leb128()?;
                 let codec = FourCc(obu.bits(32)?.to_be_bytes());
-                // The only profile of AAC that IAMF admits.
+                // IAMF admits this profile of AAC only.
                 let suffix = if codec == b"mp4a" { ".40.2" } else { "" };
                 return Some(format!("iamf.{primary:03}.{additional:03}.{codec}{suffix}"));
             }
@@ -163,18 +134,18 @@ fn iamf_rfc6381(iacb: &Child) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{audio, boxed, hex, sound, visual};
+    use crate::codec::tests::sample_entries::{audio, audio_entry, boxed, hex, video_entry};
     use crate::codec::{Codec, Config, Media, describe};
     use crate::{Error, FourCc};
 
     fn read(format: &[u8; 4], boxes: &[Vec<u8>]) -> Codec {
-        let codec = describe(&sound(format, 2, 44100, boxes), FourCc(*b"soun")).unwrap();
+        let codec = describe(&audio_entry(format, 2, 44100, boxes), FourCc(*b"soun")).unwrap();
         assert_eq!(codec.config, Config::Other);
         codec
     }
 
     #[test]
-    fn audio_nobody_carries() {
+    fn audio_that_no_protocol_carries_is_named() {
         let codec = read(b"twos", &[]);
         assert_eq!(
             (codec.rfc6381.as_str(), audio(&codec).channels, audio(&codec).sample_rate),
@@ -199,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn video_nobody_carries() {
+    fn video_that_no_protocol_carries_is_named() {
         let name = |format, boxes: &[Vec<u8>]| {
-            let codec = describe(&visual(format, 320, 180, boxes), FourCc(*b"vide")).unwrap();
+            let codec = describe(&video_entry(format, 320, 180, boxes), FourCc(*b"vide")).unwrap();
             assert!(matches!((&codec.config, &codec.media), (Config::Other, Media::Video(_))));
             codec.rfc6381
         };
@@ -212,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn the_handler_tells_what_raw_is_and_unknown_names_are_refused() {
-        let raw = describe(&sound(b"raw ", 1, 8000, &[]), FourCc(*b"soun")).unwrap();
+    fn the_handler_decides_what_raw_is_and_unknown_names_are_refused() {
+        let raw = describe(&audio_entry(b"raw ", 1, 8000, &[]), FourCc(*b"soun")).unwrap();
         assert_eq!((raw.rfc6381.as_str(), audio(&raw).sample_rate), ("raw", 8000));
-        let raw = describe(&visual(b"raw ", 64, 48, &[]), FourCc(*b"vide")).unwrap();
+        let raw = describe(&video_entry(b"raw ", 64, 48, &[]), FourCc(*b"vide")).unwrap();
         assert!(matches!(raw.media, Media::Video(_)));
-        let unknown = describe(&visual(b"xxxx", 64, 48, &[]), FourCc(*b"vide"));
+        let unknown = describe(&video_entry(b"xxxx", 64, 48, &[]), FourCc(*b"vide"));
         assert!(matches!(unknown, Err(Error::Unsupported { .. })));
     }
 }

@@ -1,9 +1,10 @@
-//! `sinf`: what an encrypted sample entry was before, and how it is encrypted (ISO/IEC 14496-12 §8.12).
+//! `sinf`: the original coding name and the protection scheme of an encrypted sample entry (ISO/IEC
+//! 14496-12 §8.12).
 
 use super::children::Children;
 use crate::{Error, FourCc};
 
-/// What `sinf` says.
+/// Contents of `sinf`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Protection {
     /// `frma`: the coding name of the entry before encryption.
@@ -12,11 +13,11 @@ pub(super) struct Protection {
     pub(super) scheme: FourCc,
 }
 
-/// Extended type of PIFF's track encryption box, the `tenc` of before there was one (PIFF 1.1 §5.3.3).
+/// Extended type of PIFF's track encryption box, the forerunner of `tenc` (PIFF 1.1 §5.3.3).
 const PIFF_TENC: [u8; 16] =
     [0x89, 0x74, 0xdb, 0xce, 0x7b, 0xe7, 0x4c, 0x51, 0x84, 0xf9, 0x71, 0x48, 0xf9, 0x88, 0x25, 0x54];
 
-/// Sample entry names that stand for an encrypted original; `drmi` and `drms` are Apple's.
+/// Returns true for the coding names of encrypted entries; `drmi` and `drms` are Apple's.
 pub(super) fn is_protected(format: FourCc) -> bool {
     matches!(&format.0, b"encv" | b"enca" | b"enct" | b"encs" | b"drmi" | b"drms")
 }
@@ -24,7 +25,8 @@ pub(super) fn is_protected(format: FourCc) -> bool {
 /// Reads the first `sinf` among the boxes of an encrypted sample entry.
 ///
 /// # Errors
-/// [`Error::Missing`] where `sinf`, `frma` or any sign of the scheme is not there.
+/// [`Error::Missing`] if `sinf`, `frma` or any sign of the scheme is absent; [`Error::Truncated`]
+/// if a box among them is cut off.
 pub(super) fn protection(boxes: &Children) -> Result<Protection, Error> {
     let sinf = boxes.require(b"sinf")?;
     let inside = sinf.children(0);
@@ -38,7 +40,7 @@ pub(super) fn protection(boxes: &Children) -> Result<Protection, Error> {
     Ok(Protection { original: FourCc(original.to_be_bytes()), scheme: FourCc(scheme.to_be_bytes()) })
 }
 
-/// `schi` holds PIFF's `uuid` box.
+/// Returns true if `schi` holds PIFF's `uuid` box.
 fn has_piff_tenc(sinf: &Children) -> bool {
     sinf.first(b"schi").is_some_and(|schi| {
         schi.children(0).any(|child| child.kind == b"uuid" && child.body.starts_with(&PIFF_TENC))

@@ -1,16 +1,16 @@
 //! Timed text sample entries (ISO/IEC 14496-30; ISO/IEC 14496-12 §12.5, §12.6).
 
-use super::bits::Bits;
 use super::children::Children;
+use super::description::{Codec, Config, Media};
 use super::sample_entry::{ENTRY_FIELDS, SampleEntry};
-use super::{Codec, Config, Media, colour, sinf};
+use super::{colour, sinf};
 use crate::{Error, FourCc};
 
-/// Text and captions in forms no protocol here carries: 3GPP text, QuickTime text, simple text, CEA-608 and 708,
-/// MPEG-4 subpictures.
+/// Text and captions that no protocol here carries: 3GPP text, QuickTime text, simple text, CEA-608
+/// and 708, MPEG-4 subpictures.
 const OTHER: [&[u8; 4]; 8] = [b"tx3g", b"text", b"sbtt", b"stxt", b"c608", b"c708", b"mp4s", b"sstx"];
 
-/// The entry is text, or was before encryption.
+/// Returns true if the entry is text, or was before encryption.
 pub(super) fn is_text(format: FourCc) -> bool {
     matches!(&format.0, b"wvtt" | b"stpp" | b"enct" | b"encs") || OTHER.contains(&&format.0)
 }
@@ -38,7 +38,8 @@ pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
     })
 }
 
-/// `sinf` of an encrypted entry: where its boxes begin depends on what it was, which only `sinf` tells.
+/// Reads `sinf` of an encrypted entry. The start of its boxes depends on the original coding name,
+/// which only `sinf` states, so both layouts are tried.
 fn protection(entry: &SampleEntry) -> Result<sinf::Protection, Error> {
     let plain = sinf::protection(&entry.children(ENTRY_FIELDS));
     match (plain, xml_subtitle(entry)) {
@@ -51,7 +52,7 @@ fn protection(entry: &SampleEntry) -> Result<sinf::Protection, Error> {
 struct XmlSubtitle<'a> {
     namespaces: &'a [u8],
     schema_locations: &'a [u8],
-    /// Where its boxes begin, in bytes into the body.
+    /// Offset in the body where its boxes begin.
     end: usize,
 }
 
@@ -64,12 +65,13 @@ fn xml_subtitle(entry: &SampleEntry) -> Option<XmlSubtitle<'_>> {
         rest.get(..length)
     };
     let (namespaces, schema_locations) = (string()?, string()?);
-    // auxiliary_mime_types. The one before was optional once: a writer may have left this one out at the end.
+    // auxiliary_mime_types. Older editions made it optional, so a writer may have left it out at
+    // the end.
     let _ = string();
     Some(XmlSubtitle { namespaces, schema_locations, end })
 }
 
-/// Processor profiles by the designators that name them (TTML Media Type Definition and Profile Registry §5.1).
+/// Processor profiles by their designators (TTML Media Type Definition and Profile Registry §5.1).
 const PROFILES: [(&[u8], &str); 8] = [
     (b"http://www.w3.org/ns/ttml/profile/imsc1/text", "im1t"),
     (b"http://www.w3.org/ns/ttml/profile/imsc1/image", "im1i"),
@@ -81,37 +83,38 @@ const PROFILES: [(&[u8], &str); 8] = [
     (b"urn:ebu:tt:distribution:2018-04", "etd1"),
 ];
 
-/// `stpp.ttml.im1t` where the entry names a processor profile, else `stpp`.
+/// Returns `stpp.ttml.im1t` if the entry names a processor profile, else `stpp`.
 fn stpp_rfc6381(stpp: &XmlSubtitle<'_>, boxes: &Children) -> String {
     if let Some(codecs) = mime_codecs(boxes) {
         return format!("stpp.ttml.{codecs}");
     }
-    let mut designators =
-        stpp.schema_locations.split(|&b| b == b' ').chain(stpp.namespaces.split(|&b| b == b' '));
-    let profile = designators.find_map(|said| PROFILES.iter().find(|(designator, _)| *designator == said));
+    let schema_locations = stpp.schema_locations.split(|&b| b == b' ');
+    let mut designators = schema_locations.chain(stpp.namespaces.split(|&b| b == b' '));
+    let profile = designators.find_map(|named| PROFILES.iter().find(|(designator, _)| *designator == named));
     profile.map_or_else(|| "stpp".to_owned(), |(_, profile)| format!("stpp.ttml.{profile}"))
 }
 
-/// The `codecs` parameter of the `mime` box's media type (ISO/IEC 14496-30 §6.4, CMAF §11.3.3), e.g.
-/// `application/ttml+xml;codecs=im1t`: short names of profiles, combined with `|` and `+`.
+/// Returns the `codecs` parameter of the `mime` box's media type (ISO/IEC 14496-30 §6.4, CMAF
+/// §11.3.3), e.g. `application/ttml+xml;codecs=im1t`: short profile names, combined with `|` and
+/// `+`.
 fn mime_codecs(boxes: &Children) -> Option<String> {
-    /// Longest combination that is repeated, in bytes.
+    /// Maximum length of the parameter in bytes.
     const MAX: usize = 40;
     let mime = boxes.first(b"mime")?;
-    let (_, mut bits): (u8, Bits<'_>) = mime.full_box().ok()?;
+    let (_, mut bits) = mime.full_box().ok()?;
     let media_type = std::str::from_utf8(bits.rest()).ok()?.trim_end_matches('\0');
     let mut parameters = media_type.split(';').map(str::trim);
     if !parameters.next()?.eq_ignore_ascii_case("application/ttml+xml") {
         return None;
     }
     let codecs = parameters.find_map(|parameter| parameter.strip_prefix("codecs="))?.trim_matches('"');
-    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '|' | '+');
-    (!codecs.is_empty() && codecs.len() <= MAX && codecs.chars().all(known)).then(|| codecs.to_owned())
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '|' | '+');
+    (!codecs.is_empty() && codecs.len() <= MAX && codecs.chars().all(is_allowed)).then(|| codecs.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::testing::{boxed, entry, hex};
+    use crate::codec::tests::sample_entries::{boxed, entry, hex};
     use crate::codec::{Codec, Config, DeclaredBitrate, Media, describe};
     use crate::{Error, FourCc};
 
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn stpp_names_its_profile_where_it_can() {
+    fn stpp_names_the_profile_that_the_entry_states() {
         let btrt = boxed(b"btrt", &hex("00000151 00001520 00000000"));
         let codec = read(b"stpp", b"http://www.w3.org/ns/ttml\0\0\0", &[btrt]).unwrap();
         assert_eq!(
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text() {
+    fn other_text_formats_are_described() {
         let codec = read(b"wvtt", b"", &[boxed(b"vttC", b"WEBVTT")]).unwrap();
         assert_eq!((codec.rfc6381.as_str(), codec.config), ("wvtt", Config::Wvtt));
         let codec = read(b"c608", b"", &[]).unwrap();
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn encrypted_text() {
+    fn encrypted_text_is_described_as_its_original() {
         let sinf = |original: &[u8; 4]| {
             let frma = boxed(b"frma", original);
             boxed(b"sinf", &[frma, boxed(b"schm", &hex("00000000 63656e63 00010000"))].concat())

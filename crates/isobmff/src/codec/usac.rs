@@ -1,25 +1,27 @@
 //! UsacConfig (ISO/IEC 23003-3 §5.2): xHE-AAC.
 
-use super::bits::Bits;
+use crate::bits::BitReader;
 
-/// What the head of a UsacConfig says. Rate and frame length are those of the output, after SBR.
+/// The head of a UsacConfig. Rate and frame length are those of the output, after SBR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UsacConfig {
     pub(super) sample_rate: u32,
     pub(super) frame_length: u16,
-    /// `None` where the index has no meaning yet.
+    /// `None` if the index is reserved.
     pub(super) channels: Option<u16>,
 }
 
-/// Rates of usacSamplingFrequencyIndex beyond those of MPEG-4 audio, from 15 on (ISO/IEC 23003-3 Table 67).
+/// Rates by usacSamplingFrequencyIndex from 15 on, beyond those of MPEG-4 audio (ISO/IEC 23003-3
+/// Table 67).
 const MORE_RATES: [u32; 13] =
     [57600, 51200, 40000, 38400, 34150, 28800, 25600, 20000, 19200, 17075, 14400, 12800, 9600];
 
 /// Channels by channelConfigurationIndex, from 1 on (ISO/IEC 23003-3 Table 68).
 const CHANNELS: [u16; 13] = [1, 2, 3, 4, 5, 6, 8, 2, 3, 4, 7, 8, 24];
 
-/// Reads usacSamplingFrequencyIndex to UsacChannelConfig. `rate_of` gives the rates shared with MPEG-4 audio.
-pub(super) fn config(bits: &mut Bits<'_>, rate_of: impl Fn(u8) -> Option<u32>) -> Option<UsacConfig> {
+/// Reads the fields from usacSamplingFrequencyIndex to UsacChannelConfig. `rate_of` returns the
+/// rates that are shared with MPEG-4 audio.
+pub(super) fn config(bits: &mut BitReader<'_>, rate_of: impl Fn(u8) -> Option<u32>) -> Option<UsacConfig> {
     let index = bits.u8(5)?;
     let sample_rate = match index {
         31 => bits.bits(24)?,
@@ -41,8 +43,9 @@ pub(super) fn config(bits: &mut Bits<'_>, rate_of: impl Fn(u8) -> Option<u32>) -
     Some(UsacConfig { sample_rate, frame_length, channels })
 }
 
-/// escapedValue() (ISO/IEC 23003-3 §5.2): a number that goes on where all its bits are ones.
-fn escaped_value(bits: &mut Bits<'_>, lengths: [u32; 3]) -> Option<u32> {
+/// Reads escapedValue() (ISO/IEC 23003-3 §5.2): a number that continues as long as all bits of its
+/// last part are ones.
+fn escaped_value(bits: &mut BitReader<'_>, lengths: [u32; 3]) -> Option<u32> {
     let mut value = 0u32;
     for length in lengths {
         let part = bits.bits(length)?;

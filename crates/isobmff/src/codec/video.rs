@@ -1,32 +1,34 @@
-//! Video sample entries: which codec, and what manifests say of the picture.
+//! Video sample entries: their codec and the facts that manifests state.
 
 use super::children::Children;
-use super::colour::{self, Sequence};
+use super::colour;
+use super::description::{Codec, Colour, Config, DeclaredBitrate, Media, Video};
 use super::dolby_vision::{self, DolbyVision};
+use super::parameter_sets::Sequence;
 use super::sample_entry::SampleEntry;
-use super::{Codec, Colour, Config, DeclaredBitrate, Media, Video, av1, avc, esds, hevc, other, sinf, vp9};
+use super::{av1, avc, esds, hevc, other, sinf, vp9};
 use crate::{Error, FourCc};
 
-/// The codec's own part of a description.
-struct Coding {
+/// Codec-specific part of a [`Codec`].
+struct VideoCoding {
     rfc6381: String,
     config: Config,
     sequence: Sequence,
     bitrate: DeclaredBitrate,
 }
 
-impl Coding {
+impl VideoCoding {
     fn new(rfc6381: String, config: Config, sequence: Sequence) -> Self {
         Self { rfc6381, config, sequence, bitrate: DeclaredBitrate::default() }
     }
 }
 
-/// The entry is video, or was before encryption.
+/// Returns true if the entry is video, or was before encryption.
 pub(super) fn is_video(format: FourCc) -> bool {
     is_read(format) || other::is_video(format) || matches!(&format.0, b"encv" | b"drmi")
 }
 
-/// Coding names whose configuration is read.
+/// Returns true for coding names whose configuration is read.
 fn is_read(format: FourCc) -> bool {
     matches!(
         &format.0,
@@ -35,13 +37,13 @@ fn is_read(format: FourCc) -> bool {
 }
 
 pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
-    let (fields, boxes) = entry.visual()?;
+    let (fields, boxes) = entry.video()?;
     let protection = if sinf::is_protected(entry.format) { Some(sinf::protection(&boxes)?) } else { None };
     let format = protection.map_or(entry.format, |protection| protection.original);
     let dolby = dolby_vision::configuration(&boxes)?;
-    let boxed = colour::colour_box(&boxes);
-    let coding = coding(format, &boxes, boxed, dolby)?;
-    let described = colour::colour(boxed, coding.sequence.colour);
+    let colr = colour::colour_box(&boxes);
+    let coding = coding(format, &boxes, colr, dolby)?;
+    let described = colour::colour(colr, coding.sequence.colour);
     let aspect = colour::pixel_aspect(&boxes).or(coding.sequence.aspect).unwrap_or((1, 1));
     let transfer = described.map(|colour| colour.transfer);
     let (coded_width, coded_height) = coding.sequence.size.unwrap_or_default();
@@ -66,40 +68,43 @@ pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
     })
 }
 
-/// Reads the configuration record that goes with the coding name.
+/// Reads the configuration record that belongs to the coding name.
 fn coding(
     format: FourCc,
     boxes: &Children,
-    boxed: Option<colour::ColourBox>,
+    colr: Option<colour::ColourBox>,
     dolby: Option<DolbyVision>,
-) -> Result<Coding, Error> {
+) -> Result<VideoCoding, Error> {
     let coding = match &format.0 {
         b"avc1" | b"avc2" | b"avc3" | b"avc4" | b"dva1" | b"dvav" => {
             let avc = avc::configuration(&boxes.require(b"avcC")?, format)?;
             let sequence = avc::sequence(&avc);
-            Coding::new(avc::rfc6381(format, &avc), Config::Avc(avc), sequence)
+            VideoCoding::new(avc::rfc6381(format, &avc), Config::Avc(avc), sequence)
         }
         b"hvc1" | b"hev1" | b"dvh1" | b"dvhe" => {
             let (hevc, general) = hevc::configuration(&boxes.require(b"hvcC")?)?;
             let sequence = hevc::sequence(&hevc);
-            Coding::new(hevc::rfc6381(format, &general), Config::Hevc(hevc), sequence)
+            VideoCoding::new(hevc::rfc6381(format, &general), Config::Hevc(hevc), sequence)
         }
         b"av01" | b"dav1" => {
             let av1 = av1::configuration(&boxes.require(b"av1C")?)?;
-            Coding::new(av1::rfc6381(format, &av1, boxed), Config::Av1, av1.sequence)
+            VideoCoding::new(av1::rfc6381(format, &av1, colr), Config::Av1, av1.sequence)
         }
         b"vp08" | b"vp09" => {
             let vp = vp9::configuration(&boxes.require(b"vpcC")?)?;
             let config = if format == b"vp09" { Config::Vp9 } else { Config::Other };
-            Coding::new(vp9::rfc6381(format, &vp), config, vp9::sequence(&vp))
+            VideoCoding::new(vp9::rfc6381(format, &vp), config, vp9::sequence(&vp))
         }
         b"mp4v" => {
             let stream = esds::stream(&boxes.require(b"esds")?)?;
             let name = esds::visual_rfc6381(&stream);
-            Coding { bitrate: stream.bitrate, ..Coding::new(name, Config::Other, Sequence::default()) }
+            VideoCoding {
+                bitrate: stream.bitrate,
+                ..VideoCoding::new(name, Config::Other, Sequence::default())
+            }
         }
         _ if other::is_video(format) => {
-            Coding::new(other::video_rfc6381(format, boxes), Config::Other, Sequence::default())
+            VideoCoding::new(other::video_rfc6381(format, boxes), Config::Other, Sequence::default())
         }
         _ => return Err(boxes.at().unsupported("video coding name")),
     };
@@ -107,5 +112,5 @@ fn coding(
         return Ok(coding);
     }
     let dolby = dolby.ok_or_else(|| boxes.at().missing(b"dvcC"))?;
-    Ok(Coding { rfc6381: dolby.rfc6381(format), ..coding })
+    Ok(VideoCoding { rfc6381: dolby.rfc6381(format), ..coding })
 }

@@ -1,7 +1,5 @@
-//! A media segment: `styp`, `moof` and the header of its `mdat`, as a CMAF fragment has them
-//! (ISO/IEC 23000-19 §7.3.2.3): one track, one run, offsets from the `moof`, decode time stated.
-
-use super::{Container, WriteBox, header_size, put_header};
+//! Media segments: `styp`, `moof` and the header of the `mdat`, as in a CMAF fragment (ISO/IEC
+//! 23000-19 §7.3.2.3): one track, one run, offsets from the `moof`, and the decode time.
 use crate::{
     Error, FourCc,
     boxes::{
@@ -10,32 +8,20 @@ use crate::{
         tfdt::Tfdt,
         tfhd::Tfhd,
         tfxd::Tfxd,
-        trun::{Fields, Trun},
+        trun::{EmitSample, Fields, Trun},
     },
     error::BoxPath,
+    write::{Container, WriteBox, header_size, put_header},
 };
-
-/// A sample of a fragment to write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EmitSample {
-    /// Bytes.
-    pub size: u32,
-    /// Duration in track ticks.
-    pub duration: u32,
-    /// Flags, see [`crate::sample_flags`].
-    pub flags: u32,
-    /// Composition time minus decode time, in track ticks.
-    pub composition_offset: i32,
-}
 
 /// A fragment to write.
 #[derive(Debug, Clone, Copy)]
 pub struct FragmentSpec<'a> {
-    /// `mfhd` sequence number.
+    /// Sequence number of `mfhd`.
     pub sequence: u32,
-    /// Track the samples are of.
+    /// Track of the samples.
     pub track_id: u32,
-    /// 1-based index into `stsd`; `None` for what `trex` says.
+    /// 1-based index into `stsd`; `None` for the default of `trex`.
     pub sample_description_index: Option<u32>,
     /// Decode time of the first sample, in track ticks, before the edit list.
     pub decode_time: u64,
@@ -43,115 +29,117 @@ pub struct FragmentSpec<'a> {
     pub samples: &'a [EmitSample],
 }
 
-/// The most samples of a fragment: with it every data offset fits its 31 bits.
+/// Maximum number of samples in a fragment. With it every data offset fits its 31 bits, and no sum
+/// of sample sizes overflows 64 bits.
 pub const MAX_SAMPLES: usize = 1 << 24;
 
-/// The exact size of a fragment, part by part, in bytes.
+/// The exact sizes of a fragment's pieces, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentSize {
-    /// The `moof`.
+    /// Size of the `moof`.
     pub moof: u64,
-    /// The header of the `mdat`: 8, or 16 where the media has 4 GiB or more.
+    /// Size of the `mdat`'s header: 8, or 16 if the `mdat` needs a 64-bit size.
     pub mdat_header: u64,
-    /// The media: the sum of all samples' sizes.
+    /// Size of the media: the sum of all sample sizes.
     pub media: u64,
 }
 
 impl FragmentSize {
-    /// What [`fragment`] writes: everything before the media.
+    /// Returns the size of the bytes before the media, which [`fragment`] writes.
     #[must_use]
     pub const fn head(&self) -> u64 {
-        self.moof.saturating_add(self.mdat_header)
+        self.moof + self.mdat_header
     }
 
-    /// The whole fragment, media included.
+    /// Returns the size of the whole fragment, media included.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        self.head().saturating_add(self.media)
+        self.head() + self.media
     }
 }
 
-/// The exact size of what [`fragment`] writes and of the media behind it. The decode time and the sequence number
-/// make no difference.
+/// Returns the exact size of the bytes that [`fragment`] writes and of the media behind them. It
+/// does not depend on the decode time and the sequence number.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for more than [`MAX_SAMPLES`].
+/// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples.
 pub fn fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Error> {
-    size(spec, Clock::Tfdt)
+    size(spec, TimeBox::Tfdt)
 }
 
-fn size(spec: &FragmentSpec<'_>, clock: Clock) -> Result<FragmentSize, Error> {
-    let layout = Layout::of(spec)?;
+fn size(spec: &FragmentSpec<'_>, time_box: TimeBox) -> Result<FragmentSize, Error> {
+    let layout = Layout::new(spec)?;
     let media = layout.media;
-    Ok(FragmentSize {
-        moof: layout.moof(spec, clock, |moof| moof.size()),
-        mdat_header: header_size(media),
-        media,
-    })
+    let moof = layout.with_moof(spec, time_box, |moof| moof.size());
+    Ok(FragmentSize { moof, mdat_header: header_size(media), media })
 }
 
-/// Appends `moof` and the header of the `mdat` to `out`; the samples' bytes belong right behind.
+/// Appends `moof` and the header of the `mdat` to `out`. The caller appends the samples' bytes.
 ///
-/// What all samples share is said once in `tfhd`, what only the first has otherwise in its first-sample-flags, and
-/// the rest sample by sample in `trun`; composition offsets are there if one of them is not 0. Nothing relies on
-/// `trex` but the sample description index where the spec has none.
+/// Values that all samples share are written once in `tfhd`. If only the first sample has other
+/// flags, these are its first-sample-flags. All other values are written for each sample in `trun`;
+/// composition offsets are written if one of them is not 0. Of the defaults in `trex`, only the
+/// sample description index is used, and only if the spec has none.
 ///
 /// # Errors
-/// [`Error::TooLarge`] for more than [`MAX_SAMPLES`]; nothing is written then.
+/// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples. Nothing is written then.
 pub fn fragment(spec: &FragmentSpec<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-    write(spec, Clock::Tfdt, out)
+    write(spec, TimeBox::Tfdt, out)
 }
 
-fn write(spec: &FragmentSpec<'_>, clock: Clock, out: &mut Vec<u8>) -> Result<(), Error> {
-    let layout = Layout::of(spec)?;
-    let head = layout.moof(spec, clock, |moof| moof.size()).saturating_add(header_size(layout.media));
+fn write(spec: &FragmentSpec<'_>, time_box: TimeBox, out: &mut Vec<u8>) -> Result<(), Error> {
+    let layout = Layout::new(spec)?;
+    let head = layout.with_moof(spec, time_box, |moof| moof.size()) + header_size(layout.media);
     out.reserve(usize::try_from(head).unwrap_or(0));
-    layout.moof(spec, clock, |moof| moof.write(out));
+    layout.with_moof(spec, time_box, |moof| moof.write(out));
     mdat_header(layout.media, out);
     Ok(())
 }
 
-/// As [`fragment`], for Smooth Streaming ([MS-SSTR] 2.2.4): no `tfdt`, which came into the standard later, and behind the run a
-/// `uuid` box with the fragment's absolute time, that is [`FragmentSpec::decode_time`], and its `duration`, in track ticks.
+/// Appends a fragment like [`fragment`], but for Smooth Streaming ([MS-SSTR] 2.2.4). It has no
+/// `tfdt`, which the standard added later. Behind the run it has a `uuid` box with the fragment's
+/// absolute time, which is [`FragmentSpec::decode_time`], and its `duration`, both in track ticks.
 ///
 /// # Errors
-/// As [`fragment`].
+/// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples. Nothing is written then.
 pub fn smooth_fragment(spec: &FragmentSpec<'_>, duration: u64, out: &mut Vec<u8>) -> Result<(), Error> {
-    write(spec, Clock::Tfxd { duration }, out)
+    write(spec, TimeBox::Tfxd { duration }, out)
 }
 
-/// The exact size of what [`smooth_fragment`] writes and of the media behind it, as [`fragment_size`].
+/// Returns the exact size of the bytes that [`smooth_fragment`] writes and of the media behind
+/// them.
 ///
 /// # Errors
-/// As [`fragment_size`].
+/// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples.
 pub fn smooth_fragment_size(spec: &FragmentSpec<'_>) -> Result<FragmentSize, Error> {
-    size(spec, Clock::Tfxd { duration: 0 })
+    size(spec, TimeBox::Tfxd { duration: 0 })
 }
 
-/// All that the size of a fragment depends on, for who knows it of many samples without looking at each.
+/// All properties that the size of a fragment depends on. With them the size is known without a
+/// look at each sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FragmentShape {
     /// Number of samples.
     pub samples: u32,
     /// Sum of their sizes in bytes.
     pub media: u64,
-    /// Their durations differ.
+    /// True if their durations differ.
     pub durations: bool,
-    /// Their sizes differ.
+    /// True if their sizes differ.
     pub sizes: bool,
-    /// The flags of those behind the first differ among themselves.
+    /// True if the flags of the samples behind the first differ among themselves.
     pub flags: bool,
-    /// All of those behind the first have other flags than the first.
+    /// True if the first sample has other flags than all samples behind it.
     pub first_flags: bool,
-    /// A composition offset is not 0.
+    /// True if a composition offset is not 0.
     pub composition_offsets: bool,
 }
 
 impl FragmentShape {
-    /// What [`fragment_size`] says of such samples.
+    /// Returns the result of [`fragment_size`] for such samples.
     ///
     /// # Errors
-    /// As [`fragment_size`].
+    /// [`Error::TooLarge`] for more than [`MAX_SAMPLES`] samples.
     pub fn size(&self) -> Result<FragmentSize, Error> {
         let fields = Fields {
             duration: self.durations,
@@ -159,7 +147,7 @@ impl FragmentShape {
             flags: self.flags,
             composition_offset: self.composition_offsets,
         };
-        too_many(self.samples.into())?;
+        check_sample_count(self.samples.into())?;
         let sample = [EmitSample::default()];
         let samples = sample.get(..self.samples.min(1) as usize).unwrap_or_default();
         let first_sample_flags = (self.first_flags && !self.flags && self.samples > 1).then_some(0);
@@ -179,39 +167,41 @@ impl FragmentShape {
             samples,
         };
         let layout = Layout { tfhd, first_sample_flags, fields, media: self.media };
-        // Each further sample adds its fields, and no box becomes so large that its header would.
-        let more = u64::from(self.samples.saturating_sub(1)).saturating_mul(fields.sample_bytes());
+        // Each further sample adds its fields. No box becomes so large that its header grows.
+        let more = u64::from(self.samples.saturating_sub(1)) * fields.sample_bytes();
         Ok(FragmentSize {
-            moof: layout.moof(&spec, Clock::Tfdt, |moof| moof.size()).saturating_add(more),
+            moof: layout.with_moof(&spec, TimeBox::Tfdt, |moof| moof.size()) + more,
             mdat_header: header_size(self.media),
             media: self.media,
         })
     }
 }
 
-/// How a fragment says when it is.
+/// The box that states the time of a fragment.
 #[derive(Debug, Clone, Copy)]
-enum Clock {
+enum TimeBox {
     /// `tfdt` before the run.
     Tfdt,
-    /// `tfxd` behind it.
+    /// `tfxd` behind the run.
     Tfxd { duration: u64 },
 }
 
-/// Appends the header of an `mdat` with so many bytes of media: 8 bytes, or 16 from 4 GiB on.
+/// Appends the header of an `mdat` with `media` bytes of payload: 8 bytes, or 16 if the `mdat`
+/// needs a 64-bit size.
 pub fn mdat_header(media: u64, out: &mut Vec<u8>) {
     put_header(out, FourCc(*b"mdat"), media);
 }
 
-/// The `styp` of a segment (ISO/IEC 14496-12 §8.16.2) with the given brands, the first of them major:
-/// `msdh` for a DASH media segment, `cmfs`, `cmff` and `cmfl` for a CMAF segment, fragment and chunk.
+/// Returns the `styp` of a segment (ISO/IEC 14496-12 §8.16.2) with the given brands, the first of
+/// which is the major one: `msdh` for a DASH media segment, `cmfs`, `cmff` and `cmfl` for a CMAF
+/// segment, fragment and chunk.
 #[must_use]
 pub fn segment_type(brands: &[FourCc]) -> FileType {
     let major = brands.first().copied().unwrap_or(FourCc(*b"msdh"));
-    FileType { major, minor_version: 0, compatible: brands.to_vec(), of_segment: true }
+    FileType { major, minor_version: 0, compatible: brands.to_vec(), is_segment: true }
 }
 
-pub(super) fn too_many(samples: u64) -> Result<(), Error> {
+pub(super) fn check_sample_count(samples: u64) -> Result<(), Error> {
     let limit = MAX_SAMPLES as u64;
     if samples <= limit {
         return Ok(());
@@ -220,7 +210,7 @@ pub(super) fn too_many(samples: u64) -> Result<(), Error> {
     Err(Error::TooLarge { path, offset: 0, what: "sample_count", value: samples, limit })
 }
 
-/// Which field of the samples stands where.
+/// The box that each field of the samples is written to.
 pub(super) struct Layout {
     pub(super) tfhd: Tfhd,
     pub(super) first_sample_flags: Option<u32>,
@@ -230,16 +220,16 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(spec: &FragmentSpec<'_>) -> Result<Self, Error> {
+    pub(super) fn new(spec: &FragmentSpec<'_>) -> Result<Self, Error> {
         let samples = spec.samples;
-        too_many(samples.len() as u64)?;
+        check_sample_count(samples.len() as u64)?;
         let first = samples.first().copied().unwrap_or_default();
-        // The flags of all samples but the first; a single sample's own.
+        // The flags of all samples except the first, or those of a single sample.
         let rest = samples.get(1).map_or(first.flags, |second| second.flags);
         let mut fields = Fields::default();
         let mut media = 0u64;
         for (index, sample) in samples.iter().enumerate() {
-            media = media.saturating_add(u64::from(sample.size));
+            media += u64::from(sample.size);
             fields.duration |= sample.duration != first.duration;
             fields.size |= sample.size != first.size;
             fields.flags |= index > 0 && sample.flags != rest;
@@ -259,32 +249,38 @@ impl Layout {
         Ok(Self { tfhd, first_sample_flags, fields, media })
     }
 
-    /// Hands `use_it` the `moof` to measure or to write.
-    fn moof<T>(&self, spec: &FragmentSpec<'_>, clock: Clock, use_it: impl FnOnce(&Container<'_>) -> T) -> T {
+    /// Builds the `moof` and passes it to `use_moof`, which measures or writes it.
+    fn with_moof<T>(
+        &self,
+        spec: &FragmentSpec<'_>,
+        time_box: TimeBox,
+        use_moof: impl FnOnce(&Container<'_>) -> T,
+    ) -> T {
         let Self { tfhd, first_sample_flags, fields, media } = *self;
         let mut trun = Trun { data_offset: 0, first_sample_flags, fields, samples: spec.samples };
-        // The offset takes 32 bits whatever it is, so the size is known before it.
-        let size = with_moof(spec, clock, tfhd, trun, |moof| moof.size());
-        trun.data_offset = i32::try_from(size.saturating_add(header_size(media))).unwrap_or(i32::MAX);
-        with_moof(spec, clock, tfhd, trun, use_it)
+        // The offset always takes 32 bits, so the size can be measured before the offset is known.
+        let size = build_moof(spec, time_box, tfhd, trun, |moof| moof.size());
+        trun.data_offset = i32::try_from(size + header_size(media)).unwrap_or(i32::MAX);
+        build_moof(spec, time_box, tfhd, trun, use_moof)
     }
 }
 
-fn with_moof<T>(
+fn build_moof<T>(
     spec: &FragmentSpec<'_>,
-    clock: Clock,
+    time_box: TimeBox,
     tfhd: Tfhd,
     trun: Trun<'_>,
-    use_it: impl FnOnce(&Container<'_>) -> T,
+    use_moof: impl FnOnce(&Container<'_>) -> T,
 ) -> T {
-    let (mfhd, time) = (Mfhd(spec.sequence), spec.decode_time);
-    match clock {
-        Clock::Tfdt => {
-            use_it(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &Tfdt(time), &trun])]))
+    let mfhd = Mfhd(spec.sequence);
+    let time = spec.decode_time;
+    match time_box {
+        TimeBox::Tfdt => {
+            use_moof(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &Tfdt(time), &trun])]))
         }
-        Clock::Tfxd { duration } => {
+        TimeBox::Tfxd { duration } => {
             let tfxd = Tfxd { time, duration };
-            use_it(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &trun, &tfxd])]))
+            use_moof(&Container(b"moof", &[&mfhd, &Container(b"traf", &[&tfhd, &trun, &tfxd])]))
         }
     }
 }

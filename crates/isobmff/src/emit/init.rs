@@ -1,7 +1,6 @@
-//! An init segment: `ftyp` and a `moov` with empty sample tables, as a CMAF header has them
-//! (ISO/IEC 23000-19 §7.3.2.1).
+//! Init segments: `ftyp` and a `moov` with empty sample tables, as in a CMAF header (ISO/IEC
+//! 23000-19 §7.3.2.1).
 
-use super::{Container, WriteBox};
 use crate::{
     FourCc, Timescale,
     boxes::{
@@ -21,63 +20,64 @@ use crate::{
         tkhd::Tkhd,
         trex::Trex,
     },
+    write::{Container, WriteBox},
 };
 use bytes::Bytes;
 
 /// An init segment to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InitSegment {
-    /// Brands of the `ftyp`, see [`cmaf_brands`].
+    /// Brands of the `ftyp`; see [`cmaf_brands`].
     pub brands: FileType,
-    /// Scale of [`Self::duration`].
+    /// Timescale of [`Self::duration`].
     pub timescale: Timescale,
     /// Duration of the presentation in [`Self::timescale`] ticks, for `mehd`; `None` leaves the box out.
     pub duration: Option<u64>,
-    /// Tracks; one in CMAF.
+    /// Tracks; exactly one in CMAF.
     pub tracks: Vec<InitTrack>,
 }
 
 /// A track of an init segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InitTrack {
-    /// `track_ID`, not 0; the same in the fragments.
+    /// `track_ID`, never 0; the same as in the fragments.
     pub track_id: u32,
     /// Handler type: `vide`, `soun`, `text`, `subt`, …
     pub handler: FourCc,
-    /// Scale of all times in the fragments.
+    /// Timescale of all times in the fragments.
     pub timescale: Timescale,
-    /// Language; in `elng` where `mdhd` cannot say it.
+    /// Language; written to `elng` if it does not fit `mdhd`.
     pub language: Language,
-    /// Enabled in `tkhd`: of alternatives, the one that plays unless told otherwise.
+    /// `track_enabled` of `tkhd`. Among alternatives, players start with the enabled track.
     pub enabled: bool,
     /// `alternate_group` of `tkhd`, 0 for none.
     pub alternate_group: i16,
-    /// Width and height as shown, 16.16 fixed point; 0 for anything not seen.
+    /// Width and height as shown, 16.16 fixed point; 0 for tracks without a picture.
     pub display_size: (u32, u32),
     /// Sample entries, repeated from the source.
     pub sample_entries: Vec<SampleEntry>,
-    /// Composition time in track ticks at which the presentation starts, for an offset edit list
-    /// (ISO/IEC 23000-19 §7.5.13); 0 for none.
+    /// Composition time in track ticks at which the presentation starts, for an edit list with an
+    /// offset (ISO/IEC 23000-19 §7.5.13); 0 for none.
     pub edit_media_time: u64,
-    /// Fragment defaults; [`Trex::plain`] goes with what [`super::fragment()`] writes.
+    /// Fragment defaults; [`Trex::plain`] matches the fragments of [`super::fragment()`].
     pub trex: Trex,
 }
 
 impl InitSegment {
-    /// A CMAF header: one track, its timescale also that of the movie.
+    /// Creates a CMAF header: one track, whose timescale is also that of the movie.
     #[must_use]
     pub fn cmaf(track: InitTrack, duration: Option<u64>) -> Self {
         let brands = cmaf_brands(track.handler);
         Self { brands, timescale: track.timescale, duration, tracks: vec![track] }
     }
 
-    /// Bytes of the whole segment.
+    /// Returns the size of the whole segment in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.with_moov(|moov| moov.size()).saturating_add(self.brands.size())
+        self.with_moov(|moov| moov.size()) + self.brands.size()
     }
 
-    /// The whole segment.
+    /// Writes the whole segment.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         let mut out = Vec::with_capacity(usize::try_from(self.size()).unwrap_or(0));
@@ -86,7 +86,8 @@ impl InitSegment {
         out.into()
     }
 
-    fn with_moov<T>(&self, use_it: impl FnOnce(&Container<'_>) -> T) -> T {
+    /// Builds the `moov` and passes it to `use_moov`.
+    fn with_moov<T>(&self, use_moov: impl FnOnce(&Container<'_>) -> T) -> T {
         let highest = self.tracks.iter().map(|track| track.track_id).max().unwrap_or(0);
         let mvhd = Mvhd { timescale: self.timescale, duration: 0, next_track_id: highest.saturating_add(1) };
         let mehd = self.duration.map(Mehd);
@@ -100,27 +101,28 @@ impl InitSegment {
         let mut children: Vec<&dyn WriteBox> = vec![&mvhd];
         children.extend(traks.iter().map(|trak| trak as &dyn WriteBox));
         children.push(&mvex);
-        use_it(&Container(b"moov", &children))
+        use_moov(&Container(b"moov", &children))
     }
 }
 
-/// Brands of a CMAF header (ISO/IEC 23000-19 §7.2): `cmfc`, and `cmf2` where its stricter rules (§7.7.2) hold
-/// whatever the samples are. They do not for video, which here keeps the source's edit list and writes composition
-/// offsets in whichever `trun` version they need.
+/// Returns the brands of a CMAF header (ISO/IEC 23000-19 §7.2): `cmfc`, and `cmf2` if its stricter
+/// rules (§7.7.2) hold for any samples. They do not hold for video, which keeps the source's edit
+/// list here and writes composition offsets in whichever `trun` version they need.
 #[must_use]
 pub fn cmaf_brands(handler: FourCc) -> FileType {
     let mut compatible = vec![FourCc(*b"iso6"), FourCc(*b"cmfc")];
     if handler != b"vide" {
         compatible.push(FourCc(*b"cmf2"));
     }
-    FileType { major: FourCc(*b"cmfc"), minor_version: 0, compatible, of_segment: false }
+    FileType { major: FourCc(*b"cmfc"), minor_version: 0, compatible, is_segment: false }
 }
 
 /// A `trak` to write.
 struct Trak<'a>(&'a InitTrack);
 
 impl Trak<'_> {
-    fn with_boxes<T>(&self, use_it: impl FnOnce(&Container<'_>) -> T) -> T {
+    /// Builds the `trak` and passes it to `use_trak`.
+    fn with_boxes<T>(&self, use_trak: impl FnOnce(&Container<'_>) -> T) -> T {
         let track = self.0;
         let tkhd = Tkhd {
             id: track.track_id,
@@ -130,8 +132,7 @@ impl Trak<'_> {
             volume: if track.handler == b"soun" { 0x100 } else { 0 },
             display_size: track.display_size,
         };
-        let edit = Edit { duration: 0, media_time: Some(track.edit_media_time), rate: Edit::NORMAL_RATE };
-        let edits = [edit];
+        let edits = [Edit { duration: 0, media_time: Some(track.edit_media_time), rate: Edit::NORMAL_RATE }];
         let elst = EditList(&edits);
         let edts: [&dyn WriteBox; 1] = [&elst];
         let edts = Container(b"edts", &edts);
@@ -163,7 +164,7 @@ impl Trak<'_> {
             trak.push(&edts);
         }
         trak.push(&mdia);
-        use_it(&Container(b"trak", &trak))
+        use_trak(&Container(b"trak", &trak))
     }
 }
 

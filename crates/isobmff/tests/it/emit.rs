@@ -1,4 +1,4 @@
-//! What we write, read back by us and by mp4-atom.
+//! Boxes, init segments and fragments that this crate writes, read back by it and by mp4-atom.
 
 use crate::sample::{bytes_of, sample_entry, scale, top_level};
 use bytes::Bytes;
@@ -39,7 +39,7 @@ pub(crate) fn track(handler: &[u8; 4], language: &str) -> InitTrack {
 }
 
 #[test]
-fn an_init_segment_reads_back() {
+fn an_init_segment_reads_back_equal() {
     for (handler, language, edit) in [
         (b"vide", "eng", 1024u64),
         (b"soun", "und", 0),
@@ -129,7 +129,7 @@ fn write(spec: &FragmentSpec<'_>) -> Bytes {
 }
 
 #[test]
-fn what_samples_share_is_said_once() {
+fn values_that_samples_share_are_written_once() {
     let same = EmitSample { size: 10, duration: 1024, flags: SYNC, composition_offset: 0 };
     let bare = write(&spec(&[same; 100]));
     let moof = Moof::parse(&bare, 0).unwrap();
@@ -142,7 +142,7 @@ fn what_samples_share_is_said_once() {
     assert_eq!((moof.sequence, traf.decode_time), (4, Some(u64::from(u32::MAX) + 5)));
     assert!(traf.default_base_is_moof && traf.base_data_offset.is_none() && !traf.encrypted);
 
-    // A key frame and what depends on it: flags are said twice, sizes for each.
+    // A key frame and samples that depend on it: two flags, and a size for each sample.
     let mut gop = [EmitSample { flags: NON_SYNC, ..same }; 100];
     gop[0] = EmitSample { flags: SYNC, size: 11, ..same };
     let bytes = write(&spec(&gop));
@@ -151,7 +151,7 @@ fn what_samples_share_is_said_once() {
     assert_eq!(moof.tracks[0].default_flags, Some(NON_SYNC));
     assert_eq!(moof.tracks[0].runs[0].first_sample_flags, Some(SYNC));
 
-    // A key frame in the middle: flags for each, and none twice.
+    // A second key frame in the middle: flags for each sample, and none elsewhere.
     gop[50].flags = SYNC;
     let bytes = write(&spec(&gop));
     let moof = Moof::parse(&bytes, 0).unwrap();
@@ -159,7 +159,7 @@ fn what_samples_share_is_said_once() {
 }
 
 #[test]
-fn the_version_of_a_trun_tells_negative_offsets() {
+fn negative_offsets_make_a_trun_version_1() {
     let version_and_flags = |offsets: [i32; 2]| {
         let samples =
             offsets.map(|composition_offset| EmitSample { composition_offset, ..EmitSample::default() });
@@ -200,7 +200,7 @@ fn too_many_samples_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn segment_type_and_index_for_mp4_atom() {
+fn mp4_atom_reads_segment_types_and_segment_indexes() {
     let styp = bytes_of(&emit::segment_type(&[FourCc(*b"msdh"), FourCc(*b"cmfs")]));
     let read = mp4_atom::Styp::decode(&mut &styp[..]).unwrap();
     assert_eq!(read.major_brand, mp4_atom::FourCC::new(b"msdh"));
@@ -234,7 +234,7 @@ fn segment_type_and_index_for_mp4_atom() {
     }
 }
 
-/// Samples with a liking for equal fields.
+/// Generates samples whose fields are often equal.
 fn samples() -> impl Strategy<Value = Vec<EmitSample>> {
     let few = |values: Vec<u32>| prop::sample::select(values);
     let one = (few(vec![0, 9, 1 << 20]), few(vec![1, 2]), few(vec![SYNC, NON_SYNC, 0]), -1..2i32);
@@ -254,7 +254,7 @@ fn samples() -> impl Strategy<Value = Vec<EmitSample>> {
 
 proptest! {
     #[test]
-    fn a_fragment_reads_back_here_and_elsewhere(
+    fn a_fragment_reads_back_equal_here_and_in_mp4_atom(
         samples in samples(), sequence: u32, decode_time: u64, description in prop::option::of(1..5u32)
     ) {
         let spec = FragmentSpec {
@@ -293,12 +293,12 @@ proptest! {
 }
 
 #[test]
-fn brands_are_a_function_of_the_handler() {
+fn only_audio_and_text_have_the_stricter_cmaf_brand() {
     assert_eq!(emit::cmaf_brands(FourCc(*b"vide")).size(), 24);
     assert_eq!(emit::cmaf_brands(FourCc(*b"soun")).size(), 28);
 }
 
-/// Box types of `moof/traf` in order, and the payload of the last.
+/// Returns the box types in `moof/traf` in order, and the payload of the last box.
 fn children_of_traf(moof: &Bytes) -> (Vec<FourCc>, Bytes) {
     let traf = Cursor::new(moof, 0).find(b"moof").unwrap().payload.find(b"traf").unwrap();
     let children: Vec<_> = traf.payload.boxes().map(Result::unwrap).collect();
@@ -307,7 +307,7 @@ fn children_of_traf(moof: &Bytes) -> (Vec<FourCc>, Bytes) {
 }
 
 #[test]
-fn a_smooth_fragment_says_its_time_and_duration_behind_the_run() {
+fn a_smooth_fragment_states_its_time_and_duration_behind_the_run() {
     let samples = [
         EmitSample { size: 7, duration: 333_333, flags: SYNC, composition_offset: 0 },
         EmitSample { size: 9, duration: 333_334, flags: NON_SYNC, composition_offset: 5 },

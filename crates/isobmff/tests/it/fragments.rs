@@ -1,4 +1,5 @@
-//! What a `moof` holds besides runs: encryption, Smooth Streaming's times, several track fragments.
+//! Contents of a `moof` besides runs: encryption, times of Smooth Streaming, several track
+//! fragments.
 
 use crate::sample::{Raw, bytes_of, media, top_level};
 use bytes::{BufMut, Bytes};
@@ -19,7 +20,8 @@ fn tfhd(track_id: u32) -> Tfhd {
     Tfhd { track_id, ..Tfhd::default() }
 }
 
-/// The first track fragment of a `moof` with a `tfhd` and the given boxes.
+/// Parses a `moof` whose only track fragment has a `tfhd` and the given boxes, and returns that
+/// fragment.
 fn fragment_with(boxes: &[&dyn WriteBox]) -> Result<TrackFragment, Error> {
     let tfhd = tfhd(1);
     let mut traf: Vec<&dyn WriteBox> = vec![&tfhd];
@@ -33,7 +35,7 @@ fn uuid(usertype: [u8; 16], rest: &[u8]) -> Raw {
 }
 
 #[test]
-fn smooth_streaming_times_in_both_versions() {
+fn smooth_streaming_times_are_read_in_both_versions() {
     let (time, duration) = (0x1_2345_6789_u64, 20_000_000_u64);
     let mut wide = vec![1, 0, 0, 0];
     wide.put_u64(time);
@@ -44,11 +46,11 @@ fn smooth_streaming_times_in_both_versions() {
     assert_eq!((read.tfxd, read.encrypted, read.decode_time), (Some((7, 9)), false, None));
     assert!(matches!(fragment_with(&[&uuid(TFXD, &narrow[..11])]), Err(Error::Truncated { .. })));
     assert_eq!(fragment_with(&[&uuid([7; 16], &narrow)]).unwrap().tfxd, None);
-    assert!(fragment_with(&[&Raw(b"uuid", vec![1; 15])]).is_ok(), "too short to be any type");
+    assert!(fragment_with(&[&Raw(b"uuid", vec![1; 15])]).is_ok(), "too short for an extended type");
 }
 
 #[test]
-fn every_sign_of_encryption() {
+fn every_sign_of_encryption_is_recognised() {
     assert!(!fragment_with(&[&Raw(b"free", Vec::new())]).unwrap().encrypted);
     assert!(fragment_with(&[&Raw(b"senc", vec![0; 8])]).unwrap().encrypted);
     assert!(fragment_with(&[&Raw(b"saiz", vec![0; 9])]).unwrap().encrypted);
@@ -56,7 +58,7 @@ fn every_sign_of_encryption() {
 }
 
 #[test]
-fn several_track_fragments_and_several_runs() {
+fn several_track_fragments_and_runs_are_read_in_order() {
     let run = |data_offset: u32, samples: u32| {
         let mut payload = vec![0, 0, 2, 1];
         payload.put_u32(samples);
@@ -87,7 +89,7 @@ fn several_track_fragments_and_several_runs() {
 }
 
 #[test]
-fn what_must_be_there() {
+fn required_boxes_must_be_present() {
     let parse = |boxes: &[&dyn WriteBox]| Moof::parse(&bytes_of(&Container(b"moof", boxes)), 0);
     let error = |boxes: &[&dyn WriteBox]| parse(boxes).unwrap_err().to_string();
     assert_eq!(error(&[]), "moof: no 'mfhd' box");
@@ -98,7 +100,7 @@ fn what_must_be_there() {
 }
 
 #[test]
-fn real_files_that_are_encrypted_or_smooth() {
+fn encrypted_and_smooth_files_are_recognised() {
     let (mut encrypted, mut smooth) = (BTreeMap::new(), BTreeMap::new());
     for (name, bytes) in media() {
         for (_, offset, raw) in top_level(&bytes).iter().filter(|(kind, ..)| *kind == b"moof") {

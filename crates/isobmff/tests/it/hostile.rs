@@ -1,27 +1,34 @@
-//! Lying sizes and counts, cut and mangled boxes: an error, never a panic, and nothing allocated for a lie.
+//! False sizes and counts, cut and damaged boxes. They give an error, never a panic, and no
+//! allocation for a false count.
 
 use crate::sample::{Raw, bytes_of, progressive_moov, scale};
 use bytes::Bytes;
 use latemux_isobmff::{
     Error,
     boxes::{
-        elst::Edit, mvhd::Mvhd, sidx::Sidx, stsd::SampleEntry, stsz::SampleSizes, trex::Trex, trun::TrackRun,
+        elst::Edit,
+        mfra::{Mfra, mfro_size},
+        mvhd::Mvhd,
+        sidx::Sidx,
+        stsd::SampleEntry,
+        stsz::SampleSizes,
+        trex::Trex,
+        trun::TrackRun,
     },
     cursor::Cursor,
     emit::{Container, EmitSample, FragmentSpec, InitSegment, WriteBox, fragment},
     fragment::Moof,
     header::BoxHeader,
     movie::{Movie, Track},
-    segment_index::{Mfra, mfro_size},
 };
 use proptest::prelude::*;
 
-/// Reads all there is to read of a `moov`; returns how many entries came out, which bytes must stand for.
+/// Reads every entry of a `moov` and returns their number. Each entry must have bytes of its own.
 fn exhaust(movie: &Movie) -> usize {
     let per_track = |track: &Track| {
         let tables = &track.tables;
         let sizes = match &tables.stsz {
-            SampleSizes::Constant { .. } => 0, // a claim, not entries
+            SampleSizes::Constant { .. } => 0, // the count stands for no bytes
             table @ SampleSizes::Table { .. } => table.iter().count(),
         };
         sizes
@@ -68,7 +75,7 @@ fn moof() -> Bytes {
 }
 
 #[test]
-fn cut_anywhere() {
+fn a_box_cut_anywhere_is_an_error() {
     let (moov, moof) = (progressive_moov(20), moof());
     assert!(Movie::parse(&moov, 0).is_ok() && Moof::parse(&moof, 0).is_ok());
     for len in 0..moov.len() {
@@ -80,12 +87,12 @@ fn cut_anywhere() {
 }
 
 #[test]
-fn every_32_bit_word_made_a_lie() {
+fn every_32_bit_word_may_be_false() {
     for (original, read) in [(progressive_moov(20), read_moov as fn(&Bytes)), (moof(), read_moof)] {
         for at in 0..original.len() - 4 {
-            for lie in [0, 1, 7, 8, 9, 16, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_fff8, u32::MAX] {
+            for value in [0, 1, 7, 8, 9, 16, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_fff8, u32::MAX] {
                 let mut bytes = original.to_vec();
-                bytes[at..at + 4].copy_from_slice(&lie.to_be_bytes());
+                bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
                 read(&bytes.into());
             }
         }
@@ -94,7 +101,9 @@ fn every_32_bit_word_made_a_lie() {
 
 proptest! {
     #[test]
-    fn mangled(at in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
+    fn damaged_boxes_are_read_without_panic(
+        at in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)
+    ) {
         for (original, read) in [(progressive_moov(20), read_moov as fn(&Bytes)), (moof(), read_moof)] {
             let mut bytes = original.to_vec();
             for (index, value) in &at {
@@ -106,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn noise(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = BoxHeader::read(&bytes, 0);
         let _ = mfro_size(&bytes);
         let bytes = Bytes::from(bytes);
@@ -128,7 +137,7 @@ proptest! {
 const MVHD: fn() -> Mvhd = || Mvhd { timescale: scale(1), duration: 0, next_track_id: 0 };
 
 #[test]
-fn numbers_of_boxes_are_bounded() {
+fn numbers_of_boxes_and_entries_are_bounded() {
     let empty = Raw(b"trak", Vec::new());
     let mvhd = MVHD();
     let of = |traks: usize| {
@@ -157,7 +166,7 @@ fn numbers_of_boxes_are_bounded() {
 }
 
 #[test]
-fn samples_without_bytes_are_bounded_over_the_whole_moof() {
+fn samples_without_fields_are_bounded_over_the_whole_moof() {
     let mfhd = Raw(b"mfhd", vec![0; 8]);
     let tfhd = Raw(b"tfhd", vec![0; 8]);
     let half = Raw(b"trun", vec![0, 0, 0, 0, 0, 0, 0x80, 0]);
@@ -169,12 +178,13 @@ fn samples_without_bytes_are_bounded_over_the_whole_moof() {
     let samples: usize = moof(2).unwrap().tracks[0].runs.iter().map(|run| run.iter().count()).sum();
     assert_eq!(samples, 65_536);
     assert!(matches!(moof(3), Err(Error::TooLarge { limit: 65_536, .. })));
-    let lie = Bytes::from_static(b"\0\0\0\0\0\x01\0\x01");
-    assert!(matches!(TrackRun::parse(Cursor::new(&lie, 0)), Err(Error::TooLarge { value: 65_537, .. })));
+    let false_count = Bytes::from_static(b"\0\0\0\0\0\x01\0\x01");
+    let error = TrackRun::parse(Cursor::new(&false_count, 0));
+    assert!(matches!(error, Err(Error::TooLarge { value: 65_537, .. })));
 }
 
 #[test]
-fn errors_in_a_track_stay_with_it() {
+fn an_error_in_one_track_leaves_the_others_readable() {
     let good = progressive_moov(5);
     let trak = |bytes: &Bytes| {
         let moov = Cursor::new(bytes, 0).find(b"moov").unwrap().payload;
@@ -186,7 +196,8 @@ fn errors_in_a_track_stay_with_it() {
         bytes[at..at + from.len()].copy_from_slice(to);
         bytes
     };
-    // The same ID, a zero timescale, a table gone, a count that lies, a box that does not fit.
+    // The same ID, a zero timescale, an absent table, a false count, an absent header, a box that
+    // does not fit.
     let spoilt = [
         (trak(&good), "moov/trak at byte 2082: track_ID is not unique"),
         (spoil(b"\0\0\0\0\0\0\0\0\0\x01\x5f\x90", &[0; 12]), "timescale is 0"),
@@ -214,7 +225,7 @@ fn errors_in_a_track_stay_with_it() {
 }
 
 #[test]
-fn a_fragmented_movie_may_leave_its_tables_out() {
+fn a_fragmented_movie_may_leave_out_its_tables() {
     let init = InitSegment::cmaf(crate::emit::track(b"soun", "eng"), Some(5)).to_bytes();
     let (_, offset, moov) = crate::sample::top_level(&init).remove(1);
     for table in [b"stts", b"stsz", b"stsc", b"stco"] {
@@ -223,7 +234,7 @@ fn a_fragmented_movie_may_leave_its_tables_out() {
         bytes[at..at + 4].copy_from_slice(b"free");
         let movie = Movie::parse(&Bytes::from(bytes.clone()), offset).unwrap();
         assert!(movie.tracks[0].is_ok(), "{:?}", movie.tracks[0]);
-        // Without `mvex` it is a progressive file that lacks a table.
+        // Without `mvex` the file is progressive and lacks a table.
         let at = bytes.windows(4).position(|window| window == b"mvex").unwrap();
         bytes[at..at + 4].copy_from_slice(b"free");
         let movie = Movie::parse(&bytes.into(), offset).unwrap();
@@ -232,7 +243,7 @@ fn a_fragmented_movie_may_leave_its_tables_out() {
 }
 
 #[test]
-fn an_error_says_where_in_the_file() {
+fn an_error_states_its_offset_in_the_file() {
     let moov = progressive_moov(5);
     let at = moov.windows(4).position(|window| window == b"mdhd").unwrap();
     let mut bytes = moov.to_vec();

@@ -1,12 +1,14 @@
-//! The crate from outside: real files, what we write against independent readers, and hostile input.
+//! Tests from outside the crate: real files, written boxes checked by independent readers, and
+//! hostile input.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::cast_possible_truncation,
-    reason = "a test may fail, and says what it saw"
+    reason = "a test may fail, and prints what it skipped"
 )]
 
+mod codecs;
 mod emit;
 mod fragments;
 mod hostile;

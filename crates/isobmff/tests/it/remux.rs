@@ -1,4 +1,5 @@
-//! Real progressive files written anew as init segment and fragments: ffprobe finds the same packets in both.
+//! Real progressive files, rewritten as init segment and fragments: ffprobe finds the same packets
+//! in both.
 
 use crate::sample::{media, top_level};
 use bytes::Bytes;
@@ -10,11 +11,11 @@ use latemux_isobmff::{
 };
 use std::{fs, iter, ops::Range, path::Path, process::Command};
 
-/// Samples in a fragment; odd, so that fragments and chunks disagree.
+/// Number of samples in a fragment; odd, so that fragments and chunks differ.
 const FRAGMENT: usize = 7;
 
 #[test]
-fn ffprobe_finds_the_same_packets() {
+fn ffprobe_finds_the_same_packets_in_a_remuxed_file() {
     if Command::new("ffprobe").arg("-version").output().is_err() {
         println!("skipped: no ffprobe");
         return;
@@ -43,7 +44,8 @@ fn ffprobe_finds_the_same_packets() {
             fs::write(&written, remux(track, &samples, &file)).unwrap();
             let (mut ours, mut theirs) = (probe(&written, track.id), probe(&source, track.id));
             if track.handler != b"vide" {
-                // AC-4 has sync samples, which ffprobe 5.1 takes from `stss` but not from a fragment's flags.
+                // AC-4 has sync samples, which ffprobe 5.1 reads from `stss` but not from a
+                // fragment's flags.
                 ours.iter_mut().chain(&mut theirs).for_each(|packet| packet.2 = packet.2.replace("K_", "__"));
             }
             if theirs.is_empty() && !samples.is_empty() {
@@ -62,8 +64,9 @@ fn ffprobe_finds_the_same_packets() {
     assert!(same > 40 || (same == 0 && skipped.is_empty()));
 }
 
-/// What ffprobe says of each packet of a track: size, key frame and hash, and times in ticks from the first decode
-/// time on: where an edit list puts that is not a matter of the samples.
+/// Returns ffprobe's packets of a track: presentation and decode time, then size, key frame flag
+/// and hash as text. Times are in ticks from the first decode time on, so that edit lists do not
+/// matter.
 fn probe(path: &Path, track: u32) -> Vec<(i64, i64, String)> {
     let output = Command::new("ffprobe")
         .args(["-v", "quiet", "-ignore_editlist", "1", "-show_data_hash", "crc32", "-of", "csv=p=0"])
@@ -84,14 +87,14 @@ fn probe(path: &Path, track: u32) -> Vec<(i64, i64, String)> {
     packets.into_iter().map(|(pts, dts, rest)| (pts - start, dts - start, rest)).collect()
 }
 
-/// A sample, where it lies and which sample entry it is of.
+/// A sample, its bytes in the file, and the index of its sample entry.
 struct Placed {
     sample: EmitSample,
     bytes: Range<usize>,
     description: u32,
 }
 
-/// All samples of a track; `None` where one lies beyond the file.
+/// Returns all samples of a track; `None` if one lies beyond the file.
 fn samples(track: &Track, file: &Bytes) -> Option<Vec<Placed>> {
     let tables = &track.tables;
     let runs: Vec<_> = tables.stsc.iter().collect();
@@ -141,7 +144,7 @@ fn remux(track: &Track, samples: &[Placed], file: &Bytes) -> Vec<u8> {
     let mut out = init.to_bytes().to_vec();
     let mut decode_time = 0;
     for (sequence, placed) in (1..).zip(samples.chunks(FRAGMENT)) {
-        // A fragment has one sample entry; where it changes in the middle, the fragment ends there.
+        // A fragment has one sample entry. If it changes in the middle, the fragment ends there.
         for placed in placed.chunk_by(|a, b| a.description == b.description) {
             let samples: Vec<_> = placed.iter().map(|placed| placed.sample).collect();
             let spec = FragmentSpec {

@@ -1,4 +1,4 @@
-//! What is written is read back equal, box by box.
+//! Boxes that are written and read back equal, one by one.
 
 use crate::sample::{bytes_of, payload, progressive_moov, sample_entry, scale};
 use bytes::{BufMut, Bytes};
@@ -34,14 +34,14 @@ use latemux_isobmff::{
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-/// Writes a box and reads it back with `read`.
-fn returns<B>(written: &B, read: impl Fn(Cursor<'_>) -> Result<B, latemux_isobmff::Error>)
+/// Writes a box and asserts that `read` returns it.
+fn reads_back<B>(written: &B, read: impl Fn(Cursor<'_>) -> Result<B, latemux_isobmff::Error>)
 where
     B: latemux_isobmff::emit::WriteBox + PartialEq + Debug,
 {
     let bytes = bytes_of(written);
     assert_eq!(&read(payload(&bytes)).unwrap(), written);
-    // Cut anywhere, a fixed box or a table is an error and no panic.
+    // A box that is cut anywhere must not panic, and an empty one is an error.
     for len in 8..bytes.len() {
         let mut cut = bytes.slice(8..len);
         let _ = read(Cursor::new(&cut, 0));
@@ -51,14 +51,14 @@ where
 }
 
 #[test]
-fn fixed_boxes() {
-    // 32 ones are a number here, but "unknown" in version 0.
+fn fixed_boxes_read_back_equal() {
+    // In these numbers 32 ones are a value, but in version 0 they mean "unknown".
     for large in [0, u64::from(u32::MAX), u64::from(u32::MAX) + 1] {
         let language = Language::new("nor").unwrap();
-        returns(&Mvhd { timescale: scale(600), duration: large, next_track_id: 9 }, Mvhd::parse);
-        returns(&Mdhd { timescale: scale(1), duration: large, language }, Mdhd::parse);
-        returns(&Mehd(large + 1), Mehd::parse);
-        returns(&Tfdt(large), Tfdt::parse);
+        reads_back(&Mvhd { timescale: scale(600), duration: large, next_track_id: 9 }, Mvhd::parse);
+        reads_back(&Mdhd { timescale: scale(1), duration: large, language }, Mdhd::parse);
+        reads_back(&Mehd(large + 1), Mehd::parse);
+        reads_back(&Tfdt(large), Tfdt::parse);
         let tkhd = Tkhd {
             id: 5,
             enabled: large == 0,
@@ -67,21 +67,24 @@ fn fixed_boxes() {
             volume: 0x100,
             display_size: (0x1234_5678, 2),
         };
-        returns(&tkhd, Tkhd::parse);
+        reads_back(&tkhd, Tkhd::parse);
     }
-    returns(&Hdlr(FourCc(*b"soun")), Hdlr::parse);
-    returns(&Mfhd(77), Mfhd::parse);
-    returns(&Trex { track_id: 1, sample_description_index: 2, duration: 3, size: 4, flags: 5 }, Trex::parse);
-    for of_segment in [false, true] {
+    reads_back(&Hdlr(FourCc(*b"soun")), Hdlr::parse);
+    reads_back(&Mfhd(77), Mfhd::parse);
+    reads_back(
+        &Trex { track_id: 1, sample_description_index: 2, duration: 3, size: 4, flags: 5 },
+        Trex::parse,
+    );
+    for is_segment in [false, true] {
         let compatible = vec![FourCc(*b"iso6"), FourCc(*b"cmfc")];
-        let written = FileType { major: FourCc(*b"cmfc"), minor_version: 3, compatible, of_segment };
+        let written = FileType { major: FourCc(*b"cmfc"), minor_version: 3, compatible, is_segment };
         let kind = latemux_isobmff::emit::WriteBox::kind(&written);
-        returns(&written, |payload| FileType::parse(payload, kind));
+        reads_back(&written, |payload| FileType::parse(payload, kind));
     }
 }
 
 #[test]
-fn boxes_written_from_borrowed_parts() {
+fn boxes_written_from_borrowed_parts_read_back_equal() {
     let tag = Language::new("zh-Hant").unwrap();
     let elng = bytes_of(&Elng(&tag));
     assert_eq!(Language::parse_elng(payload(&elng)).unwrap(), Some(tag));
@@ -110,8 +113,8 @@ fn boxes_written_from_borrowed_parts() {
 }
 
 #[test]
-fn a_sample_entry_is_written_for_its_new_file() {
-    // In the source: a 64-bit size, or one that means "to the end", and the second data reference.
+fn a_sample_entry_is_adapted_to_its_new_file() {
+    // The source has a 64-bit size, or one that means "to the end", and the second data reference.
     let mut wide = b"\0\0\0\x01avc1\0\0\0\0\0\0\0\x1c\0\0\0\0\0\0\0\x02".to_vec();
     wide.put_slice(b"body");
     let open = b"\0\0\0\0avc1\0\0\0\0\0\0\0\x02body".to_vec();
@@ -123,7 +126,7 @@ fn a_sample_entry_is_written_for_its_new_file() {
 }
 
 #[test]
-fn a_whole_movie() {
+fn a_whole_movie_reads_back_equal() {
     let movie = Movie::parse(&progressive_moov(20), 0).unwrap();
     assert_eq!((movie.timescale, movie.duration), (scale(1000), 0x1_0000_0001));
     assert!(movie.fragments.is_none());
@@ -144,18 +147,18 @@ fn a_whole_movie() {
 }
 
 #[test]
-fn chunk_offsets_widen_when_they_must() {
+fn chunk_offsets_use_64_bits_only_if_needed() {
     let last = u64::from(u32::MAX);
     for (offsets, kind) in [(vec![0, last], "stco"), (vec![0, last + 1], "co64"), (vec![], "stco")] {
         let table: ChunkOffsets = offsets.iter().copied().collect();
         assert_eq!(latemux_isobmff::emit::WriteBox::kind(&table).to_string(), kind);
-        returns(&table, |payload| ChunkOffsets::parse(payload, kind == "co64"));
+        reads_back(&table, |payload| ChunkOffsets::parse(payload, kind == "co64"));
         assert_eq!(table.iter().collect::<Vec<_>>(), offsets);
         assert_eq!(table.count(), offsets.len());
     }
 }
 
-/// A `trun` payload with exactly the given flags.
+/// Returns a `trun` payload with exactly the given flags.
 fn trun(flags: u32, version: u8, data_offset: i32, first: u32, samples: &[[u32; 4]]) -> Bytes {
     let mut out = Vec::new();
     out.put_u32(u32::from(version) << 24 | flags);
@@ -177,7 +180,7 @@ fn trun(flags: u32, version: u8, data_offset: i32, first: u32, samples: &[[u32; 
 }
 
 #[test]
-fn trun_with_every_flag_combination() {
+fn trun_with_any_flags_is_read() {
     let samples = [[1, 2, 3, 4], [5, 6, 7, u32::MAX], [8, 9, 10, 11]];
     for bits in 0..64u32 {
         let flags = bits & 1 | (bits & 2) << 1 | (bits >> 2) << 8;
@@ -208,7 +211,7 @@ fn trun_with_every_flag_combination() {
 }
 
 #[test]
-fn tfhd_with_every_flag_combination() {
+fn tfhd_with_any_flags_reads_back_equal() {
     for bits in 0..128u32 {
         let some = |bit: u32| bits >> bit & 1 != 0;
         let tfhd = Tfhd {
@@ -221,51 +224,51 @@ fn tfhd_with_every_flag_combination() {
             duration_is_empty: some(5),
             default_base_is_moof: some(6),
         };
-        returns(&tfhd, Tfhd::parse);
+        reads_back(&tfhd, Tfhd::parse);
     }
 }
 
 proptest! {
     #[test]
-    fn time_to_samples(runs in prop::collection::vec(any::<(u32, u32)>(), 0..50)) {
+    fn stts_reads_back_equal(runs in prop::collection::vec(any::<(u32, u32)>(), 0..50)) {
         let table: TimeToSamples = runs.iter().map(|&(count, delta)| stts::Run { count, delta }).collect();
-        returns(&table, TimeToSamples::parse);
+        reads_back(&table, TimeToSamples::parse);
         prop_assert_eq!(table.iter().map(|run| (run.count, run.delta)).collect::<Vec<_>>(), runs);
     }
 
     #[test]
-    fn composition_offsets(runs in prop::collection::vec(any::<(u32, i32)>(), 0..50)) {
+    fn ctts_reads_back_equal(runs in prop::collection::vec(any::<(u32, i32)>(), 0..50)) {
         let table: CompositionOffsets =
             runs.iter().map(|&(count, offset)| ctts::Run { count, offset }).collect();
-        returns(&table, CompositionOffsets::parse);
+        reads_back(&table, CompositionOffsets::parse);
         prop_assert_eq!(table.iter().map(|run| (run.count, run.offset)).collect::<Vec<_>>(), runs);
     }
 
     #[test]
-    fn samples_to_chunks(runs in prop::collection::vec(any::<(u32, u32, u32)>(), 0..50)) {
+    fn stsc_reads_back_equal(runs in prop::collection::vec(any::<(u32, u32, u32)>(), 0..50)) {
         let table: SamplesToChunks = runs
             .iter()
             .map(|&(first_chunk, samples_per_chunk, sample_description_index)| stsc::Run {
                 first_chunk, samples_per_chunk, sample_description_index,
             })
             .collect();
-        returns(&table, SamplesToChunks::parse);
+        reads_back(&table, SamplesToChunks::parse);
         let read = table.iter().map(|r| (r.first_chunk, r.samples_per_chunk, r.sample_description_index));
         prop_assert_eq!(read.collect::<Vec<_>>(), runs);
     }
 
     #[test]
-    fn sync_samples_and_sizes(numbers in prop::collection::vec(any::<u32>(), 0..50)) {
+    fn stss_and_stsz_read_back_equal(numbers in prop::collection::vec(any::<u32>(), 0..50)) {
         let syncs: SyncSamples = numbers.iter().copied().collect();
-        returns(&syncs, SyncSamples::parse);
+        reads_back(&syncs, SyncSamples::parse);
         prop_assert_eq!(&syncs.iter().collect::<Vec<_>>(), &numbers);
         let sizes: SampleSizes = numbers.iter().copied().collect();
-        returns(&sizes, SampleSizes::parse_stsz);
+        reads_back(&sizes, SampleSizes::parse_stsz);
         prop_assert_eq!(&sizes.iter().collect::<Vec<_>>(), &numbers);
     }
 
     #[test]
-    fn sizes_of_4_8_and_16_bits(bits in prop::sample::select(vec![4u8, 8, 16]),
+    fn stz2_reads_back_equal(bits in prop::sample::select(vec![4u8, 8, 16]),
                                 numbers in prop::collection::vec(any::<u16>(), 0..50)) {
         let numbers: Vec<u16> = numbers.iter().map(|n| n & u16::MAX >> (16 - bits)).collect();
         let entries: Bytes = match bits {
@@ -275,17 +278,17 @@ proptest! {
         };
         let count = u32::try_from(numbers.len()).unwrap();
         let sizes = SampleSizes::Table { bits, count, entries };
-        returns(&sizes, SampleSizes::parse_stz2);
+        reads_back(&sizes, SampleSizes::parse_stz2);
         prop_assert_eq!(sizes.iter().map(|n| n as u16).collect::<Vec<_>>(), numbers);
     }
 
     #[test]
-    fn constant_sizes(size in 1..=u32::MAX, count: u32) {
-        returns(&SampleSizes::Constant { size, count }, SampleSizes::parse_stsz);
+    fn constant_sizes_read_back_equal(size in 1..=u32::MAX, count: u32) {
+        reads_back(&SampleSizes::Constant { size, count }, SampleSizes::parse_stsz);
     }
 
     #[test]
-    fn edits(edits in prop::collection::vec(
+    fn edit_lists_read_back_equal(edits in prop::collection::vec(
         (any::<u64>(), any::<Option<u64>>(), any::<u32>(), 0..40u32), 0..20)) {
         let edits: Vec<Edit> = edits.iter().map(|&(duration, media_time, rate, shift)| Edit {
             duration: duration >> shift, media_time: media_time.map(|t| (t >> 1) >> shift), rate,
@@ -295,11 +298,15 @@ proptest! {
     }
 
     #[test]
-    fn segment_indexes(
+    fn segment_indexes_read_back_equal(
         reference_id: u32, timescale in 1..=u32::MAX, time: u64, offset: u64, shift in 0..40u32,
-        references in prop::collection::vec((any::<bool>(), 0..=Reference::MAX_SIZE, any::<u32>(), any::<bool>(), 0..8u8, 0..=Reference::MAX_SAP_DELTA), 0..30),
-    ) {
-        let references = references.iter().map(|&(is_index, size, duration, starts_with_sap, sap_type, sap_delta)| {
+        references in prop::collection::vec(
+            (any::<bool>(), 0..=Reference::MAX_SIZE, any::<u32>(), any::<bool>(), 0..8u8, 0..=Reference::MAX_SAP_DELTA),
+            0..30,
+        ),
+        ) {
+        let references = references.iter();
+        let references = references.map(|&(is_index, size, duration, starts_with_sap, sap_type, sap_delta)| {
             Reference { is_index, size, duration, starts_with_sap, sap_type, sap_delta }
         }).collect();
         let sidx = Sidx {

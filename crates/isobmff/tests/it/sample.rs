@@ -1,4 +1,4 @@
-//! Boxes made here, and the top level of files.
+//! Boxes made for tests, media files, and the top-level boxes of files.
 
 use bytes::{BufMut, Bytes};
 use latemux_isobmff::{
@@ -24,7 +24,7 @@ use latemux_isobmff::{
 };
 use std::{fs, path::PathBuf};
 
-/// The bytes of one box.
+/// Writes one box.
 pub(crate) fn bytes_of(written: &dyn WriteBox) -> Bytes {
     let mut out = Vec::new();
     written.write(&mut out);
@@ -32,15 +32,15 @@ pub(crate) fn bytes_of(written: &dyn WriteBox) -> Bytes {
     out.into()
 }
 
-/// The payload of a box, as a box's own `parse` takes it.
+/// Returns the payload of a box, as the box's own `parse` takes it.
 pub(crate) fn payload(bytes: &Bytes) -> Cursor<'_> {
     let mut boxes = Cursor::new(bytes, 0).boxes();
     let first = boxes.next().unwrap().unwrap();
-    assert!(boxes.next().is_none(), "one box and nothing behind it");
+    assert!(boxes.next().is_none(), "bytes behind the box");
     first.payload
 }
 
-/// A sample entry with an opaque body.
+/// Returns a sample entry with an opaque body.
 pub(crate) fn sample_entry(format: &[u8; 4], body: &[u8]) -> SampleEntry {
     let mut raw = Vec::new();
     raw.put_u32(u32::try_from(16 + body.len()).unwrap());
@@ -50,7 +50,7 @@ pub(crate) fn sample_entry(format: &[u8; 4], body: &[u8]) -> SampleEntry {
     SampleEntry { format: FourCc(*format), data_reference_index: 1, raw: raw.into() }
 }
 
-/// A box of a type and a payload.
+/// A box of any type and payload.
 pub(crate) struct Raw(pub(crate) &'static [u8; 4], pub(crate) Vec<u8>);
 
 impl WriteBox for Raw {
@@ -69,7 +69,8 @@ pub(crate) fn scale(ticks: u32) -> Timescale {
     Timescale::new(ticks).unwrap()
 }
 
-/// A progressive `moov` with one track that has every table: `samples` sync samples in chunks of five.
+/// Returns a progressive `moov` with one track that has every table: `samples` sync samples in
+/// chunks of five.
 pub(crate) fn progressive_moov(samples: u32) -> Bytes {
     let mvhd = Mvhd { timescale: scale(1000), duration: 0x1_0000_0001, next_track_id: 2 };
     let tkhd = Tkhd {
@@ -107,15 +108,19 @@ pub(crate) fn progressive_moov(samples: u32) -> Bytes {
     bytes_of(&Container(b"moov", &[&mvhd, &trak]))
 }
 
-/// Real files that others made, by name; empty where they are not there, which is said.
-pub(crate) fn media() -> Vec<(String, Bytes)> {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    // Beside the repository, or beside the folder that holds several checkouts of it.
-    let beside = ["../../../shared/media", "../../../../shared/media"].map(|path| here.join(path));
+/// Returns the folder of shared media files, if there is one: `LATEMUX_MEDIA`, or a folder beside
+/// the repository or beside the folder that holds several checkouts of it.
+pub(crate) fn media_folder() -> Option<PathBuf> {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let beside = ["../../../shared/media", "../../../../shared/media"].map(|path| manifest.join(path));
     let root = std::env::var_os("LATEMUX_MEDIA").map(PathBuf::from);
-    let root = root.or_else(|| beside.into_iter().find(|path| path.is_dir()));
+    root.or_else(|| beside.into_iter().find(|path| path.is_dir()))
+}
+
+/// Returns all shared media files by name. If there are none, it prints so.
+pub(crate) fn media() -> Vec<(String, Bytes)> {
     let mut files = Vec::new();
-    for folder in root.iter().flat_map(|root| fs::read_dir(root).unwrap()) {
+    for folder in media_folder().iter().flat_map(|root| fs::read_dir(root).unwrap()) {
         let folder = folder.unwrap().path();
         for file in fs::read_dir(&folder).into_iter().flatten() {
             let path = file.unwrap().path();
@@ -134,7 +139,8 @@ pub(crate) fn media() -> Vec<(String, Bytes)> {
     files
 }
 
-/// The boxes of a file's top level: type, offset and bytes. Ends where the file does or a box reaches beyond it.
+/// Returns the top-level boxes of a file: type, offset and bytes. The walk ends at a box that
+/// reaches beyond the file.
 pub(crate) fn top_level(file: &Bytes) -> Vec<(FourCc, u64, Bytes)> {
     let boxes = Cursor::new(file, 0).boxes();
     boxes.map_while(Result::ok).map(|found| (found.kind(), found.offset, found.raw())).collect()

@@ -1,10 +1,10 @@
 //! Machines that run `latemux load --host-stats`: what they do, asked for each second.
 
-use crate::{
+use crate::usage::{Host, HostUse};
+use latemux_client::{
     failure::{Failure, Reason},
     http::{Client, Connection},
     presentation::Resource,
-    usage::{Host, Use},
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -35,7 +35,7 @@ pub struct HostStats {
 #[derive(Debug)]
 struct Heard {
     last: Result<Host, String>,
-    used: Option<(Instant, Use)>,
+    used: Option<(Instant, HostUse)>,
 }
 
 impl HostStats {
@@ -61,7 +61,7 @@ impl HostStats {
     }
 
     /// What it did in the last second that is known of.
-    pub(super) fn latest(&self) -> Option<Use> {
+    pub(super) fn latest(&self) -> Option<HostUse> {
         self.heard().used.filter(|(at, _)| at.elapsed() < FRESH).map(|(_, used)| used)
     }
 

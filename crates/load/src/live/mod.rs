@@ -1,13 +1,13 @@
-//! A run while it lasts: a page, and what it asks for each second.
+//! A page that shows a run while it lasts.
 //!
-//! - [`Live`]: what has been measured until now, second by second
-//! - `answer`: the page and its data over HTTP
-//! - `hosts`: what other machines do
+//! - [`serve`], [`serve_host`]: HTTP for the page, and for the resource usage of this machine
+//! - [`Live`]: the data of the page, second by second
+//! - [`watch`]: the resource usage of other machines
 
-mod answer;
 mod hosts;
+mod server;
 mod state;
 
-pub use answer::{Page, serve, serve_host};
 pub use hosts::{HostStats, watch};
+pub use server::{serve, serve_host};
 pub use state::Live;

@@ -1,23 +1,24 @@
-//! What the page shows.
+//! The data that the page shows while a run lasts.
 
 use super::hosts::HostStats;
 use crate::{
-    report::limits,
-    results::{Counts, Histogram, Part, Recorder},
-    usage::{Host, Use, memory},
+    page::{PlayerCounts, Quantiles, Sample, Sums, Totals},
+    results::{Counts, Part, Recorder},
+    usage::{Host, HostUse, memory},
 };
 use serde::Serialize;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
+    iter::once,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// Seconds that are kept: six hours.
+/// The maximum number of samples: six hours.
 const MAX_SAMPLES: usize = 6 * 3600;
 
-/// A page that asked this short a time ago is still open.
+/// A page is taken to be open for this long after its last request.
 const OPEN: Duration = Duration::from_secs(3);
 
 /// A run as a page shows it.
@@ -25,254 +26,161 @@ const OPEN: Duration = Duration::from_secs(3);
 pub struct Live {
     recorder: Arc<Recorder>,
     others: Vec<Arc<HostStats>>,
-    shown: Mutex<Shown>,
-    /// A page has seen the end.
-    seen: Notify,
+    state: Mutex<State>,
+    /// Notified when a page has received data that say the run is over.
+    end_sent: Notify,
 }
 
 #[derive(Debug)]
-struct Shown {
-    samples: VecDeque<Sample>,
-    /// Samples that are no longer kept.
-    forgotten: usize,
+struct State {
+    samples: VecDeque<LiveSample>,
+    /// The number of samples that are no longer kept.
+    dropped: usize,
+    /// The counts, the time and this machine's usage at the last sample.
     counts: Counts,
     at: Instant,
     host: Host,
-    table: Table,
-    ended: bool,
-    asked: Option<Instant>,
+    sums: Sums,
+    has_ended: bool,
+    last_request: Option<Instant>,
 }
 
 /// What happened since the sample before.
 #[derive(Debug, Clone, Serialize)]
-struct Sample {
-    /// Seconds since the start of the run, at its end.
-    at: f64,
-    /// Seconds it took.
-    took: f64,
-    requests: u64,
-    errors: u64,
-    /// Of bodies whose end came meanwhile.
-    bytes: u64,
-    /// That play now.
-    players: u64,
-    stalls: u64,
-    /// In microseconds; `None` where no request ended.
-    latency: Option<Latency>,
-    /// Part of its cores' time that the generator used.
-    cpu: f64,
-    /// Bytes the generator has.
-    memory: u64,
-    /// This machine, and the others in their order; `None` where one is not known.
-    hosts: Vec<Option<Use>>,
-}
-
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Latency {
-    p50: u64,
-    p90: u64,
-    p99: u64,
-    max: u64,
-}
-
-impl Latency {
-    fn of(histogram: &Histogram) -> Option<Self> {
-        (histogram.count() > 0).then(|| Self {
-            p50: histogram.quantile(0.5),
-            p90: histogram.quantile(0.9),
-            p99: histogram.quantile(0.99),
-            max: histogram.max(),
-        })
-    }
-}
-
-/// Sums since the start, told less often.
-#[derive(Debug, Clone, Default, Serialize)]
-struct Table {
-    plan: BTreeMap<String, String>,
-    shard: String,
-    classes: Vec<Row>,
-    startup: Option<Latency>,
-    stalls: Option<Latency>,
-    stalled: u64,
-    failures: Vec<Failed>,
-    notes: Vec<String>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Row {
-    class: String,
-    count: u64,
-    failed: u64,
-    bytes: u64,
-    latency: Option<Latency>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Failed {
-    reason: String,
-    count: u64,
-    example: String,
-}
-
-/// What a page is told.
-#[derive(Debug, Serialize)]
-struct Told {
-    ended: bool,
-    /// What to ask for next: samples from this one on.
-    next: usize,
-    players: Players,
-    totals: Totals,
-    hosts: Vec<Named>,
+struct LiveSample {
     #[serde(flatten)]
-    table: Table,
-    samples: Vec<Sample>,
+    sample: Sample<Quantiles>,
+    /// The generator's part of its cores' time, from 0 to 1.
+    cpu: f64,
+    /// Bytes of memory that the generator uses.
+    memory: u64,
+    /// Usage of this machine and of the others in their order; `None` where it is not known.
+    hosts: Vec<Option<HostUse>>,
+}
+
+/// A response to a page.
+#[derive(Debug, Serialize)]
+struct LiveData {
+    ended: bool,
+    /// The first sample to request next.
+    next: usize,
+    players: PlayerCounts,
+    totals: Totals,
+    hosts: Vec<NamedHost>,
+    #[serde(flatten)]
+    sums: Sums,
+    samples: Vec<LiveSample>,
 }
 
 #[derive(Debug, Serialize)]
-struct Players {
-    playing: u64,
-    came: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Totals {
-    requests: u64,
-    errors: u64,
-    bytes: u64,
-    stalls: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Named {
+struct NamedHost {
     name: String,
     cores: u64,
     memory: u64,
-    /// Why nothing is known of it.
+    /// The reason why nothing is known of the machine.
     error: Option<String>,
 }
 
 impl Live {
-    /// Of a run whose measurements go to `recorder`, and of other machines beside this one.
+    /// Shows a run whose measurements go to `recorder`, and other machines beside this one.
     #[must_use]
     pub fn new(recorder: Arc<Recorder>, others: Vec<Arc<HostStats>>) -> Self {
-        let shown = Shown {
+        let state = State {
             samples: VecDeque::new(),
-            forgotten: 0,
+            dropped: 0,
             counts: recorder.counts(),
             at: Instant::now(),
             host: Host::now(),
-            table: Table::default(),
-            ended: false,
-            asked: None,
+            sums: Sums::default(),
+            has_ended: false,
+            last_request: None,
         };
-        // From now on they are collected.
-        let _ = recorder.recent();
-        Self { recorder, others, shown: Mutex::new(shown), seen: Notify::new() }
+        // The first call starts the collection of recent latencies.
+        let _ = recorder.take_recent();
+        Self { recorder, others, state: Mutex::new(state), end_sent: Notify::new() }
     }
 
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of what happened since this was last called, about a second ago. `cpu` is the part of its cores' time that the generator used.
+    /// Records what happened since the last call, which should be about a second ago. `cpu` is the
+    /// generator's part of its cores' time, from 0 to 1.
     pub fn sample(&self, cpu: f64) {
-        let (counts, host) = (self.recorder.counts(), Host::now());
-        let latency = Latency::of(&self.recorder.recent());
+        let counts = self.recorder.counts();
+        let host = Host::now();
+        let latency = Quantiles::of(&self.recorder.take_recent());
         let others = self.others.iter().map(|other| other.latest());
-        let mut shown = self.shown();
+        let mut state = self.state();
         let now = Instant::now();
-        let hosts = std::iter::once(host.since(&shown.host)).chain(others).collect();
-        let before = shown.counts;
+        let hosts = once(host.since(&state.host)).chain(others).collect();
+        let before = state.counts;
         let sample = Sample {
             at: now.saturating_duration_since(self.recorder.start()).as_secs_f64(),
-            took: now.saturating_duration_since(shown.at).as_secs_f64(),
+            took: now.saturating_duration_since(state.at).as_secs_f64(),
             requests: counts.requests.saturating_sub(before.requests),
             errors: counts.errors.saturating_sub(before.errors),
             bytes: counts.bytes.saturating_sub(before.bytes),
-            players: counts.came.saturating_sub(counts.left),
+            players: counts.playing(),
             stalls: counts.stalls.saturating_sub(before.stalls),
             latency,
-            cpu,
-            memory: memory(),
-            hosts,
         };
-        (shown.counts, shown.at, shown.host) = (counts, now, host);
-        shown.samples.push_back(sample);
-        if shown.samples.len() > MAX_SAMPLES {
-            shown.samples.pop_front();
-            shown.forgotten = shown.forgotten.saturating_add(1);
+        state.counts = counts;
+        state.at = now;
+        state.host = host;
+        state.samples.push_back(LiveSample { sample, cpu, memory: memory(), hosts });
+        if state.samples.len() > MAX_SAMPLES {
+            state.samples.pop_front();
+            state.dropped += 1;
         }
     }
 
-    /// Takes note of all there is until now.
-    pub fn tell(&self, part: &Part) {
-        let results = &part.results;
-        let row = |(class, requests): (&String, &crate::results::Requests)| Row {
-            class: class.clone(),
-            count: requests.count,
-            failed: requests.failed(),
-            bytes: requests.bytes,
-            latency: Latency::of(&requests.latency),
-        };
-        let failed = |(reason, count): (String, u64)| {
-            let example = part.examples.get(&reason).and_then(|examples| examples.first()).cloned();
-            Failed { reason, count, example: example.unwrap_or_default() }
-        };
-        let table = Table {
-            plan: part.plan.clone(),
-            shard: part.shard.clone(),
-            classes: results.requests.iter().map(row).collect(),
-            startup: Latency::of(&results.players.startup),
-            stalls: Latency::of(&results.players.stalls),
-            stalled: results.players.stalls.count(),
-            failures: results.total().errors.into_iter().map(failed).collect(),
-            notes: limits(part),
-        };
-        self.shown().table = table;
+    /// Replaces the tables by those of what was measured so far.
+    pub fn set_sums(&self, part: &Part) {
+        let sums = Sums::of(part);
+        self.state().sums = sums;
     }
 
-    /// The run is over. Gives open pages a moment to ask once more, and comes back at once where there is none.
+    /// Marks the run as over. If a page is open, waits up to three seconds until it has requested that.
     pub async fn end(&self) {
-        let open = {
-            let mut shown = self.shown();
-            shown.ended = true;
-            shown.asked.is_some_and(|asked| asked.elapsed() < OPEN)
+        let is_open = {
+            let mut state = self.state();
+            state.has_ended = true;
+            state.last_request.is_some_and(|at| at.elapsed() < OPEN)
         };
-        if open {
-            let _ = tokio::time::timeout(OPEN, self.seen.notified()).await;
+        if is_open {
+            let _ = tokio::time::timeout(OPEN, self.end_sent.notified()).await;
         }
     }
 
-    /// What a page that knows the samples before `from` is told, as JSON.
-    pub(super) fn told(&self, from: usize) -> String {
+    /// Returns the data for a page that has the samples before `from`, as JSON.
+    pub(super) fn json(&self, from: usize) -> String {
         let host = |(name, host): (String, Result<Host, String>)| match host {
-            Ok(host) => Named { name, cores: host.cores, memory: host.memory, error: None },
-            Err(error) => Named { name, cores: 0, memory: 0, error: Some(error) },
+            Ok(host) => NamedHost { name, cores: host.cores, memory: host.memory, error: None },
+            Err(error) => NamedHost { name, cores: 0, memory: 0, error: Some(error) },
         };
-        let mut shown = self.shown();
-        shown.asked = Some(Instant::now());
-        let here = shown.host.clone();
-        let hosts = std::iter::once((here.name.clone(), Ok(here)));
+        let mut state = self.state();
+        state.last_request = Some(Instant::now());
+        let this = once((state.host.name.clone(), Ok(state.host.clone())));
         let counts = self.recorder.counts();
-        let told = Told {
-            ended: shown.ended,
-            next: shown.forgotten.saturating_add(shown.samples.len()),
-            players: Players { playing: counts.came.saturating_sub(counts.left), came: counts.came },
+        let data = LiveData {
+            ended: state.has_ended,
+            next: state.dropped + state.samples.len(),
+            players: PlayerCounts { playing: counts.playing(), came: counts.came },
             totals: Totals {
                 requests: counts.requests,
                 errors: counts.errors,
                 bytes: counts.bytes,
                 stalls: counts.stalls,
             },
-            hosts: hosts.chain(self.others.iter().map(|other| other.named())).map(host).collect(),
-            table: shown.table.clone(),
-            samples: shown.samples.iter().skip(from.saturating_sub(shown.forgotten)).cloned().collect(),
+            hosts: this.chain(self.others.iter().map(|other| other.named())).map(host).collect(),
+            sums: state.sums.clone(),
+            samples: state.samples.iter().skip(from.saturating_sub(state.dropped)).cloned().collect(),
         };
-        if shown.ended {
-            self.seen.notify_one();
+        if state.has_ended {
+            self.end_sent.notify_one();
         }
-        drop(shown);
-        serde_json::to_string(&told).unwrap_or_default()
+        drop(state);
+        serde_json::to_string(&data).unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! Which rendition comes next.
 
-use crate::presentation::{Kind, RenditionSet};
+use latemux_client::presentation::{MediaKind, RenditionSet, parse_bit_rate};
 use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
 
 /// How a player chooses.
@@ -39,7 +39,7 @@ impl Trace {
             }
             let (time, rate) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
             let time: f64 = time.parse().map_err(|_| format!("line {line}: no time in seconds: {text}"))?;
-            let rate = bit_rate(rate.trim()).map_err(|why| format!("line {line}: {why}"))?;
+            let rate = parse_bit_rate(rate.trim()).map_err(|why| format!("line {line}: {why}"))?;
             let rises = steps.last().map_or(time == 0.0, |(last, _)| time > *last);
             if !rises || !time.is_finite() {
                 return Err(format!("line {line}: times begin at 0 and rise: {text}"));
@@ -62,32 +62,6 @@ impl Trace {
     }
 }
 
-/// `800k`, `3M`, `2500000`, `min`, `max`.
-///
-/// # Errors
-/// Anything else.
-pub fn bit_rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("no bit rate such as 800k, 3M, min or max: '{text}'");
-    match text {
-        "min" => return Ok(0),
-        "max" => return Ok(u64::MAX),
-        _ => {}
-    }
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k') => (text.strip_suffix('k'), 1e3),
-        Some(b'M') => (text.strip_suffix('M'), 1e6),
-        _ => (Some(text), 1.0),
-    };
-    let number: f64 = digits.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
-    let rate = number * unit;
-    if !(0.0..=1e15).contains(&rate) {
-        return Err(wrong());
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1e15")]
-    let rate = rate.round() as u64;
-    Ok(rate)
-}
-
 impl FromStr for Abr {
     type Err = String;
 
@@ -98,7 +72,7 @@ impl FromStr for Abr {
             "buffer" => Ok(Self::Buffer),
             "random" => Ok(Self::Random),
             _ => match text.strip_prefix("fixed:") {
-                Some(rate) => bit_rate(rate).map(Self::Fixed),
+                Some(rate) => parse_bit_rate(rate).map(Self::Fixed),
                 None => Err(format!("throughput, buffer, fixed:RATE, random or trace:FILE, not '{text}'")),
             },
         }
@@ -166,17 +140,17 @@ impl Abr {
     ) -> usize {
         let last = set.renditions.len().saturating_sub(1);
         // Sound is small, and nobody wants to hear it change.
-        if matches!(set.kind, Kind::Audio | Kind::Text) {
+        if matches!(set.kind, MediaKind::Audio | MediaKind::Text) {
             return last;
         }
         match self {
-            Self::Fixed(rate) => highest(set, *rate),
-            Self::Trace(trace) => highest(set, trace.at(now.time)),
+            Self::Fixed(rate) => set.highest_within(*rate),
+            Self::Trace(trace) => set.highest_within(trace.at(now.time)),
             Self::Random => random.usize(0..=last),
             Self::Throughput => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
                 let rate = throughput.safe().unwrap_or(0.0) as u64;
-                highest(set, rate)
+                set.highest_within(rate)
             }
             Self::Buffer => {
                 let rate =
@@ -191,37 +165,31 @@ impl Abr {
                 let wanted = (rate(0) as f64
                     + part.clamp(0.0, 1.0) * (rate(last).saturating_sub(rate(0)) as f64))
                     .round() as u64;
-                highest(set, wanted)
+                set.highest_within(wanted)
             }
         }
     }
 }
 
-/// The highest that is not above a bit rate, else the lowest.
-fn highest(set: &RenditionSet, rate: u64) -> usize {
-    set.renditions.partition_point(|rendition| rendition.bandwidth <= rate).saturating_sub(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        manifest::{Deferred, Reader},
-        presentation::{Index, Rendition, Resource},
-    };
+    use latemux_client::manifest;
     use url::Url;
 
-    fn ladder(kind: Kind) -> RenditionSet {
-        let resource = Resource { url: Url::parse("http://a/").unwrap(), range: None };
-        let index = Index::Deferred(Arc::new(Deferred::new(resource, Reader::MediaPlaylist)));
-        let rendition =
-            |bandwidth| Rendition { name: String::new(), bandwidth, index: index.clone(), coding: None };
-        RenditionSet { kind, renditions: [100_000, 500_000, 1_000_000].map(rendition).into() }
+    /// Three renditions of 0.1, 0.5 and 1 Mbit/s.
+    fn ladder(kind: MediaKind) -> RenditionSet {
+        let playlist = "#EXTM3U\n\
+            #EXT-X-STREAM-INF:BANDWIDTH=100000,RESOLUTION=16x9\na.m3u8\n\
+            #EXT-X-STREAM-INF:BANDWIDTH=500000,RESOLUTION=32x18\nb.m3u8\n\
+            #EXT-X-STREAM-INF:BANDWIDTH=1000000,RESOLUTION=64x36\nc.m3u8\n";
+        let presentation = manifest::read(&Url::parse("http://a/").unwrap(), playlist.as_bytes()).unwrap();
+        RenditionSet { kind, ..presentation.sets[0].clone() }
     }
 
     fn choose(abr: &Abr, throughput: &Throughput, buffer: f64) -> usize {
         let now = Situation { buffer, max_buffer: 30.0, time: 7.0 };
-        abr.choose(&ladder(Kind::Video), throughput, now, &mut fastrand::Rng::with_seed(1))
+        abr.choose(&ladder(MediaKind::Video), throughput, now, &mut fastrand::Rng::with_seed(1))
     }
 
     #[test]
@@ -256,9 +224,9 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(7);
         let now = Situation { buffer: 0.0, max_buffer: 1.0, time: 0.0 };
         let chosen: Vec<usize> =
-            (0..64).map(|_| Abr::Random.choose(&ladder(Kind::Muxed), &none, now, &mut random)).collect();
+            (0..64).map(|_| Abr::Random.choose(&ladder(MediaKind::Muxed), &none, now, &mut random)).collect();
         assert!((0..3).all(|place| chosen.contains(&place)), "{chosen:?}");
-        assert_eq!(Abr::Fixed(0).choose(&ladder(Kind::Audio), &none, now, &mut random), 2);
+        assert_eq!(Abr::Fixed(0).choose(&ladder(MediaKind::Audio), &none, now, &mut random), 2);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 /// One of the sets that play together. All times are media times in seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Level {
+pub(super) struct SetBuffer {
     /// Up to where media is there; `None` before the first segment.
     pub(super) until: Option<f64>,
     /// All of it is there.
@@ -53,17 +53,17 @@ impl Clock {
 }
 
 /// Up to where all can be shown: the least of those that are not complete, else the end of the longest.
-pub(super) fn limit(levels: &[Level]) -> Option<f64> {
-    let open = levels.iter().filter(|level| !level.done);
-    match open.map(|level| level.until.unwrap_or(f64::NEG_INFINITY)).min_by(f64::total_cmp) {
+pub(super) fn limit(buffers: &[SetBuffer]) -> Option<f64> {
+    let open = buffers.iter().filter(|buffer| !buffer.done);
+    match open.map(|buffer| buffer.until.unwrap_or(f64::NEG_INFINITY)).min_by(f64::total_cmp) {
         Some(least) => Some(least).filter(|least| least.is_finite()),
-        None => levels.iter().filter_map(|level| level.until).max_by(f64::total_cmp),
+        None => buffers.iter().filter_map(|buffer| buffer.until).max_by(f64::total_cmp),
     }
 }
 
 /// Whether there is enough to play from a position.
-pub(super) fn enough(levels: &[Level], position: f64, wanted: f64) -> bool {
-    levels
+pub(super) fn enough(buffers: &[SetBuffer], position: f64, wanted: f64) -> bool {
+    buffers
         .iter()
-        .all(|level| level.done || level.until.is_some_and(|until| until - position >= wanted - 1e-6))
+        .all(|buffer| buffer.done || buffer.until.is_some_and(|until| until - position >= wanted - 1e-6))
 }

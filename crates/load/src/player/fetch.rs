@@ -1,13 +1,13 @@
 //! Requests of players: each is checked, and counted once.
 
-use super::{Lane, Session};
-use crate::{
+use super::{Session, SetFetcher};
+use crate::results::Measured;
+use latemux_client::{
     check::{Check, Init, Span},
     failure::{Failure, Reason},
-    http::{Answer, Connection, Lost},
+    http::{Connection, FailedFetch, Fetched},
     manifest::MAX_BYTES,
-    presentation::{Index, Kind, Presentation, Protocol, Resource, Segments},
-    results::Timed,
+    presentation::{Index, MediaKind, Presentation, Protocol, Resource, Segments},
 };
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ pub(super) enum Class {
     /// A media playlist, segment index or bootstrap information.
     Index,
     Init,
-    Segment(Kind),
+    Segment(MediaKind),
 }
 
 impl Class {
@@ -37,17 +37,17 @@ impl Class {
             }),
             Self::Index => of(["hls.playlist", "dash.index", "smooth.index", "hds.bootstrap"]),
             Self::Init => of(["hls.init", "dash.init", "smooth.init", "hds.init"]),
-            Self::Segment(Kind::Video) => of(["hls.video", "dash.video", "smooth.video", "hds.video"]),
-            Self::Segment(Kind::Audio) => of(["hls.audio", "dash.audio", "smooth.audio", "hds.audio"]),
-            Self::Segment(Kind::Text) => of(["hls.text", "dash.text", "smooth.text", "hds.text"]),
-            Self::Segment(Kind::Muxed) => of(["hls.muxed", "dash.muxed", "smooth.muxed", "hds.muxed"]),
+            Self::Segment(MediaKind::Video) => of(["hls.video", "dash.video", "smooth.video", "hds.video"]),
+            Self::Segment(MediaKind::Audio) => of(["hls.audio", "dash.audio", "smooth.audio", "hds.audio"]),
+            Self::Segment(MediaKind::Text) => of(["hls.text", "dash.text", "smooth.text", "hds.text"]),
+            Self::Segment(MediaKind::Muxed) => of(["hls.muxed", "dash.muxed", "smooth.muxed", "hds.muxed"]),
         }
     }
 }
 
 /// A segment that came.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Got {
+pub(super) struct FetchedSegment {
     pub(super) rendition: usize,
     /// Seconds from the start of the presentation.
     pub(super) start: f64,
@@ -66,7 +66,7 @@ pub(super) struct Arrived {
 }
 
 /// A request for something that is read whole.
-struct Ask<'a> {
+struct WholeRequest<'a> {
     who: u64,
     class: Class,
     protocol: Option<Protocol>,
@@ -75,12 +75,18 @@ struct Ask<'a> {
 }
 
 impl Session {
-    fn count(&self, who: u64, class: &'static str, answer: &Result<Answer, Lost>, wrong: Option<&Failure>) {
+    fn count(
+        &self,
+        who: u64,
+        class: &'static str,
+        answer: &Result<Fetched, FailedFetch>,
+        wrong: Option<&Failure>,
+    ) {
         let timed = match answer {
             Ok(answer) => {
-                Timed { latency: answer.latency, first_byte: Some(answer.first_byte), bytes: answer.bytes }
+                Measured { latency: answer.latency, first_byte: Some(answer.first_byte), bytes: answer.bytes }
             }
-            Err(lost) => Timed { latency: lost.latency, first_byte: None, bytes: lost.bytes },
+            Err(lost) => Measured { latency: lost.latency, first_byte: None, bytes: lost.bytes },
         };
         let failure = answer.as_ref().err().map(|lost| &lost.failure).or(wrong);
         self.recorder.request(who, class, timed, failure);
@@ -89,12 +95,12 @@ impl Session {
     /// Gets a body that is read whole, and reads it. `name` is its class where reading tells.
     async fn read<T>(
         &self,
-        ask: Ask<'_>,
+        ask: WholeRequest<'_>,
         connection: &mut Connection,
-        read: impl FnOnce(&Answer, &[u8]) -> Result<T, Failure>,
+        read: impl FnOnce(&Fetched, &[u8]) -> Result<T, Failure>,
         name: impl FnOnce(&T) -> Option<&'static str>,
     ) -> Option<T> {
-        let Ask { who, class, protocol, resource, due } = ask;
+        let WholeRequest { who, class, protocol, resource, due } = ask;
         let mut body = Vec::new();
         let mut keep = |piece: &[u8]| {
             if body.len().saturating_add(piece.len()) > MAX_BYTES {
@@ -120,10 +126,11 @@ impl Session {
         resource: &Resource,
         due: Instant,
     ) -> Option<Arc<Presentation>> {
-        let read =
-            |answer: &Answer, body: &[u8]| self.memo.presentation(&answer.url, body, self.behaviour.text);
+        let read = |answer: &Fetched, body: &[u8]| {
+            self.parse_cache.presentation(&answer.url, body, self.behaviour.text)
+        };
         let name = |presentation: &Arc<Presentation>| Some(Class::Manifest.name(Some(presentation.protocol)));
-        let ask = Ask { who, class: Class::Manifest, protocol: None, resource, due };
+        let ask = WholeRequest { who, class: Class::Manifest, protocol: None, resource, due };
         self.read(ask, connection, read, name).await
     }
 
@@ -132,12 +139,12 @@ impl Session {
         &self,
         who: u64,
         presentation: &Presentation,
-        lane: &mut Lane,
+        fetcher: &mut SetFetcher,
         place: usize,
         due: &mut Instant,
     ) -> Option<Arc<Segments>> {
-        let rendition = presentation.sets.get(lane.set)?.renditions.get(place)?;
-        if let Some((segments, _)) = lane.renditions.get(place)? {
+        let rendition = presentation.sets.get(fetcher.set)?.renditions.get(place)?;
+        if let Some((segments, _)) = fetcher.renditions.get(place)? {
             return Some(segments.clone());
         }
         let mut periods = Vec::new();
@@ -149,10 +156,12 @@ impl Session {
             match index {
                 Index::Known(segments) => periods.push(segments.clone()),
                 Index::Deferred(deferred) => {
-                    let read = |answer: &Answer, body: &[u8]| self.memo.segments(deferred, &answer.url, body);
+                    let read = |answer: &Fetched, body: &[u8]| {
+                        self.parse_cache.segments(deferred, &answer.url, body)
+                    };
                     let (protocol, resource) = (Some(presentation.protocol), &deferred.resource);
-                    let ask = Ask { who, class: Class::Index, protocol, resource, due: *due };
-                    periods.push(self.read(ask, &mut lane.connection, read, |_| None).await?);
+                    let ask = WholeRequest { who, class: Class::Index, protocol, resource, due: *due };
+                    periods.push(self.read(ask, &mut fetcher.connection, read, |_| None).await?);
                     *due = Instant::now();
                 }
                 Index::Joined(_) => return None,
@@ -162,7 +171,7 @@ impl Session {
             [one] => one.clone(),
             _ => Arc::new(Segments::joined(periods)),
         };
-        *lane.renditions.get_mut(place)? = Some((segments.clone(), None));
+        *fetcher.renditions.get_mut(place)? = Some((segments.clone(), None));
         Some(segments)
     }
 
@@ -171,41 +180,47 @@ impl Session {
         &self,
         who: u64,
         presentation: &Presentation,
-        lane: &mut Lane,
+        fetcher: &mut SetFetcher,
         (place, index): (usize, usize),
         due: &mut Instant,
     ) -> Option<Option<Arc<Init>>> {
-        let (segments, known) = lane.renditions.get(place)?.clone()?;
-        let part = segments.part_place(index);
-        let of = |part: usize| segments.parts.get(part).and_then(|part| part.init.as_ref());
+        let (segments, known) = fetcher.renditions.get(place)?.clone()?;
+        let part = segments.group_index(index);
+        let of = |part: usize| segments.groups.get(part).and_then(|part| part.init.as_ref());
         let Some(resource) = of(part) else { return Some(None) };
         if let Some((_, init)) = known.filter(|(had, _)| *had == part || of(*had) == Some(resource)) {
             return Some(Some(init));
         }
         let mut url = resource.url.clone();
         url.set_fragment(resource.range.map(|range| range.to_string()).as_deref());
-        let read = |_: &Answer, body: &[u8]| self.memo.init(&url, body);
-        let ask = Ask { who, class: Class::Init, protocol: Some(presentation.protocol), resource, due: *due };
-        let init = self.read(ask, &mut lane.connection, read, |_| None).await?;
+        let read = |_: &Fetched, body: &[u8]| self.parse_cache.init(&url, body);
+        let ask = WholeRequest {
+            who,
+            class: Class::Init,
+            protocol: Some(presentation.protocol),
+            resource,
+            due: *due,
+        };
+        let init = self.read(ask, &mut fetcher.connection, read, |_| None).await?;
         *due = Instant::now();
-        *lane.renditions.get_mut(place)? = Some((segments.clone(), Some((part, init.clone()))));
+        *fetcher.renditions.get_mut(place)? = Some((segments.clone(), Some((part, init.clone()))));
         Some(Some(init))
     }
 
-    /// The next segment of a lane in that rendition: the one behind the last, or the one at `from` (seconds). `None` where it cannot be told
+    /// The next segment of a fetcher in that rendition: the one behind the last, or the one at `from` (seconds). `None` where it cannot be told
     /// which that is.
     pub(super) async fn segment(
         &self,
         who: u64,
         presentation: &Presentation,
-        lane: &mut Lane,
+        fetcher: &mut SetFetcher,
         place: usize,
         from: Option<f64>,
         due: Instant,
-    ) -> Option<Got> {
+    ) -> Option<FetchedSegment> {
         let mut due = due;
-        let segments = self.segments(who, presentation, lane, place, &mut due).await?;
-        let index = match (lane.last, from) {
+        let segments = self.segments(who, presentation, fetcher, place, &mut due).await?;
+        let index = match (fetcher.last, from) {
             (Some((rendition, index)), _) if rendition == place => index.saturating_add(1),
             // Renditions may be cut a little differently.
             (_, Some(from)) => segments.at(from + 0.05),
@@ -213,37 +228,37 @@ impl Session {
         };
         let resource = segments.resource(index)?;
         let (start, duration) = segments.time(index)?;
-        let init = self.init(who, presentation, lane, (place, index), &mut due).await?;
-        let part = segments.part(index)?;
+        let init = self.init(who, presentation, fetcher, (place, index), &mut due).await?;
+        let part = segments.group(index)?;
         let mut check = Check::segment(part.container, init.as_ref(), part.timescale);
         let mut push = |piece: &[u8]| {
             check.push(piece);
             Ok(())
         };
-        let answer = self.client.get(&mut lane.connection, &resource, due, &mut push).await;
+        let answer = self.client.get(&mut fetcher.connection, &resource, due, &mut push).await;
         let wrong = answer
             .is_ok()
-            .then(|| self.timeline(lane, &segments, place, index, check.finish()))
+            .then(|| self.timeline(fetcher, &segments, place, index, check.finish()))
             .and_then(Result::err);
         let wrong = wrong
             .map(|failure| Failure { detail: format!("{}: {}", resource.url, failure.detail), ..failure });
-        let kind = presentation.sets.get(lane.set)?.kind;
+        let kind = presentation.sets.get(fetcher.set)?.kind;
         self.count(who, Class::Segment(kind).name(Some(presentation.protocol)), &answer, wrong.as_ref());
-        lane.last = Some((place, index));
+        fetcher.last = Some((place, index));
         // A wrong body is counted, and played: a player would try, too.
         let arrived =
             answer.ok().map(|answer| Arrived { bytes: answer.bytes, seconds: answer.transfer.as_secs_f64() });
-        Some(Got { rendition: place, start, end: start + duration, last: segments.end(), arrived })
+        Some(FetchedSegment { rendition: place, start, end: start + duration, last: segments.end(), arrived })
     }
 
     fn timeline(
         &self,
-        lane: &mut Lane,
+        fetcher: &mut SetFetcher,
         segments: &Segments,
         place: usize,
         index: usize,
         found: Result<Vec<Span>, Failure>,
     ) -> Result<(), Failure> {
-        lane.timeline.add(segments, place, index, found?)
+        fetcher.timeline.add(segments, place, index, found?)
     }
 }

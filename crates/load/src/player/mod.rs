@@ -6,18 +6,18 @@
 mod abr;
 mod buffer;
 mod fetch;
-mod memo;
+mod parse_cache;
 mod sequence;
 mod viewing;
 
-pub use abr::{Abr, Trace, bit_rate};
-pub(crate) use memo::Memo;
+pub use abr::{Abr, Trace};
+pub(crate) use parse_cache::ParseCache;
 
-use crate::{
+use crate::results::Recorder;
+use latemux_client::{
     check::{Init, timeline::Timeline},
     http::{Client, Connection},
     presentation::Segments,
-    results::Recorder,
 };
 pub(crate) use sequence::sequence;
 use std::sync::Arc;
@@ -52,14 +52,14 @@ pub struct Session {
     pub(crate) client: Client,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) behaviour: Behaviour,
-    pub(crate) memo: Memo,
+    pub(crate) parse_cache: ParseCache,
 }
 
 impl Session {
     /// For a run whose measurements go to `recorder`.
     #[must_use]
     pub fn new(client: Client, recorder: Arc<Recorder>, behaviour: Behaviour) -> Self {
-        Self { client, recorder, behaviour, memo: Memo::default() }
+        Self { client, recorder, behaviour, parse_cache: ParseCache::default() }
     }
 }
 
@@ -79,15 +79,15 @@ pub struct Player {
 }
 
 /// What a player knows of a rendition: its segments, and the init segment it had last, with the place of its part.
-type Known = (Arc<Segments>, Option<(usize, Arc<Init>)>);
+type KnownRendition = (Arc<Segments>, Option<(usize, Arc<Init>)>);
 
 /// What a player knows of one of the sets it plays.
 #[derive(Debug, Default)]
-struct Lane {
+struct SetFetcher {
     set: usize,
     connection: Connection,
     /// By place in the set.
-    renditions: Vec<Option<Known>>,
+    renditions: Vec<Option<KnownRendition>>,
     /// The rendition and index of the last segment asked for.
     last: Option<(usize, usize)>,
     timeline: Timeline,

@@ -1,45 +1,45 @@
 //! A viewing from manifest to end.
 
 use super::{
-    Lane, Player, Session,
+    Player, Session, SetFetcher,
     abr::{Situation, Throughput},
-    buffer::{Clock, Level, Wait, enough, limit},
-    fetch::Got,
+    buffer::{Clock, SetBuffer, Wait, enough, limit},
+    fetch::FetchedSegment,
 };
-use crate::{
-    http::Connection,
-    presentation::{Kind, Presentation, Resource},
-    results::{Played, Players},
-};
+use crate::results::{PlayerEnd, Players};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use latemux_client::{
+    http::Connection,
+    presentation::{MediaKind, Presentation, Resource},
+};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 /// Requests that fail one after the other before a player gives up.
-const PATIENCE: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 
 /// How long a player waits before it asks again for what it cannot do without.
-const BREATH: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Plays one title once, or until told to stop. Everything that happens is counted.
-pub async fn play(session: Arc<Session>, player: Player) -> Played {
+pub async fn play(session: Arc<Session>, player: Player) -> PlayerEnd {
     let who = player.number;
-    session.recorder.came(who);
+    session.recorder.player_started(who);
     let played = viewing(&session, player).await;
-    session.recorder.left(who, played);
+    session.recorder.player_left(who, played);
     played
 }
 
-async fn viewing(session: &Arc<Session>, player: Player) -> Played {
+async fn viewing(session: &Arc<Session>, player: Player) -> PlayerEnd {
     if *player.stop.borrow() {
-        return Played::Stopped;
+        return PlayerEnd::Stopped;
     }
     let who = player.number;
     session.recorder.lag(who, player.due.elapsed());
     let mut connection = Connection::default();
     let resource = Resource { url: player.url.clone(), range: None };
     let Some(presentation) = session.manifest(who, &mut connection, &resource, player.due).await else {
-        return Played::Failed;
+        return PlayerEnd::Failed;
     };
     let mut viewing = Viewing::new(session, presentation, connection, player);
     let played = viewing.run().await;
@@ -49,11 +49,11 @@ async fn viewing(session: &Arc<Session>, player: Player) -> Played {
 
 /// A download that ended.
 struct Done {
-    lane: Lane,
+    fetcher: SetFetcher,
     place: usize,
     /// The seek it was begun after.
     generation: u32,
-    got: Option<Got>,
+    got: Option<FetchedSegment>,
 }
 
 struct Viewing<'a> {
@@ -61,8 +61,8 @@ struct Viewing<'a> {
     player: Player,
     presentation: Arc<Presentation>,
     /// `None` while it is on its way with a download.
-    lanes: Vec<Option<Lane>>,
-    levels: Vec<Level>,
+    fetchers: Vec<Option<SetFetcher>>,
+    buffers: Vec<SetBuffer>,
     downloads: FuturesUnordered<BoxFuture<'static, Done>>,
     clock: Clock,
     /// Whether the clock has been set to the first segment.
@@ -74,12 +74,12 @@ struct Viewing<'a> {
     failures: u32,
     /// End of the media, as far as is known.
     end: f64,
-    seen: Seen,
+    tally: QualityTally,
 }
 
 /// What counts for the quality of a viewing: of video, or of what has both.
 #[derive(Default)]
-struct Seen {
+struct QualityTally {
     /// Media shown, in seconds, without the part that is playing.
     shown: f64,
     /// Rendition, bit rate and duration of the last segment.
@@ -102,22 +102,22 @@ impl<'a> Viewing<'a> {
         connection: Connection,
         player: Player,
     ) -> Self {
-        let mut lanes: Vec<Option<Lane>> = Vec::new();
+        let mut fetchers: Vec<Option<SetFetcher>> = Vec::new();
         for (place, set) in presentation.sets.iter().enumerate() {
-            lanes.push(Some(Lane {
+            fetchers.push(Some(SetFetcher {
                 set: place,
                 renditions: vec![None; set.renditions.len()],
-                ..Lane::default()
+                ..SetFetcher::default()
             }));
         }
         // The manifest's connection is used on.
-        if let Some(Some(first)) = lanes.first_mut() {
+        if let Some(Some(first)) = fetchers.first_mut() {
             first.connection = connection;
         }
         let mut viewing = Self {
             session,
-            levels: vec![Level::default(); lanes.len()],
-            lanes,
+            buffers: vec![SetBuffer::default(); fetchers.len()],
+            fetchers,
             downloads: FuturesUnordered::new(),
             clock: Clock::Waiting { why: Wait::Startup, since: player.due, at: 0.0 },
             began: false,
@@ -127,7 +127,7 @@ impl<'a> Viewing<'a> {
             next_seek: None,
             failures: 0,
             end: 0.0,
-            seen: Seen::default(),
+            tally: QualityTally::default(),
             presentation,
             player,
         };
@@ -135,27 +135,27 @@ impl<'a> Viewing<'a> {
         viewing
     }
 
-    async fn run(&mut self) -> Played {
+    async fn run(&mut self) -> PlayerEnd {
         loop {
             let now = Instant::now();
             let stopping = *self.player.stop.borrow();
             if stopping && self.downloads.is_empty() {
                 self.pause(now);
-                return Played::Stopped;
+                return PlayerEnd::Stopped;
             }
-            if self.failures >= PATIENCE {
+            if self.failures >= MAX_FAILURES {
                 // What is on its way is counted too.
                 while self.downloads.next().await.is_some() {}
                 self.pause(Instant::now());
-                return Played::Failed;
+                return PlayerEnd::Failed;
             }
             if self.tick(now) {
-                return Played::Finished;
+                return PlayerEnd::Finished;
             }
             if !stopping {
                 self.seek(now);
             }
-            self.go_on(now);
+            self.start_playing(now);
             if !stopping {
                 self.start_downloads(now);
             }
@@ -172,26 +172,26 @@ impl<'a> Viewing<'a> {
     fn tick(&mut self, now: Instant) -> bool {
         let Clock::Playing { from, .. } = self.clock else {
             // Nothing is left to wait for.
-            return self.levels.iter().all(|level| level.done) && !self.began;
+            return self.buffers.iter().all(|buffer| buffer.done) && !self.began;
         };
-        let limit = limit(&self.levels).unwrap_or(from);
+        let limit = limit(&self.buffers).unwrap_or(from);
         if self.clock.position(now) < limit {
             return false;
         }
         let since = self.clock.when(limit).unwrap_or(now).min(now);
-        self.seen.shown += (limit - from).max(0.0);
+        self.tally.shown += (limit - from).max(0.0);
         self.clock = Clock::Waiting { why: Wait::Stall, since, at: limit };
-        if self.levels.iter().all(|level| level.done) {
+        if self.buffers.iter().all(|buffer| buffer.done) {
             return true;
         }
-        self.session.recorder.stalls(self.player.number);
+        self.session.recorder.stall_started(self.player.number);
         false
     }
 
     /// Plays where there is enough.
-    fn go_on(&mut self, now: Instant) {
+    fn start_playing(&mut self, now: Instant) {
         let Clock::Waiting { why, since, at } = self.clock else { return };
-        if !self.began || !enough(&self.levels, at, self.session.behaviour.start_buffer) {
+        if !self.began || !enough(&self.buffers, at, self.session.behaviour.start_buffer) {
             return;
         }
         let waited = now.saturating_duration_since(since);
@@ -203,9 +203,9 @@ impl<'a> Viewing<'a> {
         let micros = crate::results::micros(waited);
         // What a viewer asked for is no stall.
         if why != Wait::Seek {
-            self.seen.waited += waited.as_secs_f64();
+            self.tally.waited += waited.as_secs_f64();
         }
-        self.session.recorder.player(self.player.number, |players| match why {
+        self.session.recorder.update_players(self.player.number, |players| match why {
             Wait::Startup => players.startup.record(micros),
             Wait::Stall => players.stalls.record(micros),
             Wait::Seek => players.seeks.record(micros),
@@ -216,8 +216,8 @@ impl<'a> Viewing<'a> {
     fn pause(&mut self, now: Instant) {
         match self.clock {
             Clock::Playing { from, .. } => {
-                let to = limit(&self.levels).map_or(from, |limit| self.clock.position(now).min(limit));
-                self.seen.shown += (to - from).max(0.0);
+                let to = limit(&self.buffers).map_or(from, |limit| self.clock.position(now).min(limit));
+                self.tally.shown += (to - from).max(0.0);
             }
             Clock::Waiting { why: Wait::Stall, since, .. } => {
                 self.waited(Wait::Stall, now.saturating_duration_since(since));
@@ -229,30 +229,30 @@ impl<'a> Viewing<'a> {
     fn start_downloads(&mut self, now: Instant) {
         let max = self.session.behaviour.max_buffer;
         let position = self.clock.position(now);
-        for place in 0..self.levels.len() {
-            let Some(level) = self.levels.get_mut(place) else { continue };
-            if level.busy || level.done {
+        for place in 0..self.buffers.len() {
+            let Some(buffer) = self.buffers.get_mut(place) else { continue };
+            if buffer.busy || buffer.done {
                 continue;
             }
-            if level.due.is_some_and(|due| due > now) {
+            if buffer.due.is_some_and(|due| due > now) {
                 continue;
             }
-            let ahead = level.until.map_or(0.0, |until| until - position);
+            let ahead = buffer.until.map_or(0.0, |until| until - position);
             if ahead >= max {
-                level.due = self.clock.when(level.until.unwrap_or(0.0) - max);
+                buffer.due = self.clock.when(buffer.until.unwrap_or(0.0) - max);
                 continue;
             }
-            let due = level.due.take().unwrap_or(now);
-            let Some(lane) = self.lanes.get_mut(place).and_then(Option::take) else { continue };
-            level.busy = true;
-            self.download(place, lane, due, now, ahead);
+            let due = buffer.due.take().unwrap_or(now);
+            let Some(fetcher) = self.fetchers.get_mut(place).and_then(Option::take) else { continue };
+            buffer.busy = true;
+            self.download(place, fetcher, due, now, ahead);
         }
     }
 
-    fn download(&mut self, place: usize, mut lane: Lane, due: Instant, now: Instant, ahead: f64) {
+    fn download(&mut self, place: usize, mut fetcher: SetFetcher, due: Instant, now: Instant, ahead: f64) {
         self.session.recorder.lag(self.player.number, now.saturating_duration_since(due));
         let behaviour = &self.session.behaviour;
-        let from = self.levels.get(place).and_then(|level| level.until);
+        let from = self.buffers.get(place).and_then(|buffer| buffer.until);
         let situation =
             Situation { buffer: ahead.max(0.0), max_buffer: behaviour.max_buffer, time: from.unwrap_or(0.0) };
         let Some(set) = self.presentation.sets.get(place) else { return };
@@ -260,26 +260,26 @@ impl<'a> Viewing<'a> {
         let (session, presentation) = (self.session.clone(), self.presentation.clone());
         let (who, generation) = (self.player.number, self.generation);
         self.downloads.push(Box::pin(async move {
-            let got = session.segment(who, &presentation, &mut lane, rendition, from, due).await;
-            Done { lane, place, generation, got }
+            let got = session.segment(who, &presentation, &mut fetcher, rendition, from, due).await;
+            Done { fetcher, place, generation, got }
         }));
     }
 
     fn take(&mut self, done: Done) {
-        let Done { mut lane, place, generation, got } = done;
+        let Done { mut fetcher, place, generation, got } = done;
         let stale = generation != self.generation;
         if stale {
             // The segment is of where the viewer was before: the next one does not follow it.
-            lane.last = None;
+            fetcher.last = None;
         }
-        if let Some(slot) = self.lanes.get_mut(place) {
-            *slot = Some(lane);
+        if let Some(slot) = self.fetchers.get_mut(place) {
+            *slot = Some(fetcher);
         }
-        let Some(level) = self.levels.get_mut(place) else { return };
-        level.busy = false;
+        let Some(buffer) = self.buffers.get_mut(place) else { return };
+        buffer.busy = false;
         let Some(got) = got else {
             self.failures += 1;
-            level.due = Instant::now().checked_add(BREATH);
+            buffer.due = Instant::now().checked_add(RETRY_DELAY);
             return;
         };
         self.failures = if got.arrived.is_some() { 0 } else { self.failures + 1 };
@@ -287,8 +287,8 @@ impl<'a> Viewing<'a> {
         if stale {
             return;
         }
-        level.until = Some(got.end);
-        level.done = got.end >= got.last - 1e-6;
+        buffer.until = Some(got.end);
+        buffer.done = got.end >= got.last - 1e-6;
         if let Clock::Waiting { why: Wait::Startup, since, at } = self.clock {
             let at = if self.began { at.min(got.start) } else { got.start };
             self.clock = Clock::Waiting { why: Wait::Startup, since, at };
@@ -298,14 +298,15 @@ impl<'a> Viewing<'a> {
     }
 
     /// What a segment adds to the quality of the viewing.
-    fn note(&mut self, place: usize, got: Got) {
+    fn note(&mut self, place: usize, got: FetchedSegment) {
         let Some(arrived) = got.arrived else { return };
         let sets = &self.presentation.sets;
         // Text is too small to tell what a connection can do.
-        if sets.get(place).is_none_or(|set| set.kind != Kind::Text) {
+        if sets.get(place).is_none_or(|set| set.kind != MediaKind::Text) {
             self.throughput.add(arrived.bytes, arrived.seconds);
         }
-        let main = sets.iter().position(|set| matches!(set.kind, Kind::Video | Kind::Muxed)).unwrap_or(0);
+        let main =
+            sets.iter().position(|set| matches!(set.kind, MediaKind::Video | MediaKind::Muxed)).unwrap_or(0);
         let Some(set) = sets.get(main).filter(|_| place == main) else { return };
         #[expect(clippy::cast_precision_loss, reason = "bits of a segment")]
         let bits = arrived.bytes as f64 * 8.0;
@@ -315,17 +316,17 @@ impl<'a> Viewing<'a> {
             |place: usize| set.renditions.get(place).map(|r| r.bandwidth as f64).filter(|rate| *rate > 0.0);
         // Those that do not say are all the same.
         let rate = stated(got.rendition).unwrap_or(1.0);
-        let seen = &mut self.seen;
-        seen.highest = seen.highest.max(stated(set.renditions.len().saturating_sub(1)).unwrap_or(rate));
-        seen.bits += bits;
-        seen.seconds += seconds;
-        seen.segments += 1.0;
-        seen.rates += rate;
-        if let Some((_, before)) = seen.last.filter(|(rendition, _)| *rendition != got.rendition) {
-            seen.switches += 1;
-            seen.changes += (rate - before).abs();
+        let tally = &mut self.tally;
+        tally.highest = tally.highest.max(stated(set.renditions.len().saturating_sub(1)).unwrap_or(rate));
+        tally.bits += bits;
+        tally.seconds += seconds;
+        tally.segments += 1.0;
+        tally.rates += rate;
+        if let Some((_, before)) = tally.last.filter(|(rendition, _)| *rendition != got.rendition) {
+            tally.switches += 1;
+            tally.changes += (rate - before).abs();
         }
-        seen.last = Some((got.rendition, rate));
+        tally.last = Some((got.rendition, rate));
     }
 
     fn seek_after(&mut self, now: Instant) -> Option<Instant> {
@@ -344,15 +345,15 @@ impl<'a> Viewing<'a> {
             return;
         }
         self.next_seek = self.seek_after(now);
-        self.seen.shown += (self.clock.position(now) - from).max(0.0);
+        self.tally.shown += (self.clock.position(now) - from).max(0.0);
         let target = self.random.f64() * self.end;
         self.clock = Clock::Waiting { why: Wait::Seek, since: now, at: target };
         self.generation = self.generation.wrapping_add(1);
-        for level in &mut self.levels {
-            *level = Level { until: Some(target), busy: level.busy, ..Level::default() };
+        for buffer in &mut self.buffers {
+            *buffer = SetBuffer { until: Some(target), busy: buffer.busy, ..SetBuffer::default() };
         }
-        for lane in self.lanes.iter_mut().flatten() {
-            lane.last = None;
+        for fetcher in self.fetchers.iter_mut().flatten() {
+            fetcher.last = None;
         }
     }
 
@@ -361,28 +362,32 @@ impl<'a> Viewing<'a> {
         if stopping {
             return None;
         }
-        let empty = limit(&self.levels).and_then(|limit| self.clock.when(limit));
-        let room =
-            self.levels.iter().filter(|level| !level.busy && !level.done).filter_map(|level| level.due).min();
+        let empty = limit(&self.buffers).and_then(|limit| self.clock.when(limit));
+        let room = self
+            .buffers
+            .iter()
+            .filter(|buffer| !buffer.busy && !buffer.done)
+            .filter_map(|buffer| buffer.due)
+            .min();
         let seek = self.next_seek.filter(|_| matches!(self.clock, Clock::Playing { .. }));
         [empty, room, seek].into_iter().flatten().min()
     }
 
     /// Adds the viewing to what players saw.
     fn report(&self) {
-        let seen = &self.seen;
-        self.session.recorder.player(self.player.number, |players: &mut Players| {
-            players.shown += to_u64(seen.shown * 1e6);
-            players.switches += seen.switches;
-            if seen.segments > 0.0 {
-                players.bitrate.record(to_u64(seen.bits / seen.seconds));
-                players.quality.record(to_u64((1.0 + seen.quality()) * 1000.0));
+        let tally = &self.tally;
+        self.session.recorder.update_players(self.player.number, |players: &mut Players| {
+            players.shown += to_u64(tally.shown * 1e6);
+            players.switches += tally.switches;
+            if tally.segments > 0.0 {
+                players.bitrate.record(to_u64(tally.bits / tally.seconds));
+                players.quality.record(to_u64((1.0 + tally.quality()) * 1000.0));
             }
         });
     }
 }
 
-impl Seen {
+impl QualityTally {
     /// The linear quality of Yin et al. (SIGCOMM 2015), eq. 5, in parts of the best there could have been: the bit rates of all segments, less
     /// the changes from one to the next, less the seconds of waiting each weighed as a segment of the highest bit rate. From -1 to 1.
     fn quality(&self) -> f64 {

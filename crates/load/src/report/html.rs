@@ -1,131 +1,174 @@
-//! Results as a page: plots and tables, in one file without scripts.
+//! Results as the page of a run, in one file that opens from disk.
 
-use super::{
-    plot::{Line, Plot, escape},
-    summary,
+use super::generator;
+use crate::{
+    page::{PlayerCounts, Quantiles, Sample, Sums, Totals, with_data},
+    results::{Histogram, Run},
 };
-use crate::results::{Histogram, Run, Second};
-use std::{collections::BTreeSet, fmt::Write as _};
+use serde::Serialize;
 
-const STYLE: &str = "body{font:15px/1.4 system-ui,sans-serif;margin:1.5rem;max-width:1180px}pre{overflow-x:auto;background:#8881;padding:.8rem}\
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:1rem}svg{width:100%;font:11px system-ui,sans-serif;fill:currentColor}\
-.title{font-weight:600;font-size:13px}.grid{stroke:#8884;fill:none}.line{fill:none;stroke-width:1.5}.y,.name{text-anchor:end}.x{text-anchor:middle}\
-:root{color-scheme:light dark}";
+/// Points of a distribution for each factor of ten by which fewer values are above;
+/// `web/src/load/plots.ts` has the same number.
+const POINTS_PER_NINE: f64 = 20.0;
 
-/// A page of all runs, each under its name.
+#[derive(Debug, Serialize)]
+struct Report {
+    runs: Vec<ReportRun>,
+}
+
+/// One run. Times are in microseconds unless they say otherwise.
+#[derive(Debug, Serialize)]
+struct ReportRun {
+    name: String,
+    /// Seconds the run lasted.
+    took: f64,
+    latency: Option<Quantiles>,
+    generator: String,
+    #[serde(flatten)]
+    sums: Sums,
+    totals: Totals,
+    players: PlayerCounts,
+    samples: Vec<Sample<Mean>>,
+    latencies: Vec<Distribution>,
+    startup: Vec<Distribution>,
+}
+
+/// All that results keep of the latencies of a second.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Mean {
+    mean: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Distribution {
+    name: String,
+    points: Vec<u64>,
+}
+
+/// Returns a page that compares runs, each with its name.
 #[must_use]
 pub fn page(runs: &[(String, Run)]) -> String {
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width\"/>\
-         <title>latemux load</title><style>{STYLE}</style></head><body>\n<h1>latemux load</h1>\n<div class=\"plots\">\n"
-    );
-    for plot in over_time(runs).into_iter().chain(distributions(runs)) {
-        out.push_str(&plot.svg());
-    }
-    out.push_str("</div>\n");
-    for (name, run) in runs {
-        let _ = write!(out, "<h2>{}</h2>\n<pre>{}</pre>\n<p>", escape(name), escape(&summary(run)));
-        for (option, value) in &run.whole.plan {
-            let _ = write!(out, "{} <b>{}</b> ", escape(option), escape(value));
-        }
-        out.push_str("</p>\n");
-    }
-    out.push_str("</body></html>\n");
-    out
+    with_data(&Report { runs: runs.iter().map(|(name, run)| report_run(name, run)).collect() })
 }
 
-/// What happened in each second.
-fn over_time(runs: &[(String, Run)]) -> Vec<Plot<'static>> {
-    let plot = |title, of: &dyn Fn(&Second) -> f64| {
-        let line = |(colour, (name, run)): (usize, &(String, Run))| {
-            let points =
-                run.whole.results.seconds.iter().enumerate().map(|(at, second)| (float(at), of(second)));
-            Line { name: name.clone(), colour, points: points.collect() }
-        };
-        Plot { title, x: "seconds since the start", lines: runs.iter().enumerate().map(line).collect() }
-    };
-    let mut plots = vec![
-        plot("Throughput, Mbit/s", &|second| count(second.bytes) * 8.0 / 1e6),
-        plot("Requests per second", &|second| count(second.requests)),
-        plot("Mean latency, ms", &|second| count(second.latency) / count(second.requests.max(1)) / 1000.0),
-        plot("Failed requests per second", &|second| count(second.errors)),
-    ];
-    if runs.iter().any(|(_, run)| run.whole.results.players.started > 0) {
-        plots.push(players(runs));
-        plots.push(plot("Stalls that began, per second", &|second| count(second.stalls)));
-    }
-    plots
-}
-
-fn players(runs: &[(String, Run)]) -> Plot<'static> {
-    let line = |(colour, (name, run)): (usize, &(String, Run))| {
-        let mut there = 0_u64;
-        let points = run.whole.results.seconds.iter().enumerate().map(|(at, second)| {
-            there = there.saturating_add(second.came).saturating_sub(second.left);
-            (float(at), count(there))
-        });
-        Line { name: name.clone(), colour, points: points.collect() }
-    };
-    Plot {
-        title: "Players",
-        x: "seconds since the start",
-        lines: runs.iter().enumerate().map(line).collect(),
+fn report_run(name: &str, run: &Run) -> ReportRun {
+    let part = &run.whole;
+    let results = &part.results;
+    let total = results.total();
+    let mut sums = Sums::of(part);
+    sums.notes.extend(run.notes.iter().cloned());
+    let latencies = results.requests.iter().map(|(class, requests)| (class.as_str(), &requests.latency));
+    ReportRun {
+        name: name.to_owned(),
+        took: float(part.took.max(1)) / 1000.0,
+        latency: Quantiles::of(&total.latency),
+        generator: generator(part),
+        sums,
+        totals: Totals {
+            requests: total.count,
+            errors: total.failed(),
+            bytes: total.bytes,
+            stalls: results.seconds.iter().map(|second| second.stalls).sum(),
+        },
+        players: PlayerCounts { playing: 0, came: results.players.started },
+        samples: samples(run),
+        latencies: distributions(latencies),
+        startup: distributions([("start-up", &results.players.startup)]),
     }
 }
 
-/// The name and the points of a line.
-type Named = (String, Vec<(f64, f64)>);
-
-/// Latency by class: how many of a hundred requests were at least that fast.
-fn distributions(runs: &[(String, Run)]) -> Vec<Plot<'static>> {
-    let classes: BTreeSet<&String> =
-        runs.iter().flat_map(|(_, run)| run.whole.results.requests.keys()).collect();
-    let lines = |runs: &[(String, Run)], of: &dyn Fn(&Run) -> Vec<Named>| {
-        let mut lines = Vec::new();
-        for (name, run) in runs {
-            for (class, points) in of(run) {
-                let name = if runs.len() > 1 { format!("{name} {class}") } else { class };
-                lines.push(Line { name, colour: lines.len(), points });
-            }
-        }
-        lines
-    };
-    let latency = |run: &Run| -> Vec<Named> {
-        let known =
-            classes.iter().filter_map(|class| Some((*class, run.whole.results.requests.get(*class)?)));
-        known.map(|(class, requests)| (class.clone(), cumulative(&requests.latency, 1000.0))).collect()
-    };
-    let startup =
-        |run: &Run| vec![("start-up".to_owned(), cumulative(&run.whole.results.players.startup, 1e6))];
-    let mut plots =
-        vec![Plot { title: "Latency, ms, by part of the requests, %", x: "%", lines: lines(runs, &latency) }];
-    if runs.iter().any(|(_, run)| run.whole.results.players.startup.count() > 0) {
-        plots.push(Plot {
-            title: "Start-up delay, s, by part of the players, %",
-            x: "%",
-            lines: lines(runs, &startup),
-        });
-    }
-    plots
-}
-
-/// Values by the part of all, in percent, that are not above them.
-fn cumulative(histogram: &Histogram, scale: f64) -> Vec<(f64, f64)> {
-    let total = count(histogram.count().max(1));
-    let mut below = 0_u64;
-    let points = histogram.recorded().map(|(value, times)| {
-        below += times;
-        (count(below) / total * 100.0, count(value) / scale)
+fn samples(run: &Run) -> Vec<Sample<Mean>> {
+    let seconds = run.whole.results.seconds.iter().zip(1_u32..);
+    let samples = seconds.scan(0_u64, |players, (second, end)| {
+        *players = players.saturating_add(second.came).saturating_sub(second.left);
+        Some(Sample {
+            at: end.into(),
+            took: 1.0,
+            requests: second.requests,
+            errors: second.errors,
+            bytes: second.bytes,
+            players: *players,
+            stalls: second.stalls,
+            latency: second.latency.checked_div(second.requests).map(|mean| Mean { mean }),
+        })
     });
-    points.collect()
+    samples.collect()
+}
+
+fn distributions<'a>(named: impl IntoIterator<Item = (&'a str, &'a Histogram)>) -> Vec<Distribution> {
+    let counted = named.into_iter().filter(|(_, histogram)| histogram.count() > 0);
+    counted
+        .map(|(name, histogram)| Distribution { name: name.to_owned(), points: points(histogram) })
+        .collect()
+}
+
+/// Returns the values below which shares of 1 - 10^(-i / 20) lie, for i = 0, 1, …, up to the maximum.
+fn points(histogram: &Histogram) -> Vec<u64> {
+    let count = float(histogram.count());
+    let mut points = Vec::new();
+    for index in 0_u32.. {
+        let above = 10_f64.powf(-f64::from(index) / POINTS_PER_NINE);
+        points.push(histogram.quantile(1.0 - above));
+        if above * count <= 1.0 {
+            break;
+        }
+    }
+    points
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people")]
-fn count(number: u64) -> f64 {
+fn float(number: u64) -> f64 {
     number as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "seconds of a day")]
-fn float(number: usize) -> f64 {
-    number as f64
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Part, Second};
+    use std::collections::BTreeMap;
+
+    fn run(change: impl FnOnce(&mut Part)) -> Run {
+        let mut part = Part::new("0/1".to_owned(), 0, BTreeMap::new());
+        part.complete = true;
+        change(&mut part);
+        Run::single(part)
+    }
+
+    #[test]
+    fn a_distribution_ends_at_the_maximum() {
+        let mut histogram = Histogram::default();
+        (1..=1000).for_each(|value| histogram.record(value));
+        let points = points(&histogram);
+        // 10^(60 / 20) is 1000: above the last share lies one value.
+        assert_eq!(points.len(), 61);
+        assert_eq!((points[0], points[20], points[40], points[60]), (1, 900, 990, 999));
+        assert!(points.is_sorted());
+        let mut one = Histogram::default();
+        one.record(7);
+        assert_eq!(super::points(&one), [7]);
+    }
+
+    #[test]
+    fn seconds_become_samples_with_the_players_of_that_second() {
+        let second =
+            |requests, latency, came, left| Second { requests, latency, came, left, ..Second::default() };
+        let run = run(|part| {
+            part.results.seconds = vec![second(4, 400, 3, 1), second(0, 0, 0, 2), second(1, 9, 0, 5)]
+        });
+        let samples = samples(&run);
+        let of =
+            |sample: &Sample<Mean>| (sample.at, sample.players, sample.latency.map(|latency| latency.mean));
+        let expected = [(1.0, 2, Some(100)), (2.0, 0, None), (3.0, 0, Some(9))];
+        assert_eq!(samples.iter().map(of).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn notes_of_missing_parts_are_on_the_page() {
+        let partial = run(|part| part.complete = false);
+        let shown = report_run("a", &partial);
+        assert_eq!(shown.sums.notes, partial.notes);
+        assert_eq!(shown.sums.notes.len(), 1);
+        assert!(shown.latency.is_none() && shown.latencies.is_empty() && shown.startup.is_empty());
+        assert!(shown.took > 0.0, "rates are divided by it");
+    }
 }

@@ -1,10 +1,9 @@
-//! Results for people: a table, a page with plots, and tables for other programs.
+//! Results for people and other programs: a text, a page and tables.
 
 pub mod csv;
 mod html;
-mod plot;
 mod summary;
 
 pub use html::page;
-pub(crate) use summary::limits;
 pub use summary::summary;
+pub(crate) use summary::{generator, generator_notes};

@@ -54,15 +54,13 @@ pub fn summary(run: &Run) -> String {
     let took = float(part.took.max(1)) / 1000.0;
     let _ = writeln!(
         out,
-        "{took:.1} s, {:.0} requests/s, {:.1} Mbit/s; the generator took {:.0} % of {} cores and {:.0} MB",
+        "{took:.1} s, {:.0} requests/s, {:.1} Mbit/s; {}",
         float(total.count) / took,
         float(total.bytes) * 8.0 / 1e6 / took,
-        processor(part) * 100.0,
-        part.generator.cores,
-        float(part.generator.memory) / 1e6,
+        generator(part),
     );
     failures(&mut out, part);
-    for note in limits(part).iter().chain(&run.notes) {
+    for note in generator_notes(part).iter().chain(&run.notes) {
         let _ = writeln!(out, "note: {note}");
     }
     out
@@ -80,9 +78,19 @@ fn failures(out: &mut String, part: &Part) {
     }
 }
 
+/// Returns the resources that the generator used, in words.
+pub(crate) fn generator(part: &Part) -> String {
+    format!(
+        "the generator took {:.0} % of {} cores and {:.0} MB",
+        processor(part) * 100.0,
+        part.generator.cores,
+        float(part.generator.memory) / 1e6,
+    )
+}
+
 /// Where the generator was the limit, and not the server.
 #[must_use]
-pub(crate) fn limits(part: &Part) -> Vec<String> {
+pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
     let mut notes = Vec::new();
     let (used, waited) = (processor(part), of_cores(part, part.generator.waited));
     let saturated = part.generator.saturated;
@@ -183,7 +191,7 @@ mod tests {
         let mut part = Part::new("0/1".to_owned(), 0, BTreeMap::new());
         (part.took, part.generator) = (took, generator);
         lag.iter().for_each(|micros| part.results.lag.record(*micros));
-        limits(&part).join("; ")
+        generator_notes(&part).join("; ")
     }
 
     #[test]

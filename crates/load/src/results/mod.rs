@@ -7,7 +7,7 @@ mod recorder;
 pub use histogram::Histogram;
 pub use part::{Generator, MAX_PART, Part, Run};
 pub(crate) use recorder::micros;
-pub use recorder::{Counts, Played, Recorder, Timed};
+pub use recorder::{Counts, Measured, PlayerEnd, Recorder};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

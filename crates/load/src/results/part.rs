@@ -103,7 +103,7 @@ impl Part {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn of_bytes(bytes: &[u8]) -> Result<Self, Error> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let part: Self = serde_json::from_slice(bytes)?;
         if part.kind != KIND || part.format != FORMAT {
             return Err(Error::new(ErrorKind::InvalidData, "not results of this version of latemux load"));
@@ -137,7 +137,7 @@ impl Part {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         fs::File::open(path)?.take(MAX_PART).read_to_end(&mut bytes)?;
-        Self::of_bytes(&bytes)
+        Self::from_bytes(&bytes)
     }
 }
 
@@ -168,33 +168,33 @@ impl Run {
             let part = Part::read(path).map_err(|error| invalid(&name, &error.to_string()))?;
             parts.push((name, part));
         }
-        Self::of_named(&folder.display().to_string(), parts)
+        Self::merge_named(&folder.display().to_string(), parts)
     }
 
     /// Adds up all parts of a place, each with the name of its file.
     ///
     /// # Errors
     /// Where there is none, or two are not of the same plan.
-    pub fn of_named(place: &str, parts: Vec<(String, Part)>) -> Result<Self, Error> {
+    pub fn merge_named(place: &str, parts: Vec<(String, Part)>) -> Result<Self, Error> {
         let (names, parts): (Vec<String>, Vec<Part>) = parts.into_iter().unzip();
         for (name, part) in names.iter().zip(&parts) {
             if parts.first().is_some_and(|first| first.plan != part.plan) {
                 return Err(invalid(name, "a part of another run: its plan differs"));
             }
         }
-        Self::of(&parts).ok_or_else(|| invalid(place, "no results in it (part-*.json)"))
+        Self::merge(&parts).ok_or_else(|| invalid(place, "no results in it (part-*.json)"))
     }
 
     /// One part by itself, wherever the others are.
     #[must_use]
-    pub fn alone(part: Part) -> Self {
+    pub fn single(part: Part) -> Self {
         let notes = partial(&part).into_iter().collect();
         Self { whole: part, notes }
     }
 
     /// Adds up parts; `None` where there are none.
     #[must_use]
-    pub fn of(parts: &[Part]) -> Option<Self> {
+    pub fn merge(parts: &[Part]) -> Option<Self> {
         let (first, others) = parts.split_first()?;
         let mut whole = first.clone();
         for part in others {

@@ -1,7 +1,7 @@
 //! Where everyone's measurements go while a run lasts.
 
 use super::{Histogram, Results, Second};
-use crate::failure::{Failure, Reason};
+use latemux_client::failure::{Failure, Reason};
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -19,13 +19,13 @@ const MAX_SECONDS: usize = 86_400;
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
-    parts: Box<[Mutex<Share>]>,
+    stripes: Box<[Mutex<Stripe>]>,
     examples: Mutex<BTreeMap<Reason, Vec<String>>>,
 }
 
-/// A part of what was measured.
+/// A stripe of what was measured.
 #[derive(Debug, Default)]
-struct Share {
+struct Stripe {
     results: Results,
     counts: Counts,
     /// Latencies since they were last asked for, in microseconds; `None` where nobody asks.
@@ -49,9 +49,17 @@ pub struct Counts {
     pub stalls: u64,
 }
 
+impl Counts {
+    /// Returns the number of players that came and have not left.
+    #[must_use]
+    pub const fn playing(&self) -> u64 {
+        self.came.saturating_sub(self.left)
+    }
+}
+
 /// A request that ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Timed {
+pub struct Measured {
     /// From when it was due to its end.
     pub latency: Duration,
     /// From when it was due to the head of the answer, where there was one.
@@ -62,7 +70,7 @@ pub struct Timed {
 
 /// What became of a player.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Played {
+pub enum PlayerEnd {
     /// It came to the end of its title.
     Finished,
     /// Too many requests failed one after the other.
@@ -75,8 +83,8 @@ impl Recorder {
     /// For a run that starts now.
     #[must_use]
     pub fn new(start: Instant) -> Self {
-        let parts = std::thread::available_parallelism().map_or(1, usize::from) * 2;
-        Self { start, parts: (0..parts).map(|_| Mutex::default()).collect(), examples: Mutex::default() }
+        let stripes = std::thread::available_parallelism().map_or(1, usize::from) * 2;
+        Self { start, stripes: (0..stripes).map(|_| Mutex::default()).collect(), examples: Mutex::default() }
     }
 
     /// When the run started.
@@ -85,20 +93,20 @@ impl Recorder {
         self.start
     }
 
-    fn part(&self, who: u64) -> MutexGuard<'_, Share> {
-        let count = u64::try_from(self.parts.len()).unwrap_or(1).max(1);
+    fn stripe(&self, who: u64) -> MutexGuard<'_, Stripe> {
+        let count = u64::try_from(self.stripes.len()).unwrap_or(1).max(1);
         let index = usize::try_from(who % count).unwrap_or(0);
         #[expect(clippy::indexing_slicing, reason = "below the length, which is not 0")]
-        self.parts[index].lock().unwrap_or_else(PoisonError::into_inner)
+        self.stripes[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a request of the player `who`, due by `lag` before it was sent.
-    pub fn request(&self, who: u64, class: &str, timed: Timed, failure: Option<&Failure>) {
+    pub fn request(&self, who: u64, class: &str, timed: Measured, failure: Option<&Failure>) {
         let now = self.start.elapsed();
-        let mut share = self.part(who);
-        let Share { results: part, counts, recent } = &mut *share;
-        if !part.requests.contains_key(class) {
-            part.requests.insert(class.to_owned(), super::Requests::default());
+        let mut stripe = self.stripe(who);
+        let Stripe { results: stripe, counts, recent } = &mut *stripe;
+        if !stripe.requests.contains_key(class) {
+            stripe.requests.insert(class.to_owned(), super::Requests::default());
         }
         let micros = micros(timed.latency);
         counts.requests += 1;
@@ -107,7 +115,7 @@ impl Recorder {
         if let Some(recent) = recent {
             recent.record(micros);
         }
-        if let Some(requests) = part.requests.get_mut(class) {
+        if let Some(requests) = stripe.requests.get_mut(class) {
             requests.count += 1;
             requests.bytes += timed.bytes;
             requests.latency.record(micros);
@@ -118,13 +126,13 @@ impl Recorder {
                 *requests.errors.entry(failure.reason.to_string()).or_default() += 1;
             }
         }
-        if let Some(second) = second(part, now) {
+        if let Some(second) = second(stripe, now) {
             second.requests += 1;
             second.bytes += timed.bytes;
             second.latency += micros;
             second.errors += u64::from(failure.is_some());
         }
-        drop(share);
+        drop(stripe);
         if let Some(failure) = failure {
             let mut examples = self.examples.lock().unwrap_or_else(PoisonError::into_inner);
             let of_reason = examples.entry(failure.reason).or_default();
@@ -136,57 +144,57 @@ impl Recorder {
 
     /// Counts by how much something was done later than it was due.
     pub fn lag(&self, who: u64, lag: Duration) {
-        self.part(who).results.lag.record(micros(lag));
+        self.stripe(who).results.lag.record(micros(lag));
     }
 
     /// A player comes.
-    pub fn came(&self, who: u64) {
+    pub fn player_started(&self, who: u64) {
         let now = self.start.elapsed();
-        let mut part = self.part(who);
-        part.counts.came += 1;
-        part.results.players.started += 1;
-        if let Some(second) = second(&mut part.results, now) {
+        let mut stripe = self.stripe(who);
+        stripe.counts.came += 1;
+        stripe.results.players.started += 1;
+        if let Some(second) = second(&mut stripe.results, now) {
             second.came += 1;
         }
     }
 
     /// A player leaves.
-    pub fn left(&self, who: u64, played: Played) {
+    pub fn player_left(&self, who: u64, played: PlayerEnd) {
         let now = self.start.elapsed();
-        let mut part = self.part(who);
-        part.counts.left += 1;
-        let players = &mut part.results.players;
+        let mut stripe = self.stripe(who);
+        stripe.counts.left += 1;
+        let players = &mut stripe.results.players;
         match played {
-            Played::Finished => players.finished += 1,
-            Played::Failed => players.failed += 1,
-            Played::Stopped => players.stopped += 1,
+            PlayerEnd::Finished => players.finished += 1,
+            PlayerEnd::Failed => players.failed += 1,
+            PlayerEnd::Stopped => players.stopped += 1,
         }
-        if let Some(second) = second(&mut part.results, now) {
+        if let Some(second) = second(&mut stripe.results, now) {
             second.left += 1;
         }
     }
 
     /// A player begins to wait for media.
-    pub fn stalls(&self, who: u64) {
+    pub fn stall_started(&self, who: u64) {
         let now = self.start.elapsed();
-        let mut part = self.part(who);
-        part.counts.stalls += 1;
-        if let Some(second) = second(&mut part.results, now) {
+        let mut stripe = self.stripe(who);
+        stripe.counts.stalls += 1;
+        if let Some(second) = second(&mut stripe.results, now) {
             second.stalls += 1;
         }
     }
 
     /// Takes note of something else of a player.
-    pub fn player(&self, who: u64, note: impl FnOnce(&mut super::Players)) {
-        note(&mut self.part(who).results.players);
+    pub fn update_players(&self, who: u64, note: impl FnOnce(&mut super::Players)) {
+        note(&mut self.stripe(who).results.players);
     }
 
     /// All there is until now.
     #[must_use]
     pub fn results(&self) -> Results {
         let mut all = Results::default();
-        for part in &self.parts {
-            all.merge(&part.lock().unwrap_or_else(PoisonError::into_inner).results);
+        for stripe in &self.stripes {
+            all.merge(&stripe.lock().unwrap_or_else(PoisonError::into_inner).results);
         }
         all
     }
@@ -195,8 +203,8 @@ impl Recorder {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut all = Counts::default();
-        for part in &self.parts {
-            let counts = part.lock().unwrap_or_else(PoisonError::into_inner).counts;
+        for stripe in &self.stripes {
+            let counts = stripe.lock().unwrap_or_else(PoisonError::into_inner).counts;
             all.requests += counts.requests;
             all.errors += counts.errors;
             all.bytes += counts.bytes;
@@ -209,12 +217,12 @@ impl Recorder {
 
     /// Latencies of all requests that ended since this was last called, in microseconds; none the first time.
     #[must_use]
-    pub fn recent(&self) -> Histogram {
+    pub fn take_recent(&self) -> Histogram {
         let mut all = Histogram::default();
-        for part in &self.parts {
-            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
-            let recent = part.recent.replace(Histogram::default());
-            drop(part);
+        for stripe in &self.stripes {
+            let mut stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
+            let recent = stripe.recent.replace(Histogram::default());
+            drop(stripe);
             recent.iter().for_each(|recent| all.merge(recent));
         }
         all

@@ -8,4 +8,4 @@ mod single;
 
 pub use arrivals::{Arrival, Arrivals, Shard};
 pub use players::{Plan, Style, run};
-pub use single::{Single, single};
+pub use single::{SinglePlan, run_single};

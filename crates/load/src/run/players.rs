@@ -3,7 +3,7 @@
 use super::{Arrival, Arrivals, Shard, arrivals::schedule};
 use crate::{
     player::{self, Player, Session},
-    results::Played,
+    results::PlayerEnd,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -14,7 +14,7 @@ use tokio::{
 use url::Url;
 
 /// How long a player that failed waits before it comes again.
-const BREATH: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// What players do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,13 +104,13 @@ async fn viewer(
             Style::Watch => player::play(session.clone(), player).await,
             Style::Sequence => player::sequence(session.clone(), player).await,
         };
-        if !again || played == Played::Stopped || *stop.borrow() {
+        if !again || played == PlayerEnd::Stopped || *stop.borrow() {
             return;
         }
-        if played == Played::Failed {
+        if played == PlayerEnd::Failed {
             let mut stop = stop.clone();
             tokio::select! {
-                () = sleep(BREATH) => {}
+                () = sleep(RETRY_DELAY) => {}
                 _ = stop.wait_for(|stop| *stop) => return,
             }
         }

@@ -1,10 +1,10 @@
 //! One URL, again and again, as `ab` does; or several in turn.
 
 use super::Shard;
-use crate::{
+use crate::results::{Measured, Recorder};
+use latemux_client::{
     http::{Client, Connection},
     presentation::Resource,
-    results::{Recorder, Timed},
 };
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use url::Url;
 
 /// Which URLs, and how often.
 #[derive(Debug, Clone)]
-pub struct Single {
+pub struct SinglePlan {
     /// The URLs: the first request of a run asks for the first, each other one for the next, and so on from the first again.
     pub urls: Vec<Url>,
     /// Connections that ask at the same time.
@@ -38,7 +38,12 @@ pub struct Single {
 }
 
 /// Asks until all is asked, or until `stop` is true.
-pub async fn single(client: Client, recorder: Arc<Recorder>, plan: &Single, stop: watch::Receiver<bool>) {
+pub async fn run_single(
+    client: Client,
+    recorder: Arc<Recorder>,
+    plan: &SinglePlan,
+    stop: watch::Receiver<bool>,
+) {
     let next = Arc::new(AtomicU64::new(0));
     let mut workers = JoinSet::new();
     for worker in 0..plan.concurrency {
@@ -51,7 +56,7 @@ pub async fn single(client: Client, recorder: Arc<Recorder>, plan: &Single, stop
 async fn ask(
     client: Client,
     recorder: Arc<Recorder>,
-    plan: Single,
+    plan: SinglePlan,
     worker: u64,
     next: Arc<AtomicU64>,
     mut stop: watch::Receiver<bool>,
@@ -96,10 +101,10 @@ async fn ask(
         let (timed, failure) = match &answer {
             Ok(answer) => {
                 let first_byte = Some(answer.first_byte);
-                (Timed { latency: answer.latency, first_byte, bytes: answer.bytes }, None)
+                (Measured { latency: answer.latency, first_byte, bytes: answer.bytes }, None)
             }
             Err(lost) => {
-                (Timed { latency: lost.latency, first_byte: None, bytes: lost.bytes }, Some(&lost.failure))
+                (Measured { latency: lost.latency, first_byte: None, bytes: lost.bytes }, Some(&lost.failure))
             }
         };
         recorder.request(worker, "single", timed, failure);

@@ -30,7 +30,7 @@ pub struct Host {
 
 /// What a machine did between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Use {
+pub struct HostUse {
     /// Part of all its cores' time, from 0 to 1.
     pub cpu: f64,
     /// Bytes of memory in use at the end.
@@ -89,13 +89,13 @@ impl Host {
     /// What happened since an earlier reading of the same machine; `None` where the machine has started anew, or no time has passed.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for people")]
-    pub fn since(&self, before: &Self) -> Option<Use> {
+    pub fn since(&self, before: &Self) -> Option<HostUse> {
         let less = |now: u64, before: u64| now.checked_sub(before);
         let milliseconds = less(self.at, before.at).filter(|passed| *passed > 0)?;
         let (busy, ticks) = (less(self.busy, before.busy)?, less(self.ticks, before.ticks)?);
         // An interface that went away takes its count with it.
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1000.0 / milliseconds as f64;
-        Some(Use {
+        Some(HostUse {
             cpu: if ticks == 0 { 0.0 } else { busy as f64 / ticks as f64 },
             memory: self.used,
             received: rate(self.received, before.received),

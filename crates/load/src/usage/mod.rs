@@ -2,7 +2,7 @@
 
 mod host;
 
-pub use host::{Host, Use};
+pub use host::{Host, HostUse};
 
 use crate::results::Generator;
 use std::{collections::BTreeMap, fs, time::Duration};
@@ -46,7 +46,7 @@ impl Default for Meter {
 
 impl Meter {
     /// Looks again. Gives the part of its cores' time that this process used since it looked last, 1 for all of it.
-    pub fn look(&mut self) -> f64 {
+    pub fn sample(&mut self) -> f64 {
         let now = Instant::now();
         let passed = now.saturating_duration_since(self.at);
         let threads = waits();
@@ -151,7 +151,7 @@ mod tests {
             let start = Instant::now();
             while meter.saturated.is_zero() && start.elapsed() < Duration::from_secs(20) {
                 std::thread::park_timeout(Duration::from_millis(200));
-                meter.look();
+                meter.sample();
             }
             stop.store(true, Relaxed);
         });

@@ -1,53 +1,33 @@
 //! Servers that do wrong, each of which is reported as exactly that, and once.
 
-use crate::{
-    capturing::packed,
-    playing::{fixed, plan, played},
-    server::{Asked, Pipes, Reply, files},
-    streams::{dash, hds, hls},
+use crate::playing::{fixed, plan, played};
+use latemux_testmedia::{
+    memory_server::{MemoryServer, Reply, Request, files},
+    streams::{dash, hds, hls, packed_audio},
 };
-use futures_util::future::BoxFuture;
-use latemux_load::{
-    failure::Failure,
-    http::{Client, ClientOptions, Connect, Connection, Server, Stream},
-    presentation::Resource,
-};
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, duplex},
-    time::{Instant, sleep},
-};
-use url::Url;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// Plays what is in a folder, where the answer to `path` is spoilt; gives the errors by class and reason.
 async fn spoilt(
     folder: PathBuf,
     manifest: &str,
     path: &'static str,
-    spoil: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+    spoil: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
 ) -> Vec<(String, String, u64)> {
     spoilt_answer(files(folder), manifest, path, spoil).await
 }
 
 /// The same of what a server answers.
 async fn spoilt_answer(
-    inner: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    inner: impl Fn(&Request) -> Reply + Send + Sync + 'static,
     manifest: &str,
     path: &'static str,
-    spoil: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+    spoil: impl Fn(&Request, &mut Reply) + Send + Sync + 'static,
 ) -> Vec<(String, String, u64)> {
-    let server = Pipes::new(move |asked| {
-        let mut reply = inner(asked);
-        if asked.path == path {
-            spoil(asked, &mut reply);
+    let server = MemoryServer::new(move |request| {
+        let mut reply = inner(request);
+        if request.path == path {
+            spoil(request, &mut reply);
         }
         reply
     });
@@ -96,81 +76,31 @@ async fn at_the_level_of_http() {
 async fn a_connection_closed_while_it_was_idle_is_no_error() {
     let inner = files(hls("ts", ""));
     // Every answer is complete, and every connection ends with it.
-    let server = Pipes::new(move |asked| Reply { cut: Some(usize::MAX), ..inner(asked) });
+    let server = MemoryServer::new(move |request| Reply { cut: Some(usize::MAX), ..inner(request) });
     let (results, wrong) = played(&server, &plan("index.m3u8"), fixed(u64::MAX)).await;
     assert_eq!((wrong, results.players.finished), (BTreeMap::new(), 1));
     assert_eq!(server.connections(), 7);
 }
 
-/// Answers one request of each connection. A second later it says something nobody asked for and leaves, or it stays and says nothing more.
-struct Once {
-    says: &'static str,
-    then: Option<&'static str>,
-    connections: AtomicU64,
-}
-
-impl Connect for Once {
-    fn connect(&self, _: Server) -> BoxFuture<'static, Result<Box<dyn Stream>, Failure>> {
-        self.connections.fetch_add(1, Relaxed);
-        let (says, then) = (self.says, self.then);
-        let (ours, mut theirs) = duplex(4096);
-        tokio::spawn(async move {
-            let _ = theirs.read(&mut [0; 4096]).await;
-            let _ = theirs.write_all(says.as_bytes()).await;
-            sleep(Duration::from_secs(if then.is_some() { 1 } else { 3600 })).await;
-            let _ = theirs.write_all(then.unwrap_or_default().as_bytes()).await;
-        });
-        Box::pin(async move { Ok(Box::new(ours) as Box<dyn Stream>) })
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_cannot_be_used_again_is_not() {
-    let late = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    for (says, then) in [
-        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Some(late)),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", None),
-        ("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", None),
-    ] {
-        let server = Arc::new(Once { says, then, connections: AtomicU64::new(0) });
-        let url = Url::parse("http://origin.example/").unwrap();
-        let mut options = ClientOptions::default();
-        options.hosts.allow_server(&url);
-        let client = Client::new(server.clone(), options);
-        let (mut connection, resource) = (Connection::default(), Resource { url, range: None });
-        for _ in 0..2 {
-            let mut body = Vec::new();
-            let mut keep = |piece: &[u8]| {
-                body.extend_from_slice(piece);
-                Ok(())
-            };
-            client.get(&mut connection, &resource, Instant::now(), &mut keep).await.unwrap();
-            assert_eq!(body, b"ok", "{says:?}");
-            sleep(Duration::from_secs(2)).await;
-        }
-        assert_eq!(server.connections.load(Relaxed), 2, "{says:?}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn ranges_that_are_not_those_asked_for() {
     let folder = || dash("list-ranges", "-single_file 1");
-    let second = |asked: &Asked| asked.range.is_some_and(|(first, _)| first > 2000);
-    let all = spoilt(folder(), "index.mpd", "/index-stream0.mp4", move |asked, reply| {
-        if second(asked) {
+    let second = |request: &Request| request.range.is_some_and(|(first, _)| first > 2000);
+    let all = spoilt(folder(), "index.mpd", "/index-stream0.mp4", move |request, reply| {
+        if second(request) {
             *reply = Reply::ok(vec![0; 100_000]);
         }
     });
     let expected = vec![("dash.video".to_owned(), "wrong_range".to_owned(), 5)];
     assert_eq!(all.await, expected, "all in place of a part");
-    let other = spoilt(folder(), "index.mpd", "/index-stream0.mp4", move |asked, reply| {
-        if second(asked) {
+    let other = spoilt(folder(), "index.mpd", "/index-stream0.mp4", move |request, reply| {
+        if second(request) {
             reply.headers = vec![("Content-Range".into(), "bytes 0-99/1000".into())];
         }
     });
     assert_eq!(other.await, expected);
-    let less = spoilt(folder(), "index.mpd", "/index-stream0.mp4", move |asked, reply| {
-        if second(asked) {
+    let less = spoilt(folder(), "index.mpd", "/index-stream0.mp4", move |request, reply| {
+        if second(request) {
             reply.body.pop();
         }
     });
@@ -309,8 +239,14 @@ async fn fragments_of_a_segment_and_packets_that_come_again() {
 #[tokio::test(start_paused = true)]
 async fn packed_audio_that_is_damaged() {
     let of = |spoil: fn(&mut Vec<u8>)| async move {
-        let spoil = move |_: &Asked, reply: &mut Reply| spoil(&mut reply.body);
-        spoilt_answer(packed().1, "index.m3u8", "/1.aac", spoil).await
+        let spoil = move |_: &Request, reply: &mut Reply| spoil(&mut reply.body);
+        let title = packed_audio();
+        let packed = move |request: &Request| match request.path.as_str() {
+            "/0.aac" => Reply::ok(title.segments[0].clone()),
+            "/1.aac" => Reply::ok(title.segments[1].clone()),
+            _ => Reply::ok(title.playlist),
+        };
+        spoilt_answer(packed, "index.m3u8", "/1.aac", spoil).await
     };
     assert_eq!(of(|_| ()).await, []);
     let wrong = once("hls.muxed", "bad_audio");
@@ -345,7 +281,7 @@ async fn manifests_that_cannot_be_played() {
         ),
     ];
     for (reason, reply) in cases {
-        let server = Pipes::new(move |_| reply.clone());
+        let server = MemoryServer::new(move |_| reply.clone());
         let (results, _) = played(&server, &plan("m"), fixed(0)).await;
         assert_eq!(results.requests["manifest"].errors, BTreeMap::from([(reason.to_owned(), 1)]));
         assert_eq!(results.players.failed, 1);
@@ -354,7 +290,7 @@ async fn manifests_that_cannot_be_played() {
 
 #[tokio::test(start_paused = true)]
 async fn segments_on_another_host_are_not_asked_for() {
-    let server = Pipes::new(|_| {
+    let server = MemoryServer::new(|_| {
         Reply::ok(
             "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nhttp://elsewhere.example/a.ts\n#EXT-X-ENDLIST\n",
         )
@@ -362,5 +298,5 @@ async fn segments_on_another_host_are_not_asked_for() {
     let (results, wrong) = played(&server, &plan("m"), fixed(0)).await;
     assert_eq!(results.requests["hls.muxed"].errors["host_not_allowed"], 1);
     assert!(wrong["host_not_allowed"][0].contains("--allow-host elsewhere.example:80"), "{wrong:?}");
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }

@@ -1,15 +1,15 @@
 //! Players against streams that ffmpeg made: all of it is asked for, nothing is wrong with it, and what players see is what a clock says.
 
-use crate::{
-    server::{Asked, Pipes, Reply, files},
-    streams::{dash, hds, hls, hls_group, smooth, stream},
-};
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
     results::{Recorder, Results, Second},
-    run::{Arrivals, Plan, Shard, Single, Style, run, single},
+    run::{Arrivals, Plan, Shard, SinglePlan, Style, run, run_single},
 };
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use latemux_testmedia::{
+    memory_server::{MemoryServer, Reply, files, smooth_files},
+    streams::{dash, hds, hls, hls_group, packaged, smooth},
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 use url::Url;
 
@@ -32,7 +32,7 @@ pub(crate) fn fixed(rate: u64) -> Behaviour {
 
 /// Runs a plan to its end; gives what was measured and what went wrong.
 pub(crate) async fn played(
-    server: &Pipes,
+    server: &MemoryServer,
     plan: &Plan,
     behaviour: Behaviour,
 ) -> (Results, BTreeMap<String, Vec<String>>) {
@@ -44,7 +44,7 @@ pub(crate) async fn played(
 }
 
 /// Plays it with one player to its end; nothing may go wrong.
-pub(crate) async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
+pub(crate) async fn sound(server: &MemoryServer, path: &str, rate: u64) -> Results {
     let (results, wrong) = played(server, &plan(path), fixed(rate)).await;
     assert_eq!(wrong, BTreeMap::new(), "{path}");
     let players = &results.players;
@@ -54,7 +54,7 @@ pub(crate) async fn sound(server: &Pipes, path: &str, rate: u64) -> Results {
     assert_eq!((total.latency.count(), total.first_byte.count()), (total.count, total.count), "{path}");
     assert_eq!(
         (total.count, total.bytes),
-        (server.asked().len().try_into().unwrap(), server.sent()),
+        (server.requests().len().try_into().unwrap(), server.body_bytes()),
         "{path}"
     );
     results
@@ -79,7 +79,7 @@ async fn dash_in_each_way_of_addressing() {
         ("list-ranges", "-single_file 1"),
     ];
     for (name, how) in ways {
-        let server = Pipes::new(files(dash(name, how)));
+        let server = MemoryServer::new(files(dash(name, how)));
         let start = Instant::now();
         let results = sound(&server, "index.mpd", u64::MAX).await;
         let audio = results.requests["dash.audio"].count;
@@ -96,7 +96,7 @@ async fn dash_in_each_way_of_addressing() {
 async fn dash_by_times_in_its_addresses() {
     // Video alone: ffmpeg's manifest and its files do not agree on when sound begins.
     let how = "-map 0:v -f dash -seg_duration 2 -media_seg_name chunk-$Time$.m4s {}/index.mpd";
-    let server = Pipes::new(files(stream("template-time", how)));
+    let server = MemoryServer::new(files(packaged("template-time", how)));
     let results = sound(&server, "index.mpd", u64::MAX).await;
     assert_eq!(classes(&results), [("dash.init", 1), ("dash.manifest", 1), ("dash.video", 6)]);
     assert!(server.counts().contains_key("/chunk-25600.m4s"), "{:?}", server.counts());
@@ -106,7 +106,7 @@ async fn dash_by_times_in_its_addresses() {
 #[tokio::test(start_paused = true)]
 async fn dash_as_one_file_with_an_index() {
     // ffmpeg's own MP4 with a sidx, and a description of it written by hand.
-    let folder = crate::streams::stream(
+    let folder = packaged(
         "sidx",
         "-map 0:v -movflags frag_keyframe+empty_moov+default_base_moof+global_sidx {}/v.mp4",
     );
@@ -120,7 +120,9 @@ async fn dash_as_one_file_with_an_index() {
     );
     let files = files(folder);
     let server =
-        Pipes::new(move |asked| if asked.path == "/m.mpd" { Reply::ok(mpd.clone()) } else { files(asked) });
+        MemoryServer::new(
+            move |request| if request.path == "/m.mpd" { Reply::ok(mpd.clone()) } else { files(request) },
+        );
     let results = sound(&server, "m.mpd", u64::MAX).await;
     assert_eq!(
         classes(&results),
@@ -140,7 +142,7 @@ async fn hls_with_every_kind_of_segment() {
         ("group-ts", hls_group("group-ts", ""), "hls.video", 0),
     ];
     for (name, folder, class, inits) in cases {
-        let server = Pipes::new(files(folder));
+        let server = MemoryServer::new(files(folder));
         let results = sound(&server, "index.m3u8", u64::MAX).await;
         assert_eq!(results.requests[class].count, 6, "{name}");
         assert_eq!(results.requests.get("hls.init").map_or(0, |r| r.count), inits, "{name}");
@@ -155,7 +157,7 @@ async fn sound_alone() {
     for (name, how, manifest, class) in
         [("hls", hls, "index.m3u8", "hls.muxed"), ("dash", dash, "index.mpd", "dash.audio")]
     {
-        let server = Pipes::new(files(stream(&format!("sound-{name}"), how)));
+        let server = MemoryServer::new(files(packaged(&format!("sound-{name}"), how)));
         let results = sound(&server, manifest, u64::MAX).await;
         assert!((6..=7).contains(&results.requests[class].count), "{name}: {:?}", classes(&results));
         twelve_seconds(&results);
@@ -164,33 +166,14 @@ async fn sound_alone() {
     }
 }
 
-fn timed_smooth() -> Pipes {
-    timed(smooth(), "800000", "586667")
-}
-
-/// ffmpeg leaves out when the first chunk begins.
-pub(crate) fn timed(folder: PathBuf, video: &'static str, audio: &'static str) -> Pipes {
-    let files = files(folder);
-    Pipes::new(move |asked| {
-        let mut reply = files(&Asked { path: asked.path.replace("%20", " "), ..asked.clone() });
-        if asked.path == "/Manifest" {
-            let text = String::from_utf8(reply.body).unwrap();
-            let (before, behind) = text.split_once("\"audio\"").unwrap();
-            let start =
-                |text: &str, t: &str| text.replacen("<c n=\"0\"", &format!("<c n=\"0\" t=\"{t}\""), 1);
-            reply.body = format!("{}\"audio\"{}", start(before, video), start(behind, audio)).into();
-        }
-        reply
-    })
-}
-
 #[tokio::test(start_paused = true)]
 async fn smooth_streaming_and_hds() {
-    let results = sound(&timed_smooth(), "Manifest", u64::MAX).await;
+    let server = MemoryServer::new(smooth_files(smooth(), "800000", "586667"));
+    let results = sound(&server, "Manifest", u64::MAX).await;
     assert_eq!(classes(&results), [("smooth.audio", 6), ("smooth.manifest", 1), ("smooth.video", 6)]);
     twelve_seconds(&results);
 
-    let server = Pipes::new(files(hds()));
+    let server = MemoryServer::new(files(hds()));
     let results = sound(&server, "index.f4m", u64::MAX).await;
     assert_eq!(classes(&results), [("hds.bootstrap", 1), ("hds.manifest", 1), ("hds.muxed", 6)]);
     twelve_seconds(&results);
@@ -198,7 +181,7 @@ async fn smooth_streaming_and_hds() {
 
 #[tokio::test(start_paused = true)]
 async fn the_manifest_of_ffmpeg_that_leaves_out_its_start_names_fragments_that_are_not_there() {
-    let server = Pipes::new(files(smooth()));
+    let server = MemoryServer::new(files(smooth()));
     let (results, _) = played(&server, &plan("Manifest"), fixed(u64::MAX)).await;
     let video = &results.requests["smooth.video"];
     assert_eq!(video.errors, BTreeMap::from([("status_404".to_owned(), video.count)]));
@@ -216,7 +199,7 @@ async fn renditions_are_chosen_and_each_is_checked_against_the_other() {
         (Abr::Buffer, 0..=1),
         (Abr::Random, 0..=5),
     ] {
-        let server = Pipes::new(files(folder.clone()));
+        let server = MemoryServer::new(files(folder.clone()));
         let behaviour = Behaviour { abr: abr.clone(), ..Behaviour::default() };
         let (results, wrong) = played(&server, &plan("index.mpd"), behaviour).await;
         assert_eq!(wrong, BTreeMap::new(), "{abr}");
@@ -242,15 +225,15 @@ async fn renditions_are_chosen_and_each_is_checked_against_the_other() {
 
 #[tokio::test(start_paused = true)]
 async fn the_buffer_paces_requests() {
-    let server = Pipes::new(files(dash("template-timeline", "")));
+    let server = MemoryServer::new(files(dash("template-timeline", "")));
     let start = Instant::now();
     let when = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (inner, seen) = (files(dash("template-timeline", "")), when.clone());
-    let paced = Pipes::new(move |asked| {
-        if asked.path.contains("chunk-stream0") {
+    let paced = MemoryServer::new(move |request| {
+        if request.path.contains("chunk-stream0") {
             seen.lock().unwrap().push(start.elapsed().as_secs_f64());
         }
-        inner(asked)
+        inner(request)
     });
     let behaviour = Behaviour { max_buffer: 4.0, ..fixed(u64::MAX) };
     let (results, wrong) = played(&paced, &plan("index.mpd"), behaviour).await;
@@ -268,10 +251,10 @@ async fn the_buffer_paces_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_server_is_seen_as_stalls_by_its_viewers() {
     let inner = files(dash("template-timeline", ""));
-    let server = Pipes::new(move |asked| {
-        let mut reply = inner(asked);
+    let server = MemoryServer::new(move |request| {
+        let mut reply = inner(request);
         // 2 s of video take 3 s.
-        if asked.path.contains("chunk-stream0") {
+        if request.path.contains("chunk-stream0") {
             reply.delay = Duration::from_secs(3);
         }
         reply
@@ -296,7 +279,7 @@ async fn a_slow_server_is_seen_as_stalls_by_its_viewers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_generator_that_is_late_does_not_hide_it() {
-    let server = Pipes::new(files(dash("template-timeline", "")));
+    let server = MemoryServer::new(files(dash("template-timeline", "")));
     // The second player is due at 5 s, and there is room for the first one's fourth segment at 2 s, for another every 2 s.
     let plan = Plan { players: 2, ramp: Duration::from_secs(10), ..plan("index.mpd") };
     let behaviour = Behaviour { max_buffer: 4.0, ..fixed(u64::MAX) };
@@ -328,7 +311,7 @@ async fn a_generator_that_is_late_does_not_hide_it() {
 #[tokio::test(start_paused = true)]
 async fn what_is_on_its_way_at_the_end_is_waited_for() {
     let inner = files(dash("template-timeline", ""));
-    let server = Pipes::new(move |asked| Reply { delay: Duration::from_secs(4), ..inner(asked) });
+    let server = MemoryServer::new(move |request| Reply { delay: Duration::from_secs(4), ..inner(request) });
     let plan = Plan {
         players: 3,
         ramp: Duration::from_secs(3),
@@ -341,12 +324,15 @@ async fn what_is_on_its_way_at_the_end_is_waited_for() {
     // All three had asked for something at 8, 9 and 10 s.
     assert!((13.9..14.1).contains(&start.elapsed().as_secs_f64()), "{:?}", start.elapsed());
     let total = results.total();
-    assert_eq!((total.count, total.bytes), (server.asked().len().try_into().unwrap(), server.sent()));
+    assert_eq!(
+        (total.count, total.bytes),
+        (server.requests().len().try_into().unwrap(), server.body_bytes())
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn viewers_seek_and_wait_for_it() {
-    let server = Pipes::new(files(dash("template-timeline", "")));
+    let server = MemoryServer::new(files(dash("template-timeline", "")));
     let behaviour = Behaviour { seek_rate: 30.0, ..fixed(u64::MAX) };
     let plan = Plan { players: 20, ..plan("index.mpd") };
     let (results, wrong) = played(&server, &plan, behaviour).await;
@@ -359,7 +345,7 @@ async fn viewers_seek_and_wait_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_ramp_of_players_that_come_again_until_the_end() {
-    let server = Pipes::new(files(hls("ts", "")));
+    let server = MemoryServer::new(files(hls("ts", "")));
     let plan = Plan {
         players: 10,
         ramp: Duration::from_secs(10),
@@ -378,7 +364,7 @@ async fn a_ramp_of_players_that_come_again_until_the_end() {
     let watched: f64 = (0..10).map(|n| 60.0 - f64::from(n)).sum();
     let shown = std::time::Duration::from_micros(players.shown).as_secs_f64();
     assert!((watched - 8.0..watched + 1.0).contains(&shown), "{shown} of {watched}");
-    assert_eq!(results.total().bytes, server.sent());
+    assert_eq!(results.total().bytes, server.body_bytes());
 }
 
 #[tokio::test(start_paused = true)]
@@ -389,7 +375,7 @@ async fn two_shards_make_the_unsharded_run() {
     // In a time of its own, where nothing takes any: each measures the same.
     let mut parts = Vec::new();
     for shard in ["0/1", "0/2", "1/2"] {
-        let server = Pipes::new(files(folder.clone()));
+        let server = MemoryServer::new(files(folder.clone()));
         let plan = Plan { shard: shard.parse().unwrap(), ..plan.clone() };
         let (results, wrong) = played(&server, &plan, behaviour.clone()).await;
         assert_eq!(wrong, BTreeMap::new());
@@ -406,12 +392,12 @@ async fn two_shards_make_the_unsharded_run() {
 
 #[tokio::test(start_paused = true)]
 async fn the_published_player_takes_turns() {
-    let server = Pipes::new(files(dash("template-duration", "-use_timeline 0")));
+    let server = MemoryServer::new(files(dash("template-duration", "-use_timeline 0")));
     let plan = Plan { style: Style::Sequence, ..plan("index.mpd") };
     let (results, wrong) = played(&server, &plan, fixed(u64::MAX)).await;
     assert_eq!((wrong, results.players.finished), (BTreeMap::new(), 1));
     let order: Vec<String> =
-        server.asked().into_iter().map(|asked| asked.path).filter(|p| p.contains("chunk")).collect();
+        server.requests().into_iter().map(|request| request.path).filter(|p| p.contains("chunk")).collect();
     let expected: Vec<String> =
         (1..=6).flat_map(|k| [2, 0].map(|stream| format!("/chunk-stream{stream}-{k:05}.m4s"))).collect();
     assert_eq!(order[..12], expected);
@@ -420,8 +406,9 @@ async fn the_published_player_takes_turns() {
 
 #[tokio::test(start_paused = true)]
 async fn one_url_again_and_again() {
-    let server = Pipes::new(|_| Reply { delay: Duration::from_millis(20), ..Reply::ok(vec![7; 5000]) });
-    let mut plan = Single {
+    let server =
+        MemoryServer::new(|_| Reply { delay: Duration::from_millis(20), ..Reply::ok(vec![7; 5000]) });
+    let mut plan = SinglePlan {
         urls: vec![Url::parse("http://origin.example/x").unwrap()],
         concurrency: 10,
         requests: Some(1000),
@@ -432,7 +419,7 @@ async fn one_url_again_and_again() {
     let (_stop, stopped) = watch::channel(false);
     let recorder = Arc::new(Recorder::new(Instant::now()));
     let start = Instant::now();
-    single(server.client(), recorder.clone(), &plan, stopped.clone()).await;
+    run_single(server.client(), recorder.clone(), &plan, stopped.clone()).await;
     let results = recorder.results();
     assert_eq!((results.total().count, results.total().bytes), (1000, 5_000_000));
     assert_eq!((server.connections(), start.elapsed().as_secs()), (10, 2));
@@ -440,18 +427,18 @@ async fn one_url_again_and_again() {
     // Parts add up.
     plan.shard = "1/3".parse().unwrap();
     let recorder = Arc::new(Recorder::new(Instant::now()));
-    single(server.client(), recorder.clone(), &plan, stopped).await;
+    run_single(server.client(), recorder.clone(), &plan, stopped).await;
     assert_eq!(recorder.results().total().count, 333);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() {
     let first = Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let server = Pipes::new(move |_| {
+    let server = MemoryServer::new(move |_| {
         let pause = first.swap(false, std::sync::atomic::Ordering::Relaxed);
         Reply { delay: Duration::from_millis(if pause { 1000 } else { 1 }), ..Reply::ok("x") }
     });
-    let plan = Single {
+    let plan = SinglePlan {
         urls: vec![Url::parse("http://origin.example/x").unwrap()],
         concurrency: 1,
         requests: Some(200),
@@ -461,7 +448,7 @@ async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() 
     };
     let (_stop, stopped) = watch::channel(false);
     let recorder = Arc::new(Recorder::new(Instant::now()));
-    single(server.client(), recorder.clone(), &plan, stopped).await;
+    run_single(server.client(), recorder.clone(), &plan, stopped).await;
     let latency = recorder.results().total().latency;
     // One answer took a second; those due meanwhile came a millisecond apart behind it: the 50th was due at 500 ms and answered at 1050 ms.
     assert!((990_000..1_010_000).contains(&latency.max()), "{}", latency.max());

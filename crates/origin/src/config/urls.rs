@@ -1,4 +1,4 @@
-//! Forms of URL that are served beside the native one.
+//! Forms of URL served beside the native one.
 
 use latemux_packager::address::{
     HlsContainer,
@@ -6,17 +6,18 @@ use latemux_packager::address::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Forms of URL that are served beside the native one. By default none is.
+/// Forms of URL served beside the native one. By default there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct UrlsConfig {
-    /// That of nginx-vod-module.
+    /// URLs in the form of nginx-vod-module.
     pub nginx_vod: NginxVodConfig,
 }
 
-/// URLs as nginx-vod-module has them, each protocol's under a prefix such as `/hls/`; a protocol without one has none. Below a prefix,
-/// URLs are of this form alone: what is behind the prefix is looked for in storage. Protocols may share one. Below `/` the native form
-/// is there too.
+/// URLs in the form of nginx-vod-module. Each protocol is served below a prefix such as `/hls/`, and a
+/// protocol without a prefix is not served in this form. Below a prefix only this form is understood,
+/// and the path after the prefix is looked up in storage. Protocols may share a prefix. Below the
+/// prefix `/` the native form is served too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NginxVodConfig {
@@ -28,63 +29,43 @@ pub struct NginxVodConfig {
     pub mss: Option<String>,
     /// Prefix of HDS.
     pub hds: Option<String>,
-    /// HLS playlists point at CMAF where the query does not say `hls_fmp4=false`.
+    /// If true, HLS playlists point at CMAF unless the query says `hls_fmp4=false`.
     pub hls_fmp4: bool,
-    /// What files are called, without extension.
+    /// Names of the files in these URLs, without extension.
     #[serde(with = "NamesConfig")]
     pub names: Names,
 }
 
-/// [`Names`], as written.
+/// Text form of [`Names`].
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Names", default, deny_unknown_fields)]
+#[serde(remote = "Names", default = "Names::default", deny_unknown_fields)]
 struct NamesConfig {
+    /// Name in `master.m3u8`.
     hls_master: String,
+    /// Name in `index-v1-a1.m3u8`.
     hls_index: String,
+    /// Name in `iframes-v1.m3u8`.
     hls_iframes: String,
+    /// Name in `seg-1-v1-a1.ts`.
     hls_segment: String,
+    /// Name in the `init-v1.mp4` of HLS.
     hls_init: String,
+    /// Name in `manifest.mpd`.
     dash_manifest: String,
+    /// Name in `fragment-1-v1.m4s`.
     dash_fragment: String,
+    /// Name in the `init-v1.mp4` of DASH.
     dash_init: String,
+    /// Name of the Smooth Streaming manifest.
     mss_manifest: String,
+    /// Name in `manifest.f4m`.
     hds_manifest: String,
+    /// Name in `frag-v1-a1-Seg1-Frag1`.
     hds_fragment: String,
 }
 
-impl Default for NamesConfig {
-    fn default() -> Self {
-        let Names {
-            hls_master,
-            hls_index,
-            hls_iframes,
-            hls_segment,
-            hls_init,
-            dash_manifest,
-            dash_fragment,
-            dash_init,
-            mss_manifest,
-            hds_manifest,
-            hds_fragment,
-        } = Names::default();
-        Self {
-            hls_master,
-            hls_index,
-            hls_iframes,
-            hls_segment,
-            hls_init,
-            dash_manifest,
-            dash_fragment,
-            dash_init,
-            mss_manifest,
-            hds_manifest,
-            hds_fragment,
-        }
-    }
-}
-
 impl NginxVodConfig {
-    /// `/hls/`, `/dash/`, `/mss/` and `/hds/`, where nothing else is said.
+    /// Gives every protocol without a prefix its usual one: `/hls/`, `/dash/`, `/mss/` or `/hds/`.
     pub fn enable(&mut self) {
         let fields = [&mut self.hls, &mut self.dash, &mut self.mss, &mut self.hds];
         for (field, prefix) in fields.into_iter().zip(["/hls/", "/dash/", "/mss/", "/hds/"]) {
@@ -92,7 +73,7 @@ impl NginxVodConfig {
         }
     }
 
-    /// As the packager wants it.
+    /// Returns these settings as the packager takes them.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let Self { hls, dash, mss, hds, hls_fmp4, names } = self.clone();
@@ -105,10 +86,10 @@ impl NginxVodConfig {
 }
 
 impl UrlsConfig {
-    /// What is wrong with it, with the name of the key.
+    /// Checks prefixes and names.
     ///
     /// # Errors
-    /// For people.
+    /// Returns a sentence for the operator that names the first key whose prefix or name no URL can have.
     pub fn check(&self) -> Result<(), String> {
         self.nginx_vod.settings().check().map_err(|why| format!("urls.nginx_vod: {why}"))
     }

@@ -1,7 +1,7 @@
-//! Frames that are ready together, sent together: one vectored write for many slices of a source.
+//! Gathers frames that are ready together into one frame, so that one vectored write sends them.
 //!
-//! In an interleaved file a segment of one track is some hundred slices. hyper writes once for every 16 frames, whatever their
-//! size; a frame that holds many slices is written whole.
+//! In an interleaved file, a segment of one track is some hundred slices. hyper writes once for every
+//! 16 frames, whatever their size, but it writes a frame of many slices whole.
 
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
@@ -12,26 +12,26 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Slices in one write: more than hyper passes to the kernel at once wait for the next.
-const MOST: usize = 64;
-/// Bytes that are worth a write of their own.
+/// Most slices in one frame. hyper passes no more than this to the kernel at once.
+const MAX_SLICES: usize = 64;
+/// Size in bytes at which a frame is sent without waiting for more slices.
 const ENOUGH: usize = 512 << 10;
 
-/// A body whose frames hold all that its inner body had ready, in order.
+/// A body whose frames hold everything that its inner body had ready, in order.
 #[derive(Debug)]
-pub(crate) struct Gathered<B: Body> {
+pub(crate) struct GatheringBody<B: Body> {
     inner: B,
-    /// Why it ends behind what was gathered before.
-    failed: Option<Box<B::Error>>,
+    /// Error that follows the frame gathered before it.
+    error: Option<Box<B::Error>>,
 }
 
-impl<B: Body> Gathered<B> {
+impl<B: Body> GatheringBody<B> {
     pub(crate) fn new(inner: B) -> Self {
-        Self { inner, failed: None }
+        Self { inner, error: None }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Gathered<B>
+impl<B: Body<Data = Bytes> + Unpin> Body for GatheringBody<B>
 where
     B::Error: Unpin,
 {
@@ -42,26 +42,28 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Slices>, B::Error>>> {
-        if let Some(error) = self.failed.take() {
+        if let Some(error) = self.error.take() {
             return Poll::Ready(Some(Err(*error)));
         }
         let mut slices = Slices::default();
-        while slices.count() < MOST && slices.left < ENOUGH {
+        while slices.count() < MAX_SLICES && slices.remaining < ENOUGH {
             match Pin::new(&mut self.inner).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    // No body here has trailers.
+                    // The origin's bodies have no trailers.
                     if let Ok(bytes) = frame.into_data() {
                         slices.push(bytes);
                     }
                 }
-                Poll::Ready(Some(Err(error))) if slices.left == 0 => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(Some(Err(error))) if slices.remaining == 0 => {
+                    return Poll::Ready(Some(Err(error)));
+                }
                 Poll::Ready(Some(Err(error))) => {
-                    self.failed = Some(Box::new(error));
+                    self.error = Some(Box::new(error));
                     break;
                 }
-                Poll::Ready(None) if slices.left == 0 => return Poll::Ready(None),
-                Poll::Pending if slices.left == 0 => return Poll::Pending,
-                // What is there already need not wait.
+                Poll::Ready(None) if slices.remaining == 0 => return Poll::Ready(None),
+                Poll::Pending if slices.remaining == 0 => return Poll::Pending,
+                // The slices gathered so far are sent now.
                 Poll::Ready(None) | Poll::Pending => break,
             }
         }
@@ -69,7 +71,7 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.failed.is_none() && self.inner.is_end_stream()
+        self.error.is_none() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -77,23 +79,23 @@ where
     }
 }
 
-/// Bytes in several places.
+/// Bytes in several slices.
 #[derive(Debug, Default)]
 pub(crate) struct Slices {
     first: Bytes,
     rest: VecDeque<Bytes>,
-    /// Bytes of all.
-    left: usize,
+    /// Number of bytes in all slices.
+    remaining: usize,
 }
 
 impl Slices {
     fn push(&mut self, bytes: Bytes) {
-        self.left += bytes.len();
+        self.remaining += bytes.len();
         if self.first.is_empty() {
             self.first = bytes;
         } else if !bytes.is_empty() {
             if self.rest.is_empty() {
-                self.rest.reserve(MOST);
+                self.rest.reserve(MAX_SLICES);
             }
             self.rest.push_back(bytes);
         }
@@ -106,7 +108,7 @@ impl Slices {
 
 impl Buf for Slices {
     fn remaining(&self) -> usize {
-        self.left
+        self.remaining
     }
 
     fn chunk(&self) -> &[u8] {
@@ -119,7 +121,7 @@ impl Buf for Slices {
     }
 
     fn advance(&mut self, mut count: usize) {
-        self.left = self.left.saturating_sub(count);
+        self.remaining = self.remaining.saturating_sub(count);
         while count >= self.first.len() && count > 0 {
             count -= self.first.len();
             match self.rest.pop_front() {
@@ -150,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_are_one_after_the_other(
+        fn slices_read_like_one_buffer(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9),
             steps in prop::collection::vec(1..20_usize, 100),
         ) {
@@ -159,11 +161,11 @@ mod tests {
             for step in steps {
                 prop_assert_eq!(slices.remaining(), rest.len());
                 prop_assert!(rest.starts_with(slices.chunk()) && slices.chunk().is_empty() == rest.is_empty());
-                let mut seen = [IoSlice::new(&[]); 16];
-                let count = slices.chunks_vectored(&mut seen);
-                let together: Vec<u8> = seen[..count].iter().flat_map(|slice| slice.to_vec()).collect();
-                prop_assert_eq!(&together, &rest);
-                prop_assert!(seen[..count].iter().all(|slice| !slice.is_empty()));
+                let mut vectors = [IoSlice::new(&[]); 16];
+                let count = slices.chunks_vectored(&mut vectors);
+                let joined: Vec<u8> = vectors[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+                prop_assert_eq!(&joined, &rest);
+                prop_assert!(vectors[..count].iter().all(|slice| !slice.is_empty()));
                 let step = step.min(rest.len());
                 slices.advance(step);
                 rest.drain(..step);
@@ -171,15 +173,15 @@ mod tests {
         }
     }
 
-    /// Frames of so many bytes; an error behind them.
-    fn body(sizes: &[usize], fails: bool) -> Gathered<impl Body<Data = Bytes, Error = Error> + Unpin> {
+    /// Returns a body of frames of these sizes in bytes, which ends with an error if `fails` is true.
+    fn body(sizes: &[usize], fails: bool) -> GatheringBody<impl Body<Data = Bytes, Error = Error> + Unpin> {
         let frames: Vec<_> = sizes.iter().map(|&size| Ok(Frame::data(vec![7; size].into()))).collect();
         let error = fails.then(|| Err(Error::Internal("broken off")));
-        Gathered::new(StreamBody::new(stream::iter(frames).chain(stream::iter(error))))
+        GatheringBody::new(StreamBody::new(stream::iter(frames).chain(stream::iter(error))))
     }
 
     #[tokio::test]
-    async fn what_is_ready_comes_in_few_frames() {
+    async fn ready_slices_are_gathered_into_few_frames() {
         let mut body = body(&[1000; 100], false);
         let mut counts = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_comes_behind_what_came_before_it() {
+    async fn an_error_follows_the_bytes_before_it() {
         let mut body = body(&[10, 20], true);
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap().remaining(), 30);
         assert!(!body.is_end_stream());

@@ -1,20 +1,91 @@
-//! Sockets that wait for clients.
+//! Listening sockets, and a limit of the connections accepted from them.
 
-use std::{io, net::SocketAddr};
-use tokio::net::{TcpListener, TcpSocket};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 
-/// Connections that may wait to be accepted; the kernel allows no more than its `net.core.somaxconn`, 4096 by default. Of a crowd that
-/// arrives within a moment, those beyond it are told nothing: each finds out by itself, after a second, three, seven, or a minute.
+/// Most connections that may wait to be accepted. The kernel lowers it to its `net.core.somaxconn`,
+/// 4096 by default. Clients beyond it are not told, and try again after a second, three, seven, or
+/// up to a minute.
 const BACKLOG: u32 = 4096;
+/// Shortest time between two warnings that all connections are in use.
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Listens on an address of this machine; port 0 is any that is free. To be called within a runtime.
+/// Listens on an address of this machine. Port 0 stands for any free port. The function must be
+/// called within a runtime.
 ///
 /// # Errors
-/// What the system says: the address is in use, is not this machine's, or takes rights this process has not.
+/// Returns the error of the system, if the address is in use, is not one of this machine, or needs
+/// rights that the process lacks.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // What an earlier process left in TIME_WAIT should not keep this one from starting.
+    // Connections of an earlier process that are in TIME_WAIT do not keep this one from starting.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
+}
+
+/// A listener with a limit of open connections. Further clients wait in the kernel's queue.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    listener: TcpListener,
+    slots: Arc<Semaphore>,
+    max_connections: usize,
+    /// Time of the last warning that all connections are in use.
+    warned: Option<Instant>,
+}
+
+impl Acceptor {
+    pub(crate) fn new(listener: TcpListener, max_connections: usize) -> Self {
+        let max_connections = max_connections.clamp(1, Semaphore::MAX_PERMITS);
+        Self { listener, slots: Arc::new(Semaphore::new(max_connections)), max_connections, warned: None }
+    }
+
+    pub(crate) fn max_connections(&self) -> usize {
+        self.max_connections
+    }
+
+    /// Accepts the next connection when one is allowed. The connection counts as open for as long as
+    /// the permit lives. Returns `None` if accepting failed; the caller tries again.
+    pub(crate) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let slot = match self.slots.clone().try_acquire_owned() {
+            Ok(slot) => slot,
+            Err(_) => {
+                self.warn();
+                self.slots.clone().acquire_owned().await.ok()?
+            }
+        };
+        match self.listener.accept().await {
+            Ok((stream, _)) => {
+                // Heads and last frames are small, and must not wait for an acknowledgement.
+                let _ = stream.set_nodelay(true);
+                Some((stream, slot))
+            }
+            Err(error) => {
+                tracing::warn!(reason = "accept", "{error}");
+                // The process is probably out of descriptors, so others must be closed first.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                None
+            }
+        }
+    }
+
+    /// Warns that clients wait, which they cannot find out themselves.
+    fn warn(&mut self) {
+        if self.warned.is_none_or(|when| when.elapsed() >= WARN_INTERVAL) {
+            self.warned = Some(Instant::now());
+            tracing::warn!(
+                reason = "connections",
+                most = self.max_connections,
+                "the limit of open connections is reached: further clients wait"
+            );
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     Error,
     config::CacheControlConfig,
     http::page,
-    http::respond::{Coding, Head, Representation, accepts_gzip, decide, etag, is_plain},
+    http::respond::{Coding, Representation, ResponseHead, accepts_gzip, decide, etag, is_plain},
     observe::metrics::CacheWatch,
     read::body::Body,
     title::memory_cache::MemoryCache,
@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use futures_util::FutureExt;
 use http::{Response, header, request::Parts};
-use latemux_index::fragments::NoFragments;
+use latemux_index::media::fragment_samples::NoFragments;
 use latemux_packager::{Address, Part, Plan, Planned, plan, plan::Class};
 use quick_cache::Equivalent;
 use std::{
@@ -42,7 +42,7 @@ pub(crate) struct Manifest {
 struct EncodedManifest {
     bytes: Bytes,
     /// Head of the response to plain requests, kept from the first of them.
-    plain_head: OnceLock<Head>,
+    plain_head: OnceLock<ResponseHead>,
 }
 
 impl EncodedManifest {

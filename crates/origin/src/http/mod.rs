@@ -1,4 +1,4 @@
-//! Connections and responses: the server side of HTTP.
+//! The server side of HTTP: connections, and the heads of responses.
 
 pub(crate) mod gather;
 pub(crate) mod listen;

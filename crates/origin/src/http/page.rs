@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    http::respond::{Coding, Head, Representation, decide, etag, no_cache},
+    http::respond::{Coding, Representation, ResponseHead, decide, etag, no_cache},
     read::body::Body,
 };
 use bytes::Bytes;
@@ -10,23 +10,24 @@ use http::{HeaderName, HeaderValue, Response, header, request::Parts};
 use rust_embed::RustEmbed;
 use std::borrow::Cow;
 
-/// What `make web` built; nothing where it has not run.
+/// The files built by `make web`. Empty in a build without them.
 #[derive(RustEmbed)]
 #[folder = "../../web/dist"]
 #[allow_missing = true]
 struct Files;
 
-/// Stands in for the page in a build without it.
+/// Page served by a build without the player page.
 const PLACEHOLDER: &str = include_str!("../../../../web/placeholder.html");
 
-/// All of it comes from here: the page plays where no other host can be reached, and nothing else can be slipped in.
+/// Restricts the page to files of this server, so that it plays without other hosts and no other site
+/// can inject anything.
 const POLICY: &str = "default-src 'self'; media-src 'self' blob:; worker-src 'self' blob:; img-src 'self' data: blob:; \
                       style-src 'self' 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
 
-/// A file of the page.
+/// Responds with a file of the page.
 ///
 /// # Errors
-/// [`Error::NoSuchUrl`], or what the request's conditions say.
+/// Returns [`Error::NoSuchUrl`] if there is no such file, and the errors of [`decide`].
 pub(crate) fn respond(request: &Parts, path: &str) -> Result<Response<Body>, Error> {
     let (bytes, hash) = match Files::get(path) {
         Some(file) => {
@@ -36,14 +37,14 @@ pub(crate) fn respond(request: &Parts, path: &str) -> Result<Response<Body>, Err
             };
             (bytes, file.metadata.sha256_hash())
         }
-        // Never changes within a build, and a build with the page differs in its hash.
+        // A build with the page has another hash, and within a build the placeholder never changes.
         None if path == "index.html" => (Bytes::from_static(PLACEHOLDER.as_bytes()), [0; 32]),
         None => return Err(Error::NoSuchUrl),
     };
     let digest = hash.first_chunk::<16>().map_or(0, |b| u128::from_be_bytes(*b));
     let representation = Representation {
         content_type: content_type(path),
-        length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        length: bytes.len() as u64,
         etag: Some(etag(digest, "")),
         cache_control: no_cache(),
         coding: Coding::Fixed,
@@ -56,8 +57,8 @@ pub(crate) fn respond(request: &Parts, path: &str) -> Result<Response<Body>, Err
     Ok(response)
 }
 
-/// An answer whose bytes are at hand.
-pub(crate) fn small(head: Head, bytes: &Bytes) -> Response<Body> {
+/// Makes a response whose bytes are in memory.
+pub(crate) fn small(head: ResponseHead, bytes: &Bytes) -> Response<Body> {
     let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
     let body = head.window.clone().map(|w| Body::full(bytes.slice(index(w.start)..index(w.end))));
     head.respond(body.unwrap_or_else(Body::empty))

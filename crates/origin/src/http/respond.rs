@@ -1,4 +1,4 @@
-//! From a representation and a request to status and headers: conditions, ranges, caching, CORS (RFC 9110, RFC 9111).
+//! Status and headers of a response: conditions, ranges, caching and CORS (RFC 9110, RFC 9111).
 
 use crate::{Error, read::body::Body};
 use http::{
@@ -8,57 +8,57 @@ use http::{
 };
 use std::ops::Range;
 
-/// What can be answered, before the request's conditions.
+/// The state of a resource that a response would send, before the request's conditions apply.
 #[derive(Debug, Clone)]
 pub(crate) struct Representation {
     pub(crate) content_type: &'static str,
-    /// Exact length in bytes, as encoded.
+    /// Exact length in bytes, after content coding.
     pub(crate) length: u64,
-    /// Strong ETag, quotes included, where there is one.
+    /// Strong ETag, if there is one.
     pub(crate) etag: Option<Etag>,
-    /// `Cache-Control`, where one is sent.
+    /// Value of `Cache-Control`, if it is sent.
     pub(crate) cache_control: Option<HeaderValue>,
-    /// Content coding, and whether it was chosen by `Accept-Encoding`.
+    /// Content coding.
     pub(crate) coding: Coding,
 }
 
 /// Content coding of a representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// There is one form only.
+    /// The resource has only this form.
     Fixed,
-    /// As it is, but another client may get it compressed.
+    /// No coding, chosen by `Accept-Encoding`. Another client may get gzip.
     Identity,
-    /// Compressed.
+    /// gzip, chosen by `Accept-Encoding`.
     Gzip,
 }
 
-/// The head of an answer, and which of the representation's bytes follow.
+/// The head of a response, and the range of the representation that follows as its body.
 #[derive(Debug, Clone)]
-pub(crate) struct Head {
+pub(crate) struct ResponseHead {
     status: StatusCode,
     headers: HeaderMap,
-    /// `None`: no body, nothing need be read.
+    /// Range of the body in the representation. `None` if there is no body, so nothing need be read.
     pub(crate) window: Option<Range<u64>>,
 }
 
 /// A strong ETag, quotes included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Etag {
-    text: [u8; Self::MOST],
+    text: [u8; Self::MAX_LEN],
     len: usize,
 }
 
 impl Etag {
-    /// Quotes, 32 digits, and what tells a coding apart.
-    const MOST: usize = 40;
+    /// Room for two quotes, 32 digits, and a suffix for the content coding.
+    const MAX_LEN: usize = 40;
 
-    /// Of no more than there is room for.
-    fn quoted(text: &[u8], variant: &str) -> Self {
-        let mut etag = Self { text: [0; Self::MOST], len: 0 };
-        for part in [b"\"", text, variant.as_bytes(), b"\""] {
-            if let Some(place) = etag.text.get_mut(etag.len..etag.len + part.len()) {
-                place.copy_from_slice(part);
+    /// Puts text and suffix in quotes. A part that does not fit is left out.
+    fn quoted(text: &[u8], suffix: &str) -> Self {
+        let mut etag = Self { text: [0; Self::MAX_LEN], len: 0 };
+        for part in [b"\"", text, suffix.as_bytes(), b"\""] {
+            if let Some(room) = etag.text.get_mut(etag.len..etag.len + part.len()) {
+                room.copy_from_slice(part);
                 etag.len += part.len();
             }
         }
@@ -70,37 +70,41 @@ impl Etag {
     }
 }
 
-/// The ETag of a digest; `variant` tells codings apart.
-pub(crate) fn etag(digest: u128, variant: &str) -> Etag {
+/// Returns the ETag of a digest. `suffix` distinguishes content codings.
+pub(crate) fn etag(digest: u128, suffix: &str) -> Etag {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 32];
-    for (two, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(digest.to_be_bytes()) {
-        *two = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(digest.to_be_bytes()) {
+        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
     }
-    Etag::quoted(&text, variant)
+    Etag::quoted(&text, suffix)
 }
 
-/// `Cache-Control` of what may change at any time.
-#[expect(clippy::unnecessary_wraps, reason = "as a representation holds it")]
+/// Returns the `Cache-Control` of a resource that may change at any time.
+#[expect(clippy::unnecessary_wraps, reason = "the type of the field that takes it")]
 pub(crate) fn no_cache() -> Option<HeaderValue> {
     Some(HeaderValue::from_static("no-cache"))
 }
 
-/// Whether a request is one for all of it, without conditions: [`decide`] comes to the same for all of these.
+/// Returns true for a GET of the whole resource without conditions. For one representation,
+/// [`decide`] gives all such requests the same head.
 pub(crate) fn is_plain(request: &Parts) -> bool {
-    let settle = |name: &HeaderName| {
+    let is_condition = |name: &HeaderName| {
         *name == header::RANGE || *name == header::IF_NONE_MATCH || *name == header::IF_MATCH
     };
-    request.method == Method::GET && !request.headers.keys().any(settle)
+    request.method == Method::GET && !request.headers.keys().any(is_condition)
 }
 
 /// Evaluates the request's conditions in the order of RFC 9110 §13.2.2.
 ///
 /// # Errors
-/// [`Error::PreconditionFailed`], [`Error::RangeNotSatisfiable`].
-pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<Head, Error> {
+/// Returns [`Error::PreconditionFailed`] if `If-Match` names no ETag of the representation, and
+/// [`Error::RangeNotSatisfiable`] if the range begins at or after its end.
+pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<ResponseHead, Error> {
     let headers = &request.headers;
-    if headers.contains_key(header::IF_MATCH) && !names(headers, header::IF_MATCH, this, Compare::Strong) {
+    if headers.contains_key(header::IF_MATCH)
+        && !matches_etag(headers, header::IF_MATCH, this, Compare::Strong)
+    {
         return Err(Error::PreconditionFailed);
     }
     let mut head = HeaderMap::with_capacity(12);
@@ -114,15 +118,15 @@ pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<Head, Err
     if this.coding != Coding::Fixed {
         head.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     }
-    if names(headers, header::IF_NONE_MATCH, this, Compare::Weak) {
-        return Ok(Head { status: StatusCode::NOT_MODIFIED, headers: head, window: None });
+    if matches_etag(headers, header::IF_NONE_MATCH, this, Compare::Weak) {
+        return Ok(ResponseHead { status: StatusCode::NOT_MODIFIED, headers: head, window: None });
     }
     head.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     head.insert(header::CONTENT_TYPE, HeaderValue::from_static(this.content_type));
     if this.coding == Coding::Gzip {
         head.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    let range = wanted_range(request, this)?;
+    let range = requested_range(request, this)?;
     let (status, window) = match range {
         Some(range) => {
             let value = format!("bytes {}-{}/{}", range.start, range.end - 1, this.length);
@@ -133,16 +137,16 @@ pub(crate) fn decide(request: &Parts, this: &Representation) -> Result<Head, Err
     };
     put(&mut head, header::CONTENT_LENGTH, decimal(window.end - window.start, &mut [0; 20]));
     let window = (request.method != Method::HEAD).then_some(window);
-    Ok(Head { status, headers: head, window })
+    Ok(ResponseHead { status, headers: head, window })
 }
 
-impl Head {
-    /// Nothing is sent but that the client has it.
+impl ResponseHead {
+    /// Returns true if the client already has the representation.
     pub(crate) fn is_not_modified(&self) -> bool {
         self.status == StatusCode::NOT_MODIFIED
     }
 
-    /// The answer.
+    /// Adds the body.
     pub(crate) fn respond(self, body: Body) -> Response<Body> {
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
@@ -151,7 +155,7 @@ impl Head {
     }
 }
 
-/// An error as an answer: one line of JSON.
+/// Makes the response to a failed request: one line of JSON.
 pub(crate) fn refuse(error: &Error, method: &Method) -> Response<Body> {
     let (status, _) = error.status();
     let mut head = HeaderMap::with_capacity(8);
@@ -170,13 +174,13 @@ pub(crate) fn refuse(error: &Error, method: &Method) -> Response<Body> {
     let body = error.body();
     head.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     let body = if method == Method::HEAD { Body::empty() } else { Body::full(body.into()) };
-    Head { status, headers: head, window: None }.respond(body)
+    ResponseHead { status, headers: head, window: None }.respond(body)
 }
 
-/// Methods there are.
+/// Supported methods.
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// The answer to OPTIONS: any page may ask for anything here (Fetch standard §3.2).
+/// Makes the response to OPTIONS: pages of any site may request anything (Fetch standard §3.2).
 pub(crate) fn options() -> Response<Body> {
     let mut head = HeaderMap::with_capacity(6);
     allow_any_origin(&mut head);
@@ -189,7 +193,7 @@ pub(crate) fn options() -> Response<Body> {
         ),
     );
     head.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
-    Head { status: StatusCode::NO_CONTENT, headers: head, window: None }.respond(Body::empty())
+    ResponseHead { status: StatusCode::NO_CONTENT, headers: head, window: None }.respond(Body::empty())
 }
 
 fn allow_any_origin(head: &mut HeaderMap) {
@@ -200,35 +204,41 @@ fn allow_any_origin(head: &mut HeaderMap) {
     );
 }
 
-/// A number in digits: written by hand it takes one allocation as a header, and not two.
+/// Writes a number in decimal digits. As a header value it then takes one allocation instead of two.
 fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut from = digits.len();
+    let mut first = digits.len();
     for (at, digit) in digits.iter_mut().enumerate().rev() {
         *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        (number, from) = (number / 10, at);
+        number /= 10;
+        first = at;
         if number == 0 {
             break;
         }
     }
-    digits.get(from..).unwrap_or_default()
+    digits.get(first..).unwrap_or_default()
 }
 
 fn put(head: &mut HeaderMap, name: HeaderName, value: &[u8]) {
-    // What is put here is ASCII of our own making.
+    // The values are ASCII that this module makes.
     if let Ok(value) = HeaderValue::from_bytes(value) {
         head.insert(name, value);
     }
 }
 
-/// How ETags are compared (RFC 9110 §8.8.3.2).
+/// Comparison of ETags (RFC 9110 §8.8.3.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compare {
     Strong,
     Weak,
 }
 
-/// Whether a list of ETags names one of ours, or all (`*`).
-fn names(headers: &HeaderMap, name: impl AsHeaderName, this: &Representation, compare: Compare) -> bool {
+/// Returns true if a header's list of ETags holds the one of this representation, or is `*`.
+fn matches_etag(
+    headers: &HeaderMap,
+    name: impl AsHeaderName,
+    this: &Representation,
+    compare: Compare,
+) -> bool {
     let is_ours = |tag: &str| this.etag.as_ref().is_some_and(|etag| tag.as_bytes() == etag.as_bytes());
     let values = headers.get_all(name).into_iter().filter_map(|v| v.to_str().ok());
     values.flat_map(|v| v.split(',')).map(str::trim).any(|tag| match tag.strip_prefix("W/") {
@@ -237,15 +247,16 @@ fn names(headers: &HeaderMap, name: impl AsHeaderName, this: &Representation, co
     })
 }
 
-/// The range a GET asks for; `None` for all of it: no range, several, or one that cannot be read (RFC 9110 §14.2).
-fn wanted_range(request: &Parts, this: &Representation) -> Result<Option<Range<u64>>, Error> {
+/// Returns the range that a GET requests. Without a range, with several, and with one that cannot be
+/// parsed, it is `None`: the whole representation (RFC 9110 §14.2).
+fn requested_range(request: &Parts, this: &Representation) -> Result<Option<Range<u64>>, Error> {
     if request.method != Method::GET {
         return Ok(None);
     }
     let Some(range) = request.headers.get(header::RANGE).and_then(|v| v.to_str().ok()) else {
         return Ok(None);
     };
-    // A date never equals: nothing here has a Last-Modified.
+    // A date never matches, because no response has a Last-Modified.
     if let Some(condition) = request.headers.get(header::IF_RANGE)
         && Some(condition.as_bytes()) != this.etag.as_ref().map(Etag::as_bytes)
     {
@@ -266,7 +277,7 @@ fn wanted_range(request: &Parts, this: &Representation) -> Result<Option<Range<u
     }
 }
 
-/// `bytes=FIRST-[LAST]` or `bytes=-SUFFIX`.
+/// Parses `bytes=FIRST-[LAST]` or `bytes=-SUFFIX`.
 fn parse_range(value: &str) -> Option<(Option<u64>, Option<u64>)> {
     let (unit, set) = value.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -275,7 +286,7 @@ fn parse_range(value: &str) -> Option<(Option<u64>, Option<u64>)> {
     let (first, last) = set.trim().split_once('-')?;
     let number = |text: &str| match text {
         "" => Some(None),
-        // More digits than fit are beyond any end.
+        // A number that does not fit lies after the end of any representation.
         digits if digits.bytes().all(|b| b.is_ascii_digit()) => {
             Some(Some(digits.parse().unwrap_or(u64::MAX)))
         }
@@ -288,10 +299,10 @@ fn parse_range(value: &str) -> Option<(Option<u64>, Option<u64>)> {
     }
 }
 
-/// Whether the client takes gzip (RFC 9110 §12.5.3).
+/// Returns true if the client accepts gzip (RFC 9110 §12.5.3).
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|v| v.to_str().ok());
-    let mut any = false;
+    let mut accepts_any = false;
     for item in values.flat_map(|v| v.as_bytes().split(|&byte| byte == b',')) {
         let mut parts = item.splitn(2, |&byte| byte == b';').map(<[u8]>::trim_ascii);
         let coding = parts.next().unwrap_or_default();
@@ -301,13 +312,13 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         }
         let quality = parts.next().and_then(|parameters| parameters.strip_prefix(b"q="));
         let quality = quality.map_or(Some(1.0), |q| str::from_utf8(q).ok()?.trim().parse::<f32>().ok());
-        let wanted = quality.is_some_and(|q| q > 0.0);
+        let is_accepted = quality.is_some_and(|q| q > 0.0);
         if !is_any {
-            return wanted;
+            return is_accepted;
         }
-        any = wanted;
+        accepts_any = is_accepted;
     }
-    any
+    accepts_any
 }
 
 #[cfg(test)]
@@ -333,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn an_etag_has_all_of_a_digest() {
+    fn an_etag_holds_every_digit_of_its_digest() {
         let text = |digest, variant| String::from_utf8(etag(digest, variant).as_bytes().to_vec()).unwrap();
         for digest in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210] {
             assert_eq!(text(digest, "-gz"), format!("\"{digest:032x}-gz\""));
@@ -349,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges() {
+    fn ranges_are_read_as_rfc_9110_says() {
         for (range, status, window) in [
             ("bytes=0-0", 206, Some(0..1)),
             ("bytes=10-", 206, Some(10..100)),
@@ -372,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions() {
+    fn conditions_are_evaluated_in_order() {
         let whole = Some(0..100);
         for (headers, status, window) in [
             (&[("if-none-match", "\"a\"")][..], 304, None),
@@ -396,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn head_has_the_headers_of_get_and_no_range() {
+    fn head_has_the_headers_of_get_and_ignores_ranges() {
         let get = decide(&request("GET", &[]), &hundred()).unwrap();
         let head = decide(&request("HEAD", &[("range", "bytes=0-1")]), &hundred()).unwrap();
         assert_eq!((get.status, &get.headers), (head.status, &head.headers));
@@ -404,8 +415,8 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_taken_only_where_it_is_wanted() {
-        for (accept, wanted) in [
+    fn gzip_is_accepted_only_if_its_quality_is_not_zero() {
+        for (accept, is_accepted) in [
             ("gzip", true),
             ("br, gzip;q=0.5", true),
             ("gzip;q=0", false),
@@ -418,7 +429,7 @@ mod tests {
         ] {
             assert_eq!(
                 accepts_gzip(&request("GET", &[("accept-encoding", accept)]).headers),
-                wanted,
+                is_accepted,
                 "{accept}"
             );
         }

@@ -1,6 +1,6 @@
-//! Connections that do not move: a timeout for clients that take no bytes, and for those that never send any.
+//! Time limits for clients that take no bytes, and for clients that never send any.
 //!
-//! All that is written goes through here, so small pieces are put together here as well, on their way to the kernel.
+//! Every write of a connection passes this type, so it also joins small pieces into one write.
 
 use std::{
     cell::RefCell,
@@ -12,41 +12,42 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep, sleep},
+    time::{Sleep, sleep},
 };
 
-/// Bytes that are sooner copied than told the kernel the places of.
-const SMALL: usize = 2 << 10;
+/// Most bytes of a vectored write that are copied into one buffer, because copying them is cheaper.
+const MAX_COPY: usize = 2 << 10;
 
 thread_local! {
-    /// Where small pieces are put together.
-    static TOGETHER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(SMALL));
+    /// Buffer into which small pieces are copied.
+    static COPY: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(MAX_COPY));
 }
 
-/// A connection whose writes, and whose first read, may wait only so long.
+/// A connection whose writes, and whose first read, have a time limit.
 #[derive(Debug)]
-pub(crate) struct Stall<T> {
+pub(crate) struct StallTimeout<T> {
     inner: T,
-    limit: Duration,
+    write_limit: Duration,
+    /// Timer of a write that waits.
     write: Option<Pin<Box<Sleep>>>,
-    /// Until the first byte has come.
+    /// Timer of the first read, until the first byte has arrived.
     first_read: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Stall<T> {
-    pub(crate) fn new(inner: T, first_read: Duration, write: Duration) -> Self {
-        Self { inner, limit: write, write: None, first_read: Some(Box::pin(sleep(first_read))) }
+impl<T> StallTimeout<T> {
+    pub(crate) fn new(inner: T, first_read_limit: Duration, write_limit: Duration) -> Self {
+        let first_read = Some(Box::pin(sleep(first_read_limit)));
+        Self { inner, write_limit, write: None, first_read }
     }
 
-    /// Looks at the clock while a write waits.
-    fn waited<R>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+    /// Applies the time limit to the result of polling a write.
+    fn limit_write<R>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if polled.is_ready() {
             self.write = None;
             return polled;
         }
-        let limit = self.limit;
-        let timer =
-            self.write.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
+        let limit = self.write_limit;
+        let timer = self.write.get_or_insert_with(|| Box::pin(sleep(limit)));
         match timer.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -54,7 +55,7 @@ impl<T> Stall<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Stall<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for StallTimeout<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -70,20 +71,20 @@ impl<T: AsyncRead + Unpin> AsyncRead for Stall<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Stall<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for StallTimeout<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write(cx, buf);
-        self.waited(cx, polled)
+        self.limit_write(cx, polled)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.inner).poll_flush(cx);
-        self.waited(cx, polled)
+        self.limit_write(cx, polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.inner).poll_shutdown(cx);
-        self.waited(cx, polled)
+        self.limit_write(cx, polled)
     }
 
     fn poll_write_vectored(
@@ -92,16 +93,16 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stall<T> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let inner = Pin::new(&mut self.inner);
-        let polled = if bufs.len() > 1 && bufs.iter().map(|buf| buf.len()).sum::<usize>() <= SMALL {
-            TOGETHER.with_borrow_mut(|together| {
-                together.clear();
-                bufs.iter().for_each(|buf| together.extend_from_slice(buf));
-                inner.poll_write(cx, together)
+        let polled = if bufs.len() > 1 && bufs.iter().map(|buf| buf.len()).sum::<usize>() <= MAX_COPY {
+            COPY.with_borrow_mut(|copy| {
+                copy.clear();
+                bufs.iter().for_each(|buf| copy.extend_from_slice(buf));
+                inner.poll_write(cx, copy)
             })
         } else {
             inner.poll_write_vectored(cx, bufs)
         };
-        self.waited(cx, polled)
+        self.limit_write(cx, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -112,14 +113,17 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stall<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        time::Instant,
+    };
 
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_takes_nothing_is_left_and_a_slow_one_is_not() {
-        let (ours, mut theirs) = tokio::io::duplex(1000);
-        let mut ours = Stall::new(ours, SECOND, 10 * SECOND);
+    async fn a_write_fails_only_if_the_peer_takes_nothing_within_the_limit() {
+        let (ours, mut peer) = tokio::io::duplex(1000);
+        let mut ours = StallTimeout::new(ours, SECOND, 10 * SECOND);
         let writing = tokio::spawn(async move {
             let written = ours.write_all(&[7; 5000]).await;
             (ours, written)
@@ -127,7 +131,7 @@ mod tests {
         let mut taken = [0; 1000];
         for _ in 0..4 {
             tokio::time::sleep(9 * SECOND).await;
-            theirs.read_exact(&mut taken).await.unwrap();
+            peer.read_exact(&mut taken).await.unwrap();
         }
         let (mut ours, written) = writing.await.unwrap();
         written.unwrap();
@@ -137,14 +141,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_byte_is_waited_for_so_long_and_later_ones_are_not_our_matter() {
-        let (ours, mut theirs) = tokio::io::duplex(1000);
-        let mut ours = Stall::new(ours, SECOND, SECOND);
+    async fn only_the_first_read_has_a_time_limit() {
+        let (ours, mut peer) = tokio::io::duplex(1000);
+        let mut ours = StallTimeout::new(ours, SECOND, SECOND);
         assert_eq!(ours.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        let mut ours = Stall::new(ours, SECOND, SECOND);
-        theirs.write_all(b"a").await.unwrap();
+        let mut ours = StallTimeout::new(ours, SECOND, SECOND);
+        peer.write_all(b"a").await.unwrap();
         ours.read_u8().await.unwrap();
         let later = tokio::time::timeout(100 * SECOND, ours.read_u8()).await;
-        assert!(later.is_err(), "still waiting");
+        assert!(later.is_err(), "a later read ended by itself");
     }
 }

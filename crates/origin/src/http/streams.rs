@@ -1,5 +1,7 @@
-//! HTTP/2 streams that do not move: their client takes nothing, though the connection is alive. While a stream's window is closed
-//! nobody asks its body for more, so the body cannot tell; but the task of the stream can.
+//! A time limit for HTTP/2 streams whose client takes no bytes although the connection is alive.
+//!
+//! While the window of a stream is closed, its body is not polled, so the body cannot notice. The task
+//! that runs the stream can.
 
 use bytes::Bytes;
 use hyper::{
@@ -16,74 +18,73 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Sleep, sleep};
 
 tokio::task_local! {
-    static TAKEN: Arc<Taken>;
+    static PROGRESS: Arc<Progress>;
 }
 
-/// What became of a body's frames.
+/// Progress of a body through its stream.
 #[derive(Debug, Default)]
-struct Taken {
-    /// Frames given to the connection so far.
+struct Progress {
+    /// Number of frames handed to the connection so far.
     frames: AtomicU64,
-    /// As many, while the last one waits to be taken; 0 while the body is being asked for more.
+    /// 1-based number of the frame that waits for the client. 0 while the body itself is polled.
     waiting: AtomicU64,
 }
 
-/// Runs each stream as a task of its own, and ends the one whose client takes nothing for so long.
+/// Runs each stream as a task, and ends a stream whose client takes nothing within the limit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Streams {
-    pub(crate) limit: Duration,
+pub(crate) struct StreamExecutor {
+    pub(crate) stall_timeout: Duration,
 }
 
-impl<F> Executor<F> for Streams
+impl<F> Executor<F> for StreamExecutor
 where
     F: Future + Send + 'static,
     F::Output: Send,
 {
     fn execute(&self, stream: F) {
-        let taken = Arc::<Taken>::default();
-        let stream = Box::pin(TAKEN.scope(taken.clone(), stream));
-        tokio::spawn(Watched { stream, taken, limit: self.limit, timer: None });
+        let progress = Arc::<Progress>::default();
+        let stream = Box::pin(PROGRESS.scope(progress.clone(), stream));
+        tokio::spawn(WatchedStream { stream, progress, stall_timeout: self.stall_timeout, timer: None });
     }
 }
 
-struct Watched<F> {
+struct WatchedStream<F> {
     stream: Pin<Box<F>>,
-    taken: Arc<Taken>,
-    limit: Duration,
-    /// Which frame waits, and until when.
+    progress: Arc<Progress>,
+    stall_timeout: Duration,
+    /// Number of the frame that waits, and its time limit.
     timer: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
-impl<F: Future> Future for Watched<F> {
+impl<F: Future> Future for WatchedStream<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.stream.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        let waiting = self.taken.waiting.load(Relaxed);
+        let waiting = self.progress.waiting.load(Relaxed);
         if waiting == 0 {
             self.timer = None;
             return Poll::Pending;
         }
         if self.timer.as_ref().is_none_or(|(frame, _)| *frame != waiting) {
-            let until = Instant::now() + self.limit;
-            self.timer = Some((waiting, Box::pin(sleep_until(until))));
+            self.timer = Some((waiting, Box::pin(sleep(self.stall_timeout))));
         }
         let Some((_, timer)) = &mut self.timer else { return Poll::Pending };
-        // Dropped, the stream is reset.
+        // Completing drops the stream, which resets it.
         timer.as_mut().poll(cx)
     }
 }
 
-/// A body that tells the task of its stream when a frame waits to be taken.
+/// A body that reports to the task of its stream when a frame waits for the client.
 #[derive(Debug)]
-pub(crate) struct Told<B>(pub(crate) B);
+pub(crate) struct ObservedBody<B>(pub(crate) B);
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Told<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for ObservedBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -92,10 +93,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Told<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let polled = Pin::new(&mut self.0).poll_frame(cx);
-        let _ = TAKEN.try_with(|taken| {
-            let given = matches!(polled, Poll::Ready(Some(Ok(_))));
-            let frames = taken.frames.fetch_add(u64::from(given), Relaxed) + u64::from(given);
-            taken.waiting.store(if given { frames } else { 0 }, Relaxed);
+        let _ = PROGRESS.try_with(|progress| {
+            let is_frame = matches!(polled, Poll::Ready(Some(Ok(_))));
+            let frames = progress.frames.fetch_add(u64::from(is_frame), Relaxed) + u64::from(is_frame);
+            progress.waiting.store(if is_frame { frames } else { 0 }, Relaxed);
         });
         polled
     }

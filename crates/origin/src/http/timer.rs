@@ -1,8 +1,9 @@
-//! Deadlines that are nearly always moved before they come.
+//! A timer for deadlines that are nearly always moved before they pass.
 //!
-//! hyper waits so long for the head of each request, and nearly every one comes in time. The runtime's timers are made for waits that
-//! end: one is set up, entered among all others under a lock, and taken out again, for each request. Here a connection has one alarm,
-//! which stays set to the deadline of some request before; when it goes off, it is set to that of the request which is waited for now.
+//! hyper sets a deadline for the head of each request, and nearly every head arrives in time. A timer
+//! of the runtime would be registered under a lock, and removed again, for each request. Here each
+//! connection has one timer, which stays set to the deadline of an earlier request. When it fires, it
+//! is set to the deadline of the request that is awaited now.
 
 use hyper::rt;
 use std::{
@@ -13,10 +14,10 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The timer of one connection: all waits share its alarm, so only one may be waited for at a time.
+/// The timer of one connection. Only one deadline may be awaited at a time, because all share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionTimer {
-    alarm: Arc<Mutex<Option<Pin<Box<Sleep>>>>>,
+    current: Arc<Mutex<Option<Pin<Box<Sleep>>>>>,
 }
 
 impl rt::Timer for ConnectionTimer {
@@ -33,7 +34,7 @@ impl rt::Timer for ConnectionTimer {
     }
 }
 
-/// Resolves when it has come.
+/// A future that resolves when the deadline has passed.
 #[derive(Debug)]
 struct Deadline {
     at: Instant,
@@ -46,17 +47,17 @@ impl Future for Deadline {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut alarm = self.timer.alarm.lock().unwrap_or_else(PoisonError::into_inner);
-        let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(self.at)));
-        if alarm.deadline() > self.at {
-            alarm.as_mut().reset(self.at);
+        let mut current = self.timer.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let sleep = current.get_or_insert_with(|| Box::pin(sleep_until(self.at)));
+        if sleep.deadline() > self.at {
+            sleep.as_mut().reset(self.at);
         }
         loop {
-            ready!(alarm.as_mut().poll(cx));
-            if alarm.deadline() >= self.at {
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() >= self.at {
                 return Poll::Ready(());
             }
-            alarm.as_mut().reset(self.at);
+            sleep.as_mut().reset(self.at);
         }
     }
 }
@@ -69,12 +70,13 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_comes_when_it_should_however_often_there_was_another() {
+    async fn a_deadline_passes_on_time_after_many_others_were_dropped() {
         let timer = ConnectionTimer::default();
         for number in 0..100 {
-            // Each comes later than the one before, and is given up a little after the alarm goes off for one of these.
-            let asked = tokio::time::timeout(SECOND * 7 / 10, timer.sleep(SECOND)).await;
-            assert!(asked.is_err(), "{number}");
+            // Each is later than the one before, and is dropped shortly after the timer has fired for
+            // an earlier one.
+            let dropped = tokio::time::timeout(SECOND * 7 / 10, timer.sleep(SECOND)).await;
+            assert!(dropped.is_err(), "{number}");
         }
         let begun = Instant::now();
         timer.sleep(5 * SECOND).await;
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_before_the_alarm_is_not_late() {
+    async fn an_earlier_deadline_than_the_one_set_passes_on_time() {
         let timer = ConnectionTimer::default();
         assert!(tokio::time::timeout(SECOND, timer.sleep(100 * SECOND)).await.is_err());
         let begun = Instant::now();

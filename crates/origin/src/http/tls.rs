@@ -7,31 +7,31 @@ use rustls::{
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// What a TLS listener needs: HTTP/2 and HTTP/1.1 are offered.
+/// Certificate and key of a listener. ALPN offers HTTP/2 and HTTP/1.1.
 #[derive(Clone)]
 pub struct Tls {
     pub(crate) acceptor: TlsAcceptor,
 }
 
-/// Certificates or a key that cannot be used.
+/// The certificate or the key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Not PEM, or not what it should be.
+    /// The file is not PEM, or holds something else.
     #[error("{0}: not readable as PEM: {1}")]
     Pem(&'static str, rustls::pki_types::pem::Error),
-    /// No certificate in it.
+    /// The certificate file holds no certificate.
     #[error("no certificate in the certificate file")]
     NoCertificate,
-    /// Key and certificate do not fit, or are of a kind not supported.
+    /// Key and certificate do not match, or are of an unsupported kind.
     #[error(transparent)]
     Rustls(#[from] rustls::Error),
 }
 
 impl Tls {
-    /// From a certificate chain and its private key, both PEM.
+    /// Reads a certificate chain and its private key, both in PEM.
     ///
     /// # Errors
-    /// See [`TlsError`].
+    /// Returns the [`TlsError`] of the first of the two that cannot be used.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain = CertificateDer::pem_slice_iter(certificates)
             .collect::<Result<Vec<_>, _>>()

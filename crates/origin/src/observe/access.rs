@@ -1,49 +1,50 @@
-//! One log line per request, written when its body has ended, whichever way; and the request's part in the metrics.
+//! The access log: one line for each request, written when its body has ended, completely or not. It
+//! also counts the request in the metrics.
 
 use crate::{
     Error,
     error::Fault,
-    observe::metrics::{Responses, Series, Which},
+    observe::metrics::{ResponseSeries, Responses, SeriesId},
     observe::trace::Trace,
 };
 use http::{HeaderMap, StatusCode, Uri, request::Parts};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is known of a request so far. Dropped, it is logged: so none is missed.
+/// The log line of a request. It is written when this value is dropped, so that no request is missed.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     trace: Trace,
     request: Parts,
     status: Option<StatusCode>,
-    /// Where this answer is counted, once its status is known.
-    series: Option<Which>,
+    /// Series in which the response is counted, once its status is known.
+    series: Option<SeriesId>,
     reason: &'static str,
     bytes: u64,
 }
 
-/// The client left before the answer was complete.
+/// Reason of a request whose client left before the response was complete.
 const CLIENT_GONE: &str = "client_gone";
 
 impl AccessLog {
-    /// Boxed: it goes where the answer goes, and that is through many hands.
+    /// Starts the log line of a request. It is boxed because it moves along with the response.
     pub(crate) fn start(trace: Trace, request: Parts) -> Box<Self> {
         trace.metrics().in_flight(true);
         Box::new(Self { trace, request, status: None, series: None, reason: CLIENT_GONE, bytes: 0 })
     }
 
-    /// What is answered.
+    /// Returns the head of the request. After [`Self::answered`], it has no headers.
     pub(crate) fn request(&self) -> &Parts {
         &self.request
     }
 
-    /// The head of the answer is known; of the request only what is logged is still needed.
+    /// Notes the status of the response. The headers of the request are no longer needed.
     pub(crate) fn answered(&mut self, status: StatusCode) {
         self.request.headers = HeaderMap::new();
         self.status = Some(status);
-        self.counted();
+        self.count();
     }
 
-    /// The answer is an error. It is logged by itself where it is not the client's doing.
+    /// Notes that the response is an error, and logs the error itself.
     pub(crate) fn refused(&mut self, error: &Error) {
         let (status, fault) = error.status();
         self.status = Some(status);
@@ -52,7 +53,7 @@ impl AccessLog {
         log_error(error, fault, &self.request.uri);
     }
 
-    /// The answer broke off after its head was sent.
+    /// Notes that the response ended early after its head was sent, and logs the error.
     pub(crate) fn broken_off(&mut self, error: &Error) {
         self.reason = error.reason();
         self.trace.metrics().broken_off.count(self.reason);
@@ -60,36 +61,37 @@ impl AccessLog {
         log_error(error, fault, &self.request.uri);
     }
 
-    /// Bytes of body handed to the connection; with `last`, all of it was.
-    pub(crate) fn sent(&mut self, bytes: u64, last: bool) {
-        let first = self.bytes == 0;
-        self.bytes = self.bytes.saturating_add(bytes);
-        if last && self.reason == CLIENT_GONE {
+    /// Notes bytes of the body that were handed to the connection. `is_last` says that the body is
+    /// complete.
+    pub(crate) fn sent(&mut self, bytes: u64, is_last: bool) {
+        let is_first = self.bytes == 0;
+        self.bytes += bytes;
+        if is_last && self.reason == CLIENT_GONE {
             self.reason = "ok";
         }
         let Some(series) = self.series() else { return };
         series.bytes.fetch_add(bytes, Relaxed);
-        // The clock is looked at once, and not at all in the middle.
-        if first || last {
+        // Between the first and the last frame, the clock is not read.
+        if is_first || is_last {
             let took = self.trace.started().elapsed();
-            if first {
+            if is_first {
                 series.first_byte.observe(took);
             }
-            if last {
+            if is_last {
                 series.last_byte.observe(took);
             }
         }
     }
 
-    /// Counts the answer by what it is.
-    fn counted(&mut self) {
-        let which = Responses::which(self.trace.kind(), self.status);
-        self.trace.metrics().responses.get(which).count.fetch_add(1, Relaxed);
-        self.series = Some(which);
+    /// Counts the response in the series of its labels and status.
+    fn count(&mut self) {
+        let series = Responses::series_of(self.trace.labels(), self.status);
+        self.trace.metrics().responses.get(series).count.fetch_add(1, Relaxed);
+        self.series = Some(series);
     }
 
-    fn series(&self) -> Option<&Series> {
-        self.series.map(|which| self.trace.metrics().responses.get(which))
+    fn series(&self) -> Option<&ResponseSeries> {
+        self.series.map(|series| self.trace.metrics().responses.get(series))
     }
 }
 
@@ -105,15 +107,16 @@ fn log_error(error: &Error, fault: Fault, path: &Uri) {
 impl Drop for AccessLog {
     fn drop(&mut self) {
         if self.series.is_none() {
-            self.counted();
+            self.count();
         }
-        let (trace, metrics) = (&self.trace, self.trace.metrics());
+        let trace = &self.trace;
+        let metrics = trace.metrics();
         if self.reason == CLIENT_GONE {
             metrics.broken_off.count(CLIENT_GONE);
         }
-        metrics.count_outcome(trace.kind().class, trace.outcome());
+        metrics.count_outcome(trace.labels().class, trace.outcome_rank());
         metrics.in_flight(false);
-        // Evaluated only where somebody listens.
+        // Evaluated only if the log takes the line.
         let ms = || u64::try_from(trace.started().elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
             target: "access",
@@ -123,7 +126,7 @@ impl Drop for AccessLog {
             reason = self.reason,
             bytes = self.bytes,
             ms = ms(),
-            cache = trace.cache(),
+            cache = trace.outcome_text(),
             storage_requests = trace.storage_requests(),
             storage_bytes = trace.storage_bytes(),
         );

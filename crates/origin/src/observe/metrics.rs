@@ -1,49 +1,48 @@
-//! Numbers that outlive requests: plain atomics, written where something happens without a lock or a lookup, read when
-//! somebody scrapes `/metrics`.
+//! Counters that outlive requests. They are plain atomics, incremented without a lock or a look-up,
+//! and read when `/metrics` is scraped.
 //!
-//! - `responses`: answers by protocol, class and status, with their bytes and times
+//! - `responses`: responses by protocol, class and status, with their bytes and times
+//! - `reasons`: errors by their stable word
+//! - `storage`: requests to storage by purpose
 //! - `background`: results of background work
-//! - `reasons`: refusals by their stable word
-//! - `meter`: what is asked of storage, by kind
-//! - `exposition`: all of it as OpenMetrics text
-//! - `process`: what the kernel knows of this process
+//! - `exposition`: all of them as OpenMetrics text
+//! - `process`: figures of this process
 
 mod background;
 mod exposition;
-mod meter;
 mod process;
 mod reasons;
 mod responses;
+mod storage;
 
 pub(crate) use background::{Prefetched, Written};
 pub(crate) use exposition::{CONTENT_TYPE, expose};
-pub(crate) use meter::{Read, StorageMeter};
-pub(crate) use responses::{Class, Kind, Responses, Series, Which};
+pub(crate) use responses::{ClassLabel, RequestLabels, ResponseSeries, Responses, SeriesId};
+pub(crate) use storage::{ReadPurpose, StorageTotals};
 
-use crate::observe::trace::Outcome;
+use crate::observe::outcome::Outcome;
 use latemux_cache::Cache;
 use latemux_storage::Registry;
-use meter::StorageTotals;
 use reasons::Reasons;
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// All numbers of one origin.
+/// All counters of one origin.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) responses: Responses,
-    /// Answers that are errors.
+    /// Responses that are errors.
     pub(crate) refusals: Reasons,
-    /// Answers that broke off after their head, or before it because the client left.
+    /// Responses that ended early after their head, or before it because the client left.
     pub(crate) broken_off: Reasons,
-    /// By class and costliest outcome.
-    outcomes: [[AtomicU64; Outcome::WORDS.len()]; Class::ALL.len()],
+    /// Responses by class and most expensive outcome. The first outcome is none.
+    outcomes: [[AtomicU64; 1 + Outcome::NAMES.len()]; ClassLabel::ALL.len()],
     storage: Arc<StorageTotals>,
-    /// Bytes of sources that went into answers.
+    /// Source bytes that went into responses.
     pub(crate) media_used: AtomicU64,
-    /// Index MP4s that could be written.
+    /// Results of writing index MP4s.
     pub(crate) index_files: Arc<IndexFiles>,
     pub(crate) prefetches: Arc<Prefetches>,
     in_flight: AtomicU64,
@@ -51,29 +50,29 @@ pub(crate) struct Metrics {
     connections_open: AtomicU64,
     connections_limit: AtomicU64,
     caches: Mutex<Vec<CacheWatch>>,
-    /// A range cache with a disk.
+    /// The range cache, if it has a disk.
     disk: OnceLock<Cache>,
     back_ends: OnceLock<Registry>,
 }
 
-/// What became of index MP4s.
-pub(crate) type IndexFiles = Ends<{ Written::ALL.len() }>;
-/// What became of segments that were to be read ahead.
-pub(crate) type Prefetches = Ends<{ Prefetched::ALL.len() }>;
+/// Counts of index MP4s by the result of writing them.
+pub(crate) type IndexFiles = ResultCounts<{ Written::ALL.len() }>;
+/// Counts of segments by the result of prefetching them.
+pub(crate) type Prefetches = ResultCounts<{ Prefetched::ALL.len() }>;
 
-/// How often something ended in each of some ways.
+/// Counts by one of `N` results.
 #[derive(Debug)]
-pub(crate) struct Ends<const N: usize>([AtomicU64; N]);
+pub(crate) struct ResultCounts<const N: usize>([AtomicU64; N]);
 
-impl<const N: usize> Default for Ends<N> {
+impl<const N: usize> Default for ResultCounts<N> {
     fn default() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
-impl<const N: usize> Ends<N> {
-    fn add(&self, end: usize) {
-        if let Some(count) = self.0.get(end) {
+impl<const N: usize> ResultCounts<N> {
+    fn add(&self, result: usize) {
+        if let Some(count) = self.0.get(result) {
             count.fetch_add(1, Relaxed);
         }
     }
@@ -91,35 +90,35 @@ impl Prefetches {
     }
 }
 
-/// A cache as metrics show it.
+/// Figures of a cache at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CacheSnapshot {
-    /// Its name in metrics.
+    /// Name of the cache in metrics.
     pub(crate) cache: &'static str,
-    /// `memory` or `disk`.
+    /// Tier of the cache: `memory` or `disk`.
     pub(crate) tier: &'static str,
-    /// Bytes it holds now, as it counts them.
+    /// Bytes in the cache, as the cache counts them.
     pub(crate) bytes: u64,
-    /// The most it may hold, in bytes.
+    /// Most bytes that the cache may hold.
     pub(crate) limit: u64,
-    /// Entries it holds now.
+    /// Number of entries.
     pub(crate) entries: u64,
-    /// Look-ups that found something.
+    /// Look-ups that found an entry.
     pub(crate) hits: u64,
-    /// Look-ups that did not.
+    /// Look-ups that found none.
     pub(crate) misses: u64,
-    /// Waits for what another request was already getting.
+    /// Waits for work that another request had started.
     pub(crate) joins: u64,
-    /// Entries dropped to make room, replaced, or refused as too large.
+    /// Entries evicted, replaced, or refused as too large.
     pub(crate) evictions: u64,
 }
 
-/// Looks at a cache; called at each scrape.
+/// A function that reads the figures of a cache. Each scrape calls it.
 pub(crate) struct CacheWatch(Box<dyn Fn() -> CacheSnapshot + Send + Sync>);
 
 impl CacheWatch {
-    pub(crate) fn new(look: impl Fn() -> CacheSnapshot + Send + Sync + 'static) -> Self {
-        Self(Box::new(look))
+    pub(crate) fn new(snapshot: impl Fn() -> CacheSnapshot + Send + Sync + 'static) -> Self {
+        Self(Box::new(snapshot))
     }
 }
 
@@ -130,22 +129,22 @@ impl std::fmt::Debug for CacheWatch {
 }
 
 impl Metrics {
-    /// Counts what is asked of storages.
-    pub(crate) fn storage_meter(&self) -> StorageMeter {
-        StorageMeter::new(self.storage.clone())
+    /// Returns the counters of requests to storage.
+    pub(crate) fn storage(&self) -> Arc<StorageTotals> {
+        self.storage.clone()
     }
 
-    /// Shows what became of requests to back ends. Those that were set first stay.
+    /// Adds the counters of back ends. Only the first call counts.
     pub(crate) fn show_back_ends(&self, registry: Registry) {
         let _ = self.back_ends.set(registry);
     }
 
-    /// Shows what a range cache did not write to its disk. The one that was set first stays.
+    /// Adds the counters of the range cache's disk. Only the first call counts.
     pub(crate) fn show_disk(&self, cache: Cache) {
         let _ = self.disk.set(cache);
     }
 
-    /// Shows a cache from now on.
+    /// Adds a cache.
     pub(crate) fn watch(&self, cache: CacheWatch) {
         self.watched().push(cache);
     }
@@ -154,14 +153,15 @@ impl Metrics {
         self.caches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An answer has ended; `outcome` is an index of [`Outcome::WORDS`].
-    pub(crate) fn count_outcome(&self, class: Class, outcome: usize) {
+    /// Counts a response that has ended, by the [`Outcome::rank`] of its most expensive outcome.
+    pub(crate) fn count_outcome(&self, class: ClassLabel, rank: Option<usize>) {
+        let outcome = rank.map_or(0, |rank| rank + 1);
         if let Some(count) = self.outcomes.get(class as usize).and_then(|class| class.get(outcome)) {
             count.fetch_add(1, Relaxed);
         }
     }
 
-    /// A request is in flight from now until this is called with `false`.
+    /// Counts a request as in flight, or no longer if `begins` is false.
     pub(crate) fn in_flight(&self, begins: bool) {
         if begins {
             self.in_flight.fetch_add(1, Relaxed);
@@ -170,12 +170,12 @@ impl Metrics {
         }
     }
 
-    /// So many connections may be open.
-    pub(crate) fn limit_connections(&self, most: usize) {
-        self.connections_limit.store(u64::try_from(most).unwrap_or(u64::MAX), Relaxed);
+    /// Sets the limit of open connections.
+    pub(crate) fn limit_connections(&self, limit: usize) {
+        self.connections_limit.store(limit as u64, Relaxed);
     }
 
-    /// A connection is open for as long as the guard lives.
+    /// Counts a connection, which is open for as long as the guard lives.
     pub(crate) fn connection(self: &Arc<Self>) -> OpenConnection {
         self.connections.fetch_add(1, Relaxed);
         self.connections_open.fetch_add(1, Relaxed);
@@ -183,7 +183,7 @@ impl Metrics {
     }
 }
 
-/// See [`Metrics::connection`].
+/// An open connection, counted by [`Metrics::connection`].
 #[derive(Debug)]
 pub(crate) struct OpenConnection(Arc<Metrics>);
 

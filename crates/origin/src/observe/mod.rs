@@ -1,5 +1,7 @@
-//! Records of requests: the access log, debug headers and metrics.
+//! Records of requests: the access log, debug headers and metrics. Nothing here imports a stage.
 
 pub(crate) mod access;
+pub(crate) mod meter;
 pub(crate) mod metrics;
+pub(crate) mod outcome;
 pub(crate) mod trace;

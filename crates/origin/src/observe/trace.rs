@@ -1,11 +1,13 @@
-//! What happened for one request: told by those who did it, wherever they are, and read by the access log, the debug
-//! headers and the metrics.
+//! The record of one request: written by every part that works for it, and read by the access log,
+//! the debug headers and the metrics.
 //!
-//! The request being answered is ambient ([`Trace::scope`]), as spans of a log are: caches, single flights and storage
-//! tell of it without each signature between naming it. What runs on for a request elsewhere takes it along
-//! ([`carried`]). Outside of a request, telling does nothing.
+//! The current request is ambient ([`Trace::scope`]), as the spans of a log are. Caches, single flights
+//! and storage write to its record although no signature between them names it. Work that continues in
+//! another task takes the record along ([`carried`]). Outside of a request, nothing is recorded.
 
-use crate::observe::metrics::{Kind, Metrics};
+pub(crate) use crate::observe::outcome::{Outcome, Tier};
+
+use crate::observe::metrics::{Metrics, RequestLabels};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use latemux_cache::Witness;
 use std::{
@@ -13,7 +15,7 @@ use std::{
     future::Future,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Instant,
 };
@@ -22,50 +24,14 @@ tokio::task_local! {
     static CURRENT: Option<Trace>;
 }
 
-/// Where something an answer needed was found, the cheapest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// In a cache.
-    Hit(Tier),
-    /// It was being read for another request.
-    Joined,
-    /// In storage; it is remembered now.
-    Filled,
-    /// In storage, and it is not remembered; why, in a stable word.
-    Bypassed(&'static str),
-}
-
-/// Where a cache keeps what it remembers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tier {
-    Memory,
-    Disk,
-}
-
-impl Outcome {
-    /// Words for each [`Outcome::code`]; 0 is none.
-    pub(crate) const WORDS: [&'static str; 6] = ["none", "hit-memory", "hit-disk", "join", "fill", "bypass"];
-
-    /// Grows with what it cost.
-    fn code(self) -> u8 {
-        match self {
-            Self::Hit(Tier::Memory) => 1,
-            Self::Hit(Tier::Disk) => 2,
-            Self::Joined => 3,
-            Self::Filled => 4,
-            Self::Bypassed(_) => 5,
-        }
-    }
-}
-
-/// Parts of the time until the head of an answer is known.
+/// A part of the time until the head of a response is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// What the URL asks for.
+    /// Routing, and everything before the title.
     Route,
-    /// The title's index, from memory or storage.
+    /// Loading the title's index from memory or storage.
     Index,
-    /// Which bytes make the answer; making a manifest.
+    /// Planning a response, or making a manifest.
     Plan,
     /// Waiting for the first bytes of media.
     Storage,
@@ -73,43 +39,46 @@ pub(crate) enum Phase {
 
 const PHASES: [&str; 4] = ["route", "index", "plan", "storage"];
 
-/// One request's record. Clones share it.
+/// The record of one request. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Trace(Arc<Facts>);
+pub(crate) struct Trace(Arc<Record>);
 
 #[derive(Debug)]
-struct Facts {
+struct Record {
     metrics: Arc<Metrics>,
     started: Instant,
-    /// Whether phases are timed.
-    timed: bool,
-    kind: OnceLock<Kind>,
-    /// [`Outcome::code`] of the costliest.
-    outcome: AtomicU8,
-    bypassed: OnceLock<&'static str>,
-    requests: AtomicU64,
-    bytes: AtomicU64,
-    /// The phase under way, and when it began: ns since `started`.
+    /// True if phases are timed.
+    is_timed: bool,
+    labels: OnceLock<RequestLabels>,
+    /// 1 more than [`Outcome::rank`] of the most expensive outcome so far; 0 before the first.
+    outcome: AtomicUsize,
+    /// Reason of the first bypass.
+    bypass_reason: OnceLock<&'static str>,
+    storage_requests: AtomicU64,
+    storage_bytes: AtomicU64,
+    /// The current phase.
     phase: AtomicU8,
-    entered: AtomicU64,
-    /// Time spent in each phase, ns.
+    /// Beginning of the current phase, in nanoseconds since `started`.
+    phase_began: AtomicU64,
+    /// Time spent in each phase, in nanoseconds.
     spent: [AtomicU64; PHASES.len()],
 }
 
-impl Facts {
+impl Record {
     fn note(&self, outcome: Outcome) {
-        let code = outcome.code();
-        if self.outcome.load(Relaxed) < code {
-            self.outcome.fetch_max(code, Relaxed);
+        let rank = outcome.rank() + 1;
+        if self.outcome.load(Relaxed) < rank {
+            self.outcome.fetch_max(rank, Relaxed);
         }
-        if let Outcome::Bypassed(why) = outcome {
-            let _ = self.bypassed.set(why);
+        if let Outcome::Bypassed(reason) = outcome {
+            let _ = self.bypass_reason.set(reason);
         }
     }
 }
 
-/// Fetches of the range cache belong to no request; but one was why there was a fetch.
-impl Witness for Facts {
+/// Records the fetches of the range cache for the request that caused them. Other requests that wait
+/// for the same bytes record only that they joined.
+impl Witness for Record {
     fn found(&self, outcome: latemux_cache::Outcome) {
         self.note(match outcome {
             latemux_cache::Outcome::Hit(latemux_cache::Tier::Memory) => Outcome::Hit(Tier::Memory),
@@ -121,33 +90,33 @@ impl Witness for Facts {
     }
 
     fn asks_storage(&self) {
-        self.requests.fetch_add(1, Relaxed);
+        self.storage_requests.fetch_add(1, Relaxed);
     }
 
     fn storage_gave(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Relaxed);
+        self.storage_bytes.fetch_add(bytes, Relaxed);
     }
 }
 
 impl Trace {
-    /// A request whose head has just come. With `timed`, phases are timed.
-    pub(crate) fn start(metrics: Arc<Metrics>, timed: bool) -> Self {
-        Self(Arc::new(Facts {
+    /// Starts the record of a request whose head has just arrived.
+    pub(crate) fn start(metrics: Arc<Metrics>, is_timed: bool) -> Self {
+        Self(Arc::new(Record {
             metrics,
             started: Instant::now(),
-            timed,
-            kind: OnceLock::new(),
-            outcome: AtomicU8::new(0),
-            bypassed: OnceLock::new(),
-            requests: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            is_timed,
+            labels: OnceLock::new(),
+            outcome: AtomicUsize::new(0),
+            bypass_reason: OnceLock::new(),
+            storage_requests: AtomicU64::new(0),
+            storage_bytes: AtomicU64::new(0),
             phase: AtomicU8::new(0),
-            entered: AtomicU64::new(0),
+            phase_began: AtomicU64::new(0),
             spent: Default::default(),
         }))
     }
 
-    /// The request being answered, if one is.
+    /// Returns the record of the current request, if there is one.
     pub(crate) fn current() -> Option<Self> {
         CURRENT.try_with(Clone::clone).ok().flatten()
     }
@@ -157,7 +126,7 @@ impl Trace {
         CURRENT.scope(Some(self.clone()), future)
     }
 
-    /// What the range cache tells of a read for this request.
+    /// Returns the observer for a read that the range cache makes for this request.
     pub(crate) fn witness(self) -> Arc<dyn Witness> {
         self.0
     }
@@ -166,74 +135,74 @@ impl Trace {
         &self.0.metrics
     }
 
+    /// Returns the time at which the request's head arrived.
     pub(crate) fn started(&self) -> Instant {
         self.0.started
     }
 
-    /// What was asked for, where a URL said so.
-    pub(crate) fn kind(&self) -> Kind {
-        self.0.kind.get().copied().unwrap_or_default()
+    /// Returns the labels of the request, as far as its URL was understood.
+    pub(crate) fn labels(&self) -> RequestLabels {
+        self.0.labels.get().copied().unwrap_or_default()
     }
 
-    /// Something the answer needs was found there.
+    /// Records the outcome of a look-up or read.
     pub(crate) fn note(&self, outcome: Outcome) {
         self.0.note(outcome);
     }
 
-    /// A request to storage was made.
-    pub(crate) fn storage_asked(&self) {
-        self.0.requests.fetch_add(1, Relaxed);
+    /// Records a request to storage.
+    pub(crate) fn count_storage_request(&self) {
+        self.0.storage_requests.fetch_add(1, Relaxed);
     }
 
-    /// Bytes came from storage.
-    pub(crate) fn storage_gave(&self, bytes: u64) {
-        self.0.bytes.fetch_add(bytes, Relaxed);
+    /// Records bytes that arrived from storage.
+    pub(crate) fn count_storage_bytes(&self, bytes: u64) {
+        self.0.storage_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Bytes of the source went into the answer.
+    /// Records source bytes that went into the response.
     pub(crate) fn media_used(&self, bytes: u64) {
         self.0.metrics.media_used.fetch_add(bytes, Relaxed);
     }
 
-    /// Requests to storage so far.
     pub(crate) fn storage_requests(&self) -> u64 {
-        self.0.requests.load(Relaxed)
+        self.0.storage_requests.load(Relaxed)
     }
 
-    /// Bytes that came from storage so far.
     pub(crate) fn storage_bytes(&self) -> u64 {
-        self.0.bytes.load(Relaxed)
+        self.0.storage_bytes.load(Relaxed)
     }
 
-    /// Which of [`Outcome::WORDS`] is the costliest so far.
-    pub(crate) fn outcome(&self) -> usize {
-        usize::from(self.0.outcome.load(Relaxed))
+    /// Returns [`Outcome::rank`] of the most expensive outcome so far, if there was any.
+    pub(crate) fn outcome_rank(&self) -> Option<usize> {
+        self.0.outcome.load(Relaxed).checked_sub(1)
     }
 
-    /// The costliest outcome so far in words: `hit-memory`, `bypass;off`.
-    pub(crate) fn cache(&self) -> String {
-        let word = Outcome::WORDS.get(self.outcome()).copied().unwrap_or_default();
-        match self.0.bypassed.get() {
-            Some(why) => format!("{word};{why}"),
-            None => word.to_owned(),
+    /// Returns the most expensive outcome so far in words, such as `hit_memory` or `bypassed;off`.
+    pub(crate) fn outcome_text(&self) -> String {
+        let word = self.outcome_rank().and_then(|rank| Outcome::NAMES.get(rank)).unwrap_or(&"none");
+        match self.0.bypass_reason.get() {
+            Some(reason) => format!("{word};{reason}"),
+            None => (*word).to_owned(),
         }
     }
 
-    /// Another phase begins, and the one before ends. It may be come back to.
+    /// Ends the current phase and begins another one. A phase may be entered several times.
     pub(crate) fn enter(&self, phase: Phase) {
-        let facts = &self.0;
-        if !facts.timed {
+        let record = &self.0;
+        if !record.is_timed {
             return;
         }
-        let now = u64::try_from(facts.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let before = facts.phase.swap(phase as u8, Relaxed);
-        let since = facts.entered.swap(now, Relaxed);
-        if let Some(spent) = facts.spent.get(usize::from(before)) {
-            spent.fetch_add(now.saturating_sub(since), Relaxed);
+        let now = u64::try_from(record.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let ended = record.phase.swap(phase as u8, Relaxed);
+        let began = record.phase_began.swap(now, Relaxed);
+        if let Some(spent) = record.spent.get(usize::from(ended)) {
+            // Several tasks may enter phases at the same time, in any order.
+            spent.fetch_add(now.saturating_sub(began), Relaxed);
         }
     }
 
-    /// Puts what is known by now into the head of an answer.
+    /// Adds the debug headers to the head of a response. They state what is known by now.
     pub(crate) fn tell(&self, head: &mut HeaderMap) {
         self.enter(Phase::Route);
         let mut timing = String::new();
@@ -251,7 +220,7 @@ impl Trace {
         };
         put(HeaderName::from_static("server-timing"), &timing);
         put(HeaderName::from_static("timing-allow-origin"), "*");
-        put(HeaderName::from_static("latemux-cache"), &self.cache());
+        put(HeaderName::from_static("latemux-cache"), &self.outcome_text());
         put(HeaderName::from_static("latemux-storage-requests"), &self.storage_requests().to_string());
         if let Some(exposed) = head.get(header::ACCESS_CONTROL_EXPOSE_HEADERS).and_then(|v| v.to_str().ok()) {
             let more = format!("{exposed}, Latemux-Cache, Latemux-Storage-Requests");
@@ -262,27 +231,27 @@ impl Trace {
     }
 }
 
-/// Tells the current request what its URL asks for.
-pub(crate) fn asked_for(kind: Kind) {
-    with_current(|trace| _ = trace.0.kind.set(kind));
+/// Records the labels of the current request. The first call counts.
+pub(crate) fn asked_for(labels: RequestLabels) {
+    with_current(|trace| _ = trace.0.labels.set(labels));
 }
 
-/// Tells the current request where something was found.
+/// Records the outcome of a look-up or read for the current request.
 pub(crate) fn note(outcome: Outcome) {
     with_current(|trace| trace.note(outcome));
 }
 
-/// Tells the current request that another phase begins.
+/// Begins another phase of the current request.
 pub(crate) fn enter(phase: Phase) {
     with_current(|trace| trace.enter(phase));
 }
 
-/// Makes a future part of the request that is current now, whoever polls it later: another request that waits for the same, a
-/// task of its own.
+/// Makes a future part of the request that is current now, whoever polls it later: another request
+/// that waits for the same work, or a task of its own.
 pub(crate) fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
     CURRENT.scope(Trace::current(), future)
 }
 
-fn with_current(tell: impl FnOnce(&Trace)) {
-    let _ = CURRENT.try_with(|trace| trace.as_ref().map(tell));
+fn with_current(record: impl FnOnce(&Trace)) {
+    let _ = CURRENT.try_with(|trace| trace.as_ref().map(record));
 }

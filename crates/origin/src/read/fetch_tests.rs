@@ -1,7 +1,7 @@
 use super::*;
 use crate::{read::reader::SourceReader, title::references::ObjectRef};
 use futures_util::stream;
-use latemux_index::locate::{Got, Limits, Locator, Step};
+use latemux_index::locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes};
 use latemux_storage::{Key, Memory, Storage, Version, Want, altered::Altered, counting::Counting};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn object(source: ObjectRef, version: Version) -> Arc<IndexedObject> {
     let file: Bytes = std::fs::read("../../samples/library/buoy.mp4").unwrap().into();
     let size = file.len() as u64;
     let mut locator = Locator::new(Limits { head: size, ..Limits::default() });
-    let Ok(Step::Done(index)) = locator.step(size, vec![Got { offset: 0, bytes: file }]) else {
+    let Ok(Step::Done(index)) = locator.step(size, vec![ObjectBytes { offset: 0, bytes: file }]) else {
         panic!("one read is enough for the whole file")
     };
     Arc::new(IndexedObject { file: source.clone(), source, version, index: Arc::from(index), id: 0 })

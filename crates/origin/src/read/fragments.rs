@@ -1,11 +1,15 @@
 //! Samples of fragments, read from their `moof`s when a segment needs them and kept in memory.
 
 use crate::{
-    Error, observe::metrics::CacheWatch, read::fetch::Fetch, title::index_reader::MOOF_READ,
-    title::indexed::IndexedObject, title::memory_cache::MemoryCache, title::titles::LoadedTitle,
+    Error, observe::metrics::CacheWatch, read::fetch::Fetch, title::indexed::IndexedObject,
+    title::memory_cache::MemoryCache, title::titles::LoadedTitle,
 };
 use bytes::Bytes;
-use latemux_index::fragments::{FragmentReader, FragmentSamples, FragmentStep, KnownFragments};
+use latemux_index::{
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    locate::limits::MOOF_READ,
+    media::fragment_samples::{FragmentSamples, KnownFragments},
+};
 use latemux_packager::plan::{Needs, SourceRange};
 use std::{collections::BTreeMap, sync::Arc};
 

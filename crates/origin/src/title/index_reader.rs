@@ -8,12 +8,9 @@ use futures_util::{
 };
 use latemux_index::{
     MediaIndex,
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
-use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version};
-
-/// Bytes read where a `moof` is expected. Most are smaller, and media follows.
-pub(crate) const MOOF_READ: u64 = 8 << 10;
+use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version, Want};
 
 /// Reads the index of one object. Each step is one round trip to storage.
 #[derive(Debug)]
@@ -37,22 +34,23 @@ impl<'a> IndexReader<'a> {
     #[must_use]
     pub fn new(storage: &'a dyn Storage, key: &'a Key, name: String, limits: Limits) -> Self {
         let locator = Locator::new(limits);
-        let wants = vec![locator.first()];
+        let wants = vec![Want::Head(locator.first_reads(None).head)];
         Self { storage, key, name, limits, locator, wants, version: None, is_scanning: false, bytes_read: 0 }
     }
 
     /// Makes the reader read all sample tables, from which an index MP4 can be written.
     #[must_use]
     pub fn for_full_tables(self) -> Self {
-        let locator = Locator::for_full_tables(Limits { tail: MOOF_READ, ..self.limits });
-        Self { locator, ..self }
+        Self { locator: Locator::for_full_tables(self.limits.for_full_tables()), ..self }
     }
 
     /// Makes the first step read more, for an object that a listing says has `size` bytes. It saves
     /// round trips.
     #[must_use]
     pub fn with_listed_size(self, size: u64) -> Self {
-        Self { wants: self.locator.first_of(size), ..self }
+        let first = self.locator.first_reads(Some(size));
+        let wants = [Want::Head(first.head)].into_iter().chain(first.tail.map(Want::Range)).collect();
+        Self { wants, ..self }
     }
 
     /// Pins all reads to a version of the object.
@@ -110,7 +108,9 @@ impl<'a> IndexReader<'a> {
     /// - [`Error::Storage`] for a failed read, or a change of the object between two steps
     /// - [`Error::Index`] for an object without a usable index
     pub async fn step(&mut self) -> Result<Option<MediaIndex>, Error> {
-        let mut reads = self.wants.iter().map(|want| self.read(want));
+        let pin = self.version.as_ref();
+        let read = |want: &Want| read_whole(self.storage, self.key, &self.name, want.clone(), pin);
+        let mut reads = self.wants.iter().map(read);
         let mut got = Vec::with_capacity(self.wants.len());
         let version = match &self.version {
             Some(version) => {
@@ -141,22 +141,14 @@ impl<'a> IndexReader<'a> {
         let (locator, step) = parsed.await.map_err(|_| Error::Internal("parsing an index panicked"))?;
         self.locator = locator;
         match step.map_err(|error| Error::index(&self.name, error))? {
-            Step::Read(wants) => self.wants = wants,
-            Step::Scan(wants) => {
-                self.wants = wants;
+            Step::Read(ranges) => self.wants = ranges.into_iter().map(Want::Range).collect(),
+            Step::Scan(ranges) => {
+                self.wants = ranges.into_iter().map(Want::Range).collect();
                 self.is_scanning = true;
             }
             Step::Done(index) => return Ok(Some(*index)),
         }
         Ok(None)
-    }
-
-    async fn read(&self, want: &Want) -> Result<(ObjectMeta, Got), StorageError> {
-        let want = match want {
-            Want::Head(len) => latemux_storage::Want::Head(*len),
-            Want::Range(range) => latemux_storage::Want::Range(range.clone()),
-        };
-        read_whole(self.storage, self.key, &self.name, want, self.version.as_ref()).await
     }
 }
 
@@ -165,9 +157,9 @@ pub(crate) async fn read_whole(
     storage: &dyn Storage,
     key: &Key,
     name: &str,
-    want: latemux_storage::Want,
+    want: Want,
     pin: Option<&Version>,
-) -> Result<(ObjectMeta, Got), StorageError> {
+) -> Result<(ObjectMeta, ObjectBytes), StorageError> {
     let mut read = storage.read(key, want, pin).await?;
     let promised = read.range.end.saturating_sub(read.range.start);
     let mut frames = Vec::new();
@@ -186,7 +178,7 @@ pub(crate) async fn read_whole(
     }
     // A single frame is used without a copy.
     let bytes = if frames.len() == 1 { frames.pop().unwrap_or_default() } else { concat(&frames) };
-    Ok((read.object, Got { offset: read.range.start, bytes }))
+    Ok((read.object, ObjectBytes { offset: read.range.start, bytes }))
 }
 
 fn concat(frames: &[Bytes]) -> Bytes {

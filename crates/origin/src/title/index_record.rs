@@ -2,7 +2,7 @@
 //! packed indexes of all objects in order.
 
 use crate::title::{indexed::IndexedFile, references::ObjectRef};
-use latemux_index::{MediaIndex, persist::PersistError};
+use latemux_index::{MediaIndex, persist::error::PersistError};
 use latemux_storage::Version;
 use serde::{Deserialize, Serialize};
 

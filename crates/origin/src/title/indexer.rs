@@ -13,7 +13,7 @@ use futures_util::{
     FutureExt,
     future::{BoxFuture, try_join_all},
 };
-use latemux_index::{IndexError, MediaIndex, external::MEDIA_HEAD, locate::Limits};
+use latemux_index::{IndexError, MediaIndex, locate::limits::Limits, media::stamp::MEDIA_HEAD};
 use latemux_storage::{Storage, StorageError, Version, Want};
 use std::sync::{
     Arc,

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use latemux_index::{
     IndexError, MediaIndex, Track,
     media::TrackKind,
-    title::{Chosen, Problem},
+    title::{NamedTrack, TitleProblem},
 };
 use latemux_isobmff::boxes::mdhd::Language;
 use latemux_packager::manifest::server::{Element, ServerManifest};
@@ -24,7 +24,7 @@ pub(crate) struct Sources {
     /// For each object, the 1-based number of the requested file it came from.
     pub(crate) files: Vec<u32>,
     /// Files and tracks that are left out of the title.
-    pub(crate) left_out: Vec<Problem>,
+    pub(crate) left_out: Vec<TitleProblem>,
     /// Tracks that a server manifest chose. `None` stands for all tracks.
     pub(crate) chosen: Option<ChosenTracks>,
 }
@@ -40,7 +40,7 @@ impl Sources {
 /// Tracks that a server manifest chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChosenTracks {
-    pub(crate) tracks: Vec<Chosen>,
+    pub(crate) tracks: Vec<NamedTrack>,
     /// Languages that only the manifest states, by object and track.
     languages: Vec<(usize, usize, Language)>,
 }
@@ -104,11 +104,11 @@ pub(crate) async fn manifest_sources(
                     chosen.languages.push((object, number, language.clone()));
                 }
                 let name = element.track_name(&track.language);
-                chosen.tracks.push(Chosen { object, track: number, name });
+                chosen.tracks.push(NamedTrack { object, track: number, name });
             }
             ElementTrack::LeftOut(error) => {
                 let detail = format!("{} is left out: {error}", element.describe());
-                sources.left_out.push(Problem { object: None, reason: error.reason(), detail });
+                sources.left_out.push(TitleProblem { object: None, reason: error.reason(), detail });
                 first_error.get_or_insert_with(|| at(element)(Error::index(element.src.clone(), error)));
             }
         }

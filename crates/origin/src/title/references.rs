@@ -2,7 +2,7 @@
 //! manifest. Only allowed references are followed. Otherwise anyone who can upload a file could
 //! make the server fetch anything.
 
-use crate::{Error, config::SourcesConfig, observe::metrics::Read, title::storages::Storages};
+use crate::{Error, config::SourcesConfig, observe::metrics::ReadPurpose, title::storages::Storages};
 use latemux_storage::{Key, Storage};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::{
@@ -145,7 +145,7 @@ impl References {
     pub(crate) fn new(config: &SourcesConfig, storages: Storages, served: &Arc<dyn Storage>) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
         let media = storages.media(served.clone());
-        let storage = storages.counted(served.clone(), Read::Index);
+        let storage = storages.counted(served.clone(), ReadPurpose::Index);
         let served = ObjectRef::served(storage, media, Key::root());
         Self { allow, opened: Mutex::default(), storages, served }
     }
@@ -279,7 +279,7 @@ impl References {
             }
         };
         let media = self.storages.media(storage.clone());
-        let storage = self.storages.counted(storage, Read::Index);
+        let storage = self.storages.counted(storage, ReadPurpose::Index);
         Ok(ObjectRef { storage, media, root: Arc::from(root), key })
     }
 }

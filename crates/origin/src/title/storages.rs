@@ -1,8 +1,10 @@
 //! Storages as an origin uses them: reads are counted, and media is read through the range cache.
 
 use crate::{
-    observe::metrics::{Read as Counted, StorageMeter},
-    observe::trace::{Outcome, Trace, note},
+    observe::meter::StorageMeter,
+    observe::metrics::ReadPurpose,
+    observe::outcome::Outcome,
+    observe::trace::{Trace, note},
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_cache::{Cache, RangeCache};
@@ -30,15 +32,15 @@ impl Storages {
         &self.options
     }
 
-    /// Returns a storage whose reads are counted as `read`.
-    pub(crate) fn counted(&self, storage: Arc<dyn Storage>, read: Counted) -> Arc<dyn Storage> {
-        self.meter.over(storage, read)
+    /// Returns a storage whose reads are counted under `purpose`.
+    pub(crate) fn counted(&self, storage: Arc<dyn Storage>, purpose: ReadPurpose) -> Arc<dyn Storage> {
+        self.meter.over(storage, purpose)
     }
 
     /// Returns a storage for media. It reads through the range cache if there is one.
     pub(crate) fn media(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         let name = storage.describe();
-        let counted = self.counted(storage, Counted::Media);
+        let counted = self.counted(storage, ReadPurpose::Media);
         match &self.cache {
             Some(cache) => Arc::new(CachedMedia(cache.around(counted, &name))),
             None => Arc::new(UncachedMedia(counted)),

@@ -3,7 +3,7 @@
 use crate::{
     Error,
     config::OriginConfig,
-    observe::metrics::{CacheWatch, IndexFiles, Read},
+    observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
     title::index_store::{IndexStore, PurgeCounts},
     title::index_writer::IndexWriter,
     title::indexed::{IndexedFile, IndexedObject},
@@ -17,7 +17,7 @@ use crate::{
 };
 use futures_util::{FutureExt, future::join_all};
 use latemux_cache::Records;
-use latemux_index::{MediaIndex, Title, title::Problem};
+use latemux_index::{MediaIndex, Title, title::TitleProblem};
 use latemux_packager::carry::{Protocol, carries};
 use latemux_storage::{Storage, write::ConditionalPut};
 use std::{
@@ -90,7 +90,7 @@ impl Titles {
             index_target.map(|(target, counts)| Arc::new(IndexWriter::new(indexer.clone(), target, counts)));
         Self {
             store: Arc::new(IndexStore::new(indexer, config, records, writer)),
-            storage: storages.counted(storage.clone(), Read::Manifest),
+            storage: storages.counted(storage.clone(), ReadPurpose::Manifest),
             memory: MemoryCache::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
@@ -219,8 +219,7 @@ impl Titles {
             }
         });
         let made = made.await.map_err(|_| Error::Internal("making a title panicked"))?;
-        let mut title = made.map_err(|error| Error::index(base, error))?;
-        title.problems.extend(left_out);
+        let title = made.map_err(|error| Error::index(base, error))?.with_problems(left_out);
         log_problems(base, &title);
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
@@ -250,7 +249,7 @@ impl LoadedTitle {
 
     /// Returns the bytes of memory this title holds, objects included.
     fn heap_bytes(&self) -> usize {
-        let tracks = self.title.tracks.iter().map(|t| {
+        let tracks = self.title.tracks().iter().map(|t| {
             size_of_val(t)
                 + t.name.stem.len()
                 + size_of_val::<[u32]>(&t.cuts)
@@ -258,7 +257,7 @@ impl LoadedTitle {
                 + size_of_val::<[u32]>(&t.grid_segments)
         });
         let objects = self.objects.iter().map(|o| o.heap_bytes());
-        let grid = size_of_val(self.title.grid.starts.as_slice());
+        let grid = size_of_val(self.title.grid().starts.as_slice());
         size_of::<Self>() + grid + tracks.sum::<usize>() + objects.sum::<usize>()
     }
 }
@@ -274,7 +273,7 @@ fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources
             Ok(file) => sources.add(number, &file),
             Err(error @ (Error::Index { .. } | Error::LocationRefused { .. })) => {
                 let detail = format!("left out: {error}");
-                sources.left_out.push(Problem { object: None, reason: error.reason(), detail });
+                sources.left_out.push(TitleProblem { object: None, reason: error.reason(), detail });
                 first.get_or_insert(error);
             }
             Err(error) => return Err(error),
@@ -288,10 +287,10 @@ fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources
 
 /// Logs, once per load, the problems of a title and the tracks that each protocol leaves out.
 fn log_problems(base: &str, title: &Title) {
-    for problem in &title.problems {
+    for problem in title.problems() {
         tracing::warn!(title = base, reason = problem.reason, "{}", problem.detail);
     }
-    for track in &title.tracks {
+    for track in title.tracks() {
         for protocol in Protocol::ALL {
             if let Err(why) = carries(protocol, title.track(track)) {
                 tracing::warn!(

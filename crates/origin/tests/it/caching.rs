@@ -107,7 +107,7 @@ async fn a_second_protocol_or_duration_reads_no_media() {
         let expected: u64 = {
             let loaded = Origin::new(library(), crate::server::config()).title(title).await.unwrap();
             let title = &loaded.title;
-            let bytes = title.tracks.iter().map(|track| match &title.track(track).samples {
+            let bytes = title.tracks().iter().map(|track| match &title.track(track).samples {
                 Samples::Table(table) => table.bytes_in(0..table.len()),
                 // The fragments hold both tracks, so that each byte is counted twice.
                 Samples::Fragments(table) => table.bytes() / 2,

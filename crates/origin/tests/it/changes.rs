@@ -25,7 +25,7 @@ async fn a_changed_object_is_indexed_again_before_the_response_starts() {
         let counting = Arc::new(Counting::new(memory.clone(), Duration::ZERO));
         // Long enough for storage to respond first, however busy the machine is.
         let mut config = crate::server::config();
-        config.read.patience = Duration::from_secs(10);
+        config.read.first_byte_wait = Duration::from_secs(10);
         let server = Server::with(counting.clone(), config, None).await;
         let before = get(server.address, url).await;
         memory.put(key(FILE), moved());

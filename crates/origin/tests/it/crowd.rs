@@ -9,9 +9,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::Cache;
 use latemux_origin::{Origin, Resources};
-use latemux_storage::{
-    InFlight, Key, Listing, Options, Read, Storage, StorageClient, StorageError, Version, Want,
-};
+use latemux_storage::{Key, Listing, Options, Read, Storage, StorageClient, StorageError, Version, Want};
 use std::{
     collections::HashMap,
     pin::pin,
@@ -66,9 +64,9 @@ impl Storage for Crumbling {
 async fn one_connection_to_storage_is_enough_for_any_answer() {
     let memory = library();
     memory.put(key("index.index.mp4"), index_file(&sample("lighthouse.mp4"), "lighthouse.mp4"));
-    let in_flight = InFlight { max: 1, queue_timeout: Duration::from_secs(1000) };
-    let client =
-        StorageClient::new(Arc::new(Crumbling(memory)), &Options { in_flight, ..Options::default() });
+    let options =
+        Options { max_in_flight: 1, queue_timeout: Duration::from_secs(1000), ..Options::default() };
+    let client = StorageClient::new(Arc::new(Crumbling(memory)), &options);
     for base in ["/harbour", "/lighthouse.mp4", "/ferry.mp4", "/fragmented.mp4", "/index.index.mp4"] {
         // Cold for each of its URLs, as far as fragments go.
         let server = Server::start(Arc::new(client.clone())).await;
@@ -98,9 +96,9 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
     let manifest = |url: &&String| url.contains(".m3u8") || url.contains(".mpd");
     let mut urls: Vec<_> = right.keys().filter(|url| !manifest(url)).collect();
     urls.sort();
-    let in_flight = InFlight { max: 8, queue_timeout: Duration::from_secs(1000) };
-    let client =
-        StorageClient::new(Arc::new(Crumbling(memory)), &Options { in_flight, ..Options::default() });
+    let options =
+        Options { max_in_flight: 8, queue_timeout: Duration::from_secs(1000), ..Options::default() };
+    let client = StorageClient::new(Arc::new(Crumbling(memory)), &options);
     let counters = client.counters().clone();
     let mut config = crate::server::config();
     config.read.open = 8;

@@ -222,13 +222,13 @@ async fn a_head_sent_early_counts_the_requests_to_storage() {
         let said = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
         assert_eq!(
             (said("latemux-cache"), said("latemux-storage-requests")),
-            ("fill".to_owned(), reads.to_string())
+            ("filled".to_owned(), reads.to_string())
         );
         // A second request joins the fetch and makes none of its own.
         let joined = open(server.address, Method::GET, url, &[]).await.unwrap();
         assert_eq!(
             (&joined.headers()["latemux-cache"], &joined.headers()["latemux-storage-requests"]),
-            (&"join".parse().unwrap(), &"0".parse().unwrap())
+            (&"joined".parse().unwrap(), &"0".parse().unwrap())
         );
         gate.open();
         faults.set([]);
@@ -238,7 +238,7 @@ async fn a_head_sent_early_counts_the_requests_to_storage() {
         let warm = get(server.address, url).await;
         assert_eq!(
             (warm.header("latemux-cache"), warm.header("latemux-storage-requests")),
-            ("hit-memory", "0")
+            ("hit_memory", "0")
         );
         assert_eq!(warm.body, whole);
     }

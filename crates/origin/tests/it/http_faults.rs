@@ -13,7 +13,7 @@ use futures_util::{StreamExt, future::join_all, stream};
 use http::Method;
 use latemux_cache::Cache;
 use latemux_origin::{Origin, OriginConfig, Resources};
-use latemux_storage::{Options, Registry, Retries, Timeouts, open};
+use latemux_storage::{Options, Registry, open};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -171,9 +171,10 @@ impl World {
         let slow = matches!(later, Wrong::NoAnswer | Wrong::Stalls);
         let bound = if slow { BOUND } else { Duration::from_secs(30) };
         let options = Options {
-            timeouts: Timeouts { first_byte: bound, stall: bound, ..Timeouts::default() },
+            first_byte_timeout: bound,
+            stall_timeout: bound,
             // Budgets are measured elsewhere; here each read has its own.
-            retries: Retries { burst: 1_000_000, ..Retries::default() },
+            retry_burst: 1_000_000,
             ..Options::default()
         };
         let registry = options.registry.clone();
@@ -330,7 +331,7 @@ async fn an_etag_that_is_missing_is_said_once_and_its_object_is_cached_all_the_s
         assert_eq!(figures.bypassed_version > 0, !cached, "{figures:?}");
         assert_eq!(log::lines(&["no strong ETag", said]).len() - before, 1);
         let warm = get(world.server.address, &oracle.some()[0]).await;
-        assert_eq!(warm.header("latemux-cache"), if cached { "hit-memory" } else { "bypass;version" });
+        assert_eq!(warm.header("latemux-cache"), if cached { "hit_memory" } else { "bypassed;version" });
         // Told from each other by their dates and sizes: nothing of the first is served for the second.
         world.check_recovery(&oracle).await;
     }
@@ -359,11 +360,7 @@ async fn connecting_has_an_end() {
         (format!("https://{}/", silent.local_addr().unwrap()), "storage_timeout"),
         (format!("http://{gone}/"), "storage_unavailable"),
     ] {
-        let options = Options {
-            timeouts: Timeouts { connect: BOUND, ..Timeouts::default() },
-            retries: Retries { max: 1, ..Retries::default() },
-            ..Options::default()
-        };
+        let options = Options { connect_timeout: BOUND, retries: 1, ..Options::default() };
         let storage = open(&address, &options).unwrap();
         let cache = Cache::open(latemux_cache::Config::default()).unwrap();
         let resources = Resources { cache: Some(cache), source_options: options, ..Resources::default() };

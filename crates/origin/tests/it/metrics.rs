@@ -478,7 +478,7 @@ async fn the_log_says_what_storage_gave_for_an_answer() {
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
     let url = "/harbour/dash/said-video=152000-51200.dash";
-    for (cache, kinds) in [("bypass;off", 3.0), ("bypass;off", 1.0)] {
+    for (cache, kinds) in [("bypassed;off", 3.0), ("bypassed;off", 1.0)] {
         fetch(server.address, url).await;
         let [listings, reads] = by_kind(&counting.take());
         assert!(listings.0 + reads.0 >= kinds);
@@ -499,10 +499,10 @@ async fn debug_headers_change_nothing_else() {
     let added = ["server-timing", "timing-allow-origin", "latemux-cache", "latemux-storage-requests"];
     let fragmented = fragmented_segment(0).await;
     for (url, cold, warm) in [
-        ("/harbour/.mpd", "fill", "hit-memory"),
-        (SEGMENT, "bypass;off", "bypass;off"),
-        (&fragmented, "bypass;off", "bypass;off"),
-        ("/harbour/dash/x-video=152000.dash", "hit-memory", "hit-memory"),
+        ("/harbour/.mpd", "filled", "hit_memory"),
+        (SEGMENT, "bypassed;off", "bypassed;off"),
+        (&fragmented, "bypassed;off", "bypassed;off"),
+        ("/harbour/dash/x-video=152000.dash", "hit_memory", "hit_memory"),
         ("/", "none", "none"),
         ("/nope", "none", "none"),
     ] {
@@ -512,14 +512,14 @@ async fn debug_headers_change_nothing_else() {
             assert_eq!(answer.header("latemux-cache"), cache, "{url}");
             let requests = counting.take().len();
             assert_eq!(answer.header("latemux-storage-requests"), requests.to_string(), "{url}");
-            assert_eq!(requests > 0, ["fill", "bypass;off"].contains(&cache), "{url}");
+            assert_eq!(requests > 0, ["filled", "bypassed;off"].contains(&cache), "{url}");
             let timing = answer.header("server-timing").to_owned();
             for entry in timing.split(", ") {
                 let (name, dur) = entry.split_once(";dur=").unwrap();
                 assert!(["route", "index", "plan", "storage"].contains(&name), "{timing}");
                 assert!(dur.parse::<f64>().unwrap() < 60_000.0 && dur.split('.').nth(1).unwrap().len() == 3);
             }
-            let phases = if cache.starts_with("bypass") { 4 } else { 1 };
+            let phases = if cache.starts_with("bypassed") { 4 } else { 1 };
             assert!(timing.split(", ").count() >= phases, "{url}: {timing}");
             assert_eq!((answer.status, &answer.body), (expected.status, &expected.body));
             let mut headers = answer.lasting_headers();

@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use http::Method;
-use latemux_cache::{Cache, DiskConfig, Records, records};
+use latemux_cache::{Cache, DiskConfig, Records};
 use latemux_origin::{Origin, Resources};
 use latemux_storage::{Memory, Storage, Want, counting::Counting, counting::Request};
 use latemux_testmedia::rewrite::{Variant, progressive};
@@ -37,11 +37,12 @@ impl Node {
     async fn start(storage: Arc<dyn Storage>, dir: &Path, budget: u64) -> Self {
         let config = latemux_cache::Config {
             memory: 64 << 20,
-            disk: Some(DiskConfig::new(dir, 64 << 20)),
+            dir: Some(dir.to_owned()),
+            disk: 64 << 20,
             ..latemux_cache::Config::default()
         };
         let cache = Cache::open(config).unwrap();
-        let indexes = Records::open(records::Config::new(dir.join("indexes"), budget)).unwrap();
+        let indexes = Records::open(DiskConfig::new(dir.join("indexes"), budget)).unwrap();
         cache.recovered().await;
         indexes.recovered().await;
         let resources =
@@ -130,7 +131,7 @@ async fn after_a_restart_no_index_is_read_from_media() {
 async fn after_a_restart_all_files_are_compared_in_one_round_trip() {
     let dir = TempDir::new().unwrap();
     for restart in [false, true] {
-        let indexes = Records::open(records::Config::new(dir.path(), BUDGET)).unwrap();
+        let indexes = Records::open(DiskConfig::new(dir.path(), BUDGET)).unwrap();
         indexes.recovered().await;
         let counting = Arc::new(Counting::new(titles(), Duration::from_millis(100)));
         let resources = Resources { indexes: Some(indexes.clone()), ..Resources::default() };

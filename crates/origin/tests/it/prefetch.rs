@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config};
 use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
-    InFlight, Options, Storage, StorageError, Want,
+    Options, Storage, StorageError, Want,
     counting::Counting,
     fault::{Fault, Gate},
 };
@@ -34,8 +34,7 @@ async fn node(storage: Arc<dyn Storage>, prefetching: Prefetching) -> Server {
     config.read.prefetch_open = prefetching.open;
     let cache =
         prefetching.cached.then(|| Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap());
-    let in_flight = InFlight { max: prefetching.in_flight, ..InFlight::default() };
-    let source_options = Options { in_flight, ..Options::default() };
+    let source_options = Options { max_in_flight: prefetching.in_flight, ..Options::default() };
     Server::of(
         Origin::with_resources(storage, Resources { cache, source_options, ..Resources::default() }, config),
         None,
@@ -158,7 +157,7 @@ async fn no_more_segments_are_prefetched_than_configured() {
     until(&server, "read", 3).await;
     assert_eq!(media(&counting), 4);
     for url in &list[1..4] {
-        assert_eq!(get(server.address, url).await.header("latemux-cache"), "hit-memory", "{url}");
+        assert_eq!(get(server.address, url).await.header("latemux-cache"), "hit_memory", "{url}");
     }
     // The runs that these requests started are over. No cached segment was read again.
     until(&server, "read", 3 + list[2..].len().min(3) as u64).await;

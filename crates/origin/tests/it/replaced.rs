@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use latemux_origin::{OriginConfig, config::Reach};
 use latemux_storage::{
-    InFlight, StorageError, Want,
+    Options, StorageError, Want,
     fault::{Fault, Gate},
 };
 use latemux_testmedia::rewrite::{Variant, progressive};
@@ -93,7 +93,7 @@ async fn an_object_that_differs_only_in_the_middle_is_served_in_its_new_version(
     let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.segments = 8 << 20;
     for tiers in TIERS {
-        let mut rig = Rig::with(tiers, library(), InFlight::default(), config.clone(), |_| {});
+        let mut rig = Rig::with(tiers, library(), Options::default(), config.clone(), |_| {});
         for _ in 0..2 {
             assert!(rig.get_all(&oracle, &urls).await.iter().all(|got| *got == Got::Right(0)));
             rig.idle().await;
@@ -112,7 +112,7 @@ async fn an_object_replaced_between_two_reads_of_a_segment_never_mixes_versions(
             let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
             (config.read.gap, config.read.reach, config.read.open) = (0, Reach::Exact, 1);
             for url in oracle.some() {
-                let mut rig = Rig::with(tiers, library(), InFlight::default(), config.clone(), |cache| {
+                let mut rig = Rig::with(tiers, library(), Options::default(), config.clone(), |cache| {
                     cache.bridge = 0;
                 });
                 assert_eq!(rig.manifest(title).await, 200);
@@ -146,7 +146,7 @@ async fn an_object_replaced_during_a_fill_is_served_in_one_version_to_each_clien
                 }
                 // Memory for two fetches at one time.
                 let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-                let mut rig = Rig::with(tiers, library(), InFlight::default(), config, |cache| {
+                let mut rig = Rig::with(tiers, library(), Options::default(), config, |cache| {
                     cache.memory = cache.memory.max(2 << 20);
                 });
                 assert_eq!(rig.manifest(title).await, 200);

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Request;
 use http_body_util::BodyExt;
-use latemux_cache::{Cache, Config, DiskConfig, DiskFaults, Records, records};
+use latemux_cache::{Cache, Config, DiskConfig, DiskFaults, Records};
 use latemux_index::media::Samples;
 use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
-    InFlight, Key, Memory, Options, Storage, StorageClient, Want,
+    Key, Memory, Options, Storage, StorageClient, Want,
     counters::Counters,
     fault::{Fault, Faulty},
 };
@@ -41,7 +41,9 @@ impl Tiers {
             Self::Disk => Config {
                 memory: 160 << 10,
                 unit: 8 << 10,
-                disk: Some(DiskConfig { retry: Duration::ZERO, ..DiskConfig::new(dir, 64 << 20) }),
+                dir: Some(dir.to_owned()),
+                disk: 64 << 20,
+                disk_retry: Duration::ZERO,
                 ..Config::default()
             },
         }
@@ -178,13 +180,13 @@ impl Rig {
     pub(crate) fn new(tiers: Tiers, memory: Arc<Memory>) -> Self {
         // Each manifest request compares the title with storage.
         let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-        Self::with(tiers, memory, InFlight { max: 8, ..InFlight::default() }, config, |_| {})
+        Self::with(tiers, memory, Options { max_in_flight: 8, ..Options::default() }, config, |_| {})
     }
 
     pub(crate) fn with(
         tiers: Tiers,
         memory: Arc<Memory>,
-        in_flight: InFlight,
+        options: Options,
         config: OriginConfig,
         change: impl FnOnce(&mut Config),
     ) -> Self {
@@ -192,7 +194,7 @@ impl Rig {
         let choose = storm.clone();
         let crumbling = Arc::new(Crumbling(memory.clone()));
         let faulty = Faulty::new(crumbling, move |_, key, want| (choose.0.lock().unwrap())(key, want));
-        let client = StorageClient::new(Arc::new(faulty), &Options { in_flight, ..Options::default() });
+        let client = StorageClient::new(Arc::new(faulty), &options);
         let counters = client.counters().clone();
         let storage: Arc<dyn Storage> = Arc::new(client);
         let dir = tempfile::tempdir().unwrap();
@@ -207,7 +209,7 @@ impl Rig {
 
     /// Keeps indexes on disk too.
     pub(crate) async fn keep_indexes(&mut self) {
-        let indexes = Records::open(records::Config::new(self.dir.path().join("indexes"), 1 << 20)).unwrap();
+        let indexes = Records::open(DiskConfig::new(self.dir.path().join("indexes"), 1 << 20)).unwrap();
         indexes.recovered().await;
         let resources = Resources {
             cache: Some(self.cache.clone()),
@@ -332,7 +334,7 @@ pub(crate) async fn relabelled_from(file: &Bytes, from: usize, label: u8) -> Byt
     memory.put(key("x.mp4"), file.clone());
     let loaded = Origin::new(memory, crate::server::config()).title("x.mp4").await.unwrap();
     let mut changed = file.to_vec();
-    for track in &loaded.title.tracks {
+    for track in loaded.title.tracks() {
         let Samples::Table(table) = &loaded.title.track(track).samples else { panic!("tables") };
         for sample in table.range(0..table.len()) {
             let last = usize::try_from(sample.offset + u64::from(sample.size) - 1).unwrap();

@@ -1,7 +1,7 @@
 //! An origin of its own for each test, on a port the system chose, and the titles it serves.
 
 use bytes::Bytes;
-use latemux_index::locate::{Got, Limits, Locator, Step, Want as IndexWant};
+use latemux_index::locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes};
 use latemux_origin::{Origin, OriginConfig, Tls};
 use latemux_storage::{
     Key, Memory, Storage,
@@ -29,7 +29,7 @@ pub(crate) struct Server {
 /// The default, but that heads of segments wait by the runtime's clock, which tests can stop.
 pub(crate) fn config() -> OriginConfig {
     let mut config = OriginConfig::default();
-    config.read.patience = Duration::from_millis(1);
+    config.read.first_byte_wait = Duration::from_millis(1);
     config
 }
 
@@ -117,14 +117,11 @@ pub(crate) fn library() -> Arc<Memory> {
 /// The index MP4 of a file.
 pub(crate) fn index_file(media: &Bytes, location: &str) -> Bytes {
     let mut locator = Locator::for_full_tables(Limits::default());
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![0..u64::try_from(media.len()).unwrap().min(locator.first_reads(None).head)];
     loop {
-        let got = wants.iter().map(|want| {
-            let range = match want {
-                IndexWant::Head(len) => 0..usize::try_from(*len).unwrap().min(media.len()),
-                IndexWant::Range(r) => usize::try_from(r.start).unwrap()..usize::try_from(r.end).unwrap(),
-            };
-            Got { offset: u64::try_from(range.start).unwrap(), bytes: media.slice(range) }
+        let got = wants.iter().map(|range| {
+            let at = |n: u64| usize::try_from(n).unwrap();
+            ObjectBytes { offset: range.start, bytes: media.slice(at(range.start)..at(range.end)) }
         });
         let got = got.collect();
         match locator.step(u64::try_from(media.len()).unwrap(), got).unwrap() {

@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     MediaIndex,
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
 use latemux_origin::{OriginConfig, config::SourcesConfig};
 use latemux_packager::manifest::server::{Source, write};
@@ -19,15 +19,11 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 fn read(object: &Bytes) -> (Locator, MediaIndex) {
     let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(Limits::default());
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
     loop {
-        let got = wants.iter().map(|want| {
-            let range = match want {
-                Want::Head(len) => 0..size.min(*len),
-                Want::Range(range) => range.clone(),
-            };
+        let got = wants.iter().map(|range| {
             let at = |n: u64| usize::try_from(n).unwrap();
-            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
+            ObjectBytes { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
         });
         let got = got.collect();
         match locator.step(size, got).unwrap() {

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use http::Request;
 use http_body_util::BodyExt;
 use latemux_origin::OriginConfig;
-use latemux_storage::{InFlight, StorageError, fault::Fault};
+use latemux_storage::{Options, StorageError, fault::Fault};
 use std::{
     hash::{BuildHasher, RandomState},
     io::ErrorKind,
@@ -136,8 +136,9 @@ async fn storm(
         (config.read.gap, config.read.open) = (0, 1 + usize::try_from(dice.roll(3)).unwrap());
     }
     config.read.prefetch = [0, 1, 4][usize::try_from(dice.roll(3)).unwrap()];
-    let in_flight = InFlight { max: 4 + usize::try_from(dice.roll(5)).unwrap(), ..InFlight::default() };
-    let mut rig = Rig::with(tiers, library(), in_flight, config, |_| {});
+    let max_in_flight = 4 + usize::try_from(dice.roll(5)).unwrap();
+    let options = Options { max_in_flight, ..Options::default() };
+    let mut rig = Rig::with(tiers, library(), options, config, |_| {});
     if dice.one_in(2) {
         rig.keep_indexes().await;
     }

@@ -9,7 +9,7 @@ use futures_util::future::{join, join_all};
 use http::Request;
 use latemux_origin::OriginConfig;
 use latemux_storage::{
-    InFlight, Want,
+    Options, Want,
     fault::{Fault, Gate},
 };
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn for_media_that_does_not_come() {
             let mut rig = Rig::new(tiers, library());
             assert_eq!(rig.manifest(TITLE).await, 200);
             rig.storm.media(fault.clone());
-            let (begun, patience) = (Instant::now(), rig.cache.limits().patience);
+            let (begun, patience) = (Instant::now(), rig.cache.limits().storage_timeout);
             let urls: Vec<_> = oracle.some().into_iter().cycle().take(60).collect();
             for got in rig.get_all(&oracle, &urls).await {
                 assert!(gave_up(&got, "storage_timeout"), "{tiers:?} {fault:?}: {got:?}");
@@ -81,7 +81,7 @@ async fn for_room_to_index() {
     let oracle = oracle().await;
     let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.loading = 1;
-    let mut rig = Rig::with(Tiers::Memory, library(), InFlight::default(), config, |_| {});
+    let mut rig = Rig::with(Tiers::Memory, library(), Options::default(), config, |_| {});
     let gate = Gate::new();
     let held = gate.clone();
     rig.storm.set(move |key, _| match key.as_str() {
@@ -108,9 +108,9 @@ async fn for_room_to_index() {
 async fn for_a_place_in_the_queue_to_storage() {
     let oracle = oracle().await;
     for tiers in TIERS {
-        let in_flight = InFlight { max: 1, queue_timeout: seconds(10) };
+        let options = Options { max_in_flight: 1, queue_timeout: seconds(10), ..Options::default() };
         let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-        let mut rig = Rig::with(tiers, library(), in_flight, config, |_| {});
+        let mut rig = Rig::with(tiers, library(), options, config, |_| {});
         for title in [TITLE, "ferry.mp4"] {
             assert_eq!(rig.manifest(title).await, 200);
         }
@@ -130,7 +130,7 @@ async fn for_a_place_in_the_queue_to_storage() {
         assert!(gave_up(&held, "storage_timeout"), "{held:?}");
         // One whose bytes the first is to bring waits along with it; the others for a place.
         assert!(queued.iter().all(|got| gave_up(got, "storage_busy")), "{tiers:?}: {queued:?}");
-        assert!(took <= rig.cache.limits().patience && begun.elapsed() <= seconds(75), "{took:?}");
+        assert!(took <= rig.cache.limits().storage_timeout && begun.elapsed() <= seconds(75), "{took:?}");
         assert!(rig.counters.figures().busy > 0);
         rig.check_recovery(&oracle, &[TITLE], 0).await;
     }
@@ -141,7 +141,7 @@ async fn for_a_place_in_the_queue_to_storage() {
 async fn for_room_to_fetch() {
     let oracle = oracle().await;
     let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-    let mut rig = Rig::with(Tiers::Memory, library(), InFlight::default(), config, |cache| {
+    let mut rig = Rig::with(Tiers::Memory, library(), Options::default(), config, |cache| {
         // Room for two units and their copies.
         (cache.memory, cache.unit) = (64 << 10, 4 << 10);
     });
@@ -154,7 +154,7 @@ async fn for_room_to_fetch() {
     for got in rig.get_all(&oracle, &urls).await {
         assert!(gave_up(&got, "storage_timeout"), "{got:?}");
     }
-    assert!(begun.elapsed() <= rig.cache.limits().patience * 2 + seconds(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() <= rig.cache.limits().storage_timeout * 2 + seconds(1), "{:?}", begun.elapsed());
     rig.check_recovery(&oracle, &[TITLE], 0).await;
 }
 
@@ -177,7 +177,7 @@ async fn for_a_leader_that_left() {
         let begun = Instant::now();
         let (joined, ()) = join(joined, leaving).await;
         assert!(joined.iter().all(|got| gave_up(got, "storage_timeout")), "{joined:?}");
-        assert!(begun.elapsed() <= rig.cache.limits().patience + seconds(1));
+        assert!(begun.elapsed() <= rig.cache.limits().storage_timeout + seconds(1));
         rig.check_recovery(&oracle, &[TITLE], 0).await;
     }
 }

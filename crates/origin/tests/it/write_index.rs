@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
-use latemux_index::external::MEDIA_HEAD;
+use latemux_index::media::stamp::MEDIA_HEAD;
 use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     Folder, Key, Memory, Storage, StorageError, Version, Want,

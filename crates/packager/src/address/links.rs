@@ -1,23 +1,25 @@
-//! The URLs a manifest holds: of other manifests, which carry its selection on, and of segments.
+//! The URLs that a manifest holds: of other manifests, which carry its selection on, and of
+//! segments.
 //!
-//! A segment's URL says no more than its bytes depend on. One that is the same in a clip as in the whole title has one URL in both, but
-//! in forms whose paths hold the clip: there it has one ETag.
+//! The URL of a segment states only what the segment's bytes depend on. A segment that is the same
+//! in a clip as in the whole title has one URL, and so one ETag, in both. Forms whose paths hold
+//! the clip are the exception: there, only the ETag is the same.
 
 use super::{
     Address, DashTemplate, HlsContainer, Profile, Resource, Selection, name_of, native, query, rep_id,
 };
 use latemux_index::title::TrackName;
 
-/// Whether a segment is one of the whole title.
+/// States if a segment is the same as in the whole title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// It is, whatever else is left out.
+    /// The segment is the same, whatever else the selection leaves out.
     Whole,
-    /// There is none such without the selection: cut off, or joined.
+    /// The segment exists only with the selection: it is cut off or joined.
     Selected,
 }
 
-/// The URLs that the manifest at an address holds, relative to it.
+/// Builds the URLs that the manifest at an address holds, relative to that manifest.
 #[derive(Debug)]
 pub struct Links<'a> {
     profile: &'a Profile,
@@ -27,7 +29,7 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    /// The URLs in the manifest at `address`.
+    /// Returns the builder of URLs for the manifest at `address`.
     #[must_use]
     pub fn new(address: &'a Address) -> Self {
         Self {
@@ -38,13 +40,13 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// The NAME that URLs of the title carry, encoded.
+    /// Returns the percent-encoded NAME that URLs of the title carry.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What `$RepresentationID$` stands for.
+    /// Returns the text that players put in place of `$RepresentationID$`.
     #[must_use]
     pub fn representation_id(&self, track: &TrackName) -> String {
         match self.profile {
@@ -53,7 +55,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// `SegmentTemplate@initialization`.
+    /// Returns `SegmentTemplate@initialization`.
     #[must_use]
     pub fn dash_initialization(&self) -> String {
         match self.profile {
@@ -62,7 +64,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// `SegmentTemplate@media`.
+    /// Returns `SegmentTemplate@media`.
     #[must_use]
     pub fn dash_media(&self, template: DashTemplate, extent: Extent) -> String {
         match self.profile {
@@ -71,25 +73,25 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// A media playlist, of this selection.
+    /// Returns the URL of a media playlist with this selection.
     #[must_use]
     pub fn hls_playlist(&self, tracks: Vec<TrackName>, container: HlsContainer) -> String {
         self.url(&Resource::HlsPlaylist(tracks, container), self.selection)
     }
 
-    /// An I-frame playlist, of this selection.
+    /// Returns the URL of an I-frame playlist with this selection.
     #[must_use]
     pub fn hls_iframe_playlist(&self, track: TrackName, container: HlsContainer) -> String {
         self.url(&Resource::HlsIFramePlaylist(track, container), self.selection)
     }
 
-    /// An init segment.
+    /// Returns the URL of an init segment.
     #[must_use]
     pub fn hls_init(&self, tracks: Vec<TrackName>) -> String {
         self.url(&Resource::HlsInit(tracks), &Selection::default())
     }
 
-    /// A media segment, which may be joined.
+    /// Returns the URL of a media segment, which may be joined.
     #[must_use]
     pub fn hls_segment(&self, segment: &Resource, extent: Extent) -> String {
         let selection = self.of_segments(extent);
@@ -97,13 +99,13 @@ impl<'a> Links<'a> {
         self.url(segment, &Selection { minimum_segment, ..selection })
     }
 
-    /// An I-frame.
+    /// Returns the URL of an I-frame.
     #[must_use]
     pub fn hls_iframe(&self, frame: &Resource, extent: Extent) -> String {
         self.url(frame, &self.of_segments(extent))
     }
 
-    /// `StreamIndex@Url` of tracks with a stem, with the places a player fills in.
+    /// Returns `StreamIndex@Url` of tracks with a stem, with placeholders that a player fills in.
     #[must_use]
     pub fn smooth_url(&self, stem: &str, extent: Extent) -> String {
         match self.profile {
@@ -112,7 +114,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// `media@url`, which players put `SegX-FragN` behind.
+    /// Returns `media@url`, to which players append `SegX-FragN`.
     #[must_use]
     pub fn hds_url(&self, tracks: &[TrackName], extent: Extent) -> String {
         match self.profile {
@@ -121,7 +123,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// What a template has behind its path.
+    /// Returns the query that follows the path of a template.
     fn query(&self, extent: Extent) -> String {
         query::of_selection(&self.of_segments(extent))
     }
@@ -133,7 +135,8 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// I-frame playlists are one folder below the base, all other manifests directly under it.
+    /// Returns the URL of a resource relative to the manifest: I-frame playlists are one folder
+    /// below the base, all other manifests directly under it.
     fn url(&self, resource: &Resource, selection: &Selection) -> String {
         match self.profile {
             Profile::NginxVod(form) => form.url(resource, selection),

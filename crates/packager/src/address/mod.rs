@@ -1,17 +1,19 @@
-//! URLs, printed and parsed by one grammar (parse ∘ print is the identity).
+//! URLs, printed and parsed by one grammar: parsing a printed URL gives the same address.
 //!
-//! A path is `BASE/REST`: the base names the title, the rest what is asked of it; the query says which part of the title is meant.
+//! A path is `BASE/REST`. The base names the title, the rest names a resource of it, and the query
+//! selects a part of the title.
 //!
-//! - [`native`]: what stands in a path
-//! - [`nginx_vod`]: what stands in a path of nginx-vod-module's form, behind a prefix
-//! - [`query`]: what stands in a query
-//! - [`selection`]: what of a title is asked for
-//! - [`links`]: the URLs manifests hold
+//! - [`native`]: paths of latemux's own form
+//! - [`nginx_vod`]: paths in the form of nginx-vod-module, behind a prefix
+//! - [`query`]: options of a manifest and the selection
+//! - [`links`]: the URLs that manifests hold
 //!
-//! Any `NAME` is accepted and ignored, as the servers people come from do; what is printed is derived from the base
-//! ([`name_of`]), so the NAME a client used changes no byte of any answer.
+//! Any `NAME` is accepted and ignored, as other servers do. The printed NAME is derived from the
+//! base ([`name_of`]), so the NAME that a client used changes no byte of a response.
 //!
-//! Under a prefix of another server, an [`Address`] is made in two steps: [`nginx_vod::NginxVodAddress::parse`] needs no title, what it names does.
+//! Under a prefix of another server, an [`Address`] is made in two steps:
+//! [`nginx_vod::NginxVodAddress::parse`] needs no title, but
+//! [`nginx_vod::NginxVodAddress::address`] does.
 
 pub mod links;
 pub mod native;
@@ -26,69 +28,71 @@ use latemux_index::title::TrackName;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use query::Options;
 
-/// Everything but the unreserved characters of RFC 3986 §2.3.
+/// Every character that a URL must escape: all but the unreserved ones of RFC 3986 §2.3.
 pub(crate) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// As [`RESERVED`], but the comma of `.urlset` lists stays readable (a sub-delimiter, RFC 3986 §3.3).
+/// Like [`RESERVED`], but the comma of `.urlset` lists stays readable (a sub-delimiter, RFC 3986
+/// §3.3).
 const RESERVED_IN_BASE: &AsciiSet = &RESERVED.remove(b',');
 
-/// What a URL asks of which title.
+/// A resource of a title, as one URL names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Whose grammar the URL has, and with it those that its manifest holds.
+    /// The grammar of the URL, and of the URLs that its manifest holds.
     pub profile: Profile,
-    /// The base, percent-decoded, without leading or trailing `/`: a media file, a folder, or a `.urlset` list. Empty for
-    /// the root itself. No component of it is empty, `.` or `..`, or holds a `/`, `\` or control character.
+    /// The base, percent-decoded, without leading or trailing `/`: a media file, a folder or a
+    /// `.urlset` list. Empty for the root itself. No component is empty, `.` or `..`, or holds `/`,
+    /// `\` or a control character.
     pub base: String,
-    /// What is asked.
+    /// The requested resource.
     pub resource: Resource,
-    /// Of what part of the title.
+    /// The selected part of the title.
     pub selection: Selection,
 }
 
-/// Whose grammar a URL has.
+/// The grammar that a URL follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Our own.
+    /// The grammar of latemux itself.
     #[default]
     Native,
-    /// That of nginx-vod-module.
+    /// The grammar of nginx-vod-module.
     NginxVod(nginx_vod::Form),
 }
 
-/// Why a URL is no address.
+/// The reason why a URL is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// A path that no grammar has.
+    /// The path matches no grammar.
     #[error("no such URL")]
     NoSuchUrl,
-    /// Files and segments are counted from 1.
+    /// A file or segment has number 0, but counting starts at 1.
     #[error("files and segments are counted from 1")]
     IndexZero,
-    /// What stands for a track does not.
+    /// The text in the place of a track names none.
     #[error("'{0}' is no track: f1, v1, a1 and t1 are a file, its video, audio and text")]
     BadTracks(String),
-    /// Longer than any URL of a title is.
+    /// The URL is longer than that of any title.
     #[error("too long: more than {limit} {what}")]
     TooLong {
-        /// What is counted.
+        /// The thing that is limited, in the plural.
         what: &'static str,
-        /// The limit.
+        /// The highest number allowed.
         limit: usize,
     },
-    /// A parameter whose value means nothing.
+    /// A parameter has a value without a meaning.
     #[error("{parameter}: {problem}")]
     Malformed {
-        /// Its name.
+        /// Name of the parameter.
         parameter: &'static str,
-        /// What is wrong with it.
+        /// Description of the problem, for people.
         problem: String,
     },
 }
 
 impl AddressError {
-    /// A stable word for logs, metrics and answers.
+    /// Returns the stable word for logs, metrics and responses.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -106,7 +110,7 @@ impl AddressError {
     }
 }
 
-/// What can be asked of a title.
+/// A resource that can be requested of a title.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// `/.mpd`
@@ -135,7 +139,7 @@ pub enum Resource {
     HlsIFrameCmaf(TrackName, u32),
     /// `/Manifest`
     SmoothManifest,
-    /// `/QualityLevels(BITRATE)/Fragments(STEM=TIME)`; when it begins, in 100 ns.
+    /// `/QualityLevels(BITRATE)/Fragments(STEM=TIME)`; start of the fragment in units of 100 ns.
     SmoothFragment(TrackName, u64),
     /// `/.f4m`
     HdsManifest,
@@ -145,7 +149,7 @@ pub enum Resource {
     HdsFragment(Vec<TrackName>, u32),
 }
 
-/// How a DASH manifest addresses segments.
+/// The way a DASH manifest addresses segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DashTemplate {
     /// `$Time$`
@@ -155,10 +159,10 @@ pub enum DashTemplate {
     Number,
 }
 
-/// How HLS segments are packed.
+/// The container of HLS segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum HlsContainer {
-    /// MPEG-2 TS where it carries the codecs, else CMAF.
+    /// MPEG-2 TS if it carries the codecs, else CMAF.
     #[default]
     Auto,
     /// CMAF (query `hls_fmp4`).
@@ -166,16 +170,18 @@ pub enum HlsContainer {
 }
 
 impl Address {
-    /// The address of a resource of a whole title in our own grammar.
+    /// Creates the address of a resource of a whole title in the native grammar.
     #[must_use]
     pub fn new(base: impl Into<String>, resource: Resource) -> Self {
         Self { profile: Profile::Native, base: base.into(), resource, selection: Selection::default() }
     }
 
-    /// Reads a URL path (with or without its leading `/`, percent-encoded) and query. Unknown query parameters are ignored.
+    /// Parses a URL path (with or without its leading `/`, percent-encoded) and query. Unknown
+    /// query parameters are ignored.
     ///
     /// # Errors
-    /// [`AddressError::NoSuchUrl`] for a path that is none of this grammar, whatever its query; else [`AddressError::Malformed`].
+    /// [`AddressError::NoSuchUrl`] if the path does not match the native grammar, whatever the
+    /// query; [`AddressError::Malformed`] if a parameter of the query has no meaning.
     pub fn parse(path: &str, query: Option<&str>) -> Result<Self, AddressError> {
         let options = Options::parse(query.unwrap_or_default());
         let native::Parsed { base, resource, clip } =
@@ -185,13 +191,13 @@ impl Address {
         Ok(Self { profile: Profile::Native, base, resource, selection })
     }
 
-    /// The NAME that URLs of this title carry, see [`name_of`].
+    /// Returns the NAME that URLs of this title carry, see [`name_of`].
     #[must_use]
     pub fn name(&self) -> String {
         name_of(&self.base)
     }
 
-    /// The URL path and query, from the root, with its leading `/`.
+    /// Returns the URL path and query from the root, with the leading `/`.
     #[must_use]
     pub fn to_url(&self) -> String {
         let mut url = match &self.profile {
@@ -207,7 +213,7 @@ impl Address {
         url + &self.relative_to_base()
     }
 
-    /// The URL relative to the base (`BASE/`), query included.
+    /// Returns the URL relative to the base (`BASE/`), query included.
     #[must_use]
     pub fn relative_to_base(&self) -> String {
         match &self.profile {
@@ -220,8 +226,12 @@ impl Address {
     }
 }
 
-/// The NAME printed in the URLs of a title: its base's last component without extension, percent-encoded, `=` written as
-/// `_` because that separates a REPID's parts, and so the `-` of what would be taken for the start of one (`-video_`). It is the same however a client spelled it.
+/// Returns the NAME printed in the URLs of a title: the last component of its base without
+/// extension, percent-encoded.
+///
+/// `=` is written as `_`, because `=` separates the parts of a REPID. A `-` that could be taken for
+/// the start of a REPID (`-video_`) is written as `_` too. The NAME does not depend on the spelling
+/// that a client used.
 #[must_use]
 pub fn name_of(base: &str) -> String {
     let last = base.rsplit('/').next().unwrap_or(base);
@@ -235,7 +245,8 @@ pub fn name_of(base: &str) -> String {
     }
     let mut name = stem.replace('=', "_");
     let dashes: Vec<usize> = name.match_indices('-').map(|(at, _)| at).collect();
-    // From the right, for a `_` put in place of one makes another the start of a track: `-video-video_`.
+    // Goes from the right: a `_` in place of a `-` can make the text before it the start of a
+    // track, as in `-video-video_`.
     for at in dashes.into_iter().rev() {
         let behind = name.get(at + 1..).unwrap_or_default();
         if native::KINDS
@@ -248,13 +259,13 @@ pub fn name_of(base: &str) -> String {
     utf8_percent_encode(&name, RESERVED).to_string()
 }
 
-/// As [`rep_id`], to be written somewhere.
+/// Returns [`rep_id`] as a value to be displayed, without allocating.
 pub(crate) fn shown_rep_id(track: &TrackName) -> impl std::fmt::Display {
     std::fmt::from_fn(|f| write!(f, "{}={}", utf8_percent_encode(&track.stem, RESERVED), track.bitrate))
 }
 
-/// A track's name as it stands in URLs: `STEM=BITRATE`, the stem percent-encoded. Where the stem holds unreserved characters
-/// only, this is what [`TrackName`] displays.
+/// Returns the name of a track in URLs: `STEM=BITRATE`, the stem percent-encoded. If the stem holds
+/// unreserved characters only, [`TrackName`] displays the same text.
 #[must_use]
 pub fn rep_id(track: &TrackName) -> String {
     format!("{}={}", utf8_percent_encode(&track.stem, RESERVED), track.bitrate)

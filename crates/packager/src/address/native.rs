@@ -33,18 +33,18 @@ use latemux_index::title::TrackName;
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Most tracks one media playlist may name: more are not a playlist anybody was given.
+/// Most tracks that one media playlist may name. No manifest names more.
 pub(super) const MAX_TRACKS: usize = 8;
-/// What a stem may begin with that holds `-`.
+/// The words that a stem with a `-` in it begins with.
 pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
-/// The folder I-frame playlists and their segments are in.
+/// The folder of I-frame playlists and their segments.
 pub(super) const KEYFRAMES: &str = "keyframes/";
-/// Between the tracks and the number of an HDS fragment: all of them are in the first segment.
+/// Text between the tracks and the number of an HDS fragment. All fragments are in segment 1.
 pub(super) const HDS_FRAGMENT: &str = "-Seg1-Frag";
-/// What of it a player adds.
+/// The end of [`HDS_FRAGMENT`] that a player appends itself.
 pub(super) const HDS_ADDED: &str = "Seg1-Frag";
 
-/// What a path says.
+/// The parts of a parsed path.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) base: String,
@@ -52,7 +52,8 @@ pub(super) struct Parsed {
     pub(super) clip: Option<Clip>,
 }
 
-/// Reads a URL path (with or without its leading `/`, percent-encoded). `None` where it is none of this grammar.
+/// Parses a URL path (with or without its leading `/`, percent-encoded). Returns `None` if the path
+/// does not match this grammar.
 pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let components = path.split('/').map(decode).collect::<Option<Vec<_>>>()?;
@@ -62,7 +63,7 @@ pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
         Some("hls") if file.ends_with(".m4s") => (hls_cmaf_file(file)?, 1),
         Some("keyframes") => match keyframe_file(file, options) {
             Some(resource) => (resource, 1),
-            // A title may be in a folder of that name: its manifests are not I-frame playlists.
+            // A title may lie in a folder of this name. Its manifests are not I-frame playlists.
             None => (base_file(file, options)?, 0),
         },
         Some(level) if file.starts_with("Fragments(") && file.ends_with(')') => {
@@ -82,7 +83,8 @@ pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
     base.iter().all(sound).then(|| Parsed { base: base.join("/"), resource, clip })
 }
 
-/// The path relative to the base (`BASE/`); `name` is the NAME to print, already encoded ([`super::name_of`]).
+/// Returns the path relative to the base (`BASE/`). `name` is the NAME to print, already encoded
+/// ([`super::name_of`]).
 pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
     let ids = |tracks: &[TrackName]| {
         tracks.iter().fold(String::new(), |mut ids, track| {
@@ -116,12 +118,13 @@ pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
     }
 }
 
-/// `SegmentTemplate@initialization`, relative to the base.
+/// Returns `SegmentTemplate@initialization`, relative to the base.
 pub(super) fn dash_initialization(name: &str) -> String {
     format!("dash/{name}-$RepresentationID$.dash")
 }
 
-/// `SegmentTemplate@media`, relative to the base. `name` holds no `$`: [`super::name_of`] encodes it.
+/// Returns `SegmentTemplate@media`, relative to the base. `name` holds no `$`, because
+/// [`super::name_of`] encodes it.
 pub(super) fn dash_media(template: DashTemplate, name: &str) -> String {
     match template {
         DashTemplate::Time => format!("dash/{name}-$RepresentationID$-$Time$.dash"),
@@ -129,30 +132,33 @@ pub(super) fn dash_media(template: DashTemplate, name: &str) -> String {
     }
 }
 
-/// `StreamIndex@Url` of tracks with a stem, relative to the base, with the places a player fills in.
+/// Returns `StreamIndex@Url` of tracks with a stem, relative to the base, with placeholders that a
+/// player fills in.
 pub(super) fn smooth_url(stem: &str) -> String {
     format!("QualityLevels({{bitrate}})/Fragments({}={{start time}})", utf8_percent_encode(stem, RESERVED))
 }
 
-/// `media@url`: the URL of an HDS fragment up to where a player goes on, relative to the base.
+/// Returns `media@url`: the URL of an HDS fragment without the end that a player appends, relative
+/// to the base.
 pub(super) fn hds_url(name: &str, tracks: &[TrackName], clip: Clip) -> String {
     let url = hds_fragments(name, tracks, clip);
     url.strip_suffix(HDS_ADDED).map_or_else(String::new, str::to_owned)
 }
 
-/// The URL of an HDS fragment up to its number.
+/// Returns the URL of an HDS fragment up to its number.
 fn hds_fragments(name: &str, tracks: &[TrackName], clip: Clip) -> String {
     let ids: String = tracks.iter().map(|track| format!("-{}", rep_id(track))).collect();
     format!("{}{name}{ids}{HDS_FRAGMENT}", clip_folder(clip))
 }
 
-/// The folder that says of a clip what other URLs have in their query; empty for all of a title.
+/// Returns the folder that states a clip, which other URLs state in their query. Empty for the
+/// whole title.
 fn clip_folder(clip: Clip) -> String {
     let folder = folder_of_clip(clip);
     if folder.is_empty() { folder } else { folder + "/" }
 }
 
-/// Files directly under the base.
+/// Parses the name of a file directly under the base.
 fn base_file(file: &str, options: &Options) -> Option<Resource> {
     if file.ends_with(".mpd") {
         return Some(Resource::DashManifest(options.template));
@@ -171,7 +177,7 @@ fn base_file(file: &str, options: &Options) -> Option<Resource> {
         return Some(Resource::HdsBootstrap(rep_ids(ids)?));
     }
     if let Some(stem) = file.strip_suffix(".m3u8") {
-        // A NAME with `=` is a misspelt REPID sooner than a name.
+        // A NAME with `=` is more likely a misspelt REPID than a name.
         if stem.contains('=') {
             return Some(Resource::HlsPlaylist(rep_ids(stem)?, options.container));
         }
@@ -181,7 +187,7 @@ fn base_file(file: &str, options: &Options) -> Option<Resource> {
     Some(Resource::HdsFragment(rep_ids(ids)?, number(n).filter(|&n| n > 0)?))
 }
 
-/// Files under `dash/`.
+/// Parses the name of a file under `dash/`.
 fn dash_file(file: &str) -> Option<Resource> {
     if let Some(stem) = file.strip_suffix(".m4s") {
         let (id, n) = numbered(stem)?;
@@ -195,7 +201,7 @@ fn dash_file(file: &str) -> Option<Resource> {
     Some(Resource::DashSegmentAt(only_rep_id(id)?, number(time)?))
 }
 
-/// Files under `hls/`.
+/// Parses the name of a file under `hls/`.
 fn hls_cmaf_file(file: &str) -> Option<Resource> {
     let stem = file.strip_suffix(".m4s")?;
     if let Some(tracks) = rep_ids(stem) {
@@ -205,7 +211,7 @@ fn hls_cmaf_file(file: &str) -> Option<Resource> {
     Some(Resource::HlsSegment(rep_ids(ids)?, n))
 }
 
-/// Files under `keyframes/`.
+/// Parses the name of a file under `keyframes/`.
 fn keyframe_file(file: &str, options: &Options) -> Option<Resource> {
     if let Some(stem) = file.strip_suffix(".m3u8") {
         return Some(Resource::HlsIFramePlaylist(only_rep_id(stem)?, options.container));
@@ -218,7 +224,7 @@ fn keyframe_file(file: &str, options: &Options) -> Option<Resource> {
     Some(Resource::HlsIFrameCmaf(only_rep_id(id)?, n))
 }
 
-/// `QualityLevels(BITRATE)/Fragments(STEM=TIME)`.
+/// Parses `QualityLevels(BITRATE)/Fragments(STEM=TIME)`.
 pub(super) fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
     let bitrate = number(level.strip_prefix("QualityLevels(")?.strip_suffix(')')?)?;
     let (stem, time) = file.strip_prefix("Fragments(")?.strip_suffix(')')?.rsplit_once('=')?;
@@ -226,18 +232,18 @@ pub(super) fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
     named.then_some(Resource::SmoothFragment(TrackName { stem: stem.to_owned(), bitrate }, number(time)?))
 }
 
-/// `…-N`, N from 1.
+/// Splits `…-N`, N counted from 1.
 fn numbered(stem: &str) -> Option<(&str, u32)> {
     let (rest, n) = stem.rsplit_once('-')?;
     Some((rest, number(n).filter(|&n| n > 0)?))
 }
 
-/// `NAME-REPID`: the last REPID; what is before it is the NAME, whatever it is.
+/// Parses the last REPID of `NAME-REPID`. All text before it is the NAME.
 fn only_rep_id(stem: &str) -> Option<TrackName> {
     last_rep_id(stem).map(|(_, track)| track)
 }
 
-/// `NAME-REPID[-REPID]…`: as many as there are, in the order they stand.
+/// Parses the REPIDs of `NAME-REPID[-REPID]…`, in the order of the text.
 fn rep_ids(stem: &str) -> Option<Vec<TrackName>> {
     let (mut rest, last) = last_rep_id(stem)?;
     let mut tracks = vec![last];
@@ -257,7 +263,7 @@ fn rep_ids(stem: &str) -> Option<Vec<TrackName>> {
 fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
     let (left, bitrate) = stem.rsplit_once('=')?;
     let bitrate = number(bitrate)?;
-    // A stem holds no `=`: it lies behind the REPID before it.
+    // A stem holds no `=`, so it lies behind the REPID before it.
     let floor = left.rfind('=').map_or(0, |at| at + 1);
     let mut dashes = left.get(floor..)?.rmatch_indices('-').map(|(at, _)| floor + at);
     let is_kind = |at: &usize| {
@@ -271,18 +277,19 @@ fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
     (!stem.is_empty()).then(|| (rest, TrackName { stem: stem.to_owned(), bitrate }))
 }
 
-/// Digits alone, without leading zeros: a number has one spelling.
+/// Parses digits without leading zeros, so that each number has one spelling.
 pub(super) fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
     let canonical =
         digits.bytes().all(|b| b.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'));
     canonical.then(|| digits.parse().ok()).flatten()
 }
 
-/// Percent-decodes one path component, once. `None` for a `%` without two hex digits, bytes that are not UTF-8, or
-/// characters that have no place in a name (`/` and `\` only get here encoded).
+/// Percent-decodes one path component, once. Returns `None` for a `%` without two hex digits, for
+/// bytes that are not UTF-8, and for characters that a name may not hold (`/` and `\` reach this
+/// function only in encoded form).
 pub(super) fn decode(component: &str) -> Option<Cow<'_, str>> {
     let bytes = component.as_bytes();
-    // Most are what they look like.
+    // Most components need no decoding.
     if bytes.iter().all(|&byte| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'\\')) {
         return Some(Cow::Borrowed(component));
     }

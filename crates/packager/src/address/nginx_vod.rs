@@ -48,11 +48,11 @@ use percent_encoding::utf8_percent_encode;
 use settings::Served;
 use std::{sync::Arc, time::Duration};
 
-/// In templates, in place of what is known of a track.
+/// The placeholder for a track in DASH templates.
 const REPRESENTATION: &str = "$RepresentationID$";
-/// Longest path that is looked at, in bytes.
+/// Longest accepted path, in bytes.
 pub const MAX_PATH: usize = 8192;
-/// The same thing under another name: documentation and code of the module differ.
+/// A second name of DASH segments: the module's documentation and its code differ.
 const DASH_FRAGMENT_TOO: &str = "frag";
 const IFRAME: &str = "iframe";
 const BOOTSTRAP: &str = "bootstrap";
@@ -60,20 +60,20 @@ pub(super) const CLIP_FROM: &str = "clipFrom";
 pub(super) const CLIP_TO: &str = "clipTo";
 const TRACKS: &str = "tracks";
 
-/// What a URL of this form asks of which title.
+/// A resource of a title, as a URL of this form names it before the title is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NginxVodAddress {
-    /// As [`crate::Address::base`].
+    /// The base, as in [`crate::Address::base`].
     pub base: String,
-    /// What the path says of times, in whole milliseconds, and the query of the rest.
+    /// The selection: times from the path, in whole milliseconds, the rest from the query.
     pub selection: Selection,
-    /// Tracks there are at all; none named are all.
+    /// The tracks that exist for this URL. An empty list means all.
     pub tracks: Picks,
-    /// What is asked.
+    /// The requested resource.
     pub file: File,
 }
 
-/// What can be asked of a title. Numbers are 1-based.
+/// A resource that can be requested of a title. Numbers are 1-based.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum File {
     /// `master.m3u8`
@@ -86,7 +86,7 @@ pub enum File {
     HlsTs(Picks, u32),
     /// `seg-N-v1.m4s`
     HlsSegment(Picks, u32),
-    /// `init-v1.mp4` under the prefix of HLS, where that is not DASH's too.
+    /// `init-v1.mp4` under the prefix of HLS, unless DASH has the same prefix.
     HlsInit(Picks),
     /// `iframe-N-v1.ts`
     HlsIFrameTs(Picks, u32),
@@ -111,12 +111,14 @@ pub enum File {
 }
 
 impl NginxVodAddress {
-    /// Reads a URL path (with its leading `/`, percent-encoded) and query. `None` where no configured prefix covers it: below a prefix
-    /// nothing is of the native form, except below `/`, where what this form has no name for is left to it. Unknown query parameters are
-    /// ignored.
+    /// Parses a URL path (with its leading `/`, percent-encoded) and query.
+    ///
+    /// Returns `None` if no configured prefix covers the path, which then is of the native form.
+    /// Below a prefix no path is of the native form, except below `/`: paths without a name of this
+    /// form are left to the native form there. Unknown query parameters are ignored.
     ///
     /// # Errors
-    /// [`AddressError`].
+    /// [`AddressError`] if the path is below a prefix but does not follow this grammar.
     pub fn parse(settings: &Settings, path: &str, query: Option<&str>) -> Option<Result<Self, AddressError>> {
         let (prefix, rest, served) = settings.below(path)?;
         let parsed = Self::below(settings, served, rest, query.unwrap_or_default());
@@ -169,7 +171,8 @@ impl NginxVodAddress {
         Ok(address)
     }
 
-    /// The URL path and query, from the root, with its leading `/`. `None` where the protocol has no prefix.
+    /// Returns the URL path and query from the root, with the leading `/`. `None` if the protocol
+    /// has no prefix.
     #[must_use]
     pub fn to_url(&self, settings: &Settings) -> Option<String> {
         let mut url = settings.prefix(self.file.protocol())?.to_owned();
@@ -182,7 +185,7 @@ impl NginxVodAddress {
         Some(url + &self.relative_to_base(settings))
     }
 
-    /// The URL relative to the base (`PREFIX/FILE/`), parameters and query included.
+    /// Returns the URL relative to the base (`PREFIX/FILE/`), parameters and query included.
     fn relative_to_base(&self, settings: &Settings) -> String {
         let mut url = String::new();
         let clip = self.selection.clip;
@@ -198,10 +201,11 @@ impl NginxVodAddress {
         url + &self.file.url(settings, &self.selection)
     }
 
-    /// What is asked of the title at the base. `files` holds the 1-based number of each object's file ([`Places::new`]).
+    /// Resolves the numbers in this URL to the tracks of the title at the base. `files` holds the
+    /// 1-based number of each object's file ([`TrackNumbers::new`]).
     ///
     /// # Errors
-    /// As [`Places::resolve`].
+    /// The errors of [`TrackNumbers::resolve`].
     pub fn address(
         &self,
         title: &Title,
@@ -210,7 +214,7 @@ impl NginxVodAddress {
     ) -> Result<Address, PackError> {
         let places = Places::new(title, files);
         let Resolved { resource, tracks } = places.resolve(&self.file, &self.tracks)?;
-        let name = |i: usize| title.tracks.get(i).map(|track| track.name.clone());
+        let name = |i: usize| title.tracks().get(i).map(|track| track.name.clone());
         let tracks = tracks.map(|tracks| tracks.into_iter().filter_map(name).collect());
         let asked = self.relative_to_base(settings);
         Ok(Address {
@@ -222,7 +226,7 @@ impl NginxVodAddress {
     }
 }
 
-/// Milliseconds behind a parameter, which may stand once.
+/// Parses the milliseconds that follow a parameter, which may occur once.
 fn millis(
     parameter: &'static str,
     field: &mut Option<Duration>,
@@ -236,13 +240,13 @@ fn millis(
     Ok(())
 }
 
-/// What of a selection stands in the query: times and tracks stand in the path.
+/// Returns the part of a selection that the query states. The path states times and tracks.
 pub(super) fn in_query(selection: &Selection) -> Selection {
     Selection { clip: Clip::default(), tracks: None, ..selection.clone() }
 }
 
 impl File {
-    /// Whose URLs these are. Both kinds of HLS have one prefix.
+    /// Returns the protocol of the URL. HLS with TS and HLS with CMAF have one prefix.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         match self {
@@ -255,7 +259,7 @@ impl File {
         }
     }
 
-    /// Manifests and playlists.
+    /// True for manifests and playlists.
     #[must_use]
     pub fn is_manifest(&self) -> bool {
         matches!(
@@ -277,7 +281,8 @@ impl File {
         container: HlsContainer,
     ) -> Result<Self, AddressError> {
         let found = [
-            // Where both have one prefix, init segments are DASH's: it carries all that HLS does.
+            // If both have one prefix, init segments are those of DASH, which carries every codec
+            // that HLS carries.
             served.dash.then(|| Self::dash(&settings.names, name)),
             served.hls.then(|| Self::hls(&settings.names, name, container)),
             served.mss.then(|| Self::mss(&settings.names, name)),
@@ -286,7 +291,7 @@ impl File {
         found.into_iter().flatten().flatten().next().unwrap_or(Err(AddressError::NoSuchUrl))
     }
 
-    /// `None` where the name is none of the protocol's.
+    /// Returns `None` if the protocol has no such name.
     fn hls(names: &Names, name: &str, container: HlsContainer) -> Option<Result<Self, AddressError>> {
         if let Some(stem) = name.strip_suffix(".m3u8") {
             let file = |name: &str, make: fn(Picks, HlsContainer) -> Self| {
@@ -323,7 +328,7 @@ impl File {
     }
 
     fn mss(names: &Names, name: &str) -> Option<Result<Self, AddressError>> {
-        // Players spell it either way.
+        // Players use both spellings.
         let rest = behind(name, &names.mss_manifest).or_else(|| behind(name, "Manifest"))?;
         Some(Picks::parse(rest).map(Self::SmoothManifest))
     }
@@ -344,8 +349,8 @@ impl File {
         }))
     }
 
-    /// The URL relative to a manifest of the same title: all files of a title are in one folder. What of the selection stands in a query is
-    /// included.
+    /// Returns the URL relative to a manifest of the same title, with the part of the selection
+    /// that the query states. All files of a title are in one folder.
     #[must_use]
     pub fn url(&self, settings: &Settings, selection: &Selection) -> String {
         let container = match self {
@@ -385,12 +390,12 @@ impl File {
     }
 }
 
-/// What stands behind a name, which ends there or before a hyphen.
+/// Returns the text that follows a name, if the name ends there or before a hyphen.
 fn behind<'a>(stem: &'a str, name: &str) -> Option<&'a str> {
     stem.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// `-N` and references; `None` where there is no number.
+/// Parses `-N` and the references that follow. Returns `None` if there is no number.
 fn numbered(rest: &str) -> Option<Result<(u32, Picks), AddressError>> {
     let rest = rest.strip_prefix('-')?;
     let (n, picks) = rest.split_at(rest.find('-').unwrap_or(rest.len()));
@@ -400,7 +405,7 @@ fn numbered(rest: &str) -> Option<Result<(u32, Picks), AddressError>> {
     }
 }
 
-/// Without the `-x3` that the module puts behind its representations.
+/// Removes the `-x3` that the module appends to its representations.
 fn without_x(rest: &str) -> &str {
     match rest.rsplit_once("-x") {
         Some((before, n)) if number::<u32>(n).is_some() => before,

@@ -1,23 +1,25 @@
-//! What stands in a query: options of a manifest, and the selection. Unknown parameters are ignored, of several of one name the last
-//! one counts, and one without a value is not there.
+//! The query of a URL: options of a manifest, and the selection.
+//!
+//! Unknown parameters are ignored. If a parameter occurs several times, the last one counts. A
+//! parameter without a value counts as absent.
 
 use super::{AddressError, Clip, DashTemplate, HlsContainer, RESERVED, Resource, Selection};
 use crate::filter::{Filter, MAX_BYTES};
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use std::time::Duration;
 
-/// Names of the selection's parameters.
+/// Name of the parameter that holds a filter.
 pub const FILTER: &str = "filter";
-/// Seconds, with decimals, where a clip begins.
+/// Name of the parameter that holds a clip's start, in seconds with decimals.
 pub const BEGIN: &str = "vbegin";
-/// Seconds, with decimals, where a clip ends.
+/// Name of the parameter that holds a clip's end, in seconds with decimals.
 pub const END: &str = "vend";
-/// Seconds, with decimals, that segments of HLS last at least.
+/// Name of the parameter that holds the shortest length of HLS segments, in seconds with decimals.
 pub const MINIMUM_SEGMENT: &str = "hls_minimum_fragment_length";
-/// The most of that.
+/// The highest accepted value of [`MINIMUM_SEGMENT`].
 const LONGEST_MINIMUM: Duration = Duration::from_secs(600);
 
-/// What a query says.
+/// The parsed parameters of a query.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) template: DashTemplate,
@@ -26,13 +28,15 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Values of manifest options that mean nothing leave the default; those of the selection are an error, for what a client left out on
-    /// purpose must not be sent to it.
+    /// Parses a query, with TS as the default container of HLS.
+    ///
+    /// Manifest options with an unknown value keep their default. A malformed selection is an
+    /// error, because a client must not receive what it meant to leave out.
     pub(super) fn parse(query: &str) -> Self {
         Self::or(HlsContainer::Auto, query)
     }
 
-    /// The same, with another default.
+    /// Parses a query, with another default container of HLS.
     pub(super) fn or(mut container: HlsContainer, query: &str) -> Self {
         let mut template = DashTemplate::Time;
         let (mut begin, mut end, mut minimum) = ("", "", "");
@@ -62,19 +66,20 @@ impl Options {
     }
 }
 
-/// What a folder named like a query says of a clip; `None` where it says nothing of one.
+/// Parses the name of a folder that states a clip as a query does. Returns `None` if it states no
+/// clip.
 pub(super) fn clip_of_folder(name: &str) -> Option<Clip> {
     let clip = Options::parse(name).selection.ok()?.clip;
     (!clip.is_everything() && folder_of_clip(clip) == name).then_some(clip)
 }
 
-/// That name; empty for all of a title.
+/// Returns the name of the folder that states a clip. Empty for the whole title.
 pub(super) fn folder_of_clip(clip: Clip) -> String {
     let query = of_selection(&Selection { clip, ..Selection::default() });
     query.strip_prefix('?').map_or_else(String::new, str::to_owned)
 }
 
-/// The query of a resource, `?` included; empty where everything is as by default.
+/// Returns the query of a resource, `?` included. Empty if everything has its default.
 pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
     let option = match resource {
         Resource::DashManifest(DashTemplate::Number) => Some("mpd_segment_template=number".to_owned()),
@@ -83,18 +88,18 @@ pub(super) fn of(resource: &Resource, selection: &Selection) -> String {
         | Resource::HlsIFramePlaylist(_, HlsContainer::Cmaf) => Some("hls_fmp4".to_owned()),
         _ => None,
     };
-    // Players of HDS put the number behind the URL: there, a clip is in the path.
+    // HDS players append the number to the URL, so the path states the clip.
     let in_path = matches!(resource, Resource::HdsFragment(..) | Resource::HdsBootstrap(_));
     let clip = if in_path { Clip::default() } else { selection.clip };
     query(option.into_iter().chain(parameters(&Selection { clip, ..selection.clone() })))
 }
 
-/// The query of an option, and a selection.
+/// Returns the query of an option and a selection, `?` included.
 pub(super) fn with(option: Option<&str>, selection: &Selection) -> String {
     query(option.map(str::to_owned).into_iter().chain(parameters(selection)))
 }
 
-/// The query of a selection alone, `?` included; empty for everything.
+/// Returns the query of a selection alone, `?` included. Empty if everything is selected.
 pub(super) fn of_selection(selection: &Selection) -> String {
     query(parameters(selection))
 }
@@ -124,7 +129,8 @@ fn parameters(selection: &Selection) -> impl Iterator<Item = String> + use<> {
     .flatten()
 }
 
-/// The parameters of a query. A filter may hold `&&` as it is: between parameters it means nothing.
+/// Iterates over the parameters of a query. A filter may hold an unescaped `&&`, which separates no
+/// parameters.
 struct Parameters<'a>(&'a str);
 
 impl<'a> Iterator for Parameters<'a> {
@@ -142,7 +148,7 @@ impl<'a> Iterator for Parameters<'a> {
             if !(is_filter && doubled) {
                 break at;
             }
-            // The second of the two.
+            // Skips the second `&` of the pair.
             signs.next();
         };
         let parameter = self.0.get(..end)?;
@@ -159,7 +165,8 @@ fn filter(value: &str) -> Result<Option<Filter>, AddressError> {
     if value.len() > 3 * MAX_BYTES {
         return Err(malformed(format!("longer than {MAX_BYTES} bytes")));
     }
-    // As forms are encoded (WHATWG URL standard §5.1): no filter has a plus sign outside of text.
+    // Queries are encoded as forms are (WHATWG URL standard §5.1). A filter has no plus sign
+    // outside of text.
     let spaced = value.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| malformed("not UTF-8".to_owned()))?;
     Filter::parse(&decoded).map(Some).map_err(malformed)
@@ -181,7 +188,7 @@ fn minimum_segment(value: &str) -> Result<Option<Duration>, AddressError> {
     Ok(minimum)
 }
 
-/// `None` for no value.
+/// Parses a time. Returns `None` for an empty value.
 fn time(parameter: &'static str, value: &str) -> Result<Option<Duration>, AddressError> {
     if value.is_empty() {
         return Ok(None);
@@ -190,7 +197,7 @@ fn time(parameter: &'static str, value: &str) -> Result<Option<Duration>, Addres
     seconds(value).ok_or_else(malformed).map(Some)
 }
 
-/// Digits, and with a point digits behind it, of which nine count.
+/// Parses digits, optionally with a point and more digits, of which nine count.
 fn seconds(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -202,7 +209,7 @@ fn seconds(text: &str) -> Option<Duration> {
     Some(Duration::new(whole.parse().ok()?, nanos))
 }
 
-/// Seconds with as many decimals as it takes.
+/// Formats seconds with as many decimals as needed.
 fn decimal(time: Duration) -> String {
     let text = format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

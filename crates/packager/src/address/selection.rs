@@ -1,37 +1,39 @@
-//! What of a title is asked for: which tracks, from when to when, in segments of what length.
+//! The part of a title that a URL selects: tracks, a time range, and the length of segments.
 
 use crate::filter::Filter;
 use latemux_index::title::TrackName;
 use std::time::Duration;
 
-/// What of a title is asked for; by default everything, cut as the grid cuts.
+/// The selected part of a title. By default it is everything, cut as by the grid.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Selection {
-    /// Which tracks manifests list.
+    /// The filter that chooses the tracks that manifests list.
     pub filter: Option<Filter>,
-    /// The tracks a path has chosen already, of which manifests list no others; `None` for all.
+    /// The tracks that a path has already chosen, the only ones that manifests list; `None` for
+    /// all.
     pub tracks: Option<Vec<TrackName>>,
-    /// From when to when.
+    /// The selected time range.
     pub clip: Clip,
-    /// HLS: segments are joined until they are at least as long.
+    /// HLS: segments are joined until they last at least this long.
     pub minimum_segment: Option<Duration>,
 }
 
 impl Selection {
-    /// Whether it is everything.
+    /// True if everything is selected.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What of it segments depend on: their URLs name their tracks, and only HLS joins them.
+    /// Returns the part of the selection that segments depend on. Their URLs name their tracks, and
+    /// only HLS joins segments.
     #[must_use]
     pub fn of_segments(&self) -> Self {
         Self { clip: self.clip, ..Self::default() }
     }
 }
 
-/// From when to when, in presentation time of the title.
+/// A time range, in presentation time of the title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Clip {
     begin: Option<Duration>,
@@ -39,13 +41,14 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// The latest time a clip may name: as much as 64 bits of nanoseconds have room for, with room left to reckon.
+    /// The latest time that a clip may name. In nanoseconds it fits 64 bits, with room for
+    /// arithmetic.
     pub const LATEST: Duration = Duration::from_secs(1_000_000_000);
 
-    /// From `begin`, or from the start of the title, to `end`, or to its end.
+    /// Creates a clip from `begin`, or the start of the title, to `end`, or the end of the title.
     ///
     /// # Errors
-    /// What is wrong with them, for people: nothing in between, or later than [`Self::LATEST`].
+    /// A message for people: the clip is empty, or a time is later than [`Self::LATEST`].
     pub fn new(begin: Option<Duration>, end: Option<Duration>) -> Result<Self, &'static str> {
         if begin.max(end).is_some_and(|time| time > Self::LATEST) {
             return Err("later than any title");
@@ -56,19 +59,19 @@ impl Clip {
         Ok(Self { begin: begin.filter(|begin| !begin.is_zero()), end })
     }
 
-    /// Where it begins; `None`: where the title does.
+    /// Returns the start of the clip; `None` for the start of the title.
     #[must_use]
     pub fn begin(self) -> Option<Duration> {
         self.begin
     }
 
-    /// Where it ends; `None`: where the title does.
+    /// Returns the end of the clip; `None` for the end of the title.
     #[must_use]
     pub fn end(self) -> Option<Duration> {
         self.end
     }
 
-    /// Whether it is the whole title.
+    /// True if the clip is the whole title.
     #[must_use]
     pub fn is_everything(self) -> bool {
         self == Self::default()

@@ -47,7 +47,7 @@ fn reads_every_form_of_the_table() {
         ("/a%20b/%C3%A9.mp4/.mpd", "a b/é.mp4", Resource::DashManifest(Time)),
         ("/x%2525/.mpd", "x%25", Resource::DashManifest(Time)),
         ("/.mpd", "", Resource::DashManifest(Time)),
-        // Folders of these names are titles like any other.
+        // Folders with these names are titles like any other.
         ("/x/dash/.mpd", "x/dash", Resource::DashManifest(Time)),
         ("/x/keyframes/.mpd", "x/keyframes", Resource::DashManifest(Time)),
         ("/x/keyframes/.m3u8", "x/keyframes", Resource::HlsMultivariant(Auto)),
@@ -171,7 +171,7 @@ fn keyframe_playlists_point_one_folder_up() {
 fn any_track() -> impl Strategy<Value = TrackName> {
     let stem = prop_oneof![
         "(video|audio|textstream)(_[a-z]{2,3}(-[A-Z]{2,4})?)?(_[1-9])?",
-        // Names a server manifest may give: any characters but the two that separate.
+        // Names that a server manifest may give: any characters but the two separators.
         "[^-=/\\\\\\p{Cc}]{1,12}",
     ];
     (stem, any::<u64>()).prop_map(|(stem, bitrate)| TrackName { stem, bitrate })
@@ -279,7 +279,7 @@ fn a_clip_is_a_stretch_of_time() {
     ] {
         assert_eq!(read(query).map_err(|e| e.reason()), Err("clip_malformed"), "{query}");
     }
-    // A path that is no address is none, whatever is asked of it.
+    // A path that is no address is refused as such, whatever its query.
     assert_eq!(Address::parse("/x", Some("vend=0")), Err(AddressError::NoSuchUrl));
 }
 

@@ -1,18 +1,19 @@
-//! Reading a filter, which anybody may have sent: its length, depth and number of comparisons are bounded.
+//! The parser of filters. Filters come from clients, so their length, depth and number of tokens
+//! are bounded.
 
 use super::{Expression, Number, Operator, Text};
 
-/// Longest filter, in bytes.
+/// Longest accepted filter, in bytes.
 pub const MAX_BYTES: usize = 1024;
 /// Deepest nesting of parentheses.
 pub(super) const MAX_DEPTH: usize = 16;
-/// Most tokens.
+/// Most tokens of a filter.
 pub(super) const MAX_TOKENS: usize = 256;
 
 const NUMBERS: [Number; 6] =
     [Number::Bitrate, Number::Id, Number::Width, Number::Height, Number::Channels, Number::SamplingRate];
 const TEXTS: [Text; 4] = [Text::Kind, Text::Language, Text::Name, Text::FourCc];
-/// Longer ones before those they begin with.
+/// The operators, each before any that is a prefix of it.
 const OPERATORS: [Operator; 6] = [
     Operator::Equal,
     Operator::NotEqual,
@@ -47,7 +48,7 @@ pub(super) fn expression(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// Tokens, each with the number of the character it begins with, from 1.
+/// Splits a filter into tokens, each with the 1-based number of its first character.
 fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -64,7 +65,7 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, String> {
     Ok(tokens)
 }
 
-/// The token a text begins with, and its length in bytes.
+/// Returns the token that a text begins with, and its length in bytes.
 fn token(text: &str, first: char) -> Result<(Token<'_>, usize), String> {
     for (sign, token) in [("(", Token::Open), (")", Token::Close), ("&&", Token::And), ("||", Token::Or)] {
         if text.starts_with(sign) {
@@ -189,7 +190,7 @@ fn one_or(mut terms: Vec<Expression>, list: impl FnOnce(Vec<Expression>) -> Expr
     }
 }
 
-/// What a client wrote, short enough for a message.
+/// Shortens text from a client for an error message.
 fn shown(word: &str) -> String {
     word.chars().take(40).collect()
 }

@@ -1,8 +1,9 @@
 //! MPEG-DASH: the MPD (ISO/IEC 23009-1).
 //!
-//! One period, static, with the profile isoff-live. Times in the MPD are the presentation times of the media (edit lists applied)
-//! to the tick. Where no track starts at 0, `@presentationTimeOffset` lets the period start with the first of them. The CMAF profile
-//! is not claimed: it makes promises about the media inside that an index cannot check.
+//! The MPD has one static period and the profile isoff-live. Its times are the presentation times
+//! of the media, with edit lists applied, exact to the tick. If no track starts at 0,
+//! `@presentationTimeOffset` lets the period start with the first track. The MPD does not claim the
+//! CMAF profile, which makes promises about the media that an index cannot check.
 
 mod adaptation;
 mod describe;
@@ -34,21 +35,21 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
     None => Timescale::MILLIS,
 };
 
-/// The MPD of what is selected of a title. O(samples).
+/// Returns the MPD of the selected part of a title. O(samples).
 ///
 /// # Errors
-/// [`PackError::CannotCarry`] where DASH carries none of its tracks.
+/// [`PackError::CannotCarry`] if DASH carries no track of the title.
 pub fn mpd(selected: &Selected<'_>, links: &Links<'_>, template: DashTemplate) -> Result<String, PackError> {
     let title = selected.title();
-    let carried = (0..title.tracks.len())
+    let carried = (0..title.tracks().len())
         .filter(|&i| {
-            let track = &title.tracks[i];
+            let track = &title.tracks()[i];
             track.segment_count() > 0 && carries(Protocol::Dash, title.track(track)).is_ok()
         })
         .map(|i| Representation::new(selected, i, links));
     let sets = adaptation::group(carried);
     if sets.is_empty() {
-        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Dash.name(), format });
     }
     let representations = || sets.iter().flat_map(|s| &s.representations);
@@ -85,15 +86,15 @@ pub fn mpd(selected: &Selected<'_>, links: &Links<'_>, template: DashTemplate) -
     Ok(xml.finish())
 }
 
-/// What every adaptation set needs to know of the others.
+/// Writes adaptation sets, with what each must know of the others.
 struct Scene<'a> {
     links: &'a Links<'a>,
     template: DashTemplate,
-    /// Presentation time at which the period starts.
+    /// Presentation time of the start of the period.
     start: Time,
     /// Language of the audio that plays by default.
     main_language: Option<&'a str>,
-    /// There is video every display can show.
+    /// True if there is video that every display can show.
     has_sdr: bool,
 }
 
@@ -141,7 +142,7 @@ impl<'a> Scene<'a> {
             TrackKind::Audio if self.main_language != Some(language.as_str()) => "alternate",
             TrackKind::Audio | TrackKind::Video => "main",
         };
-        // In the order of the schema: what every RepresentationBaseType has comes first.
+        // In the order of the schema: elements of RepresentationBaseType come first.
         if let Media::Video(video) = &first.track.codec.media {
             describe::colour(xml, video, self.has_sdr);
         }
@@ -185,7 +186,7 @@ impl<'a> Scene<'a> {
         xml.close();
     }
 
-    /// Of a timeline, and a representation that has it.
+    /// Writes the `SegmentTemplate` of a timeline and a representation that has it.
     fn segment_template(
         &self,
         xml: &mut Xml,
@@ -233,12 +234,12 @@ fn video_attributes<'a>(
         .attr_if("scte214:supplementalProfiles", supplemental.map(|(_, p)| p).filter(|p| !p.is_empty()))
 }
 
-/// A descriptor (ISO/IEC 23009-1 §5.8.2).
+/// Writes a descriptor (ISO/IEC 23009-1 §5.8.2).
 fn descriptor(xml: &mut Xml, element: &'static str, scheme: &str, value: impl std::fmt::Display) {
     xml.tag(element).attr("schemeIdUri", scheme).attr("value", value).empty();
 }
 
-/// Microseconds as xs:duration, without trailing zeros.
+/// Formats microseconds as xs:duration, without trailing zeros.
 fn iso8601(micros: i64) -> String {
     let micros = micros.max(0);
     let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);

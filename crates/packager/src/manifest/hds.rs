@@ -1,6 +1,8 @@
-//! HDS: the manifest (Flash Media Manifest File Format Specification 1.0, "F4M") and the bootstrap information it holds.
+//! HDS: the manifest (Flash Media Manifest File Format Specification 1.0, "F4M") and the bootstrap
+//! information it holds.
 //!
-//! Video is muxed with the audio that plays by default; audio of other languages is there as alternatives, in fragments of its own.
+//! Video is muxed with the audio that plays by default. Audio in other languages is listed as
+//! alternatives, in fragments of its own.
 
 mod bootstrap;
 mod metadata;
@@ -21,16 +23,16 @@ use latemux_index::{
 };
 use latemux_isobmff::{FourCc, codec::Media as CodecMedia};
 
-/// The manifest of what is selected of a title. O(samples).
+/// Returns the manifest of the selected part of a title. O(samples).
 ///
 /// # Errors
-/// [`PackError::CannotCarry`] where HDS carries none of its tracks.
+/// [`PackError::CannotCarry`] if HDS carries no track of the title.
 pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
     let title = selected.title();
     let clock = f4f::clock(title);
     let media = media(title);
     if media.is_empty() {
-        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Hds.name(), format });
     }
     let times: Vec<Fragments> = media.iter().map(|m| Fragments::of(title, &clock, &m.tracks)).collect();
@@ -44,7 +46,7 @@ pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, Pa
     xml.tag("streamType").text("recorded");
     xml.tag("deliveryType").text("streaming");
     xml.tag("duration").text(&seconds(millis));
-    // Media whose fragments begin at the same times share one.
+    // Media whose fragments have the same numbers and times share one bootstrap.
     let mut bootstraps: Vec<&Fragments> = Vec::new();
     let mut shared = Vec::new();
     for times in &times {
@@ -66,15 +68,17 @@ pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, Pa
     Ok(xml.finish())
 }
 
-/// The bootstrap information of tracks packed together, as a resource of its own. O(segments).
+/// Returns the bootstrap information of tracks packed together, as a resource of its own.
+/// O(segments).
 ///
 /// # Errors
-/// [`PackError::NoSuchTrack`], [`PackError::CannotCarry`], [`PackError::NothingInClip`].
+/// [`PackError::NoSuchTrack`] if the title has no such track, [`PackError::CannotCarry`] if HDS
+/// does not carry it, [`PackError::NothingInClip`] if it has no fragment.
 pub fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
     let title = selected.title();
     let find = |name: &TrackName| {
         let index = title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        let track = title.track(&title.tracks[index]);
+        let track = title.track(&title.tracks()[index]);
         let format = track.codec.format;
         let carried = carries(Protocol::Hds, track).map(|()| index);
         carried.map_err(|_| PackError::CannotCarry { protocol: Protocol::Hds.name(), format })
@@ -87,23 +91,23 @@ pub fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>
     Ok(bootstrap::information(&fragments))
 }
 
-/// Tracks that are one `media` element.
+/// The tracks of one `media` element.
 struct Media {
-    /// In the order of URLs: audio first.
+    /// Indexes into [`Title::tracks`] in the order of URLs: audio first.
     tracks: Vec<usize>,
-    /// In place of the audio of the others.
+    /// True if it replaces the audio of other elements.
     alternate: bool,
 }
 
 fn media(title: &Title) -> Vec<Media> {
     let carried = |kind| {
         title.of_kind(kind).filter(|&i| {
-            let track = &title.tracks[i];
+            let track = &title.tracks()[i];
             track.segment_count() > 0 && carries(Protocol::Hds, title.track(track)).is_ok()
         })
     };
     let audio: Vec<usize> = carried(TrackKind::Audio).collect();
-    let track = |i: usize| title.track(&title.tracks[i]);
+    let track = |i: usize| title.track(&title.tracks()[i]);
     let default = audio.iter().copied().find(|&i| track(i).enabled).or(audio.first().copied());
     let mut media: Vec<Media> = carried(TrackKind::Video)
         .map(|video| Media { tracks: default.into_iter().chain([video]).collect(), alternate: false })
@@ -133,8 +137,8 @@ impl Media {
     ) {
         let title = selected.title();
         let extent = selected.extent_of_all(&self.tracks);
-        let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks[i].name.clone()).collect();
-        let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks[i]));
+        let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
+        let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks()[i]));
         let video = tracks().find_map(|track| match &track.codec.media {
             CodecMedia::Video(video) => Some(video),
             CodecMedia::Audio(_) | CodecMedia::Text => None,
@@ -157,12 +161,12 @@ impl Media {
     }
 }
 
-/// Fragments of tracks packed together.
+/// The fragments of tracks packed together.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Fragments {
-    /// Number of the first, from 1.
+    /// Number of the first fragment, 1-based.
     first: u32,
-    /// When they begin, and when the last one ends, in milliseconds.
+    /// Start of each fragment, and the end of the last one, in milliseconds.
     times: Vec<i64>,
 }
 
@@ -171,13 +175,14 @@ impl Fragments {
         let Some(mux) = Mux::new(title, tracks) else { return Self::default() };
         let Some(lead) = title.find(&mux.lead().name) else { return Self::default() };
         let mut times = clock.boundaries(lead);
-        let numbers = |&i: &usize| title.tracks.get(i).map(TitleTrack::numbers);
-        // Fragments of a source, which cannot be cut, may bring what begins before the lead does; the first one always brings all of it.
+        let numbers = |&i: &usize| title.tracks().get(i).map(TitleTrack::numbers);
+        // Fragments of a source cannot be cut, so their tracks may bring samples from before the
+        // lead's start. The first segment always brings all earlier samples of the others.
         for (number, time) in mux.numbers().zip(&mut times) {
             let parts = mux.parts(number).filter_map(|(i, part)| clock.boundary(i, part?.number));
             *time = parts.fold(*time, i64::min);
         }
-        // The last one brings what the others have behind the lead.
+        // The last fragment holds the samples of the other tracks behind the end of the lead.
         let ends = tracks.iter().filter_map(|i| clock.boundary(*i, numbers(i)?.end));
         if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
             *last = end.max(*last);
@@ -186,12 +191,12 @@ impl Fragments {
     }
 }
 
-/// Milliseconds as seconds with three decimals.
+/// Formats milliseconds as seconds with three decimals.
 fn seconds(millis: u64) -> String {
     format!("{}.{:03}", millis / 1000, millis % 1000)
 }
 
-/// RFC 4648 §4.
+/// Encodes bytes in Base64 (RFC 4648 §4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,7 +1,8 @@
 //! HLS playlists (RFC 8216, and its successor draft-pantos-hls-rfc8216bis where it says more).
 //!
-//! In TS, video is muxed with the audio that plays by default; other audio has playlists of its own. In CMAF every track has its own.
-//! A title goes out in TS where TS carries all of its video and some of its audio, else in CMAF.
+//! In TS, video is muxed with the audio that plays by default, and other audio has playlists of its
+//! own. In CMAF every track has its own playlist. A title is sent in TS if TS carries all of its
+//! video and some of its audio, else in CMAF.
 
 mod attributes;
 mod media;
@@ -20,16 +21,16 @@ use crate::{
 use latemux_index::{Title, media::TrackKind, title::TrackName};
 use latemux_isobmff::FourCc;
 
-/// Tracks of a kind that a protocol carries: their indexes in [`Title::tracks`].
+/// Returns the tracks of a kind that a protocol carries, as indexes into [`Title::tracks`].
 fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
     let serves = |&i: &usize| {
-        let track = &title.tracks[i];
+        let track = &title.tracks()[i];
         track.segment_count() > 0 && carries(protocol, title.track(track)).is_ok()
     };
     title.of_kind(kind).filter(serves).collect()
 }
 
-/// How a title goes out as a whole.
+/// Returns the protocol of a title as a whole.
 fn protocol_of(title: &Title, container: HlsContainer) -> Protocol {
     if container == HlsContainer::Cmaf {
         return Protocol::HlsCmaf;
@@ -40,16 +41,16 @@ fn protocol_of(title: &Title, container: HlsContainer) -> Protocol {
     if lost(TrackKind::Video) || silent { Protocol::HlsCmaf } else { Protocol::HlsTs }
 }
 
-/// The query that children of a playlist in a protocol carry.
+/// Returns the container that URLs in a playlist of a protocol name.
 fn container_of(protocol: Protocol) -> HlsContainer {
     if protocol == Protocol::HlsTs { HlsContainer::Auto } else { HlsContainer::Cmaf }
 }
 
-/// How named tracks go out together: in TS, or in fMP4.
+/// Returns the protocol in which tracks can be sent together: TS or fMP4.
 fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Result<Protocol, PackError> {
-    let first = tracks.first().map(|&i| title.track(&title.tracks[i]));
+    let first = tracks.first().map(|&i| title.track(&title.tracks()[i]));
     let format = first.map_or(FourCc(*b"none"), |track| track.codec.format);
-    let all = |protocol| tracks.iter().all(|&i| carries(protocol, title.track(&title.tracks[i])).is_ok());
+    let all = |protocol| tracks.iter().all(|&i| carries(protocol, title.track(&title.tracks()[i])).is_ok());
     if container == HlsContainer::Auto && all(Protocol::HlsTs) {
         Ok(Protocol::HlsTs)
     } else if all(Protocol::HlsCmaf) {
@@ -59,7 +60,7 @@ fn protocol_for(title: &Title, tracks: &[usize], container: HlsContainer) -> Res
     }
 }
 
-/// Looks tracks up by name.
+/// Looks up tracks by name.
 fn find(title: &Title, names: &[TrackName]) -> Result<Vec<usize>, PackError> {
     names
         .iter()

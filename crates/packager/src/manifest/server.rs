@@ -1,12 +1,13 @@
-//! Server manifests (`.ism`): a SMIL 2.0 document that says which tracks of which files make a title.
+//! Server manifests (`.ism`): a SMIL 2.0 document that lists the tracks and files of a title.
 //!
 //! ```text
 //! smil / body / switch / (video | audio | textstream)   src, systemBitrate, [systemLanguage]
 //!                          param                         trackID, [trackName], hints
 //! ```
 //!
-//! Written by many tools over many years, so what is not needed is not looked at: unknown metas and params are passed over, and all
-//! but `trackID` and the names are hints, for the media's own boxes say it better.
+//! Many tools have written them over many years, so only the necessary elements are read. Unknown
+//! metas and params are ignored. All params but `trackID` and `trackName` are hints, because the
+//! boxes of the media are more precise.
 
 mod parse;
 
@@ -20,7 +21,7 @@ use latemux_isobmff::{
     codec::{Config, Media},
 };
 
-/// What a server manifest says.
+/// The contents of a server manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerManifest {
     /// Elements of the switch in order; at least one.
@@ -32,29 +33,29 @@ pub struct ServerManifest {
 pub struct Element {
     /// `video`, `audio` or `textstream`.
     pub kind: TrackKind,
-    /// Where the file is, as written: a URL relative to the manifest, or absolute.
+    /// Location of the file, as written: a URL relative to the manifest, or absolute.
     pub src: String,
-    /// `systemBitrate`, bits per second, at least 1: the number in URLs.
+    /// `systemBitrate` in bits per second, at least 1: the number in URLs.
     pub bitrate: u64,
-    /// `systemLanguage`, where it is one that is known.
+    /// `systemLanguage`, if it is a known language.
     pub language: Option<Language>,
     /// `trackID` in the file.
     pub track_id: u32,
-    /// `trackName`, if it is not the element's own name.
+    /// `trackName`, if it differs from the element's name.
     pub name: Option<String>,
-    /// Line of the document it stands in, from 1.
+    /// Line of the document, 1-based.
     pub line: u32,
 }
 
 impl Element {
-    /// For people: which element this is.
+    /// Describes the element for error messages.
     #[must_use]
     pub fn describe(&self) -> String {
         format!("<{} src=\"{}\"> in line {}", word(self.kind), self.src, self.line)
     }
 
-    /// What the track is called in URLs, before anything is done about collisions: `trackName[_lang]=systemBitrate`. `own` is the
-    /// language the file states.
+    /// Returns the name of the track in URLs, before collisions are resolved:
+    /// `trackName[_lang]=systemBitrate`. `own` is the language that the file states.
     #[must_use]
     pub fn track_name(&self, own: &Language) -> TrackName {
         let language = self.language.as_ref().unwrap_or(own);
@@ -62,7 +63,7 @@ impl Element {
     }
 }
 
-/// The element's name.
+/// Returns the element's name.
 fn word(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Video => "video",
@@ -80,7 +81,7 @@ fn track_name(kind: TrackKind, name: Option<&str>, language: &Language, bitrate:
     let name = if name.is_empty() { word(kind).to_owned() } else { name };
     let stem = if language.is_known() { format!("{name}_{language}") } else { name };
     let named = TrackName { stem, bitrate };
-    // A stem with `-` in it is not always found again in a URL.
+    // A stem with `-` in it cannot always be parsed from a URL.
     let resource = Resource::DashInit(named.clone());
     let url = Address::new("x".to_owned(), resource.clone()).to_url();
     if Address::parse(&url, None).is_ok_and(|address| address.resource == resource) {
@@ -89,16 +90,16 @@ fn track_name(kind: TrackKind, name: Option<&str>, language: &Language, bitrate:
     TrackName { stem: named.stem.replace('-', "_"), bitrate }
 }
 
-/// A track for a manifest to name.
+/// A track to be listed in a server manifest.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// Where its file is, as a URL relative to the manifest.
+    /// Location of its file, as a URL relative to the manifest.
     pub src: &'a str,
-    /// The track.
+    /// The track itself.
     pub track: &'a Track,
 }
 
-/// Writes a server manifest.
+/// Returns the text of a server manifest.
 #[must_use]
 pub fn write(sources: &[Source<'_>]) -> String {
     let mut xml = Xml::new();
@@ -123,12 +124,12 @@ pub fn write(sources: &[Source<'_>]) -> String {
     xml.finish()
 }
 
-/// As titles without a manifest name their tracks, so that URLs stay.
+/// Rounds a bit rate as titles without a manifest do, so that URLs stay the same.
 fn rounded(bitrate: u64) -> u64 {
     (bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000)
 }
 
-/// What the param `FourCC` says.
+/// Returns the value of the param `FourCC`.
 pub(crate) fn four_cc(track: &Track) -> String {
     match &track.codec.config {
         Config::Avc(_) => "AVC1".to_owned(),

@@ -1,7 +1,8 @@
 //! Smooth Streaming: the client manifest ([MS-SSTR] 2.2.2).
 //!
-//! A stream is what a player switches within: renditions of one kind, one name in URLs and one coding, whose fragments begin at the same
-//! times. All times are in 100 ns and those of [`Clock`]: the fragments' own.
+//! A player switches within a stream: renditions of one kind, one name in URLs and one coding,
+//! whose fragments begin at the same times. All times are in units of 100 ns and on the [`Clock`]
+//! of the fragments.
 
 mod codec;
 
@@ -18,16 +19,16 @@ use latemux_index::{Track, media::TrackKind, title::TitleTrack};
 use latemux_isobmff::{FourCc, codec::Media};
 use std::collections::BTreeSet;
 
-/// The client manifest of what is selected of a title. O(segments).
+/// Returns the client manifest of the selected part of a title. O(segments).
 ///
 /// # Errors
-/// [`PackError::CannotCarry`] where Smooth Streaming carries none of its tracks.
+/// [`PackError::CannotCarry`] if Smooth Streaming carries no track of the title.
 pub fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
     let title = selected.title();
     let clock = smooth::clock(title);
     let streams = streams(selected, &clock);
     if streams.is_empty() {
-        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: Protocol::Smooth.name(), format });
     }
     let start = streams.iter().filter_map(|s| s.times.first()).min().copied().unwrap_or(0);
@@ -47,15 +48,15 @@ pub fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<Str
 
 /// A stream of the presentation.
 struct Stream<'a> {
-    /// Unlike that of any other.
+    /// Name that no other stream has.
     name: String,
     stem: &'a str,
     kind: TrackKind,
     four_cc: String,
-    /// When its fragments begin, and when the last one ends.
+    /// Start of each fragment, and the end of the last one.
     times: Vec<i64>,
     levels: Vec<Level<'a>>,
-    /// Whether its fragments are those of the whole title.
+    /// States if its fragments are those of the whole title.
     extent: Extent,
 }
 
@@ -66,13 +67,13 @@ struct Level<'a> {
     codec: CodecAttributes,
 }
 
-/// The streams of a title, in its order.
+/// Returns the streams of a title, in the title's order.
 fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>> {
     let title = selected.title();
     let mut streams: Vec<Stream<'a>> = Vec::new();
-    let stems: BTreeSet<&str> = title.tracks.iter().map(|t| t.name.stem.as_str()).collect();
+    let stems: BTreeSet<&str> = title.tracks().iter().map(|t| t.name.stem.as_str()).collect();
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for (i, title_track) in title.tracks.iter().enumerate() {
+    for (i, title_track) in title.tracks().iter().enumerate() {
         let track = title.track(title_track);
         if title_track.segment_count() == 0 || carries(Protocol::Smooth, track).is_err() {
             continue;
@@ -92,7 +93,8 @@ fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>>
             }
             continue;
         }
-        // One of another coding, or cut at other times, is a stream of its own, which needs a name of its own; URLs keep the track's.
+        // A rendition with another coding or other cuts is a stream of its own and needs a unique
+        // name. URLs keep the track's stem.
         let numbered = (1_u32..).map(|n| format!("{stem}_{n}")).filter(|name| !stems.contains(name.as_str()));
         let free = std::iter::once(stem.to_owned()).chain(numbered).find(|name| !names.contains(name));
         let name = free.unwrap_or_else(|| stem.to_owned());
@@ -120,7 +122,7 @@ impl Stream<'_> {
         };
         let largest = videos().max_by_key(|v| u32::from(v.width) * u32::from(v.height));
         let display_width = largest.map(|v| {
-            // Pixels as wide as they are high: the height stays.
+            // With square pixels, the height stays.
             let (x, y) = v.pixel_aspect;
             u64::from(v.width).saturating_mul(x.into()) / u64::from(y.max(1))
         });

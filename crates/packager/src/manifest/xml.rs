@@ -1,8 +1,8 @@
-//! A writer of XML text: elements, attributes, indentation. It knows no schema.
+//! A writer of XML text: elements, attributes, indentation. It does not know any schema.
 
 use std::fmt::{Display, Write as _};
 
-/// XML as it grows. Elements are closed in the reverse order they were opened.
+/// XML text under construction. Elements are closed in the reverse order of opening.
 #[derive(Debug)]
 pub(super) struct Xml {
     text: String,
@@ -10,12 +10,13 @@ pub(super) struct Xml {
 }
 
 impl Xml {
-    /// The declaration.
+    /// Begins a document with the XML declaration.
     pub(super) fn new() -> Self {
         Self { text: String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"), open: Vec::new() }
     }
 
-    /// An element with children to come: write attributes, then [`Tag::children`].
+    /// Begins the start tag of an element: add attributes, then end it with one of [`StartTag`]'s
+    /// methods.
     pub(super) fn tag(&mut self, name: &'static str) -> Tag<'_> {
         for _ in &self.open {
             self.text.push_str("  ");
@@ -45,7 +46,8 @@ impl Xml {
                 '<' => text.push_str("&lt;"),
                 '>' => text.push_str("&gt;"),
                 '"' => text.push_str("&quot;"),
-                // Attribute values are normalised: white space other than blanks must be a reference (XML 1.0 §3.3.3).
+                // Attribute values are normalised: white space other than blanks must be a
+                // reference (XML 1.0 §3.3.3).
                 '\t' | '\n' | '\r' => {
                     let _ = write!(text, "&#{};", u32::from(c));
                 }
@@ -58,7 +60,7 @@ impl Xml {
         }
     }
 
-    /// The text; whatever is still open is closed.
+    /// Closes all open elements and returns the text.
     pub(super) fn finish(mut self) -> String {
         while !self.open.is_empty() {
             self.close();
@@ -76,7 +78,7 @@ pub(super) struct Tag<'a> {
 }
 
 impl Tag<'_> {
-    /// An attribute; its value is escaped.
+    /// Adds an attribute and escapes its value.
     pub(super) fn attr(self, name: &str, value: impl Display) -> Self {
         let _ = write!(self.xml.text, " {name}=\"");
         self.xml.escape(&value.to_string());
@@ -84,7 +86,7 @@ impl Tag<'_> {
         self
     }
 
-    /// An attribute where there is a value.
+    /// Adds an attribute if there is a value.
     pub(super) fn attr_if(self, name: &str, value: Option<impl Display>) -> Self {
         match value {
             Some(value) => self.attr(name, value),
@@ -92,20 +94,20 @@ impl Tag<'_> {
         }
     }
 
-    /// Ends the start tag: children follow until [`Xml::close`].
+    /// Ends the start tag. Children follow until [`Xml::close`].
     pub(super) fn children(self) {
         self.xml.text.push_str(">\n");
         self.xml.open.push(self.name);
     }
 
-    /// Ends the start tag: the element holds text, escaped, and no more.
+    /// Ends the start tag and writes an element that holds only this text, escaped.
     pub(super) fn text(self, text: &str) {
         self.xml.text.push('>');
         self.xml.escape(text);
         let _ = writeln!(self.xml.text, "</{}>", self.name);
     }
 
-    /// Ends an element without children.
+    /// Ends the tag of an element without children.
     pub(super) fn empty(self) {
         self.xml.text.push_str("/>\n");
     }

@@ -1,5 +1,6 @@
-//! A CMAF track file (ISO/IEC 23000-19 §7.3.3): the init segment, one `sidx` over all segments, and the segments as served, each with its
-//! `styp`. Any of them is the same bytes as its URL gives; `sidx` says which.
+//! A CMAF track file (ISO/IEC 23000-19 §7.3.3): the init segment, one `sidx` over all segments, and
+//! the segments. Each segment has its `styp` and the same bytes as under its URL. The `sidx` states
+//! their ranges.
 
 use super::Fragment;
 use crate::{PackError, segment::cmaf};
@@ -10,16 +11,18 @@ use latemux_isobmff::{
     emit::WriteBox as _,
 };
 
-/// Everything before the first segment of a track (index into [`Title::tracks`]): `ftyp`, `moov`, `sidx`. `fragments` are all its
-/// segments, in order.
+/// Returns all bytes before the first segment of a track (an index into [`Title::tracks`]): `ftyp`,
+/// `moov`, `sidx`. `fragments` are all its segments, in order.
 ///
-/// Times in the `sidx` count from the start of the media, not of its presentation: what comes before that (priming) could not be said.
+/// Times in the `sidx` count from the start of the media rather than of the presentation, because a
+/// `sidx` has no negative times for the priming before it.
 ///
 /// # Errors
-/// [`PackError::NoSuchTrack`]; [`PackError::TooLarge`] for more segments, larger or longer ones than a `sidx` counts.
+/// [`PackError::NoSuchTrack`] if the title has no such track; [`PackError::TooLarge`] for more,
+/// larger or longer segments than a `sidx` can state.
 pub fn header(title: &Title, track: usize, fragments: &[Fragment]) -> Result<Bytes, PackError> {
     let none = || PackError::NoSuchTrack(track.to_string());
-    let title_track = title.tracks.get(track).ok_or_else(none)?;
+    let title_track = title.tracks().get(track).ok_or_else(none)?;
     let track = title.track(title_track);
     if u16::try_from(fragments.len()).is_err() {
         return Err(PackError::TooLarge("more than 65535 segments for one segment index: make them longer"));
@@ -44,14 +47,14 @@ fn reference(fragment: &Fragment, end: i64) -> Result<Reference, PackError> {
     let size = u32::try_from(fragment.bytes).ok().filter(|&size| size <= Reference::MAX_SIZE);
     let size =
         size.ok_or(PackError::TooLarge("a segment of 2 GiB or more for a segment index: make them shorter"))?;
-    // Times that do not ascend are those of a broken source; one tick keeps the order.
+    // Times that do not ascend come from a broken source. One tick keeps the order.
     let duration = u32::try_from(end.saturating_sub(fragment.earliest).max(1));
     let duration = duration.map_err(|_| PackError::TooLarge("a segment of 2^32 ticks or more"))?;
     let lead = fragment.first.saturating_sub(fragment.earliest);
     let sap_delta =
         u32::try_from(lead).ok().filter(|&lead| lead <= Reference::MAX_SAP_DELTA && fragment.sync);
-    // Types 1 and 3 of stream access points (ISO/IEC 14496-12 annex I): with pictures that are decoded after the first one and presented
-    // before it, not all of those can be decoded.
+    // Types 1 and 3 of stream access points (ISO/IEC 14496-12 Annex I). If pictures are decoded
+    // after the first one but presented before it, some of them may not be decodable.
     let sap_type = match (fragment.sync, fragment.earliest < fragment.first) {
         (false, _) => 0,
         (true, false) => 1,

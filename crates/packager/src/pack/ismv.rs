@@ -1,9 +1,10 @@
-//! A file of Smooth Streaming fragments (ismv, PIFF 1.1): `moov`, the fragments of all tracks in the order of their times, and an `mfra` that
-//! leads to each.
+//! A file of Smooth Streaming fragments (ismv, PIFF 1.1): `moov`, the fragments of all tracks in
+//! the order of their times, and an `mfra` with the position of each.
 //!
-//! Fragments are the bytes their URLs give: each has a `tfxd` and none a `tfrf`, which speaks of what is still to come of a live
-//! presentation. Times in them are later than those of the presentation by what no fragment can say ([`Clock::delay`]); an edit list, which
-//! servers of Smooth Streaming pass over, takes that off again for everyone else.
+//! The fragments are the same bytes as under their URLs. Each has a `tfxd`; none has a `tfrf`,
+//! which announces later fragments of a live presentation. Times in fragments are later than
+//! presentation times by [`Clock::delay`]. An edit list subtracts the delay again for readers other
+//! than servers of Smooth Streaming, which ignore it.
 
 use super::Fragment;
 use crate::{
@@ -26,7 +27,7 @@ use latemux_isobmff::{
     emit::{InitSegment, InitTrack, WriteBox as _},
 };
 
-/// What a file is to hold.
+/// The tracks and fragments of an ismv file.
 #[derive(Debug)]
 pub struct Layout<'a> {
     clock: Clock<'a>,
@@ -34,31 +35,33 @@ pub struct Layout<'a> {
     tracks: Vec<usize>,
 }
 
-/// Where a fragment belongs.
+/// One fragment of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Which of [`Layout::tracks`].
+    /// Index into [`IsmvFile::tracks`].
     pub track: usize,
-    /// What to plan.
+    /// The resource to plan.
     pub resource: Resource,
 }
 
 impl<'a> Layout<'a> {
-    /// A file of some tracks of a title (indexes into [`Title::tracks`]), in whichever order.
+    /// Creates a file of some tracks of a title (indexes into [`Title::tracks`]), given in any
+    /// order.
     ///
     /// # Errors
-    /// [`PackError::CannotCarry`], [`PackError::NoSuchTrack`] also where there are none.
+    /// [`PackError::CannotCarry`] if Smooth Streaming does not carry a track,
+    /// [`PackError::NoSuchTrack`] if the title lacks one or no track is given.
     pub fn new(title: &'a Title, tracks: &[usize]) -> Result<Self, PackError> {
         let mut tracks = tracks.to_vec();
         for &index in &tracks {
             let none = || PackError::NoSuchTrack(index.to_string());
-            let track = title.track(title.tracks.get(index).ok_or_else(none)?);
+            let track = title.track(title.tracks().get(index).ok_or_else(none)?);
             if carries(Protocol::Smooth, track).is_err() {
                 let protocol = Protocol::Smooth.name();
                 return Err(PackError::CannotCarry { protocol, format: track.codec.format });
             }
         }
-        tracks.sort_by_key(|&index| title.tracks.get(index).map(|t| (t.object, t.track)));
+        tracks.sort_by_key(|&index| title.tracks().get(index).map(|t| (t.object, t.track)));
         tracks.dedup();
         if tracks.is_empty() {
             return Err(PackError::NoSuchTrack("none".to_owned()));
@@ -66,13 +69,13 @@ impl<'a> Layout<'a> {
         Ok(Self { clock: smooth::clock(title), tracks })
     }
 
-    /// Indexes into [`Title::tracks`], as the file has them.
+    /// Returns the tracks as indexes into [`Title::tracks`], in the order of the file.
     #[must_use]
     pub fn tracks(&self) -> &[usize] {
         &self.tracks
     }
 
-    /// Everything before the first fragment: `ftyp` and `moov`.
+    /// Returns all bytes before the first fragment: `ftyp` and `moov`.
     #[must_use]
     pub fn header(&self) -> Bytes {
         let ends =
@@ -83,14 +86,15 @@ impl<'a> Layout<'a> {
         let brands = FileType {
             major: FourCc(*b"isml"),
             minor_version: 1,
-            // `iso6` for offsets that count from the `moof`.
+            // `iso6` permits offsets that count from the `moof`.
             compatible: [*b"piff", *b"iso6"].map(FourCc).to_vec(),
-            of_segment: false,
+            is_segment: false,
         };
         InitSegment { brands, timescale: SCALE, duration, tracks }.to_bytes()
     }
 
-    /// Every fragment in the order of the file: by time, and of those that begin together in the order of the tracks.
+    /// Iterates over the fragments in the order of the file: by time, and for equal times in the
+    /// order of the tracks.
     pub fn fragments(&self) -> impl Iterator<Item = Place> + '_ {
         let first = |&track: &usize| self.title_track(track).map_or(0, |track| track.numbers().start);
         let mut next: Vec<u32> = self.tracks.iter().map(first).collect();
@@ -110,8 +114,9 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// What ends the file: where each fragment that begins with a sync sample is. `written` are all fragments in the order of the file, with
-    /// their tracks (as in [`Place::track`]) and how many bytes of the file are before them.
+    /// Returns the end of the file: the position of each fragment that begins with a sync sample.
+    /// `written` lists all fragments in the order of the file, each with its track (as in
+    /// [`FragmentRequest::track`]) and the number of bytes before it.
     #[must_use]
     pub fn index(&self, written: &[(usize, u64, Fragment)]) -> Bytes {
         let entries = |place: usize| {
@@ -134,7 +139,7 @@ impl<'a> Layout<'a> {
     }
 
     fn title_track(&self, track: usize) -> Option<&'a TitleTrack> {
-        self.clock.title().tracks.get(track)
+        self.clock.title().tracks().get(track)
     }
 
     fn init_track(&self, index: usize, title_track: &TitleTrack) -> InitTrack {

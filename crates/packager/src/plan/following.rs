@@ -1,4 +1,4 @@
-//! Which segment comes next.
+//! The segment that follows another one, for prefetching.
 
 use crate::{
     Address, Resource,
@@ -8,15 +8,15 @@ use crate::{
 use latemux_index::{Title, title::TrackName};
 use std::time::Duration;
 
-/// The address of the segment behind a segment, of the same tracks. `None` after the last one, and for all that is no media segment, such
-/// as the single frames of trick play.
+/// Returns the address of the segment that follows a segment of the same tracks. `None` after the
+/// last segment, and for resources that are not media segments, such as I-frames.
 #[must_use]
 pub fn following(title: &Title, address: &Address) -> Option<Address> {
     let selected = Selected::new(title, address).ok()?;
     let (title, minimum) = (selected.title(), selected.minimum);
     let find = |name: &TrackName| {
         let index = title.find(name)?;
-        Some((index, title.tracks.get(index)?))
+        Some((index, title.tracks().get(index)?))
     };
     let resource = match &address.resource {
         Resource::DashSegmentAt(name, time) => {
@@ -26,7 +26,8 @@ pub fn following(title: &Title, address: &Address) -> Option<Address> {
             Resource::DashSegmentAt(name.clone(), u64::try_from(next.start).ok()?)
         }
         Resource::DashSegment(name, number) => {
-            // Counted from 1: the next one's number, from 0, is this one's.
+            // Numbers in URLs count from 1, numbers in the index from 0: this is the index of the
+            // next segment.
             let (_, track) = find(name)?;
             Resource::DashSegment(name.clone(), track.segment(*number)?.number.checked_add(1)?)
         }
@@ -51,7 +52,7 @@ pub fn following(title: &Title, address: &Address) -> Option<Address> {
     Some(Address { resource, ..address.clone() })
 }
 
-/// Number, from 1, of the segment behind one of tracks packed together.
+/// Returns the 1-based number of the segment that follows one of tracks packed together.
 fn behind(title: &Title, names: &[TrackName], number: u32, minimum: Option<Duration>) -> Option<u32> {
     let tracks = names.iter().map(|name| title.find(name)).collect::<Option<Vec<_>>>()?;
     let mux = Mux::new(title, &tracks)?.joined(minimum);

@@ -1,4 +1,4 @@
-//! What is asked of a title, turned into a plan.
+//! The planner: finds the tracks, segments and samples of a request and makes a plan of them.
 
 use super::{Class, MediaFirst, Needs, Part, Plan, Planned, SourceRange, TS_TYPE};
 use crate::{
@@ -11,18 +11,18 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::{
     Sample, Title, Track,
-    fragments::KnownFragments,
+    media::fragment_samples::KnownFragments,
     media::{Samples, TrackKind},
     title::{Segment, SegmentSamples, TrackName},
 };
 use std::{fmt::Write as _, ops::Range};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Part of every digest: raised with every change of the bytes this crate makes of the same request, so that no cache mixes old and
-/// new.
+/// Part of every digest. It is raised with every change of the bytes that this crate makes for the
+/// same request, so that no cache mixes old and new ones.
 const FORMAT_VERSION: u32 = 2;
 
-/// What is hashed as it is written.
+/// A digest that text can be written to.
 struct Hashing(Xxh3);
 
 impl std::fmt::Write for Hashing {
@@ -32,11 +32,11 @@ impl std::fmt::Write for Hashing {
     }
 }
 
-/// Which samples of a segment.
+/// The samples of a segment that a response holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take {
     All,
-    /// The sync sample it starts with, alone.
+    /// Only the sync sample at the start of the segment.
     IFrame,
 }
 
@@ -49,29 +49,30 @@ impl Take {
     }
 }
 
-/// What every answer is made from.
+/// The inputs of every plan.
 pub(super) struct Request<'a> {
     pub(super) selected: &'a Selected<'a>,
-    /// What is selected.
+    /// The selected part of the title.
     pub(super) title: &'a Title,
     pub(super) address: &'a Address,
     pub(super) known: &'a dyn KnownFragments,
 }
 
 impl<'a> Request<'a> {
-    /// A digest of everything a body depends on. `what` names the bytes, not the URL: one segment has one ETag whichever protocol
-    /// asks for it.
+    /// Returns the digest of everything that a body depends on. `what` names the bytes rather than
+    /// the URL, so that a segment has one ETag in all protocols that send the same bytes.
     fn digest(&self, what: std::fmt::Arguments<'_>) -> u128 {
         let mut hash = Hashing(Xxh3::new());
         hash.0.update(&FORMAT_VERSION.to_le_bytes());
-        hash.0.update(&self.title.fingerprint.to_le_bytes());
+        hash.0.update(&self.title.fingerprint().to_le_bytes());
         // Hashing cannot fail.
         let _ = hash.write_fmt(what);
         hash.0.digest128()
     }
 
-    /// For digests: what a body has of segment `number` (0-based) of tracks, where that is not what it is in the whole title. One
-    /// segment has one ETag, in a clip or not.
+    /// Returns the text for a digest that tells how segment `number` (0-based) of tracks differs
+    /// from that of the whole title. Empty if it does not differ, so that such a segment has the
+    /// same ETag with and without a clip.
     fn cut_of(&self, tracks: &[usize], number: u32, take: Take, parts: &[Option<&Segment>]) -> String {
         let whole = match take {
             Take::All => self.selected.is_whole(tracks, number, parts),
@@ -106,7 +107,7 @@ impl<'a> Request<'a> {
     ) -> Result<Planned, PackError> {
         let mut what = format!("manifest {} {}", self.address.name(), self.address.relative_to_base());
         if let Profile::NginxVod(form) = &self.address.profile {
-            // What URLs look like depends on the configuration, and on how many files there are.
+            // The spelling of URLs depends on the configuration and on the number of files.
             let _ = write!(what, " {form:?}");
         }
         Ok(Planned::Ready(self.ready(
@@ -121,10 +122,10 @@ impl<'a> Request<'a> {
         self.manifest("application/vnd.apple.mpegurl", text)
     }
 
-    /// The index of a track in the title, if the protocol carries it.
+    /// Returns a track and its index in the title, if the protocol carries it.
     fn track(&self, protocol: Protocol, name: &TrackName) -> Result<(usize, &'a Track), PackError> {
         let index = self.title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        let track = self.title.track(&self.title.tracks[index]);
+        let track = self.title.track(&self.title.tracks()[index]);
         if carries(protocol, track).is_err() {
             return Err(PackError::CannotCarry { protocol: protocol.name(), format: track.codec.format });
         }
@@ -149,11 +150,12 @@ impl<'a> Request<'a> {
         number: u32,
         take: Take,
     ) -> Result<Planned, PackError> {
-        let find = |t: usize| self.title.tracks.get(t)?.segment(number.checked_sub(1)?);
+        let find = |t: usize| self.title.tracks().get(t)?.segment(number.checked_sub(1)?);
         self.cmaf_segment(protocol, name, find, u64::from(number), take)
     }
 
-    /// `find` looks the segment up in the track of an index; `asked` is how it was asked for.
+    /// Plans a CMAF segment. `find` returns the segment of a track, given by its index. `requested`
+    /// is the number or time in the request, for errors.
     pub(super) fn cmaf_segment(
         &self,
         protocol: Protocol,
@@ -180,7 +182,7 @@ impl<'a> Request<'a> {
             return Err(none());
         }
         let number = segment.number.saturating_add(1);
-        let parts = cmaf::media(self.title.tracks[index].object, number, &samples)?;
+        let parts = cmaf::media(self.title.tracks()[index].object, number, &samples)?;
         let cut = self.cut_of(&[index], segment.number, take, &[Some(&segment)]);
         let what = format_args!("cmaf {} {} {number}{cut}", take.word(), shown_rep_id(name));
         let mut plan = self.ready(Class::Media, cmaf_type(track.kind), what, parts);
@@ -190,9 +192,9 @@ impl<'a> Request<'a> {
         Ok(Planned::Ready(plan))
     }
 
-    /// The samples of a segment, or what must be read to know them.
+    /// Returns the samples of a segment, or the ranges that must be read to know them.
     fn samples(&self, track: usize, segment: &Segment, take: Take) -> Result<SegmentSamples, PackError> {
-        let title_track = &self.title.tracks[track];
+        let title_track = &self.title.tracks()[track];
         let mut segment = segment.clone();
         if let Samples::Table(_) = self.title.track(title_track).samples {
             if take == Take::IFrame {
@@ -209,20 +211,21 @@ impl<'a> Request<'a> {
         Ok(samples)
     }
 
-    /// Byte ranges of a track's object.
+    /// Returns byte ranges of a track's object.
     fn of_object(&self, track: usize, ranges: Vec<Range<u64>>) -> impl Iterator<Item = SourceRange> + use<> {
-        let object = self.title.tracks[track].object;
+        let object = self.title.tracks()[track].object;
         ranges.into_iter().map(move |range| SourceRange { object, range })
     }
 
-    /// What of the objects belongs to the same stretch of the grid as these segments.
+    /// Returns the bytes of the objects in the same stretch of the grid as these segments.
     fn reach<'s>(&self, segments: impl IntoIterator<Item = (usize, &'s Segment)>) -> Vec<SourceRange> {
         let mut reach: Vec<SourceRange> = Vec::new();
         let mut last = None;
         for (track, segment) in segments {
-            // Of a segment that a clip cuts, too, all of it: what is cached is cut by the grid.
-            let Some(grid) = self.selected.whole.stretch(track, &segment.cut) else { continue };
-            let object = self.title.tracks[track].object;
+            // The stretch of a segment that a clip cuts is the whole one, because caches cut by the
+            // grid.
+            let Some(grid) = self.selected.whole.grid_range(track, &segment.cut) else { continue };
+            let object = self.title.tracks()[track].object;
             let same = Some((object, grid.clone()));
             if last == same {
                 continue;
@@ -239,7 +242,8 @@ impl<'a> Request<'a> {
         reach
     }
 
-    /// Tracks of different kinds that are packed together. Video first, whatever the order in the URL: one segment has one body.
+    /// Returns tracks of different kinds that are packed together. Video comes first, whatever the
+    /// order in the URL, so that a segment has one body.
     fn together(
         &self,
         protocol: Protocol,
@@ -252,11 +256,11 @@ impl<'a> Request<'a> {
         if twice || tracks.is_empty() { Err(PackError::NoSuchTrack(together(names))) } else { Ok(tracks) }
     }
 
-    /// The init segment of tracks that share segments of fMP4.
+    /// Plans the init segment of tracks that share segments of fMP4.
     pub(super) fn muxed_init(&self, names: &[TrackName]) -> Result<Planned, PackError> {
         let tracks = self.together(Protocol::HlsCmaf, names)?;
         let ids: Vec<String> =
-            tracks.iter().map(|&(index, _)| rep_id(&self.title.tracks[index].name)).collect();
+            tracks.iter().map(|&(index, _)| rep_id(&self.title.tracks()[index].name)).collect();
         let tracks: Vec<&Track> = tracks.into_iter().map(|(_, track)| track).collect();
         let parts = vec![Part::Inline(cmaf::muxed_init(&tracks))];
         let kind = tracks.first().map_or(TrackKind::Video, |track| track.kind);
@@ -270,14 +274,16 @@ impl<'a> Request<'a> {
             Muxed::Known { what, shares, reach, .. } => (what, shares, reach),
         };
         let kind = shares.first().map_or(TrackKind::Video, |share| share.track.kind);
-        let tracks: Vec<(usize, Vec<Sample>)> =
-            shares.into_iter().map(|share| (self.title.tracks[share.index].object, share.samples)).collect();
+        let tracks: Vec<(usize, Vec<Sample>)> = shares
+            .into_iter()
+            .map(|share| (self.title.tracks()[share.index].object, share.samples))
+            .collect();
         let parts = cmaf::muxed_media(number, &tracks)?;
         let plan = self.ready(Class::Media, cmaf_type(kind), format_args!("fmp4 segment {what}"), parts);
         Ok(Planned::Ready(Plan { reach, ..plan }))
     }
 
-    /// What tracks bring to one segment (1-based), packed together.
+    /// Returns the samples of tracks that are packed into one segment (1-based).
     fn muxed(
         &self,
         protocol: Protocol,
@@ -315,7 +321,7 @@ impl<'a> Request<'a> {
         if !fragments.is_empty() {
             return Ok(Muxed::Needs(Needs { fragments, reach }));
         }
-        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks[i].name)).collect();
+        let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks()[i].name)).collect();
         let parts: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
         let cut = self.cut_of(&indexes, at, take, &parts);
         Ok(Muxed::Known { at, what: format!("{} {number}{cut}", ids.join(" ")), shares, reach })
@@ -335,7 +341,7 @@ impl<'a> Request<'a> {
             .iter()
             .map(|share| ts::TsTrack {
                 track: share.track,
-                object: self.title.tracks[share.index].object,
+                object: self.title.tracks()[share.index].object,
                 samples: &share.samples,
             })
             .collect();
@@ -362,7 +368,7 @@ impl<'a> Request<'a> {
         let tracks: Vec<f4f::F4fTrack<'_>> = shares
             .into_iter()
             .filter_map(|Share { index, track, segment, samples }| {
-                let object = self.title.tracks[index].object;
+                let object = self.title.tracks()[index].object;
                 Some(f4f::F4fTrack { track, index, object, segment: segment?, samples })
             })
             .collect();
@@ -376,7 +382,7 @@ impl<'a> Request<'a> {
         let none = || PackError::NoSuchSegment { track: name.to_string(), segment: time.to_string() };
         let clock = smooth::clock(self.title);
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
-        let title_track = &self.title.tracks[index];
+        let title_track = &self.title.tracks()[index];
         let segment = number.and_then(|number| title_track.segment(number)).ok_or_else(none)?;
         let samples = match self.samples(index, &segment, Take::All)? {
             SegmentSamples::Known(samples) => samples,
@@ -398,38 +404,38 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Tracks packed into one segment.
+/// The samples of tracks packed into one segment.
 enum Muxed<'a> {
-    /// These fragments must be read first.
+    /// Fragments must be read before the samples are known.
     Needs(Needs),
-    /// All is known.
+    /// The samples are known.
     Known {
         /// The segment's number, 0-based.
         at: u32,
-        /// Names of the tracks, video first, and what they bring.
+        /// Text for digests: names of the tracks, video first, number and cut.
         what: String,
-        /// What each of them brings, video first.
+        /// The share of each track, video first.
         shares: Vec<Share<'a>>,
-        /// As [`Plan::reach`].
+        /// The ranges that a cache may fetch along, see [`Plan::reach`].
         reach: Vec<SourceRange>,
     },
 }
 
-/// What a track brings to a segment it shares with others.
+/// The share of one track in a segment.
 struct Share<'a> {
     index: usize,
     track: &'a Track,
-    /// `None` where it has nothing there.
+    /// The track's own segment; `None` if it has no samples there.
     segment: Option<Segment>,
     samples: Vec<Sample>,
 }
 
-/// Tracks as people say them.
+/// Joins the names of tracks for an error message.
 fn together(names: &[TrackName]) -> String {
     names.iter().map(TrackName::to_string).collect::<Vec<_>>().join(" with ")
 }
 
-/// `Content-Type` of CMAF tracks (ISO/IEC 23000-19 §7.3.3.1 and RFC 4337).
+/// Returns `Content-Type` of CMAF tracks (ISO/IEC 23000-19 §7.3.3.1 and RFC 4337).
 fn cmaf_type(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Video => "video/mp4",

@@ -1,19 +1,25 @@
 //! Time in protocols whose segments carry no edit list: Smooth Streaming and HDS.
 //!
-//! There, decode times below 0 cannot be said, and players take the time a manifest gives for a segment as the decode time of its first
-//! sample, whatever is in the segment. Therefore, in ticks of the protocol:
+//! In these protocols, decode times cannot be negative. Players take the time of a segment in the
+//! manifest for the decode time of its first sample, whatever the segment states. Therefore, in
+//! ticks of the protocol:
 //!
-//! - everything is presented later than in other protocols by one *delay*, the same for all tracks of a title, the least that lets every track
-//!   begin at 0 or later: what played together still does;
-//! - a segment's time is that of its first sample's decoding. Video is decoded by one *reorder* time before it is presented, the longest any of
-//!   the title's renditions needs, so that their segments have the same times although their B-frames differ;
-//! - times are rounded down from the exact ones, each by itself, and durations are differences of times: nothing drifts.
+//! - Everything is presented later than in other protocols by one *delay*. It is the same for all
+//!   tracks of a title, and the smallest one that lets every track begin at 0 or later. Tracks stay
+//!   synchronised.
+//! - A segment's time is the decode time of its first sample. Video is decoded before it is
+//!   presented by one *reorder* time, the longest that any of the title's renditions needs. Their
+//!   segments thus have the same times although their B-frames differ.
+//! - Times are rounded down from the exact ones, each by itself, and durations are differences of
+//!   times, so nothing drifts.
 //!
-//! Where samples are not all known from the index (fragments), the reorder time is that of the fragments looked into when it was made.
-//! Should a sample need more, its composition offset is negative.
+//! If the index does not hold all samples (fragments), the reorder time is that of the fragments
+//! that were read when the index was made. A sample that needs more has a negative composition
+//! offset.
 //!
-//! A source of Smooth Streaming in ticks of 100 ns was on such a clock before (`pack` writes such files): the delay its edit list
-//! says is kept, and how its frames are reordered, so that the same fragments come out of it, whichever of its tracks are left.
+//! A Smooth Streaming source in ticks of 100 ns was on such a clock before (`pack` writes such
+//! files). The delay in its edit list and its reordering of frames are kept, so that packing it
+//! again gives the same fragments, whichever of its tracks remain.
 
 use crate::carry::{Protocol, carries};
 use latemux_index::{
@@ -24,10 +30,10 @@ use latemux_index::{
 use latemux_isobmff::{Time, Timescale, time::Round};
 use std::ops::Range;
 
-/// A guess of the reorder time that is longer than this is none: the fragments do not begin at 0.
+/// A longer guess of the reorder time is discarded: it means that the fragments do not begin at 0.
 const LONGEST_GUESS: Time = Time::new(1000, Timescale::MILLIS);
 
-/// When segments and samples of a title are, in ticks of a protocol.
+/// The times of a title's segments and samples, in ticks of a protocol.
 #[derive(Debug)]
 pub struct Clock<'a> {
     title: &'a Title,
@@ -36,24 +42,26 @@ pub struct Clock<'a> {
     reorder: i64,
 }
 
-/// When a sample is decoded and presented.
+/// The times of one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Decode time, ≥ 0 where the source's tables are sound.
+    /// Decode time, ≥ 0 if the source's tables are correct.
     pub decode: i64,
-    /// Presentation time less decode time.
+    /// Presentation time minus decode time.
     pub composition_offset: i32,
-    /// Up to the next sample's decode time; of a segment's last sample up to the next segment.
+    /// Time up to the next sample's decode time; for the last sample of a segment, up to the next
+    /// segment.
     pub duration: u32,
 }
 
 impl<'a> Clock<'a> {
-    /// The clock of a title's tracks that a protocol carries, whatever is selected of them. O(tracks).
+    /// Creates the clock of all tracks of a title that a protocol carries, selected or not.
+    /// O(tracks).
     #[must_use]
     pub fn new(title: &'a Title, protocol: Protocol, scale: Timescale) -> Self {
         let tracks = || title.whole_tracks().filter(|track| carries(protocol, track).is_ok());
         let video = tracks().filter(|t| t.kind == TrackKind::Video);
-        // Of HDS there are no files, and milliseconds are anybody's ticks.
+        // HDS has no files, and ticks of a millisecond are common in other sources.
         let is_packed = |track: &Track| protocol == Protocol::Smooth && track.timescale == scale;
         let reorder = video.map(|track| reorder(track, is_packed(track)).in_scale(scale, Round::Up));
         let mut clock = Self { title, scale, delay: 0, reorder: reorder.max().unwrap_or(0) };
@@ -64,45 +72,47 @@ impl<'a> Clock<'a> {
         clock
     }
 
-    /// Whose clock it is.
+    /// Returns the title of the clock.
     #[must_use]
     pub fn title(&self) -> &'a Title {
         self.title
     }
 
-    /// How much later than its presentation time in other protocols everything is presented; ≥ 0.
+    /// Returns the delay: how much later than in other protocols everything is presented; ≥ 0.
     #[must_use]
     pub fn delay(&self) -> u64 {
         u64::try_from(self.delay).unwrap_or(0)
     }
 
-    /// When segments of a track begin, and when the last one ends: one more than there are segments, ascending. The last one lasts until
-    /// its last sample has been presented. Empty where there is no such track (index into [`Title::tracks`]).
+    /// Returns the start of each segment of a track and the end of the last one, ascending: one
+    /// more than there are segments. The last segment ends when its last sample has been presented.
+    /// Empty if there is no such track (an index into [`Title::tracks`]).
     #[must_use]
     pub fn boundaries(&self, track: usize) -> Vec<i64> {
-        let numbers = self.title.tracks.get(track).map_or(0..0, TitleTrack::numbers);
+        let numbers = self.title.tracks().get(track).map_or(0..0, TitleTrack::numbers);
         (numbers.start..=numbers.end).filter_map(|number| self.boundary(track, number)).collect()
     }
 
-    /// When a segment (0-based in the whole title) of a track begins; with the number after the last one, when that ends.
+    /// Returns the start of a segment (0-based in the whole title) of a track. For the number after
+    /// the last one, returns the end of the last segment.
     #[must_use]
     pub fn boundary(&self, track: usize, number: u32) -> Option<i64> {
-        let title_track = self.title.tracks.get(track)?;
+        let title_track = self.title.tracks().get(track)?;
         let track = self.title.track(title_track);
         let position = title_track.position(number)?;
         let cut = *title_track.cuts.get(position)?;
         if number == title_track.numbers().end && cut == sample_count(track) {
             return Some(self.presented(track, *title_track.times.get(position)?));
         }
-        // A clip ends where what is left out would begin.
+        // A clip ends where the first sample after it would begin.
         let ticks = if cut == 0 { first_presented(track) } else { *title_track.times.get(position)? };
         Some(self.decoded(track, ticks))
     }
 
-    /// The segment (0-based) of a track that begins at `time`. O(log n).
+    /// Returns the segment (0-based) of a track that begins at `time`. O(log n).
     #[must_use]
     pub fn segment_at(&self, track: usize, time: i64) -> Option<u32> {
-        let Range { start: mut low, end } = self.title.tracks.get(track)?.numbers();
+        let Range { start: mut low, end } = self.title.tracks().get(track)?.numbers();
         let mut high = end;
         while low < high {
             let middle = low + (high - low) / 2;
@@ -111,17 +121,18 @@ impl<'a> Clock<'a> {
         (low < end && self.boundary(track, low) == Some(time)).then_some(low)
     }
 
-    /// Stamps of the samples of a segment of a track: of one of its own, or of several joined.
+    /// Returns the times of a segment's samples. The segment is one of the track's own, or several
+    /// joined.
     #[must_use]
     pub fn stamps(&self, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<Stamp> {
-        let Some((title_track, first)) = self.title.tracks.get(track).zip(samples.first()) else {
+        let Some((title_track, first)) = self.title.tracks().get(track).zip(samples.first()) else {
             return Vec::new();
         };
         let next = title_track.cuts.partition_point(|&cut| cut < segment.cut.end);
         let next = u32::try_from(next).ok().and_then(|next| title_track.first.checked_add(next));
         let next = next.and_then(|next| self.boundary(track, next));
         let track = self.title.track(title_track);
-        // What is presented behind the last sample has no part in when that is decoded.
+        // The end of the track is a presentation time, from which no decode time follows.
         let next = next.filter(|_| segment.cut.end < sample_count(track));
         let start = if segment.cut.start == 0 { first_presented(track) } else { segment.start };
         let decode =
@@ -141,7 +152,8 @@ impl<'a> Clock<'a> {
                         let ticks = track.presentation.time(sample.decode_time, sample.composition_offset);
                         self.presented(track, ticks).saturating_sub(at)
                     }
-                    // Not reordered: whatever the index says of the segment's time, there is none but that.
+                    // Audio and text are not reordered, so their times follow from the segment's
+                    // time alone.
                     TrackKind::Audio | TrackKind::Text => self.floor(track, sample.composition_offset.into()),
                 };
                 Stamp {
@@ -153,12 +165,12 @@ impl<'a> Clock<'a> {
             .collect()
     }
 
-    /// The protocol's time for a presentation time in track ticks.
+    /// Returns the protocol's time for a presentation time in track ticks.
     fn presented(&self, track: &Track, ticks: i64) -> i64 {
         self.floor(track, ticks).saturating_add(self.delay)
     }
 
-    /// When something is decoded that is presented at `ticks` and not reordered.
+    /// Returns the decode time of a sample that is presented at `ticks` and not reordered.
     fn decoded(&self, track: &Track, ticks: i64) -> i64 {
         let reorder = if track.kind == TrackKind::Video { self.reorder } else { 0 };
         self.presented(track, ticks).saturating_sub(reorder)
@@ -173,7 +185,7 @@ impl<'a> Clock<'a> {
     }
 }
 
-/// Samples of a track, or fragments where only those are known.
+/// Returns the number of samples of a track, or of fragments if only those are known.
 fn sample_count(track: &Track) -> u32 {
     match &track.samples {
         Samples::Table(table) => table.len(),
@@ -181,13 +193,13 @@ fn sample_count(track: &Track) -> u32 {
     }
 }
 
-/// The nearest number of 32 bits.
+/// Limits a number to 32 bits.
 fn clamped(ticks: i64) -> i32 {
     i32::try_from(ticks).unwrap_or(if ticks < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// Presentation time of the first sample in decode order, in track ticks; unlike [`Track::start`] it may be negative: priming, or what an
-/// edit list hides.
+/// Returns the presentation time of the first sample in decode order, in track ticks. Unlike
+/// [`Track::start`] it may be negative, because of priming or samples that an edit list hides.
 fn first_presented(track: &Track) -> i64 {
     let first = match &track.samples {
         Samples::Table(table) => {
@@ -198,8 +210,9 @@ fn first_presented(track: &Track) -> i64 {
     first.unwrap_or(track.start)
 }
 
-/// How long before its presentation the first sample must be decoded, so that none is decoded after it; of a track that was packed as it
-/// is, how long that is.
+/// Returns the least time from decoding to presentation of the first sample with which no sample is
+/// decoded after its presentation. For a track that was packed before, returns the time that it
+/// has.
 fn reorder(track: &Track, is_packed: bool) -> Time {
     let ticks = match &track.samples {
         Samples::Table(table) => {
@@ -208,7 +221,8 @@ fn reorder(track: &Track, is_packed: bool) -> Time {
             i64::from(first).saturating_sub(least.into())
         }
         Samples::Fragments(table) if is_packed => table.first_offset().into(),
-        // Decoding starts at 0 in files of their own: then it is at least the first one's composition offset.
+        // Decoding starts at 0 in files of their own, so the time is at least the first sample's
+        // composition offset.
         Samples::Fragments(table) => {
             let composed = table.start(0).unwrap_or(0).saturating_add(track.presentation.media_time);
             let guess = if Time::new(composed, track.timescale) > LONGEST_GUESS { 0 } else { composed };

@@ -1,13 +1,15 @@
-//! CMAF segments (ISO/IEC 23000-19): `moof` from the index, `mdat` from untouched slices of the source.
+//! CMAF segments (ISO/IEC 23000-19): `moof` from the index, `mdat` from untouched slices of the
+//! source.
 //!
 //! A segment is one fragment: `styp`, `moof`, `mdat`. Decode times are those of the output timeline
-//! ([`latemux_index::presentation`]), and the init segment's offset edit list brings presentation times to those of the source with its
-//! edits applied. Nothing depends on the segments before.
+//! ([`latemux_index::table::presentation`]). The offset edit list in the init segment turns them into the
+//! presentation times of the source with its edits applied. A segment does not depend on those
+//! before it.
 
 use super::MAX_SAMPLES;
 use crate::{PackError, plan::Part};
 use bytes::Bytes;
-use latemux_index::{Sample, Track, stretches::Stretch};
+use latemux_index::{Sample, Track, table::batches::SampleBatch};
 use latemux_isobmff::{
     FourCc, Timescale,
     boxes::{ftyp::FileType, trex::Trex},
@@ -18,21 +20,21 @@ use latemux_isobmff::{
     sample_flags,
 };
 
-/// `track_ID` of every track: each is alone in its segments, and what number it had in its source is nobody's concern.
+/// `track_ID` of every track. Each is alone in its segments, so the number in the source does not
+/// matter.
 pub(crate) const TRACK_ID: u32 = 1;
 
-/// Bytes of the smallest head of a media segment: `styp`, a `moof` that says everything once, and the header of an `mdat`.
+/// Size in bytes of the smallest start of a media segment: `styp`, a `moof` with one value for all
+/// samples, and the header of an `mdat`.
 pub const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
 
-/// The init segment of a track: `ftyp` and `moov`, the sample entry repeated from the source.
-///
-/// # Errors
-/// None at present.
+/// Returns the init segment of a track: `ftyp` and `moov`, with the sample entry of the source.
 pub fn init(track: &Track) -> Result<Bytes, PackError> {
     Ok(InitSegment::cmaf(init_track(TRACK_ID, track), u64::try_from(track.end).ok()).to_bytes())
 }
 
-/// The init segment of tracks that share segments: as [`init`], with a `track_ID` each, from 1 in this order.
+/// Returns the init segment of tracks that share segments, like [`init`]. The `track_ID`s count
+/// from 1 in this order.
 #[must_use]
 pub fn muxed_init(tracks: &[&Track]) -> Bytes {
     let tracks: Vec<InitTrack> = (TRACK_ID..).zip(tracks).map(|(id, track)| init_track(id, track)).collect();
@@ -40,7 +42,7 @@ pub fn muxed_init(tracks: &[&Track]) -> Bytes {
         major: FourCc(*b"iso6"),
         minor_version: 0,
         compatible: vec![FourCc(*b"iso6"), FourCc(*b"mp41")],
-        of_segment: false,
+        is_segment: false,
     };
     let timescale = tracks.first().map_or(Timescale::MILLIS, |track| track.timescale);
     InitSegment { brands, timescale, duration: None, tracks }.to_bytes()
@@ -61,17 +63,19 @@ fn init_track(track_id: u32, track: &Track) -> InitTrack {
     }
 }
 
-/// The media segment of samples of object number `object`; `number` is the segment's, from 1, and its fragment's sequence
-/// number.
+/// Returns the parts of a media segment with samples of an object (an index into
+/// [`latemux_index::Title::objects`]). `number` is the 1-based number of the segment and the
+/// sequence number of its fragment.
 ///
 /// # Errors
 /// [`PackError::TooLarge`] for more samples than one fragment takes.
 pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
-    // Room for `styp`; `fragment` makes its own.
+    // Room for `styp`. `fragment` reserves its own.
     let mut head = Vec::with_capacity(64);
     segment_type(&BRANDS).write(&mut head);
-    // The output timeline starts at 0 or later; a source that lies about that is not worth an error here.
+    // The output timeline starts at 0 or later. A source with wrong times is not worth an error
+    // here.
     let decode_time = samples.first().map_or(0, |s| u64::try_from(s.decode_time).unwrap_or(0));
     fragment(&spec(number, decode_time, &emitted), &mut head)
         .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
@@ -86,11 +90,12 @@ pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>
     Ok(parts)
 }
 
-/// The media segment of several tracks, in the order of [`muxed_init`]: for each the number of its object, and its samples, which may be
-/// none. `number` as for [`media`].
+/// Returns the parts of a media segment of several tracks, in the order of [`muxed_init`]: for
+/// each, the index of its object and its samples, which may be none. `number` is the 1-based number
+/// of the segment.
 ///
 /// # Errors
-/// As [`media`], and [`PackError::TooLarge`] for 2 GiB and more.
+/// [`PackError::TooLarge`] for more samples than one fragment takes, or for 2 GiB and more.
 pub fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<Vec<EmitSample>> =
         tracks.iter().map(|(_, samples)| samples.iter().map(emit_sample).collect()).collect();
@@ -112,8 +117,8 @@ pub fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Result<Vec<P
     Ok(parts)
 }
 
-/// Bytes of the media segment these samples become; the same arithmetic as [`media`]. Of a segment that is too large, no more than
-/// [`MAX_SAMPLES`] are counted.
+/// Returns the size in bytes of the media segment of these samples, by the arithmetic of [`media`].
+/// At most [`MAX_SAMPLES`] samples are counted.
 #[must_use]
 pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
     let emitted: Vec<EmitSample> = samples.take(MAX_SAMPLES).map(|s| emit_sample(&s)).collect();
@@ -121,9 +126,10 @@ pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
     segment_type(&BRANDS).size().saturating_add(fragment)
 }
 
-/// [`segment_bytes`] of a stretch of samples. `composed`: one of them is known to have a composition offset.
+/// Returns [`segment_bytes`] of a stretch of samples. `is_composed` is true if one of the samples
+/// is known to have a composition offset.
 #[must_use]
-pub fn stretch_bytes(stretch: &Stretch<'_>, composed: bool) -> u64 {
+pub fn stretch_bytes(stretch: &SampleBatch<'_>, composed: bool) -> u64 {
     let len = stretch.sizes.len().min(MAX_SAMPLES);
     let sizes = stretch.sizes.get(..len).unwrap_or_default();
     let durations = stretch.durations.get(..len).unwrap_or_default();
@@ -149,7 +155,7 @@ fn differ(values: &[u32]) -> bool {
     values.split_first().is_some_and(|(first, rest)| rest.iter().any(|value| value != first))
 }
 
-/// A DASH media segment, and a CMAF segment of one fragment.
+/// Brands of a DASH media segment, and of a CMAF segment with one fragment.
 const BRANDS: [FourCc; 2] = [FourCc(*b"msdh"), FourCc(*b"cmfs")];
 
 fn spec(sequence: u32, decode_time: u64, samples: &[EmitSample]) -> FragmentSpec<'_> {

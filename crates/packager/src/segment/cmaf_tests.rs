@@ -7,7 +7,7 @@ fn any_sample() -> impl Strategy<Value = (u32, u64, u32, i32, bool)> {
     let few = |values: &'static [u32]| prop::sample::select(values);
     (
         prop_oneof![few(&[0, 1, 100]), 0_u32..5000],
-        // A gap before it in the source.
+        // The gap before the sample in the source.
         prop_oneof![Just(0_u64), 0_u64..300],
         prop_oneof![few(&[1, 1024]), any::<u32>()],
         prop_oneof![Just(0), Just(1024), any::<i32>()],
@@ -42,7 +42,7 @@ proptest! {
         for few in [1, 2, 3, samples.len()] {
             let few = &samples[..few.min(samples.len())];
             let column = |of: fn(&Sample) -> u32| few.iter().map(of).collect::<Vec<_>>();
-            let stretch = Stretch {
+            let stretch = SampleBatch {
                 decode_time: start,
                 sizes: &column(|s| s.size),
                 durations: &column(|s| s.duration),
@@ -52,11 +52,11 @@ proptest! {
             let bytes = segment_bytes(few.iter().copied());
             prop_assert_eq!(stretch_bytes(&stretch, false), bytes);
             if few.iter().any(|s| s.composition_offset != 0) {
-                prop_assert_eq!(stretch_bytes(&Stretch { composition_offsets: &[], ..stretch }, true), bytes);
+                prop_assert_eq!(stretch_bytes(&SampleBatch { composition_offsets: &[], ..stretch }, true), bytes);
             }
         }
 
-        // The source parts are the samples' bytes in order, no two of them neighbours.
+        // The source parts are the samples' bytes in order, and no two of them are neighbours.
         let Some((Part::Inline(head), media)) = parts.split_first() else { panic!("head first") };
         let mut bytes = media.iter().flat_map(|part| match part {
             Part::Source(source) => {
@@ -76,7 +76,7 @@ proptest! {
             prop_assert_ne!(a.range.end, b.range.start);
         }
 
-        // Read with another's eyes.
+        // Another parser reads the same values.
         let mut cursor = std::io::Cursor::new(head);
         let Some(Any::Styp(_)) = Any::decode_maybe(&mut cursor).unwrap() else { panic!("styp first") };
         let Some(Any::Moof(moof)) = Any::decode_maybe(&mut cursor).unwrap() else { panic!("then moof") };
@@ -99,7 +99,8 @@ proptest! {
     }
 }
 
-/// 2 GiB twice: the length of the `mdat` needs 64 bits, the data offset says so.
+/// Twice 2 GiB: the length of the `mdat` needs 64 bits, and the data offset includes the longer
+/// header.
 #[test]
 fn four_gigabytes_have_a_wide_header() {
     let samples = samples(&[(1 << 31, 0, 1, 0, true), (1 << 31, 0, 1, 0, true)], 0);

@@ -1,7 +1,9 @@
-//! HDS fragments (Adobe Flash Video File Format Specification 10.1 §2.11.3 and Annex E): FLV tags in an `mdat`.
+//! HDS fragments (Adobe Flash Video File Format Specification 10.1 §2.11.3 and Annex E): FLV tags
+//! in an `mdat`.
 //!
-//! A fragment is a `moof` that numbers it, and an `mdat` of tags: the sequence header of each track, then its samples by decode time. FLV has
-//! NAL units behind their lengths and AAC without framing, as MP4 does, so what is between the source's slices is headers alone. Times are in
+//! A fragment is a `moof` that numbers it, and an `mdat` of tags: the sequence header of each
+//! track, then all samples by decode time. FLV, like MP4, has NAL units behind their lengths and
+//! AAC without framing, so only headers are inserted between the source's slices. Times are in
 //! milliseconds, see [`Clock`].
 
 use super::{Clock, Stamp};
@@ -11,7 +13,7 @@ use crate::{
     plan::Part,
 };
 use bytes::{BufMut, Bytes};
-use latemux_index::{Sample, Title, Track, stretches::Stretch, title::Segment};
+use latemux_index::{Sample, Title, Track, table::batches::SampleBatch, title::Segment};
 use latemux_isobmff::{
     Timescale,
     boxes::mfhd::Mfhd,
@@ -25,42 +27,44 @@ pub const SCALE: Timescale = Timescale::MILLIS;
 /// Bytes of a fragment besides its tags: `moof`, and the header of the `mdat`.
 pub const FRAGMENT_BYTES: u64 = 24 + 8;
 
-/// Bytes of a tag's header, and of its size that stands behind it (§E.4.1).
+/// Bytes of a tag's header. The size of the tag follows the tag in four more bytes (§E.4.1).
 const TAG_HEADER: u64 = 11;
 const TAG_BYTES: u64 = TAG_HEADER + 4;
-/// The most a sample gets around it.
+/// Most bytes that a fragment adds to a sample.
 pub const MAX_OVERHEAD: u64 = TAG_BYTES + 5;
-/// TagType.
+/// TagType of audio and video.
 const AUDIO: u8 = 8;
 const VIDEO: u8 = 9;
-/// The most a tag may say of its own size.
+/// Largest size that a tag can state.
 const MAX_DATA: u64 = (1 << 24) - 1;
 
-/// The clock of a title's fragments.
+/// Returns the clock of a title's fragments.
 #[must_use]
 pub fn clock(title: &Title) -> Clock<'_> {
     Clock::new(title, Protocol::Hds, SCALE)
 }
 
-/// What a track brings to a fragment.
+/// The share of one track in a fragment.
 #[derive(Debug)]
 pub struct F4fTrack<'a> {
-    /// The track.
+    /// The track itself.
     pub track: &'a Track,
     /// Index into [`Title::tracks`].
     pub index: usize,
     /// Index into [`Title::objects`].
     pub object: usize,
-    /// The segment the samples are of: one of the track's own, or several joined.
+    /// The segment of the samples: one of the track's own, or several joined.
     pub segment: Segment,
     /// Samples in decode order.
     pub samples: Vec<Sample>,
 }
 
-/// The fragment `number` (1-based) of at most one video and one audio track; their order does not matter.
+/// Returns the parts of fragment `number` (1-based) of at most one video and one audio track, in
+/// any order.
 ///
 /// # Errors
-/// [`PackError::CannotCarry`], or [`PackError::TooLarge`] where a sample has more than 16 MiB, or the fragment 4 GiB.
+/// [`PackError::CannotCarry`] if FLV does not carry a track, [`PackError::TooLarge`] if a sample
+/// has more than 16 MiB or the fragment 4 GiB.
 pub fn media(clock: &Clock<'_>, number: u32, tracks: &[F4fTrack<'_>]) -> Result<Vec<Part>, PackError> {
     let mut lanes = Vec::with_capacity(tracks.len());
     for track in tracks {
@@ -72,7 +76,8 @@ pub fn media(clock: &Clock<'_>, number: u32, tracks: &[F4fTrack<'_>]) -> Result<
         let stamps = clock.stamps(track.index, &track.segment, &track.samples);
         tags.extend(track.samples.iter().zip(stamps).map(|(&sample, stamp)| Tag { lane, stamp, sample }));
     }
-    // Stable: samples of one track stay in order, and video comes before audio of the same time.
+    // The sort is stable: samples of one track stay in order, and video precedes audio of the same
+    // time.
     tags.sort_by_key(|tag| (tag.stamp.decode, tag.lane));
     let first = tags.first().map_or(0, |tag| tag.stamp.decode);
 
@@ -97,8 +102,8 @@ fn len(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// Bytes a track's samples take in a fragment, sequence header included; the same arithmetic as [`media`]. 0 for a track FLV cannot
-/// carry.
+/// Returns the bytes that a track's samples take in a fragment, sequence header included, by the
+/// arithmetic of [`media`]. 0 for a track that FLV does not carry.
 #[must_use]
 pub fn track_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 {
     let Ok(coding) = Coding::of(track) else { return 0 };
@@ -110,8 +115,8 @@ pub fn track_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 
     samples.map(|s| coding.overhead() + u64::from(s.size)).fold(header, u64::saturating_add)
 }
 
-/// [`track_bytes`] of stretches of a track's samples.
-pub fn stretch_bytes(track: &Track) -> impl Fn(&Stretch<'_>) -> u64 {
+/// Returns a function for [`track_bytes`] of stretches of a track's samples.
+pub fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
     let coding = Coding::of(track).ok();
     move |stretch| {
         let Some(coding) = coding.as_ref().filter(|_| !stretch.sizes.is_empty()) else { return 0 };
@@ -122,22 +127,22 @@ pub fn stretch_bytes(track: &Track) -> impl Fn(&Stretch<'_>) -> u64 {
     }
 }
 
-/// How a track's samples become tags.
+/// The form of a track's tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Coding {
     tag_type: u8,
     /// The first byte of audio data: SoundFormat, SoundRate, SoundSize, SoundType (§E.4.2.1).
     sound: u8,
-    /// Bytes before a sample's own.
+    /// Number of bytes in a tag before those of the sample.
     field_bytes: u8,
-    /// What a decoder is set up with.
+    /// The decoder configuration.
     sequence_header: Option<Bytes>,
 }
 
 /// A sample's tag.
 #[derive(Debug)]
 struct Tag {
-    /// Which track's.
+    /// Index of the track in the fragment.
     lane: usize,
     stamp: Stamp,
     sample: Sample,
@@ -154,7 +159,8 @@ impl Coding {
                 field_bytes: 5,
                 sequence_header: Some(configuration_record(&track.sample_entry, b"avcC").ok_or_else(cannot)?),
             },
-            // AAC is always said to be 44 kHz stereo of 16 bits; its header tells.
+            // AAC is always stated as 44 kHz stereo with 16 bits. Its sequence header holds the
+            // true values.
             (Config::Aac(aac), _) => {
                 Self { tag_type: AUDIO, sound: 0xAF, field_bytes: 2, sequence_header: Some(aac.asc.clone()) }
             }
@@ -164,7 +170,7 @@ impl Coding {
                     Some(0 | 1) => (2, 3),
                     Some(2) => (2, 2),
                     Some(3) => (2, 1),
-                    // MP3 at 8 kHz is a format of its own.
+                    // MP3 at 8 kHz has a SoundFormat of its own.
                     Some(4) => (14, 0),
                     _ => return Err(cannot()),
                 };
@@ -180,17 +186,18 @@ impl Coding {
         })
     }
 
-    /// Bytes of a tag besides the sample.
+    /// Returns the bytes of a tag besides the sample.
     fn overhead(&self) -> u64 {
         TAG_BYTES + u64::from(self.field_bytes)
     }
 
-    /// What stands before the decoder's configuration: a key frame that is a sequence header (§E.4.3.1, §E.4.2.1).
+    /// Returns the bytes before the decoder configuration: a key frame that is a sequence header
+    /// (§E.4.3.1, §E.4.2.1).
     fn sequence_header_fields(&self) -> Vec<u8> {
         if self.tag_type == VIDEO { vec![0x17, 0, 0, 0, 0] } else { vec![self.sound, 0] }
     }
 
-    /// What stands before a sample.
+    /// Returns the bytes before a sample.
     fn fields(&self, tag: &Tag) -> Vec<u8> {
         if self.tag_type == VIDEO {
             let [_, a, b, c] = tag.stamp.composition_offset.to_be_bytes();
@@ -204,19 +211,20 @@ impl Coding {
     }
 }
 
-/// Tags as they grow: headers in one run of bytes, and where slices of the source come between.
+/// Tags under construction: their headers in one buffer, and the slices of the source with their
+/// positions in it.
 #[derive(Debug, Default)]
 struct Body {
     inline: Vec<u8>,
     slices: Vec<(usize, Part)>,
-    /// Bytes of all that is behind the header of the `mdat`.
+    /// Bytes behind the header of the `mdat`.
     len: u64,
-    /// Bytes of the tag being written, without what stands behind it.
+    /// Bytes of the tag being written, without the size behind it.
     tag: u64,
 }
 
 impl Body {
-    /// Begins a tag with `fields`, of which `data` bytes follow.
+    /// Begins a tag with `fields`, after which `data` bytes follow.
     fn tag(&mut self, tag_type: u8, time: i64, fields: &[u8], data: u64) -> Result<(), PackError> {
         let size = data.saturating_add(len(fields));
         if size > MAX_DATA {

@@ -1,14 +1,13 @@
-//! Smooth Streaming fragments ([MS-SSTR] 2.2.4): `moof` from the index, `mdat` from untouched slices of the source.
+//! Smooth Streaming fragments ([MS-SSTR] 2.2.4): `moof` from the index, `mdat` from untouched
+//! slices of the source.
 //!
-//! A fragment has one run of one track. Its times are in 100 ns; when it begins is said in a `tfxd` box and in its URL alike, see
-//! [`Clock`]. There is no `tfrf`, which tells a player of a live presentation about fragments to come.
+//! A fragment has one run of one track. Its times are in units of 100 ns. Both a `tfxd` box and the
+//! URL state its start, see [`Clock`]. There is no `tfrf`, which announces later fragments of a
+//! live presentation.
 
 use super::Clock;
 use crate::{PackError, carry::Protocol, plan::Part};
-use latemux_index::{
-    Sample, Title,
-    title::{Segment, TitleTrack},
-};
+use latemux_index::{Sample, Title, title::Segment};
 use latemux_isobmff::{
     Timescale,
     emit::{EmitSample, FragmentSpec, smooth_fragment, smooth_fragment_size},
@@ -21,30 +20,32 @@ pub const SCALE: Timescale = match Timescale::new(10_000_000) {
     None => Timescale::MILLIS,
 };
 
-/// The clock of a title's fragments.
+/// Returns the clock of a title's fragments.
 #[must_use]
 pub fn clock(title: &Title) -> Clock<'_> {
     Clock::new(title, Protocol::Smooth, SCALE)
 }
 
-/// `track_ID` of a track (index into [`Title::tracks`]) in its fragments: the one in its source; where that is not a number of its own in
-/// the title, its place among all tracks of all objects, whatever is selected of them. Manifests do not mention any, but a file that
-/// fragments are put into does.
+/// Returns `track_ID` of a track (an index into [`Title::tracks`]) in its fragments.
+///
+/// It is the ID in the track's source if the IDs of all tracks of the title are different and not
+/// 0. Otherwise it is the 1-based position among all tracks of all objects, selected or not.
+/// Manifests do not state it, but a file of the fragments does.
 #[must_use]
 pub fn track_id(title: &Title, track: usize) -> u32 {
     let mut ids: Vec<u32> = title.whole_tracks().map(|track| track.id).collect();
     ids.sort_unstable();
-    let Some(title_track) = title.tracks.get(track) else { return 0 };
+    let Some(title_track) = title.tracks().get(track) else { return 0 };
     if !ids.contains(&0) && ids.is_sorted_by(|a, b| a < b) {
         return title.track(title_track).id;
     }
-    let place = |t: &TitleTrack| (t.object, t.track);
-    let places = title.tracks.iter().map(place).chain(title.unlisted.iter().copied());
-    let before = places.filter(|&other| other < place(title_track)).count();
+    let indexes = (title_track.object, title_track.track);
+    let before = title.whole_indexes().filter(|&other| other < indexes).count();
     u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// The fragment of a segment's samples, of a track (index into [`Title::tracks`]) that lies in an object (index into [`Title::objects`]).
+/// Returns the parts of the fragment of a segment's samples, for a track (an index into
+/// [`Title::tracks`]) in an object (an index into [`Title::objects`]).
 ///
 /// # Errors
 /// [`PackError::TooLarge`] for more samples than one fragment takes.
@@ -61,7 +62,7 @@ pub fn media(
     let spec = FragmentSpec {
         track_id: track_id(clock.title(), track),
         sequence: segment.number.saturating_add(1),
-        // A source that lies about its times is not worth an error here.
+        // A source with wrong times is not worth an error here.
         decode_time: u64::try_from(start).unwrap_or(0),
         ..spec(&emitted)
     };
@@ -76,7 +77,7 @@ pub fn media(
     Ok(parts)
 }
 
-/// Bytes of the fragment these samples of a segment become; the same arithmetic as [`media`].
+/// Returns the size in bytes of the fragment of these samples, by the arithmetic of [`media`].
 #[must_use]
 pub fn fragment_bytes(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> u64 {
     let emitted = emitted(clock, track, segment, samples);

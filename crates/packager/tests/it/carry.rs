@@ -4,7 +4,7 @@ use crate::{
     media::{avc_aac, ladder},
     origin::Origin,
 };
-use latemux_index::{Track, media::TrackKind, title::TitleTrack};
+use latemux_index::{Track, media::TrackKind};
 use latemux_isobmff::{
     FourCc,
     codec::{Aac, Config},
@@ -25,7 +25,7 @@ fn carried(track: &Track) -> [bool; 3] {
 #[test]
 fn each_protocol_carries_what_it_has_a_mapping_for() {
     let origin = Origin::open(&[avc_aac()], TARGET);
-    let mut track = origin.title.track(&origin.title.tracks[0]).clone();
+    let mut track = origin.title.track(&origin.title.tracks()[0]).clone();
     assert_eq!(carried(&track), [true, true, true]);
     for (config, expected) in [
         (Config::Av1, [true, true, false]),
@@ -53,7 +53,7 @@ fn each_protocol_carries_what_it_has_a_mapping_for() {
 fn adts_says_what_it_can() {
     let origin = Origin::open(&[avc_aac()], TARGET);
     let audio = origin.title.of_kind(TrackKind::Audio).next().unwrap();
-    let plain = origin.title.track(&origin.title.tracks[audio]).clone();
+    let plain = origin.title.track(&origin.title.tracks()[audio]).clone();
     let with = |change: &dyn Fn(&mut Aac)| {
         let mut track = plain.clone();
         let Config::Aac(aac) = &mut track.codec.config else { panic!("AAC") };
@@ -75,13 +75,6 @@ fn adts_says_what_it_can() {
     assert!(!with(&|aac| aac.frame_length = 960));
 }
 
-/// Joins the segment that begins with cut number `at` to the one before.
-fn join(track: &mut TitleTrack, at: usize) {
-    track.cuts.remove(at);
-    track.times.remove(at);
-    track.grid_segments.remove(at);
-}
-
 /// However two tracks are cut, each sample of both is in one segment, in order.
 #[test]
 fn muxing_loses_nothing_and_repeats_nothing() {
@@ -91,13 +84,13 @@ fn muxing_loses_nothing_and_repeats_nothing() {
         let audio = origin.title.of_kind(TrackKind::Audio).next().unwrap();
         let tracks = [audio, 0];
         for (track, bits) in [(0, missing & 15), (audio, missing >> 4)] {
-            assert_eq!(origin.title.tracks[track].cuts.len(), 6);
+            assert_eq!(origin.title.tracks()[track].cuts.len(), 6);
             for bit in (0..4).rev().filter(|bit| bits & 1 << bit != 0) {
-                join(&mut origin.title.tracks[track], bit + 1);
+                origin.title = origin.title.with_joined_segments(track, bit + 1);
             }
         }
         let mux = Mux::new(&origin.title, &tracks).unwrap();
-        assert_eq!(mux.lead().name, origin.title.tracks[0].name);
+        assert_eq!(mux.lead().name, origin.title.tracks()[0].name);
         let mut reached = [0, 0];
         let mut at = mux.times(0).unwrap().0;
         for number in mux.numbers() {
@@ -112,7 +105,7 @@ fn muxing_loses_nothing_and_repeats_nothing() {
             at = end;
         }
         for (track, reached) in tracks.iter().zip(reached) {
-            assert_eq!(origin.title.tracks[*track].cuts.last(), Some(&reached), "{missing}");
+            assert_eq!(origin.title.tracks()[*track].cuts.last(), Some(&reached), "{missing}");
         }
         assert!(mux.times(mux.lead().segment_count()).is_none());
         assert!(mux.parts(mux.lead().segment_count()).all(|(_, part)| part.is_none()));

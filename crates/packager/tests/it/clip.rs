@@ -370,7 +370,7 @@ fn a_track_that_has_ended_is_left_out() {
          -c:v libx264 -preset ultrafast -g 25 -pix_fmt yuv420p -c:a aac -b:a 64k",
     );
     let mut origin = Origin::open(&[file], TARGET);
-    let video = origin.title.tracks[0].name.to_string();
+    let video = origin.title.tracks()[0].name.to_string();
     for path in [".mpd", ".m3u8", "Manifest", ".f4m"] {
         let text = fetch(&mut origin, &format!("{BASE}{path}?vbegin=8")).unwrap().bytes;
         let text = String::from_utf8(text).unwrap();

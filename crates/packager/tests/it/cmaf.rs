@@ -84,9 +84,9 @@ fn fragments_with_mfra() {
 fn sizes_are_those_of_the_plans() {
     for file in [avc_aac(), hevc(), hevc_open(), fragmented()] {
         let mut origin = Origin::open(&[&file], TARGET);
-        for index in 0..origin.title.tracks.len() {
-            let name = origin.title.tracks[index].name.clone();
-            assert!(matches!(origin.title.track(&origin.title.tracks[index]).samples, Samples::Table(_)));
+        for index in 0..origin.title.tracks().len() {
+            let name = origin.title.tracks()[index].name.clone();
+            assert!(matches!(origin.title.track(&origin.title.tracks()[index]).samples, Samples::Table(_)));
             let sizes = sizes::segment_sizes(&origin.title, index, Protocol::Dash);
             assert_eq!(sizes.len(), usize::try_from(origin.segment_count(&name)).unwrap());
             assert!(sizes.len() > 3);
@@ -104,8 +104,8 @@ fn sizes_are_those_of_the_plans() {
                 }
             }
         }
-        let lead = (0..origin.title.tracks.len()).collect::<Vec<_>>();
-        let names: Vec<_> = lead.iter().map(|&i| origin.title.tracks[i].name.clone()).collect();
+        let lead = (0..origin.title.tracks().len()).collect::<Vec<_>>();
+        let names: Vec<_> = lead.iter().map(|&i| origin.title.tracks()[i].name.clone()).collect();
         if names.len() == 2 {
             for (n, size) in (1..).zip(sizes::muxed_sizes(&origin.title, &lead, Protocol::HlsTs)) {
                 let answer = origin.get(&Resource::HlsTsSegment(names.clone(), n)).unwrap();
@@ -120,9 +120,12 @@ fn sizes_are_those_of_the_plans() {
 fn sizes_of_fragments_are_enough() {
     for file in [with_sidx(), with_mfra()] {
         let mut origin = Origin::open(&[&file], TARGET);
-        for index in 0..origin.title.tracks.len() {
-            let name = origin.title.tracks[index].name.clone();
-            assert!(matches!(origin.title.track(&origin.title.tracks[index]).samples, Samples::Fragments(_)));
+        for index in 0..origin.title.tracks().len() {
+            let name = origin.title.tracks()[index].name.clone();
+            assert!(matches!(
+                origin.title.track(&origin.title.tracks()[index]).samples,
+                Samples::Fragments(_)
+            ));
             let cmaf = |n| Resource::HlsSegment(vec![name.clone()], n);
             let ts = |n| Resource::HlsTsSegment(vec![name.clone()], n);
             let protocols: [(_, &dyn Fn(u32) -> Resource); 2] =
@@ -178,7 +181,7 @@ fn one_segment_has_one_body_whatever_asks_for_it() {
     for name in [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat() {
         let track = origin.title.find(&name).unwrap();
         for n in 1..=origin.segment_count(&name) {
-            let start = origin.title.tracks[track].segment(n - 1).unwrap().start;
+            let start = origin.title.tracks()[track].segment(n - 1).unwrap().start;
             let answers = [
                 Resource::DashSegmentAt(name.clone(), u64::try_from(start).unwrap()),
                 Resource::DashSegment(name.clone(), n),

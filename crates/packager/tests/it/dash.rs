@@ -6,11 +6,11 @@ use crate::{
     origin::{NAME, Origin},
 };
 use dash_mpd_core::{AdaptationSet, MPD, Representation, SegmentTemplate, check_conformity};
-use latemux_index::{Track, media::TrackKind};
+use latemux_index::{Title, Track, media::TrackKind};
 use latemux_isobmff::codec::{Audio, Colour, Config, Media, Video, VideoRange};
 use latemux_packager::{Address, Resource, address::DashTemplate, carry::Protocol, sizes::Bitrate};
 use latemux_testmedia::recipe::make;
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
 
@@ -82,8 +82,8 @@ fn the_timeline_is_that_of_the_segments_to_the_tick() {
                         assert_eq!(fragment.end(), i64::try_from(start + duration).unwrap(), "{what}");
                         followed += 1;
                     }
-                    let name = &origin.title.tracks
-                        [origin.title.tracks.iter().position(|t| t.name.to_string() == id).unwrap()]
+                    let name = &origin.title.tracks()
+                        [origin.title.tracks().iter().position(|t| t.name.to_string() == id).unwrap()]
                     .name;
                     assert_eq!(count, origin.segment_count(name));
                 }
@@ -139,13 +139,13 @@ fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
         for r in &set.representations {
             let index = origin
                 .title
-                .tracks
+                .tracks()
                 .iter()
                 .position(|t| t.name.to_string() == *r.id.as_ref().unwrap())
                 .unwrap();
             let bandwidth = r.bandwidth.unwrap();
             assert_eq!(bandwidth, Bitrate::of_tracks(&origin.title, &[index], Protocol::Dash).peak);
-            let name = origin.title.tracks[index].name.clone();
+            let name = origin.title.tracks()[index].name.clone();
             let template = template(set, r);
             let segments: Vec<(u128, u128)> = (1..)
                 .zip(timeline(template))
@@ -175,7 +175,7 @@ fn manifests_differ_by_name_and_media_does_not() {
     let digest = |name: &str, resource: &Resource| match latemux_packager::plan(
         &origin.title,
         &Address::new(name, resource.clone()),
-        &latemux_index::fragments::NoFragments,
+        &latemux_index::media::fragment_samples::NoFragments,
     )
     .unwrap()
     {
@@ -192,13 +192,15 @@ fn manifests_differ_by_name_and_media_does_not() {
 /// A title whose media says something ffmpeg cannot be made to write.
 fn altered(alter: impl FnOnce(&mut Vec<Track>)) -> Origin {
     let mut origin = Origin::open(&ladder(), TARGET);
-    let mut tracks: Vec<Track> = origin.title.tracks.iter().map(|t| origin.title.track(t).clone()).collect();
+    let mut tracks: Vec<Track> =
+        origin.title.tracks().iter().map(|t| origin.title.track(t).clone()).collect();
     alter(&mut tracks);
-    for (title_track, track) in origin.title.tracks.iter().zip(tracks) {
-        let mut object = (*origin.title.objects[title_track.object]).clone();
+    let mut objects = origin.title.objects().to_vec();
+    for (title_track, track) in origin.title.tracks().iter().zip(tracks) {
+        let object = Arc::make_mut(&mut objects[title_track.object]);
         object.tracks[title_track.track] = track;
-        origin.title.objects[title_track.object] = object.into();
     }
+    origin.title = Title::new(objects, TARGET).unwrap();
     origin
 }
 
@@ -292,7 +294,7 @@ fn what_cannot_be_carried_is_left_out_or_refused() {
     let other = |track: &mut Track| track.codec.config = Config::Other;
     let mut origin = altered(|tracks| other(&mut tracks[0]));
     assert_eq!(sets(&mpd(&mut origin, DashTemplate::Time))[0].representations.len(), 2);
-    let name = origin.title.tracks[0].name.clone();
+    let name = origin.title.tracks()[0].name.clone();
     let refused = origin.plan(&Resource::DashInit(name)).map(drop).map_err(|e| e.reason());
     assert_eq!(refused, Err("cannot_carry"));
     let mut origin = altered(|tracks| tracks.iter_mut().for_each(other));
@@ -303,12 +305,8 @@ fn what_cannot_be_carried_is_left_out_or_refused() {
 #[test]
 fn renditions_that_disagree_are_said_to() {
     let mut origin = Origin::open(&ladder(), TARGET);
-    let track = &mut origin.title.tracks[1];
     // As if the second rendition had no key frame where the others have their second segment.
-    for list in [&mut track.cuts, &mut track.grid_segments] {
-        list.remove(1);
-    }
-    track.times.remove(1);
+    origin.title = origin.title.with_joined_segments(1, 1);
     let mpd = mpd(&mut origin, DashTemplate::Time);
     let video = &sets(&mpd)[0];
     assert_eq!(video.segmentAlignment, Some(false));

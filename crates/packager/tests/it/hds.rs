@@ -250,7 +250,7 @@ pub(crate) fn comes_out(what: &str, source: &Source, constant_rate: bool) {
     seen.dedup();
     let carried = origin
         .title
-        .tracks
+        .tracks()
         .iter()
         .filter(|t| latemux_packager::carry::carries(Protocol::Hds, origin.title.track(t)).is_ok());
     assert_eq!(seen.len(), carried.count(), "{what}: every track was there");
@@ -339,7 +339,7 @@ fn comes_out_mp3(what: &str, file: &Path) {
 #[test]
 fn sizes_are_those_of_the_plans() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
-    assert!(origin.title.tracks.iter().all(|t| matches!(origin.title.track(t).samples, Samples::Table(_))));
+    assert!(origin.title.tracks().iter().all(|t| matches!(origin.title.track(t).samples, Samples::Table(_))));
     let names = [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat();
     for names in [&names[..1], &names[1..], &names[..]] {
         let tracks: Vec<usize> = names.iter().map(|name| origin.title.find(name).unwrap()).collect();

@@ -12,7 +12,7 @@ use crate::{
 use bytes::Bytes;
 use latemux_index::media::IndexSource::{self, RandomAccess, SampleTables, Scan, SegmentIndex};
 use latemux_testmedia::{
-    fragmented::{Base, DecodeTime, Fields, Fragmented, Index, fragmented},
+    fragmented::{DecodeTime, Fragmented, Index, OffsetBase, SampleValues, fragmented},
     probe::{Stream, probe},
     recipe::{folder, make},
     rewrite::{Variant, progressive},
@@ -98,14 +98,16 @@ fn fragments() -> Vec<Stored> {
     let file = avc_aac();
     let source = Source::files(&[&file]);
     let plain = copy("matrix-fragments", &file, FRAGMENTS);
-    let mut turns = [Fields::Tfhd, Fields::Trex, Fields::Samples, Fields::Runs].into_iter().cycle();
+    let mut turns = [SampleValues::Tfhd, SampleValues::Trex, SampleValues::Samples, SampleValues::Runs]
+        .into_iter()
+        .cycle();
     let mut found = Vec::new();
     for index in [Index::Neither, Index::Sidx, Index::SidxTree, Index::Mfra, Index::Both] {
         for decode_time in [Narrow, Wide, Absent] {
-            for base in [Base::Moof, Base::Stated, Base::Implied] {
-                let fields = turns.next().unwrap();
-                let separate = found.len() % 2 == 1;
-                let variant = Fragmented { index, decode_time, base, fields, separate, nal_lengths: 4 };
+            for base in [OffsetBase::Moof, OffsetBase::Stated, OffsetBase::Implied] {
+                let values = turns.next().unwrap();
+                let separate_moofs = found.len() % 2 == 1;
+                let variant = Fragmented { index, decode_time, base, values, separate_moofs, nal_lengths: 4 };
                 let index = match index {
                     Index::Neither => Scan,
                     Index::Sidx | Index::SidxTree | Index::Both => SegmentIndex,

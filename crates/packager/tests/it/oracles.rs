@@ -129,7 +129,7 @@ fn mp4_atom_reads_what_was_meant() {
             let (init, segments) = origin.cmaf(&name);
             let moov = moov(&init);
             let index = origin.title.find(&name).unwrap();
-            let track = origin.title.track(&origin.title.tracks[index]);
+            let track = origin.title.track(&origin.title.tracks()[index]);
             let [trak] = moov.trak.as_slice() else { panic!("one track") };
             assert_eq!(trak.mdia.mdhd.timescale, track.timescale.get());
             assert_eq!(media_time(&moov), track.presentation.media_time);

@@ -3,8 +3,9 @@
 use bytes::{Bytes, BytesMut};
 use latemux_index::{
     IndexError, Title,
-    fragments::{FragmentReader, FragmentSamples, FragmentStep, KnownFragments},
-    locate::{Got, Limits, Locator, Step, Want},
+    locate::fragment_reader::{FragmentReader, FragmentStep},
+    locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
+    media::fragment_samples::{FragmentSamples, KnownFragments},
     media::{MediaIndex, TrackKind},
     title::TrackName,
 };
@@ -12,7 +13,7 @@ use latemux_packager::{
     Address, PackError, Part, Plan, Planned, Resource, plan,
     plan::{Class, SourceRange},
 };
-use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, ops::Range, path::Path, sync::Arc, time::Duration};
 
 /// The NAME the URLs of test titles carry.
 pub(crate) const NAME: &str = "x";
@@ -21,9 +22,9 @@ pub(crate) const NAME: &str = "x";
 pub(crate) fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
-    let mut wants = vec![locator.first()];
+    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
     loop {
-        let got = wants.iter().map(|want| read(object, want)).collect();
+        let got = wants.iter().map(|range| read(object, range)).collect();
         match locator.step(size, got)? {
             Step::Read(more) | Step::Scan(more) => wants = more,
             Step::Done(index) => return Ok(*index),
@@ -31,14 +32,9 @@ pub(crate) fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
     }
 }
 
-fn read(object: &Bytes, want: &Want) -> Got {
+fn read(object: &Bytes, range: &Range<u64>) -> ObjectBytes {
     let at = |n: u64| usize::try_from(n).unwrap().min(object.len());
-    match want {
-        Want::Head(len) => Got { offset: 0, bytes: object.slice(..at(*len)) },
-        Want::Range(range) => {
-            Got { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
-        }
-    }
+    ObjectBytes { offset: range.start, bytes: object.slice(at(range.start)..at(range.end)) }
 }
 
 /// A title and the bytes of its objects.
@@ -82,12 +78,12 @@ impl Origin {
 
     /// Names of tracks of a kind.
     pub(crate) fn names(&self, kind: TrackKind) -> Vec<TrackName> {
-        self.title.of_kind(kind).map(|i| self.title.tracks[i].name.clone()).collect()
+        self.title.of_kind(kind).map(|i| self.title.tracks()[i].name.clone()).collect()
     }
 
     /// Segments of a track.
     pub(crate) fn segment_count(&self, name: &TrackName) -> u32 {
-        self.title.tracks[self.title.find(name).unwrap()].segment_count()
+        self.title.tracks()[self.title.find(name).unwrap()].segment_count()
     }
 
     /// Plans a request for a whole title's resource, reading `moof`s as it asks.
@@ -111,7 +107,7 @@ impl Origin {
 
     /// Reads the samples of a fragment.
     fn learn(&mut self, source: &SourceRange) {
-        let index = self.title.objects[source.object].clone();
+        let index = self.title.objects()[source.object].clone();
         let object = &self.objects[source.object];
         let mut reader = FragmentReader::new(index, source.range.clone());
         let (mut offset, mut bytes) = (source.range.start, Bytes::new());

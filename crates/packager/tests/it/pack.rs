@@ -69,8 +69,8 @@ fn packed_ismv(origin: &mut Origin, tracks: &[usize]) -> Result<(Vec<u8>, Places
 }
 
 fn carried(origin: &Origin, protocol: Protocol) -> Vec<usize> {
-    let carried = |&i: &usize| carries(protocol, origin.title.track(&origin.title.tracks[i])).is_ok();
-    (0..origin.title.tracks.len()).filter(carried).collect()
+    let carried = |&i: &usize| carries(protocol, origin.title.track(&origin.title.tracks()[i])).is_ok();
+    (0..origin.title.tracks().len()).filter(carried).collect()
 }
 
 /// Every box, read to its end by another's parser, with where it starts.
@@ -96,8 +96,8 @@ fn kind_of(kind: TrackKind) -> &'static str {
 
 /// The stream of a source that a track is of.
 fn source_of<'a>(sources: &'a [Vec<Stream>], origin: &Origin, track: usize) -> &'a Stream {
-    let title_track = &origin.title.tracks[track];
-    let tracks = &origin.title.objects[title_track.object].tracks;
+    let title_track = &origin.title.tracks()[track];
+    let tracks = &origin.title.objects()[title_track.object].tracks;
     let kind = tracks[title_track.track].kind;
     let nth = tracks[..title_track.track].iter().filter(|t| t.kind == kind).count();
     sources[title_track.object].iter().filter(|s| s.kind == kind_of(kind)).nth(nth).unwrap()
@@ -131,7 +131,7 @@ fn cmaf_files(what: &str, files: &[&Path]) -> usize {
     let mut origin = Origin::open(files, TARGET);
     let tracks = carried(&origin, Protocol::Dash);
     for &track in &tracks {
-        let name = origin.title.tracks[track].name.clone();
+        let name = origin.title.tracks()[track].name.clone();
         let what = format!("{what} {name}");
         let (file, ranges) = packed_cmaf(&mut origin, &name);
 
@@ -158,7 +158,7 @@ fn cmaf_files(what: &str, files: &[&Path]) -> usize {
         }
         assert_eq!(at, file.len(), "{what}");
         let durations: u64 = sidx.references.iter().map(|r| u64::from(r.subsegment_duration)).sum();
-        let track_ = origin.title.track(&origin.title.tracks[track]);
+        let track_ = origin.title.track(&origin.title.tracks()[track]);
         let end = i64::try_from(sidx.earliest_presentation_time + durations).unwrap();
         assert_eq!(end, track_.end + track_.presentation.media_time, "{what}");
         let slices: Vec<&[u8]> = ranges.iter().map(|range| &file[range.clone()]).collect();
@@ -171,8 +171,12 @@ fn cmaf_files(what: &str, files: &[&Path]) -> usize {
 
         // Its own source.
         let mut again = Origin::of(vec![file.clone().into()], TARGET).unwrap();
-        assert_eq!(again.title.objects[0].source, IndexSource::SegmentIndex, "{what}: the index is believed");
-        let name = again.title.tracks[0].name.clone();
+        assert_eq!(
+            again.title.objects()[0].source,
+            IndexSource::SegmentIndex,
+            "{what}: the index is believed"
+        );
+        let name = again.title.tracks()[0].name.clone();
         let packed = packed_cmaf(&mut again, &name).0;
         assert!(packed == file, "{what}: packed again it is another file");
     }
@@ -251,7 +255,7 @@ fn ismv_file(what: &str, files: &[&Path]) -> usize {
         }
 
         let mut again = Origin::of(vec![file.clone().into()], TARGET).unwrap();
-        let all: Vec<usize> = (0..again.title.tracks.len()).collect();
+        let all: Vec<usize> = (0..again.title.tracks().len()).collect();
         let packed = packed_ismv(&mut again, &all).unwrap().0;
         assert!(packed == file, "{what}: packed again it is another file");
     }

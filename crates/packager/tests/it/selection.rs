@@ -22,7 +22,7 @@ fn encoded(filter: &str) -> String {
 fn a_filter_chooses_tracks_by_what_is_known_of_them() {
     let origin = Origin::open(&ladder(), TARGET);
     let title = &origin.title;
-    let names: Vec<String> = title.tracks.iter().map(|t| t.name.to_string()).collect();
+    let names: Vec<String> = title.tracks().iter().map(|t| t.name.to_string()).collect();
     let video = origin.names(TrackKind::Video);
     let middle = video[1].bitrate;
     for (filter, chosen) in [
@@ -52,7 +52,7 @@ fn a_filter_chooses_tracks_by_what_is_known_of_them() {
         ("Channels>1".to_owned(), &[]),
     ] {
         let parsed = Filter::parse(&filter).unwrap();
-        let found: Vec<usize> = (0..title.tracks.len()).filter(|&i| parsed.takes(title, i)).collect();
+        let found: Vec<usize> = (0..title.tracks().len()).filter(|&i| parsed.takes(title, i)).collect();
         assert_eq!(found, chosen, "{filter} of {names:?}");
     }
 }
@@ -60,7 +60,7 @@ fn a_filter_chooses_tracks_by_what_is_known_of_them() {
 #[test]
 fn manifests_list_what_a_filter_chooses_and_nothing_moves() {
     let mut origin = Origin::open(&ladder(), TARGET);
-    let names: Vec<String> = origin.title.tracks.iter().map(|t| t.name.to_string()).collect();
+    let names: Vec<String> = origin.title.tracks().iter().map(|t| t.name.to_string()).collect();
     let filter = encoded(r#"type=="video"&&MaxHeight==288||systemLanguage=="fra""#);
     let chosen = [1, 4];
     for path in [".mpd", ".m3u8", "Manifest", ".f4m"] {

@@ -199,7 +199,7 @@ pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
     assert!(exact_ends.map(|(end, _)| end).all(|end| *end == delay), "{what}: {ends:?}");
     let expected = origin
         .title
-        .tracks
+        .tracks()
         .iter()
         .filter(|t| latemux_packager::carry::carries(Protocol::Smooth, origin.title.track(t)).is_ok())
         .count();
@@ -372,7 +372,7 @@ fn sizes_are_those_of_the_plans() {
         let mut origin = Origin::open(&[&file], TARGET);
         let (_, levels) = play(&mut origin);
         for (index, level) in levels.iter().enumerate() {
-            let title_track = &origin.title.tracks[index];
+            let title_track = &origin.title.tracks()[index];
             assert!(matches!(origin.title.track(title_track).samples, Samples::Table(_)));
             let sizes = sizes::segment_sizes(&origin.title, index, Protocol::Smooth);
             let got: Vec<u64> = level.fragments.iter().map(|f| f.len() as u64).collect();

@@ -1,7 +1,7 @@
 use super::{Agent, ContainerCredentials, ECS, NoCredentials, RENEW, parse};
+use crate::Options;
 use crate::backend::http::{client::Client, retry::Account};
 use crate::server::{Reply, Server};
-use crate::{Connections, Retries, Timeouts};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -62,8 +62,8 @@ async fn an_agent_that_fails_at_renewal() {
         _ => Reply::new(400, &[], b""),
     })
     .await;
-    let account = Arc::new(Account::new(Retries::default(), Arc::default()));
-    let client = Client::new(Timeouts::default(), &Connections::default(), account).unwrap();
+    let options = Options::default();
+    let client = Client::new(&options, Arc::new(Account::new(&options))).unwrap();
     let at = Agent { relative: Some("/v2".to_owned()), ..Agent::default() };
     let credentials = ContainerCredentials::new(client, at, &agent.address).unwrap();
     let age = async |left: Duration, ago: Duration| {

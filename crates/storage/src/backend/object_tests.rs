@@ -3,7 +3,7 @@
 use super::{Bucket, Connector, no_retries};
 use crate::backend::http::{client::Client, retry::Account};
 use crate::server::{Reply, Request, Server, Then};
-use crate::{Connections, Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, stand_in};
+use crate::{Key, Options, Storage, StorageError, Version, Want, stand_in};
 use futures_util::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
 use std::sync::Arc;
@@ -64,10 +64,14 @@ async fn azure() {
 async fn credentials_that_never_come() {
     let instance = Server::start(|_, _| Reply::nothing(Then::Hang)).await;
     let brief = Duration::from_millis(100);
-    let retries = Retries { within: brief, ..Retries::default() };
-    let account = Arc::new(Account::new(retries, Arc::default()));
-    let timeouts = Timeouts { connect: brief, first_byte: brief, stall: brief };
-    let client = Client::new(timeouts, &Connections::default(), account).unwrap();
+    let options = Options {
+        connect_timeout: brief,
+        first_byte_timeout: brief,
+        stall_timeout: brief,
+        retry_within: brief,
+        ..Options::default()
+    };
+    let client = Client::new(&options, Arc::new(Account::new(&options))).unwrap();
     let service = AmazonS3Builder::new()
         .with_bucket_name("bucket")
         .with_metadata_endpoint(&instance.address)

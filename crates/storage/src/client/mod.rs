@@ -18,23 +18,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-/// Requests under way to one back end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InFlight {
-    /// Most requests at one time, each from its start to the end of its body (or until that is dropped); so also most
-    /// connections in use. Further ones wait in the order they came. A reader that takes its time holds its place: a
-    /// bound that is lower than the number of slow clients makes the others wait for them.
-    pub max: usize,
-    /// Longest time to wait for a place; then [`StorageError::Busy`].
-    pub queue_timeout: Duration,
-}
-
-impl Default for InFlight {
-    fn default() -> Self {
-        Self { max: 512, queue_timeout: Duration::from_secs(10) }
-    }
-}
-
 /// A storage whose requests are bounded and counted.
 #[derive(Debug, Clone)]
 pub struct StorageClient {
@@ -48,7 +31,8 @@ struct Core {
     account: Arc<Account>,
     /// `None`: not bounded.
     places: Option<Arc<Semaphore>>,
-    in_flight: InFlight,
+    queue_timeout: Duration,
+    /// Never if `None`.
     hedge_after: Option<Duration>,
 }
 
@@ -63,7 +47,7 @@ impl StorageClient {
     /// Bounds and counts requests to `inner`, which makes none but those it is asked for.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, options: &Options) -> Self {
-        let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
+        let account = Arc::new(Account::new(options));
         Self::over(inner, account, options, true)
     }
 
@@ -75,11 +59,12 @@ impl StorageClient {
         bounded: bool,
     ) -> Self {
         options.registry.add(inner.describe(), &account.counters);
-        let most = options.in_flight.max.clamp(1, Semaphore::MAX_PERMITS);
+        let most = options.max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
         let places = bounded.then(|| Arc::new(Semaphore::new(most)));
-        let (in_flight, hedge_after) = (options.in_flight.clone(), options.hedge_after);
+        let queue_timeout = options.queue_timeout;
+        let hedge_after = Some(options.hedge_after).filter(|after| !after.is_zero());
         Self {
-            core: Arc::new(Core { inner, account, places, in_flight, hedge_after }),
+            core: Arc::new(Core { inner, account, places, queue_timeout, hedge_after }),
             kind: Kind::default(),
         }
     }
@@ -134,16 +119,16 @@ impl Core {
             return Ok(place);
         }
         let Some(places) = &self.places else { return Ok(self.place(None)) };
-        let (begun, patience) = (Instant::now(), self.in_flight.queue_timeout);
+        let begun = Instant::now();
         let waiting = self.account.counters.waits();
-        let permit = timeout(patience, Arc::clone(places).acquire_owned()).await;
+        let permit = timeout(self.queue_timeout, Arc::clone(places).acquire_owned()).await;
         drop(waiting);
         // It is never closed.
         let permit = permit.ok().and_then(Result::ok);
         self.account.counters.has_waited(begun.elapsed(), permit.is_none());
         match permit {
             Some(permit) => Ok(self.place(Some(permit))),
-            None => Err(StorageError::Busy { key: key.to_string(), after: patience }),
+            None => Err(StorageError::Busy { key: key.to_string(), after: self.queue_timeout }),
         }
     }
 

@@ -36,8 +36,8 @@ pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn Cond
         Some(url) if url.scheme() == "file" => Some(folder(&local(&url)?)?),
         Some(url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
             let mut options = options.clone();
-            options.timeouts.first_byte = options.timeouts.first_byte.max(PUT_TIMEOUT);
-            let account = Arc::new(Account::new(options.retries.clone(), Arc::default()));
+            options.first_byte_timeout = options.first_byte_timeout.max(PUT_TIMEOUT);
+            let account = Arc::new(Account::new(&options));
             let bucket = any_bucket(&url, &options, &account)?;
             // Google's condition is a generation, which no reader is told: there the last one to write wins.
             Some(Arc::new(ToBucket { bucket, by_etag: url.scheme() != "gs" }))

@@ -6,8 +6,7 @@ use futures_util::{FutureExt, StreamExt, future::join_all};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::fault::{Fault, Faulty, Gate};
 use latemux_storage::{
-    Connections, InFlight, Key, Kind, Memory, Options, Read, Retries, Storage, StorageClient, StorageError,
-    Want, of_kind, open,
+    Key, Kind, Memory, Options, Read, Storage, StorageClient, StorageError, Want, of_kind, open,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -27,7 +26,7 @@ fn memory() -> Arc<dyn Storage> {
 }
 
 fn places(max: usize) -> Options {
-    Options { in_flight: InFlight { max, queue_timeout: 10 * SECOND }, ..Options::default() }
+    Options { max_in_flight: max, queue_timeout: 10 * SECOND, ..Options::default() }
 }
 
 async fn open_read(storage: &dyn Storage) -> Result<Read, StorageError> {
@@ -127,9 +126,10 @@ async fn two_thousand_requests_over_eight_connections() {
         })
         .await;
         let options = Options {
-            in_flight: InFlight { max: 8, queue_timeout: 60 * SECOND },
-            connections: Connections { reuse },
-            retries: Retries { burst: 1000, ..Retries::default() },
+            max_in_flight: 8,
+            queue_timeout: 60 * SECOND,
+            reuse_connections: reuse,
+            retry_burst: 1000,
             ..Options::default()
         };
         let storage = open(&format!("{}/", server.address), &options).unwrap();
@@ -172,7 +172,7 @@ async fn two_thousand_requests_over_eight_connections() {
 }
 
 fn hedging(inner: Arc<dyn Storage>, options: Options) -> StorageClient {
-    StorageClient::new(inner, &Options { hedge_after: Some(SECOND), ..options })
+    StorageClient::new(inner, &Options { hedge_after: SECOND, ..options })
 }
 
 #[tokio::test(start_paused = true)]
@@ -256,8 +256,7 @@ async fn second_reads_keep_to_places_and_budget() {
     assert_eq!(read.await.unwrap(), 1000);
     // No retries left: no second reads either.
     let (gates, faulty) = slow();
-    let retries = Retries { percent: 0, burst: 1, ..Retries::default() };
-    let client = hedging(faulty, Options { retries, ..Options::default() });
+    let client = hedging(faulty, Options { retry_percent: 0, retry_burst: 1, ..Options::default() });
     let mut reads = Box::pin(join_all([whole(&client), whole(&client)]));
     assert!(tokio::time::timeout(5 * SECOND, &mut reads).await.is_err());
     let figures = client.counters().figures();
@@ -279,7 +278,7 @@ async fn the_loser_is_cancelled() {
         _ => Reply::new(206, &[("ETag", "\"1\""), ("Content-Range", "bytes 0-999/1000")], &body),
     })
     .await;
-    let options = Options { hedge_after: Some(Duration::from_millis(50)), ..Options::default() };
+    let options = Options { hedge_after: Duration::from_millis(50), ..Options::default() };
     let storage = open(&server.address, &options).unwrap();
     assert_eq!(collect(open_read(&*storage).await.unwrap()).await.unwrap(), content);
     server.hung_up(1).await;
@@ -313,8 +312,8 @@ async fn requests_and_bytes_are_counted_by_kind() {
 #[tokio::test]
 async fn retries_of_all_requests_have_one_budget() {
     let down = Server::start(|_, _| Reply::new(500, &[], b"")).await;
-    let retries = Retries { percent: 10, burst: 5, within: 60 * SECOND, ..Retries::default() };
-    let options = Options { retries, ..Options::default() };
+    let options =
+        Options { retry_percent: 10, retry_burst: 5, retry_within: 60 * SECOND, ..Options::default() };
     let storage = open(&down.address, &options).unwrap();
     let reads = join_all((0..100).map(|_| whole(&*storage))).await;
     assert!(reads.iter().all(|read| read.as_ref().unwrap_err().reason() == "storage_unavailable"));

@@ -2,8 +2,7 @@
 
 use crate::server::{Reply, Request, Server};
 use latemux_storage::conformance::collect;
-use latemux_storage::open::S3Options;
-use latemux_storage::{Key, Options, Want, open};
+use latemux_storage::{Key, Options, S3Overrides, Want, open};
 use percent_encoding::percent_decode_str;
 use std::path::Path;
 
@@ -55,14 +54,13 @@ async fn reads(environment: &[(&str, &str)]) -> Vec<String> {
 #[ignore = "run by the others"]
 async fn in_a_process_with_this_environment() {
     let Ok(object) = std::env::var("LATEMUX_TEST_OBJECT") else { return };
-    let s3 = S3Options {
-        endpoint: Some(object),
-        allow_http: true,
+    let s3 = S3Overrides {
         metadata_endpoint: std::env::var("LATEMUX_TEST_INSTANCE").ok(),
         container_endpoint: std::env::var("LATEMUX_TEST_CONTAINER").ok(),
-        ..S3Options::default()
+        ..S3Overrides::default()
     };
-    let storage = match open("s3://bucket", &Options { s3, ..Options::default() }) {
+    let storage = match open("s3://bucket", &Options { s3_endpoint: Some(object), s3, ..Options::default() })
+    {
         Ok(storage) => storage,
         Err(e) => return println!("FAILED {e}"),
     };

@@ -4,9 +4,8 @@ use crate::server::{Reply, Request, Server, Then};
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use latemux_storage::conformance::{collect, pattern};
-use latemux_storage::open::{AccessKeys, S3Options};
 use latemux_storage::{
-    Key, Options, Retries, Storage, StorageError, Timeouts, Version, Want, open, stand_in,
+    AccessKeys, Key, Options, S3Overrides, Storage, StorageError, Version, Want, open, stand_in,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +15,12 @@ const MODIFIED: (&str, &str) = ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"
 
 fn options(server: &Server) -> Options {
     Options {
-        timeouts: Timeouts {
-            first_byte: Duration::from_millis(200),
-            stall: Duration::from_millis(200),
-            ..Timeouts::default()
-        },
-        retries: Retries::default(),
-        s3: S3Options {
-            endpoint: Some(server.address.clone()),
-            allow_http: true,
+        first_byte_timeout: Duration::from_millis(200),
+        stall_timeout: Duration::from_millis(200),
+        s3_endpoint: Some(server.address.clone()),
+        s3: S3Overrides {
             keys: Some(AccessKeys { id: "AKID".into(), secret: "hidden".into() }),
-            ..S3Options::default()
+            ..S3Overrides::default()
         },
         ..Options::default()
     }
@@ -221,11 +215,7 @@ async fn no_server() {
 async fn a_handshake_that_never_ends() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let connect = Duration::from_millis(200);
-    let options = Options {
-        timeouts: Timeouts { connect, ..Timeouts::default() },
-        retries: Retries { max: 0, ..Retries::default() },
-        ..Options::default()
-    };
+    let options = Options { connect_timeout: connect, retries: 0, ..Options::default() };
     let storage = open(&format!("https://{}/", silent.local_addr().unwrap()), &options).unwrap();
     let outcome = tokio::time::timeout(connect * 40, get(&*storage, Want::Head(10), None)).await.unwrap();
     assert!(matches!(outcome, Err(StorageError::TimedOut { after, .. }) if after == connect), "{outcome:?}");

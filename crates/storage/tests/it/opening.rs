@@ -1,16 +1,15 @@
 use latemux_storage::conformance::{collect, pattern};
-use latemux_storage::open::{AccessKeys, S3Options};
-use latemux_storage::{Key, Options, Want, open, open_object};
+use latemux_storage::{AccessKeys, Key, Options, S3Overrides, Want, open, open_object};
 use std::fs;
 
-fn s3_options(endpoint: Option<&str>, allow_http: bool) -> Options {
+fn s3_options(endpoint: Option<&str>) -> Options {
     let keys = Some(AccessKeys { id: "id".into(), secret: "hidden".into() });
-    let endpoint = endpoint.map(str::to_owned);
-    Options { s3: S3Options { endpoint, allow_http, keys, ..S3Options::default() }, ..Options::default() }
+    let s3 = S3Overrides { keys, ..S3Overrides::default() };
+    Options { s3_endpoint: endpoint.map(str::to_owned), s3, ..Options::default() }
 }
 
 fn opened(location: &str) -> Result<String, String> {
-    open(location, &s3_options(None, false)).map(|storage| storage.describe()).map_err(|e| e.to_string())
+    open(location, &s3_options(None)).map(|storage| storage.describe()).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -51,18 +50,16 @@ fn locations_that_are_none() {
         let e = opened(location).expect_err(location);
         assert!(!e.contains("secret"), "{e}");
     }
-    let plain = open("s3://bucket", &s3_options(Some("http://127.0.0.1:7070"), false)).unwrap_err();
-    assert!(plain.to_string().contains("allow_http"), "{plain}");
-    assert!(open("s3://bucket", &s3_options(Some("http://127.0.0.1:7070"), true)).is_ok());
+    assert!(open("s3://bucket", &s3_options(Some("http://127.0.0.1:7070"))).is_ok());
 }
 
 #[test]
 fn secrets_are_not_shown() {
-    let shown = format!("{:?}", s3_options(None, false));
+    let shown = format!("{:?}", s3_options(None));
     assert!(shown.contains("id") && !shown.contains("hidden"), "{shown}");
     let storage = open("https://host/vod/?token=hidden", &Options::default()).unwrap();
     assert!(!format!("{storage:?}").contains("hidden"), "{storage:?}");
-    let storage = open("s3://bucket", &s3_options(None, false)).unwrap();
+    let storage = open("s3://bucket", &s3_options(None)).unwrap();
     assert!(!format!("{storage:?}").contains("hidden"), "{storage:?}");
 }
 
@@ -92,12 +89,12 @@ async fn objects() {
         ("s3://bucket/pre/film.mp4", "s3://bucket/pre/", "film.mp4"),
         ("s3://bucket/film.mp4", "s3://bucket/", "film.mp4"),
     ] {
-        let (storage, key) = open_object(location, &s3_options(None, false)).expect(location);
+        let (storage, key) = open_object(location, &s3_options(None)).expect(location);
         assert_eq!((storage.describe().as_str(), key), (place, Key::new(name).unwrap()));
     }
     for location in
         ["https://host/vod/", "https://host", "s3://bucket", "https://host/%2e%2e%2fx", "./absent.mp4"]
     {
-        assert!(open_object(location, &s3_options(None, false)).is_err(), "{location}");
+        assert!(open_object(location, &s3_options(None)).is_err(), "{location}");
     }
 }

@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_storage::conformance::{self, Fixture, collect};
-use latemux_storage::open::{AccessKeys, S3Options, open_bucket};
+use latemux_storage::open::open_bucket;
 use latemux_storage::write::{ConditionalPut, WriteError, destination, writable};
-use latemux_storage::{Bucket, Key, Memory, Options, Storage, StorageError, Want, open};
+use latemux_storage::{
+    AccessKeys, Bucket, Key, Memory, Options, S3Overrides, Storage, StorageError, Want, open,
+};
 use latemux_testmedia::process::{Process, tool};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -32,8 +34,8 @@ impl Fixture for Filled {
 
 fn options(endpoint: String, secret: &str) -> Options {
     let keys = Some(AccessKeys { id: "tester".into(), secret: secret.into() });
-    let s3 = S3Options { endpoint: Some(endpoint), allow_http: true, keys, ..S3Options::default() };
-    Options { s3, ..Options::default() }
+    let s3 = S3Overrides { keys, ..S3Overrides::default() };
+    Options { s3_endpoint: Some(endpoint), s3, ..Options::default() }
 }
 
 /// Starts versitygw over a folder with one bucket.

@@ -1,13 +1,13 @@
-//! All numbers as OpenMetrics text. The table of what each one means is in `docs/operating.md`.
+//! Writes the metrics as OpenMetrics text. `docs/operating.md` has a table of them.
 
 use super::{
-    CacheSnapshot, Class, Ends, Metrics, Prefetched, Written,
-    meter::{Read, Totals},
+    CacheSnapshot, ClassLabel, Metrics, Prefetched, ReadPurpose, ResultCounts, Written,
     process::Process,
     reasons::Reasons,
-    responses::{BOUNDS, Histogram, STATUSES, Series},
+    responses::{BOUNDS, Histogram, ResponseSeries, STATUSES},
+    storage::PurposeTotals,
 };
-use crate::observe::trace::Outcome;
+use crate::observe::outcome::Outcome;
 use latemux_cache::Figures as DiskFigures;
 use latemux_storage::{Registry as BackEnds, counters::Figures};
 use prometheus_client::{
@@ -18,6 +18,7 @@ use prometheus_client::{
 };
 use std::{
     fmt::Error,
+    iter,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -27,7 +28,7 @@ use std::{
 /// Media type of [`expose`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What `/metrics` answers.
+/// Returns the body of `/metrics`.
 pub(crate) fn expose(metrics: &Arc<Metrics>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape(metrics.clone())));
@@ -42,42 +43,52 @@ struct Scrape(Arc<Metrics>);
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let (mut out, metrics) = (Out(encoder), &*self.0);
+        let mut out = Out(encoder);
+        let metrics = &*self.0;
         responses(&mut out, metrics)?;
         storage(&mut out, metrics)?;
         back_ends(&mut out, metrics)?;
         let caches: Vec<CacheSnapshot> = metrics.watched().iter().map(|watch| watch.0()).collect();
-        remembered(&mut out, &caches)?;
+        caches_of(&mut out, &caches)?;
         metrics.disk.get().map_or(Ok(()), |cache| unwritten(&mut out, &cache.figures()))?;
         let now = |number: &AtomicU64| number.load(Relaxed);
-        let files = ends(Written::ALL.map(|(_, word)| word), &metrics.index_files);
-        out.counters("latemux_index_files", "Media looked at for want of an index MP4", None, files)?;
-        let segments = ends(Prefetched::ALL.map(|(_, word)| word), &metrics.prefetches);
-        out.counters("latemux_prefetches", "Segments that were to be read ahead", None, segments)?;
+        let files = results(Written::ALL.map(|(_, word)| word), &metrics.index_files);
+        out.counters(
+            "latemux_index_files",
+            "Objects considered for writing an index MP4, by result",
+            None,
+            files,
+        )?;
+        let segments = results(Prefetched::ALL.map(|(_, word)| word), &metrics.prefetches);
+        out.counters("latemux_prefetches", "Segments to prefetch, by result", None, segments)?;
         out.gauge(
             "latemux_requests_in_flight",
-            "Requests whose answers have not ended",
+            "Requests whose responses have not ended",
             now(&metrics.in_flight),
         )?;
         out.gauge("latemux_connections_open", "Open connections", now(&metrics.connections_open))?;
-        out.gauge("latemux_connections_limit", "As many as may be open", now(&metrics.connections_limit))?;
+        out.gauge(
+            "latemux_connections_limit",
+            "Most connections that may be open",
+            now(&metrics.connections_limit),
+        )?;
         out.counters(
             "latemux_connections",
             "Accepted connections",
             None,
             [(NONE, now(&metrics.connections))],
         )?;
-        out.info("latemux_build", "What runs", &[("version", env!("CARGO_PKG_VERSION"))])?;
-        Process::look().map_or(Ok(()), |process| describe(&mut out, &process))
+        out.info("latemux_build", "Version of the program", &[("version", env!("CARGO_PKG_VERSION"))])?;
+        Process::read().map_or(Ok(()), |process| describe(&mut out, &process))
     }
 }
 
-/// Counts by what became of something.
-fn ends<const N: usize>(
+/// Returns the counts by result, with their labels.
+fn results<const N: usize>(
     words: [&'static str; N],
-    ends: &Ends<N>,
+    counts: &ResultCounts<N>,
 ) -> impl Iterator<Item = ([(&'static str, &'static str); 1], u64)> {
-    words.into_iter().zip(&ends.0).map(|(word, count)| ([("outcome", word)], count.load(Relaxed)))
+    words.into_iter().zip(&counts.0).map(|(word, count)| ([("outcome", word)], count.load(Relaxed)))
 }
 
 fn responses(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
@@ -85,66 +96,66 @@ fn responses(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     let count = series().map(|(labels, series)| (labels, series.count.load(Relaxed)));
     out.counters(
         "latemux_responses",
-        "Answers; status none where the client left before its head",
+        "Responses. The status is none if the client left before the head",
         None,
         count,
     )?;
     let bytes = series().map(|(labels, series)| (labels, series.bytes.load(Relaxed)));
     out.counters("latemux_response", "Bytes of body handed to connections", Some(&Unit::Bytes), bytes)?;
-    let mut times = |name, help, of: fn(&Series) -> &Histogram| {
-        // What never got so far has no times to show.
+    let mut times = |name, help, of: fn(&ResponseSeries) -> &Histogram| {
+        // Responses without a head have no times.
         let with_head = series().filter(|(labels, _)| labels.iter().all(|(_, word)| *word != STATUSES[0]));
         out.histograms(name, help, with_head.map(|(labels, series)| (labels, of(series))))
     };
     times(
         "latemux_response_first_byte",
-        "From the end of a request's head to the first byte of body",
+        "Time from the end of a request's head to the first byte of body",
         |s| &s.first_byte,
     )?;
-    times("latemux_response_last_byte", "The same to the last byte of body; complete answers only", |s| {
+    times("latemux_response_last_byte", "Time to the last byte of body, complete responses only", |s| {
         &s.last_byte
     })?;
-    let outcomes = Class::ALL.iter().zip(&metrics.outcomes).flat_map(|((_, class), outcomes)| {
-        let words = Outcome::WORDS.iter().zip(outcomes);
+    let outcomes = ClassLabel::ALL.iter().zip(&metrics.outcomes).flat_map(|((_, class), outcomes)| {
+        let words = iter::once(&"none").chain(&Outcome::NAMES).zip(outcomes);
         words.map(|(word, count)| ([("class", *class), ("outcome", *word)], count.load(Relaxed)))
     });
-    let help = "Answers by where what they needed was found, the costliest place of each";
+    let help = "Responses by the most expensive outcome of what they needed";
     out.counters("latemux_response_outcomes", help, None, outcomes.filter(|(_, count)| *count > 0))?;
     let mut reasons = |name, help, reasons: &Reasons| {
         out.counters(name, help, None, reasons.counted().map(|(reason, count)| ([("reason", reason)], count)))
     };
-    reasons("latemux_refusals", "Answers that are errors", &metrics.refusals)?;
-    reasons("latemux_broken_off", "Answers that ended early", &metrics.broken_off)
+    reasons("latemux_refusals", "Responses that are errors", &metrics.refusals)?;
+    reasons("latemux_broken_off", "Responses that ended early", &metrics.broken_off)
 }
 
 fn storage(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
-    let mut each = |name, help, unit, of: fn(&Totals) -> &AtomicU64| {
-        let kinds = Read::ALL.iter().map(|(read, kind)| {
-            let count = of(metrics.storage.of(*read)).load(Relaxed);
+    let mut each = |name, help, unit, of: fn(&PurposeTotals) -> &AtomicU64| {
+        let kinds = ReadPurpose::ALL.iter().map(|(purpose, kind)| {
+            let count = of(metrics.storage.of(*purpose)).load(Relaxed);
             ([("kind", *kind)], count)
         });
         out.counters(name, help, unit, kinds)
     };
     each("latemux_storage_requests", "Requests to storage", None, |t| &t.requests)?;
-    each("latemux_storage_errors", "Of them, those that failed", None, |t| &t.errors)?;
+    each("latemux_storage_errors", "Requests to storage that failed", None, |t| &t.errors)?;
     each("latemux_storage_read", "Bytes of bodies from storage", Some(&Unit::Bytes), |t| &t.bytes)?;
-    let times =
-        Read::ALL.iter().map(|(read, kind)| ([("kind", *kind)], &metrics.storage.of(*read).first_byte));
-    let help = "From a request to storage to the head of its answer";
+    let times = ReadPurpose::ALL
+        .iter()
+        .map(|(purpose, kind)| ([("kind", *kind)], &metrics.storage.of(*purpose).first_byte));
+    let help = "Time from a request to storage to the head of its response";
     out.histograms("latemux_storage_first_byte", help, times)?;
     let used = metrics.media_used.load(Relaxed);
-    let help = "Bytes of sources that went into answers";
+    let help = "Source bytes that went into responses";
     out.counters("latemux_media_used", help, Some(&Unit::Bytes), [(NONE, used)])?;
-    let read = metrics.storage.of(Read::Media).bytes.load(Relaxed);
-    let help =
-        "Bytes of sources that went into answers, of the bytes of media read from storage, since the start";
+    let read = metrics.storage.of(ReadPurpose::Media).bytes.load(Relaxed);
+    let help = "Source bytes that went into responses, divided by the media bytes read from storage";
     match read {
         0 => Ok(()),
         read => out.ratio("latemux_conversion_efficiency", help, used, read),
     }
 }
 
-/// What clients of far storage did for the requests above.
+/// Writes what the clients of each back end did for the requests above.
 fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     let all = metrics.back_ends.get().map(BackEnds::all).unwrap_or_default();
     let all: Vec<(String, Figures)> =
@@ -156,45 +167,52 @@ fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
         all.iter().map(move |(name, figures)| ([("backend", name.as_str())], of(figures)))
     };
     let mut counters = |name, help, of| out.counters(name, help, None, each(of));
-    counters("latemux_storage_retries", "Requests made once more", |f| f.retries)?;
-    counters("latemux_storage_retries_refused", "Not made, for the budget was used up", |f| {
+    counters("latemux_storage_retries", "Retries", |f| f.retries)?;
+    counters("latemux_storage_retries_refused", "Retries not made because the budget was used up", |f| {
         f.retries_refused
     })?;
-    counters("latemux_storage_resumed", "Retries for the rest of a body", |f| f.resumed)?;
-    counters("latemux_storage_hedges", "Second requests beside slow ones", |f| f.hedges)?;
-    counters("latemux_storage_hedges_won", "Of them, those that answered first", |f| f.hedges_won)?;
-    counters("latemux_storage_timeouts", "What did not come in time", |f| f.timeouts)?;
-    counters("latemux_storage_throttled", "Answers that asked to slow down", |f| f.throttled)?;
-    counters("latemux_storage_failed", "Requests that failed for the back end, after all retries", |f| {
-        f.failed
-    })?;
-    counters("latemux_storage_busy", "Requests that found no place in time", |f| f.busy)?;
-    counters("latemux_storage_waits", "Requests that had to wait for a place", |f| f.waited)?;
+    counters("latemux_storage_resumed", "Retries for the rest of an interrupted body", |f| f.resumed)?;
+    counters("latemux_storage_hedges", "Second requests sent beside slow ones", |f| f.hedges)?;
+    counters("latemux_storage_hedges_won", "Second requests that got a response first", |f| f.hedges_won)?;
+    counters("latemux_storage_timeouts", "Connections, responses and bodies that timed out", |f| f.timeouts)?;
+    counters("latemux_storage_throttled", "Responses that asked to slow down", |f| f.throttled)?;
+    counters(
+        "latemux_storage_failed",
+        "Requests that failed because of the back end, after all retries",
+        |f| f.failed,
+    )?;
+    counters("latemux_storage_busy", "Requests that got no permit in time", |f| f.busy)?;
+    counters("latemux_storage_waits", "Requests that waited for a permit", |f| f.waited)?;
     let mut gauges = |name, help, of| out.gauges(name, help, None, each(of));
-    gauges("latemux_storage_in_flight", "Requests under way", |f| f.in_flight)?;
-    gauges("latemux_storage_queued", "Requests that wait for a place", |f| f.queued)
+    gauges("latemux_storage_in_flight", "Requests in flight", |f| f.in_flight)?;
+    gauges("latemux_storage_queued", "Requests that wait for a permit", |f| f.queued)
 }
 
-fn remembered(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> {
+fn caches_of(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> {
     let each = |of: fn(&CacheSnapshot) -> u64| {
         caches.iter().map(move |cache| ([("cache", cache.cache), ("tier", cache.tier)], of(cache)))
     };
-    out.gauges("latemux_cache", "Bytes remembered", Some(&Unit::Bytes), each(|c| c.bytes))?;
-    out.gauges("latemux_cache_limit", "Most bytes that may be", Some(&Unit::Bytes), each(|c| c.limit))?;
-    out.gauges("latemux_cache_entries", "Entries remembered", None, each(|c| c.entries))?;
-    out.counters("latemux_cache_hits", "Look-ups that found something", None, each(|c| c.hits))?;
-    out.counters("latemux_cache_misses", "Look-ups that did not", None, each(|c| c.misses))?;
+    out.gauges("latemux_cache", "Bytes in the cache", Some(&Unit::Bytes), each(|c| c.bytes))?;
+    out.gauges(
+        "latemux_cache_limit",
+        "Most bytes the cache may hold",
+        Some(&Unit::Bytes),
+        each(|c| c.limit),
+    )?;
+    out.gauges("latemux_cache_entries", "Entries in the cache", None, each(|c| c.entries))?;
+    out.counters("latemux_cache_hits", "Look-ups that found an entry", None, each(|c| c.hits))?;
+    out.counters("latemux_cache_misses", "Look-ups that found none", None, each(|c| c.misses))?;
     out.counters(
         "latemux_cache_joins",
-        "Waits for what another request was getting",
+        "Waits for work that another request had started",
         None,
         each(|c| c.joins),
     )?;
-    let help = "Entries dropped to make room, replaced, or refused as too large";
+    let help = "Entries evicted, replaced, or refused as too large";
     out.counters("latemux_cache_evictions", help, None, each(|c| c.evictions))
 }
 
-/// What a range cache's disk does not hold although it might.
+/// Writes the number of units that the range cache could not write to its disk.
 fn unwritten(out: &mut Out<'_>, disk: &DiskFigures) -> Result<(), Error> {
     let reasons = [
         ("queue_full", disk.disk_dropped_full),
@@ -205,30 +223,30 @@ fn unwritten(out: &mut Out<'_>, disk: &DiskFigures) -> Result<(), Error> {
     out.counters("latemux_cache_disk_dropped", "Units that were not written to disk", None, reasons)
 }
 
-/// The names Prometheus' own clients give these.
+/// Writes the figures of the process under the names that Prometheus' own clients use.
 fn describe(out: &mut Out<'_>, process: &Process) -> Result<(), Error> {
     out.seconds_used("process_cpu", "CPU time used", process.cpu)?;
     let memory = Some(&Unit::Bytes);
     out.gauges("process_resident_memory", "Memory in RAM", memory, [(NONE, process.resident)])?;
     out.gauges(
         "process_resident_memory_max",
-        "The same at its largest",
+        "Largest amount of memory in RAM so far",
         memory,
         [(NONE, process.resident_max)],
     )?;
     out.gauge("process_threads", "Threads", process.threads)?;
     out.gauge("process_open_fds", "Open file descriptors", process.open_fds)?;
-    out.gauge("process_max_fds", "As many of them as there may be", process.max_fds)?;
-    out.seconds("process_start_time", "When it started, since 1970", process.started)
+    out.gauge("process_max_fds", "Most file descriptors that may be open", process.max_fds)?;
+    out.seconds("process_start_time", "Start of the process, since 1970", process.started)
 }
 
-/// No labels.
+/// The empty list of labels.
 const NONE: [(&str, &str); 0] = [];
 
-/// One call per metric.
+/// Writes one metric for each call.
 struct Out<'a>(DescriptorEncoder<'a>);
 
-/// As the library wants "no exemplar" to be said.
+/// The absence of an exemplar, with the type that the library expects.
 const NO_EXEMPLAR: Option<&Exemplar<[(&str, &str); 0], f64>> = None;
 
 impl Out<'_> {
@@ -298,7 +316,7 @@ impl Out<'_> {
         let mut metric = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for (labels, histogram) in series {
             let (buckets, sum) = histogram.snapshot();
-            // Of the very numbers that are shown, so that they agree while requests go on.
+            // Summing the buckets shown keeps them consistent with the count while requests go on.
             let count = buckets.iter().sum();
             let bounds = BOUNDS.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = bounds.zip(buckets).collect();

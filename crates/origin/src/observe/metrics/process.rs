@@ -1,39 +1,41 @@
-//! What the kernel knows of this process; nothing where there is no `/proc`.
+//! Figures of this process from `/proc`. On systems without it, there are none.
 
 use std::fs::read_to_string;
 
-/// A look at this process.
+/// Figures of this process at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Process {
-    /// CPU time used, all threads, in seconds.
+    /// CPU time that all threads have used, in seconds.
     pub(crate) cpu: f64,
-    /// Memory in use that is in RAM, in bytes.
+    /// Memory in RAM, in bytes.
     pub(crate) resident: u64,
-    /// Memory in RAM at its largest, in bytes.
+    /// Largest amount of memory in RAM so far, in bytes.
     pub(crate) resident_max: u64,
-    /// Threads.
+    /// Number of threads.
     pub(crate) threads: u64,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     pub(crate) open_fds: u64,
-    /// As many of them as there may be.
+    /// Most file descriptors that may be open.
     pub(crate) max_fds: u64,
-    /// When it started, in seconds since 1970.
+    /// Start of the process, in seconds since 1970.
     pub(crate) started: f64,
 }
 
-/// Ticks per second in `/proc`: USER_HZ, which Linux fixes at 100 for programs whatever the kernel counts in (proc(5), time(7)).
+/// Ticks per second in `/proc`: USER_HZ. Linux fixes it at 100 for programs, whatever unit the kernel
+/// itself counts in (proc(5), time(7)).
 const TICKS: f64 = 100.0;
 
 impl Process {
-    pub(crate) fn look() -> Option<Self> {
+    /// Reads the figures. Returns `None` if any of them is missing.
+    pub(crate) fn read() -> Option<Self> {
         let stat = read_to_string("/proc/self/stat").ok()?;
         let status = read_to_string("/proc/self/status").ok()?;
         let booted = read_to_string("/proc/stat").ok()?;
         let limits = read_to_string("/proc/self/limits").ok()?;
         let open_fds = std::fs::read_dir("/proc/self/fd").ok()?.count();
-        // The second field is the program's name in parentheses, which may hold anything.
+        // The second field is the program's name in parentheses, which may itself hold any character.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        // Fields as proc(5) counts them; what follows the name is the third.
+        // proc(5) counts fields from 1. The field after the name is the third.
         let ticks = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let word = |text: &str, key: &str| -> Option<u64> {
             text.lines().find_map(|line| line.strip_prefix(key))?.split_whitespace().next()?.parse().ok()
@@ -44,8 +46,8 @@ impl Process {
             resident: word(&status, "VmRSS:")? << 10,
             resident_max: word(&status, "VmHWM:")? << 10,
             threads: word(&status, "Threads:")?,
-            open_fds: u64::try_from(open_fds).unwrap_or(u64::MAX),
-            // `unlimited` is none that could be reached.
+            open_fds: open_fds as u64,
+            // The text may be `unlimited`.
             max_fds: word(&limits, "Max open files").unwrap_or(u64::MAX),
             started: f64::from(booted) + ticks(22)? / TICKS,
         })
@@ -58,13 +60,13 @@ mod tests {
     use std::time::SystemTime;
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "what it is compared with")]
-    fn it_is_this_process() {
-        let before = Process::look().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the start of the process is a date")]
+    fn figures_follow_the_use_of_memory_and_processor() {
+        let before = Process::read().unwrap();
         let held = vec![1_u8; 64 << 20];
-        // However long it takes to be given as much of a processor.
+        // On a busy machine it takes long until a tick of processor time has been used.
         let after = loop {
-            let after = Process::look().unwrap();
+            let after = Process::read().unwrap();
             if after.cpu > before.cpu {
                 break after;
             }

@@ -1,17 +1,18 @@
-//! Counts by a stable word.
+//! Counters by a stable word.
 
 use std::sync::{
     OnceLock,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// More words than there are reasons; more than these are counted as `other`.
-const MOST: usize = 96;
+/// Most words counted by themselves. There are fewer reasons. Further words are counted as `other`.
+const MAX_WORDS: usize = 96;
 
-/// Counts by word, in the order the words came; no lock. Words are of the program text, never of a request.
+/// Counters by word, in the order in which the words first occurred, without a lock. The words are
+/// constants of the program. Nothing from a request becomes one.
 #[derive(Debug)]
 pub(crate) struct Reasons {
-    slots: [(OnceLock<&'static str>, AtomicU64); MOST],
+    slots: [(OnceLock<&'static str>, AtomicU64); MAX_WORDS],
     other: AtomicU64,
 }
 
@@ -23,12 +24,12 @@ impl Default for Reasons {
 
 impl Reasons {
     pub(crate) fn count(&self, reason: &'static str) {
-        // Whoever comes second to an empty slot finds the other's word in it.
+        // If two threads reach an empty slot, the second one finds the word of the first in it.
         let slot = self.slots.iter().find(|(word, _)| *word.get_or_init(|| reason) == reason);
         slot.map_or(&self.other, |(_, count)| count).fetch_add(1, Relaxed);
     }
 
-    /// Words and their counts.
+    /// Returns the words with their counts.
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let slots = self.slots.iter().map_while(|(word, count)| Some((*word.get()?, count.load(Relaxed))));
         let other = Some(("other", self.other.load(Relaxed))).filter(|(_, count)| *count > 0);
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_word_is_counted_by_itself_from_all_threads() {
+    fn every_thread_counts_the_same_words() {
         let reasons = Reasons::default();
         let words = ["a", "b", "c", "d"];
         std::thread::scope(|scope| {
@@ -56,12 +57,12 @@ mod tests {
     }
 
     #[test]
-    fn too_many_words_are_counted_together() {
+    fn words_beyond_the_limit_are_counted_together() {
         let reasons = Reasons::default();
-        for number in 0..MOST + 2 {
+        for number in 0..MAX_WORDS + 2 {
             reasons.count(String::leak(number.to_string()));
         }
         assert_eq!(reasons.counted().last(), Some(("other", 2)));
-        assert_eq!(reasons.counted().count(), MOST + 1);
+        assert_eq!(reasons.counted().count(), MAX_WORDS + 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Answers by what was asked for and how it was answered.
+//! Responses by the labels of their requests and by status.
 
 use http::StatusCode;
 use latemux_packager::{Resource, address::HlsContainer};
@@ -7,23 +7,23 @@ use std::{
     time::Duration,
 };
 
-/// Whose URL it was.
+/// The protocol that a URL belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Protocol {
+pub(crate) enum ProtocolLabel {
     Dash,
-    /// HLS whose URLs let TS be chosen.
+    /// HLS with TS, or with a container that the player chooses.
     HlsTs,
     HlsCmaf,
     Mss,
     Hds,
-    /// The page, the library, health.
+    /// The page, the library and health checks.
     Page,
-    /// Nothing that exists here.
+    /// Everything else, such as URLs that do not exist.
     #[default]
     Other,
 }
 
-impl Protocol {
+impl ProtocolLabel {
     pub(crate) const ALL: [(Self, &'static str); 7] = [
         (Self::Dash, "dash"),
         (Self::HlsTs, "hls_ts"),
@@ -35,9 +35,9 @@ impl Protocol {
     ];
 }
 
-/// What kind of thing was asked for.
+/// The class of a requested resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Class {
+pub(crate) enum ClassLabel {
     Manifest,
     Init,
     Media,
@@ -45,26 +45,26 @@ pub(crate) enum Class {
     Other,
 }
 
-impl Class {
+impl ClassLabel {
     pub(crate) const ALL: [(Self, &'static str); 4] =
         [(Self::Manifest, "manifest"), (Self::Init, "init"), (Self::Media, "media"), (Self::Other, "other")];
 }
 
-/// What a request was for, as far as numbers tell requests apart.
+/// The labels of a request in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Kind {
-    pub(crate) protocol: Protocol,
-    pub(crate) class: Class,
+pub(crate) struct RequestLabels {
+    pub(crate) protocol: ProtocolLabel,
+    pub(crate) class: ClassLabel,
 }
 
-impl Kind {
-    /// The page, the library, health.
-    pub(crate) const PAGE: Self = Self { protocol: Protocol::Page, class: Class::Other };
+impl RequestLabels {
+    /// Labels of the page, the library and health checks.
+    pub(crate) const PAGE: Self = Self { protocol: ProtocolLabel::Page, class: ClassLabel::Other };
 
-    /// By the form of the URL alone: HLS that leaves the container open counts as TS.
+    /// Returns the labels of a resource from its URL alone. HLS without a chosen container counts as TS.
     pub(crate) fn of(resource: &Resource) -> Self {
-        use Class::{Init, Manifest, Media};
-        use Protocol::{Dash, Hds, HlsCmaf, HlsTs, Mss};
+        use ClassLabel::{Init, Manifest, Media};
+        use ProtocolLabel::{Dash, Hds, HlsCmaf, HlsTs, Mss};
         let hls = |container: &HlsContainer| match container {
             HlsContainer::Auto => HlsTs,
             HlsContainer::Cmaf => HlsCmaf,
@@ -88,7 +88,7 @@ impl Kind {
     }
 }
 
-/// Classes of status codes; `none` where no head was sent.
+/// Classes of status codes. `none` stands for responses whose head was not sent.
 pub(crate) const STATUSES: [&str; 5] = ["none", "2xx", "3xx", "4xx", "5xx"];
 
 fn status_class(status: Option<StatusCode>) -> usize {
@@ -98,56 +98,60 @@ fn status_class(status: Option<StatusCode>) -> usize {
     }
 }
 
-/// Names a [`Series`] of [`Responses`].
+/// Identifies a [`ResponseSeries`] of [`Responses`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Which(usize);
+pub(crate) struct SeriesId(usize);
 
-/// Every combination of labels there is, made once.
+/// One series for every combination of labels, allocated at the start.
 #[derive(Debug)]
 pub(crate) struct Responses {
-    series: Box<[Series]>,
-    /// Where an index that cannot be goes.
-    nowhere: Series,
+    series: Box<[ResponseSeries]>,
+    /// Series for an index out of range, which does not occur.
+    nowhere: ResponseSeries,
 }
 
-/// Answers of one kind and status.
+/// Counters of responses with the same labels and status class.
 #[derive(Debug, Default)]
-pub(crate) struct Series {
-    /// Answers whose status was decided.
+pub(crate) struct ResponseSeries {
+    /// Responses whose status is known.
     pub(crate) count: AtomicU64,
     /// Bytes of body handed to connections.
     pub(crate) bytes: AtomicU64,
-    /// From the request's head to the first byte of body, or to the end where there is none.
+    /// Times from the request's head to the first byte of body, or to the end if there is no body.
     pub(crate) first_byte: Histogram,
-    /// From the request's head until the last byte of body was handed over; complete answers only.
+    /// Times from the request's head until the last byte of body was handed over, for complete
+    /// responses only.
     pub(crate) last_byte: Histogram,
 }
 
 impl Default for Responses {
     fn default() -> Self {
-        let number = Protocol::ALL.len() * Class::ALL.len() * STATUSES.len();
+        let number = ProtocolLabel::ALL.len() * ClassLabel::ALL.len() * STATUSES.len();
         Self {
-            series: std::iter::repeat_with(Series::default).take(number).collect(),
-            nowhere: Series::default(),
+            series: std::iter::repeat_with(ResponseSeries::default).take(number).collect(),
+            nowhere: ResponseSeries::default(),
         }
     }
 }
 
 impl Responses {
-    /// Where answers of a kind and status are counted; no status where the client left before.
-    pub(crate) fn which(kind: Kind, status: Option<StatusCode>) -> Which {
-        let kind = kind.protocol as usize * Class::ALL.len() + kind.class as usize;
-        Which(kind * STATUSES.len() + status_class(status))
+    /// Returns the series of responses with these labels and status. There is no status if the client
+    /// left before the head was sent.
+    pub(crate) fn series_of(labels: RequestLabels, status: Option<StatusCode>) -> SeriesId {
+        let labels = labels.protocol as usize * ClassLabel::ALL.len() + labels.class as usize;
+        SeriesId(labels * STATUSES.len() + status_class(status))
     }
 
-    pub(crate) fn get(&self, which: Which) -> &Series {
-        self.series.get(which.0).unwrap_or(&self.nowhere)
+    pub(crate) fn get(&self, id: SeriesId) -> &ResponseSeries {
+        self.series.get(id.0).unwrap_or(&self.nowhere)
     }
 
-    /// All that counted something, with their labels: protocol, class, status.
-    pub(crate) fn counted(&self) -> impl Iterator<Item = ([(&'static str, &'static str); 3], &Series)> {
-        let labels = Protocol::ALL.iter().flat_map(|(_, protocol)| {
-            Class::ALL.iter().flat_map(move |(_, class)| {
+    /// Returns the series that have counted something, with the labels protocol, class and status.
+    pub(crate) fn counted(
+        &self,
+    ) -> impl Iterator<Item = ([(&'static str, &'static str); 3], &ResponseSeries)> {
+        let labels = ProtocolLabel::ALL.iter().flat_map(|(_, protocol)| {
+            ClassLabel::ALL.iter().flat_map(move |(_, class)| {
                 STATUSES.map(|status| [("protocol", *protocol), ("class", *class), ("status", status)])
             })
         });
@@ -155,17 +159,17 @@ impl Responses {
     }
 }
 
-/// Upper bounds of the buckets of times, in µs; one more has no bound.
+/// Upper bounds of the buckets of a histogram, in µs. One more bucket has no bound.
 pub(crate) const BOUNDS: [u64; 16] = [
     250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
     5_000_000, 10_000_000, 30_000_000,
 ];
 
-/// How often what took how long. Not the library's: that one takes a lock to observe.
+/// A histogram of times without a lock. The histogram of the metrics library takes one.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
-    /// µs.
+    /// Sum of all times in µs.
     sum: AtomicU64,
 }
 
@@ -179,7 +183,7 @@ impl Histogram {
         self.sum.fetch_add(us, Relaxed);
     }
 
-    /// Number in each bucket alone, and the sum of all times in µs.
+    /// Returns the number of times in each bucket, not cumulated, and the sum of all times in µs.
     pub(crate) fn snapshot(&self) -> ([u64; BOUNDS.len() + 1], u64) {
         (std::array::from_fn(|i| self.buckets.get(i).map_or(0, |b| b.load(Relaxed))), self.sum.load(Relaxed))
     }
@@ -190,11 +194,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_combination_has_a_place_of_its_own_and_its_labels() {
+    fn each_combination_of_labels_has_its_own_series() {
         let responses = Responses::default();
         let mut seen = 0;
-        for (protocol, protocol_word) in Protocol::ALL {
-            for (class, class_word) in Class::ALL {
+        for (protocol, protocol_word) in ProtocolLabel::ALL {
+            for (class, class_word) in ClassLabel::ALL {
                 for (status, status_word) in [
                     (None, "none"),
                     (Some(204), "2xx"),
@@ -203,8 +207,8 @@ mod tests {
                     (Some(502), "5xx"),
                 ] {
                     let status = status.map(|s| StatusCode::from_u16(s).unwrap());
-                    let which = Responses::which(Kind { protocol, class }, status);
-                    responses.get(which).count.fetch_add(1, Relaxed);
+                    let series = Responses::series_of(RequestLabels { protocol, class }, status);
+                    responses.get(series).count.fetch_add(1, Relaxed);
                     seen += 1;
                     assert_eq!(responses.counted().count(), seen);
                     let last = [("protocol", protocol_word), ("class", class_word), ("status", status_word)];
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_in_the_first_bucket_that_is_not_below_it() {
+    fn a_time_falls_into_the_first_bucket_whose_bound_is_not_below_it() {
         let histogram = Histogram::default();
         for us in [0, 250, 251, 30_000_000, 30_000_001] {
             histogram.observe(Duration::from_micros(us));

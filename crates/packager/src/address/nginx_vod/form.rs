@@ -1,4 +1,4 @@
-//! How the manifests of a title name what they point at.
+//! The URLs that the manifests of a title hold in this form.
 
 use super::{File, Places, REPRESENTATION, Settings};
 use crate::address::{
@@ -8,7 +8,7 @@ use crate::address::{
 use latemux_index::title::TrackName;
 use std::{slice::from_ref, sync::Arc};
 
-/// What URLs of a title look like in this form, and how one of them was asked for.
+/// The spelling of a title's URLs in this form, and the URL that was requested.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Form {
     settings: Arc<Settings>,
@@ -17,42 +17,43 @@ pub struct Form {
 }
 
 impl Form {
-    /// `asked` is the URL asked for, relative to the base.
+    /// Creates the spelling of URLs. `requested` is the requested URL, relative to the base.
     pub(super) fn new(settings: Arc<Settings>, places: Places, asked: String) -> Self {
         Self { settings, places, asked }
     }
 
-    /// The URL that was asked for as it is printed, relative to the base, parameters and query included.
+    /// Returns the canonical form of the requested URL, relative to the base, parameters and query
+    /// included.
     pub(in crate::address) fn asked(&self) -> &str {
         &self.asked
     }
 
-    /// Prefix of a resource's URL.
+    /// Returns the prefix of a resource's URL.
     pub(in crate::address) fn prefix(&self, resource: &Resource) -> &str {
         self.settings.prefix(self.file(resource).protocol()).unwrap_or("/")
     }
 
-    /// The URL of a resource relative to any manifest of the title.
+    /// Returns the URL of a resource relative to any manifest of the title.
     pub(in crate::address) fn url(&self, resource: &Resource, selection: &Selection) -> String {
         self.file(resource).url(&self.settings, selection)
     }
 
-    /// `f2-v1`
+    /// Returns a representation's ID, such as `f2-v1`.
     pub(in crate::address) fn representation_id(&self, track: &TrackName) -> String {
         self.places.picks(from_ref(track)).to_string().trim_start_matches('-').to_owned()
     }
 
-    /// `SegmentTemplate@initialization`
+    /// Returns `SegmentTemplate@initialization`.
     pub(in crate::address) fn dash_initialization(&self) -> String {
         format!("{}-{REPRESENTATION}.mp4", self.settings.names.dash_init)
     }
 
-    /// `SegmentTemplate@media`
+    /// Returns `SegmentTemplate@media`.
     pub(in crate::address) fn dash_media(&self) -> String {
         format!("{}-$Number$-{REPRESENTATION}.m4s", self.settings.names.dash_fragment)
     }
 
-    /// `media@url`
+    /// Returns `media@url`.
     pub(in crate::address) fn hds_url(&self, tracks: &[TrackName]) -> String {
         let added = HDS_FRAGMENT.strip_suffix(HDS_ADDED).unwrap_or_default();
         format!("{}{}{added}", self.settings.names.hds_fragment, self.places.picks(tracks))
@@ -64,7 +65,7 @@ impl Form {
         match resource {
             Resource::DashManifest(_) => File::DashManifest(several(&[])),
             Resource::DashInit(track) => File::DashInit(one(track)),
-            // Times are not in these URLs, and none is printed for one.
+            // These URLs hold no times, and no manifest prints a segment by its time in this form.
             Resource::DashSegmentAt(track, _) => File::DashInit(one(track)),
             Resource::DashSegment(track, n) => File::DashSegment(one(track), *n),
             Resource::HlsMultivariant(container) => File::HlsMaster(several(&[]), *container),

@@ -4,52 +4,56 @@ use crate::address::{AddressError, native::number};
 use latemux_index::media::TrackKind;
 use std::fmt;
 
-/// Most references in one URL: a title of 64 files, each named.
+/// Most references in one URL: enough for a title of 64 files, each named.
 const MAX_PICKS: usize = 128;
 
-/// One reference.
+/// One reference by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pick {
-    /// `fN`: the tracks that follow are those of the title's file N, from 1.
+    /// `fN`: the references that follow are to tracks of the title's file N, from 1.
     File(u32),
-    /// `vN`, `aN`, `tN`: the Nth video, audio or text track of its file, from 1; 0 for all of that kind.
+    /// `vN`, `aN`, `tN`: the Nth video, audio or text track of its file, from 1; 0 for all of that
+    /// kind.
     Track(TrackKind, u32),
 }
 
-/// References in the order they stand. None at all stand for every track, or the first video and audio, as is said where they are used.
+/// References in the order of the URL. An empty list stands for every track or for the first video
+/// and audio, depending on the resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Picks(Vec<Pick>);
 
 impl Picks {
-    /// Of references; a URL holds no more than are printed here.
+    /// Creates a list of references. References beyond the most that one URL holds are dropped.
     #[must_use]
     pub fn new(mut picks: Vec<Pick>) -> Self {
         picks.truncate(MAX_PICKS);
         Self(picks)
     }
 
-    /// In order.
+    /// Returns the references in order.
     #[must_use]
     pub fn as_slice(&self) -> &[Pick] {
         &self.0
     }
 
-    /// Whether there are none.
+    /// True if there are no references.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether any track is named, and not files alone.
+    /// True if any reference names a track, rather than a file alone.
     #[must_use]
     pub fn names_tracks(&self) -> bool {
         self.0.iter().any(|pick| matches!(pick, Pick::Track(..)))
     }
 
-    /// `-f2-v1-a1`, each reference with its hyphen, as it stands in a file's name; nothing for none.
+    /// Parses `-f2-v1-a1`, each reference with its hyphen, as in a file's name. Empty text gives an
+    /// empty list.
     ///
     /// # Errors
-    /// [`AddressError::BadTracks`], [`AddressError::IndexZero`].
+    /// [`AddressError::BadTracks`] if the text is no list of references,
+    /// [`AddressError::IndexZero`] for file 0, [`AddressError::TooLong`] for too many references.
     pub(super) fn parse(text: &str) -> Result<Self, AddressError> {
         match text.strip_prefix('-') {
             Some(rest) => Self::listed(rest),
@@ -58,10 +62,10 @@ impl Picks {
         }
     }
 
-    /// `f2-v1-a1`, as it stands behind `/tracks/`.
+    /// Parses `f2-v1-a1`, as it follows `/tracks/`.
     ///
     /// # Errors
-    /// As [`Self::parse`].
+    /// The errors of [`Self::parse`], for the same causes.
     pub(super) fn listed(text: &str) -> Result<Self, AddressError> {
         let picks = text.split('-').take(MAX_PICKS + 1).map(pick).collect::<Result<Vec<_>, _>>()?;
         if picks.len() > MAX_PICKS {
@@ -97,7 +101,7 @@ impl fmt::Display for Pick {
     }
 }
 
-/// With the hyphen before each.
+/// Prints each reference with a hyphen before it.
 impl fmt::Display for Picks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|pick| write!(f, "-{pick}"))

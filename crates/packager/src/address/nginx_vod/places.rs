@@ -1,4 +1,4 @@
-//! Which track a reference names, and how a track is named.
+//! The numbers of a title's tracks: from a reference to a track and back.
 
 use super::{File, Pick, Picks};
 use crate::{
@@ -11,16 +11,16 @@ use latemux_index::{
     title::{TitleTrack, TrackName},
 };
 
-/// Where the tracks of a title are, by number.
+/// The number of each track of a title.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Places {
-    /// Of each track of the title, its name and where it is.
+    /// The name and number of each track of the title.
     tracks: Vec<(TrackName, Place)>,
-    /// More than one file: references say which.
+    /// True if the title has more than one file, so that references name the file.
     several: bool,
 }
 
-/// Where one track is.
+/// The number of one track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     /// 1-based number of its file.
@@ -30,26 +30,26 @@ struct Place {
     number: u32,
 }
 
-/// What a URL of this form is in the native one.
+/// The native form of a URL of this form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// What is asked.
+    /// The requested resource.
     pub resource: Resource,
-    /// The tracks a manifest is of, as indexes in [`Title::tracks`]; `None` for all of them.
+    /// The tracks that a manifest lists, as indexes into [`Title::tracks`]; `None` for all of them.
     pub tracks: Option<Vec<usize>>,
 }
 
 impl Places {
-    /// Of a title whose objects are the parts of these files: `files` holds the 1-based number of each object's. Objects that it says
-    /// nothing of are files by themselves.
+    /// Numbers the tracks of a title. `files` holds, for each object, the 1-based number of the
+    /// file that it belongs to. An object without an entry is a file by itself.
     #[must_use]
     pub fn new(title: &Title, files: &[u32]) -> Self {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let file = |object: usize| files.get(object).copied().unwrap_or_else(|| count(object + 1));
         let place = |object: usize, track: usize| {
-            let kind = title.objects.get(object)?.tracks.get(track)?.kind;
+            let kind = title.objects().get(object)?.tracks.get(track)?.kind;
             let alike = |object: usize, end: usize| {
-                let tracks = title.objects.get(object).map_or(&[][..], |object| &object.tracks);
+                let tracks = title.objects().get(object).map_or(&[][..], |object| &object.tracks);
                 tracks.iter().take(end).filter(|track| track.kind == kind).count()
             };
             let same = (0..object).filter(|&other| file(other) == file(object));
@@ -57,12 +57,13 @@ impl Places {
             Some(Place { file: file(object), kind, number: count(before + 1) })
         };
         let named = |track: &TitleTrack| Some((track.name.clone(), place(track.object, track.track)?));
-        let tracks = title.tracks.iter().filter_map(named).collect();
-        let several = (1..title.objects.len()).any(|object| file(object) != file(0));
+        let tracks = title.tracks().iter().filter_map(named).collect();
+        let several = (1..title.objects().len()).any(|object| file(object) != file(0));
         Self { tracks, several }
     }
 
-    /// References to tracks, video first; the file is named where there are several. Tracks the title does not have are left out.
+    /// Returns references to tracks, video first. They name the file if there are several. Tracks
+    /// that the title does not have are left out.
     #[must_use]
     pub fn picks(&self, names: &[TrackName]) -> Picks {
         let of =
@@ -80,10 +81,11 @@ impl Places {
         Picks::new(picks)
     }
 
-    /// What a file is in the native form. Of its tracks only those that `among` names exist.
+    /// Returns the native form of a resource. Only the tracks that `among` names exist for it.
     ///
     /// # Errors
-    /// [`PackError::NoSuchTrack`], [`PackError::SeveralTracks`].
+    /// [`PackError::NoSuchTrack`] if a reference matches no track, [`PackError::SeveralTracks`] if
+    /// the resource is of one track and the references name more.
     pub fn resolve(&self, file: &File, among: &Picks) -> Result<Resolved, PackError> {
         let allowed = self.all_of(among)?;
         let manifest = |picks: &Picks, resource: Resource| {
@@ -103,7 +105,7 @@ impl Places {
             Ok([track]) => Ok(track),
             Err(_) => Err(PackError::SeveralTracks(spoken(picks))),
         };
-        // The module writes I-frame playlists as of video and audio.
+        // The module writes the URLs of I-frame playlists with both video and audio.
         let video = |picks: &Picks| {
             let mut tracks = self.together(picks, &allowed)?;
             tracks.retain(|&i| self.tracks.get(i).is_some_and(|(_, place)| place.kind == TrackKind::Video));
@@ -125,7 +127,8 @@ impl Places {
             File::HlsInit(picks) => Resource::HlsInit(together(picks)?),
             File::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
             File::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),
-            // Where HLS and DASH have one prefix, this is HLS's, too; in DASH every track has its own.
+            // If HLS and DASH have one prefix, this may be the init segment of HLS. In DASH every
+            // track has its own.
             File::DashInit(picks) => match one(picks) {
                 Err(PackError::SeveralTracks(_)) => Resource::HlsInit(together(picks)?),
                 track => Resource::DashInit(track?),
@@ -138,7 +141,8 @@ impl Places {
         Ok(Resolved { resource, tracks: None })
     }
 
-    /// All tracks that are meant by any of the references, in the title's order; none at all mean every one.
+    /// Returns all tracks that any of the references names, in the title's order. An empty list
+    /// names every track.
     fn all_of(&self, picks: &Picks) -> Result<Vec<usize>, PackError> {
         let everything = || 0..self.tracks.len();
         if picks.is_empty() {
@@ -154,7 +158,7 @@ impl Places {
                     if matches!(picks.peek(), Some(Pick::Track(..))) {
                         continue;
                     }
-                    // A file alone means all of it.
+                    // A file without a track after it means all its tracks.
                     (None, 0)
                 }
                 Pick::Track(kind, number) => (Some(kind), number),
@@ -178,7 +182,8 @@ impl Places {
         Ok(everything().filter(|&i| chosen.get(i) == Some(&true)).collect())
     }
 
-    /// The tracks that play together, one for each reference; where none names a track, the first video and the first audio of the file.
+    /// Returns the tracks that play together, one for each reference to a track. If no reference
+    /// names a track, these are the first video and the first audio track of the file.
     fn together(&self, picks: &Picks, allowed: &[usize]) -> Result<Vec<usize>, PackError> {
         let first = |file: Option<u32>, kind: TrackKind, number: u32| {
             let places = self.tracks.iter().enumerate();
@@ -188,7 +193,7 @@ impl Places {
                     && file.is_none_or(|file| place.file == file)
                     && (number == 0 || place.number == number)
             });
-            // In the order of files, whatever that of the title.
+            // Files come in the order of their numbers, whatever the order in the title.
             meant.min_by_key(|(_, (_, place))| (place.file, place.number)).map(|(i, _)| i)
         };
         let (mut file, mut tracks) = (None, Vec::new());
@@ -208,7 +213,7 @@ impl Places {
     }
 }
 
-/// References as people say them.
+/// Returns references as text for error messages.
 fn spoken(picks: &Picks) -> String {
     picks.to_string().trim_start_matches('-').to_owned()
 }

@@ -1,32 +1,33 @@
-//! What an operator has configured: under which prefixes the form is served, and what its files are called.
+//! The configuration of this form: the prefixes it is served under and the names of its files.
 
 use crate::{address::HlsContainer, carry::Protocol};
 
-/// The form as configured. By default no prefix is.
+/// The configuration of this form. By default it has no prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Prefix of each protocol's URLs.
     pub prefixes: Prefixes,
-    /// Names of its files.
+    /// Names of the files.
     pub names: Names,
-    /// What HLS playlists point at where the query does not say.
+    /// The container of HLS segments if the query does not name one.
     pub container: HlsContainer,
 }
 
-/// Prefix of each protocol's URLs: begins and ends with `/`, unreserved characters between. Protocols may share one.
+/// Prefix of each protocol's URLs. A prefix begins and ends with `/` and has unreserved characters
+/// between. Protocols may share one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Prefixes {
-    /// HLS.
+    /// Prefix of HLS.
     pub hls: Option<String>,
-    /// DASH.
+    /// Prefix of DASH.
     pub dash: Option<String>,
-    /// Smooth Streaming.
+    /// Prefix of Smooth Streaming.
     pub mss: Option<String>,
-    /// HDS.
+    /// Prefix of HDS.
     pub hds: Option<String>,
 }
 
-/// Names of files without extension. The defaults are the module's own.
+/// Names of files without extension. The defaults are those of the module.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Names {
     /// `master.m3u8`
@@ -72,7 +73,7 @@ impl Default for Names {
     }
 }
 
-/// Protocols whose files may be under a prefix.
+/// The protocols that share one prefix.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Served {
     pub(super) hls: bool,
@@ -82,7 +83,7 @@ pub(super) struct Served {
 }
 
 impl Settings {
-    /// The prefix of a protocol.
+    /// Returns the prefix of a protocol.
     #[must_use]
     pub fn prefix(&self, protocol: Protocol) -> Option<&str> {
         let Prefixes { hls, dash, mss, hds } = &self.prefixes;
@@ -94,7 +95,8 @@ impl Settings {
         }
     }
 
-    /// The longest prefix a path has, what is behind it, and what is served there.
+    /// Returns the longest prefix of a path, the rest of the path, and the protocols with that
+    /// prefix.
     pub(super) fn below<'a>(&self, path: &'a str) -> Option<(&str, &'a str, Served)> {
         let Prefixes { hls, dash, mss, hds } = &self.prefixes;
         let all = [hls, dash, mss, hds].into_iter().flatten().map(String::as_str);
@@ -104,10 +106,11 @@ impl Settings {
         Some((prefix, path.get(prefix.len()..)?, served))
     }
 
-    /// What is wrong with it, for people: a prefix or name no URL can have, or two names that are one.
+    /// Checks the prefixes and names.
     ///
     /// # Errors
-    /// The setting and why.
+    /// A message that names the setting and the problem: a prefix or name that no URL can have, or
+    /// two names that cannot be told apart.
     pub fn check(&self) -> Result<(), String> {
         let Prefixes { hls, dash, mss, hds } = &self.prefixes;
         for (key, prefix) in [("hls", hls), ("dash", dash), ("mss", mss), ("hds", hds)] {
@@ -156,7 +159,7 @@ impl Settings {
     }
 }
 
-/// Unreserved characters alone (RFC 3986 §2.3).
+/// True if the text is not empty and holds unreserved characters only (RFC 3986 §2.3).
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
 }

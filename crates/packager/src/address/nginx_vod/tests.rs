@@ -146,7 +146,7 @@ fn what_no_prefix_covers_is_the_native_forms() {
     assert_eq!(parse(&Settings::default(), "/hls/x.mp4/master.m3u8"), None);
     assert_eq!(parse(&settings(), "/x.mp4/master.m3u8"), None);
     assert_eq!(parse(&settings(), "/hls"), None);
-    // The longest prefix decides; below `/`, only what has a name of this form is taken.
+    // The longest prefix decides. Below `/`, only paths with a name of this form are taken.
     let mut nested = settings();
     nested.prefixes.hls = Some("/".to_owned());
     nested.prefixes.hds = Some("/dash/".to_owned());

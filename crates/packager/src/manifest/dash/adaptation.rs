@@ -1,4 +1,4 @@
-//! Adaptation sets: representations a player may switch between.
+//! Adaptation sets: representations that a player may switch between.
 
 use super::timeline::Timeline;
 use crate::{
@@ -23,28 +23,29 @@ use std::mem::{Discriminant, discriminant};
 #[derive(Debug)]
 pub(super) struct Representation<'a> {
     pub(super) track: &'a Track,
-    /// `@id`: what `$RepresentationID$` stands for in URLs.
+    /// `@id`, the text that replaces `$RepresentationID$` in URLs.
     pub(super) id: String,
     pub(super) timescale: Timescale,
     pub(super) segments: Vec<SegmentSize>,
     pub(super) bitrate: Bitrate,
     pub(super) timeline: Timeline,
     pub(super) frame_rate: Option<(u32, u32)>,
-    /// Highest type of stream access point its segments start with; `None` where it cannot be said.
+    /// Highest type of stream access point that its segments start with; `None` if unknown or if a
+    /// segment starts with no access point.
     sap: Option<u8>,
-    /// Boundaries of its segments in track ticks.
+    /// Boundaries of its segments, in track ticks.
     times: &'a [i64],
-    /// Number (0-based) of its first segment.
+    /// Number of its first segment, 0-based.
     pub(super) first: u32,
-    /// Whether its segments are those of the whole title.
+    /// States if its segments are those of the whole title.
     pub(super) extent: Extent,
 }
 
 impl<'a> Representation<'a> {
-    /// Of a track of the title; `index` is in range.
+    /// Creates the representation of a track of the title. `index` must be in range.
     pub(super) fn new(selected: &'a Selected<'_>, index: usize, links: &Links<'_>) -> Self {
         let title = selected.title();
-        let title_track = &title.tracks[index];
+        let title_track = &title.tracks()[index];
         let track = title.track(title_track);
         let (segments, timescale) = sized_segments(title, &[index], Protocol::Dash);
         let is_video = track.kind == TrackKind::Video;
@@ -79,23 +80,26 @@ impl<'a> Representation<'a> {
     }
 }
 
-/// Type 1 where no segment has a sample presented before the sync sample it starts with (ISO/IEC 14496-12 Annex I). Where one has, its
-/// leading samples may or may not be decodable: type 3 at most. Samples of fragments are not
-/// known: of audio and text, every one will do.
+/// Returns the highest type of stream access point that segments start with (ISO/IEC 14496-12 Annex
+/// I).
+///
+/// Type 1 if no segment has a sample presented before the sync sample it starts with. If one has,
+/// its leading samples may not be decodable, so the type is 3. The samples of fragments are
+/// unknown: every sample of audio and text is an access point, and video gives `None`.
 fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
     let table = match (&track.samples, &track.codec.config) {
         (Samples::Table(table), _) => table,
-        // Of xHE-AAC, not every frame is one to start with (ISO/IEC 23003-3 §5.5.5).
+        // Not every frame of xHE-AAC is an access point (ISO/IEC 23003-3 §5.5.5).
         (Samples::Fragments(_), Config::Aac(aac)) if aac.core_object_type == 42 => return None,
         (Samples::Fragments(_), _) => return (track.kind != TrackKind::Video).then_some(1),
     };
     if let Some(leading) = title_track.leading {
-        // It is cut at sync samples, and begins with one.
+        // Such a track is cut at sync samples, so only its first sample needs a check.
         return (table.sync_from(0) == Some(0)).then_some(if leading { 3 } else { 1 });
     }
-    let mut stretches = table.stretches(&title_track.cuts);
+    let mut stretches = table.batches(&title_track.cuts);
     let mut highest = 1;
-    while let Some(stretch) = stretches.next_stretch() {
+    while let Some(stretch) = stretches.next_batch() {
         if stretch.sync.first() == Some(&false) {
             return None;
         }
@@ -113,14 +117,14 @@ fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
     Some(highest)
 }
 
-/// Representations of the same content that decoders take in turn.
+/// Representations of the same content that decoders can switch between.
 #[derive(Debug)]
 pub(super) struct AdaptationSet<'a> {
     key: Key<'a>,
     pub(super) representations: Vec<Representation<'a>>,
 }
 
-/// What representations of a set have in common.
+/// The properties that all representations of a set share.
 #[derive(Debug, PartialEq, Eq)]
 struct Key<'a> {
     kind: TrackKind,
@@ -128,7 +132,7 @@ struct Key<'a> {
     dolby_vision: bool,
     language: &'a str,
     range: Option<VideoRange>,
-    /// Channels, samples per second and codec: audio decoders are not changed within a set.
+    /// Channels, samples per second and codec. Audio decoders are not changed within a set.
     audio: Option<(u16, u32, &'a str)>,
 }
 
@@ -151,7 +155,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Groups representations into sets, both in the order they come.
+/// Groups representations into sets, both in the order of the input.
 pub(super) fn group<'a>(representations: impl Iterator<Item = Representation<'a>>) -> Vec<AdaptationSet<'a>> {
     let mut sets: Vec<AdaptationSet<'a>> = Vec::new();
     for representation in representations {
@@ -165,7 +169,7 @@ pub(super) fn group<'a>(representations: impl Iterator<Item = Representation<'a>
 }
 
 impl AdaptationSet<'_> {
-    /// All representations begin their segments at the same times (§5.3.3.2).
+    /// True if the segments of all representations begin at the same times (§5.3.3.2).
     pub(super) fn aligned(&self) -> bool {
         let Some((first, rest)) = self.representations.split_first() else { return true };
         rest.iter().all(|r| {
@@ -175,12 +179,12 @@ impl AdaptationSet<'_> {
         })
     }
 
-    /// The highest of their access point types, where all are known.
+    /// Returns the highest access point type, if all are known.
     pub(super) fn starts_with_sap(&self) -> Option<u8> {
         self.representations.iter().map(|r| r.sap).try_fold(1, |highest, sap| Some(highest.max(sap?)))
     }
 
-    /// The timeline, where all have the same in the same timescale.
+    /// Returns the timeline, if all representations have the same one in the same timescale.
     pub(super) fn shared_timeline(&self) -> Option<&Timeline> {
         let (first, rest) = self.representations.split_first()?;
         rest.iter()
@@ -188,13 +192,13 @@ impl AdaptationSet<'_> {
             .then_some(&first.timeline)
     }
 
-    /// Whether the segments of all are those of the whole title.
+    /// Returns `Whole` if the segments of all representations are those of the whole title.
     pub(super) fn extent(&self) -> Extent {
         let whole = self.representations.iter().all(|r| r.extent == Extent::Whole);
         if whole { Extent::Whole } else { Extent::Selected }
     }
 
-    /// Width : height of the picture, where all agree.
+    /// Returns width and height of the picture as a ratio, if all representations agree.
     pub(super) fn picture_aspect(&self) -> Option<(u32, u32)> {
         let mut aspects = self.videos().map(|v| {
             let (x, y) = v.pixel_aspect;

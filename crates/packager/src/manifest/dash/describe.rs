@@ -4,8 +4,8 @@ use super::descriptor;
 use crate::manifest::xml::Xml;
 use latemux_isobmff::codec::{Audio, Config, Video, VideoRange};
 
-/// Colour of HDR video (DASH-IF IOP §6.2.5.1). Essential, i.e. a player that does not know it leaves the set alone, only where
-/// there is SDR to play instead.
+/// Writes the colour of HDR video (DASH-IF IOP §6.2.5.1). The properties are essential, so that a
+/// player that does not know them ignores the set, only if there is SDR to play instead.
 pub(super) fn colour(xml: &mut Xml, video: &Video, has_sdr: bool) {
     let transfer = match video.range {
         VideoRange::Sdr => return,
@@ -21,7 +21,8 @@ pub(super) fn colour(xml: &mut Xml, video: &Video, has_sdr: bool) {
     descriptor(xml, element, "urn:mpeg:mpegB:cicp:TransferCharacteristics", transfer);
 }
 
-/// `AudioChannelConfiguration`, and Joint Object Coding where it is. Nothing where the number of channels is not known.
+/// Writes `AudioChannelConfiguration` and, if present, Joint Object Coding. Writes no configuration
+/// if the number of channels is unknown.
 pub(super) fn audio(xml: &mut Xml, audio: &Audio, config: &Config) {
     if let Some((scheme, value)) = channels(audio, config) {
         descriptor(xml, "AudioChannelConfiguration", scheme, value);
@@ -34,17 +35,18 @@ pub(super) fn audio(xml: &mut Xml, audio: &Audio, config: &Config) {
     }
 }
 
-/// Scheme and value of `AudioChannelConfiguration`. The index knows how many channels there are, not where they stand: the
-/// usual layout of that many is stated.
+/// Returns scheme and value of `AudioChannelConfiguration`. The index knows the number of channels
+/// but not their positions, so the usual layout for that number is stated.
 fn channels(audio: &Audio, config: &Config) -> Option<(&'static str, String)> {
     let count = audio.channels;
     match config {
-        // ETSI TS 102 366 Annex I.1.2.1: speakers as bits, from L (most significant) to LFE (least).
+        // ETSI TS 102 366 Annex I.1.2.1: speakers as bits, from L (most significant) to LFE
+        // (least).
         Config::Ac3 | Config::Eac3 => {
             let speakers: u16 = match count {
                 1 => 0x4000,
                 2 => 0xa000,
-                // 3 and 4 have no usual layout.
+                // 3 and 4 channels have no usual layout.
                 5 => 0xf800,
                 6 => 0xf801,
                 8 => 0xfa01,
@@ -71,7 +73,7 @@ fn channels(audio: &Audio, config: &Config) -> Option<(&'static str, String)> {
             (count > 0).then(|| ("tag:dts.com,2014:dash:audio_channel_configuration:2012", count.to_string()))
         }
         _ => {
-            // ChannelConfiguration of ISO/IEC 23091-3. MPEG-4 audio's own numbers up to 7 are the same.
+            // ChannelConfiguration of ISO/IEC 23091-3. Up to 7 it equals that of MPEG-4 audio.
             let layout = match (count, config) {
                 (8, Config::Aac(aac)) if aac.channel_config == 7 => 7,
                 (1..=6, _) => count,

@@ -1,22 +1,25 @@
-//! `SegmentTimeline` (ISO/IEC 23009-1 §5.3.9.6): runs of segments of one duration.
+//! Runs of segments with the same duration: `S` of a DASH `SegmentTimeline` (ISO/IEC 23009-1
+//! §5.3.9.6), and `c` of a Smooth Streaming manifest.
 
-/// A track's segments as runs.
+/// The segments of a track as runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Timeline(pub(super) Vec<Run>);
 
-/// One `S`.
+/// Consecutive segments of one duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    /// `@t` in track ticks: on the first run only, all others follow without a gap.
+    /// Start of the first run, in ticks; `None` for all others, which follow without a gap.
     pub(super) time: Option<i64>,
-    /// `@d` in track ticks.
+    /// Duration of each segment, in ticks.
     pub(super) duration: i64,
-    /// `@r`: how many more of the same follow.
+    /// Number of segments that follow the first one of the run. DASH states this number; Smooth
+    /// Streaming counts the first one too.
     pub(super) repeat: u32,
 }
 
 impl Timeline {
-    /// From the segments' boundaries, in track ticks: one more than there are segments.
+    /// Creates a timeline from the boundaries of segments, in ticks: one more than there are
+    /// segments.
     pub(super) fn new(boundaries: &[i64]) -> Self {
         let mut runs: Vec<Run> = Vec::new();
         for (&start, &end) in boundaries.iter().zip(boundaries.iter().skip(1)) {
@@ -57,7 +60,7 @@ mod tests {
             }
             let meant: Vec<_> = boundaries.iter().copied().zip(durations).collect();
             prop_assert_eq!(said, meant);
-            // Nothing that could be one run is two.
+            // Neighbouring runs have different durations.
             prop_assert!(timeline.0.windows(2).all(|w| w[0].duration != w[1].duration));
         }
     }

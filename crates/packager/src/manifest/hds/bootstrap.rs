@@ -5,11 +5,12 @@ use crate::segment::f4f;
 use bytes::BufMut as _;
 use latemux_isobmff::{FourCc, emit::put_header};
 
-/// The `abst` of fragments.
+/// Returns the `abst` of fragments.
 pub(super) fn information(of: &Fragments) -> Vec<u8> {
     let times = &of.times;
     let count = u32::try_from(times.len().saturating_sub(1)).unwrap_or(u32::MAX);
-    // Of a clip, those before it count: players find a fragment's segment by its number alone.
+    // The fragments before a clip count too: players find the segment of a fragment by its number
+    // alone.
     let fragments = of.first.saturating_sub(1).saturating_add(count);
     let mut fields = Vec::new();
     // Version and flags; the version of the information; profile "named", not live, no update.
@@ -17,7 +18,7 @@ pub(super) fn information(of: &Fragments) -> Vec<u8> {
     fields.put_u32(1);
     fields.put_u8(0);
     fields.put_u32(f4f::SCALE.get());
-    // CurrentMediaTime: all of it is there. SmpteTimeCodeOffset.
+    // CurrentMediaTime: the end, because the presentation is complete. SmpteTimeCodeOffset.
     fields.put_i64(times.last().copied().unwrap_or(0));
     fields.put_u64(0);
     // MovieIdentifier, ServerEntryCount, QualityEntryCount, DrmData, MetaData: none.
@@ -30,7 +31,7 @@ pub(super) fn information(of: &Fragments) -> Vec<u8> {
     segments.put_u32(1);
     segments.put_u32(fragments);
 
-    // SegmentRunTableCount and FragmentRunTableCount stand before their tables.
+    // SegmentRunTableCount and FragmentRunTableCount precede their tables.
     fields.put_u8(1);
     put_box(&mut fields, *b"asrt", &segments);
     fields.put_u8(1);
@@ -45,15 +46,16 @@ fn put_box(out: &mut Vec<u8>, kind: [u8; 4], payload: &[u8]) {
     out.put_slice(payload);
 }
 
-/// FragmentDuration is in milliseconds; a run of fragments of equal durations is one entry. The last fragment always has its own: there are
-/// players that take a run before the end for one fragment.
+/// Returns the payload of `afrt`. FragmentDuration is in milliseconds. A run of fragments with
+/// equal durations is one entry. The last fragment always has its own entry, because some players
+/// take a run before the end for one fragment.
 fn fragment_runs(of: &Fragments) -> Vec<u8> {
     let times = &of.times;
     let mut runs: Vec<(u32, i64, u32)> = Vec::new();
     let last = times.len().saturating_sub(2);
     for ((number, place), pair) in (of.first..).zip(0..).zip(times.windows(2)) {
         let &[start, end] = pair else { continue };
-        // None at all would say that the presentation ends.
+        // A duration of 0 would state the end of the presentation.
         let duration = u32::try_from(end.saturating_sub(start).max(1)).unwrap_or(u32::MAX);
         if place == last || runs.last().is_none_or(|run| run.2 != duration) {
             runs.push((number, start, duration));

@@ -1,16 +1,16 @@
-//! `onMetaData` (Adobe Flash Video File Format Specification 10.1 §E.5): what players of HDS are told of a stream before its first
-//! fragment, in AMF 0.
+//! `onMetaData` (Adobe Flash Video File Format Specification 10.1 §E.5) in AMF 0: what HDS players
+//! learn of a stream before its first fragment.
 
 use bytes::BufMut as _;
 use latemux_index::Track;
 use latemux_isobmff::codec::{Config, Media};
 
-/// CodecID and SoundFormat.
+/// CodecID of AVC, and SoundFormat of MP3 and AAC.
 const AVC: f64 = 7.0;
 const MP3: f64 = 2.0;
 const AAC: f64 = 10.0;
 
-/// The data of a script tag. `millis` is the duration of the presentation.
+/// Returns the data of a script tag. `millis` is the duration of the presentation.
 pub(super) fn on_meta_data<'a>(tracks: impl Iterator<Item = &'a Track>, millis: u64) -> Vec<u8> {
     #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 ms")]
     let mut properties = vec![("duration", millis as f64 / 1000.0)];
@@ -43,7 +43,7 @@ pub(super) fn on_meta_data<'a>(tracks: impl Iterator<Item = &'a Track>, millis: 
     data
 }
 
-/// Type markers (§E.4.4.2).
+/// Type markers of AMF 0 (§E.4.4.2).
 const NUMBER: u8 = 0;
 const STRING: u8 = 2;
 const ECMA_ARRAY: u8 = 8;

@@ -10,12 +10,12 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// A tag, with `#` and without `:`.
+    /// Begins a tag. `name` has no `#` and no `:`.
     pub(super) fn new(name: &str) -> Self {
         Self { text: format!("#{name}"), separator: ':' }
     }
 
-    /// A number, resolution or enumerated string.
+    /// Adds a number, resolution or enumerated string.
     pub(super) fn plain(mut self, name: &str, value: impl Display) -> Self {
         // Writing to a string cannot fail.
         let _ = write!(self.text, "{}{name}={value}", self.separator);
@@ -23,13 +23,14 @@ impl Tag {
         self
     }
 
-    /// A quoted string; what may not be in one (quotes and control characters) is left out.
+    /// Adds a quoted string without the characters that it must not hold: quotes and control
+    /// characters.
     pub(super) fn quoted(self, name: &str, value: &str) -> Self {
         let value: String = value.chars().filter(|c| *c != '"' && !c.is_control()).collect();
         self.plain(name, format_args!("\"{value}\""))
     }
 
-    /// [`Self::plain`] where there is a value.
+    /// Calls [`Self::plain`] if there is a value.
     pub(super) fn plain_if(self, name: &str, value: Option<impl Display>) -> Self {
         match value {
             Some(value) => self.plain(name, value),
@@ -37,7 +38,7 @@ impl Tag {
         }
     }
 
-    /// [`Self::quoted`] where there is a value.
+    /// Calls [`Self::quoted`] if there is a value.
     pub(super) fn quoted_if(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.quoted(name, value),
@@ -45,7 +46,7 @@ impl Tag {
         }
     }
 
-    /// Ends the line.
+    /// Ends the line and appends it to a playlist.
     pub(super) fn write(self, playlist: &mut String) {
         playlist.push_str(&self.text);
         playlist.push('\n');

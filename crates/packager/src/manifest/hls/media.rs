@@ -18,10 +18,12 @@ const MICROS: Timescale = match Timescale::new(1_000_000) {
     None => Timescale::MILLIS,
 };
 
-/// A media playlist of one track, or of video and audio muxed.
+/// Returns a media playlist of one track, or of video and audio muxed.
 ///
 /// # Errors
-/// No such track, or the container cannot carry it; several tracks of one kind are no playlist.
+/// [`PackError::NoSuchTrack`] if the title has no such track or two tracks are of one kind,
+/// [`PackError::CannotCarry`] if the container does not carry them, [`PackError::NothingInClip`] if
+/// there is no segment.
 pub fn media(
     selected: &Selected<'_>,
     links: &Links<'_>,
@@ -30,15 +32,15 @@ pub fn media(
 ) -> Result<String, PackError> {
     let title = selected.title();
     let mut indexes = find(title, tracks)?;
-    let kind = |i: usize| title.track(&title.tracks[i]).kind;
-    // Audio first, however they were named: a segment has one URL.
+    let kind = |i: usize| title.track(&title.tracks()[i]).kind;
+    // Audio comes first, whatever the order of names, so that a segment has one URL.
     indexes.sort_by_key(|&i| (std::cmp::Reverse(kind(i)), i));
     if indexes.is_empty() || indexes.windows(2).any(|pair| kind(pair[0]) == kind(pair[1])) {
         let all: Vec<String> = tracks.iter().map(TrackName::to_string).collect();
         return Err(PackError::NoSuchTrack(all.join(" with ")));
     }
     let protocol = protocol_for(title, &indexes, container)?;
-    let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks[i].name.clone()).collect();
+    let names: Vec<TrackName> = indexes.iter().map(|&i| title.tracks()[i].name.clone()).collect();
     let list = Playlist { selected, tracks: &indexes, minimum: selected.minimum };
     let url = |segment: &Resource, number| {
         links.hls_segment(segment, selected.extent(&indexes, selected.minimum, number))
@@ -47,15 +49,17 @@ pub fn media(
         // Decimal durations need version 3.
         return list.text(3, "", None, |n| url(&Resource::HlsTsSegment(names.clone(), n + 1), n));
     }
-    // EXT-X-MAP in other than I-frame playlists needs version 6.
+    // EXT-X-MAP outside of I-frame playlists needs version 6.
     let init = links.hls_init(names.clone());
     list.text(6, "", Some(&init), |n| url(&Resource::HlsSegment(names.clone(), n + 1), n))
 }
 
-/// An I-frame playlist: the sync sample that each segment of a video track starts with, as a resource of its own.
+/// Returns an I-frame playlist: the sync sample at the start of each segment of a video track, each
+/// as a resource of its own.
 ///
 /// # Errors
-/// No such video track, or the container cannot carry it.
+/// [`PackError::NoSuchTrack`] if the title has no such video track, [`PackError::CannotCarry`] if
+/// the container does not carry it, [`PackError::NothingInClip`] if there is no segment.
 pub fn iframes(
     selected: &Selected<'_>,
     links: &Links<'_>,
@@ -64,7 +68,7 @@ pub fn iframes(
 ) -> Result<String, PackError> {
     let title = selected.title();
     let indexes = find(title, std::slice::from_ref(track))?;
-    if indexes.iter().any(|&i| title.track(&title.tracks[i]).kind != TrackKind::Video) {
+    if indexes.iter().any(|&i| title.track(&title.tracks()[i]).kind != TrackKind::Video) {
         return Err(PackError::NoSuchTrack(track.to_string()));
     }
     let protocol = protocol_for(title, &indexes, container)?;
@@ -80,16 +84,16 @@ pub fn iframes(
     }
 }
 
-/// What all playlists of segments have.
+/// The common parts of all playlists that list segments.
 struct Playlist<'a> {
     selected: &'a Selected<'a>,
     tracks: &'a [usize],
-    /// How long its segments last at least.
+    /// The shortest length of its segments, if they are joined.
     minimum: Option<Duration>,
 }
 
 impl Playlist<'_> {
-    /// `url` is given the number of a segment, from 0.
+    /// Returns the text of the playlist. `url` receives the 0-based number of a segment.
     fn text(
         &self,
         version: u32,
@@ -119,8 +123,9 @@ impl Playlist<'_> {
         Ok(text)
     }
 
-    /// Number and microseconds of every segment. Its start and end are rounded, not its length: the sum is off by less than one however
-    /// many there are.
+    /// Returns number and duration in microseconds of every segment. The boundaries are rounded,
+    /// not the durations: the sum is off by less than one microsecond, however many segments there
+    /// are.
     fn segments(&self) -> Vec<(u32, i64)> {
         let Some(mux) = Mux::new(self.selected.title(), self.tracks) else { return Vec::new() };
         let mux = mux.joined(self.minimum);
@@ -132,7 +137,8 @@ impl Playlist<'_> {
     }
 }
 
-/// `EXT-X-TARGETDURATION`: the longest, each rounded to whole seconds (RFC 8216bis §4.4.3.1).
+/// Returns `EXT-X-TARGETDURATION`: the longest duration, each rounded to whole seconds (RFC 8216bis
+/// §4.4.3.1).
 fn target_duration(micros: impl Iterator<Item = i64>) -> i64 {
     micros.map(|micros| micros.saturating_add(500_000) / 1_000_000).max().unwrap_or(0).max(1)
 }

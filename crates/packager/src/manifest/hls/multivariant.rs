@@ -20,11 +20,11 @@ use latemux_isobmff::{
     codec::{Media, Video, VideoRange},
 };
 
-/// The multivariant playlist of what is selected of a title: a variant for every video with every group of audio, or for every audio where there is no
-/// video. O(samples).
+/// Returns the multivariant playlist of the selected part of a title: a variant for every video
+/// with every group of audio, or for every audio if there is no video. O(samples).
 ///
 /// # Errors
-/// [`PackError::CannotCarry`] where HLS carries none of its tracks.
+/// [`PackError::CannotCarry`] if HLS carries no audio and no video of the title.
 pub fn multivariant(
     selected: &Selected<'_>,
     links: &Links<'_>,
@@ -36,7 +36,7 @@ pub fn multivariant(
     let video = carried(title, TrackKind::Video, protocol);
     let audio = carried(title, TrackKind::Audio, protocol);
     if video.is_empty() && audio.is_empty() {
-        let format = title.tracks.first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
+        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
         return Err(PackError::CannotCarry { protocol: protocol.name(), format });
     }
     // EXT-X-MEDIA came with version 4, EXT-X-MAP of the media playlists with version 6.
@@ -59,7 +59,7 @@ struct Multivariant<'a> {
 
 /// One `EXT-X-STREAM-INF`.
 struct Variant<'a> {
-    /// Tracks in the playlist.
+    /// Indexes of the tracks in its playlist.
     tracks: Vec<usize>,
     bitrate: Bitrate,
     codecs: Vec<&'a str>,
@@ -71,8 +71,8 @@ impl<'a> Multivariant<'a> {
     fn with_video(&self, video: &[usize], audio: &[usize], text: &mut String) {
         let in_ts = self.protocol == Protocol::HlsTs;
         let audio = groups(self.title, audio, "audio");
-        // Muxed, and nothing else to choose: the variant says all. A group of one without URI says nothing more, and some players lose their
-        // place over it.
+        // With a single muxed audio track there is nothing to choose: the variant describes it. A
+        // group of one without URI adds nothing, and some players lose their position over it.
         let lone = in_ts && matches!(audio.as_slice(), [group] if group.members.len() == 1);
         if !lone {
             self.write_groups("AUDIO", &audio, in_ts, text);
@@ -81,7 +81,7 @@ impl<'a> Multivariant<'a> {
         let subtitles = groups(self.title, &subtitles, "subtitles");
         self.write_groups("SUBTITLES", &subtitles, false, text);
 
-        // No group of a kind is a choice too.
+        // Returns one `None` if there are no groups, so that a variant without a group is written.
         fn or_none(groups: &[Group]) -> Vec<Option<&Group>> {
             if groups.is_empty() { vec![None] } else { groups.iter().map(Some).collect() }
         }
@@ -89,7 +89,7 @@ impl<'a> Multivariant<'a> {
             for subtitles in or_none(&subtitles) {
                 for &video in video {
                     let mut tracks = vec![video];
-                    // Audio comes first in a name.
+                    // URLs name audio first.
                     tracks.splice(..0, audio.filter(|_| in_ts).map(|group| group.default));
                     let codecs = [
                         Some(self.track(video).codec.rfc6381.as_str()),
@@ -114,13 +114,14 @@ impl<'a> Multivariant<'a> {
         }
     }
 
-    /// Every track of the default's language is a variant; other languages are renditions beside it.
+    /// Writes a variant for every track in the default's language. Tracks in other languages become
+    /// renditions beside it.
     fn audio_only(&self, audio: &[usize], text: &mut String) {
         let groups = groups(self.title, audio, "audio");
         let language = |i: usize| &self.track(i).language;
         let several = |group: &Group| group.members.iter().any(|&i| language(i) != language(group.default));
         for group in groups.iter().filter(|group| several(group)) {
-            // Other tracks of the default's language are variants.
+            // The other tracks in the default's language are variants.
             let mut members = group.members.clone();
             members.retain(|&i| i == group.default || language(i) != language(group.default));
             let listed = Group { id: group.id.clone(), members, default: group.default };
@@ -158,7 +159,7 @@ impl<'a> Multivariant<'a> {
     fn write_variant(&self, variant: &Variant<'_>, text: &mut String) {
         let video = variant.tracks.iter().find_map(|&i| Some((i, self.video(i)?)));
         let frame_rate = video.and_then(|(i, _)| constant_frame_rate(self.title, i)).map(decimal);
-        let names = variant.tracks.iter().map(|&i| self.title.tracks[i].name.clone()).collect();
+        let names = variant.tracks.iter().map(|&i| self.title.tracks()[i].name.clone()).collect();
         let uri = self.links.hls_playlist(names, container_of(self.protocol));
         Tag::new("EXT-X-STREAM-INF")
             .plain("BANDWIDTH", variant.bitrate.peak.max(1))
@@ -177,7 +178,7 @@ impl<'a> Multivariant<'a> {
 
     fn write_iframes(&self, track: usize, text: &mut String) {
         let Some(video) = self.video(track) else { return };
-        let title_track = &self.title.tracks[track];
+        let title_track = &self.title.tracks()[track];
         let segments: Vec<SegmentSize> = title_track
             .numbers()
             .zip(self.rates.iframes(track))
@@ -188,7 +189,7 @@ impl<'a> Multivariant<'a> {
             })
             .collect();
         let bitrate = Bitrate::of(&segments, self.track(track).timescale.get());
-        let name = self.title.tracks[track].name.clone();
+        let name = self.title.tracks()[track].name.clone();
         let uri = self.links.hls_iframe_playlist(name, container_of(self.protocol));
         Tag::new("EXT-X-I-FRAME-STREAM-INF")
             .plain("BANDWIDTH", bitrate.peak.max(1))
@@ -201,14 +202,15 @@ impl<'a> Multivariant<'a> {
             .write(text);
     }
 
-    /// The most that video with one rendition of a group takes (RFC 8216 §4.3.4.2: "any playable combination").
+    /// Returns the highest bit rate of a video with one rendition of a group (RFC 8216 §4.3.4.2:
+    /// "any playable combination").
     fn bitrate(&self, video: usize, audio: Option<&Group>) -> Bitrate {
         let Some(group) = audio else { return self.rates.of(&[video], &[]) };
         let rate = |&member: &usize| {
             if self.protocol != Protocol::HlsTs || member == group.default {
                 return self.rates.of(&[video, member], &[]);
             }
-            // The default is in the variant, whatever else plays.
+            // The variant holds the default rendition, whichever rendition plays.
             self.rates.of(&[video, group.default], &[member])
         };
         let none = Bitrate { peak: 0, average: 0 };
@@ -219,7 +221,7 @@ impl<'a> Multivariant<'a> {
     }
 
     fn track(&self, index: usize) -> &'a Track {
-        self.title.track(&self.title.tracks[index])
+        self.title.track(&self.title.tracks()[index])
     }
 
     fn video(&self, index: usize) -> Option<&'a Video> {
@@ -230,7 +232,7 @@ impl<'a> Multivariant<'a> {
     }
 }
 
-/// `RESOLUTION`: the picture as shown, i.e. with square pixels.
+/// Returns `RESOLUTION`: the size of the picture as shown, with square pixels.
 fn resolution(video: &Video) -> String {
     let (x, y) = (u64::from(video.pixel_aspect.0), u64::from(video.pixel_aspect.1).max(1));
     let width = (u64::from(video.width) * x + y / 2) / y;
@@ -245,7 +247,7 @@ fn range(video: &Video) -> &'static str {
     }
 }
 
-/// A fraction with three decimals, to the nearest.
+/// Formats a fraction with three decimals, rounded to the nearest.
 fn decimal((numerator, denominator): (u32, u32)) -> String {
     let (numerator, denominator) = (u64::from(numerator), u64::from(denominator).max(1));
     let thousandths = (numerator * 2000 + denominator) / (denominator * 2);

@@ -1,4 +1,4 @@
-//! Bit rates of variants. Every track's samples are gone through once, however many variants it is in.
+//! Bit rates of variants. Each track's samples are read once, however many variants it is in.
 
 use crate::{
     carry::Protocol,
@@ -8,23 +8,25 @@ use crate::{
 use latemux_index::Title;
 use std::{borrow::Cow, cell::OnceCell, time::Duration};
 
-/// Sizes of the tracks of a title in a protocol, each found when first asked for.
+/// Sizes of a title's tracks in a protocol, each computed on first use.
 #[derive(Debug)]
 pub(super) struct Rates<'a> {
     title: &'a Title,
     protocol: Protocol,
     minimum: Option<Duration>,
-    /// Per track of the title, bytes of each of its segments without PAT and PMT, and of the I-frames it has, which are never joined.
+    /// For each track of the title: the bytes of its segments without PAT and PMT, and the bytes of
+    /// its I-frames, which are never joined.
     own: Vec<OnceCell<(Vec<u64>, Vec<u64>)>>,
 }
 
 impl<'a> Rates<'a> {
     pub(super) fn new(title: &'a Title, protocol: Protocol, minimum: Option<Duration>) -> Self {
-        Self { title, protocol, minimum, own: title.tracks.iter().map(|_| OnceCell::new()).collect() }
+        Self { title, protocol, minimum, own: title.tracks().iter().map(|_| OnceCell::new()).collect() }
     }
 
-    /// Bit rates of tracks packed into one segment each, and played together with tracks that have segments of their own. The
-    /// first of all is the one that says where segments begin. In CMAF, where nothing is packed together, it makes no difference.
+    /// Returns the bit rates of tracks packed into one segment each, played together with tracks
+    /// that have segments of their own. The first of all tracks is the lead. In CMAF, where no
+    /// tracks are packed together, the distinction has no effect.
     pub(super) fn of(&self, packed: &[usize], beside: &[usize]) -> Bitrate {
         let tracks: Vec<usize> = packed.iter().chain(beside).copied().collect();
         let (Some(mux), Some(&lead)) = (self.mux(&tracks), tracks.first()) else {
@@ -65,7 +67,7 @@ impl<'a> Rates<'a> {
         self.found(track).map_or(&[], |(own, _)| own)
     }
 
-    /// Bytes of the I-frame every segment of a track starts with, as served alone.
+    /// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone.
     pub(super) fn iframes(&self, track: usize) -> &[u64] {
         self.found(track).map_or(&[], |(_, iframes)| iframes)
     }
@@ -82,9 +84,9 @@ impl<'a> Rates<'a> {
         self.own.get(track).map(|cell| cell.get_or_init(find))
     }
 
-    /// What a track adds to each of the lead's segments.
+    /// Returns the bytes that a track adds to each of the lead's segments.
     fn added(&self, lead: usize, track: usize) -> Cow<'_, [u64]> {
-        let grid = |track: usize| &self.title.tracks[track].grid_segments;
+        let grid = |track: usize| &self.title.tracks()[track].grid_segments;
         if self.minimum.is_none() && grid(lead) == grid(track) {
             return Cow::Borrowed(self.own(track));
         }

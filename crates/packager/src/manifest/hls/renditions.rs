@@ -1,30 +1,31 @@
-//! Audio and subtitle groups: which renditions a player may choose from.
+//! Audio and subtitle groups: the renditions that a player may choose from.
 
 use super::attributes::Tag;
 use crate::{address::Links, carry::Protocol};
 use latemux_index::{Title, Track, title::TrackName};
 use latemux_isobmff::codec::{Audio, Media};
 
-/// Renditions a variant may be played with: of one codec and channel layout, as HLS wants them, in any number of languages.
+/// Renditions that a variant may be played with: one codec and channel layout, as HLS demands, in
+/// any number of languages.
 #[derive(Debug)]
 pub(super) struct Group {
     /// `GROUP-ID`.
     pub(super) id: String,
-    /// Tracks, as indexes in [`Title::tracks`].
+    /// Tracks, as indexes into [`Title::tracks`].
     pub(super) members: Vec<usize>,
-    /// The one that plays when the user chooses nothing.
+    /// The track that plays if the user chooses none.
     pub(super) default: usize,
 }
 
 impl Group {
-    /// `CODECS` of all its members: by construction they agree.
+    /// Returns `CODECS`, which is the same for all members.
     pub(super) fn codecs<'a>(&self, title: &'a Title) -> &'a str {
         &track(title, self.default).codec.rfc6381
     }
 }
 
 fn track(title: &Title, index: usize) -> &Track {
-    title.track(&title.tracks[index])
+    title.track(&title.tracks()[index])
 }
 
 fn audio(track: &Track) -> Option<&Audio> {
@@ -34,8 +35,8 @@ fn audio(track: &Track) -> Option<&Audio> {
     }
 }
 
-/// Groups tracks that sound alike to a decoder. The group of the title's default comes first; in every group its language is the
-/// default where it can be.
+/// Groups tracks of one codec and channel layout. The group of the title's default comes first. In
+/// every group the default is of the same language, if possible.
 pub(super) fn groups(title: &Title, tracks: &[usize], id: &str) -> Vec<Group> {
     let key = |i: usize| {
         let track = track(title, i);
@@ -61,7 +62,8 @@ pub(super) fn groups(title: &Title, tracks: &[usize], id: &str) -> Vec<Group> {
         .collect()
 }
 
-/// The first enabled track, of the language of `main` if there is one, else the first.
+/// Returns `main` if it is in the list. Otherwise returns the first enabled track in the language
+/// of `main`, else the first track in it, else the first enabled track, else the first track.
 fn default_of(title: &Title, tracks: &[usize], main: Option<usize>) -> Option<usize> {
     let same = |&&i: &&usize| main.is_none_or(|main| track(title, i).language == track(title, main).language);
     let enabled = |&&i: &&usize| track(title, i).enabled;
@@ -73,14 +75,14 @@ fn default_of(title: &Title, tracks: &[usize], main: Option<usize>) -> Option<us
         .or_else(|| all().next().copied())
 }
 
-/// `EXT-X-MEDIA` tags of groups.
+/// Writes the `EXT-X-MEDIA` tags of groups.
 pub(super) struct Renditions<'a> {
     pub(super) title: &'a Title,
     pub(super) links: &'a Links<'a>,
     /// `AUDIO` or `SUBTITLES`.
     pub(super) kind: &'static str,
     pub(super) protocol: Protocol,
-    /// The default's media is in the variant itself.
+    /// True if the variant itself holds the media of the default.
     pub(super) default_in_variant: bool,
 }
 
@@ -95,9 +97,10 @@ impl Renditions<'_> {
             let count = names.iter().filter(|name| *name == base).count();
             let name = if count > 0 { format!("{base} {}", count + 1) } else { base.to_owned() };
             let default = i == group.default && self.kind == "AUDIO";
-            // Of those that differ in nothing a player could choose by, only one may be chosen by it.
+            // Of renditions that a player cannot tell apart, only one may be selected
+            // automatically.
             let first_alike = self.first_alike(group, i);
-            let track_name = &self.title.tracks[i].name;
+            let track_name = &self.title.tracks()[i].name;
             let uri = (!(default && self.default_in_variant)).then(|| self.uri(track_name));
             Tag::new("EXT-X-MEDIA")
                 .plain("TYPE", self.kind)
@@ -125,7 +128,7 @@ impl Renditions<'_> {
     }
 }
 
-/// `CHANNELS`: how many, and that there are objects beside them.
+/// Returns `CHANNELS`: the number of channels, or the complexity of the objects beside them.
 fn channels(track: &Track) -> Option<String> {
     let audio = audio(track)?;
     match audio.joc {

@@ -1,49 +1,50 @@
-//! Reading a server manifest, which anybody may have uploaded.
+//! The parser of server manifests. Anybody may have uploaded them, so every count is bounded.
 
 use super::{Element, ServerManifest, word};
 use latemux_index::media::TrackKind;
 use latemux_isobmff::boxes::mdhd::Language;
 use roxmltree::{Document, Node, ParsingOptions};
 
-/// Largest manifest read, in bytes.
+/// Largest accepted manifest, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Most elements, text pieces and comments.
+/// Most elements, pieces of text and comments.
 const MAX_NODES: u32 = 100_000;
-/// Deepest nesting; the format has 5.
+/// Deepest nesting. The format has 5 levels.
 const MAX_DEPTH: u32 = 32;
-/// Most attributes of one element, as `=` counts them: the parser compares each with each.
+/// Most attributes of one element, counted by `=`. The parser compares each with every other.
 const MAX_ATTRIBUTES: usize = 1024;
-/// Most namespace declarations: each element inherits them all.
+/// Most namespace declarations. Each element inherits all of them.
 const MAX_NAMESPACES: usize = 64;
-/// Most tracks.
+/// Most tracks of a manifest.
 const MAX_ELEMENTS: usize = 1024;
 /// Longest `src`, in bytes.
 const MAX_SRC: usize = 4096;
-/// Highest bit rate, in bits per second: what stands in URLs stays short.
+/// Highest bit rate, in bits per second. The limit keeps URLs short.
 const MAX_BITRATE: u64 = 1_000_000_000_000;
 
 /// Namespace of the document (SMIL 2.0).
 pub(super) const SMIL: &str = "http://www.w3.org/2001/SMIL20/Language";
 
-/// Why a server manifest is refused. [`ManifestError::reason`] is the stable word for logs and answers.
+/// The reason why a server manifest is refused. [`ManifestError::reason`] is the stable word for
+/// logs and responses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// More than [`MAX_BYTES`], or more in it than a manifest has.
+    /// The manifest has more than [`MAX_BYTES`], or too many of its parts.
     #[error("{what}: more than {limit}")]
     TooLarge {
-        /// What there is too much of.
+        /// The thing that is limited, in the plural.
         what: &'static str,
-        /// The limit.
+        /// The highest number allowed.
         limit: usize,
     },
-    /// Not XML, XML with a document type, or not a server manifest.
+    /// The document is not XML, has a document type, or is not a server manifest.
     #[error("{0}")]
     Malformed(String),
-    /// An element that does not say what it must.
+    /// An element lacks a value or has a wrong one.
     #[error("{element}: {problem}")]
     Element {
-        /// Which.
+        /// Description of the element.
         element: String,
         /// What is wrong with it.
         problem: String,
@@ -51,7 +52,7 @@ pub enum ManifestError {
 }
 
 impl ManifestError {
-    /// A stable word for logs, metrics and answers.
+    /// Returns the stable word for logs, metrics and responses.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -61,10 +62,11 @@ impl ManifestError {
     }
 }
 
-/// Reads a server manifest.
+/// Parses a server manifest.
 ///
 /// # Errors
-/// What [`ManifestError`] lists.
+/// [`ManifestError`] with the limit that is exceeded, the problem of the document, or the element
+/// that is wrong.
 pub fn parse(bytes: &[u8]) -> Result<ServerManifest, ManifestError> {
     let malformed = |what: String| ManifestError::Malformed(what);
     if bytes.len() > MAX_BYTES {
@@ -97,12 +99,12 @@ pub fn parse(bytes: &[u8]) -> Result<ServerManifest, ManifestError> {
     Ok(ServerManifest { elements })
 }
 
-/// Refuses what would take the parser long.
+/// Refuses documents that would take the XML parser long.
 fn check_counts(text: &str) -> Result<(), ManifestError> {
     if text.matches("xmlns").count() > MAX_NAMESPACES {
         return Err(ManifestError::TooLarge { what: "namespaces", limit: MAX_NAMESPACES });
     }
-    // Attribute values hold no `<`, so the attributes of an element stand between two.
+    // Attribute values hold no `<`, so all attributes of an element are between two of them.
     if text.split('<').any(|tag| tag.bytes().filter(|&b| b == b'=').count() > MAX_ATTRIBUTES) {
         return Err(ManifestError::TooLarge { what: "attributes of one element", limit: MAX_ATTRIBUTES });
     }
@@ -110,7 +112,7 @@ fn check_counts(text: &str) -> Result<(), ManifestError> {
 }
 
 fn check_depth(document: &Document<'_>) -> Result<(), ManifestError> {
-    // Nodes are numbered in the order of the document: a parent comes before its children.
+    // Nodes are numbered in document order, so a parent comes before its children.
     let mut depths = vec![0_u32];
     for node in document.descendants().skip(1) {
         let parent = node.parent().map_or(0, |parent| parent.id().get_usize());
@@ -124,7 +126,7 @@ fn check_depth(document: &Document<'_>) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// Whether a node is an element of SMIL of that name; old writers leave the namespace out.
+/// True if a node is a SMIL element with a name. Old writers omit the namespace.
 fn is(node: Node<'_, '_>, name: &str) -> bool {
     let tag = node.tag_name();
     node.is_element() && tag.name() == name && tag.namespace().is_none_or(|namespace| namespace == SMIL)
@@ -174,20 +176,20 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
     })
 }
 
-/// The value of a param. Writers differ in upper and lower case.
+/// Returns the value of a param. Writers differ in upper and lower case.
 fn param<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
     let params = node.children().filter(|child| is(*child, "param"));
     let mut named = params.filter(|p| p.attribute("name").is_some_and(|n| n.eq_ignore_ascii_case(name)));
     named.next()?.attribute("value")
 }
 
-/// Digits, with white space around.
+/// Parses digits, with white space around them.
 fn number(text: &str) -> Option<u64> {
     let digits = text.trim();
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// What a client wrote, short enough for a message.
+/// Shortens text from a client for an error message.
 fn shown(text: &str) -> String {
     text.chars().take(80).collect()
 }

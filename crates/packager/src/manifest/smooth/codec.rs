@@ -1,4 +1,5 @@
-//! What a quality level says of its coding ([MS-SSTR] 2.2.2.5): a FourCC and a decoder's configuration in hexadecimal.
+//! The codec attributes of a quality level ([MS-SSTR] 2.2.2.5): a FourCC and a decoder
+//! configuration in hexadecimal.
 
 use latemux_index::Track;
 use latemux_isobmff::codec::{Config, Hevc, configuration_record};
@@ -15,21 +16,23 @@ pub(super) struct CodecAttributes {
     pub(super) audio_tag: Option<u16>,
     /// `NALUnitLengthField` in bytes.
     pub(super) nal_length: Option<u8>,
-    /// `SamplingRate` where it is not the one of decoded sound: HE-AAC is known by its core's.
+    /// `SamplingRate` if it differs from that of the decoded audio: HE-AAC states that of its core.
     pub(super) sampling_rate: Option<u32>,
 }
 
-/// WAVE_FORMAT_RAW_AAC1, and WAVE_FORMAT_EXTENSIBLE.
+/// WAVE_FORMAT_RAW_AAC1 and WAVE_FORMAT_EXTENSIBLE.
 const AAC_TAG: u16 = 255;
 const EXTENSIBLE_TAG: u16 = 65534;
-/// KSDATAFORMAT_SUBTYPE_DOLBY_DDPLUS, {A7FB87AF-2D02-42FB-A4D4-05CD93843BDD}, as it lies in memory.
+/// KSDATAFORMAT_SUBTYPE_DOLBY_DDPLUS, {A7FB87AF-2D02-42FB-A4D4-05CD93843BDD}, in its byte order in
+/// memory.
 const DOLBY_DIGITAL_PLUS: [u8; 16] =
     [0xAF, 0x87, 0xFB, 0xA7, 0x02, 0x2D, 0xFB, 0x42, 0xA4, 0xD4, 0x05, 0xCD, 0x93, 0x84, 0x3B, 0xDD];
 /// Samples in an E-AC-3 frame of six blocks.
 const FRAME_SAMPLES: u16 = 1536;
 
 impl CodecAttributes {
-    /// `None` for a coding Smooth Streaming does not know ([`crate::carry`]).
+    /// Returns the attributes of a track. `None` for a codec that Smooth Streaming has no mapping
+    /// for ([`crate::carry`]).
     pub(super) fn of(track: &Track) -> Option<Self> {
         let plain = |four_cc: &str, private_data| Self {
             four_cc: four_cc.to_owned(),
@@ -69,18 +72,19 @@ impl CodecAttributes {
     }
 }
 
-/// VPS, SPS and PPS of a configuration, in this order (ISO/IEC 23008-2 Table 7-1).
+/// Returns VPS, SPS and PPS of a configuration, in this order (ISO/IEC 23008-2 Table 7-1).
 fn parameter_sets(hevc: &Hevc) -> impl Iterator<Item = &bytes::Bytes> {
     let of = |kind: u8| move |nal: &&bytes::Bytes| nal.first().is_some_and(|b| b >> 1 & 0x3F == kind);
     [32, 33, 34].into_iter().flat_map(move |kind| hevc.nal_units.iter().filter(of(kind)))
 }
 
-/// NAL units with start codes of four bytes.
+/// Joins NAL units with start codes of four bytes.
 fn byte_stream<'a>(nal_units: impl Iterator<Item = &'a bytes::Bytes>) -> String {
     nal_units.fold(String::new(), |data, nal| data + "00000001" + &hex(nal))
 }
 
-/// What a WAVEFORMATEXTENSIBLE has behind its WAVEFORMATEX, with `dec3` behind it: samples per frame, channel mask, sub-format.
+/// Returns the part of a WAVEFORMATEXTENSIBLE behind its WAVEFORMATEX: samples per frame, channel
+/// mask, sub-format. `dec3` follows it.
 fn wave_format(dec3: &[u8]) -> Option<String> {
     let mut data = FRAME_SAMPLES.to_le_bytes().to_vec();
     data.extend(channel_mask(dec3)?.to_le_bytes());
@@ -89,12 +93,14 @@ fn wave_format(dec3: &[u8]) -> Option<String> {
     Some(hex(&data))
 }
 
-/// Speakers of the first programme: those of its independent substream by acmod (ETSI TS 102 366 Table 4.3), low-frequency effects,
-/// and what dependent substreams add by chan_loc (Table F.6.1). Surround counts as back, as with decoders of 5.1.
+/// Returns the speakers of the first programme: those of its independent substream by acmod (ETSI
+/// TS 102 366 Table 4.3), low-frequency effects, and those that dependent substreams add by
+/// chan_loc (Table F.6.1). Surround speakers count as back speakers, as in decoders of 5.1.
 fn channel_mask(dec3: &[u8]) -> Option<u32> {
     const BY_ACMOD: [u32; 8] = [0x3, 0x4, 0x3, 0x7, 0x103, 0x107, 0x33, 0x37];
     const LOW_FREQUENCY: u32 = 0x8;
-    // Lc/Rc, Lrs/Rrs (the others then are at the sides), Cs, Ts, Lsd/Rsd, Lw/Rw, Lvh/Rvh, Cvh, LFE2: those a mask has a bit for.
+    // Lc/Rc, Lrs/Rrs (the other surround speakers then are at the sides), Cs, Ts, Lsd/Rsd, Lw/Rw,
+    // Lvh/Rvh, Cvh, LFE2. A 0 stands for speakers without a bit in the mask.
     const BY_LOCATION: [u32; 9] = [0xC0, 0x600, 0x100, 0x800, 0x600, 0, 0x5000, 0x2000, 0];
     // data_rate and num_ind_sub, then fscod to bsmod.
     let &[_, _, _, modes, dependent, ..] = dec3 else { return None };
@@ -113,7 +119,7 @@ fn channel_mask(dec3: &[u8]) -> Option<u32> {
     Some(mask)
 }
 
-/// Upper-case hexadecimal.
+/// Formats bytes in upper-case hexadecimal.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string cannot fail.
@@ -126,7 +132,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// As encoders of Dolby Digital Plus in Smooth Streaming have it.
+    /// Data that encoders of Dolby Digital Plus write for Smooth Streaming.
     #[test]
     fn dolby_digital_plus_as_known_in_the_wild() {
         let dec3 = [0x07, 0x00, 0x20, 0x0F, 0x00];

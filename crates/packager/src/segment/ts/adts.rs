@@ -1,5 +1,5 @@
-//! ADTS framing of AAC (ISO/IEC 14496-3 §1.A.2.2): what stands before each frame in a transport stream. Seven bytes, and
-//! the program config element where the channels need one.
+//! ADTS framing of AAC (ISO/IEC 14496-3 §1.A.2.2): the bytes before each frame in a transport
+//! stream. These are seven bytes, and a program config element if the channels need one.
 
 use super::program_config;
 use bytes::Bytes;
@@ -7,14 +7,15 @@ use latemux_isobmff::codec::Aac;
 
 /// Bytes of a header without CRC.
 const HEADER: usize = 7;
-/// The longest frame whose length 13 bits can say, header included. A sound one has at most 768 bytes per channel.
+/// Longest frame with a length of 13 bits, header included. A valid frame has at most 768 bytes per
+/// channel.
 const MAX_FRAME: u32 = 0x1FFF;
 
 /// `samplingFrequencyIndex` in order (ISO/IEC 14496-3 Table 1.18); ADTS has no escape for other rates.
 const RATES: [u32; 13] =
     [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350];
 
-/// What stands before every frame of a track; only the length differs.
+/// The bytes before every frame of a track. Only the length differs from frame to frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Adts {
     header: [u8; HEADER],
@@ -22,10 +23,12 @@ pub(super) struct Adts {
 }
 
 impl Adts {
-    /// `None` where ADTS has no words for the configuration: object types beyond the first four, rates outside the table, frames
-    /// other than 1024 samples, channel configurations of more than three bits.
+    /// Returns the framing of a configuration. `None` if ADTS cannot state it: object types beyond
+    /// the first four, rates outside the table, frames other than 1024 samples, channel
+    /// configurations of more than three bits.
     ///
-    /// SBR and PS are signalled implicitly, as every transport stream does: the header names core and core rate.
+    /// SBR and PS are signalled implicitly, as in every transport stream: the header states core
+    /// and core rate.
     pub(super) fn of(aac: &Aac) -> Option<Self> {
         let profile = aac.core_object_type.checked_sub(1).filter(|&p| p < 4)?;
         let rate = RATES.iter().position(|&rate| rate == aac.core_sample_rate)?;
@@ -35,18 +38,18 @@ impl Adts {
             return None;
         }
         let program_config = if channels == 0 { program_config::in_band(&aac.asc)? } else { Bytes::new() };
-        // MPEG-4, layer 0, no CRC; buffer fullness 0x7FF says variable rate; one raw data block.
+        // MPEG-4, layer 0, no CRC; buffer fullness 0x7FF means variable rate; one raw data block.
         let header =
             [0xFF, 0xF1, (profile << 6) | (rate << 2) | (channels >> 2), channels << 6, 0, 0x1F, 0xFC];
         Some(Self { header, program_config })
     }
 
-    /// Bytes before each frame.
+    /// Returns the number of bytes before each frame.
     pub(super) fn len(&self) -> usize {
         HEADER + self.program_config.len()
     }
 
-    /// Whether a frame of `size` bytes is too long to be said.
+    /// True if ADTS cannot state the length of a frame of `size` bytes.
     pub(super) fn is_too_long(&self, size: u32) -> bool {
         self.said(size) > u64::from(MAX_FRAME)
     }
@@ -55,7 +58,7 @@ impl Adts {
         u64::from(size) + self.len() as u64
     }
 
-    /// The header of a frame, before [`Self::program_config`].
+    /// Returns the header of a frame, without [`Self::program_config`].
     #[expect(clippy::cast_possible_truncation, reason = "thirteen bits, taken apart")]
     pub(super) fn header(&self, size: u32) -> [u8; HEADER] {
         let length = self.said(size).min(u64::from(MAX_FRAME));
@@ -66,7 +69,7 @@ impl Adts {
         header
     }
 
-    /// What follows the header in each frame.
+    /// Returns the bytes that follow the header in each frame.
     pub(super) fn program_config(&self) -> Bytes {
         self.program_config.clone()
     }
@@ -96,8 +99,8 @@ mod tests {
         assert!(adts.is_too_long(8185) && !adts.is_too_long(8184));
     }
 
-    /// ffmpeg's configuration of six channels in a hexagon, and the first frame its own ADTS writer makes of it (which keeps the
-    /// comment).
+    /// The configuration that ffmpeg writes for six channels in a hexagon, and the first frame of
+    /// its own ADTS writer (which keeps the comment).
     #[test]
     fn channels_without_a_number_are_said_in_band() {
         let asc = b"\x11\x80\x04\xc8\x08\x00\x20\x08\x84\x0dLavc59.37.100\x56\xe5\x00";
@@ -107,7 +110,7 @@ mod tests {
         let theirs = *b"\xff\xf1\x4c\x00\x38\xbf\xfc\xa0\x99\x01\x00\x04\x01\x10\x80\x0dLavc59.37.100";
         assert_eq!(adts.program_config()[..], [&theirs[7..15], &[0]].concat());
         assert_eq!(adts.header(100)[..3], theirs[..3]);
-        // 116 bytes: what follows the header counts as frame.
+        // 116 bytes: the program config element counts as part of the frame.
         assert_eq!(adts.header(100)[4..6], [0x0E, 0x9F]);
     }
 

@@ -1,22 +1,24 @@
-//! AVC access units as a byte stream (ITU-T H.264 Annex B): each four-byte NAL unit length becomes a four-byte start code, so a
-//! sample keeps its size whatever is in it.
+//! AVC access units as a byte stream (ITU-T H.264 Annex B): each four-byte NAL unit length becomes
+//! a four-byte start code, so a sample keeps its size whatever it contains.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use latemux_isobmff::codec::Avc;
 
-/// What stands before each NAL unit (Annex B with `zero_byte`).
+/// The bytes before each NAL unit (Annex B with `zero_byte`).
 pub(super) const START_CODE: [u8; 4] = [0, 0, 0, 1];
 /// An access unit delimiter that allows every slice type (H.264 §7.3.2.4), with its start code.
 pub(super) const DELIMITER: [u8; 6] = [0, 0, 0, 1, 0x09, 0xF0];
-/// Bytes of [`DELIMITER`]: also how many bytes of a sample tell whether it brings its own.
+/// Length of [`DELIMITER`], and the number of bytes that tell if a sample brings its own.
 pub(super) const DELIMITER_LEN: usize = DELIMITER.len();
 
-/// Whether a sample that starts so brings its own delimiter, of the one length the standard gives it.
+/// True if a sample that starts with these bytes brings its own delimiter, which has only one valid
+/// length.
 pub(super) fn is_delimiter(start: &[u8]) -> bool {
     matches!(start, [0, 0, 0, 2, header, _] if header & 0x1F == 9)
 }
 
-/// The parameter sets of the configuration as a byte stream: sequence, their extensions, picture.
+/// Returns the parameter sets of the configuration as a byte stream: sequence parameter sets, their
+/// extensions, picture parameter sets.
 pub(super) fn parameter_sets(avc: &Avc) -> Bytes {
     let mut out = BytesMut::new();
     for nal in avc.sps.iter().chain(&avc.sps_ext).chain(&avc.pps) {
@@ -33,14 +35,16 @@ pub(super) enum Piece<'a> {
     Bytes(&'a [u8]),
     /// [`START_CODE`].
     StartCode,
-    /// As many `trailing_zero_8bits`.
+    /// This number of `trailing_zero_8bits`.
     Zeros(usize),
 }
 
-/// Turns one sample with four-byte lengths into a byte stream of the same size, given in pieces of any size.
+/// Turns one sample with four-byte lengths into a byte stream of the same size. The input comes in
+/// pieces of any size.
 ///
-/// What is wrong in a sample changes no size: a NAL unit that says it is longer than the sample ends with the sample; a length of
-/// zero, and the one to three bytes that may be left at the end, become zeros, which a byte stream may have between NAL units.
+/// Errors in a sample change no size. A NAL unit that claims to be longer than the sample ends with
+/// the sample. A length of zero, and one to three bytes left over at the end, become zeros, which a
+/// byte stream may have between NAL units.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rewriter {
     sample_left: u32,
@@ -50,17 +54,17 @@ pub(super) struct Rewriter {
 }
 
 impl Rewriter {
-    /// For a sample of `size` bytes.
+    /// Starts a sample of `size` bytes.
     pub(super) fn new(size: u32) -> Self {
         Self { sample_left: size, ..Self::default() }
     }
 
-    /// All of the sample was taken.
+    /// True if the whole sample has been read.
     pub(super) fn is_done(&self) -> bool {
         self.sample_left == 0
     }
 
-    /// Takes from the front of `input`; `None` when the sample or the input is used up.
+    /// Reads from the front of `input`. Returns `None` at the end of the sample or the input.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Piece<'a>> {
         while self.sample_left > 0 && !input.is_empty() {
             if self.nal_left > 0 {
@@ -73,7 +77,7 @@ impl Rewriter {
             if self.prefix_len == 0 && self.sample_left < 4 {
                 let stray = take(input, self.sample_left).len();
                 self.sample_left -= u32::try_from(stray).unwrap_or(self.sample_left);
-                // The prefix stays empty, so what is left of the sample comes here again.
+                // The prefix stays empty, so the rest of the sample takes this path again.
                 return Some(Piece::Zeros(stray));
             }
             let (&byte, rest) = input.split_first()?;
@@ -99,8 +103,9 @@ fn take<'a>(input: &mut &'a [u8], most: u32) -> &'a [u8] {
     taken
 }
 
-/// Appends a sample whose NAL lengths take `length_size` bytes (1, 2 or 3) with lengths of four. A NAL unit longer than the sample
-/// ends with it; empty ones and stray bytes at the end are left out.
+/// Converts a sample whose NAL lengths take `length_size` bytes (1, 2 or 3) to lengths of four
+/// bytes and appends it. A NAL unit that claims to be longer than the sample ends with it. Empty
+/// NAL units and bytes left over at the end are dropped.
 pub(super) fn widen(sample: &[u8], length_size: u8, out: &mut BytesMut) {
     let mut rest = sample;
     while let Some((prefix, body)) = rest.split_at_checked(usize::from(length_size.max(1))) {

@@ -1,8 +1,8 @@
-//! A demultiplexer for tests, written from the standard and sharing nothing with the muxer.
+//! A demultiplexer for tests, written from the standard. It shares no code with the muxer.
 
 use std::collections::BTreeMap;
 
-/// A PES packet, put together again.
+/// A reassembled PES packet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pes {
     pub(super) pts: u64,
@@ -18,16 +18,16 @@ pub(super) struct Pes {
 /// A stream in a PMT: its `stream_type`, PID and descriptors.
 pub(super) type Listed = (u8, u16, Vec<u8>);
 
-/// A whole stream, demultiplexed.
+/// A demultiplexed transport stream.
 #[derive(Debug, Default)]
 pub(super) struct Demuxed {
     /// PES packets by PID.
     pub(super) pes: BTreeMap<u16, Vec<Pes>>,
-    /// Clocks with their PID, 90 kHz, in order; with the number of PES packets begun before.
+    /// PCRs with their PID, in 90 kHz, in order.
     pub(super) pcr: Vec<(u16, u64)>,
-    /// Packets whose counter does not follow.
+    /// Number of packets whose continuity counter does not follow.
     pub(super) jumps: usize,
-    /// Clock later than a time stamp that follows it.
+    /// Number of PES packets with a time stamp earlier than the clock.
     pub(super) late: usize,
     pub(super) pat: usize,
     /// Streams of each PMT, with its PCR PID.
@@ -118,7 +118,8 @@ impl Demuxed {
         out
     }
 
-    /// The longest time between two PCR that follow each other, in 90 kHz; `None` where they run backwards.
+    /// Returns the longest time between two neighbouring PCRs, in 90 kHz; `None` if they run
+    /// backwards.
     pub(super) fn longest_pcr_gap(&self) -> Option<u64> {
         let mut longest = 0;
         for pair in self.pcr.windows(2) {

@@ -1,5 +1,6 @@
-//! How many packets a track's samples take, and when each is due: all of it from the index. Each track is laid out by itself,
-//! so its bytes are the same whether it is alone in a segment or muxed, and sizes add up.
+//! The layout of a track: the number of packets that its samples take and the time each is due, all
+//! from the index. Each track is laid out by itself, so it takes the same bytes alone and muxed,
+//! and sizes add up.
 
 use super::{
     annexb::DELIMITER_LEN,
@@ -11,68 +12,71 @@ use latemux_index::Sample;
 use latemux_isobmff::{Time, Timescale, time::Round};
 use std::iter::Peekable;
 
-/// The longest time between two PCR (ISO/IEC 13818-1 §2.7.2), in 90 kHz: also the longest time of audio in one PES packet, as each
-/// brings one.
+/// Longest time between two PCRs (ISO/IEC 13818-1 §2.7.2), in 90 kHz. It also limits the audio in
+/// one PES packet, because each PES packet brings one PCR.
 pub(super) const PCR_INTERVAL: i64 = 9_000;
-/// How much later than its decode time audio is placed, in 90 kHz: a segment starts with video, and a PCR.
+/// Time by which audio is sent later than its decode time, in 90 kHz, so that a segment starts with
+/// video and a PCR.
 pub(super) const AUDIO_LAG: i64 = 9_000;
-/// PCR-only packets one track may have in a segment: ten minutes' worth. Who shows one picture for longer goes without.
+/// Most PCR-only packets of one track in a segment: enough for ten minutes. A longer picture goes
+/// without.
 const MAX_FILLS: u32 = 6_000;
-/// Audio frames in one PES packet: frames without duration would make it endless.
+/// Most audio frames in one PES packet. Frames without duration would make it endless.
 pub(super) const MAX_FRAMES: u32 = 64;
-/// Audio bytes in one PES packet, which must say its length in 16 bits; longer frames are left out.
+/// Most audio bytes in one PES packet, whose length has 16 bits. Longer frames are left out.
 pub(super) const MAX_AUDIO: u64 = 65_000;
 
-/// Payload of a unit's first packet: all of them leave room for a PCR.
+/// Payload of a unit's first packet, which always leaves room for a PCR.
 const FIRST: u64 = (PAYLOAD - PCR_FIELD) as u64;
 
-/// One PES packet, or one packet that has nothing but a PCR.
+/// One PES packet, or one packet that holds only a PCR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unit {
     /// Index of its first sample.
     pub(super) first: u32,
-    /// Number of samples; 0 for a packet that has nothing but a PCR.
+    /// Number of samples; 0 for a packet that holds only a PCR.
     pub(super) count: u32,
-    /// When it is sent, on the clock the PCR shows, in 90 kHz of presentation time.
+    /// Time of sending on the clock of the PCR, in 90 kHz of presentation time.
     pub(super) place: i64,
     /// 90 kHz of presentation time.
     pub(super) pts: i64,
-    /// 90 kHz of presentation time; `None` where it equals the PTS.
+    /// 90 kHz of presentation time; `None` if it equals the PTS.
     pub(super) dts: Option<i64>,
-    /// Starts with a sync sample.
+    /// True if it starts with a sync sample.
     pub(super) sync: bool,
     /// Bytes of the PES packet.
     pub(super) payload: u64,
-    /// Transport stream packets it takes.
+    /// Number of transport stream packets that it takes.
     pub(super) packets: u64,
 }
 
 impl Unit {
-    /// The first packet should hold all of the header, with room for its stuffing.
+    /// Returns the bytes that the first packet should hold: the header, with room for its stuffing.
     fn header_room(&self) -> u64 {
         (pes::header_len(self.dts.is_some()) + DELIMITER_LEN) as u64
     }
 
-    /// How many more packets it could be spread over.
+    /// Returns the number of additional packets that the unit could be spread over.
     fn spare(&self) -> u64 {
         self.payload.saturating_sub(self.header_room()).saturating_sub(self.packets - 1)
     }
 }
 
-/// Packets that `payload` bytes take.
+/// Returns the number of packets that `payload` bytes take.
 pub(super) fn packets_for(payload: u64) -> u64 {
     1 + payload.saturating_sub(FIRST).div_ceil(PAYLOAD as u64)
 }
 
-/// How many more packets make `packets` a multiple of 16: then the continuity counter of every segment runs from 0 to 15 and the
-/// next one goes on where this one ended, though nothing is known of it. Where the samples are too few bytes to be spread so
-/// far (`spare`), the counter jumps.
+/// Returns the number of additional packets that make `packets` a multiple of 16. The continuity
+/// counter of every segment then runs from 0 to 15, and the next segment continues it without any
+/// knowledge of this one. If the samples have too few bytes to be spread so far (`spare`), the
+/// counter jumps.
 pub(super) fn padding(packets: u64, spare: u64) -> u64 {
     let missing = packets.wrapping_neg() % 16;
     if missing <= spare { missing } else { 0 }
 }
 
-/// A track's units in order.
+/// Returns a track's units in order.
 pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<Unit> {
     let mut units: Vec<Unit> = Units::new(stream, samples.iter().copied()).collect();
     let tally = units.iter().fold(Tally::default(), Tally::with);
@@ -85,7 +89,7 @@ pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<Unit> {
     units
 }
 
-/// Packets that [`units`] takes in all.
+/// Returns the total number of packets of [`units`].
 pub(super) fn packets(stream: &Stream, samples: impl Iterator<Item = Sample>) -> u64 {
     let tally = Units::new(stream, samples).fold(Tally::default(), |tally, unit| tally.with(&unit));
     tally.counted + tally.fills + padding(tally.counted, tally.spare)
@@ -93,7 +97,7 @@ pub(super) fn packets(stream: &Stream, samples: impl Iterator<Item = Sample>) ->
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
-    /// Packets with payload: those the continuity counter counts.
+    /// Packets with payload, which the continuity counter counts.
     counted: u64,
     fills: u64,
     spare: u64,
@@ -117,7 +121,7 @@ struct Units<'s, I: Iterator<Item = Sample>> {
     samples: Peekable<I>,
     /// Index of the next sample.
     index: u32,
-    /// Where the next PCR-only packet would be, and where the next unit is.
+    /// Time of the next PCR-only packet, and of the next unit.
     fill: (i64, i64),
     fills_left: u32,
 }
@@ -133,7 +137,7 @@ impl<'s, I: Iterator<Item = Sample>> Units<'s, I> {
         Some(sample)
     }
 
-    /// The unit that starts with `first`, and the decode time it ends at.
+    /// Returns the unit that starts with `first`, and the decode time at its end.
     fn unit(&mut self, first: Sample) -> (Unit, i64) {
         let index = self.index.saturating_sub(1);
         let mut end = first.decode_time.saturating_add(i64::from(first.duration));
@@ -207,13 +211,14 @@ impl<I: Iterator<Item = Sample>> Iterator for Units<'_, I> {
     }
 }
 
-/// Bytes an audio sample takes in its PES packet.
+/// Returns the bytes that an audio sample takes in its PES packet.
 pub(super) fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
     let header = if let Coding::Aac(adts) = &stream.coding { adts.len() } else { 0 };
     u64::from(sample.size) + header as u64
 }
 
-/// Frames that the framing has no words for: no sound stream has such, and without them the rest still plays.
+/// True for frames that the framing cannot state. No valid audio stream has any, and the other
+/// frames play without them.
 pub(super) fn is_left_out(stream: &Stream, sample: Sample) -> bool {
     match &stream.coding {
         Coding::Avc { .. } => false,
@@ -222,8 +227,9 @@ pub(super) fn is_left_out(stream: &Stream, sample: Sample) -> bool {
     }
 }
 
-/// Whether `next` may be in one PES packet with the `count` frames from `first` on: not for longer than the PCR interval,
-/// and only while receivers, who count frames from the one PTS, arrive within 1 ms of its time.
+/// True if `next` may be in one PES packet with the `count` frames from `first` on. They may not
+/// last longer than the PCR interval. Receivers count frames from the single PTS and must arrive
+/// within 1 ms of the time of `next`.
 pub(super) fn follows(stream: &Stream, first: Sample, count: u32, next: Sample) -> bool {
     let scale = i128::from(stream.timescale.get());
     let passed = i128::from(next.decode_time) - i128::from(first.decode_time);
@@ -240,20 +246,20 @@ pub(super) fn follows(stream: &Stream, first: Sample, count: u32, next: Sample) 
     (passed * rate - counted).abs() * 1000 <= rate * scale
 }
 
-/// PTS and DTS in 90 kHz of presentation time, rounded down from the exact time, so nothing drifts. `None`: no DTS is
-/// stated, because it equals the PTS.
+/// Returns PTS and DTS in 90 kHz of presentation time, rounded down from the exact time, so nothing
+/// drifts. `None` means that no DTS is written because it equals the PTS.
 fn stamps(stream: &Stream, sample: Sample) -> (i64, Option<i64>) {
     let pts = clock(stream, sample.decode_time.saturating_add(i64::from(sample.composition_offset)));
     let later = i64::from(sample.composition_offset) > -stream.decode_lead;
     (pts, later.then(|| decode_clock(stream, sample.decode_time)))
 }
 
-/// A sample's decode time, or the end of one, as [`clock`].
+/// Returns a sample's decode time, or the end of one, like [`clock`].
 pub(super) fn decode_clock(stream: &Stream, media: i64) -> i64 {
     clock(stream, media.saturating_sub(stream.decode_lead))
 }
 
-/// A time on the track's output media timeline, in 90 kHz of presentation time.
+/// Converts a time on the track's output media timeline to 90 kHz of presentation time.
 fn clock(stream: &Stream, media: i64) -> i64 {
     let time = media.saturating_sub(stream.media_time);
     let scale = i64::from(stream.timescale.get());

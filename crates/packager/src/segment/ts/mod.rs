@@ -1,28 +1,33 @@
-//! MPEG-2 transport stream segments (ISO/IEC 13818-1), laid out packet by packet from the index alone.
+//! MPEG-2 transport stream segments (ISO/IEC 13818-1), laid out packet by packet from the index
+//! alone.
 //!
-//! # What a segment is
-//! PAT, PMT, then the PES packets of its tracks by decode time, each in one run of packets. Video is one sample to a PES packet, audio
-//! as many frames as last at most 100 ms. Every PES packet's first packet has 8 bytes of adaptation field, for a PCR where the PID
-//! carries it, so a track takes the same bytes muxed or alone.
+//! # Contents of a segment
+//! A segment holds PAT, PMT, then the PES packets of its tracks by decode time, each in one run of
+//! packets. A PES packet holds one video sample, or as many audio frames as last at most 100 ms.
+//! The first packet of every PES packet has 8 bytes of adaptation field, for a PCR if its PID
+//! carries it. A track thus takes the same bytes muxed and alone.
 //!
 //! # Time
-//! Presentation time in 90 kHz, rounded down from the exact time, plus 10 s. Decode times are the source's; those of a track with
-//! negative composition offsets are all earlier by the largest of them. The PCR of a PES packet is its decode
-//! time less 0.7 s; audio is placed 100 ms later than its decode time says, so that a segment starts with video. Where two PCR would be
-//! more than 100 ms apart, packets with nothing but a PCR are put between them, up to the start of the next segment.
-//! The PCR is on the video PID. Only where audio starts long before video is it on the audio PID, in that segment.
+//! Times are presentation times in 90 kHz, rounded down from the exact time, plus 10 s. Decode
+//! times are the source's. Those of a track with negative composition offsets are all earlier by
+//! the largest of them. The PCR of a PES packet is its decode time minus 0.7 s. Audio is placed 100
+//! ms later than its decode time, so that a segment starts with video. If two PCRs would be more
+//! than 100 ms apart, PCR-only packets are put between them, up to the start of the next segment.
+//! The PCR is on the video PID. In a segment whose audio starts long before its video, the PCR is
+//! on the audio PID.
 //!
 //! # Continuity
-//! Segments are made one by one, on any node, so none can know the counters of the one before. Every PID therefore takes a multiple
-//! of 16 packets in each segment: counters run from 0 to 15, and on into the next segment. The few packets missing are gained by
-//! spreading the last PES packets' bytes thinner, on average 1.4 kB per PID and segment: 0.3 % of each 1 Mbit/s
-//! at 4 s. The alternative, summing up all segments before, would make a segment cost as much as the title. PAT and PMT, one each per
-//! segment, are counted by the segment's number.
+//! Segments are made one by one, on any node, so the counters of the segment before are unknown.
+//! Every PID therefore takes a multiple of 16 packets in each segment: counters run from 0 to 15
+//! and continue in the next segment. The missing packets are gained by spreading the bytes of the
+//! last PES packets thinner. This costs 1.4 kB per PID and segment on average: 0.3 % for 1 Mbit/s
+//! at 4 s. The alternative of adding up all segments before would make a segment cost as much as
+//! the title. PAT and PMT, one packet each per segment, count with the segment's number.
 //!
 //! # Unknown sizes
-//! Start codes take the place of four-byte NAL lengths. An access unit delimiter is added where the sample has none; where it has,
-//! stuffing in the PES header takes its place. NAL lengths of one or two bytes make a size that only the media tells:
-//! [`TsPlan::NeedsMedia`].
+//! Start codes replace four-byte NAL lengths. An access unit delimiter is added if the sample has
+//! none. If it has one, stuffing in the PES header takes the place of the added one. With NAL
+//! lengths of one or two bytes, only the media determines the size: [`TsPlan::NeedsMedia`].
 
 mod adts;
 mod annexb;
@@ -49,7 +54,7 @@ use crate::{
     plan::{Part, Transform},
 };
 use bytes::{Bytes, BytesMut};
-use latemux_index::{Sample, Track, stretches::Stretch};
+use latemux_index::{Sample, Track, table::batches::SampleBatch};
 use layout::Unit;
 use mux::{Due, Lane, Muxer};
 use packet::PACKET;
@@ -58,7 +63,7 @@ use stream::{Coding, Stream};
 /// One track of a TS segment with its samples.
 #[derive(Debug)]
 pub struct TsTrack<'a> {
-    /// The track.
+    /// The track itself.
     pub track: &'a Track,
     /// Index of its object in the title.
     pub object: usize,
@@ -66,30 +71,30 @@ pub struct TsTrack<'a> {
     pub samples: &'a [Sample],
 }
 
-/// What can be said of a TS segment before its media is read.
+/// The result of planning a TS segment.
 #[derive(Debug)]
 pub enum TsPlan {
-    /// Everything.
+    /// The segment is planned.
     Ready(TsSegment),
-    /// All but its size: read the media first.
+    /// The size depends on the media, which must be read first.
     NeedsMedia(TsMedia),
 }
 
-/// A TS segment, planned.
+/// A planned TS segment.
 #[derive(Debug)]
 pub struct TsSegment {
     /// Bytes of the segment: a multiple of 188.
     pub content_length: u64,
-    /// Source bytes in the order the muxer takes them.
+    /// Source bytes in the order that the muxer takes them.
     pub parts: Vec<Part>,
-    /// The muxer.
+    /// The muxer, which makes the segment of the source bytes.
     pub muxer: Box<dyn Transform>,
 }
 
-/// A TS segment whose size only its media tells.
+/// A TS segment whose size depends on its media.
 #[derive(Debug)]
 pub struct TsMedia {
-    /// Source bytes in the order [`Self::segment`] takes them.
+    /// Source bytes in the order that [`Self::segment`] takes them.
     pub parts: Vec<Part>,
     tracks: Vec<Owned>,
     number: u32,
@@ -98,14 +103,15 @@ pub struct TsMedia {
 /// PIDs of the elementary streams.
 const VIDEO_PID: u16 = 0x100;
 const AUDIO_PID: u16 = 0x101;
-/// How much earlier than the time of decoding bytes arrive, in 90 kHz.
+/// Time by which bytes arrive before they are decoded, in 90 kHz.
 const LEAD: i64 = 63_000;
 
-/// Plans the TS segment `number` (0-based) of at most one video and one audio track; the order of `tracks` does not matter.
-/// Frames of audio too long for their framing to say (8 kB in AAC, 65 kB in others) are left out.
+/// Plans the TS segment `number` (0-based) of at most one video and one audio track, in any order.
+/// Audio frames whose length their framing cannot state (over 8 kB in AAC, 65 kB in others) are
+/// left out.
 ///
 /// # Errors
-/// [`PackError::CannotCarry`].
+/// [`PackError::CannotCarry`] if a transport stream does not carry a track.
 pub fn plan_ts(tracks: &[TsTrack<'_>], number: u32) -> Result<TsPlan, PackError> {
     let mut owned = Vec::with_capacity(tracks.len());
     for track in tracks {
@@ -116,9 +122,10 @@ pub fn plan_ts(tracks: &[TsTrack<'_>], number: u32) -> Result<TsPlan, PackError>
     Ok(plan_owned(owned, number))
 }
 
-/// Bytes a track's samples take in a TS segment, without PAT and PMT; the same arithmetic as [`plan_ts`], and the same alone
-/// or muxed. Of a track whose sizes only the media tells, as much as if each sample had eight NAL units; of one that a
-/// transport stream cannot carry, 0.
+/// Returns the bytes that a track's samples take in a TS segment, without PAT and PMT, by the
+/// arithmetic of [`plan_ts`]. They are the same alone and muxed. If the size depends on the media,
+/// each sample is taken to have eight NAL units. 0 for a track that a transport stream does not
+/// carry.
 #[must_use]
 pub fn ts_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 {
     let Ok(stream) = Stream::of(track) else { return 0 };
@@ -130,8 +137,8 @@ pub fn ts_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 {
     layout::packets(&stream, samples).saturating_mul(PACKET as u64)
 }
 
-/// [`ts_bytes`] of stretches of a track's samples.
-pub fn stretch_bytes(track: &Track) -> impl Fn(&Stretch<'_>) -> u64 {
+/// Returns a function for [`ts_bytes`] of stretches of a track's samples.
+pub fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
     let stream = Stream::of(track).ok();
     let more = match stream.as_ref().map(|stream| &stream.coding) {
         Some(Coding::Avc { length_size, .. }) => 8 * u32::from(4_u8.saturating_sub(*length_size)),
@@ -189,7 +196,7 @@ fn segment(tracks: Vec<Owned>, number: u32) -> TsSegment {
     }
 }
 
-/// All units in the order they are sent, and which track carries the PCR.
+/// Returns all units in the order of sending, and the index of the track that carries the PCR.
 fn schedule(tracks: &[Owned]) -> (Vec<Due>, usize) {
     let mut lanes: Vec<std::iter::Peekable<std::vec::IntoIter<Unit>>> = tracks
         .iter()
@@ -203,8 +210,8 @@ fn schedule(tracks: &[Owned]) -> (Vec<Due>, usize) {
         _ => 0,
     };
     drop(starts);
-    // Audio may go on for longer than video, to the presented end of the segment, where the next one's video has long begun.
-    // Its PCR must not run ahead of that one's.
+    // Audio may last longer than video, up to the presented end of the segment. The video of the
+    // next segment has begun long before, and this PCR must not run ahead of that segment's.
     let end = tracks.first().and_then(|track| {
         let last = track.samples.last()?;
         let end = last.decode_time.saturating_add(i64::from(last.duration));
@@ -231,7 +238,7 @@ fn unit_samples<'a>(tracks: &'a [Owned], due: &Due) -> &'a [Sample] {
     samples.get(first..).and_then(|rest| rest.get(..count)).unwrap_or_default()
 }
 
-/// The source bytes of units in order, neighbours joined.
+/// Returns the source bytes of units in order, with neighbours joined.
 fn source_parts(tracks: &[Owned], due: &[Due]) -> Vec<Part> {
     let mut parts = Vec::new();
     for due in due {
@@ -245,7 +252,8 @@ fn source_parts(tracks: &[Owned], due: &[Due]) -> Vec<Part> {
 }
 
 impl TsMedia {
-    /// The whole segment, from all bytes of its parts in order. Bytes that are missing count as zeros.
+    /// Returns the whole segment. `media` holds all bytes of the parts in order. Missing bytes
+    /// count as zeros.
     #[must_use]
     pub fn segment(mut self, media: &[u8]) -> Bytes {
         let (due, _) = schedule(&self.tracks);

@@ -1,4 +1,5 @@
-//! The muxer: takes samples in the order of the plan, writes packets. One pass, no buffer but the first bytes of a sample.
+//! The muxer: takes samples in the order of the plan and writes packets. It works in one pass and
+//! buffers only the first bytes of a video sample.
 
 use super::{
     annexb::{self, DELIMITER, DELIMITER_LEN, Piece, Rewriter, START_CODE},
@@ -10,7 +11,7 @@ use super::{
 use crate::plan::Transform;
 use bytes::{BufMut, BytesMut};
 
-/// One PID.
+/// The state of one PID.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) stream: Stream,
@@ -19,21 +20,22 @@ pub(super) struct Lane {
     pub(super) counter: u8,
 }
 
-/// A unit in its place.
+/// A unit in the order of sending.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Due {
     pub(super) lane: usize,
     pub(super) unit: Unit,
-    /// Where this is a packet with a PCR: 33 bits of 90 kHz.
+    /// PCR of the first packet, if it has one: 33 bits of 90 kHz.
     pub(super) pcr: Option<u64>,
 }
 
-/// 33 bits: where clocks begin again.
+/// The value at which 33-bit clocks wrap.
 const WRAP: i64 = 1 << 33;
-/// What is added to presentation times, in 90 kHz: ten seconds, so that decode times and clocks before time 0 need no wrap.
+/// Ten seconds in 90 kHz, added to presentation times, so that decode times and clocks before 0
+/// need not wrap.
 pub(super) const TIME_OFFSET: i64 = 900_000;
 
-/// A presentation time (90 kHz) as it stands in a stream.
+/// Converts a presentation time (90 kHz) to its value in a stream.
 pub(super) fn stamp(time: i64) -> u64 {
     time.wrapping_add(TIME_OFFSET).rem_euclid(WRAP).unsigned_abs()
 }
@@ -41,13 +43,13 @@ pub(super) fn stamp(time: i64) -> u64 {
 /// The state between two pieces of input.
 #[derive(Debug)]
 enum Step {
-    /// Between samples.
+    /// The next byte starts a sample.
     Next,
-    /// Gathering the first bytes of a video sample: they tell whether it brings a delimiter.
+    /// The first bytes of a video sample are gathered. They tell if it brings a delimiter.
     Head { bytes: [u8; DELIMITER_LEN], have: usize, need: usize, size: u32 },
-    /// Within a video sample.
+    /// The next byte is within a video sample.
     Video(Rewriter),
-    /// Within an audio frame, with so many bytes to come.
+    /// The next byte is within an audio frame, of which this number of bytes remain.
     Audio(u32),
 }
 
@@ -59,17 +61,17 @@ struct Open {
     /// Packets not yet begun, and the payload for them.
     packets_left: u64,
     payload_left: u64,
-    /// Bytes the packet that is begun still takes.
+    /// Bytes that the begun packet still takes.
     room: usize,
 }
 
-/// Writes a segment.
+/// The writer of one segment.
 #[derive(Debug)]
 pub(super) struct Muxer {
     psi: BytesMut,
     lanes: Vec<Lane>,
     units: std::vec::IntoIter<Due>,
-    /// Sizes of all samples in the order they come.
+    /// Sizes of all samples in the order of the input.
     sizes: std::vec::IntoIter<u32>,
     input_left: u64,
     open: Option<Open>,
@@ -77,14 +79,15 @@ pub(super) struct Muxer {
 }
 
 impl Muxer {
-    /// `psi` goes first; `sizes` are those of the units' samples, in their order.
+    /// Creates a muxer. `psi` is written first. `sizes` are those of the units' samples, in their
+    /// order.
     pub(super) fn new(psi: BytesMut, lanes: Vec<Lane>, units: Vec<Due>, sizes: Vec<u32>) -> Self {
         let input_left = sizes.iter().map(|&size| u64::from(size)).sum();
         let (units, sizes) = (units.into_iter(), sizes.into_iter());
         Self { psi, lanes, units, sizes, input_left, open: None, step: Step::Next }
     }
 
-    /// Goes to the next sample; false at the end of the segment.
+    /// Begins the next sample. Returns false at the end of the segment.
     fn next_sample(&mut self, out: &mut BytesMut) -> bool {
         while self.open.as_ref().is_none_or(|open| open.samples_left == 0) {
             let Some(due) = self.units.next() else { return false };
@@ -122,7 +125,7 @@ impl Muxer {
         true
     }
 
-    /// All that stands before a video sample's bytes, and those of them that are in `start`.
+    /// Writes everything before a video sample's bytes, and the bytes of it that are in `start`.
     fn start_video(&mut self, start: &[u8], size: u32, out: &mut BytesMut) {
         let Some(due) = self.open.as_ref().map(|open| open.due) else { return };
         let parameters = match &self.lanes[due.lane].stream.coding {
@@ -130,7 +133,8 @@ impl Muxer {
             _ => bytes::Bytes::new(),
         };
         let own = annexb::is_delimiter(start);
-        // Room was left for a delimiter. Where the sample has its own, the header is as much longer.
+        // The layout reserved room for a delimiter. If the sample has its own, the header is longer
+        // by as much.
         self.put_pes_header(if own { DELIMITER_LEN } else { 0 }, out);
         if own {
             self.put(&START_CODE, out);
@@ -144,7 +148,7 @@ impl Muxer {
         self.put_video(&mut start.get(taken..).unwrap_or_default(), out);
     }
 
-    /// As much of the sample as `input` has.
+    /// Writes the part of the sample that `input` holds.
     fn put_video(&mut self, input: &mut &[u8], out: &mut BytesMut) {
         let Step::Video(mut rewriter) = self.step else { return };
         while let Some(piece) = rewriter.next(input) {
@@ -171,7 +175,7 @@ impl Muxer {
         self.put(&header, out);
     }
 
-    /// Payload of the open PES packet, over as many packets as it takes.
+    /// Writes payload of the open PES packet, over as many packets as it takes.
     fn put(&mut self, mut bytes: &[u8], out: &mut BytesMut) {
         let Some(open) = self.open.as_mut() else { return };
         while !bytes.is_empty() {
@@ -195,7 +199,7 @@ impl Muxer {
         }
     }
 
-    /// A packet without payload: it has the counter of the packet before it (§2.4.3.3).
+    /// Writes a packet without payload. It has the counter of the packet before it (§2.4.3.3).
     fn write_clock(&self, due: Due, out: &mut BytesMut) {
         let lane = &self.lanes[due.lane];
         let counter = lane.counter.wrapping_sub(1);
@@ -205,19 +209,21 @@ impl Muxer {
 }
 
 impl Open {
-    /// How many packets come next that hold nothing but a header and as much payload as there can be.
+    /// Returns the number of packets to come next that hold nothing but a header and a full
+    /// payload.
     fn whole_packets(&self) -> usize {
         if self.packets_left == self.due.unit.packets {
             return 0;
         }
-        // Each such packet leaves a byte for each one after it.
+        // Each such packet leaves at least one byte for each packet after it.
         let spare = self.payload_left.saturating_add(1).saturating_sub(self.packets_left);
         let whole = spare.checked_sub(PAYLOAD as u64).map_or(0, |more| more / (PAYLOAD as u64 - 1) + 1);
         usize::try_from(whole.min(self.packets_left)).unwrap_or(usize::MAX)
     }
 }
 
-/// As [`begin_packet`] and its payload, for packets without adaptation field: most there are.
+/// Writes whole packets without adaptation field, the most common ones, like [`begin_packet`] and
+/// the payload after it.
 fn put_packets(open: &mut Open, lane: &mut Lane, payload: &[u8], out: &mut BytesMut) {
     let (payloads, _) = payload.as_chunks::<PAYLOAD>();
     let start = out.len();
@@ -234,7 +240,8 @@ fn put_packets(open: &mut Open, lane: &mut Lane, payload: &[u8], out: &mut Bytes
     open.payload_left -= payload.len() as u64;
 }
 
-/// The header of the next packet of a unit: it takes as much as it can while a byte is left for each one after it.
+/// Writes the header of the next packet of a unit. It takes as much payload as possible while a
+/// byte remains for each packet after it.
 fn begin_packet(open: &mut Open, lane: &mut Lane, out: &mut BytesMut) -> bool {
     let Some(after) = open.packets_left.checked_sub(1) else { return false };
     let first = open.packets_left == open.due.unit.packets;
@@ -307,7 +314,8 @@ impl Transform for Muxer {
 
     fn finish(&mut self, out: &mut BytesMut) {
         self.write(&[], out);
-        // A source that ended early: the length was promised, so zeros take its place.
+        // If a source ended early, zeros replace the missing bytes, because the length was
+        // promised.
         while self.input_left > 0 {
             let zeros = [0; 4096];
             let n = usize::try_from(self.input_left).unwrap_or(zeros.len()).min(zeros.len());

@@ -1,5 +1,5 @@
-//! What others read from our segments: ffprobe, and the demultiplexer of `mpeg2ts-reader`. The sources are ffmpeg's, and so is
-//! what is known of their samples.
+//! Other demultiplexers read the segments: ffprobe and `mpeg2ts-reader`. ffmpeg makes the sources
+//! and describes their samples.
 
 use super::{
     Owned, TsPlan,
@@ -26,7 +26,7 @@ struct Source {
 }
 
 impl Source {
-    /// `audio` says what the audio is coded in.
+    /// Opens a source. `audio` is the coding of its audio.
     fn open(file: &Path, audio: &Coding) -> Self {
         let bytes = fs::read(file).unwrap();
         let tracks = probe::probe(file, &[])
@@ -66,7 +66,7 @@ impl Source {
         self.tracks.iter().find(|(stream, _)| stream.is_video() == video).unwrap()
     }
 
-    /// All segments.
+    /// Returns all segments.
     fn segments(&self) -> Vec<Vec<u8>> {
         let starts: Vec<f64> = match self.tracks.iter().find(|(stream, _)| stream.is_video()) {
             Some((stream, samples)) => {
@@ -78,7 +78,8 @@ impl Source {
         for (number, start) in starts.iter().enumerate() {
             let end = starts.get(number + 1).copied().unwrap_or(f64::MAX);
             let tracks = self.tracks.iter().map(|(stream, samples)| {
-                // A GOP is what is decoded from one key frame to the next; audio what is heard.
+                // Video is cut by decoding, from key frame to key frame; audio is cut by
+                // presentation time.
                 let at = |time: f64| {
                     samples
                         .iter()
@@ -106,7 +107,7 @@ fn shown(stream: &Stream, sample: &Sample) -> f64 {
     (sample.decode_time + i64::from(sample.composition_offset)) as f64 / f64::from(stream.timescale.get())
 }
 
-/// Reads `avcC` wherever it is.
+/// Reads the `avcC`, wherever it is in the file.
 fn avc(file: &[u8]) -> Coding {
     let at = file.windows(4).position(|w| w == b"avcC").unwrap() + 4;
     let mut rest = &file[at + 5..];
@@ -150,7 +151,8 @@ fn in_90khz(time: i64, scale: u32) -> i64 {
     (time * 90_000).div_euclid(i64::from(scale)) + 900_000
 }
 
-/// NAL units of a byte stream without delimiter and parameter sets, with their lengths again.
+/// Returns the NAL units of a byte stream with their lengths, without delimiters and parameter
+/// sets.
 fn with_lengths(stream: &[u8]) -> Vec<u8> {
     let starts: Vec<usize> =
         stream.windows(4).enumerate().filter(|(_, w)| *w == [0, 0, 0, 1]).map(|(at, _)| at + 4).collect();
@@ -166,7 +168,8 @@ fn with_lengths(stream: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Every packet of the source comes out of the segments in a row, with its time and bytes, and nobody has a word to say.
+/// Checks that the segments hold every packet of the source in order, with its times and bytes, and
+/// that the readers report no errors.
 fn check(name: &str, source: &Source) {
     let segments = source.segments();
     let whole = segments.concat();
@@ -189,7 +192,8 @@ fn check(name: &str, source: &Source) {
                 assert_eq!(with_lengths(data), source.bytes_of(sample), "{what}");
                 assert_eq!(packet.key, sample.sync, "{what}");
             } else {
-                // Only the first frame of a PES packet has a time of its own; ffprobe counts on from there in whole ticks.
+                // Only the first frame of a PES packet has a time stamp. ffprobe counts on from it
+                // in whole ticks.
                 assert!(
                     (packet.pts - pts).abs() <= if 90_000 % scale == 0 || scale == 48_000 { 0 } else { 4 },
                     "{what}: {} {pts}",
@@ -220,7 +224,7 @@ fn check_stream(name: &str, whole: &[u8], segments: &[Vec<u8>]) {
     assert_eq!(read.pes, pes, "{name}");
 }
 
-/// AVC with B-frames and AAC: `-bf 2` brings decode times before 0 and composition offsets.
+/// AVC with B-frames and AAC: `-bf 2` gives decode times before 0 and composition offsets.
 #[test]
 fn avc_and_aac() {
     let file = recipe::avc_aac("ts-avc-aac", "");
@@ -240,7 +244,7 @@ fn odd_rates() {
     check("odd", &Source::open(&file, &aac_coding(44_100)));
 }
 
-/// Sources that bring their own delimiters: ours must not double them.
+/// Sources with their own delimiters: the muxer must not add another.
 #[test]
 fn own_delimiters() {
     let args = format!(
@@ -292,7 +296,7 @@ fn audio_alone() {
     check("aac", &Source::open(&file, &aac_coding(48_000)));
 }
 
-/// Five pictures a second: PCR-only packets between them.
+/// Five pictures a second: PCR-only packets fill the time between them.
 #[test]
 fn slow_video() {
     let args = "-f lavfi -i testsrc2=size=192x108:rate=5:duration=12 -c:v libx264 -preset ultrafast -bf 0 -g 10 \
@@ -301,7 +305,7 @@ fn slow_video() {
     check("slow", &Source::open(&file, &aac_coding(48_000)));
 }
 
-/// What the container costs, of a 1 Mbit/s title in segments of 4 s. The counters' share is half a packet row per PID.
+/// The cost of padding in a 1 Mbit/s title with segments of 4 s, for one PID.
 #[test]
 fn padding_is_less_than_half_a_percent() {
     let video: Vec<Sample> = (0..100_u32)
@@ -325,6 +329,6 @@ fn padding_is_less_than_half_a_percent() {
         language: None,
     };
     let packets = super::layout::packets(&stream, video.iter().copied());
-    // The average of 7.5 packets.
+    // The padding is 7.5 packets on average.
     assert!(7.5 / packets as f64 <= 0.005, "{packets}");
 }

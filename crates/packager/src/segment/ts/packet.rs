@@ -1,5 +1,5 @@
-//! Transport stream packets (ISO/IEC 13818-1 §2.4.3.2): four bytes of header, an adaptation field where there is something to
-//! say or to fill, payload.
+//! Transport stream packets (ISO/IEC 13818-1 §2.4.3.2): four bytes of header, an adaptation field
+//! if there are flags or stuffing, and payload.
 
 use bytes::BytesMut;
 
@@ -7,22 +7,23 @@ use bytes::BytesMut;
 pub(super) const PACKET: usize = 188;
 /// Bytes of payload of a packet without adaptation field.
 pub(super) const PAYLOAD: usize = 184;
-/// Bytes of an adaptation field that holds a PCR and nothing else: its length, flags, six bytes of clock.
+/// Bytes of an adaptation field that holds only a PCR: its length, flags, six bytes of clock.
 pub(super) const PCR_FIELD: usize = 8;
 
-/// Everything of a packet before its payload.
+/// A packet without its payload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub(super) pid: u16,
     /// `payload_unit_start_indicator`.
     pub(super) unit_start: bool,
-    /// `continuity_counter`; only the low four bits count.
+    /// `continuity_counter`. Only the low four bits count.
     pub(super) counter: u8,
-    /// `random_access_indicator`; needs two bytes of adaptation field.
+    /// `random_access_indicator`. It needs two bytes of adaptation field.
     pub(super) random_access: bool,
-    /// `program_clock_reference_base`; needs [`PCR_FIELD`] bytes of adaptation field.
+    /// `program_clock_reference_base`. It needs [`PCR_FIELD`] bytes of adaptation field.
     pub(super) pcr: Option<u64>,
-    /// Bytes of payload that follow, at most [`PAYLOAD`]: what remains of the packet is adaptation field.
+    /// Bytes of payload that follow, at most [`PAYLOAD`]. The rest of the packet is adaptation
+    /// field.
     pub(super) payload: usize,
 }
 
@@ -44,7 +45,8 @@ impl Head {
             let pcr = self.pcr.filter(|_| field >= PCR_FIELD);
             head[5] = (u8::from(self.random_access) << 6) | (u8::from(pcr.is_some()) << 4);
             if let Some(base) = pcr {
-                // 33 bits of base, 6 reserved ones, 9 bits of extension: always 0, as all our times are multiples of 1/90000 s.
+                // 33 bits of base, 6 reserved ones, 9 bits of extension. The extension is always 0,
+                // because all times are multiples of 1/90000 s.
                 let clock = (base << 15) | 0x7E00;
                 head[6..12].copy_from_slice(&clock.to_be_bytes()[2..8]);
             }

@@ -4,12 +4,12 @@ use bytes::{BufMut, BytesMut};
 
 /// Bytes up to and including `PES_header_data_length`.
 const FIXED: usize = 9;
-/// Bytes of one timestamp.
+/// Bytes of one time stamp.
 const STAMP: usize = 5;
-/// `PES_packet_length` counts from behind itself.
+/// `PES_packet_length` counts the bytes behind itself.
 const BEFORE_LENGTH_ENDS: u64 = 6;
 
-/// Bytes of a header with a PTS, and a DTS if `dts`, without stuffing.
+/// Returns the bytes of a header without stuffing, with a PTS, and with a DTS if `dts`.
 pub(super) const fn header_len(dts: bool) -> usize {
     FIXED + if dts { 2 * STAMP } else { STAMP }
 }
@@ -20,10 +20,10 @@ pub(super) struct Header {
     pub(super) stream_id: u8,
     /// 90 kHz, 33 bits.
     pub(super) pts: u64,
-    /// 90 kHz, 33 bits; `None` where it equals the PTS.
+    /// 90 kHz, 33 bits; `None` if it equals the PTS.
     pub(super) dts: Option<u64>,
-    /// Bytes of the PES packet, this header included. Where 16 bits cannot say it, the length is 0 (unbounded), which only
-    /// video may have.
+    /// Bytes of the PES packet, this header included. If 16 bits cannot state the length, it is
+    /// written as 0 (unbounded), which only video may have.
     pub(super) size: u64,
     /// Stuffing bytes at the end of the header, at most 32.
     pub(super) stuffing: u8,
@@ -36,7 +36,8 @@ impl Header {
         let length = u16::try_from(self.size.saturating_sub(BEFORE_LENGTH_ENDS)).unwrap_or(0);
         out.put_slice(&[0, 0, 1, self.stream_id]);
         out.put_u16(length);
-        // '10', no scrambling, no priority, data_alignment_indicator: an access unit begins right behind the header.
+        // '10', no scrambling, no priority, data_alignment_indicator: an access unit begins right
+        // behind the header.
         out.put_u8(0x84);
         out.put_u8(if self.dts.is_some() { 0xC0 } else { 0x80 });
         out.put_u8(u8::try_from(header - FIXED).unwrap_or(0) + self.stuffing);
@@ -51,7 +52,7 @@ impl Header {
     }
 }
 
-/// Four bits of marker, then 33 bits of time in three groups, each closed by a 1.
+/// Writes four bits of marker, then 33 bits of time in three groups, each followed by a 1.
 fn put_stamp(marker: u64, time: u64, out: &mut BytesMut) {
     let bits = (marker << 36)
         | ((time >> 30 & 0x7) << 33)

@@ -1,48 +1,50 @@
-//! The program config element (ISO/IEC 14496-3 §4.4.1.1): channels that no `channelConfiguration` names. In MP4 it is in the
-//! AudioSpecificConfig; ADTS has no place for that, so each frame must begin with it.
+//! The program config element (ISO/IEC 14496-3 §4.4.1.1), which describes channels that no
+//! `channelConfiguration` names. In MP4 it is in the AudioSpecificConfig. ADTS has no place for it,
+//! so each frame must begin with it.
 
 use bytes::Bytes;
+use latemux_isobmff::bits::{BitReader, BitWriter};
 
 /// `id_syn_ele` of a program config element in a frame.
 const ID_PCE: u32 = 5;
 
-/// The element in an AudioSpecificConfig as it stands at the start of a frame: with its `id_syn_ele`, without comment. It ends at
-/// a byte's end (§4.5.1.2: `byte_alignment` is relative to the start of the frame), so frames follow unshifted. `None` where
-/// there is none.
+/// Returns the element of an AudioSpecificConfig as it starts a frame: with its `id_syn_ele` and
+/// without its comment. It ends on a byte boundary (§4.5.1.2: `byte_alignment` is relative to the
+/// start of the frame), so the frame's own bits are not shifted. `None` if there is no element.
 pub(super) fn in_band(asc: &[u8]) -> Option<Bytes> {
-    let mut bits = Bits { bytes: asc, at: 0 };
+    let mut bits = BitReader::new(asc);
     let mut object_type = object_type(&mut bits)?;
-    sampling_frequency(&mut bits)?;
-    let channels = bits.read(4)?;
+    skip_sampling_frequency(&mut bits)?;
+    let channels = bits.bits(4)?;
     if matches!(object_type, 5 | 29) {
-        sampling_frequency(&mut bits)?;
+        skip_sampling_frequency(&mut bits)?;
         object_type = self::object_type(&mut bits)?;
     }
     if channels != 0 || !(1..=4).contains(&object_type) {
         return None;
     }
     // GASpecificConfig: frameLengthFlag, dependsOnCoreCoder with its delay, extensionFlag.
-    bits.read(1)?;
-    if bits.read(1)? == 1 {
-        bits.read(14)?;
+    bits.skip(1)?;
+    if bits.flag()? {
+        bits.skip(14)?;
     }
-    bits.read(1)?;
+    bits.skip(1)?;
     element(&mut bits).map(Bytes::from)
 }
 
-fn element(bits: &mut Bits<'_>) -> Option<Vec<u8>> {
-    let mut out = Out::default();
-    out.put(ID_PCE, 3);
-    let mut copy = |n: u32| {
-        let value = bits.read(n)?;
-        out.put(value, n);
+fn element(bits: &mut BitReader<'_>) -> Option<Vec<u8>> {
+    let mut out = BitWriter::default();
+    out.put(3, ID_PCE);
+    let mut copy = |count: u32| {
+        let value = bits.bits(count)?;
+        out.put(count, value);
         Some(value)
     };
     copy(4)?; // element_instance_tag
     copy(2)?; // object_type
     copy(4)?; // sampling_frequency_index
     let [front, side, back] = [copy(4)?, copy(4)?, copy(4)?];
-    let (lfe, data, coupling) = (copy(2)?, copy(3)?, copy(4)?);
+    let [lfe, data, coupling] = [copy(2)?, copy(3)?, copy(4)?];
     for mixdown in [4, 4, 3] {
         if copy(1)? == 1 {
             copy(mixdown)?;
@@ -57,66 +59,19 @@ fn element(bits: &mut Bits<'_>) -> Option<Vec<u8>> {
     for _ in 0..coupling {
         copy(5)?;
     }
-    out.align();
-    out.put(0, 8); // comment_field_bytes
-    Some(out.bytes)
+    out.align().put(8, 0); // comment_field_bytes
+    Some(out.to_bytes())
 }
 
-fn object_type(bits: &mut Bits<'_>) -> Option<u32> {
-    match bits.read(5)? {
-        31 => Some(32 + bits.read(6)?),
+fn object_type(bits: &mut BitReader<'_>) -> Option<u32> {
+    match bits.bits(5)? {
+        31 => Some(32 + bits.bits(6)?),
         object_type => Some(object_type),
     }
 }
 
-fn sampling_frequency(bits: &mut Bits<'_>) -> Option<()> {
-    if bits.read(4)? == 15 {
-        bits.read(24)?;
-    }
-    Some(())
-}
-
-struct Bits<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Bits<'_> {
-    /// The next `n` bits, at most 24.
-    fn read(&mut self, n: u32) -> Option<u32> {
-        let mut value = 0;
-        for _ in 0..n {
-            let byte = *self.bytes.get(self.at / 8)?;
-            value = (value << 1) | u32::from(byte >> (7 - self.at % 8) & 1);
-            self.at += 1;
-        }
-        Some(value)
-    }
-}
-
-#[derive(Default)]
-struct Out {
-    bytes: Vec<u8>,
-    /// Bits of the last byte that are taken, 0 where a new one begins.
-    taken: u32,
-}
-
-impl Out {
-    fn put(&mut self, value: u32, n: u32) {
-        for bit in (0..n).rev() {
-            if self.taken == 0 {
-                self.bytes.push(0);
-            }
-            if let (1, Some(last)) = (value >> bit & 1, self.bytes.last_mut()) {
-                *last |= 0x80 >> self.taken;
-            }
-            self.taken = (self.taken + 1) % 8;
-        }
-    }
-
-    fn align(&mut self) {
-        self.taken = 0;
-    }
+fn skip_sampling_frequency(bits: &mut BitReader<'_>) -> Option<()> {
+    if bits.bits(4)? == 15 { bits.skip(24) } else { Some(()) }
 }
 
 #[cfg(test)]
@@ -124,18 +79,19 @@ mod tests {
     use super::in_band;
     use proptest::prelude::*;
 
-    /// LC, 48 kHz, configuration 0; one front single channel and one pair, no more.
+    /// LC, 48 kHz, configuration 0, with only a single front channel and a front pair.
     #[test]
-    fn element_moves_to_a_bytes_end() {
-        // 00010 0011 0000 0 0 0 | 0000 01 0011 0010 0000 0000 00 000 0000 0 0 0 00000 10001, to the byte's end, no comment
+    fn an_element_is_shifted_to_end_at_a_byte_boundary() {
+        // 00010 0011 0000 0 0 0 | 0000 01 0011 0010 0000 0000 00 000 0000 0 0 0 00000 10001, filled up
+        // to the byte's end, no comment
         let asc = [0x11, 0x80, 0x04, 0xC8, 0x00, 0x00, 0x01, 0x10, 0];
-        // 101, and the same
+        // 101, then the same element.
         let pce = [0xA0, 0x99, 0x00, 0x00, 0x00, 0x22, 0];
         assert_eq!(in_band(&asc).unwrap()[..], pce);
     }
 
     #[test]
-    fn other_configurations_have_none() {
+    fn other_configurations_have_no_element() {
         assert_eq!(in_band(&[0x11, 0x90]), None);
         assert_eq!(in_band(&[]), None);
         assert_eq!(in_band(&[0x11, 0x80]), None);
@@ -143,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_will_do(asc in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn any_bytes_are_read_without_panic(asc in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Some(pce) = in_band(&asc) {
                 prop_assert!(pce.len() <= 40);
             }

@@ -7,22 +7,23 @@ use super::{
 use bytes::{BufMut, BytesMut};
 
 const PAT_PID: u16 = 0;
-/// The one program's number.
+/// Number of the only program.
 const PROGRAM: u16 = 1;
-/// Where its map is.
+/// PID of the program map.
 pub(super) const PMT_PID: u16 = 0x1000;
 
-/// What the map says of the program.
+/// The program that the map describes.
 #[derive(Debug)]
 pub(super) struct Program<'a> {
     pub(super) streams: &'a [(u16, &'a Stream)],
     pub(super) pcr_pid: u16,
-    /// `continuity_counter` of both packets: the segment's number, as each segment has one of either.
+    /// `continuity_counter` of both packets: the segment's number, because each segment has one
+    /// packet of each.
     pub(super) counter: u8,
 }
 
 impl Program<'_> {
-    /// PAT and PMT, a packet each.
+    /// Returns PAT and PMT, one packet each.
     pub(super) fn packets(&self) -> BytesMut {
         let mut out = BytesMut::with_capacity(2 * PACKET);
         let mut pat = BytesMut::new();
@@ -40,7 +41,8 @@ impl Program<'_> {
             pmt.put_u16(0xF000 | u16::try_from(descriptors.len()).unwrap_or(0));
             pmt.put_slice(&descriptors);
         }
-        // A map whose PCR is elsewhere than usual has another version: receivers skip a version they know.
+        // A map with its PCR on another PID than usual has another version, because receivers
+        // ignore a version they know.
         let usual = self.streams.first().is_none_or(|&(pid, _)| pid == self.pcr_pid);
         self.put_section(PMT_PID, &section(2, PROGRAM, u8::from(!usual), &pmt), &mut out);
         out
@@ -63,7 +65,7 @@ impl Program<'_> {
     }
 }
 
-/// A section of one (§2.4.4.3, §2.4.4.8) with its CRC.
+/// Returns a table of a single section (§2.4.4.3, §2.4.4.8) with its CRC.
 fn section(table_id: u8, extension: u16, version: u8, body: &[u8]) -> BytesMut {
     let mut out = BytesMut::new();
     out.put_u8(table_id);
@@ -77,7 +79,7 @@ fn section(table_id: u8, extension: u16, version: u8, body: &[u8]) -> BytesMut {
     out
 }
 
-/// `stream_type` (§2.4.4.9, and ATSC A/53 Part 3 for the Dolby ones).
+/// Returns `stream_type` (§2.4.4.9; ATSC A/53 Part 3 for those of Dolby).
 fn stream_type(stream: &Stream) -> u8 {
     match stream.coding {
         Coding::Avc { .. } => 0x1B,
@@ -108,7 +110,7 @@ fn descriptors(stream: &Stream) -> BytesMut {
     out
 }
 
-/// The CRC of Annex A: polynomial 0x04C11DB7, all ones first, nothing reflected.
+/// Returns the CRC of Annex A: polynomial 0x04C11DB7, initially all ones, not reflected.
 fn crc32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ (u32::from(byte) << 24), |crc, _| {

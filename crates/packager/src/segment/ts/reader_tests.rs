@@ -1,4 +1,4 @@
-//! The demultiplexer of `mpeg2ts-reader`. The macro makes a public type of private ones.
+//! The demultiplexer of `mpeg2ts-reader`. Its macro makes a public type of private ones.
 
 #![expect(unreachable_pub, reason = "as the macro wants it")]
 
@@ -13,7 +13,7 @@ mpeg2ts_reader::packet_filter_switch! {
     }
 }
 
-/// What was seen.
+/// The results of a demultiplexed stream.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) continuity_errors: usize,

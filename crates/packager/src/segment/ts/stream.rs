@@ -1,4 +1,4 @@
-//! What the muxer needs to know of a track.
+//! The properties of a track that the muxer needs.
 
 use super::{adts::Adts, annexb};
 use crate::PackError;
@@ -9,43 +9,47 @@ use latemux_isobmff::{
     codec::{Config, Media},
 };
 
-/// How a track's samples become an elementary stream.
+/// The conversion of a track's samples to an elementary stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// A delimiter before each sample, `parameter_sets` before sync samples, start codes for lengths.
+    /// A delimiter before each sample, `parameter_sets` before sync samples, start codes in place
+    /// of lengths.
     Avc { parameter_sets: Bytes, length_size: u8 },
     /// A header before each frame.
     Aac(Adts),
-    /// As it is.
+    /// Frames are sent as they are.
     Mp3,
-    /// As it is.
+    /// Frames are sent as they are.
     Ac3,
-    /// As it is.
+    /// Frames are sent as they are.
     Eac3,
 }
 
-/// A track, as far as a transport stream needs it.
+/// A track as a transport stream needs it.
 #[derive(Debug, Clone)]
 pub(super) struct Stream {
     pub(super) coding: Coding,
-    /// Of all sample times.
+    /// Timescale of all sample times.
     pub(super) timescale: Timescale,
     /// Output media time of presentation time 0, in track ticks.
     pub(super) media_time: i64,
-    /// How much earlier than they say samples are decoded, in track ticks, ≥ 0. Negative composition offsets (`ctts` and `trun`
-    /// version 1) would present them before decoding, which no PES packet may.
+    /// Time by which samples are decoded earlier than the source states, in track ticks, ≥ 0. With
+    /// negative composition offsets (`ctts` and `trun` version 1), samples would otherwise be
+    /// presented before decoding, which PES packets do not permit.
     pub(super) decode_lead: i64,
     /// Audio samples per second, 0 for video.
     pub(super) sample_rate: u32,
-    /// Audio samples in a frame where the coding fixes them, else 0.
+    /// Audio samples in a frame if the coding fixes them, else 0.
     pub(super) frame_length: u32,
-    /// ISO 639-2 code, where known.
+    /// ISO 639-2 code, if known.
     pub(super) language: Option<[u8; 3]>,
 }
 
 impl Stream {
+    /// Returns the stream of a track.
+    ///
     /// # Errors
-    /// [`PackError::CannotCarry`].
+    /// [`PackError::CannotCarry`] if a transport stream does not carry the track.
     pub(super) fn of(track: &Track) -> Result<Self, PackError> {
         let format = track.codec.format;
         let cannot = || PackError::CannotCarry { protocol: "HLS TS", format };
@@ -65,7 +69,7 @@ impl Stream {
                 sample_rate = aac.core_sample_rate;
                 (Coding::Aac(Adts::of(aac).ok_or_else(cannot)?), u32::from(aac.frame_length))
             }
-            // ISO/IEC 11172-3 has 1152 samples in a frame, the low rates of 13818-3 576.
+            // Frames have 1152 samples in ISO/IEC 11172-3, and 576 at the low rates of 13818-3.
             Config::Mp3 => (Coding::Mp3, if sample_rate >= 32_000 { 1152 } else { 576 }),
             Config::Ac3 => (Coding::Ac3, 1536),
             Config::Eac3 => (Coding::Eac3, 0),
@@ -86,8 +90,9 @@ impl Stream {
         })
     }
 
-    /// Of a track whose samples are known fragment by fragment, a segment's samples say how much earlier they must be decoded: the same
-    /// in all segments where all have the same pattern of frames.
+    /// Raises `decode_lead` to the time that a segment's samples need. If only fragments of a track
+    /// are indexed, its samples are known segment by segment. The result is the same in all
+    /// segments with the same pattern of frames.
     pub(super) fn learn_lead(&mut self, samples: &[Sample]) {
         let least = samples.iter().map(|sample| sample.composition_offset).min().unwrap_or(0);
         self.decode_lead = self.decode_lead.max(lead_of(least));
@@ -97,12 +102,14 @@ impl Stream {
         matches!(self.coding, Coding::Avc { .. })
     }
 
-    /// The sample's bytes tell how long it will be: NAL lengths of other than four bytes.
+    /// True if the size in the stream depends on a sample's bytes: NAL lengths of other than four
+    /// bytes.
     pub(super) fn needs_media(&self) -> bool {
         matches!(self.coding, Coding::Avc { length_size, .. } if length_size != 4)
     }
 
-    /// `stream_id` of its PES packets (ISO/IEC 13818-1 Table 2-22; Dolby audio is private data).
+    /// Returns `stream_id` of the PES packets (ISO/IEC 13818-1 Table 2-22; Dolby audio is private
+    /// data).
     pub(super) fn stream_id(&self) -> u8 {
         match self.coding {
             Coding::Avc { .. } => 0xE0,
@@ -116,7 +123,8 @@ fn lead_of(least_offset: i32) -> i64 {
     -i64::from(least_offset.min(0))
 }
 
-/// The code of the descriptor, which has room for three letters: tags of other lengths are left out.
+/// Returns the code of the language descriptor, which has room for three letters. Other tags give
+/// `None`.
 fn three_letters(tag: &str) -> Option<[u8; 3]> {
     let primary = tag.split('-').next()?;
     let code: [u8; 3] = primary.as_bytes().try_into().ok()?;

@@ -1,5 +1,6 @@
-//! How many packets a stretch of samples takes, column by column: what [`super::layout::packets`] says, but for media as it usually is
-//! some times faster. Manifests state bit rates that are sums over every sample of a title.
+//! The number of packets that a stretch of samples takes, computed column by column. The result
+//! equals that of [`super::layout::packets`], but for usual media it takes a fraction of the time.
+//! Manifests state bit rates that are sums over every sample of a title.
 
 use super::{
     annexb::DELIMITER_LEN,
@@ -7,14 +8,15 @@ use super::{
     pes,
     stream::{Coding, Stream},
 };
-use latemux_index::{Sample, stretches::Stretch};
+use latemux_index::{Sample, table::batches::SampleBatch};
 use latemux_isobmff::Timescale;
 
-/// Times beyond this many ticks, some centuries, are left to who reckons with care.
+/// Times beyond this number of ticks, some centuries, take the slow path with checked arithmetic.
 const FAR: u64 = 1 << 44;
 
-/// Packets that the samples of a stretch take, each `more` bytes larger than it says.
-pub(super) fn packets(stream: &Stream, stretch: &Stretch<'_>, more: u32) -> u64 {
+/// Returns the packets that the samples of a stretch take, each `more` bytes larger than in the
+/// stretch.
+pub(super) fn packets(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> u64 {
     let tally = match &stream.coding {
         Coding::Avc { parameter_sets, .. } => pictures(stream, parameter_sets.len() as u64, stretch, more),
         _ => frames(stream, stretch, more),
@@ -25,8 +27,8 @@ pub(super) fn packets(stream: &Stream, stretch: &Stretch<'_>, more: u32) -> u64 
     }
 }
 
-/// The samples one by one; where they lie makes no difference.
-fn samples<'s>(stretch: &'s Stretch<'_>, more: u32) -> impl Iterator<Item = Sample> + 's {
+/// Iterates over the samples of a stretch. Their offsets do not matter and are 0.
+fn samples<'s>(stretch: &'s SampleBatch<'_>, more: u32) -> impl Iterator<Item = Sample> + 's {
     let columns = stretch.sizes.iter().zip(stretch.durations).zip(stretch.composition_offsets);
     columns.zip(stretch.sync).scan(
         stretch.decode_time,
@@ -42,7 +44,7 @@ fn samples<'s>(stretch: &'s Stretch<'_>, more: u32) -> impl Iterator<Item = Samp
 struct Tally {
     /// Packets with payload.
     counted: u64,
-    /// How many more they could be.
+    /// Number of additional packets that the payload could be spread over.
     spare: u64,
 }
 
@@ -57,14 +59,14 @@ impl Tally {
     }
 }
 
-/// Whether no time between two units is so long that a packet with nothing but a PCR comes between.
+/// True if units with this duration are so close that no PCR-only packet is needed between them.
 fn no_fills(stream: &Stream, duration: u32) -> bool {
     let ticks = u64::from(duration) * u64::from(Timescale::MPEG.get());
     i64::try_from(ticks.div_ceil(stream.timescale.get().into())).is_ok_and(|ticks| ticks <= PCR_INTERVAL)
 }
 
-/// Video: each sample is a unit. `None` where it takes a closer look.
-fn pictures(stream: &Stream, parameter_sets: u64, stretch: &Stretch<'_>, more: u32) -> Option<Tally> {
+/// Counts the packets of video, where each sample is a unit. `None` if only the slow path is exact.
+fn pictures(stream: &Stream, parameter_sets: u64, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
     let longest = stretch.durations.iter().copied().max().unwrap_or(0);
     let earliest = stretch.composition_offsets.iter().copied().min().unwrap_or(0);
     let plain = no_fills(stream, longest)
@@ -83,8 +85,9 @@ fn pictures(stream: &Stream, parameter_sets: u64, stretch: &Stretch<'_>, more: u
     Some(tally)
 }
 
-/// Audio: frames that last equally long share a unit, always as many. `None` where it takes a closer look.
-fn frames(stream: &Stream, stretch: &Stretch<'_>, more: u32) -> Option<Tally> {
+/// Counts the packets of audio. Frames with one duration share units, always the same number of
+/// them. `None` if only the slow path is exact.
+fn frames(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
     let &duration = stretch.durations.first()?;
     let largest = stretch.sizes.iter().copied().max().unwrap_or(0).saturating_add(more);
     let frame = |number: u32| Sample {

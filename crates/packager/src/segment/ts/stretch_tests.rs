@@ -46,7 +46,7 @@ fn streams() -> impl Strategy<Value = Stream> {
     prop_oneof![avc, audio]
 }
 
-/// Columns as tables have them: alike, or not at all.
+/// Generates columns: as in usual tables, or entirely different.
 fn columns() -> impl Strategy<Value = Vec<(u32, u32, i32, bool)>> {
     let size = prop_oneof![4 => 0..3000_u32, 1 => Just(371_u32), 1 => 8000..9000_u32, 1 => 0..200_000_u32];
     let duration = prop_oneof![
@@ -68,7 +68,7 @@ fn columns() -> impl Strategy<Value = Vec<(u32, u32, i32, bool)>> {
         samples.into_iter().enumerate().map(sample).collect()
     });
     let unlike = prop::collection::vec((size, duration, offset, any::<bool>()), 0..60);
-    // So little that it cannot be spread over sixteen packets.
+    // Too few bytes to be spread over sixteen packets.
     let tiny = prop::collection::vec((0..9_u32, Just(512_u32), Just(0_i32), any::<bool>()), 1..5);
     prop_oneof![3 => alike, 1 => unlike, 1 => tiny]
 }
@@ -86,7 +86,7 @@ proptest! {
         let durations: Vec<u32> = columns.iter().map(|c| c.1).collect();
         let composition_offsets: Vec<i32> = columns.iter().map(|c| c.2).collect();
         let sync: Vec<bool> = columns.iter().map(|c| c.3).collect();
-        let stretch = Stretch {
+        let stretch = SampleBatch {
             decode_time,
             sizes: &sizes,
             durations: &durations,
@@ -99,11 +99,11 @@ proptest! {
     }
 }
 
-/// What media usually is takes the short way.
+/// Usual media takes the fast path.
 #[test]
 fn usual_media_takes_no_closer_look() {
     let (sizes, durations, offsets, sync) = ([900; 100], [1024; 100], [0, 512, 1024, 512], [true; 100]);
-    let stretch = Stretch {
+    let stretch = SampleBatch {
         decode_time: 1 << 40,
         sizes: &sizes,
         durations: &durations,
@@ -114,7 +114,7 @@ fn usual_media_takes_no_closer_look() {
         assert!(frames(&stream(coding, 48_000, 48_000, 1024, 0), &stretch, 0).is_some());
     }
     let avc = Coding::Avc { parameter_sets: Bytes::new(), length_size: 4 };
-    let reordered = Stretch {
+    let reordered = SampleBatch {
         sizes: &sizes[..4],
         durations: &durations[..4],
         composition_offsets: &offsets,

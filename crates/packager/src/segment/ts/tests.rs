@@ -1,4 +1,4 @@
-//! Segments of made-up samples, taken apart by the tests' own demultiplexer.
+//! Segments of generated samples, taken apart by the tests' own demultiplexer.
 
 use super::{
     AUDIO_PID, Owned, PSI_BYTES, TsPlan, TsSegment, VIDEO_PID,
@@ -49,7 +49,7 @@ fn aac(rate: u32) -> Stream {
     }
 }
 
-/// Samples one behind the other in time and place.
+/// Creates samples that follow one another in time and in the file.
 fn samples(start: i64, offset: u64, list: &[(u32, u32, i32, bool)]) -> Vec<Sample> {
     let (mut decode_time, mut offset) = (start, offset);
     list.iter()
@@ -69,7 +69,7 @@ fn ready(tracks: Vec<Owned>, number: u32) -> TsSegment {
     }
 }
 
-/// Runs a segment over its object's bytes, fed in pieces of the given sizes, over and over.
+/// Runs a segment over its objects' bytes, in pieces of the given sizes, repeated.
 pub(super) fn run(mut segment: TsSegment, objects: &[&[u8]], pieces: &[usize]) -> Vec<u8> {
     let mut input = Vec::new();
     for part in &segment.parts {
@@ -97,7 +97,7 @@ pub(super) fn run(mut segment: TsSegment, objects: &[&[u8]], pieces: &[usize]) -
     out.to_vec()
 }
 
-/// What a video sample is in the stream, made the slow way.
+/// Returns the bytes of a video sample in the stream, computed in a simple and slow way.
 fn access_unit(sample: &[u8], sync: bool) -> Vec<u8> {
     let mut body = Vec::new();
     let mut rest = sample;
@@ -129,7 +129,7 @@ fn ticks(time: i64, scale: u32) -> u64 {
     u64::try_from(clock.rem_euclid(1 << 33)).unwrap()
 }
 
-/// Pseudo-random bytes in which NAL lengths are now and then right.
+/// Returns pseudo-random bytes in which some NAL lengths are right.
 fn media(list: &[Sample], seed: u64) -> Vec<u8> {
     let end = list.last().map_or(0, |s| s.offset + u64::from(s.size));
     let mut state = seed | 1;
@@ -180,7 +180,8 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever the samples and however they come: the planned length, every byte in its place, times to the tick.
+    /// For all samples and pieces: the planned length, every byte in its place, times exact to the
+    /// tick.
     #[test]
     fn every_sample_arrives(
         v in video_samples(),
@@ -231,11 +232,13 @@ proptest! {
             check_audio(pes, &a, &a_media)?;
         }
         let gap = demuxed.longest_pcr_gap();
-        // Video frames here last up to 9000 ticks of a scale that may be slow: PCR-only packets fill the time.
+        // Video frames last up to 9000 ticks of a scale that may be slow. PCR-only packets fill the
+        // time.
         prop_assert!(gap.is_some_and(|gap| gap <= 9000), "{gap:?}");
     }
 
-    /// The continuity counter runs on: each PID takes a multiple of 16 packets as soon as it has bytes to spread.
+    /// The continuity counter continues: each PID takes a multiple of 16 packets as soon as it has
+    /// enough bytes to spread.
     #[test]
     fn counters_end_at_15(v in video_samples(), a in audio_samples()) {
         for (stream, list) in [(video(90_000, 4), v), (aac(48_000), a)] {
@@ -246,7 +249,7 @@ proptest! {
         }
     }
 
-    /// Numbers from a file that lies: no panic, no overflow.
+    /// Numbers from a broken file cause no panic and no overflow.
     #[test]
     fn wild_times_do_not_panic(
         list in prop::collection::vec((0u32..300, any::<u32>(), any::<i32>(), any::<bool>()), 1..6),
@@ -273,7 +276,8 @@ proptest! {
         }
     }
 
-    /// Short NAL lengths: read first, then the same segment as if they had been four bytes long.
+    /// With short NAL lengths the media is read first. The segment is then the same as with lengths
+    /// of four bytes.
     #[test]
     fn short_lengths_give_the_same_segment(
         nals in prop::collection::vec(prop::collection::vec(1usize..200, 1..4), 1..10),
@@ -313,7 +317,7 @@ proptest! {
     }
 }
 
-/// Frames in order with their headers, each PES packet with its first frame's time.
+/// Checks frames and their headers, in order, and the time of the first frame of each PES packet.
 fn check_audio(pes: &[Pes], list: &[Sample], media: &[u8]) -> Result<(), TestCaseError> {
     let mut list = list.iter();
     for pes in pes {
@@ -393,7 +397,7 @@ fn audio_that_starts_long_before_video_carries_the_clock() {
     assert!(demuxed.pcr.iter().all(|&(pid, _)| pid == AUDIO_PID));
     assert_eq!(demuxed.late, 0);
     assert!(demuxed.longest_pcr_gap().unwrap() <= 9000);
-    // Not beyond the end of video, where the next segment's clock begins.
+    // The PCR stops before the end of video, where the next segment's clock begins.
     let last = demuxed.pcr.last().unwrap().1;
     assert!(last <= 900_000 + 90_000 + 7200 - 63_000);
 }

@@ -5,8 +5,8 @@
 
 use super::answer::retry_after;
 use super::retry::Account;
-use crate::StorageError;
 use crate::counters::one_more;
+use crate::{Options, StorageError};
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -30,40 +30,6 @@ const READ_BUFFER: usize = 256 * 1024;
 const IDLE_CONNECTIONS: usize = 64;
 /// An idle connection is closed after this long; common servers close theirs after 60 s or more.
 const IDLE: Duration = Duration::from_secs(30);
-
-/// How long each step may take.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Name resolution, TCP and TLS handshake together.
-    pub connect: Duration,
-    /// From the connected request to the head of the answer.
-    pub first_byte: Duration,
-    /// Between two frames of a body.
-    pub stall: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(5),
-            first_byte: Duration::from_secs(10),
-            stall: Duration::from_secs(10),
-        }
-    }
-}
-
-/// Connections to a back end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Connections {
-    /// Whether a connection is kept for further requests. Without, each request opens one of its own.
-    pub reuse: bool,
-}
-
-impl Default for Connections {
-    fn default() -> Self {
-        Self { reuse: true }
-    }
-}
 
 /// Why no (whole) answer came.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -143,28 +109,26 @@ pub(crate) fn is_throttling(status: StatusCode) -> bool {
 #[derive(Clone)]
 pub(crate) struct Client {
     pool: legacy::Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
-    timeouts: Timeouts,
+    connect_timeout: Duration,
+    first_byte_timeout: Duration,
+    stall_timeout: Duration,
     pub(crate) account: Arc<Account>,
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("timeouts", &self.timeouts).finish_non_exhaustive()
+        f.debug_struct("Client").finish_non_exhaustive()
     }
 }
 
 impl Client {
     /// Reads the system's certificates the first time.
-    pub(crate) fn new(
-        timeouts: Timeouts,
-        connections: &Connections,
-        account: Arc<Account>,
-    ) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(options: &Options, account: Arc<Account>) -> Result<Self, rustls::Error> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(Duration::from_secs(60)));
-        tcp.set_connect_timeout(Some(timeouts.connect));
+        tcp.set_connect_timeout(Some(options.connect_timeout));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls()?)
             .https_or_http()
@@ -174,14 +138,20 @@ impl Client {
             .http1_max_buf_size(READ_BUFFER)
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(if connections.reuse { IDLE_CONNECTIONS } else { 0 })
+            .pool_max_idle_per_host(if options.reuse_connections { IDLE_CONNECTIONS } else { 0 })
             .build(connector);
-        Ok(Self { pool, timeouts, account })
+        Ok(Self {
+            pool,
+            connect_timeout: options.connect_timeout,
+            first_byte_timeout: options.first_byte_timeout,
+            stall_timeout: options.stall_timeout,
+            account,
+        })
     }
 
     /// Longest time that a small answer may reasonably take, with all its retries.
     pub(crate) fn patience(&self) -> Duration {
-        self.timeouts.connect + self.timeouts.first_byte + self.account.retries.within
+        self.connect_timeout + self.first_byte_timeout + self.account.retry_within
     }
 
     fn timed_out(&self, failure: Failure) -> Failure {
@@ -197,12 +167,12 @@ impl Client {
         let answer = tokio::select! {
             answer = &mut answer => answer,
             () = async { drop(connection.wait_for_connection_metadata().await) } => {
-                let first_byte = self.timeouts.first_byte;
+                let first_byte = self.first_byte_timeout;
                 let timed_out = |_| self.timed_out(Failure::TimedOut(first_byte));
                 timeout(first_byte, answer).await.map_err(timed_out)?
             }
-            () = tokio::time::sleep(self.timeouts.connect) => {
-                return Err(self.timed_out(Failure::ConnectTimedOut(self.timeouts.connect)));
+            () = tokio::time::sleep(self.connect_timeout) => {
+                return Err(self.timed_out(Failure::ConnectTimedOut(self.connect_timeout)));
             }
         };
         answer.map_err(|e| match e.is_connect() {
@@ -213,7 +183,7 @@ impl Client {
 
     /// The next data of a body. `None` is its end.
     pub(crate) async fn frame(&self, body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
-        let stall = self.timeouts.stall;
+        let stall = self.stall_timeout;
         loop {
             match timeout(stall, body.frame()).await {
                 Err(_) => return Err(self.timed_out(Failure::TimedOut(stall))),

@@ -6,9 +6,6 @@ pub(crate) mod fetch;
 mod index_page;
 pub(crate) mod retry;
 
-pub use client::{Connections, Timeouts};
-pub use retry::Retries;
-
 use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
 use client::Client;
 use fetch::{Ask, Fetch, Requests};

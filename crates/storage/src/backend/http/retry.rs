@@ -1,31 +1,11 @@
 //! The only retries in the program, and their budgets: one for each read, and one for all requests to a back end.
 
+use crate::Options;
 use crate::counters::{Counters, one_more};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-
-/// How often and how long a read may be tried again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retries {
-    /// Requests after the first, for one read.
-    pub max: u32,
-    /// Time that failed requests and the waits between them may take together. A request that fails later than this
-    /// is not tried again, and a longer `Retry-After` is not waited for.
-    pub within: Duration,
-    /// Most retries of all requests to one back end, in percent of the requests made: when storage is down, it is not
-    /// asked three times as often as when it is up.
-    pub percent: u32,
-    /// Retries beyond that percentage that are saved up, and there from the start.
-    pub burst: u32,
-}
-
-impl Default for Retries {
-    fn default() -> Self {
-        Self { max: 2, within: Duration::from_secs(5), percent: 20, burst: 50 }
-    }
-}
 
 /// The first wait; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -38,14 +18,22 @@ pub(crate) struct Account {
     saved: AtomicU64,
     full: u64,
     earned: u64,
-    pub(crate) retries: Retries,
+    retries: u32,
+    pub(crate) retry_within: Duration,
     pub(crate) counters: Arc<Counters>,
 }
 
 impl Account {
-    pub(crate) fn new(retries: Retries, counters: Arc<Counters>) -> Self {
-        let full = u64::from(retries.burst) * PRICE;
-        Self { saved: AtomicU64::new(full), full, earned: u64::from(retries.percent), retries, counters }
+    pub(crate) fn new(options: &Options) -> Self {
+        let full = u64::from(options.retry_burst) * PRICE;
+        Self {
+            saved: AtomicU64::new(full),
+            full,
+            earned: u64::from(options.retry_percent),
+            retries: options.retries,
+            retry_within: options.retry_within,
+            counters: Arc::default(),
+        }
     }
 
     /// A request that is not a retry was made.
@@ -65,8 +53,7 @@ impl Account {
 
     /// For one read.
     pub(crate) fn budget(self: &Arc<Self>) -> Budget {
-        let Retries { max, within, .. } = self.retries;
-        Budget { left: max, time: within, wait: FIRST_WAIT, account: Arc::clone(self) }
+        Budget { left: self.retries, time: self.retry_within, wait: FIRST_WAIT, account: Arc::clone(self) }
     }
 }
 
@@ -105,14 +92,15 @@ fn jittered(wait: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, Budget, FIRST_WAIT, Retries};
+    use super::{Account, Budget, FIRST_WAIT};
+    use crate::Options;
     use std::sync::Arc;
     use std::time::Duration;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn account(percent: u32, burst: u32) -> Arc<Account> {
-        Arc::new(Account::new(Retries { percent, burst, ..Retries::default() }, Arc::default()))
+    fn account(retry_percent: u32, retry_burst: u32) -> Arc<Account> {
+        Arc::new(Account::new(&Options { retry_percent, retry_burst, ..Options::default() }))
     }
 
     fn budget() -> Budget {

@@ -1,0 +1,460 @@
+//! Saves a stream, as a client receives it, in one file, and lists each request.
+//!
+//! Samples are those of the server to the byte, at the times it gave them. Fragments (CMAF, Smooth
+//! Streaming) keep their timescales and times. Transport streams, packed audio and FLV tags are taken
+//! apart by readers that share no code with the packager.
+//!
+//! - `ts`, `packed_audio`, `flv`: the demultiplexers
+//! - `nal`, `audio_frames`: the syntax of elementary streams
+//! - `samples`: samples and their times
+//! - `sample_entry`, `smooth`: sample entries for streams that come without
+//! - `mp4`: the output file
+//! - `rendition`: one rendition from segment to segment, and how timelines are joined
+
+mod audio_frames;
+mod flv;
+mod mp4;
+mod nal;
+mod packed_audio;
+mod rendition;
+mod sample_entry;
+mod samples;
+mod smooth;
+mod ts;
+
+use bytes::Bytes;
+use latemux_client::{
+    check::{Check, Init},
+    failure::Failure,
+    http::{Client, Connection, FailedFetch, Fetched},
+    manifest::{self, MAX_BYTES, ManifestError},
+    presentation::{Container, Index, MediaKind, Presentation, Rendition, RenditionSet, Resource, Segments},
+};
+use latemux_isobmff::Timescale;
+use mp4::{Mp4, SourceTrack};
+use packed_audio::PackedAudioDemuxer;
+use rendition::{Demuxer, FetchedSegment, Output, RenditionCapture, Timelines};
+use samples::TrackSamples;
+use serde::Serialize;
+use std::{
+    io::{Error, Write},
+    sync::Arc,
+};
+use tokio::time::Instant;
+use ts::TsDemuxer;
+use url::Url;
+
+/// The maximum number of bytes of a segment.
+const MAX_SEGMENT: usize = 1 << 30;
+
+/// An error that ends a capture.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// A request failed, or its body is damaged.
+    #[error("{0}")]
+    Failed(#[from] Failure),
+    /// The manifest at this URL cannot be played.
+    #[error("{0}: {1}")]
+    Manifest(Url, ManifestError),
+    /// A stream that cannot be saved in the chosen format.
+    #[error("{0} cannot be captured")]
+    Unsupported(String),
+    /// The output cannot be written.
+    #[error("cannot write: {0}")]
+    Write(#[from] Error),
+    /// The list of requests cannot be written.
+    #[error("cannot write the trace: {0}")]
+    Trace(Error),
+}
+
+/// The format of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OutputFormat {
+    /// A fragmented MP4, for any protocol.
+    #[default]
+    Mp4,
+    /// The packets of HLS transport streams, unchanged.
+    Ts,
+    /// The tags of HDS fragments, as a Flash video file.
+    Flv,
+}
+
+/// Options of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CaptureOptions {
+    /// Bits per second. Of each set, the highest rendition that is not above is captured.
+    pub rate: u64,
+    /// The format of the output.
+    pub format: OutputFormat,
+    /// If true, the text that plays by default is captured too.
+    pub text: bool,
+}
+
+/// Sums of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CaptureSummary {
+    /// Tracks of the MP4; 0 for other formats.
+    pub tracks: usize,
+    /// Media segments, without init segments.
+    pub segments: u64,
+    /// Bytes of all bodies that were fetched.
+    pub bytes: u64,
+}
+
+/// A line of the list of requests.
+#[derive(Debug, Serialize)]
+struct TraceLine<'a> {
+    /// Milliseconds since the start of the capture.
+    at_ms: f64,
+    what: &'a str,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<String>,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_byte_ms: Option<f64>,
+    latency_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+struct Capture<'a> {
+    client: &'a Client,
+    connection: Connection,
+    trace: &'a mut (dyn Write + Send),
+    start: Instant,
+    captured: CaptureSummary,
+    movie: Mp4,
+    timelines: Timelines,
+}
+
+/// Fetches a whole title, and writes its media to `out` and a line of JSON for each request to
+/// `trace`. The first error ends the capture; the output then consists of whole fragments.
+///
+/// # Errors
+/// - [`CaptureError::Failed`] if a request fails, or a body fails its check.
+/// - [`CaptureError::Manifest`] if the manifest, a playlist or a segment index cannot be played.
+/// - [`CaptureError::Unsupported`] if the output format cannot hold the stream.
+/// - [`CaptureError::Write`] and [`CaptureError::Trace`] if an output cannot be written.
+pub async fn capture(
+    client: &Client,
+    url: &Url,
+    options: CaptureOptions,
+    out: &mut (dyn Write + Send),
+    trace: &mut (dyn Write + Send),
+) -> Result<CaptureSummary, CaptureError> {
+    let mut capture = Capture {
+        client,
+        connection: Connection::default(),
+        trace,
+        start: Instant::now(),
+        captured: CaptureSummary::default(),
+        movie: Mp4::default(),
+        timelines: Timelines::default(),
+    };
+    let done = capture.all(url, options, out).await;
+    // Samples that arrived before a failure are written too.
+    let written = capture.movie.finish(out).and_then(|()| Ok(out.flush()?));
+    let traced = capture.trace.flush().map_err(CaptureError::Trace);
+    done.and(written).and(traced)?;
+    capture.captured.tracks = capture.movie.tracks();
+    Ok(capture.captured)
+}
+
+fn at(resource: &Resource, failure: Failure) -> Failure {
+    let Failure { reason, detail } = failure;
+    Failure { reason, detail: format!("{}: {detail}", resource.url) }
+}
+
+impl Capture<'_> {
+    async fn all(
+        &mut self,
+        url: &Url,
+        options: CaptureOptions,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let resource = Resource { url: url.clone(), range: None };
+        let (answer, body) = self.get("manifest", &resource, MAX_BYTES).await?;
+        let presentation =
+            manifest::read(&answer.url, &body).map_err(|why| CaptureError::Manifest(answer.url, why))?;
+        let mut renditions = Vec::new();
+        for set in presentation.sets.iter().filter(|set| options.text || set.kind != MediaKind::Text) {
+            renditions.push(self.rendition(&presentation, set, options).await?);
+        }
+        if options.format == OutputFormat::Mp4 {
+            self.begin(&mut renditions, out).await?;
+        } else if renditions.len() > 1 {
+            let why = "audio and video in separate segments, as a format other than MP4,";
+            return Err(CaptureError::Unsupported(why.to_owned()));
+        }
+        if options.format == OutputFormat::Flv {
+            out.write_all(&flv::FILE_HEADER)?;
+        }
+        // The segments of all renditions are interleaved by presentation time.
+        while let Some(rendition) = rendition::next(&mut renditions) {
+            self.step(rendition, options.format, out).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the head of the MP4. Streams without init segments state their coding in their first
+    /// segment, so that is fetched first.
+    async fn begin(
+        &mut self,
+        renditions: &mut [RenditionCapture],
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let mut first: Vec<(usize, TrackSamples)> = Vec::new();
+        for rendition in
+            renditions.iter_mut().filter(|rendition| matches!(rendition.output, Output::Streams { .. }))
+        {
+            let segment = self.segment(rendition).await?;
+            let Output::Streams { demuxer, queues } = &mut rendition.output else { continue };
+            let found =
+                demuxer.segment(&segment, &mut self.timelines).map_err(|why| why.of(&segment.resource))?;
+            for found in found {
+                let queue = self.movie.add_samples(&found)?;
+                queues.push((found.source, queue));
+                first.push((queue, found));
+            }
+        }
+        let begins: Vec<(usize, &TrackSamples)> =
+            first.iter().map(|(queue, found)| (*queue, found)).collect();
+        self.movie.begin(&begins);
+        out.write_all(&self.movie.head())?;
+        first.into_iter().try_for_each(|(queue, found)| self.movie.samples(queue, found, 0.0, out))
+    }
+
+    /// Fetches and writes the next segment of a rendition.
+    async fn step(
+        &mut self,
+        rendition: &mut RenditionCapture,
+        format: OutputFormat,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let segment = self.segment(rendition).await?;
+        match &mut rendition.output {
+            Output::Fragments { groups } => {
+                let tracks = groups.get(segment.group).map_or(&[][..], |(_, tracks)| tracks);
+                let times = (segment.time, segment.later);
+                self.movie
+                    .fragments(&segment.body, tracks, times, out)
+                    .map_err(|why| why.of(&segment.resource))
+            }
+            Output::Streams { demuxer, queues } => {
+                let found = demuxer
+                    .segment(&segment, &mut self.timelines)
+                    .map_err(|why| why.of(&segment.resource))?;
+                for found in found {
+                    let known = queues.iter().find(|(source, _)| *source == found.source);
+                    let late = || "a track that starts after the first segment".to_owned();
+                    let (_, queue) = known.ok_or_else(|| CaptureError::Unsupported(late()))?;
+                    self.movie.samples(*queue, found, segment.later, out)?;
+                }
+                Ok(())
+            }
+            Output::Bytes if format == OutputFormat::Flv => {
+                let tags = flv::tags(&segment.body).map_err(|failure| at(&segment.resource, failure))?;
+                tags.iter().try_for_each(|tags| Ok(out.write_all(tags)?))
+            }
+            Output::Bytes => Ok(out.write_all(&segment.body)?),
+        }
+    }
+
+    /// Fetches and checks the next segment of a rendition.
+    async fn segment(&mut self, rendition: &mut RenditionCapture) -> Result<FetchedSegment, CaptureError> {
+        let index = rendition.next;
+        let gone =
+            || CaptureError::Unsupported(format!("a rendition whose segment {index} has no valid address"));
+        let segments = rendition.segments.clone();
+        let (Some(resource), Some(common)) = (segments.resource(index), segments.group(index)) else {
+            return Err(gone());
+        };
+        let group = segments.group_index(index);
+        let (_, body) = self.get("segment", &resource, MAX_SEGMENT).await?;
+        let init = match &rendition.output {
+            Output::Fragments { groups } => groups.get(group).and_then(|(init, _)| init.as_ref()),
+            Output::Streams { .. } | Output::Bytes => None,
+        };
+        let mut check = Check::segment(common.container, init, common.timescale);
+        check.push(&body);
+        let spans = check.finish().map_err(|failure| at(&resource, failure))?;
+        let later = self.timelines.later(rendition, index, &spans);
+        rendition.timeline.add(&segments, 0, index, spans).map_err(|failure| at(&resource, failure))?;
+        let breaks =
+            rendition.last_timeline.replace(common.timeline).is_some_and(|before| before != common.timeline);
+        if let (Output::Streams { demuxer, .. }, true) = (&mut rendition.output, breaks) {
+            demuxer.discontinuity();
+        }
+        rendition.next = rendition.next.saturating_add(1);
+        self.captured.segments += 1;
+        let time = segments.entries.get(index).map_or(0, |segment| segment.start);
+        let (time, timeline) = (u64::try_from(time).unwrap_or(0), common.timeline);
+        Ok(FetchedSegment { resource, body, group, timeline, time, later })
+    }
+
+    /// Fetches a whole body. The request is listed even if it fails.
+    async fn get(
+        &mut self,
+        what: &str,
+        resource: &Resource,
+        limit: usize,
+    ) -> Result<(Fetched, Bytes), CaptureError> {
+        let due = Instant::now();
+        let mut body = Vec::new();
+        let mut keep = |piece: &[u8]| {
+            if body.len().saturating_add(piece.len()) > limit {
+                return Err(Failure::new(
+                    latemux_client::failure::Reason::TooLarge,
+                    format!("{}: more than {limit} bytes", resource.url),
+                ));
+            }
+            body.extend_from_slice(piece);
+            Ok(())
+        };
+        let answer = self.client.get(&mut self.connection, resource, due, &mut keep).await;
+        let (bytes, first_byte, latency, error) = match &answer {
+            Ok(answer) => (answer.bytes, Some(answer.first_byte), answer.latency, None),
+            Err(FailedFetch { failure, bytes, latency }) => {
+                (*bytes, None, *latency, Some(failure.to_string()))
+            }
+        };
+        let line = TraceLine {
+            at_ms: due.duration_since(self.start).as_secs_f64() * 1000.0,
+            what,
+            url: resource.url.as_str(),
+            range: resource.range.map(|range| range.to_string()),
+            bytes,
+            first_byte_ms: first_byte.map(|time| time.as_secs_f64() * 1000.0),
+            latency_ms: latency.as_secs_f64() * 1000.0,
+            error,
+        };
+        let mut text = serde_json::to_string(&line).map_err(|error| CaptureError::Trace(error.into()))?;
+        text.push('\n');
+        self.trace.write_all(text.as_bytes()).map_err(CaptureError::Trace)?;
+        self.captured.bytes += bytes;
+        let answer = answer.map_err(|lost| lost.failure)?;
+        Ok((answer, body.into()))
+    }
+
+    async fn rendition(
+        &mut self,
+        presentation: &Presentation,
+        set: &RenditionSet,
+        options: CaptureOptions,
+    ) -> Result<RenditionCapture, CaptureError> {
+        let place = set.highest_within(options.rate);
+        let none = || CaptureError::Unsupported("a rendition without segments".to_owned());
+        let rendition = set.renditions.get(place).ok_or_else(none)?;
+        let indexes = match &rendition.index {
+            Index::Joined(periods) => periods,
+            one => std::slice::from_ref(one),
+        };
+        let mut periods = Vec::new();
+        for index in indexes {
+            match index {
+                Index::Known(segments) => periods.push(segments.clone()),
+                Index::Deferred(deferred) => {
+                    let (answer, body) = self.get("index", &deferred.resource, MAX_BYTES).await?;
+                    let read = deferred.read(&answer.url, &body);
+                    periods.push(Arc::new(read.map_err(|why| CaptureError::Manifest(answer.url, why))?));
+                }
+                Index::Joined(_) => return Err(none()),
+            }
+        }
+        let segments = match periods.as_slice() {
+            [one] => one.clone(),
+            _ => Arc::new(Segments::joined(periods)),
+        };
+        let container = segments.group(0).ok_or_else(none)?.container;
+        if segments.groups.iter().any(|group| group.container != container) {
+            return Err(CaptureError::Unsupported("a rendition of several containers".to_owned()));
+        }
+        let kept = match (options.format, container) {
+            (OutputFormat::Mp4, _) => self.kept(rendition, &segments).await?,
+            (OutputFormat::Ts, Container::Ts) | (OutputFormat::Flv, Container::F4f) => Output::Bytes,
+            (format, _) => {
+                let (name, wanted) = (presentation.protocol.name(), format.name());
+                return Err(CaptureError::Unsupported(format!("this {name} as {wanted}")));
+            }
+        };
+        Ok(RenditionCapture::new(segments, kept))
+    }
+
+    /// Chooses how a rendition becomes tracks of an MP4.
+    async fn kept(&mut self, rendition: &Rendition, segments: &Segments) -> Result<Output, CaptureError> {
+        let streams = |demuxer| Ok(Output::Streams { demuxer: Box::new(demuxer), queues: Vec::new() });
+        let Some(first) = segments.group(0) else { return Ok(Output::Bytes) };
+        match first.container {
+            Container::Cmaf => {
+                let mut groups: Vec<(Option<Arc<Init>>, Vec<SourceTrack>)> = Vec::new();
+                let mut before: Option<&Resource> = None;
+                for group in &segments.groups {
+                    let without =
+                        || CaptureError::Unsupported("fragments without an init segment".to_owned());
+                    let resource = group.init.as_ref().ok_or_else(without)?;
+                    let known = groups.last().filter(|_| before == Some(resource)).cloned();
+                    before = Some(resource);
+                    if let Some(known) = known {
+                        groups.push(known);
+                        continue;
+                    }
+                    let (_, body) = self.get("init", resource, MAX_BYTES).await?;
+                    let init = Arc::new(Init::read(&body).map_err(|failure| at(resource, failure))?);
+                    let tracks = match groups.first() {
+                        None => self.movie.add(&body).map_err(|error| at(resource, error.into()))?,
+                        Some((_, first)) => {
+                            self.movie.continue_as(&body, first).map_err(|why| why.of(resource))?
+                        }
+                    };
+                    groups.push((Some(init), tracks));
+                }
+                Ok(Output::Fragments { groups })
+            }
+            Container::Smooth => {
+                let without = || "a quality level without its coding".to_owned();
+                let stated = rendition.coding.as_ref().ok_or_else(|| CaptureError::Unsupported(without()))?;
+                let timescale = u32::try_from(first.timescale).ok().and_then(Timescale::new);
+                let too_much = || CaptureError::Unsupported("a TimeScale of more than 32 bits".to_owned());
+                let entry = smooth::entry(stated)?;
+                let track = self.movie.add_track(&entry, timescale.ok_or_else(too_much)?, &stated.language);
+                Ok(Output::Fragments { groups: vec![(None, vec![track])] })
+            }
+            Container::WebVtt | Container::Ttml => {
+                let what = "text in separate documents, as a track of an MP4,";
+                Err(CaptureError::Unsupported(what.to_owned()))
+            }
+            Container::Ts => streams(Demuxer::Ts(TsDemuxer::default())),
+            Container::F4f => streams(Demuxer::Flv(Box::default())),
+            Container::PackedAudio => {
+                let resource = segments.resource(0);
+                let framing =
+                    packed_audio::framing(resource.as_ref().map_or("", |resource| resource.url.path()));
+                streams(Demuxer::Packed(PackedAudioDemuxer::new(framing)))
+            }
+            Container::Opaque => {
+                Err(CaptureError::Unsupported("an encrypted or unknown container".to_owned()))
+            }
+        }
+    }
+}
+
+impl OutputFormat {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Mp4 => "MP4",
+            Self::Ts => "transport stream",
+            Self::Flv => "Flash video",
+        }
+    }
+}
+
+impl CaptureError {
+    /// Adds the URL of the body that failed.
+    fn of(self, resource: &Resource) -> Self {
+        match self {
+            Self::Failed(failure) => Self::Failed(at(resource, failure)),
+            other => other,
+        }
+    }
+}

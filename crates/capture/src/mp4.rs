@@ -1,0 +1,374 @@
+//! The output file: one fragmented MP4. It takes the tracks of fragments, and tracks that arrive as
+//! samples from other containers.
+
+use crate::{
+    CaptureError,
+    sample_entry::TrackEntry,
+    samples::{Sample, TrackSamples},
+};
+use bytes::Bytes;
+use latemux_client::failure::Failure;
+use latemux_isobmff::{
+    Error as BoxError, FourCc, Time, Timescale,
+    boxes::mdhd::Language,
+    boxes::{ftyp::FileType, trex::Trex},
+    cursor::Cursor,
+    emit::{EmitSample, FragmentSpec, InitSegment, InitTrack, fragment},
+    fragment::{Moof, TrackFragment},
+    movie, sample_flags,
+    time::Round,
+};
+use std::io::Write;
+
+/// The timescale of the movie header, which holds no times.
+const SCALE: Timescale = Timescale::MILLIS;
+
+/// The output file.
+#[derive(Default)]
+pub(super) struct Mp4 {
+    tracks: Vec<InitTrack>,
+    queues: Vec<Queue>,
+    sequence: u32,
+}
+
+/// A track that arrives as samples. The samples of the last segment wait for the next one, which
+/// determines the duration of the last sample.
+struct Queue {
+    /// The track ID in the output.
+    id: u32,
+    /// Ticks to add to the stream's times.
+    shift: i64,
+    entry: TrackEntry,
+    samples: Vec<Sample>,
+}
+
+/// A track of fragments, and its track in the output.
+#[derive(Debug, Clone)]
+pub(super) struct SourceTrack {
+    /// The track ID in the source; `None` if the source has only this track.
+    source: Option<u32>,
+    /// The track ID in the output.
+    id: u32,
+    /// Defaults for fields that fragments omit.
+    defaults: Trex,
+    timescale: u32,
+    /// Ticks to add to the times of its fragments.
+    later: i64,
+    /// For each sample entry of the source, its 1-based index in the output. `None` if all are the same.
+    entries: Option<Vec<u32>>,
+}
+
+impl Mp4 {
+    /// Adds the tracks of an init segment.
+    pub(super) fn add(&mut self, init: &Bytes) -> Result<Vec<SourceTrack>, BoxError> {
+        let moov = Cursor::new(init, 0).find(b"moov")?;
+        let parsed = movie::Movie::parse(&moov.raw(), moov.offset)?;
+        let mut added = Vec::new();
+        for track in parsed.tracks.into_iter().flatten() {
+            let id = self.next_id();
+            let trexes = parsed.fragments.as_deref().unwrap_or_default();
+            let plain = Trex::plain(track.id);
+            let defaults = trexes.iter().find(|trex| trex.track_id == track.id).copied().unwrap_or(plain);
+            let empty = track.edits.iter().take_while(|edit| edit.media_time.is_none());
+            let later = empty.fold(0_i64, |sum, edit| sum.saturating_add_unsigned(edit.duration));
+            let later = Time::new(later, parsed.timescale).in_scale(track.timescale, Round::Nearest);
+            let edit_media_time = track.edits.iter().find_map(|edit| edit.media_time).unwrap_or(0);
+            self.tracks.push(InitTrack {
+                track_id: id,
+                handler: track.handler,
+                timescale: track.timescale,
+                language: track.language,
+                enabled: track.enabled,
+                alternate_group: track.alternate_group,
+                display_size: track.display_size,
+                sample_entries: track.sample_entries,
+                edit_media_time,
+                trex: Trex::plain(id),
+            });
+            let timescale = track.timescale.get();
+            added.push(SourceTrack { source: Some(track.id), id, defaults, timescale, later, entries: None });
+        }
+        Ok(added)
+    }
+
+    /// Lets the tracks of another init segment continue `tracks`, in their order.
+    pub(super) fn continue_as(
+        &mut self,
+        init: &Bytes,
+        tracks: &[SourceTrack],
+    ) -> Result<Vec<SourceTrack>, CaptureError> {
+        let mut other = Self::default();
+        let mut added = other.add(init).map_err(Failure::from)?;
+        let changes = || CaptureError::Unsupported("a track whose kind or timescale changes".to_owned());
+        for (place, added) in added.iter_mut().enumerate() {
+            let known = tracks.get(place).ok_or_else(changes)?;
+            let ours = self.tracks.iter_mut().find(|track| track.track_id == known.id).ok_or_else(changes)?;
+            let theirs = other.tracks.get(place).ok_or_else(changes)?;
+            if (ours.handler, ours.timescale) != (theirs.handler, theirs.timescale) {
+                return Err(changes());
+            }
+            let mut entries = Vec::new();
+            for entry in &theirs.sample_entries {
+                let same = ours.sample_entries.iter().position(|ours| ours.raw == entry.raw);
+                let at = same.unwrap_or(ours.sample_entries.len());
+                if same.is_none() {
+                    ours.sample_entries.push(entry.clone());
+                }
+                entries.push(u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1));
+            }
+            // The output has the edit list of the first init segment.
+            let edit = |track: &InitTrack| i64::try_from(track.edit_media_time).unwrap_or(i64::MAX);
+            added.later = added.later.saturating_add(edit(ours)).saturating_sub(edit(theirs));
+            (added.id, added.entries) = (known.id, Some(entries));
+        }
+        Ok(added)
+    }
+
+    fn next_id(&self) -> u32 {
+        u32::try_from(self.tracks.len()).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    fn add_entry(&mut self, entry: &TrackEntry, timescale: Timescale, language: &str) -> u32 {
+        let id = self.next_id();
+        let (width, height) = entry.size;
+        self.tracks.push(InitTrack {
+            track_id: id,
+            handler: entry.handler,
+            timescale,
+            language: Language::new(language).unwrap_or_else(Language::unknown),
+            enabled: true,
+            alternate_group: 0,
+            display_size: (u32::from(width) << 16, u32::from(height) << 16),
+            sample_entries: vec![entry.entry.clone()],
+            edit_media_time: 0,
+            trex: Trex::plain(id),
+        });
+        id
+    }
+
+    /// Adds a track whose fragments have no init segment.
+    pub(super) fn add_track(
+        &mut self,
+        entry: &TrackEntry,
+        timescale: Timescale,
+        language: &str,
+    ) -> SourceTrack {
+        let id = self.add_entry(entry, timescale, language);
+        let timescale = timescale.get();
+        SourceTrack { source: None, id, defaults: Trex::plain(id), timescale, later: 0, entries: None }
+    }
+
+    /// Adds a track that arrives as samples, and returns its index among such tracks.
+    pub(super) fn add_samples(&mut self, found: &TrackSamples) -> Result<usize, CaptureError> {
+        let no_scale = || CaptureError::Unsupported("a track without a timescale".to_owned());
+        let timescale = Timescale::new(found.timescale).ok_or_else(no_scale)?;
+        let id = self.add_entry(&found.entry, timescale, &found.language);
+        self.queues.push(Queue { id, shift: 0, entry: found.entry.clone(), samples: Vec::new() });
+        Ok(self.queues.len().saturating_sub(1))
+    }
+
+    /// Aligns the tracks that arrive as samples: the sample presented first is at 0, and an edit list
+    /// hides the time before it. `found` holds the first samples of each track.
+    pub(super) fn begin(&mut self, found: &[(usize, &TrackSamples)]) {
+        let shown = |found: &TrackSamples| {
+            let first = found.samples.iter().map(|sample| sample.shown).min()?;
+            Some(seconds(first, found.timescale))
+        };
+        let origin = found.iter().filter_map(|(_, found)| shown(found)).min_by(f64::total_cmp).unwrap_or(0.0);
+        for (place, found) in found {
+            let Some(queue) = self.queues.get_mut(*place) else { continue };
+            let origin = ticks(origin, found.timescale);
+            let first = found.samples.first().map_or(origin, |sample| sample.decode);
+            let early = origin.saturating_sub(first).max(0);
+            queue.shift = early.saturating_sub(origin);
+            let id = queue.id;
+            if let Some(track) = self.tracks.iter_mut().find(|track| track.track_id == id) {
+                track.edit_media_time = early.unsigned_abs();
+            }
+        }
+    }
+
+    /// Takes samples of a track, adding `later` seconds to their times, and writes those it took before.
+    pub(super) fn samples(
+        &mut self,
+        place: usize,
+        mut found: TrackSamples,
+        later: f64,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let Some(queue) = self.queues.get_mut(place) else { return Ok(()) };
+        if !queue.entry.can_replace(&found.entry) {
+            return Err(CaptureError::Unsupported("a track whose coding changes".to_owned()));
+        }
+        let later = ticks(later, found.timescale);
+        for sample in &mut found.samples {
+            sample.decode = sample.decode.saturating_add(later);
+            sample.shown = sample.shown.saturating_add(later);
+        }
+        let before = std::mem::replace(&mut queue.samples, found.samples);
+        let next = queue.samples.first().map(|sample| sample.decode);
+        let (id, shift) = (queue.id, queue.shift);
+        self.write(id, shift, &before, next, out)
+    }
+
+    /// Writes all samples that wait.
+    pub(super) fn finish(&mut self, out: &mut (dyn Write + Send)) -> Result<(), CaptureError> {
+        for place in 0..self.queues.len() {
+            let Some(queue) = self.queues.get_mut(place) else { break };
+            let (id, shift, last) = (queue.id, queue.shift, std::mem::take(&mut queue.samples));
+            self.write(id, shift, &last, None, out)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a fragment of consecutive samples. `next` is the decode time of the sample behind them.
+    fn write(
+        &mut self,
+        track_id: u32,
+        shift: i64,
+        samples: &[Sample],
+        next: Option<i64>,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let Some(first) = samples.first() else { return Ok(()) };
+        let mut emit: Vec<EmitSample> = Vec::with_capacity(samples.len());
+        for (place, sample) in samples.iter().enumerate() {
+            let behind = samples.get(place.saturating_add(1)).map(|sample| sample.decode);
+            let until = |time: Option<i64>| u32::try_from(time?.checked_sub(sample.decode)?).ok();
+            let before = || emit.last().map(|sample| sample.duration);
+            let stated = sample.duration.filter(|_| behind.is_none());
+            emit.push(EmitSample {
+                size: u32::try_from(sample.data.len()).unwrap_or(u32::MAX),
+                duration: stated.or(until(behind)).or(until(next)).or_else(before).unwrap_or(0),
+                flags: if sample.is_sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
+                composition_offset: i32::try_from(sample.shown.saturating_sub(sample.decode)).unwrap_or(0),
+            });
+        }
+        let decode_time = u64::try_from(first.decode.saturating_add(shift)).unwrap_or(0);
+        let spec = FragmentSpec {
+            sequence: self.next_sequence(),
+            track_id,
+            sample_description_index: None,
+            decode_time,
+            samples: &emit,
+        };
+        let mut head = Vec::new();
+        fragment(&spec, &mut head).map_err(Failure::from)?;
+        out.write_all(&head)?;
+        samples.iter().try_for_each(|sample| Ok(out.write_all(&sample.data)?))
+    }
+
+    /// Returns the number of the next fragment.
+    fn next_sequence(&mut self) -> u32 {
+        self.sequence = self.sequence.saturating_add(1);
+        self.sequence
+    }
+
+    /// Returns the number of tracks.
+    pub(super) const fn tracks(&self) -> usize {
+        self.tracks.len()
+    }
+
+    /// Returns the head of the file: `ftyp` and `moov`.
+    pub(super) fn head(&self) -> Bytes {
+        let iso6 = FourCc(*b"iso6");
+        let brands = FileType { major: iso6, minor_version: 0, compatible: vec![iso6], is_segment: false };
+        InitSegment { brands, timescale: SCALE, duration: None, tracks: self.tracks.clone() }.to_bytes()
+    }
+
+    /// Writes the samples of a segment whose fragments have been checked, each track of each fragment as
+    /// a fragment of its own. `time` is the decode time, in ticks, of fragments that state none; `later`
+    /// is added to all times, in seconds.
+    pub(super) fn fragments(
+        &mut self,
+        segment: &Bytes,
+        tracks: &[SourceTrack],
+        (time, later): (u64, f64),
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        for found in Cursor::new(segment, 0).boxes() {
+            let found = found.map_err(Failure::from)?;
+            if found.kind() != b"moof" {
+                continue;
+            }
+            let moof = Moof::parse(&found.raw(), found.offset).map_err(Failure::from)?;
+            let end = found.offset.saturating_add(found.raw().len() as u64);
+            for fragment in &moof.tracks {
+                if let Some(track) =
+                    tracks.iter().find(|track| track.source.is_none_or(|id| id == fragment.track_id))
+                {
+                    self.track_fragment(segment, (found.offset, end), fragment, (track, time, later), out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn track_fragment(
+        &mut self,
+        segment: &Bytes,
+        (moof, end): (u64, u64),
+        source: &TrackFragment,
+        (track, time, later): (&SourceTrack, u64, f64),
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CaptureError> {
+        let default_duration = source.default_duration.unwrap_or(track.defaults.duration);
+        let default_size = source.default_size.unwrap_or(track.defaults.size);
+        let default_flags = source.default_flags.unwrap_or(track.defaults.flags);
+        let mut samples = Vec::new();
+        let mut media: Vec<&[u8]> = Vec::new();
+        let mut next = end.saturating_add(8);
+        for run in &source.runs {
+            if let Some(offset) = run.data_offset {
+                next = moof.saturating_add_signed(i64::from(offset));
+            }
+            let start = next;
+            for sample in run.iter() {
+                let size = sample.size.unwrap_or(default_size);
+                samples.push(EmitSample {
+                    size,
+                    duration: sample.duration.unwrap_or(default_duration),
+                    flags: sample.flags.unwrap_or(default_flags),
+                    composition_offset: sample.composition_offset,
+                });
+                next = next.saturating_add(u64::from(size));
+            }
+            let bytes = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let missing = BoxError::Truncated { path: Cursor::new(segment, 0).path(), offset: start };
+            let run = segment.get(bytes(start)..bytes(next));
+            media.push(run.ok_or_else(|| Failure::from(missing))?);
+        }
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let stated = source.decode_time.or(source.tfxd.map(|(time, _)| time)).unwrap_or(time);
+        let later = track.later.saturating_add(ticks(later, track.timescale));
+        let description = source.sample_description_index.filter(|_| track.source.is_some());
+        let mapped = track.entries.as_ref().map(|entries| {
+            let index = description.unwrap_or(track.defaults.sample_description_index);
+            let place = usize::try_from(index.saturating_sub(1)).unwrap_or(usize::MAX);
+            entries.get(place).copied().unwrap_or(1)
+        });
+        let spec = FragmentSpec {
+            sequence: self.next_sequence(),
+            track_id: track.id,
+            sample_description_index: mapped.or(description),
+            decode_time: stated.saturating_add_signed(later),
+            samples: &samples,
+        };
+        let mut head = Vec::new();
+        fragment(&spec, &mut head).map_err(Failure::from)?;
+        out.write_all(&head)?;
+        media.into_iter().try_for_each(|run| Ok(out.write_all(run)?))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "33 bits at 90 kHz, or less")]
+fn seconds(ticks: i64, timescale: u32) -> f64 {
+    ticks as f64 / f64::from(timescale)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "saturates")]
+fn ticks(seconds: f64, timescale: u32) -> i64 {
+    (seconds * f64::from(timescale)).round() as i64
+}

@@ -1,0 +1,256 @@
+//! Init segments, and checks of the fragments of CMAF and Smooth Streaming: the samples that a `moof`
+//! names lie within the `mdat` behind it, and the decode times of its tracks continue.
+
+use super::{
+    Span,
+    boxes::{BoxEvent, BoxWalk},
+};
+use crate::failure::{Failure, Reason};
+use bytes::Bytes;
+use latemux_isobmff::{
+    Error,
+    cursor::Cursor,
+    fragment::{Moof, TrackFragment},
+    movie::{Movie, Track},
+};
+use std::sync::Arc;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(Reason::BadBoxes, error.to_string())
+    }
+}
+
+/// The parts of an init segment that are needed to read its fragments.
+#[derive(Debug, Clone)]
+pub struct Init {
+    tracks: Vec<InitTrack>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InitTrack {
+    id: u32,
+    /// Ticks per second.
+    timescale: u32,
+    /// Seconds from composition time to presentation time, as the edit list states.
+    shift: f64,
+    default_duration: u32,
+    default_size: u32,
+}
+
+impl Init {
+    /// Reads an init segment.
+    ///
+    /// # Errors
+    /// [`Reason::BadBoxes`] if the body has no `moov` or no tracks, or a track cannot be read.
+    pub fn read(body: &Bytes) -> Result<Self, Failure> {
+        let file = Cursor::new(body, 0);
+        let mut moov = None;
+        for child in file.boxes() {
+            let child = child?;
+            if child.kind() == b"moov" {
+                moov = Some((child.raw(), child.offset));
+            }
+        }
+        let (moov, offset) =
+            moov.ok_or_else(|| Failure::new(Reason::BadBoxes, "an init segment without moov"))?;
+        let movie = Movie::parse(&moov, offset)?;
+        let trexes = movie.fragments.as_deref().unwrap_or_default();
+        let mut tracks = Vec::new();
+        for track in &movie.tracks {
+            let track = track.as_ref().map_err(|error| Failure::new(Reason::BadBoxes, error.to_string()))?;
+            let trex = trexes.iter().find(|trex| trex.track_id == track.id);
+            tracks.push(InitTrack {
+                id: track.id,
+                timescale: track.timescale.get(),
+                shift: shift(track, movie.timescale.get()),
+                default_duration: trex.map_or(0, |trex| trex.duration),
+                default_size: trex.map_or(0, |trex| trex.size),
+            });
+        }
+        if tracks.is_empty() {
+            return Err(Failure::new(Reason::BadBoxes, "an init segment without tracks"));
+        }
+        Ok(Self { tracks })
+    }
+}
+
+/// Returns the shift of an edit list: empty edits delay the media, and the first other edit may start
+/// within it (ISO/IEC 14496-12 §8.6.6).
+#[expect(clippy::cast_precision_loss, reason = "seconds of a title")]
+fn shift(track: &Track, movie_timescale: u32) -> f64 {
+    let mut shift = 0.0;
+    for edit in &track.edits {
+        match edit.media_time {
+            None => shift += edit.duration as f64 / f64::from(movie_timescale),
+            Some(time) => return shift - time as f64 / f64::from(track.timescale.get()),
+        }
+    }
+    shift
+}
+
+/// The check of one segment of fragments.
+#[derive(Debug)]
+pub(super) struct FragmentCheck {
+    walk: BoxWalk,
+    state: FragmentState,
+}
+
+#[derive(Debug)]
+struct FragmentState {
+    init: Option<Arc<Init>>,
+    timescale: u64,
+    /// The byte ranges of the samples in the last `moof`, until its `mdat` arrives.
+    pending: Option<Vec<(u64, u64)>>,
+    spans: Vec<Span>,
+    fragments: usize,
+    /// True if a fragment states no time.
+    is_untimed: bool,
+}
+
+impl FragmentCheck {
+    pub(super) fn new(init: Option<Arc<Init>>, timescale: u64) -> Self {
+        let state = FragmentState {
+            init,
+            timescale,
+            pending: None,
+            spans: Vec::new(),
+            fragments: 0,
+            is_untimed: false,
+        };
+        Self { walk: BoxWalk::default(), state }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let state = &mut self.state;
+        self.walk.push(bytes, &[b"moof"], |event| match event {
+            BoxEvent::Box { bytes, offset } => state.moof(&bytes, offset),
+            BoxEvent::MediaStart { offset, size } => state.media_data(offset, size),
+            BoxEvent::Media(_) => Ok(()),
+        })
+    }
+
+    pub(super) fn finish(self) -> Result<Vec<Span>, Failure> {
+        self.walk.finish()?;
+        if self.state.pending.is_some() {
+            return Err(Failure::new(Reason::BadBoxes, "a moof without its mdat"));
+        }
+        if self.state.fragments == 0 {
+            return Err(Failure::new(Reason::BadBoxes, "a segment without moof"));
+        }
+        Ok(if self.state.is_untimed { Vec::new() } else { self.state.spans })
+    }
+}
+
+impl FragmentState {
+    fn moof(&mut self, bytes: &Bytes, offset: u64) -> Result<(), Failure> {
+        if self.pending.is_some() {
+            return Err(Failure::new(Reason::BadBoxes, "a moof without its mdat"));
+        }
+        let moof = Moof::parse(bytes, offset)?;
+        let mut runs = Vec::new();
+        let end_of_moof = offset.saturating_add(bytes.len() as u64);
+        for fragment in &moof.tracks {
+            let known = self.init.as_ref().and_then(|i| i.tracks.iter().find(|t| t.id == fragment.track_id));
+            if self.init.is_some() && known.is_none() {
+                let why = format!(
+                    "a fragment of track {}, which the init segment does not have",
+                    fragment.track_id
+                );
+                return Err(Failure::new(Reason::BadBoxes, why));
+            }
+            self.track_fragment(fragment, known.copied(), (offset, end_of_moof), &mut runs)?;
+        }
+        self.pending = Some(runs);
+        self.fragments += 1;
+        Ok(())
+    }
+
+    fn track_fragment(
+        &mut self,
+        fragment: &TrackFragment,
+        known: Option<InitTrack>,
+        (moof, end_of_moof): (u64, u64),
+        runs: &mut Vec<(u64, u64)>,
+    ) -> Result<(), Failure> {
+        let defaults = known.unwrap_or(InitTrack {
+            id: fragment.track_id,
+            timescale: u32::try_from(self.timescale).unwrap_or(u32::MAX),
+            shift: 0.0,
+            default_duration: 0,
+            default_size: 0,
+        });
+        let default_duration = fragment.default_duration.unwrap_or(defaults.default_duration);
+        let default_size = fragment.default_size.unwrap_or(defaults.default_size);
+        // Ticks since the decode time of the first sample.
+        let mut elapsed = 0_i64;
+        let mut earliest = i64::MAX;
+        let mut last = 0_u32;
+        let mut next = end_of_moof.saturating_add(8);
+        for run in &fragment.runs {
+            if let Some(offset) = run.data_offset {
+                next = moof.saturating_add_signed(i64::from(offset));
+            }
+            let start = next;
+            for sample in run.iter() {
+                earliest = earliest.min(elapsed.saturating_add(i64::from(sample.composition_offset)));
+                last = sample.duration.unwrap_or(default_duration);
+                elapsed = elapsed.saturating_add(i64::from(last));
+                next = next.saturating_add(u64::from(sample.size.unwrap_or(default_size)));
+            }
+            // Offsets relative to another place in a file cannot be checked.
+            if fragment.base_data_offset.is_none() {
+                runs.push((start, next));
+            }
+        }
+        if earliest == i64::MAX {
+            return Ok(());
+        }
+        let smooth = self.init.is_none();
+        let Some(start) = fragment.decode_time.or(fragment.tfxd.map(|(time, _)| time)) else {
+            self.is_untimed = true;
+            return Ok(());
+        };
+        let scale = f64::from(defaults.timescale.max(1));
+        let decode = seconds(start, scale);
+        let frame = f64::from(last) / scale;
+        // Manifests of Smooth Streaming state decode times.
+        let shown = if smooth { decode } else { decode + signed(earliest, scale) + defaults.shift };
+        let end = decode + signed(elapsed, scale);
+        let slack = (frame / 2.0).max(0.001);
+        match self.spans.iter_mut().find(|span| span.track == fragment.track_id) {
+            None => self.spans.push(Span { track: fragment.track_id, begins: shown, decode, end, slack }),
+            Some(span) if (decode - span.end).abs() > span.slack => {
+                let why = format!(
+                    "a fragment begins at {decode:.3} s, but the one before it ends at {:.3} s",
+                    span.end
+                );
+                return Err(Failure::new(Reason::TimelineGap, why));
+            }
+            Some(span) => (span.end, span.slack) = (end, slack),
+        }
+        Ok(())
+    }
+
+    fn media_data(&mut self, offset: u64, size: u64) -> Result<(), Failure> {
+        let Some(runs) = self.pending.take() else {
+            return Err(Failure::new(Reason::BadBoxes, "an mdat without its moof"));
+        };
+        let end = offset.saturating_add(size);
+        if let Some((from, to)) = runs.iter().find(|(from, to)| *from < offset || *to > end) {
+            let why = format!("samples at bytes {from} to {to} are not within the mdat at {offset} to {end}");
+            return Err(Failure::new(Reason::BadBoxes, why));
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times below 2^53 ticks")]
+fn seconds(ticks: u64, scale: f64) -> f64 {
+    ticks as f64 / scale
+}
+
+#[expect(clippy::cast_precision_loss, reason = "times below 2^53 ticks")]
+fn signed(ticks: i64, scale: f64) -> f64 {
+    ticks as f64 / scale
+}

@@ -1,0 +1,75 @@
+//! Which servers may be asked. Manifests come from a server under test, and name others.
+
+use crate::failure::{Failure, Reason};
+use url::Url;
+
+/// Servers that may be asked.
+#[derive(Debug, Clone, Default)]
+pub struct AllowedHosts {
+    /// Host in lower case, and port where only one is meant.
+    allowed: Vec<(String, Option<u16>)>,
+}
+
+impl AllowedHosts {
+    /// Allows the server of a URL, at its port alone.
+    pub fn allow_server(&mut self, url: &Url) {
+        if let Some(host) = url.host_str() {
+            self.allowed.push((host.to_ascii_lowercase(), url.port_or_known_default()));
+        }
+    }
+
+    /// Allows `host` at any port, or `host:port`.
+    ///
+    /// # Errors
+    /// Where it is neither.
+    pub fn allow(&mut self, host: &str) -> Result<(), String> {
+        let url = Url::parse(&format!("http://{host}/")).map_err(|error| format!("{host}: {error}"))?;
+        let plain = url.path() == "/" && url.query().is_none() && url.username().is_empty();
+        let name = url.host_str().filter(|_| plain).ok_or_else(|| format!("{host}: no host or host:port"))?;
+        // The URL does not say port 80, which is its scheme's.
+        let behind =
+            host.rsplit_once(':').filter(|_| !host.ends_with(']')).and_then(|(_, port)| port.parse().ok());
+        self.allowed.push((name.to_ascii_lowercase(), behind));
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Reason::HostNotAllowed`].
+    pub fn check(&self, url: &Url) -> Result<(), Failure> {
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default();
+        let fits = |(name, only): &(String, Option<u16>)| {
+            name.eq_ignore_ascii_case(host) && (only.is_none() || *only == port)
+        };
+        if self.allowed.iter().any(fits) {
+            return Ok(());
+        }
+        let server = port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        Err(Failure::new(
+            Reason::HostNotAllowed,
+            format!("{url} is on another host: --allow-host {server} allows it"),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_named() {
+        let mut hosts = AllowedHosts::default();
+        hosts.allow_server(&Url::parse("http://Origin.example:8080/x").unwrap());
+        hosts.allow("cdn.example").unwrap();
+        hosts.allow("[::1]:80").unwrap();
+        let may = |url: &str| hosts.check(&Url::parse(url).unwrap()).is_ok();
+        assert!(may("http://origin.example:8080/y") && !may("http://origin.example/y"));
+        assert!(
+            may("https://cdn.example/") && may("http://cdn.example:81/") && !may("http://a.cdn.example/")
+        );
+        assert!(may("http://[::1]/") && !may("http://[::1]:81/"));
+        for wrong in ["", "a/b", "a?b", "x@a", "a:b"] {
+            assert!(hosts.allow(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! DASH media presentation descriptions (ISO/IEC 23009-1), parsed by `dash-mpd-core`.
+
+use super::{
+    Budget, MAX_RENDITIONS, ManifestError,
+    dash_segments::{Addressing, Span},
+    join,
+};
+use crate::presentation::{
+    Container, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Segments,
+};
+use dash_mpd_core::{AdaptationSet, BaseURL, MPD, Period, Representation};
+use std::sync::Arc;
+use url::Url;
+
+/// The most periods that are read.
+const MAX_PERIODS: usize = 1024;
+
+pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
+    let mpd = dash_mpd_core::parse(text).map_err(|error| ManifestError::invalid(error.to_string()))?;
+    if mpd.mpdtype.as_deref() == Some("dynamic") {
+        return Err(ManifestError::unsupported("a live presentation"));
+    }
+    if mpd.periods.len() > MAX_PERIODS {
+        return Err(ManifestError::TooMuch { what: "periods", limit: MAX_PERIODS });
+    }
+    if mpd.periods.iter().any(|period| period.href.is_some()) {
+        return Err(ManifestError::unsupported("a period that is told elsewhere"));
+    }
+    let base = below(url, &mpd.base_url)?;
+    let mut budget = Budget::default();
+    let mut sets: Vec<RenditionSet> = Vec::new();
+    for kind in [MediaKind::Video, MediaKind::Audio, MediaKind::Text] {
+        let mut periods = Vec::new();
+        for (period, span) in mpd.periods.iter().zip(spans(&mpd)) {
+            // What plays unless the viewer chooses: the one marked so (§5.8.5.5), else the first.
+            let of_kind = || period.adaptations.iter().filter(|set| kind_of(set) == Some(kind));
+            let Some(set) = of_kind().find(|set| is_main(set)).or_else(|| of_kind().next()) else { continue };
+            let base = below(&base, &period.BaseURL)?;
+            let scene = Scene { base: &base, period, set, span };
+            match scene.renditions(&mut budget) {
+                Ok(renditions) => periods.push(renditions),
+                // Whatever is wrong with text, the rest can be played.
+                Err(_) if kind == MediaKind::Text => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(renditions) = through(periods, &mut budget)? {
+            sets.push(RenditionSet { kind, renditions });
+        }
+    }
+    if sets.iter().all(|set| set.kind == MediaKind::Text) {
+        return Err(match mpd.periods.len() {
+            0 => ManifestError::invalid("an MPD without periods"),
+            _ => ManifestError::invalid("neither video nor audio"),
+        });
+    }
+    Ok(Presentation { protocol: Protocol::Dash, sets })
+}
+
+/// When each period is (§5.3.2.1): where it says, else where the one before it ends; up to where it says, else to the next one or the end.
+fn spans(mpd: &MPD) -> Vec<Span> {
+    let seconds = |time: std::time::Duration| time.as_secs_f64();
+    let mut spans: Vec<Span> = Vec::new();
+    let mut end = 0.0;
+    for period in &mpd.periods {
+        let start = period.start.map_or(end, seconds);
+        if let Some(before) = spans.last_mut() {
+            let until = (start - before.start).max(0.0);
+            before.seconds = Some(before.seconds.map_or(until, |stated| stated.min(until)));
+        }
+        let stated = period.duration.map(seconds);
+        end = start + stated.unwrap_or(0.0);
+        spans.push(Span { start, seconds: stated, bounded: mpd.periods.len() > 1 });
+    }
+    if let (Some(last), Some(all)) = (spans.last_mut(), mpd.mediaPresentationDuration.map(seconds)) {
+        last.seconds = last.seconds.or(Some((all - last.start).max(0.0)));
+    }
+    spans
+}
+
+/// Renditions through all periods, as many as the first has: in each of the others the one of the same name, else the highest that has no higher bit
+/// rate.
+fn through(
+    periods: Vec<Vec<Rendition>>,
+    budget: &mut Budget,
+) -> Result<Option<Vec<Rendition>>, ManifestError> {
+    if periods.len() < 2 {
+        return Ok(periods.into_iter().next());
+    }
+    let renditions = periods.first().into_iter().flatten().map(|rendition| {
+        let chosen = periods.iter().filter_map(|others| {
+            let same = others.iter().find(|other| !other.name.is_empty() && other.name == rendition.name);
+            let place =
+                others.partition_point(|other| other.bandwidth <= rendition.bandwidth).saturating_sub(1);
+            same.or_else(|| others.get(place)).map(|other| other.index.clone())
+        });
+        Ok(Rendition { index: joined(chosen.collect(), budget)?, ..rendition.clone() })
+    });
+    renditions.collect::<Result<_, _>>().map(Some)
+}
+
+/// At once where all is known.
+fn joined(periods: Vec<Index>, budget: &mut Budget) -> Result<Index, ManifestError> {
+    let known = |index: &Index| match index {
+        Index::Known(segments) => Some(segments.clone()),
+        Index::Deferred(_) | Index::Joined(_) => None,
+    };
+    let Some(known) = periods.iter().map(known).collect::<Option<Vec<_>>>() else {
+        return Ok(Index::Joined(periods.into()));
+    };
+    // Each rendition has its own copy.
+    let count = known.iter().map(|segments| segments.entries.len()).fold(0, usize::saturating_add);
+    budget.take(u64::try_from(count).unwrap_or(u64::MAX))?;
+    Ok(Index::Known(Arc::new(Segments::joined(known))))
+}
+
+/// `contentType`, or what the types of its media say.
+fn kind_of(set: &AdaptationSet) -> Option<MediaKind> {
+    let first = set.representations.first();
+    let mime = set.mimeType.as_deref().or(first.and_then(|r| r.mimeType.as_deref()));
+    let stated = set.contentType.as_deref().or(first.and_then(|r| r.contentType.as_deref()));
+    let codecs = set.codecs.as_deref().or(first.and_then(|r| r.codecs.as_deref())).unwrap_or_default();
+    // Pictures for fast seeking are no video (§5.3.11).
+    let trick = |scheme: &str| scheme.contains("trickmode") || scheme.contains("thumbnail_tile");
+    if set.essential_property.iter().any(|property| trick(&property.schemeIdUri)) {
+        return None;
+    }
+    let timed_text = ["wvtt", "stpp"].iter().any(|name| codecs.starts_with(name));
+    match stated.or(mime).unwrap_or_default() {
+        kind if kind.starts_with("video") => Some(MediaKind::Video),
+        kind if kind.starts_with("audio") => Some(MediaKind::Audio),
+        kind if kind.starts_with("text") || timed_text => Some(MediaKind::Text),
+        "application/ttml+xml" => Some(MediaKind::Text),
+        _ => None,
+    }
+}
+
+/// What segments are, by the type of their media.
+fn container(mime: &str) -> Container {
+    match mime {
+        "text/vtt" => Container::WebVtt,
+        "application/ttml+xml" => Container::Ttml,
+        _ => Container::Cmaf,
+    }
+}
+
+fn is_main(set: &AdaptationSet) -> bool {
+    set.Role.iter().any(|role| role.value.as_deref() == Some("main"))
+}
+
+/// `BaseURL`s are alternatives: the first is taken (§5.6.5).
+fn below(base: &Url, references: &[BaseURL]) -> Result<Url, ManifestError> {
+    references.first().map_or(Ok(base.clone()), |reference| join(base, &reference.base))
+}
+
+struct Scene<'a> {
+    base: &'a Url,
+    period: &'a Period,
+    set: &'a AdaptationSet,
+    span: Span,
+}
+
+impl Scene<'_> {
+    fn renditions(&self, budget: &mut Budget) -> Result<Vec<Rendition>, ManifestError> {
+        let all = &self.set.representations;
+        if all.len() > MAX_RENDITIONS {
+            return Err(ManifestError::TooMuch { what: "representations", limit: MAX_RENDITIONS });
+        }
+        // Of one coding: players do not switch between them.
+        let family = |r: &Representation| {
+            let codecs = r.codecs.as_deref().or(self.set.codecs.as_deref()).unwrap_or_default();
+            codecs.split('.').next().unwrap_or_default().to_owned()
+        };
+        let first = all.first().map(family).ok_or_else(|| ManifestError::invalid("no representations"))?;
+        let mut renditions = Vec::new();
+        for representation in all.iter().filter(|r| family(r) == first) {
+            renditions.push(self.rendition(representation, budget)?);
+        }
+        renditions.sort_by_key(|rendition| rendition.bandwidth);
+        Ok(renditions)
+    }
+
+    fn rendition(&self, r: &Representation, budget: &mut Budget) -> Result<Rendition, ManifestError> {
+        let base = below(&below(self.base, &self.set.BaseURL)?, &r.BaseURL)?;
+        let name = r.id.clone().unwrap_or_default();
+        let bandwidth = r.bandwidth.unwrap_or(0);
+        let levels = [
+            (&self.period.SegmentTemplate, &self.period.SegmentList, &self.period.SegmentBase),
+            (&self.set.SegmentTemplate, &self.set.SegmentList, &self.set.SegmentBase),
+            (&r.SegmentTemplate, &r.SegmentList, &r.SegmentBase),
+        ];
+        let mut addressing = Addressing::default();
+        for (template, list, one_file) in levels {
+            addressing.inherit(template.as_ref(), list.as_ref(), one_file.as_ref());
+        }
+        let mime = r.mimeType.as_deref().or(self.set.mimeType.as_deref()).unwrap_or_default();
+        let index = addressing.index(&base, &name, bandwidth, self.span, container(mime), budget)?;
+        Ok(Rendition { name, bandwidth, index, coding: None })
+    }
+}

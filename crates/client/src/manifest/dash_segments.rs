@@ -1,0 +1,412 @@
+//! How a DASH representation addresses its segments (ISO/IEC 23009-1 §5.3.9): `SegmentTemplate` with a timeline or a duration,
+//! `SegmentList`, `SegmentBase` with a `sidx`.
+
+use super::{Budget, Deferred, MAX_SEGMENTS, ManifestError, Reader, Template, join, range};
+use crate::presentation::{
+    Addresses, ByteRange, Container, Index, Resource, Segment, SegmentGroup, Segments,
+};
+use bytes::Bytes;
+use dash_mpd_core::{S, SegmentBase, SegmentList, SegmentTemplate};
+use latemux_isobmff::boxes::sidx::Sidx;
+use std::sync::Arc;
+use url::Url;
+
+/// Seconds by which media may differ from a timeline, whose times should be its own: what an audio decoder needs before it starts may come first.
+const TOLERANCE: f64 = 0.15;
+
+/// What is said of a representation's segments at each level, the innermost last (§5.3.9.1).
+#[derive(Debug, Default)]
+pub(super) struct Addressing {
+    template: Option<SegmentTemplate>,
+    list: Option<SegmentList>,
+    one_file: Option<SegmentBase>,
+}
+
+impl Addressing {
+    /// Takes what a level below says; what it leaves out stays.
+    pub(super) fn inherit(
+        &mut self,
+        template: Option<&SegmentTemplate>,
+        list: Option<&SegmentList>,
+        one_file: Option<&SegmentBase>,
+    ) {
+        if let Some(inner) = template {
+            let mut merged = inner.clone();
+            if let Some(outer) = self.template.take() {
+                merged.media = merged.media.or(outer.media);
+                merged.initialization = merged.initialization.or(outer.initialization);
+                merged.Initialization = merged.Initialization.or(outer.Initialization);
+                merged.startNumber = merged.startNumber.or(outer.startNumber);
+                merged.endNumber = merged.endNumber.or(outer.endNumber);
+                merged.duration = merged.duration.or(outer.duration);
+                merged.timescale = merged.timescale.or(outer.timescale);
+                merged.presentationTimeOffset =
+                    merged.presentationTimeOffset.or(outer.presentationTimeOffset);
+                merged.SegmentTimeline = merged.SegmentTimeline.or(outer.SegmentTimeline);
+            }
+            self.template = Some(merged);
+        }
+        if let Some(inner) = list {
+            let mut merged = inner.clone();
+            if let Some(outer) = self.list.take() {
+                merged.duration = merged.duration.or(outer.duration);
+                merged.timescale = merged.timescale.or(outer.timescale);
+                merged.Initialization = merged.Initialization.or(outer.Initialization);
+                merged.SegmentTimeline = merged.SegmentTimeline.or(outer.SegmentTimeline);
+                if merged.segment_urls.is_empty() {
+                    merged.segment_urls = outer.segment_urls;
+                }
+            }
+            self.list = Some(merged);
+        }
+        if let Some(inner) = one_file {
+            let mut merged = inner.clone();
+            if let Some(outer) = self.one_file.take() {
+                merged.timescale = merged.timescale.or(outer.timescale);
+                merged.presentationTimeOffset =
+                    merged.presentationTimeOffset.or(outer.presentationTimeOffset);
+                merged.indexRange = merged.indexRange.or(outer.indexRange);
+                merged.Initialization = merged.Initialization.or(outer.Initialization);
+            }
+            self.one_file = Some(merged);
+        }
+    }
+
+    /// Where the segments of one representation lie.
+    pub(super) fn index(
+        &self,
+        base: &Url,
+        id: &str,
+        bandwidth: u64,
+        span: Span,
+        container: Container,
+        budget: &mut Budget,
+    ) -> Result<Index, ManifestError> {
+        let seconds = span.seconds;
+        let segments = if let Some(template) = &self.template {
+            from_template(template, base, (id, bandwidth), seconds, budget)?
+        } else if let Some(list) = &self.list {
+            from_list(list, base, seconds, budget)?
+        } else if container != Container::Cmaf {
+            document(base, seconds)?
+        } else {
+            return from_one_file(self.one_file.as_ref(), base, span);
+        };
+        Ok(Index::Known(Arc::new(segments.placed(span, container)?)))
+    }
+}
+
+/// When the period of a representation is, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) start: f64,
+    /// How long it lasts, where that is known.
+    pub(super) seconds: Option<f64>,
+    /// Another one follows, or this one follows another: nothing is played behind its end.
+    pub(super) bounded: bool,
+}
+
+impl Segments {
+    /// As part of a period.
+    fn placed(mut self, span: Span, container: Container) -> Result<Self, ManifestError> {
+        for group in &mut self.groups {
+            group.start = span.start;
+            group.container = container;
+        }
+        if let (Some(seconds), true, [group]) = (span.seconds, span.bounded, self.groups.as_slice()) {
+            self.entries.retain(|entry| group.seconds(entry.start) < seconds - 0.001);
+        }
+        finish(self)
+    }
+}
+
+/// Text that is one document, as long as its period.
+fn document(base: &Url, seconds: Option<f64>) -> Result<Segments, ManifestError> {
+    let seconds = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
+    let timescale = 1000;
+    let duration = whole(seconds * to_f64(timescale))?;
+    let entries = vec![Segment { start: 0, duration, number: 0, time: 0, range: None }];
+    let addresses = Addresses::List(vec![Arc::new(base.clone())]);
+    Ok(Segments::uniform(group(None, timescale, Some(0), TOLERANCE, addresses), entries))
+}
+
+/// What all segments of a representation have in common, its period apart.
+const fn group(
+    init: Option<Resource>,
+    timescale: u64,
+    origin: Option<i64>,
+    tolerance: f64,
+    addresses: Addresses,
+) -> SegmentGroup {
+    let container = Container::Cmaf;
+    SegmentGroup {
+        first: 0,
+        timeline: 0,
+        start: 0.0,
+        container,
+        init,
+        timescale,
+        origin,
+        tolerance,
+        addresses,
+    }
+}
+
+fn from_template(
+    template: &SegmentTemplate,
+    base: &Url,
+    (id, bandwidth): (&str, u64),
+    seconds: Option<f64>,
+    budget: &mut Budget,
+) -> Result<Segments, ManifestError> {
+    let timescale = timescale(template.timescale)?;
+    let media =
+        template.media.as_deref().ok_or_else(|| ManifestError::invalid("SegmentTemplate without media"))?;
+    let media = Template::dash(media, id, bandwidth)?;
+    let offset = ticks(template.presentationTimeOffset.unwrap_or(0))?;
+    let first = template.startNumber.unwrap_or(1);
+    let (entries, tolerance) = match (&template.SegmentTimeline, template.duration) {
+        (Some(timeline), _) => {
+            let period_end = seconds.map(|seconds| end_in_ticks(seconds, timescale, offset));
+            (timeline_entries(&timeline.segments, first, offset, period_end, budget)?, TOLERANCE)
+        }
+        (None, Some(duration)) => {
+            let each = whole(duration)?;
+            let count = match template.endNumber {
+                Some(last) => last.saturating_add(1).saturating_sub(first),
+                None => count(each, timescale, seconds)?,
+            };
+            // Half a segment: what a constant duration promises (§5.3.9.5.3, and DASH-IF's guidelines).
+            let mut entries = even_entries(each, first, offset, count, budget)?;
+            cut(&mut entries, seconds, timescale);
+            (entries, seconds_of(each, timescale) / 2.0 + TOLERANCE)
+        }
+        // One segment, as long as the period.
+        (None, None) if !media.varies() => {
+            let length = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
+            (even_entries(whole(length * to_f64(timescale))?, first, offset, 1, budget)?, TOLERANCE)
+        }
+        (None, None) => return Err(ManifestError::invalid("SegmentTemplate without timeline or duration")),
+    };
+    let init = match (&template.initialization, &template.Initialization) {
+        (Some(name), _) => {
+            let name = Template::dash(name, id, bandwidth)?.fill(None, None);
+            Some(Resource { url: join(base, &name)?, range: None })
+        }
+        (None, Some(init)) => Some(initialization(base, init.sourceURL.as_deref(), init.range.as_deref())?),
+        (None, None) => None,
+    };
+    let addresses = Addresses::Template { base: base.clone(), media };
+    finish(Segments::uniform(group(init, timescale, Some(offset), tolerance, addresses), entries))
+}
+
+fn from_list(
+    list: &SegmentList,
+    base: &Url,
+    seconds: Option<f64>,
+    budget: &mut Budget,
+) -> Result<Segments, ManifestError> {
+    let timescale = timescale(list.timescale)?;
+    let count = u64::try_from(list.segment_urls.len()).unwrap_or(u64::MAX);
+    let (mut entries, tolerance) = match (&list.SegmentTimeline, list.duration) {
+        (Some(timeline), _) => (timeline_entries(&timeline.segments, 0, 0, None, budget)?, TOLERANCE),
+        (None, Some(each)) => {
+            (even_entries(each, 0, 0, count, budget)?, seconds_of(each, timescale) / 2.0 + TOLERANCE)
+        }
+        (None, None) => return Err(ManifestError::invalid("SegmentList without timeline or duration")),
+    };
+    entries.truncate(list.segment_urls.len());
+    cut(&mut entries, seconds, timescale);
+    let mut urls = Vec::with_capacity(entries.len());
+    for (entry, url) in entries.iter_mut().zip(&list.segment_urls) {
+        // What stands in the base's own file has only a range.
+        urls.push(Arc::new(url.media.as_deref().map_or(Ok(base.clone()), |media| join(base, media))?));
+        entry.range = url.mediaRange.as_deref().map(range).transpose()?;
+    }
+    let init = list.Initialization.as_ref();
+    let init = init
+        .map(|init| initialization(base, init.sourceURL.as_deref(), init.range.as_deref()))
+        .transpose()?;
+    let addresses = Addresses::List(urls);
+    finish(Segments::uniform(group(init, timescale, Some(0), tolerance, addresses), entries))
+}
+
+fn finish(segments: Segments) -> Result<Segments, ManifestError> {
+    if segments.entries.is_empty() {
+        return Err(ManifestError::invalid("a representation without segments"));
+    }
+    Ok(segments)
+}
+
+fn initialization(base: &Url, source: Option<&str>, bytes: Option<&str>) -> Result<Resource, ManifestError> {
+    let url = source.map_or(Ok(base.clone()), |source| join(base, source))?;
+    Ok(Resource { url, range: bytes.map(range).transpose()? })
+}
+
+/// A representation that is one file with a `sidx`.
+#[derive(Debug, Clone)]
+pub(crate) struct OneFile {
+    url: Url,
+    init: Resource,
+    /// `presentationTimeOffset` and its scale.
+    offset: (i64, u64),
+    span: Span,
+}
+
+fn from_one_file(one_file: Option<&SegmentBase>, base: &Url, span: Span) -> Result<Index, ManifestError> {
+    let index = one_file.and_then(|one| one.indexRange.as_deref());
+    let Some(index) = index else {
+        return Err(ManifestError::unsupported("a representation without segment index"));
+    };
+    let index = range(index)?;
+    let init = match one_file.and_then(|one| one.Initialization.as_ref()) {
+        Some(init) => initialization(base, init.sourceURL.as_deref(), init.range.as_deref())?,
+        // What stands before the index.
+        None => Resource { url: base.clone(), range: ByteRange::new(0, index.first) },
+    };
+    let offset = ticks(one_file.and_then(|one| one.presentationTimeOffset).unwrap_or(0))?;
+    let scale = timescale(one_file.and_then(|one| one.timescale))?;
+    let reader = Reader::SegmentIndex(OneFile { url: base.clone(), init, offset: (offset, scale), span });
+    let resource = Resource { url: base.clone(), range: Some(index) };
+    Ok(Index::Deferred(Arc::new(Deferred::new(resource, reader))))
+}
+
+impl OneFile {
+    /// The segments that the `sidx` at `range` of the file names.
+    pub(super) fn read(&self, range: Option<ByteRange>, body: &[u8]) -> Result<Segments, ManifestError> {
+        let at = range.map_or(0, |range| range.first);
+        let body = Bytes::copy_from_slice(body);
+        let sidx = Sidx::parse(&body, at)?;
+        let size = body.first_chunk::<4>().map_or(0, |size| u32::from_be_bytes(*size));
+        // References count from the end of the box (ISO/IEC 14496-12 §8.16.3).
+        let mut next = at.saturating_add(u64::from(size)).saturating_add(sidx.first_offset);
+        let timescale = u64::from(sidx.timescale.get());
+        let mut time = ticks(sidx.earliest_presentation_time)?;
+        let (offset, scale) = self.offset;
+        let offset = i128::from(offset).saturating_mul(timescale.into()) / i128::from(scale);
+        let offset = i64::try_from(offset).map_err(|_| ManifestError::invalid("presentationTimeOffset"))?;
+        let mut entries = Vec::with_capacity(sidx.references.len());
+        for reference in &sidx.references {
+            if reference.is_index {
+                return Err(ManifestError::unsupported("a segment index of segment indexes"));
+            }
+            let range = ByteRange::new(next, reference.size.into());
+            let range = Some(range.ok_or_else(|| ManifestError::invalid("an empty subsegment"))?);
+            let duration = u64::from(reference.duration);
+            entries.push(Segment { start: time.saturating_sub(offset), duration, number: 0, time: 0, range });
+            next = next.saturating_add(reference.size.into());
+            time = time.saturating_add_unsigned(duration);
+        }
+        let addresses = Addresses::List(vec![Arc::new(self.url.clone())]);
+        let group = group(Some(self.init.clone()), timescale, Some(offset), TOLERANCE, addresses);
+        Segments::uniform(group, entries).placed(self.span, Container::Cmaf)
+    }
+}
+
+/// `S` elements (§5.3.9.6), whose numbers go on from `first`.
+fn timeline_entries(
+    runs: &[S],
+    first: u64,
+    offset: i64,
+    period_end: Option<u64>,
+    budget: &mut Budget,
+) -> Result<Vec<Segment>, ManifestError> {
+    let mut entries: Vec<Segment> = Vec::new();
+    let (mut time, mut number) = (0_u64, first);
+    for (place, run) in runs.iter().enumerate() {
+        time = run.t.unwrap_or(time);
+        number = run.n.unwrap_or(number);
+        let repeat = match run.r.unwrap_or(0) {
+            // To the next one, or to the end of the period.
+            ..0 => {
+                let next = runs.get(place.saturating_add(1)).map(|next| next.t);
+                let until = next.unwrap_or(period_end);
+                let until = until.ok_or_else(|| ManifestError::invalid("S repeated without end"))?;
+                until.saturating_sub(time).div_ceil(run.d.max(1)).saturating_sub(1)
+            }
+            repeat => repeat.unsigned_abs(),
+        };
+        let count = budget.take(repeat.saturating_add(1))?;
+        if entries.len().saturating_add(count) > MAX_SEGMENTS {
+            return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
+        }
+        for _ in 0..count {
+            let start = ticks(time)?.saturating_sub(offset);
+            entries.push(Segment { start, duration: run.d, number, time, range: None });
+            time = time.saturating_add(run.d);
+            number = number.saturating_add(1);
+        }
+    }
+    Ok(entries)
+}
+
+/// Segments of one duration (§5.3.9.5.3).
+fn even_entries(
+    each: u64,
+    first: u64,
+    offset: i64,
+    count: u64,
+    budget: &mut Budget,
+) -> Result<Vec<Segment>, ManifestError> {
+    budget.take(count)?;
+    let segment = |place: u64| {
+        let start = place.saturating_mul(each);
+        let time = start.saturating_add_signed(offset);
+        let number = first.saturating_add(place);
+        Ok(Segment { start: ticks(start)?, duration: each, number, time, range: None })
+    };
+    (0..count).map(segment).collect()
+}
+
+/// Nothing plays behind the end of the period: a constant duration goes beyond it.
+fn cut(entries: &mut Vec<Segment>, seconds: Option<f64>, timescale: u64) {
+    let Some(end) = seconds.and_then(|seconds| whole(seconds * to_f64(timescale)).ok()) else { return };
+    let end = i64::try_from(end).unwrap_or(i64::MAX);
+    entries.retain(|segment| segment.start < end);
+    if let Some(last) = entries.last_mut() {
+        let left = u64::try_from(end.saturating_sub(last.start)).unwrap_or(0);
+        last.duration = last.duration.min(left);
+    }
+}
+
+/// How many segments of `each` ticks a period has.
+fn count(each: u64, timescale: u64, seconds: Option<f64>) -> Result<u64, ManifestError> {
+    let seconds = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
+    // Ends that differ by less than a thousandth of a segment are the same.
+    let exact = seconds * to_f64(timescale) / to_f64(each);
+    whole((exact - 0.001).ceil().max(1.0))
+}
+
+fn end_in_ticks(seconds: f64, timescale: u64, offset: i64) -> u64 {
+    whole(seconds * to_f64(timescale)).unwrap_or(u64::MAX).saturating_add_signed(offset)
+}
+
+fn timescale(stated: Option<u64>) -> Result<u64, ManifestError> {
+    match stated.unwrap_or(1) {
+        0 => Err(ManifestError::invalid("timescale 0")),
+        scale => Ok(scale),
+    }
+}
+
+fn ticks(time: u64) -> Result<i64, ManifestError> {
+    i64::try_from(time).map_err(|_| ManifestError::invalid("time beyond 63 bits"))
+}
+
+/// A number above 0 without a fraction.
+fn whole(number: f64) -> Result<u64, ManifestError> {
+    if !(0.5..9e15).contains(&number) {
+        return Err(ManifestError::invalid(format!("duration {number}")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 2^53")]
+    let number = number.round() as u64;
+    Ok(number)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "scales and durations are below 2^53")]
+fn to_f64(number: u64) -> f64 {
+    number as f64
+}
+
+fn seconds_of(ticks: u64, timescale: u64) -> f64 {
+    to_f64(ticks) / to_f64(timescale)
+}

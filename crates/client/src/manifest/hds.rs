@@ -1,0 +1,75 @@
+//! HDS manifests (Flash Media Manifest File Format Specification 1.0).
+
+use super::{Deferred, MAX_RENDITIONS, ManifestError, Reader, hds_bootstrap, join};
+use crate::presentation::{Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet, Resource};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use roxmltree::{Document, Node};
+use std::sync::Arc;
+use url::Url;
+
+pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, ManifestError> {
+    let root = document.root_element();
+    let text = |name: &'static str| children(root, name).find_map(|node| node.text()).map(str::trim);
+    if text("streamType").is_some_and(|kind| kind != "recorded") {
+        return Err(ManifestError::unsupported("a live presentation"));
+    }
+    let base = match text("baseURL") {
+        // It is a folder, whether it ends like one or not.
+        Some(base) => join(url, &format!("{}/", base.trim_end_matches('/')))?,
+        None => url.clone(),
+    };
+    // Alternatives are for whoever asks for them.
+    let played: Vec<Node<'_, '_>> =
+        children(root, "media").filter(|media| media.attribute("alternate") != Some("true")).collect();
+    if played.len() > MAX_RENDITIONS {
+        return Err(ManifestError::TooMuch { what: "media", limit: MAX_RENDITIONS });
+    }
+    let mut renditions = Vec::new();
+    for media in played {
+        renditions.push(rendition(&base, root, media)?);
+    }
+    if renditions.is_empty() {
+        return Err(ManifestError::invalid("a manifest without media"));
+    }
+    renditions.sort_by_key(|rendition| rendition.bandwidth);
+    Ok(Presentation {
+        protocol: Protocol::Hds,
+        sets: vec![RenditionSet { kind: MediaKind::Muxed, renditions }],
+    })
+}
+
+fn rendition(base: &Url, root: Node<'_, '_>, media: Node<'_, '_>) -> Result<Rendition, ManifestError> {
+    let Some(address) = media.attribute("url") else {
+        return Err(match media.attribute("href") {
+            Some(_) => ManifestError::unsupported("a manifest of manifests"),
+            None => ManifestError::invalid("media without url"),
+        });
+    };
+    let fragments = join(base, address)?;
+    let id = media.attribute("bootstrapInfoId");
+    let bootstrap = children(root, "bootstrapInfo")
+        .find(|info| id.is_none() || info.attribute("id") == id)
+        .ok_or_else(|| ManifestError::invalid("media without bootstrap information"))?;
+    let index = match bootstrap.attribute("url") {
+        Some(reference) => {
+            let resource = Resource { url: join(base, reference)?, range: None };
+            Index::Deferred(Arc::new(Deferred::new(resource, Reader::Bootstrap(fragments))))
+        }
+        None => {
+            let text: String = bootstrap.text().unwrap_or_default().split_whitespace().collect();
+            let bytes = STANDARD
+                .decode(text)
+                .map_err(|_| ManifestError::invalid("bootstrap information that is no base64"))?;
+            Index::Known(Arc::new(hds_bootstrap::read(&fragments, &bytes)?))
+        }
+    };
+    let kilobits: u64 = media.attribute("bitrate").and_then(|rate| rate.trim().parse().ok()).unwrap_or(0);
+    Ok(Rendition { name: address.to_owned(), bandwidth: kilobits.saturating_mul(1000), index, coding: None })
+}
+
+fn children<'a, 'input: 'a>(
+    node: Node<'a, 'input>,
+    name: &'a str,
+) -> impl Iterator<Item = Node<'a, 'input>> + 'a {
+    node.children().filter(move |child| child.tag_name().name() == name)
+}

@@ -1,0 +1,191 @@
+//! HDS bootstrap information: the `abst` box and its run tables (Adobe Flash Video File Format Specification 10.1 §2.11.2).
+
+use super::{Budget, ManifestError};
+use crate::presentation::{Addresses, Container, Segment, SegmentGroup, Segments};
+use bytes::Bytes;
+use latemux_isobmff::{Error, cursor::Cursor};
+use std::sync::Arc;
+use url::Url;
+
+/// Seconds: times are rounded to milliseconds, and a fragment's first tag may be of the other track.
+const TOLERANCE: f64 = 0.2;
+
+impl From<Error> for ManifestError {
+    fn from(error: Error) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+/// A run of fragments of the same duration; none where the duration is 0 (§2.11.2.2).
+struct FragmentRun {
+    first: u32,
+    timestamp: u64,
+    duration: u32,
+    discontinuity: u8,
+}
+
+pub(super) fn read(fragments: &Url, bytes: &[u8]) -> Result<Segments, ManifestError> {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let mut abst = Cursor::new(&bytes, 0).find(b"abst")?.payload;
+    abst.version_and_flags()?;
+    abst.u32()?;
+    let live = abst.u8()? >> 5 & 1 != 0;
+    if live {
+        return Err(ManifestError::unsupported("live bootstrap information"));
+    }
+    let scale = abst.u32()?;
+    abst.skip(8 + 8)?;
+    string(&mut abst)?; // movie
+    strings(&mut abst)?; // servers
+    strings(&mut abst)?; // qualities
+    string(&mut abst)?; // DRM
+    string(&mut abst)?; // metadata
+    // A table for each quality; one that names none is for all, and stands first.
+    let mut segment_runs = Vec::new();
+    for place in 0..abst.u8()? {
+        let table = segment_run_table(take_box(&mut abst, b"asrt")?)?;
+        if place == 0 {
+            segment_runs = table;
+        }
+    }
+    abst.u8()?;
+    let (timescale, runs) = fragment_run_table(take_box(&mut abst, b"afrt")?)?;
+    let timescale = if timescale == 0 { scale } else { timescale };
+    if timescale == 0 {
+        return Err(ManifestError::invalid("time scale 0"));
+    }
+    expand(fragments, timescale, &segment_runs, &runs)
+}
+
+fn expand(
+    fragments: &Url,
+    timescale: u32,
+    segment_runs: &[(u32, u32)],
+    runs: &[FragmentRun],
+) -> Result<Segments, ManifestError> {
+    let first = runs.iter().find(|run| run.duration > 0).map_or(1, |run| run.first);
+    let total = fragment_count(segment_runs);
+    Budget::default().take(total)?;
+    let end = u64::from(first).saturating_add(total);
+    let mut entries = Vec::new();
+    let mut addresses = Vec::new();
+    let mut expected = u64::from(first);
+    let mut runs = runs.iter().filter(|run| run.first > 0).peekable();
+    while let Some(run) = runs.next() {
+        match (run.duration, run.discontinuity) {
+            // The end, and a gap in the numbers alone.
+            (0, 0 | 1) => continue,
+            (0, _) => return Err(ManifestError::unsupported("a presentation with discontinuities")),
+            _ => {}
+        }
+        let numbers = u64::from(run.first)..runs.peek().map_or(end, |next| u64::from(next.first).min(end));
+        if numbers.start < expected {
+            return Err(ManifestError::invalid("runs of fragments that go back"));
+        }
+        for number in numbers {
+            expected = number.saturating_add(1);
+            let steps = number.saturating_sub(run.first.into());
+            let time = run.timestamp.saturating_add(steps.saturating_mul(run.duration.into()));
+            let start = i64::try_from(time).map_err(|_| ManifestError::invalid("time beyond 63 bits"))?;
+            let segment = segment_of(segment_runs, number.saturating_sub(first.into()));
+            let mut url = fragments.clone();
+            url.set_path(&format!("{}Seg{segment}-Frag{number}", fragments.path()));
+            let index = addresses.len().try_into().unwrap_or(u64::MAX);
+            addresses.push(Arc::new(url));
+            entries.push(Segment { start, duration: run.duration.into(), number: index, time, range: None });
+        }
+    }
+    if entries.is_empty() {
+        return Err(ManifestError::invalid("bootstrap information without fragments"));
+    }
+    let group = SegmentGroup {
+        first: 0,
+        timeline: 0,
+        start: 0.0,
+        container: Container::F4f,
+        init: None,
+        timescale: timescale.into(),
+        origin: Some(0),
+        tolerance: TOLERANCE,
+        addresses: Addresses::List(addresses),
+    };
+    Ok(Segments::uniform(group, entries))
+}
+
+/// Fragments of all segments: each run is of as many segments as there are before the next one, the last run of one.
+fn fragment_count(runs: &[(u32, u32)]) -> u64 {
+    let next = runs.iter().skip(1).map(|&(first, _)| Some(first)).chain([None]);
+    runs.iter().zip(next).fold(0, |total: u64, (&(first, each), next)| {
+        let segments = u64::from(next.map_or(1, |next| next.saturating_sub(first)));
+        total.saturating_add(segments.saturating_mul(each.into()))
+    })
+}
+
+/// The number of the segment that the fragment at that place (from 0) is in.
+fn segment_of(runs: &[(u32, u32)], place: u64) -> u64 {
+    let mut left = place;
+    for (index, &(first, each)) in runs.iter().enumerate() {
+        let next = runs.get(index.saturating_add(1)).map(|&(next, _)| next);
+        let segments = u64::from(next.map_or(u32::MAX, |next| next.saturating_sub(first)));
+        let fragments = segments.saturating_mul(each.into());
+        if left < fragments {
+            return u64::from(first).saturating_add(left / u64::from(each.max(1)));
+        }
+        left = left.saturating_sub(fragments);
+    }
+    1
+}
+
+/// The next box, which must be of that kind.
+fn take_box<'a>(cursor: &mut Cursor<'a>, kind: &[u8; 4]) -> Result<Cursor<'a>, ManifestError> {
+    match cursor.boxes().next().transpose()? {
+        Some(found) if found.kind() == kind => {
+            cursor.skip(found.raw().len())?;
+            Ok(found.payload)
+        }
+        _ => Err(ManifestError::invalid("run tables are missing")),
+    }
+}
+
+/// The most runs of segments that are read: nearly always there is one.
+const MAX_SEGMENT_RUNS: u32 = 1024;
+
+/// First segment and fragments in each, by run.
+fn segment_run_table(mut asrt: Cursor<'_>) -> Result<Vec<(u32, u32)>, ManifestError> {
+    asrt.version_and_flags()?;
+    strings(&mut asrt)?;
+    let count = asrt.u32()?;
+    asrt.check_count("segment runs", count.into(), 8)?;
+    if count > MAX_SEGMENT_RUNS {
+        return Err(ManifestError::TooMuch { what: "segment runs", limit: 1024 });
+    }
+    (0..count).map(|_| Ok((asrt.u32()?, asrt.u32()?))).collect()
+}
+
+/// Scale and runs.
+fn fragment_run_table(mut afrt: Cursor<'_>) -> Result<(u32, Vec<FragmentRun>), ManifestError> {
+    afrt.version_and_flags()?;
+    let timescale = afrt.u32()?;
+    strings(&mut afrt)?;
+    let count = afrt.u32()?;
+    afrt.check_count("fragment runs", count.into(), 16)?;
+    let mut runs = Vec::new();
+    for _ in 0..count {
+        let (first, timestamp, duration) = (afrt.u32()?, afrt.u64()?, afrt.u32()?);
+        let discontinuity = if duration == 0 { afrt.u8()? } else { 0 };
+        runs.push(FragmentRun { first, timestamp, duration, discontinuity });
+    }
+    Ok((timescale, runs))
+}
+
+/// As many strings as the byte before them says.
+fn strings(cursor: &mut Cursor<'_>) -> Result<(), ManifestError> {
+    let count = cursor.u8()?;
+    (0..count).try_for_each(|_| string(cursor))
+}
+
+/// A string that ends with a zero.
+fn string(cursor: &mut Cursor<'_>) -> Result<(), ManifestError> {
+    while cursor.u8()? != 0 {}
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! HLS playlists (RFC 8216), parsed by `m3u8-rs`.
+
+use super::{Deferred, MAX_RENDITIONS, MAX_SEGMENTS, ManifestError, Reader, join};
+use crate::presentation::{
+    Addresses, ByteRange, Container, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet,
+    Resource, Segment, SegmentGroup, Segments,
+};
+use m3u8_rs::{
+    AlternativeMedia, AlternativeMediaType, Key, KeyMethod, Map, MasterPlaylist, MediaPlaylist, MediaSegment,
+    Playlist, VariantStream,
+};
+use std::sync::Arc;
+use url::Url;
+
+/// Ticks of a playlist's times: `EXTINF` has no more than microseconds to say.
+const TIMESCALE: u64 = 1_000_000;
+
+/// Least seconds by which `EXTINF` may differ from the media: players go by the media, and durations may be rounded to whole seconds
+/// (§4.3.2.1).
+const TOLERANCE: f64 = 0.5;
+
+pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
+    let sets = match parse(text)? {
+        Playlist::MasterPlaylist(master) => multivariant(url, &master)?,
+        Playlist::MediaPlaylist(media) => {
+            let index = Index::Known(Arc::new(segments(url, &media)?));
+            let rendition =
+                Rendition { name: "media playlist".to_owned(), bandwidth: 0, index, coding: None };
+            vec![RenditionSet { kind: MediaKind::Muxed, renditions: vec![rendition] }]
+        }
+    };
+    Ok(Presentation { protocol: Protocol::Hls, sets })
+}
+
+pub(super) fn media_playlist(url: &Url, text: &str) -> Result<Segments, ManifestError> {
+    match parse(text)? {
+        Playlist::MediaPlaylist(media) => segments(url, &media),
+        Playlist::MasterPlaylist(_) => {
+            Err(ManifestError::invalid("a multivariant playlist where a media playlist should be"))
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<Playlist, ManifestError> {
+    if !text.starts_with("#EXTM3U") {
+        return Err(ManifestError::invalid("a playlist that does not begin with #EXTM3U"));
+    }
+    m3u8_rs::parse_playlist_res(text.as_bytes()).map_err(|_| ManifestError::invalid("not a playlist"))
+}
+
+/// The variants that go with the first one's audio, and that audio.
+fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>, ManifestError> {
+    if master.variants.len() > MAX_RENDITIONS {
+        return Err(ManifestError::TooMuch { what: "variants", limit: MAX_RENDITIONS });
+    }
+    let playable: Vec<&VariantStream> = master.variants.iter().filter(|v| !v.is_i_frame).collect();
+    // Variants of sound alone are for bad connections beside those with a picture.
+    let pictures: Vec<&VariantStream> = playable.iter().copied().filter(|v| has_picture(v)).collect();
+    let variants = if pictures.is_empty() { playable } else { pictures };
+    let first = variants.first().ok_or_else(|| ManifestError::invalid("a playlist without variants"))?;
+    let audio =
+        first.audio.as_ref().and_then(|group| default_of(master, &AlternativeMediaType::Audio, group));
+    let audio_url = audio.and_then(|audio| audio.uri.as_deref());
+    let kind = match (audio_url, has_picture(first)) {
+        (Some(_), true) => MediaKind::Video,
+        (None, true) => MediaKind::Muxed,
+        (_, false) => MediaKind::Audio,
+    };
+    let mut renditions = Vec::new();
+    for variant in variants.iter().filter(|v| v.audio == first.audio) {
+        let bandwidth = variant.average_bandwidth.unwrap_or(variant.bandwidth);
+        renditions.push(rendition(url, &variant.uri, bandwidth)?);
+    }
+    renditions.sort_by_key(|rendition| rendition.bandwidth);
+    let mut sets = vec![RenditionSet { kind, renditions }];
+    // Where variants of sound alone have a group, it is what they are.
+    if let Some(audio_url) = audio_url.filter(|_| kind == MediaKind::Video) {
+        sets.push(RenditionSet { kind: MediaKind::Audio, renditions: vec![rendition(url, audio_url, 0)?] });
+    }
+    let text = first.subtitles.as_ref();
+    let text = text.and_then(|group| default_of(master, &AlternativeMediaType::Subtitles, group));
+    if let Some(text_url) = text.and_then(|text| text.uri.as_deref()) {
+        sets.push(RenditionSet { kind: MediaKind::Text, renditions: vec![rendition(url, text_url, 0)?] });
+    }
+    Ok(sets)
+}
+
+/// Whether a variant has video. One that does not say has.
+fn has_picture(variant: &VariantStream) -> bool {
+    const SOUND: [&str; 8] = ["mp4a", "ac-3", "ec-3", "ac-4", "Opus", "fLaC", "mhm1", "alac"];
+    let silent = |codecs: &str| codecs.split(',').all(|c| SOUND.iter().any(|s| c.trim().starts_with(s)));
+    variant.resolution.is_some() || !variant.codecs.as_deref().is_some_and(silent)
+}
+
+/// What plays of a group unless the viewer chooses (§4.3.4.1).
+fn default_of<'a>(
+    master: &'a MasterPlaylist,
+    kind: &AlternativeMediaType,
+    group: &str,
+) -> Option<&'a AlternativeMedia> {
+    let mut members =
+        master.alternatives.iter().filter(|media| media.media_type == *kind && media.group_id == group);
+    members.clone().find(|media| media.default).or_else(|| members.next())
+}
+
+fn rendition(url: &Url, reference: &str, bandwidth: u64) -> Result<Rendition, ManifestError> {
+    let resource = Resource { url: join(url, reference)?, range: None };
+    let index = Index::Deferred(Arc::new(Deferred::new(resource, Reader::MediaPlaylist)));
+    Ok(Rendition { name: reference.to_owned(), bandwidth, index, coding: None })
+}
+
+fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError> {
+    if !media.end_list {
+        return Err(ManifestError::unsupported("a playlist without EXT-X-ENDLIST, which is live,"));
+    }
+    if media.segments.len() > MAX_SEGMENTS {
+        return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
+    }
+    if media.segments.is_empty() {
+        return Err(ManifestError::invalid("a playlist without segments"));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    let half = media.target_duration as f64 / 2.0;
+    let encrypted = media.segments.iter().filter_map(|s| s.key.as_ref()).any(hides_container);
+    let mut groups: Vec<SegmentGroup> = Vec::new();
+    let mut map: Option<&Map> = None;
+    let mut timeline = 0_u32;
+    let mut addresses: Vec<Arc<Url>> = Vec::new();
+    let mut last_uri: Option<&str> = None;
+    let mut next_offset = 0;
+    let mut start: i64 = 0;
+    let mut entries = Vec::with_capacity(media.segments.len());
+    for segment in &media.segments {
+        // What a map or a discontinuity begins has its own init segment, or its own times (§4.3.2.3, §4.3.2.5).
+        let breaks = segment.discontinuity && !groups.is_empty();
+        let maps = segment.map.as_ref().is_some_and(|new| map != Some(new));
+        map = segment.map.as_ref().or(map);
+        timeline = timeline.saturating_add(u32::from(breaks));
+        if groups.is_empty() || breaks || maps {
+            if let Some(group) = groups.last_mut() {
+                group.addresses = Addresses::List(std::mem::take(&mut addresses));
+                last_uri = None;
+            }
+            groups.push(SegmentGroup {
+                first: entries.len(),
+                timeline,
+                start: 0.0,
+                container: if encrypted { Container::Opaque } else { container(segment, map.is_some()) },
+                init: map.map(|map| init(url, map)).transpose()?,
+                timescale: TIMESCALE,
+                origin: None,
+                tolerance: half.max(TOLERANCE),
+                addresses: Addresses::List(Vec::new()),
+            });
+        }
+        if last_uri != Some(segment.uri.as_str()) {
+            addresses.push(Arc::new(join(url, &segment.uri)?));
+            (last_uri, next_offset) = (Some(segment.uri.as_str()), 0);
+        }
+        let range = match &segment.byte_range {
+            None => None,
+            Some(given) => {
+                // Without an offset it begins where the one before it ended (§4.3.2.2).
+                let range = byte_range(given.length, given.offset.unwrap_or(next_offset))?;
+                next_offset = range.last.saturating_add(1);
+                Some(range)
+            }
+        };
+        let duration = microseconds(segment)?;
+        let number = addresses.len().saturating_sub(1).try_into().unwrap_or(u64::MAX);
+        entries.push(Segment { start, duration, number, time: 0, range });
+        start = start.saturating_add_unsigned(duration);
+    }
+    if let Some(group) = groups.last_mut() {
+        group.addresses = Addresses::List(addresses);
+    }
+    Ok(Segments { entries, groups })
+}
+
+fn init(url: &Url, map: &Map) -> Result<Resource, ManifestError> {
+    let range = map.byte_range.as_ref().map(|range| byte_range(range.length, range.offset.unwrap_or(0)));
+    Ok(Resource { url: join(url, &map.uri)?, range: range.transpose()? })
+}
+
+fn byte_range(length: u64, offset: u64) -> Result<ByteRange, ManifestError> {
+    ByteRange::new(offset, length)
+        .ok_or_else(|| ManifestError::invalid(format!("byte range {length}@{offset}")))
+}
+
+/// AES-128 encrypts whole segments; the other methods leave packets and boxes readable (§4.3.2.4).
+fn hides_container(key: &Key) -> bool {
+    !matches!(key.method, KeyMethod::None | KeyMethod::SampleAES)
+        && key.method != KeyMethod::Other("SAMPLE-AES-CTR".to_owned())
+}
+
+/// By its name, since the playlist does not say.
+fn container(first: &MediaSegment, has_init: bool) -> Container {
+    if has_init {
+        return Container::Cmaf;
+    }
+    let path = first.uri.split(['?', '#']).next().unwrap_or_default();
+    match path.rsplit('.').next().map(str::to_ascii_lowercase).as_deref() {
+        Some("aac" | "ac3" | "ec3" | "mp3") => Container::PackedAudio,
+        Some("vtt" | "webvtt") => Container::WebVtt,
+        _ => Container::Ts,
+    }
+}
+
+fn microseconds(segment: &MediaSegment) -> Result<u64, ManifestError> {
+    let duration = f64::from(segment.duration);
+    // A day.
+    if !(0.0..=86_400.0).contains(&duration) {
+        return Err(ManifestError::invalid(format!("EXTINF {duration}")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 86400 s")]
+    let micros = (duration * 1e6).round() as u64;
+    Ok(micros)
+}

@@ -1,0 +1,169 @@
+//! Smooth Streaming client manifests ([MS-SSTR] 2.2.2).
+
+use super::{Budget, MAX_RENDITIONS, ManifestError, Template};
+use crate::presentation::{
+    Addresses, Container, DeclaredCoding, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet,
+    Segment, SegmentGroup, Segments,
+};
+use roxmltree::{Document, Node};
+use std::{str::FromStr, sync::Arc};
+use url::Url;
+
+/// Ticks per second unless the manifest says otherwise (2.2.2.1).
+const TIMESCALE: u64 = 10_000_000;
+
+/// Seconds: the times of a manifest are those of its fragments.
+const TOLERANCE: f64 = 0.1;
+
+pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, ManifestError> {
+    let root = document.root_element();
+    if flag(root, "IsLive") {
+        return Err(ManifestError::unsupported("a live presentation"));
+    }
+    let timescale = number(root, "TimeScale")?.unwrap_or(TIMESCALE);
+    let mut budget = Budget::default();
+    let mut sets = Vec::new();
+    // A player shows the first stream of each kind unless told otherwise.
+    for (kind, name) in [(MediaKind::Video, "video"), (MediaKind::Audio, "audio")] {
+        let stream = root.children().find(|n| {
+            n.has_tag_name("StreamIndex") && n.attribute("Type").is_some_and(|t| t.eq_ignore_ascii_case(name))
+        });
+        if let Some(stream) = stream {
+            sets.push(RenditionSet { kind, renditions: renditions(url, stream, timescale, &mut budget)? });
+        }
+    }
+    if sets.is_empty() {
+        return Err(ManifestError::invalid("no stream of video or audio"));
+    }
+    let text = root.children().find(|n| n.has_tag_name("StreamIndex") && is_text(*n));
+    // Whatever is wrong with text, the rest can be played.
+    if let Some(renditions) = text.and_then(|text| renditions(url, text, timescale, &mut budget).ok()) {
+        sets.push(RenditionSet { kind: MediaKind::Text, renditions });
+    }
+    Ok(Presentation { protocol: Protocol::Smooth, sets })
+}
+
+fn renditions(
+    url: &Url,
+    stream: Node<'_, '_>,
+    timescale: u64,
+    budget: &mut Budget,
+) -> Result<Vec<Rendition>, ManifestError> {
+    let timescale = number(stream, "TimeScale")?.unwrap_or(timescale);
+    if timescale == 0 {
+        return Err(ManifestError::invalid("TimeScale 0"));
+    }
+    let entries = chunks(stream, budget)?;
+    let address = stream.attribute("Url").ok_or_else(|| ManifestError::invalid("a stream without Url"))?;
+    let mut renditions = Vec::new();
+    for level in stream.children().filter(|n| n.has_tag_name("QualityLevel")) {
+        if renditions.len() >= MAX_RENDITIONS {
+            return Err(ManifestError::TooMuch { what: "quality levels", limit: MAX_RENDITIONS });
+        }
+        // The list is copied for each.
+        budget.take(entries.len().try_into().unwrap_or(u64::MAX))?;
+        let bandwidth =
+            number(level, "Bitrate")?.ok_or_else(|| ManifestError::invalid("a level without Bitrate"))?;
+        let group = SegmentGroup {
+            first: 0,
+            timeline: 0,
+            start: 0.0,
+            container: Container::Smooth,
+            init: None,
+            timescale,
+            origin: Some(0),
+            tolerance: TOLERANCE,
+            addresses: Addresses::Template {
+                base: url.clone(),
+                media: Template::smooth(address, bandwidth)?,
+            },
+        };
+        let segments = Segments::uniform(group, entries.clone());
+        let name = format!(
+            "{} {bandwidth}",
+            stream.attribute("Name").or(stream.attribute("Type")).unwrap_or_default()
+        );
+        let coding = Some(Arc::new(coding(stream, level)?));
+        renditions.push(Rendition { name, bandwidth, index: Index::Known(Arc::new(segments)), coding });
+    }
+    if renditions.is_empty() {
+        return Err(ManifestError::invalid("a stream without quality levels"));
+    }
+    renditions.sort_by_key(|rendition| rendition.bandwidth);
+    Ok(renditions)
+}
+
+/// Subtitles or captions, and no commands or other data (2.2.2.3).
+fn is_text(stream: Node<'_, '_>) -> bool {
+    let is = |name: &str, wanted: &[&str]| {
+        stream.attribute(name).is_some_and(|value| wanted.iter().any(|w| value.eq_ignore_ascii_case(w)))
+    };
+    is("Type", &["text"]) && (stream.attribute("Subtype").is_none() || is("Subtype", &["", "SUBT", "CAPT"]))
+}
+
+/// What stands for an init segment (2.2.2.5).
+fn coding(stream: Node<'_, '_>, level: Node<'_, '_>) -> Result<DeclaredCoding, ManifestError> {
+    let either = |name| level.attribute(name).or(stream.attribute(name));
+    let private = level.attribute("CodecPrivateData").unwrap_or_default().trim();
+    let private_data =
+        hex(private).ok_or_else(|| ManifestError::invalid(format!("CodecPrivateData=\"{private}\"")))?;
+    let width = number(level, "MaxWidth")?.or(number(level, "Width")?).unwrap_or(0);
+    let height = number(level, "MaxHeight")?.or(number(level, "Height")?).unwrap_or(0);
+    Ok(DeclaredCoding {
+        four_cc: either("FourCC").unwrap_or_default().to_ascii_uppercase(),
+        private_data,
+        size: (width, height),
+        sampling_rate: number(level, "SamplingRate")?.unwrap_or(0),
+        channels: number(level, "Channels")?.unwrap_or(0),
+        language: stream.attribute("Language").unwrap_or_default().to_owned(),
+    })
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16)?.try_into().ok()).collect::<Option<_>>()?;
+    let pairs = digits.chunks(2).map(|pair| match *pair {
+        [high, low] => Some(high << 4 | low),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// `c`: each begins where the one before it ends unless it says when (2.2.2.6).
+fn chunks(stream: Node<'_, '_>, budget: &mut Budget) -> Result<Vec<Segment>, ManifestError> {
+    let chunks: Vec<Node<'_, '_>> = stream.children().filter(|n| n.has_tag_name("c")).collect();
+    let mut entries = Vec::new();
+    let mut at = 0_u64;
+    for (place, chunk) in chunks.iter().enumerate() {
+        at = number(*chunk, "t")?.unwrap_or(at);
+        let repeat: u64 = number(*chunk, "r")?.unwrap_or(1);
+        let duration = match number(*chunk, "d")? {
+            Some(duration) => duration,
+            // Left out where the next one tells.
+            None => chunks
+                .get(place.saturating_add(1))
+                .and_then(|next| number::<u64>(*next, "t").transpose())
+                .transpose()?
+                .and_then(|next| next.checked_sub(at))
+                .ok_or_else(|| ManifestError::invalid("a chunk without duration"))?,
+        };
+        budget.take(repeat.saturating_add(u64::try_from(entries.len()).unwrap_or(u64::MAX)))?;
+        for _ in 0..repeat {
+            let start = i64::try_from(at).map_err(|_| ManifestError::invalid("time beyond 63 bits"))?;
+            entries.push(Segment { start, duration, number: 0, time: at, range: None });
+            at = at.saturating_add(duration);
+        }
+    }
+    if entries.is_empty() {
+        return Err(ManifestError::invalid("a stream without chunks"));
+    }
+    Ok(entries)
+}
+
+fn number<T: FromStr>(node: Node<'_, '_>, name: &str) -> Result<Option<T>, ManifestError> {
+    let wrong = |text: &str| ManifestError::invalid(format!("{name}=\"{text}\""));
+    node.attribute(name).map(|text| text.trim().parse().map_err(|_| wrong(text))).transpose()
+}
+
+fn flag(node: Node<'_, '_>, name: &str) -> bool {
+    node.attribute(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+}

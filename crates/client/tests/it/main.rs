@@ -1,0 +1,7 @@
+//! The client from outside: manifests of all protocols, and connections.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod connections;
+mod manifests;
+mod several;

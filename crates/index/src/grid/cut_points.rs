@@ -1,0 +1,164 @@
+//! The points where a track can be cut: sync samples, or starts of fragments.
+
+use crate::media::{Samples, Track, TrackKind};
+use latemux_isobmff::{Time, time::Round};
+use std::ops::Range;
+
+/// Largest distance, in milliseconds, at which sync points of different renditions count as the
+/// same: time scales round.
+pub(crate) const TOLERANCE_MILLIS: i64 = 10;
+
+/// A point where a track can be cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CutPoint {
+    /// Index of the sample or fragment that starts there.
+    pub(crate) index: u32,
+    /// Presentation time of that sample, or of the fragment's sync sample, in track ticks.
+    pub(crate) time: i64,
+}
+
+/// A track with its cut points, if finding them takes a pass over all its samples.
+#[derive(Debug)]
+pub(crate) struct CutTrack<'a> {
+    pub(crate) track: &'a Track,
+    /// Every sync sample in decode order. `None` if each can be looked up by time or index at no
+    /// cost: for fragments, and if all samples are sync samples and composed as they are decoded.
+    points: Option<Vec<SyncPoint>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SyncPoint {
+    point: CutPoint,
+    /// Earliest presentation time of the samples up to the next sync sample. Leading pictures of an
+    /// open GOP are decoded after their sync sample and presented before it.
+    earliest: i64,
+}
+
+impl<'a> CutTrack<'a> {
+    pub(crate) fn new(track: &'a Track) -> Self {
+        let points = match &track.samples {
+            Samples::Table(table) if !table.all_sync() || table.composition_bounds() != (0, 0) => {
+                let mut points: Vec<SyncPoint> = Vec::new();
+                let mut next_sync = table.sync_from(0);
+                for (index, (decode_time, _, offset)) in (0..).zip(table.timing(0)) {
+                    let time = track.presentation.time(decode_time, offset);
+                    if next_sync == Some(index) {
+                        points.push(SyncPoint { point: CutPoint { index, time }, earliest: time });
+                        next_sync = table.sync_from(index + 1);
+                    } else if let Some(last) = points.last_mut() {
+                        last.earliest = last.earliest.min(time);
+                    }
+                }
+                Some(points)
+            }
+            _ => None,
+        };
+        Self { track, points }
+    }
+
+    /// Returns true if some samples of a cut, which starts with a sync sample, are presented before
+    /// that sample.
+    pub(crate) fn leads(&self, cut: &Range<u32>) -> bool {
+        let from = |index: u32| {
+            let points = self.points.as_deref().unwrap_or_default();
+            points.get(points.partition_point(|sync| sync.point.index < index)..).unwrap_or_default()
+        };
+        let within = from(cut.start).iter().take_while(|sync| sync.point.index < cut.end);
+        let earliest = within.map(|sync| sync.earliest).min();
+        let first = from(cut.start).first().map(|sync| sync.point.time);
+        earliest.zip(first).is_some_and(|(earliest, first)| earliest < first)
+    }
+
+    /// Returns the earliest presentation time of the samples from a cut point to the next one, in
+    /// track ticks.
+    pub(crate) fn earliest(&self, point: CutPoint) -> i64 {
+        let Some(points) = &self.points else {
+            return match &self.track.samples {
+                Samples::Fragments(table) => table.start(point.index).unwrap_or(point.time),
+                Samples::Table(_) => point.time,
+            };
+        };
+        let found = points.binary_search_by_key(&point.index, |sync| sync.point.index);
+        found.ok().and_then(|at| points.get(at)).map_or(point.time, |sync| sync.earliest)
+    }
+}
+
+/// A search for a track's cut points in ascending order of time.
+#[derive(Debug, Clone)]
+pub(crate) struct CutPoints<'a> {
+    pub(crate) track: &'a Track,
+    points: Option<&'a [SyncPoint]>,
+}
+
+impl<'a> CutPoints<'a> {
+    pub(crate) fn new(track: &'a CutTrack<'a>) -> Self {
+        Self { track: track.track, points: track.points.as_deref() }
+    }
+
+    /// Returns the first cut point at or after `time` in track ticks. Successive times must ascend.
+    pub(crate) fn at_or_after(&mut self, time: i64) -> Option<CutPoint> {
+        if let Some(points) = &mut self.points {
+            // Points before this time are before all later times too.
+            while points.first()?.point.time < time {
+                *points = points.get(1..)?;
+            }
+            return points.first().map(|sync| sync.point);
+        }
+        match &self.track.samples {
+            Samples::Table(table) => {
+                let media_time = self.track.presentation.media_time;
+                let index = table.decoded_until(time.saturating_add(media_time).saturating_sub(1));
+                let time = table.composition_time(index)?.saturating_sub(media_time);
+                Some(CutPoint { index, time })
+            }
+            Samples::Fragments(table) => {
+                let mut index = table.synced_from(time);
+                if self.track.kind == TrackKind::Video {
+                    index = table.sync_from(index)?;
+                }
+                Some(CutPoint { index, time: table.sync_time(index)? })
+            }
+        }
+    }
+
+    /// Returns the cut point at `time`, within the tolerance.
+    pub(crate) fn near(&mut self, time: Time) -> Option<CutPoint> {
+        let (from, until) = self.around(time);
+        self.at_or_after(from).filter(|point| point.time <= until)
+    }
+
+    /// Returns the cut point for a boundary of the grid at `time`, or `None` if nothing of the
+    /// track comes at or after it.
+    pub(crate) fn boundary(&mut self, time: Time) -> Option<CutPoint> {
+        let exact = time.in_scale(self.track.timescale, Round::Up);
+        let Samples::Fragments(table) = &self.track.samples else {
+            return if self.track.kind == TrackKind::Video {
+                let (from, _) = self.around(time);
+                self.at_or_after(from)
+            } else {
+                self.at_or_after(exact)
+            };
+        };
+        // Fragments cannot be cut: the nearest start is taken, the earlier of two.
+        let after = self.at_or_after(exact);
+        let end = after.map_or(table.len(), |point| point.index);
+        let before = match self.track.kind {
+            TrackKind::Video => table.sync_before(end),
+            _ => end.checked_sub(1),
+        };
+        let before = before.and_then(|index| Some(CutPoint { index, time: table.sync_time(index)? }));
+        match (before, after) {
+            (Some(before), Some(after)) if exact - before.time <= after.time - exact => Some(before),
+            (Some(before), None) if exact - before.time <= table.end() - exact => Some(before),
+            _ => after,
+        }
+    }
+
+    fn around(&self, time: Time) -> (i64, i64) {
+        let scale = self.track.timescale;
+        let tolerance =
+            Time::new(TOLERANCE_MILLIS, latemux_isobmff::Timescale::MILLIS).in_scale(scale, Round::Down);
+        let exact = time.in_scale(scale, Round::Nearest);
+        (exact.saturating_sub(tolerance), exact.saturating_add(tolerance))
+    }
+}

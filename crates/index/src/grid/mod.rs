@@ -1,0 +1,207 @@
+//! The segment grid: the boundaries of segments, the same for every protocol, rendition and node.
+//!
+//! Boundary k is the first sync point at or after k × target duration; boundaries that coincide
+//! count once. Sync points are those that all video tracks share. The grid is a pure function of
+//! the index and the target duration.
+
+pub(crate) mod cut_points;
+
+use crate::{
+    grid::cut_points::{CutPoint, CutPoints, CutTrack},
+    media::{Samples, Track, TrackKind},
+};
+use latemux_isobmff::{Time, Timescale, time::Round};
+use std::time::Duration;
+
+/// Segment boundaries of a title.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grid {
+    /// Start of each segment in presentation time, ascending. The first is the title's start (≥ 0).
+    pub starts: Vec<Time>,
+    /// End of the title.
+    pub end: Time,
+}
+
+/// Agreement of the video tracks with the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alignment {
+    /// All video tracks have the grid's sync points.
+    Aligned,
+    /// Their GOPs disagree: each is cut at its own first sync sample after a boundary.
+    Misaligned,
+}
+
+impl Grid {
+    /// Lays the grid for tracks in title order. Returns `None` if there are no tracks.
+    pub(crate) fn lay(cuts: &[CutTrack<'_>], target: Duration) -> Option<(Self, Alignment)> {
+        let start_of = |cut: &CutTrack<'_>| Time::new(cut.track.start, cut.track.timescale);
+        let end_of = |cut: &CutTrack<'_>| Time::new(cut.track.end, cut.track.timescale);
+        let start = cuts.iter().map(start_of).min()?;
+        let end = cuts.iter().map(end_of).max()?;
+        let videos: Vec<_> = cuts.iter().filter(|cut| cut.track.kind == TrackKind::Video).collect();
+        let audio = || cuts.iter().find(|cut| cut.track.kind == TrackKind::Audio);
+        let by = videos.first().copied().or_else(audio).or(cuts.first())?;
+        let reference = by.track;
+        let others = videos.get(1..).unwrap_or_default();
+
+        let alone = boundaries(by, &[], start, target, None)?;
+        let longest = longest(start, &alone, reference.end);
+        let (mut starts, alignment) = if others.is_empty() {
+            (alone, Alignment::Aligned)
+        } else {
+            // Shared sync points may make segments at most twice as long.
+            let limit = longest.saturating_mul(2);
+            match boundaries(by, others, start, target, Some(limit)) {
+                Some(shared) => (shared, Alignment::Aligned),
+                None => (alone, Alignment::Misaligned),
+            }
+        };
+        starts.insert(0, start);
+
+        // A track that continues for long after the reference has ended is cut at its own points.
+        let reference_end = Time::new(reference.end, reference.timescale);
+        let outlasting = cuts.iter().max_by_key(|cut| end_of(cut))?;
+        let (last, last_end) = (outlasting.track, end_of(outlasting));
+        let mut points = CutPoints::new(outlasting);
+        let mut steps = TargetMultiples::from(reference_end.max(start), target);
+        let rest = last.end.saturating_sub(reference_end.in_scale(last.timescale, Round::Up));
+        if rest > steps.target_ticks(last.timescale) {
+            while let Some(point) = steps.next_point(&mut points, None) {
+                let time = Time::new(point.time, last.timescale);
+                if time > reference_end && time < last_end && starts.last().is_some_and(|&last| time > last) {
+                    starts.push(time);
+                }
+                steps.skip_past(time, last);
+            }
+        }
+        Some((Self { starts, end }, alignment))
+    }
+
+    /// Returns the number of segments.
+    #[must_use]
+    pub fn segment_count(&self) -> usize {
+        self.starts.len()
+    }
+}
+
+/// Returns the boundaries after the first, at cut points of one track that all `others` share. With
+/// a limit in the reference's ticks, returns `None` if a segment would be longer.
+fn boundaries(
+    by: &CutTrack<'_>,
+    others: &[&CutTrack<'_>],
+    start: Time,
+    target: Duration,
+    limit: Option<i64>,
+) -> Option<Vec<Time>> {
+    let reference = by.track;
+    let scale = reference.timescale;
+    let mut points = CutPoints::new(by);
+    let mut others: Vec<CutPoints<'_>> = others.iter().map(|cut| CutPoints::new(cut)).collect();
+    let mut starts: Vec<Time> = Vec::new();
+    let mut steps = TargetMultiples::from(start, target);
+    let mut previous = start.in_scale(scale, Round::Down);
+    let mut after = previous;
+    let too_long = |previous: i64, now: i64| limit.is_some_and(|limit| now.saturating_sub(previous) > limit);
+    while let Some(point) = steps.next_point(&mut points, Some(after)) {
+        if too_long(previous, point.time) {
+            return None;
+        }
+        let time = Time::new(point.time, scale);
+        let shared = others.iter_mut().all(|other| {
+            let end = Time::new(other.track.end, other.track.timescale);
+            // A rendition that has ended does not restrict the boundaries.
+            time >= end || other.near(time).is_some()
+        });
+        if shared {
+            starts.push(time);
+            previous = point.time;
+            steps.skip_past(time, reference);
+        }
+        after = point.time;
+    }
+    (!too_long(previous, reference.end)).then_some(starts)
+}
+
+/// Returns the length of the longest segment in the ticks of the boundaries.
+fn longest(start: Time, boundaries: &[Time], end: i64) -> i64 {
+    let Some(scale) = boundaries.first().map(|b| b.scale) else { return i64::MAX };
+    let mut previous = start.in_scale(scale, Round::Down);
+    let mut longest = 0;
+    for now in boundaries.iter().map(|b| b.ticks).chain([end]) {
+        longest = longest.max(now.saturating_sub(previous));
+        previous = now;
+    }
+    longest
+}
+
+/// Multiples of the target duration.
+struct TargetMultiples {
+    /// Number of the current multiple.
+    number: i128,
+    /// Target duration in nanoseconds, ≥ 1.
+    target: i128,
+}
+
+const NANOS: i128 = 1_000_000_000;
+
+/// Longest audio frame, in milliseconds, except for FLAC with unusual block sizes. Opus frames have
+/// at most 120 ms (RFC 6716 §2.1.4), AAC frames 128 ms (1024 samples at 8 kHz), and those of usual
+/// FLAC encoders 4608 samples (104 ms at 44.1 kHz).
+const AUDIO_FRAME_MILLIS: i64 = 128;
+
+impl TargetMultiples {
+    /// Starts with the first multiple after a time.
+    fn from(time: Time, target: Duration) -> Self {
+        // 64 bits of nanoseconds are 584 years, and leave room to multiply.
+        let target = i128::from(u64::try_from(target.as_nanos()).unwrap_or(u64::MAX).max(1));
+        let mut steps = Self { number: i128::MIN, target };
+        steps.skip_to(time);
+        steps
+    }
+
+    /// Moves to the first multiple after a time, and at least to the next one.
+    fn skip_to(&mut self, time: Time) {
+        let scale = i128::from(time.scale.get()) * self.target;
+        let after = (i128::from(time.ticks) * NANOS).div_euclid(scale) + 1;
+        self.number = self.number.saturating_add(1).max(after);
+    }
+
+    /// Moves on after a cut of a track. Fragments without video may have been cut by video, at the
+    /// first frame after one of its sync samples. A multiple that such a cut exceeds by less than a
+    /// frame is still to come, as it was for the video.
+    fn skip_past(&mut self, cut: Time, track: &Track) {
+        let frame = Time::new(AUDIO_FRAME_MILLIS, Timescale::MILLIS).in_scale(cut.scale, Round::Up);
+        let slack = if is_fragments_without_video(track) { frame } else { 0 };
+        self.skip_to(Time::new(cut.ticks.saturating_sub(slack), cut.scale));
+    }
+
+    /// Returns the current multiple in ticks, rounded up.
+    fn ticks(&self, scale: Timescale) -> Option<i64> {
+        let nanos = self.number.checked_mul(self.target)?;
+        i64::try_from(-(-nanos.checked_mul(scale.get().into())?).div_euclid(NANOS)).ok()
+    }
+
+    /// Returns the target duration in ticks, rounded down.
+    fn target_ticks(&self, scale: Timescale) -> i64 {
+        i64::try_from(self.target * i128::from(scale.get()) / NANOS).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the first cut point at or after the current multiple, and after a time in the
+    /// track's ticks if given. For fragments without video it is the point nearest to the multiple,
+    /// since they are seldom exactly as long as intended.
+    fn next_point(&self, points: &mut CutPoints<'_>, after: Option<i64>) -> Option<CutPoint> {
+        let ticks = self.ticks(points.track.timescale)?;
+        let after = after.unwrap_or(i64::MIN);
+        if is_fragments_without_video(points.track) {
+            let nearest = points.boundary(Time::new(ticks, points.track.timescale))?;
+            if nearest.time > after {
+                return Some(nearest);
+            }
+        }
+        points.at_or_after(ticks.max(after.saturating_add(1)))
+    }
+}
+
+fn is_fragments_without_video(track: &Track) -> bool {
+    track.kind != TrackKind::Video && matches!(track.samples, Samples::Fragments(_))
+}

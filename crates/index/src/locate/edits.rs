@@ -1,0 +1,159 @@
+//! Edit lists (ISO/IEC 14496-12 §8.6.6), reduced to the samples that play and their times.
+
+use crate::{
+    media::TrackKind,
+    table::{presentation::Presentation, samples::SampleTable},
+};
+use latemux_isobmff::{Time, Timescale, boxes::elst::Edit, time::Round};
+use std::ops::Range;
+
+/// A track's edit list, reduced to what is served: an optional delay, then one range of the media
+/// at normal speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Edits {
+    /// The mapping from media time to presentation time.
+    pub(crate) presentation: Presentation,
+    /// The range that plays, in composition time on the output timeline. `None` if there is no edit
+    /// list.
+    played: Option<PlayedRange>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PlayedRange {
+    start: i64,
+    /// End of the range. `None` means the end of the media.
+    end: Option<i64>,
+    /// Half a movie tick in track ticks: the rounding error of an end written in movie ticks.
+    tolerance: i64,
+}
+
+/// Length of audio before an edit's start that is kept unchanged, in milliseconds: encoder delay
+/// and the priming a decoder needs (AAC 2112 samples, Opus 312 + 80 ms pre-roll), with room to
+/// spare.
+const PRIMING_MILLIS: i64 = 250;
+
+/// Number of audio frames kept before the one that covers an edit's start, if the edit starts later
+/// than the priming: overlapping transforms need them.
+const PREROLL_FRAMES: u32 = 2;
+
+impl Edits {
+    /// Reads an edit list. In `fragmented` files the durations of edits have no meaning (§8.6.6.1:
+    /// 0, but writers vary) and are ignored.
+    ///
+    /// # Errors
+    ///
+    /// The unsupported structure, if the list pauses, changes the speed, has several parts or
+    /// starts beyond 2^63.
+    pub(crate) fn resolve(
+        edits: &[Edit],
+        movie: Timescale,
+        track: Timescale,
+        fragmented: bool,
+    ) -> Result<Self, &'static str> {
+        let ticks = |movie_ticks: u64| {
+            let ticks = i64::try_from(movie_ticks).unwrap_or(i64::MAX);
+            Time::new(ticks, movie).in_scale(track, Round::Nearest)
+        };
+        let movie_tick = Time::new(1, movie).in_scale(track, Round::Up);
+        // Empty edits at the end play nothing, and an empty edit of no length is ignored.
+        let plays = |edit: &Edit| edit.media_time.is_some();
+        let Some(last) = edits.iter().rposition(plays) else { return Ok(Self::default()) };
+        let first = edits.iter().position(plays).unwrap_or(last);
+        let (delays, ranges) = edits.split_at(first);
+        let ranges = ranges.get(..=last - first).unwrap_or_default();
+        let delay = ticks(delays.iter().fold(0, |sum, edit| u64::saturating_add(sum, edit.duration)));
+
+        let mut joined: Option<(i64, Option<i64>)> = None;
+        for edit in ranges {
+            let Some(start) = edit.media_time else {
+                if edit.duration == 0 {
+                    continue;
+                }
+                return Err("an edit list with a pause");
+            };
+            if edit.rate != 0x1_0000 {
+                return Err("an edit list with a speed other than 1");
+            }
+            let start = i64::try_from(start).map_err(|_| "an edit list that starts beyond 2^63")?;
+            let end = (edit.duration != 0).then(|| start.saturating_add(ticks(edit.duration)));
+            joined = match joined {
+                None => Some((start, end)),
+                // An edit that continues where the one before ended is one cut in two.
+                Some((first, Some(reached))) if (start - reached).abs() <= movie_tick => Some((first, end)),
+                Some(_) => return Err("an edit list with several parts"),
+            };
+        }
+        let Some((start, end)) = joined else { return Ok(Self::default()) };
+        let offset = delay.saturating_sub(start);
+        let presentation = Presentation { media_time: (-offset).max(0), shift: offset.max(0) };
+        let shifted = |time: i64| time.saturating_add(presentation.shift);
+        Ok(Self {
+            presentation,
+            played: Some(PlayedRange {
+                start: shifted(start),
+                end: end.map(shifted).filter(|_| !fragmented),
+                tolerance: movie_tick / 2,
+            }),
+        })
+    }
+
+    /// Returns the start of the range that plays, as composition time on the source's timeline in
+    /// track ticks. `None` if there is no edit list.
+    pub(crate) fn media_start(&self) -> Option<i64> {
+        self.played.map(|played| played.start.saturating_sub(self.presentation.shift))
+    }
+
+    /// Returns the samples that play, an empty range if none do. `table` is on the output timeline
+    /// and complete.
+    ///
+    /// Video starts at a sync sample, so that everything from the edit's start on can be decoded.
+    /// Players hide the frames before it, because the edit list in the init segment says so. Decode
+    /// times stay the source's.
+    pub(crate) fn samples(&self, table: &SampleTable, kind: TrackKind, timescale: Timescale) -> Range<u32> {
+        let len = table.len();
+        let Some(first_sync) = table.sync_from(0) else { return 0..0 };
+        let Some(played) = self.played else { return first_sync..len };
+        let priming = Time::new(PRIMING_MILLIS, Timescale::MILLIS).in_scale(timescale, Round::Down);
+        let first_composition = table.composition_time(0).unwrap_or(0);
+        let start = match kind {
+            TrackKind::Audio if played.start.saturating_sub(first_composition) <= priming => first_sync,
+            TrackKind::Audio => {
+                let covering = covering(table, played.start);
+                table.sync_until(covering.saturating_sub(PREROLL_FRAMES)).unwrap_or(first_sync)
+            }
+            TrackKind::Text => table.sync_until(covering(table, played.start)).unwrap_or(first_sync),
+            TrackKind::Video => last_sync_composed_until(table, played.start).unwrap_or(first_sync),
+        };
+        let mut end = len;
+        if let Some(limit) = played.end {
+            let limit = limit.saturating_sub(played.tolerance);
+            // Only the last samples in decode order can go: others may be referred to.
+            while end > start && table.composition_time(end - 1).is_some_and(|time| time >= limit) {
+                end -= 1;
+            }
+        }
+        start..end
+    }
+}
+
+/// Returns the sample that is being decoded at `time`, or the last sample if `time` is later.
+fn covering(table: &SampleTable, time: i64) -> u32 {
+    table.decoded_until(time).saturating_sub(1)
+}
+
+/// Returns the last sync sample in decode order whose composition time is at or before `time`.
+fn last_sync_composed_until(table: &SampleTable, time: i64) -> Option<u32> {
+    // Composition time ≥ decode time + the smallest offset, so samples decoded later than this do
+    // not qualify.
+    let (least, _) = table.composition_bounds();
+    let latest = table.decoded_until(time.saturating_sub(least.into())).checked_sub(1)?;
+    let mut sync = table.sync_until(latest)?;
+    while table.composition_time(sync)? > time {
+        sync = table.sync_until(sync.checked_sub(1)?)?;
+    }
+    Some(sync)
+}
+
+#[cfg(test)]
+#[path = "edits_tests.rs"]
+mod tests;

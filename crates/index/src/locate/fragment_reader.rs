@@ -1,0 +1,125 @@
+//! Reading the samples of a fragment. If `sidx` or `mfra` index a file, its fragments are known,
+//! but their samples only once the fragment's `moof` has been read, in the same request as its
+//! media.
+
+use crate::{
+    error::{IndexError, TrackProblem},
+    locate::moof_samples::{self, FragmentError, FragmentedTrack, every_sample_is_sync},
+    media::{MediaIndex, Samples, Track, fragment_samples::FragmentSamples},
+    table::samples::Sample,
+};
+use bytes::Bytes;
+use latemux_isobmff::{fragment::Moof, header::BoxHeader};
+use std::{ops::Range, sync::Arc};
+
+/// Reads a fragment's `moof`s as its bytes arrive.
+#[derive(Debug)]
+pub struct FragmentReader {
+    index: Arc<MediaIndex>,
+    /// The rest of the fragment, from the next box on.
+    rest: Range<u64>,
+    tracks: Vec<FragmentedTrack>,
+    samples: Vec<Vec<Sample>>,
+}
+
+/// The next step of a [`FragmentReader`].
+#[derive(Debug)]
+pub enum FragmentStep {
+    /// All `moof`s have been read. These are the fragment's samples.
+    Done(FragmentSamples),
+    /// The reader needs the bytes `from` this offset of the object on, at least `len` of them.
+    /// Bytes before are not needed again.
+    Need {
+        /// Offset in bytes from the start of the object.
+        from: u64,
+        /// Smallest number of bytes.
+        len: u64,
+    },
+}
+
+impl FragmentReader {
+    /// Returns a reader for the fragment that lies at `range` of the object.
+    #[must_use]
+    pub fn new(index: Arc<MediaIndex>, range: Range<u64>) -> Self {
+        let track = |track: &Track| {
+            let all_sync = every_sample_is_sync(track.kind, &track.codec);
+            let shift = track.presentation.shift;
+            let mut fragmented =
+                FragmentedTrack::new(track.id, track.timescale, track.sample_description, all_sync, shift);
+            if let Samples::Fragments(table) = &track.samples {
+                let start = table.at(range.start).and_then(|index| table.start(index));
+                fragmented.expected_composition =
+                    start.map(|start| start.saturating_add(track.presentation.media_time));
+            }
+            fragmented
+        };
+        let tracks: Vec<_> = index.tracks.iter().map(track).collect();
+        let samples = vec![Vec::new(); tracks.len()];
+        Self { index, rest: range, tracks, samples }
+    }
+
+    /// Takes contiguous bytes that start at `offset` of the object and returns the next step. The
+    /// first call may pass no bytes. Media bytes need not be given: a `Need` skips over `mdat`.
+    ///
+    /// # Errors
+    ///
+    /// - [`IndexError::Box`] if a box header or a `moof` cannot be parsed
+    /// - [`IndexError::Malformed`] if a box ends beyond the fragment, or samples contradict each
+    ///   other
+    ///
+    /// - [`IndexError::Truncated`] if samples end beyond the object
+    pub fn feed(&mut self, offset: u64, bytes: &Bytes) -> Result<FragmentStep, IndexError> {
+        while !self.rest.is_empty() {
+            let at = self.rest.start;
+            let left = self.rest.end - at;
+            let here = at.checked_sub(offset).and_then(|skip| usize::try_from(skip).ok());
+            let here = bytes.slice(here.unwrap_or(usize::MAX).min(bytes.len())..);
+            let Some(header) = BoxHeader::read(&here, at)? else {
+                if here.len() as u64 >= left {
+                    return Err(IndexError::Malformed(format!("a fragment ends within a box at byte {at}")));
+                }
+                let len = left.min(BoxHeader::MAX_LEN as u64);
+                return Ok(FragmentStep::Need { from: at, len });
+            };
+            let size = header.size.unwrap_or(left);
+            if header.kind == b"moof" {
+                if size > left {
+                    return Err(IndexError::Malformed(format!(
+                        "the moof at byte {at} ends beyond its fragment"
+                    )));
+                }
+                let whole = usize::try_from(size).ok().filter(|&size| size <= here.len());
+                let Some(size) = whole else { return Ok(FragmentStep::Need { from: at, len: size }) };
+                self.read(&here.slice(..size), at)?;
+            }
+            self.rest.start = at.saturating_add(size).min(self.rest.end);
+        }
+        let samples = std::mem::take(&mut self.samples);
+        Ok(FragmentStep::Done(FragmentSamples {
+            tracks: samples.into_iter().map(Vec::into_boxed_slice).collect(),
+        }))
+    }
+
+    fn read(&mut self, moof: &Bytes, offset: u64) -> Result<(), IndexError> {
+        let moof = Moof::parse(moof, offset)?;
+        let samples = &mut self.samples;
+        let defaults = &self.index.fragment_defaults;
+        let size = self.index.object_size;
+        moof_samples::resolve(&moof, offset, size, defaults, &mut self.tracks, |number, sample| {
+            let Some(track) = samples.get_mut(number) else { return Ok(()) };
+            if let Some(last) = track.last_mut() {
+                // A sample lasts until the next one is decoded.
+                let step = sample.decode_time.checked_sub(last.decode_time);
+                last.duration = step.and_then(|step| u32::try_from(step).ok()).ok_or_else(|| {
+                    FragmentError::Track(TrackProblem::Malformed {
+                        track: self.index.tracks.get(number).map_or(0, |track| track.id),
+                        what: format!("decode times go from {} to {}", last.decode_time, sample.decode_time),
+                    })
+                })?;
+            }
+            track.push(sample);
+            Ok(())
+        })?;
+        Ok(())
+    }
+}

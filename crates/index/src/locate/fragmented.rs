@@ -1,0 +1,413 @@
+//! Fragmented files: finding all fragments by `sidx`, by `mfra` or by a scan.
+
+use crate::{
+    error::{IndexError, TrackProblem},
+    locate::{
+        fragment_index::{FragmentIndex, IndexReading, IndexedTrack, probes, wanted},
+        moof_samples::{self, FragmentedTrack},
+        movie::FoundMovie,
+        object_reader::{ObjectReader, Pause, TopBox},
+        random_access,
+        scan::Scan,
+        segment_index,
+        track_description::{TrackDescription, rate},
+    },
+    media::{IndexSource, TrackKind},
+    table::{
+        fragment_table::{FragmentTable, FragmentTableBuilder},
+        samples::SampleTable,
+    },
+};
+use bytes::Bytes;
+use latemux_isobmff::fragment::Moof;
+use std::{collections::BTreeSet, ops::Range};
+
+/// The way to a file's samples.
+#[derive(Debug)]
+pub(crate) enum FoundSamples {
+    /// All samples are in the tables of `moov`.
+    Tables,
+    /// Fragments are known: for each described track a table and, if fragments hold several tracks,
+    /// its bit rate.
+    Fragments {
+        source: IndexSource,
+        /// The boxes the tables were made from, with their offsets in the object.
+        boxes: Vec<(u64, Bytes)>,
+        tables: Vec<(FragmentTable, Option<u64>)>,
+    },
+    /// Every `moof` must be read.
+    Scan(Box<Scan>),
+    /// Every `moof` has been read: a table for each described track.
+    Scanned(Vec<Result<SampleTable, TrackProblem>>),
+}
+
+/// Finds all fragments of a file whose `moov` announces them.
+pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<FoundSamples, Pause> {
+    if found.descriptions.is_empty() {
+        return Ok(FoundSamples::Tables);
+    }
+    let (sidx, first_moof) = behind_moov(reader, found)?;
+    let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
+    let in_moov = found.descriptions.iter().any(|(number, _)| {
+        let track = found.movie.tracks.get(*number);
+        track.is_some_and(|track| track.as_ref().is_ok_and(|track| track.tables.stsz.count() > 0))
+    });
+    let (mut known, mut firsts) = (BTreeSet::new(), Vec::new());
+    if !in_moov {
+        if !sidx.is_empty() {
+            match segment_index::read(reader, found, &sidx)? {
+                IndexReading::Complete(index) => match tables(reader, found, index)? {
+                    Ok(found) => return Ok(found),
+                    Err(starts) => known.extend(starts),
+                },
+                IndexReading::Incomplete(starts) => known.extend(starts),
+            }
+        }
+        match random_access::read(reader, found, first_moof)? {
+            IndexReading::Complete(index) => {
+                firsts = index.firsts();
+                match tables(reader, found, index)? {
+                    Ok(found) => return Ok(found),
+                    Err(starts) => known.extend(starts),
+                }
+            }
+            IndexReading::Incomplete(starts) => known.extend(starts),
+        }
+    }
+    scan(reader, found, known.into_iter().collect(), &firsts)
+}
+
+/// Like [`find`], but every `moof` is to be read. An index box only tells where they start, so that
+/// many can be read at once.
+pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<FoundSamples, Pause> {
+    let (sidx, first_moof) = behind_moov(reader, found)?;
+    let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
+    let attempt = if sidx.is_empty() {
+        random_access::read(reader, found, first_moof)?
+    } else {
+        segment_index::read(reader, found, &sidx)?
+    };
+    let mut firsts = Vec::new();
+    let known: BTreeSet<u64> = match attempt {
+        IndexReading::Complete(index) => {
+            firsts = index.firsts();
+            index.tracks.iter().flat_map(|listed| listed.entries.iter().map(|e| e.bytes.start)).collect()
+        }
+        IndexReading::Incomplete(starts) => starts.into_iter().collect(),
+    };
+    scan(reader, found, known.into_iter().collect(), &firsts)
+}
+
+/// Returns all `sidx` between `moov` and the first `moof`, and the offset of that `moof`.
+fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<TopBox>, Option<u64>), Pause> {
+    let mut sidx = Vec::new();
+    let mut at = found.range.end;
+    // A bound for hostile files: other boxes here hold metadata.
+    for _ in 0..1 << 12 {
+        let Some(next) = reader.top_box(at, reader.window(at))? else { break };
+        match &next.kind.0 {
+            b"moof" => return Ok((sidx, Some(at))),
+            b"sidx" => sidx.push(next.clone()),
+            _ => {}
+        }
+        at = next.range.end;
+        if at >= reader.object_size {
+            break;
+        }
+    }
+    Ok((sidx, None))
+}
+
+fn fragmented_track(description: &TrackDescription) -> FragmentedTrack {
+    let shift = description.edits.presentation.shift;
+    let all_sync = description.every_sample_is_sync();
+    FragmentedTrack::new(
+        description.id,
+        description.timescale,
+        description.sample_description,
+        all_sync,
+        shift,
+    )
+}
+
+/// Starts a scan. `firsts` are the tracks' first times by an index box that is not used otherwise.
+fn scan(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    known: Vec<u64>,
+    firsts: &[Option<i64>],
+) -> Result<FoundSamples, Pause> {
+    let mut tracks = Vec::new();
+    for (place, (number, description)) in found.descriptions.iter().enumerate() {
+        let in_moov = match found.movie.tracks.get(*number) {
+            Some(Ok(track)) if track.tables.stsz.count() > 0 => {
+                description.read_tables(track, reader.object_size).ok()
+            }
+            _ => None,
+        };
+        // The edit list is applied when all samples are known.
+        let listed = firsts.get(place).copied().flatten();
+        tracks.push((FragmentedTrack { shift: 0, listed, ..fragmented_track(description) }, in_moov));
+    }
+    let defaults = found.movie.fragments.clone().unwrap_or_default();
+    Ok(FoundSamples::Scan(Box::new(Scan::new(found.range.end, known, defaults, tracks))))
+}
+
+/// Largest error of a sum of rounded times, in ticks.
+const ROUNDED: u64 = 2;
+
+/// The times and sizes of one track's samples in the fragments that were read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FragmentMeasurement {
+    /// Earliest presentation time, in track ticks.
+    first: i64,
+    /// Latest end of presentation, in track ticks.
+    end: i64,
+    /// True if the first sample is a sync sample.
+    sync: bool,
+    count: u64,
+    bytes: u64,
+    /// Sum of sample durations in track ticks.
+    duration: u64,
+    /// True if the fragment states its own times, by `tfdt` or `tfxd`.
+    timed: bool,
+    /// Composition offset of the first sample in decode order, in track ticks.
+    composition: i32,
+    /// Smallest composition offset, in track ticks.
+    least_composition: i32,
+    /// End of presentation in track ticks, as the last `tfxd` states it.
+    stated_end: Option<i64>,
+}
+
+impl FragmentMeasurement {
+    /// Returns how long before its presentation the first sample must be decoded so that no sample
+    /// is decoded after it is presented, in track ticks.
+    fn reorder(&self) -> u32 {
+        u32::try_from(i64::from(self.composition) - i64::from(self.least_composition)).unwrap_or(0)
+    }
+}
+
+/// Reads the `moof`s in a range until one has samples of described track number `number`, or, with
+/// `all`, every `moof` in the range. `expected` is the composition time on the source timeline that
+/// the index states for the start.
+fn measure(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    number: usize,
+    range: &Range<u64>,
+    expected: i64,
+    all: bool,
+) -> Result<Option<FragmentMeasurement>, Pause> {
+    let Some((_, description)) = found.descriptions.get(number) else { return Ok(None) };
+    let defaults = found.movie.fragments.as_deref().unwrap_or_default();
+    let presentation = description.edits.presentation;
+    let mut track = fragmented_track(description);
+    track.expected_composition = Some(expected.saturating_add(presentation.shift));
+    let mut tracks = [track];
+    let mut measured: Option<FragmentMeasurement> = None;
+    let mut at = range.start;
+    while at < range.end && (all || measured.is_none()) {
+        let Some(next) = reader.top_box(at, reader.window(at))? else { break };
+        if next.kind == b"moof" {
+            let bytes = reader.whole(&next, "moof")?;
+            let moof = Moof::parse(&bytes, at)?;
+            let timed = moof.tracks.iter().any(|traf| {
+                traf.track_id == description.id && (traf.decode_time.is_some() || traf.tfxd.is_some())
+            });
+            let resolved =
+                moof_samples::resolve(&moof, at, reader.object_size, defaults, &mut tracks, |_, s| {
+                    let first = presentation.time(s.decode_time, s.composition_offset);
+                    let end = first.saturating_add(s.duration.into());
+                    let (bytes, duration) = (u64::from(s.size), u64::from(s.duration));
+                    let m = measured.get_or_insert(FragmentMeasurement {
+                        first,
+                        end,
+                        sync: s.sync,
+                        count: 0,
+                        bytes: 0,
+                        duration: 0,
+                        timed,
+                        composition: s.composition_offset,
+                        least_composition: s.composition_offset,
+                        stated_end: None,
+                    });
+                    m.least_composition = m.least_composition.min(s.composition_offset);
+                    m.first = m.first.min(first);
+                    m.end = m.end.max(end);
+                    m.count += 1;
+                    m.bytes += bytes;
+                    m.duration += duration;
+                    Ok(())
+                });
+            resolved.map_err(IndexError::from)?;
+            let own_times = moof
+                .tracks
+                .iter()
+                .filter(|traf| traf.track_id == description.id)
+                .filter_map(|traf| traf.tfxd);
+            if let (Some(m), Some((time, duration))) = (&mut measured, own_times.last()) {
+                let end = i64::try_from(time.saturating_add(duration)).ok();
+                let presented =
+                    |end: i64| end.saturating_add(presentation.shift).checked_sub(presentation.media_time);
+                m.stated_end = end.and_then(presented);
+            }
+        }
+        at = next.range.end;
+    }
+    Ok(measured)
+}
+
+/// Makes tables of a complete index, checked against fragments of each track. Returns the offsets
+/// of fragments instead if the index turns out to be wrong.
+fn tables(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    index: FragmentIndex,
+) -> Result<Result<FoundSamples, Vec<u64>>, Pause> {
+    let starts = |index: &FragmentIndex| -> Vec<u64> {
+        index.tracks.iter().flat_map(|listed| listed.entries.iter().map(|e| e.bytes.start)).collect()
+    };
+    let shared_bounds = same_ends(&index.tracks);
+    if !shared_bounds {
+        return Ok(Err(starts(&index)));
+    }
+    reader.need_all(wanted(reader, &index.tracks))?;
+
+    let several = found.descriptions.len() > 1;
+    let mut tables = Vec::new();
+    for (number, (listed, (_, description))) in index.tracks.iter().zip(&found.descriptions).enumerate() {
+        let (Some(first), Some(last)) = (listed.entries.first(), listed.entries.last()) else {
+            return Ok(Err(starts(&index)));
+        };
+        let Some(measured) = measure(reader, found, number, &first.bytes, first.time, false)? else {
+            return Ok(Err(starts(&index)));
+        };
+        let Some(origin) = origin(reader, found, number, listed, &measured)? else {
+            return Ok(Err(starts(&index)));
+        };
+        let Origin { offset, first_start, reorder } = origin;
+        let end = match listed.end {
+            Some(end) => end.saturating_add(offset),
+            None => {
+                let to_end = last.bytes.start..index.end;
+                let Some(at_end) = measure(reader, found, number, &to_end, last.time, true)? else {
+                    return Ok(Err(starts(&index)));
+                };
+                // An index with decode times in place of presentation times fails here.
+                if at_end.timed && at_end.first.saturating_sub(last.time) != offset {
+                    return Ok(Err(starts(&index)));
+                }
+                // The stated end is exact. The sum of samples may not be, if each has times rounded
+                // to the ticks of the file.
+                let stated = at_end.stated_end.filter(|end| end.abs_diff(at_end.end) <= ROUNDED);
+                stated.unwrap_or(at_end.end)
+            }
+        };
+        // An index that marks no fragment as a random access point states nothing about sync
+        // samples.
+        let says_sync = listed.entries.iter().any(|entry| entry.sync);
+        let all_sync = description.kind != TrackKind::Video
+            || description.every_sample_is_sync()
+            || (!says_sync && measured.sync);
+        let mut builder = FragmentTableBuilder::new().first_offset(measured.composition);
+        for (number, entry) in listed.entries.iter().enumerate() {
+            let time = if number == 0 { first_start } else { entry.time.saturating_add(offset) };
+            if !builder.push(
+                entry.bytes.start,
+                entry.bytes.end - entry.bytes.start,
+                time,
+                entry.lead,
+                entry.sync || all_sync,
+            ) {
+                return Ok(Err(starts(&index)));
+            }
+        }
+        let bitrate = several.then(|| {
+            let seconds = (measured.duration, description.timescale.get());
+            description.declared_bitrate().unwrap_or_else(|| rate(measured.bytes, seconds))
+        });
+        tables.push((builder.finish(end, reorder), bitrate));
+    }
+    Ok(Ok(FoundSamples::Fragments { source: index.source, boxes: index.boxes, tables }))
+}
+
+/// The origin of the times of an index.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    /// Difference from the index's times to presentation times, in track ticks.
+    offset: i64,
+    /// Start of the first fragment's presentation, in track ticks.
+    first_start: i64,
+    /// The longest [`FragmentMeasurement::reorder`] of the fragments that were read.
+    reorder: u32,
+}
+
+/// Finds the origin of the times of an index. Writers differ: times count from the start of the
+/// media or of its presentation. The samples decide; `measured` are those of the first fragment.
+/// Returns `None` if fragments contradict each other.
+fn origin(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    number: usize,
+    listed: &IndexedTrack,
+    measured: &FragmentMeasurement,
+) -> Result<Option<Origin>, Pause> {
+    let (Some((_, description)), Some(first)) = (found.descriptions.get(number), listed.entries.first())
+    else {
+        return Ok(None);
+    };
+    let mut probed = Vec::new();
+    let mut reorder = measured.reorder();
+    for probe in probes(listed) {
+        let Some(at_probe) = measure(reader, found, number, &probe.bytes, probe.time, false)? else {
+            return Ok(None);
+        };
+        // The writer marks every fragment as a random access point.
+        if probe.sync && !at_probe.sync && description.kind == TrackKind::Video {
+            return Ok(None);
+        }
+        reorder = reorder.max(at_probe.reorder());
+        if at_probe.timed {
+            probed.push(at_probe.first.saturating_sub(probe.time));
+        }
+    }
+    let presentation = description.edits.presentation;
+    let by_first = if measured.timed {
+        measured.first.saturating_sub(first.time)
+    } else {
+        presentation.shift - presentation.media_time
+    };
+    // If media begins with priming, before 0, writers that count from its presentation write 0 for
+    // the first fragment, whose time is unsigned (§8.16.3, §8.8.10), and the true times of the
+    // others. So the others determine the offset, and the samples of the first fragment its start.
+    let offset = match probed.first() {
+        Some(&by_second) if measured.timed && first.time == 0 && by_first < by_second => by_second,
+        _ => by_first,
+    };
+    // This rejects indexes of open GOPs that state the times of sync samples, not those of the
+    // frames presented before them. It also rejects times in a coarser scale than the track's.
+    if probed.iter().any(|&by_probe| by_probe != offset) {
+        return Ok(None);
+    }
+    // The samples last longer than the index states. A single fragment must match exactly, since
+    // reading it costs little.
+    let half_a_sample = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
+    let tolerance = if listed.entries.len() > 1 { half_a_sample } else { 0 };
+    let next = listed.entries.get(1).map(|next| next.time).or(listed.end);
+    let next = next.map_or(i64::MAX, |next| next.saturating_add(offset));
+    if measured.end.saturating_sub(next) > tolerance {
+        return Ok(None);
+    }
+    let first_start = first.time.saturating_add(by_first);
+    Ok(Some(Origin { offset, first_start, reorder }))
+}
+
+/// Returns true if fragments of different tracks that start at one offset also end at one: samples
+/// of a fragment are cached by its start.
+fn same_ends(tracks: &[IndexedTrack]) -> bool {
+    let mut ends = std::collections::BTreeMap::new();
+    tracks
+        .iter()
+        .flat_map(|listed| &listed.entries)
+        .all(|entry| *ends.entry(entry.bytes.start).or_insert(entry.bytes.end) == entry.bytes.end)
+}

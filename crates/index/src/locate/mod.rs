@@ -1,0 +1,321 @@
+//! Finding an object's index: the locator says which bytes to read next, without reading them.
+
+mod edits;
+mod fragment_index;
+pub mod fragment_reader;
+mod fragmented;
+pub mod full_tables;
+pub mod limits;
+mod moof_samples;
+mod moov_tables;
+mod movie;
+mod object_reader;
+mod random_access;
+pub mod read_buffer;
+mod scan;
+mod segment_index;
+mod track_description;
+
+use crate::{
+    error::{IndexError, TrackProblem},
+    locate::{
+        fragmented::FoundSamples,
+        full_tables::FullTables,
+        limits::Limits,
+        movie::FoundMovie,
+        object_reader::{ObjectReader, Pause},
+        read_buffer::{ObjectBytes, ReadBuffer},
+        scan::Scan,
+        track_description::{TrackDescription, malformed},
+    },
+    media::{IndexSource, MediaIndex, Samples, Track, stamp::MediaStamp},
+    table::samples::SampleTable,
+};
+use bytes::Bytes;
+use std::ops::Range;
+use xxhash_rust::xxh3::Xxh3;
+
+/// The reads an index begins with, in one round trip.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstReads {
+    /// Number of bytes to read from the start of the object, fewer if the object is shorter.
+    /// [`Locator::step`] must be given them.
+    pub head: u64,
+    /// A range to read along with the head, if the size of the object was listed. It is a guess:
+    /// give it to [`Locator::step`] only if the read succeeds and returns the head's version.
+    pub tail: Option<Range<u64>>,
+}
+
+/// The next step of a [`Locator`].
+#[derive(Debug)]
+pub enum Step {
+    /// These ranges must be read, all at once if possible: one round trip. Then call
+    /// [`Locator::step`] with all of them.
+    Read(Vec<Range<u64>>),
+    /// Like `Read`, but every `moof` of the object will have to be read. Callers should log that
+    /// once.
+    Scan(Vec<Range<u64>>),
+    /// The index is complete.
+    Done(Box<MediaIndex>),
+}
+
+/// Finds the index of one object. It must not take more round trips than needed: progressive files
+/// take at most two (one if `moov` is within the head), `sidx` two, `mfra` three.
+#[derive(Debug)]
+pub struct Locator {
+    limits: Limits,
+    read: ReadBuffer,
+    /// The ranges requested by the last step. `None` before the head has been read.
+    requested: Option<Vec<Range<u64>>>,
+    round_trips: u32,
+    /// The object's first bytes, as far as they go into the fingerprint.
+    head: Bytes,
+    movie: Option<FoundMovie>,
+    scan: Option<Scan>,
+    /// True if every sample is needed, even if the file's own index lists fragments.
+    full: bool,
+    tables: Option<FullTables>,
+}
+
+/// Number of bytes of the object's start that go into its fingerprint.
+const FINGERPRINT_HEAD: u64 = 64 << 10;
+
+/// The size of an object divided by the size that its `moov` rarely exceeds. A `moov` grows with
+/// the duration, by 200 to 700 bytes a second, and the media grows at least a hundred times as
+/// fast.
+const USUAL_SHARE: u64 = 64;
+
+/// Largest number of round trips for one object. A fragmented file without an index takes one for
+/// each fragment.
+const MAX_ROUND_TRIPS: u32 = 1 << 18;
+
+impl Locator {
+    /// Returns a locator whose first read is the head.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            read: ReadBuffer::default(),
+            requested: None,
+            round_trips: 0,
+            head: Bytes::new(),
+            movie: None,
+            scan: None,
+            full: false,
+            tables: None,
+        }
+    }
+
+    /// Returns a locator that reads every `moof` of a fragmented file, whatever its own index says,
+    /// so that all samples are known. An index MP4 is written from its [`Self::full_tables`].
+    #[must_use]
+    pub fn for_full_tables(limits: Limits) -> Self {
+        Self { full: true, ..Self::new(limits) }
+    }
+
+    /// Returns true for a locator made by [`Self::for_full_tables`].
+    #[must_use]
+    pub fn is_for_full_tables(&self) -> bool {
+        self.full
+    }
+
+    /// Returns all sample tables after [`Step::Done`], if the locator was made by
+    /// [`Self::for_full_tables`].
+    #[must_use]
+    pub fn full_tables(&self) -> Option<&FullTables> {
+        self.tables.as_ref()
+    }
+
+    /// Returns the position of a scan of all fragments, in bytes from the start of the object, or 0
+    /// if there is none.
+    #[must_use]
+    pub fn scanned(&self) -> u64 {
+        self.scan.as_ref().map_or(0, Scan::position)
+    }
+
+    /// Returns the first reads. `listed` is the object's size in bytes, if a listing states it.
+    ///
+    /// With a listed size, each end of the object is read as far as the index of most objects of
+    /// that size extends, so that one round trip is enough wherever `moov` is. Small objects are
+    /// read whole.
+    #[must_use]
+    pub fn first_reads(&self, listed: Option<u64>) -> FirstReads {
+        let Limits { head, tail, ahead, .. } = self.limits;
+        let Some(size) = listed else { return FirstReads { head, tail: None } };
+        let usual = (size / USUAL_SHARE).min(ahead);
+        let (head, tail) = (head.max(usual), tail.max(usual));
+        match size.checked_sub(tail) {
+            Some(start) if start > head => FirstReads { head, tail: Some(start..size) },
+            _ => FirstReads { head: head.max(size), tail: None },
+        }
+    }
+
+    /// Takes the bytes that were read, at least those requested, and returns the next step.
+    /// `object_size` is in bytes.
+    ///
+    /// # Errors
+    ///
+    /// - [`IndexError::NotMp4`] if the object is no MP4
+    /// - [`IndexError::Truncated`] if requested bytes are missing, or a box ends beyond the object
+    /// - [`IndexError::TooLarge`] if the index exceeds a limit
+    /// - [`IndexError::Malformed`] and [`IndexError::Box`] if boxes are missing, contradictory or
+    ///   cannot be parsed
+    pub fn step(&mut self, object_size: u64, got: Vec<ObjectBytes>) -> Result<Step, IndexError> {
+        let head = 0..self.limits.head.min(object_size);
+        let requested = self.requested.take().unwrap_or_else(|| vec![head]);
+        for range in &requested {
+            let expected = range.end - range.start;
+            let read = got.iter().any(|g| g.offset == range.start && g.bytes.len() as u64 >= expected);
+            if !read && expected > 0 {
+                let what = format!("bytes {}..{} could not be read", range.start, range.end);
+                return Err(IndexError::Truncated(what));
+            }
+        }
+        got.into_iter().for_each(|piece| self.read.insert(piece));
+        self.round_trips += 1;
+        if self.round_trips == 1 {
+            let len = FINGERPRINT_HEAD.min(self.limits.head).min(object_size);
+            self.head = self.read.get(&(0..len)).unwrap_or_default();
+        }
+        match self.run(object_size) {
+            Ok(index) => Ok(Step::Done(Box::new(index))),
+            Err(Pause::Fail(error)) => Err(error),
+            Err(Pause::Read(ranges)) => {
+                let requested = self.still_missing(ranges);
+                if requested.is_empty() || self.round_trips > MAX_ROUND_TRIPS {
+                    return Err(IndexError::Malformed("an index that does not end".to_owned()));
+                }
+                self.requested = Some(requested.clone());
+                Ok(if self.scan.is_some() { Step::Scan(requested) } else { Step::Read(requested) })
+            }
+        }
+    }
+
+    /// Returns the bytes of some ranges that have not been read, ascending, each byte once.
+    fn still_missing(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        ranges.sort_by_key(|range| range.start);
+        let mut requested: Vec<Range<u64>> = Vec::new();
+        for range in ranges.iter().flat_map(|range| self.read.missing(range)) {
+            match requested.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => requested.push(range),
+            }
+        }
+        requested
+    }
+
+    fn run(&mut self, object_size: u64) -> Result<MediaIndex, Pause> {
+        let reader = ObjectReader { read: &self.read, object_size, limits: self.limits };
+        let found = match self.movie.take() {
+            Some(found) => found,
+            None => movie::find(&reader)?,
+        };
+        let found = self.movie.insert(found);
+        let outcome = if let Some(scan) = &mut self.scan {
+            scan.run(&reader).map(FoundSamples::Scanned)
+        } else if found.movie.fragments.is_none() {
+            Ok(FoundSamples::Tables)
+        } else if self.full {
+            fragmented::find_all(&reader, found)
+        } else {
+            fragmented::find(&reader, found)
+        };
+        let outcome = match outcome {
+            Ok(FoundSamples::Scan(scan)) => {
+                let scan = self.scan.insert(*scan);
+                scan.run(&reader).map(FoundSamples::Scanned)
+            }
+            other => other,
+        };
+        if let Some(scan) = &self.scan {
+            self.read.forget_before(scan.position());
+        }
+        let outcome = outcome?;
+        // Nothing pauses from here on.
+        let Some(found) = self.movie.take() else {
+            return Err(IndexError::Malformed("no moov".to_owned()).into());
+        };
+        if self.full {
+            self.tables = Some(FullTables::new(object_size, &self.head, &found, &outcome));
+        }
+        Ok(finish(object_size, &self.head, found, outcome, self.scan.as_ref()))
+    }
+}
+
+/// Assembles the index.
+fn finish(
+    object_size: u64,
+    head: &Bytes,
+    found: FoundMovie,
+    outcome: FoundSamples,
+    scan: Option<&Scan>,
+) -> MediaIndex {
+    let FoundMovie { range, bytes, movie, descriptions, mut left_out } = found;
+    let stamp = MediaStamp::find(&bytes);
+    let mut index_boxes = vec![(range.start, bytes)];
+    let mut scanned = (0, None);
+    let (source, tracks): (_, Vec<Result<Track, TrackProblem>>) = match outcome {
+        FoundSamples::Tables | FoundSamples::Scan(_) => {
+            let read = |(number, description): (usize, TrackDescription)| match movie.tracks.get(number) {
+                Some(Ok(track)) => {
+                    let table = description.read_tables(track, object_size)?;
+                    description.with_table(table)
+                }
+                _ => Err(malformed(description.id, "not read")),
+            };
+            (IndexSource::SampleTables, descriptions.into_iter().map(read).collect())
+        }
+        FoundSamples::Fragments { source, boxes, tables } => {
+            index_boxes.extend(boxes);
+            let tracks = descriptions.into_iter().zip(tables);
+            (
+                source,
+                tracks
+                    .map(|((_, description), (table, rate))| description.with_fragments(table, rate))
+                    .collect(),
+            )
+        }
+        FoundSamples::Scanned(tables) => {
+            if let Some(scan) = scan {
+                scanned = (scan.moof_bytes(), Some(scan.digest()));
+            }
+            let tracks = descriptions.into_iter().zip(tables);
+            (
+                IndexSource::Scan,
+                tracks.map(|((_, description), table)| description.with_table(table?)).collect(),
+            )
+        }
+    };
+    let mut served = Vec::new();
+    for track in tracks {
+        match track {
+            Ok(track) => served.push(track),
+            Err(problem) => left_out.push(problem),
+        }
+    }
+
+    let tables = served.iter_mut().filter_map(|track| match &mut track.samples {
+        Samples::Table(table) => Some(table),
+        Samples::Fragments(_) => None,
+    });
+    SampleTable::interleave(&mut tables.collect::<Vec<_>>());
+
+    index_boxes.sort_by_key(|(offset, _)| *offset);
+    let mut digest = Xxh3::new();
+    digest.update(&object_size.to_le_bytes());
+    digest.update(head);
+    index_boxes.iter().for_each(|(_, bytes)| digest.update(bytes));
+    if let Some(moofs) = scanned.1 {
+        digest.update(&moofs.to_le_bytes());
+    }
+    MediaIndex {
+        object_size,
+        fingerprint: digest.digest128(),
+        tracks: served,
+        left_out,
+        source,
+        source_bytes: index_boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() + scanned.0,
+        fragment_defaults: movie.fragments.unwrap_or_default().into_boxed_slice(),
+        stamp,
+    }
+}

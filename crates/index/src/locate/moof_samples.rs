@@ -1,0 +1,248 @@
+//! The samples of a `moof`, with defaults, positions and times resolved (ISO/IEC 14496-12 §8.8).
+
+use crate::{
+    error::{IndexError, TrackProblem},
+    media::TrackKind,
+    table::samples::Sample,
+};
+use latemux_isobmff::{
+    Timescale,
+    boxes::{trex::Trex, trun::TrunSample},
+    codec::{Codec, Config},
+    fragment::{Moof, TrackFragment},
+    sample_flags,
+};
+
+/// The properties of a track that its fragments depend on.
+#[derive(Debug, Clone)]
+pub(crate) struct FragmentedTrack {
+    pub(crate) id: u32,
+    pub(crate) timescale: Timescale,
+    /// 1-based index of the sample entry its fragments must name.
+    pub(crate) sample_description: u32,
+    /// True if sample flags are ignored and all samples are sync samples.
+    pub(crate) all_sync: bool,
+    /// Ticks added to the source's decode times.
+    pub(crate) shift: i64,
+    /// Decode time after the last sample seen, on the output timeline.
+    pub(crate) next: Option<i64>,
+    /// Composition time of the first sample on the output timeline, used if the fragment states no
+    /// time.
+    pub(crate) expected_composition: Option<i64>,
+    /// Composition time of the track's first sample on the output timeline, as an index box states
+    /// it. It decides whether a `tfxd` holds decode or presentation times.
+    pub(crate) listed: Option<i64>,
+}
+
+impl FragmentedTrack {
+    pub(crate) fn new(
+        id: u32,
+        timescale: Timescale,
+        sample_description: u32,
+        all_sync: bool,
+        shift: i64,
+    ) -> Self {
+        Self {
+            id,
+            timescale,
+            sample_description,
+            all_sync,
+            shift,
+            next: None,
+            expected_composition: None,
+            listed: None,
+        }
+    }
+}
+
+/// The problem with a fragment.
+#[derive(Debug, Clone)]
+pub(crate) enum FragmentError {
+    /// Samples end beyond the object.
+    Truncated(String),
+    /// One track is at fault.
+    Track(TrackProblem),
+}
+
+impl From<FragmentError> for IndexError {
+    fn from(error: FragmentError) -> Self {
+        match error {
+            FragmentError::Truncated(what) => Self::Truncated(what),
+            FragmentError::Track(problem) => Self::Malformed(problem.to_string()),
+        }
+    }
+}
+
+/// Largest number of samples of one track in a fragment: fragments of hours stay below it.
+const MAX_SAMPLES: u32 = 1 << 20;
+
+/// Passes every sample of `tracks` in a `moof` that lies at `offset` to `sample`, with the track's
+/// index in `tracks`. Other tracks are followed too: their sizes may determine the positions of
+/// these tracks' samples.
+pub(crate) fn resolve(
+    moof: &Moof,
+    offset: u64,
+    object_size: u64,
+    defaults: &[Trex],
+    tracks: &mut [FragmentedTrack],
+    mut sample: impl FnMut(usize, Sample) -> Result<(), FragmentError>,
+) -> Result<(), FragmentError> {
+    let mut end_of_data = offset;
+    for traf in &moof.tracks {
+        let number = tracks.iter().position(|track| track.id == traf.track_id);
+        let mut track = number.and_then(|number| tracks.get_mut(number));
+        if let Some(track) = track.as_deref_mut() {
+            check_description(traf, defaults, track)?;
+        }
+        let mut time = track.as_deref().map(|track| decode_time(traf, track)).transpose()?;
+        let base = match traf.base_data_offset {
+            Some(base) => base,
+            // §8.8.7.1: the `moof` for the first track, else the end of the previous track's data.
+            None if traf.default_base_is_moof => offset,
+            None => end_of_data,
+        };
+        let resolve = SampleDefaults::new(traf, defaults);
+        let mut at = base;
+        let mut count = 0;
+        for run in &traf.runs {
+            if let Some(from_base) = run.data_offset {
+                at = base.checked_add_signed(from_base.into()).ok_or_else(|| {
+                    malformed(traf.track_id, "a run of samples before the start of the object")
+                })?;
+            }
+            for entry in run.iter() {
+                let size = resolve.size(&entry);
+                let end = at.saturating_add(size.into());
+                if let (Some(track), Some(number), Some(decode_time)) = (track.as_deref(), number, time) {
+                    count += 1;
+                    if count > MAX_SAMPLES {
+                        return Err(malformed(track.id, "too many samples in a fragment"));
+                    }
+                    if end > object_size {
+                        return Err(FragmentError::Truncated(format!(
+                            "a sample of track {} at byte {at} ends at {end}, the object at {object_size}",
+                            track.id
+                        )));
+                    }
+                    let duration = resolve.duration(&entry);
+                    sample(
+                        number,
+                        Sample {
+                            offset: at,
+                            size,
+                            decode_time,
+                            duration,
+                            composition_offset: entry.composition_offset,
+                            sync: track.all_sync || resolve.is_sync(&entry),
+                        },
+                    )?;
+                    time = Some(decode_time.saturating_add(duration.into()));
+                }
+                at = end;
+            }
+        }
+        end_of_data = at;
+        if let (Some(track), Some(time)) = (track, time) {
+            track.next = Some(time);
+        }
+    }
+    Ok(())
+}
+
+fn malformed(track: u32, what: &str) -> FragmentError {
+    FragmentError::Track(TrackProblem::Malformed { track, what: what.to_owned() })
+}
+
+fn check_description(
+    traf: &TrackFragment,
+    defaults: &[Trex],
+    track: &FragmentedTrack,
+) -> Result<(), FragmentError> {
+    let trex = defaults.iter().find(|trex| trex.track_id == traf.track_id);
+    let named = traf.sample_description_index.or(trex.map(|trex| trex.sample_description_index));
+    // 0 is not a valid index, but some writers of files with one sample entry put it into `trex`.
+    match named {
+        None | Some(0) => Ok(()),
+        Some(index) if index == track.sample_description => Ok(()),
+        Some(_) => Err(FragmentError::Track(TrackProblem::Unsupported {
+            track: track.id,
+            what: "a track with several sample entries in use".into(),
+        })),
+    }
+}
+
+/// Returns the decode time of the first sample on the output timeline, never negative. It is the
+/// time of `tfdt`, else the end of the last fragment (like ffmpeg, unless `tfxd` states a gap),
+/// else the time of `tfxd`, else the time the index expects.
+fn decode_time(traf: &TrackFragment, track: &FragmentedTrack) -> Result<i64, FragmentError> {
+    if let Some(time) = traf.decode_time {
+        return i64::try_from(time)
+            .ok()
+            .and_then(|time| time.checked_add(track.shift))
+            // Leaves room for offsets and durations on either side.
+            .filter(|time| *time < i64::MAX / 2)
+            .ok_or_else(|| malformed(track.id, "a decode time beyond 2^62"));
+    }
+    let first_offset = traf.runs.iter().find_map(|run| run.iter().next());
+    let first_offset = i64::from(first_offset.map_or(0, |first| first.composition_offset));
+    // Depending on the writer, `tfxd` holds the first sample's presentation time or its decode
+    // time, and some writers make it negative for priming. It is the decode time if the
+    // presentation time that follows from that is the one in the index.
+    let listed = track.expected_composition.or(track.listed.filter(|_| track.next.is_none()));
+    let composed = |time: i64| time.saturating_add(track.shift).saturating_add(first_offset);
+    let before = |time: i64| if listed == Some(composed(time)) { 0 } else { first_offset };
+    let stated = traf
+        .tfxd
+        .map(|(time, _)| time.cast_signed())
+        .filter(|time| (0..i64::MAX / 4).contains(time))
+        .map(|time| time.saturating_sub(before(time)).max(0).saturating_add(track.shift));
+    let expected = track.expected_composition.map(|time| time.saturating_sub(first_offset).max(0));
+    Ok(match (track.next, stated) {
+        (Some(next), Some(stated)) if stated.saturating_sub(next) > i64::from(track.timescale.get()) => {
+            stated
+        }
+        (Some(next), _) => next,
+        (None, Some(stated)) => stated,
+        (None, None) => expected.unwrap_or(track.shift),
+    })
+}
+
+/// The values of samples that their run does not state (§8.8.3, §8.8.7).
+struct SampleDefaults {
+    duration: u32,
+    size: u32,
+    flags: u32,
+}
+
+impl SampleDefaults {
+    fn new(traf: &TrackFragment, defaults: &[Trex]) -> Self {
+        let trex = defaults.iter().find(|trex| trex.track_id == traf.track_id);
+        Self {
+            duration: traf.default_duration.or(trex.map(|trex| trex.duration)).unwrap_or(0),
+            size: traf.default_size.or(trex.map(|trex| trex.size)).unwrap_or(0),
+            flags: traf.default_flags.or(trex.map(|trex| trex.flags)).unwrap_or(0),
+        }
+    }
+
+    fn duration(&self, entry: &TrunSample) -> u32 {
+        entry.duration.unwrap_or(self.duration)
+    }
+
+    fn size(&self, entry: &TrunSample) -> u32 {
+        entry.size.unwrap_or(self.size)
+    }
+
+    fn is_sync(&self, entry: &TrunSample) -> bool {
+        sample_flags::is_sync(entry.flags.unwrap_or(self.flags))
+    }
+}
+
+/// Returns true if sample flags can be ignored: every sample of the codec can be decoded by itself,
+/// whatever the writer states. xHE-AAC is the exception (ISO/IEC 23003-3: immediate play-out
+/// frames).
+pub(crate) fn every_sample_is_sync(kind: TrackKind, codec: &Codec) -> bool {
+    match &codec.config {
+        Config::Aac(aac) => aac.core_object_type != 42 && aac.object_type != 42,
+        _ => kind != TrackKind::Video,
+    }
+}

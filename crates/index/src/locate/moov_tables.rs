@@ -1,0 +1,170 @@
+//! Packing the sample tables of `moov` (ISO/IEC 14496-12 §8.6 and §8.7), checked against each other
+//! and against the object's size.
+
+use crate::table::samples::{SampleTable, SampleTableBuilder};
+use latemux_isobmff::{boxes::stsz::SampleSizes, movie::SampleTables};
+
+/// Largest number of samples of a track: 24 hours of 2.5 ms Opus packets, nearly twice over.
+pub(crate) const MAX_SAMPLES: u32 = 1 << 26;
+
+/// The reason why tables make no track.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TableError {
+    /// There are no samples.
+    Empty,
+    /// The tables are valid, but not supported.
+    Unsupported(&'static str),
+    /// The tables contradict each other or the object.
+    Malformed(String),
+    /// A sample (1-based number) would end at this byte, beyond the object.
+    Truncated { sample: u32, end: u64 },
+}
+
+fn malformed<T>(what: impl Into<String>) -> Result<T, TableError> {
+    Err(TableError::Malformed(what.into()))
+}
+
+/// Returns the sample entry (1-based index) that the samples use. Only one for each track is
+/// supported, since a second one would change the decoder's configuration.
+pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TableError> {
+    let chunks = tables.stco.count();
+    let mut used = None;
+    for run in tables.stsc.iter() {
+        // A run that starts after the last chunk describes no chunk.
+        let has_chunks = run.first_chunk as usize <= chunks && run.samples_per_chunk > 0;
+        if !has_chunks {
+            continue;
+        }
+        match used {
+            None => used = Some(run.sample_description_index),
+            Some(index) if index == run.sample_description_index => {}
+            Some(_) => return Err(TableError::Unsupported("a track with several sample entries in use")),
+        }
+    }
+    used.ok_or(TableError::Empty)
+}
+
+/// Packs the tables. Decode times start at 0 and all samples play. `all_sync` is for media in which
+/// an empty `stss` means nothing (audio, text).
+///
+/// Deviations that ffmpeg plays are accepted too: `stts`, `ctts`, `stss` and `stco` that continue
+/// after the last sample, and `ctts` that ends before it.
+pub(crate) fn read(
+    tables: &SampleTables,
+    object_size: u64,
+    all_sync: bool,
+) -> Result<SampleTable, TableError> {
+    let count = tables.stsz.count();
+    if count == 0 {
+        return Err(TableError::Empty);
+    }
+    if count > MAX_SAMPLES {
+        return malformed(format!("{count} samples, more than {MAX_SAMPLES}"));
+    }
+    let mut builder = SampleTableBuilder::new();
+    read_sizes_and_chunks(tables, object_size, &mut builder)?;
+
+    for run in tables.stts.iter() {
+        // Broken writers put negative deltas here, which have the upper bit set.
+        if i32::try_from(run.delta).is_err() {
+            return malformed(format!("stts: a sample of {} ticks", run.delta));
+        }
+        builder.durations.push_run(run.delta, run.count.min(count - builder.durations.len()));
+    }
+    if builder.durations.len() < count {
+        return malformed(format!("stts has {} samples, stsz {count}", builder.durations.len()));
+    }
+
+    if let Some(ctts) = &tables.ctts {
+        for run in ctts.iter() {
+            builder.push_compositions(run.offset, run.count.min(count - builder.compositions()));
+        }
+    }
+    builder.push_compositions(0, count - builder.compositions());
+
+    match &tables.stss {
+        Some(stss) if !(all_sync && stss.iter().len() == 0) => {
+            let mut last = 0;
+            for number in stss.iter() {
+                // §8.6.2: numbers start at 1 and ascend strictly. Repeated numbers and 0 are
+                // harmless.
+                if number < last {
+                    return malformed("stss: sample numbers do not ascend");
+                }
+                if number > last && number <= count {
+                    builder.push_sync(number - 1);
+                }
+                last = number;
+            }
+        }
+        _ => builder.set_all_sync(),
+    }
+    Ok(builder.finish(0))
+}
+
+/// Reads `stsz`, `stsc` and `stco`. Every sample must have a size, a chunk and a position within
+/// the object.
+fn read_sizes_and_chunks(
+    tables: &SampleTables,
+    object_size: u64,
+    builder: &mut SampleTableBuilder,
+) -> Result<(), TableError> {
+    let count = tables.stsz.count();
+    let constant = match tables.stsz {
+        SampleSizes::Constant { size, .. } => {
+            // No table proves this count, so the object must be large enough for it.
+            if u64::from(size) * u64::from(count) > object_size {
+                return malformed(format!(
+                    "stsz: {count} samples of {size} bytes are more than the object has"
+                ));
+            }
+            builder.sizes.push_run(size, count);
+            Some(u64::from(size))
+        }
+        SampleSizes::Table { .. } => None,
+    };
+    let mut sizes = tables.stsz.iter();
+    let mut runs = tables.stsc.iter().peekable();
+    let mut in_chunk = None;
+    let mut done = 0;
+    for (number, offset) in (1_u32..).zip(tables.stco.iter()) {
+        while let Some(run) = runs.next_if(|run| run.first_chunk <= number) {
+            if run.first_chunk < number {
+                return malformed("stsc: chunk numbers do not ascend");
+            }
+            in_chunk = Some(run.samples_per_chunk);
+        }
+        let Some(in_chunk) = in_chunk else { return malformed("stsc does not begin with the first chunk") };
+        let samples = in_chunk.min(count - done);
+        if samples == 0 {
+            continue;
+        }
+        let bytes = match constant {
+            Some(size) => size * u64::from(samples),
+            None => (0..samples)
+                .map(|_| {
+                    let size = sizes.next().unwrap_or(0);
+                    builder.sizes.push(size);
+                    u64::from(size)
+                })
+                .sum(),
+        };
+        let end = offset.saturating_add(bytes);
+        if end > object_size {
+            return Err(TableError::Truncated { sample: done + samples, end });
+        }
+        builder.push_chunk(offset, samples, bytes);
+        done += samples;
+        if done == count {
+            break;
+        }
+    }
+    if done < count {
+        return malformed(format!("stsz has {count} samples, the chunks {done}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "moov_tables_tests.rs"]
+mod tests;

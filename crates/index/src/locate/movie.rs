@@ -1,0 +1,88 @@
+//! Finding `moov`, and the tracks in it that can be served.
+
+use crate::{
+    error::{IndexError, TrackProblem},
+    locate::{
+        object_reader::{ObjectReader, Pause},
+        track_description::{TrackDescription, malformed},
+    },
+};
+use bytes::Bytes;
+use latemux_isobmff::movie::Movie;
+use std::ops::Range;
+
+/// Largest number of boxes read before `moov`.
+const MAX_BOXES_BEFORE_MOOV: u32 = 1 << 12;
+
+/// A `moov` and the tracks in it that can be served.
+#[derive(Debug)]
+pub(crate) struct FoundMovie {
+    pub(crate) range: Range<u64>,
+    pub(crate) bytes: Bytes,
+    pub(crate) movie: Movie,
+    /// Tracks whose codec and structure can be served, each with its index in [`Movie::tracks`].
+    pub(crate) descriptions: Vec<(usize, TrackDescription)>,
+    pub(crate) left_out: Vec<TrackProblem>,
+}
+
+/// Walks over the top-level boxes to `moov` and reads it.
+pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
+    let size = reader.object_size;
+    let mut at = 0;
+    let mut cut_short = false;
+    for number in 0..MAX_BOXES_BEFORE_MOOV {
+        let rest = size.saturating_sub(at);
+        // Little but `moov` follows the media, so all of it is read at once, unless it is too
+        // large.
+        let usual = (size >> 4).clamp(1 << 20, reader.limits.max_index.max(1 << 20));
+        let ahead = if rest <= usual { at..size } else { reader.window(at) };
+        let Some(found) = reader.top_box(at, ahead)? else { break };
+        if number == 0 && !starts_a_file(&found.kind.0) {
+            return Err(IndexError::NotMp4(format!("it starts with the box '{}'", found.kind)).into());
+        }
+        if found.kind == b"moov" {
+            let bytes = reader.whole(&found, "moov")?;
+            return Ok(FoundMovie::parse(found.range, bytes)?);
+        }
+        cut_short = found.range.end > size;
+        at = found.range.end;
+        if at >= size {
+            break;
+        }
+    }
+    Err(if size < 8 {
+        IndexError::NotMp4(format!("an object of {size} bytes"))
+    } else if cut_short {
+        IndexError::Truncated("the last box ends beyond the object, and there is no moov".to_owned())
+    } else {
+        IndexError::Malformed("no moov".to_owned())
+    }
+    .into())
+}
+
+/// Returns true for boxes that files start with: ISO/IEC 14496-12, QuickTime, segments.
+fn starts_a_file(kind: &[u8; 4]) -> bool {
+    let known = [
+        b"ftyp", b"styp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"uuid", b"sidx", b"moof",
+        b"pdin", b"emsg", b"prft", b"meta",
+    ];
+    known.contains(&kind)
+}
+
+impl FoundMovie {
+    fn parse(range: Range<u64>, bytes: Bytes) -> Result<Self, IndexError> {
+        let movie = Movie::parse(&bytes, range.start)?;
+        let mut descriptions = Vec::new();
+        let mut left_out = Vec::new();
+        for (number, track) in movie.tracks.iter().enumerate() {
+            match track {
+                Ok(track) => match TrackDescription::read(track, &movie) {
+                    Ok(description) => descriptions.push((number, description)),
+                    Err(problem) => left_out.push(problem),
+                },
+                Err(error) => left_out.push(malformed(error.id.unwrap_or(0), error.error.to_string())),
+            }
+        }
+        Ok(Self { range, bytes, movie, descriptions, left_out })
+    }
+}

@@ -1,0 +1,245 @@
+//! Reading every `moof` of a fragmented file that has no index of all its tracks.
+
+use crate::{
+    error::{IndexError, TrackProblem},
+    locate::{
+        moof_samples::{self, FragmentError, FragmentedTrack},
+        moov_tables::MAX_SAMPLES,
+        object_reader::{ObjectReader, Pause},
+        track_description::malformed,
+    },
+    table::samples::{Sample, SampleTable, SampleTableBuilder},
+};
+use latemux_isobmff::{boxes::trex::Trex, fragment::Moof};
+use std::ops::Range;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Number of fragments read at once if their offsets are known in advance.
+const PARALLEL_READS: usize = 32;
+
+/// A scan in progress. Samples are on the source timeline.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// Offset of the next box.
+    at: u64,
+    /// Offsets of fragments that an incomplete index lists, ascending.
+    known: Vec<u64>,
+    defaults: Vec<Trex>,
+    /// One entry for each of `collected`. A track that failed gets the ID 0, which no fragment
+    /// names.
+    tracks: Vec<FragmentedTrack>,
+    collected: Vec<Result<ScannedTable, TrackProblem>>,
+    digest: u128,
+    moof_bytes: u64,
+}
+
+impl Scan {
+    /// Starts a scan at a byte offset. Each track comes with the samples that `moov` has of it.
+    pub(crate) fn new(
+        at: u64,
+        known: Vec<u64>,
+        defaults: Vec<Trex>,
+        tracks: Vec<(FragmentedTrack, Option<SampleTable>)>,
+    ) -> Self {
+        let (mut tracks, before): (Vec<_>, Vec<_>) = tracks.into_iter().unzip();
+        let collected = tracks
+            .iter_mut()
+            .zip(before)
+            .map(|(track, table)| {
+                let mut collected = ScannedTable::new();
+                for sample in table.iter().flat_map(|table| table.range(0..u32::MAX)) {
+                    track.next = Some(sample.decode_time + i64::from(sample.duration));
+                    collected.push(&sample).map_err(|what| malformed(track.id, what))?;
+                }
+                Ok(collected)
+            })
+            .collect();
+        Self { at, known, defaults, tracks, collected, digest: 0, moof_bytes: 0 }
+    }
+
+    /// Returns the offset of the next box. Bytes before it are not needed again.
+    pub(crate) fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns the number of bytes of all `moof`s read.
+    pub(crate) fn moof_bytes(&self) -> u64 {
+        self.moof_bytes
+    }
+
+    /// Returns the digest of all `moof`s read.
+    pub(crate) fn digest(&self) -> u128 {
+        self.digest
+    }
+
+    /// Continues from box to box as far as bytes have been read.
+    pub(crate) fn run(
+        &mut self,
+        reader: &ObjectReader<'_>,
+    ) -> Result<Vec<Result<SampleTable, TrackProblem>>, Pause> {
+        while self.at < reader.object_size {
+            let found = match reader.top_box(self.at, reader.window(self.at)) {
+                Ok(found) => found,
+                Err(Pause::Read(_)) => return Err(Pause::Read(self.reads(reader))),
+                // Garbage after the last fragment is ignored.
+                Err(Pause::Fail(_)) if self.moof_bytes > 0 => None,
+                Err(fail) => return Err(fail),
+            };
+            let Some(found) = found else { break };
+            if found.kind == b"moof" {
+                let bytes = reader.whole(&found, "moof")?;
+                self.moof_bytes += found.size();
+                if self.moof_bytes > reader.limits.max_index {
+                    let (value, limit) = (self.moof_bytes, reader.limits.max_index);
+                    return Err(IndexError::TooLarge { what: "all moof together", value, limit }.into());
+                }
+                let mut digest = Xxh3::new();
+                digest.update(&self.digest.to_le_bytes());
+                digest.update(&found.range.start.to_le_bytes());
+                digest.update(&bytes);
+                self.digest = digest.digest128();
+                let moof = Moof::parse(&bytes, found.range.start)?;
+                self.collect(&moof, found.range.start, reader.object_size)?;
+            }
+            self.at = found.range.end;
+        }
+        let collected = std::mem::take(&mut self.collected);
+        Ok(collected.into_iter().map(|c| c.map(ScannedTable::finish)).collect())
+    }
+
+    /// Returns the read at the current position, and those at known fragments further on.
+    fn reads(&self, reader: &ObjectReader<'_>) -> Vec<Range<u64>> {
+        let later = self.known.partition_point(|&offset| offset <= self.at);
+        let later = self.known.get(later..).unwrap_or_default().iter().take(PARALLEL_READS);
+        std::iter::once(self.at).chain(later.copied()).map(|offset| reader.window(offset)).collect()
+    }
+
+    fn collect(&mut self, moof: &Moof, offset: u64, object_size: u64) -> Result<(), Pause> {
+        loop {
+            let mut tracks = self.tracks.clone();
+            let mut samples: Vec<(usize, Sample)> = Vec::new();
+            let resolved = moof_samples::resolve(
+                moof,
+                offset,
+                object_size,
+                &self.defaults,
+                &mut tracks,
+                |number, sample| {
+                    samples.push((number, sample));
+                    Ok(())
+                },
+            );
+            let failed = match resolved {
+                Ok(()) => {
+                    self.tracks = tracks;
+                    samples.iter().for_each(|(number, sample)| self.push(*number, sample));
+                    return Ok(());
+                }
+                Err(FragmentError::Track(problem)) => problem,
+                Err(truncated) => return Err(truncated.into()),
+            };
+            // The failed track is left out, and the others still play.
+            let id = failed_track(&failed);
+            let Some(number) = self.tracks.iter().position(|track| track.id == id && id != 0) else {
+                return Err(IndexError::Malformed(failed.to_string()).into());
+            };
+            self.fail(number, failed);
+        }
+    }
+
+    fn push(&mut self, number: usize, sample: &Sample) {
+        let Some(Ok(collected)) = self.collected.get_mut(number) else { return };
+        if let Err(what) = collected.push(sample) {
+            let id = self.tracks.get(number).map_or(0, |track| track.id);
+            self.fail(number, malformed(id, what));
+        }
+    }
+
+    fn fail(&mut self, number: usize, problem: TrackProblem) {
+        if let (Some(track), Some(collected)) = (self.tracks.get_mut(number), self.collected.get_mut(number))
+        {
+            track.id = 0;
+            *collected = Err(problem);
+        }
+    }
+}
+
+fn failed_track(problem: &TrackProblem) -> u32 {
+    match problem {
+        TrackProblem::Malformed { track, .. } | TrackProblem::Unsupported { track, .. } => *track,
+        _ => 0,
+    }
+}
+
+/// A sample table that grows sample by sample.
+#[derive(Debug)]
+pub(crate) struct ScannedTable {
+    builder: SampleTableBuilder,
+    first_decode_time: Option<i64>,
+    /// Decode time and duration of the last sample. Its step to the next sample is not known yet.
+    last: (i64, u32),
+    /// Offset, number of samples and bytes of the last run of contiguous samples.
+    chunk: (u64, u32, u64),
+    count: u32,
+}
+
+impl ScannedTable {
+    pub(crate) fn new() -> Self {
+        Self {
+            builder: SampleTableBuilder::new(),
+            first_decode_time: None,
+            last: (0, 0),
+            chunk: (0, 0, 0),
+            count: 0,
+        }
+    }
+
+    /// Appends a sample. A sample lasts until the next one is decoded, whatever its own duration
+    /// says: this closes gaps between fragments as players do.
+    pub(crate) fn push(&mut self, sample: &Sample) -> Result<(), String> {
+        if self.count >= MAX_SAMPLES {
+            return Err(format!("more than {MAX_SAMPLES} samples"));
+        }
+        match self.first_decode_time {
+            None => self.first_decode_time = Some(sample.decode_time),
+            Some(_) => {
+                let step = sample.decode_time.checked_sub(self.last.0).and_then(|s| u32::try_from(s).ok());
+                let Some(step) = step else {
+                    let (from, to) = (self.last.0, sample.decode_time);
+                    return Err(format!("decode times go from {from} to {to}"));
+                };
+                self.builder.durations.push(step);
+            }
+        }
+        self.last = (sample.decode_time, sample.duration);
+        self.builder.sizes.push(sample.size);
+        self.builder.push_compositions(sample.composition_offset, 1);
+        if sample.sync {
+            self.builder.push_sync(self.count);
+        }
+        self.count += 1;
+        let (start, samples, bytes) = self.chunk;
+        if samples > 0 && start.saturating_add(bytes) == sample.offset {
+            self.chunk = (start, samples + 1, bytes + u64::from(sample.size));
+        } else {
+            self.end_chunk();
+            self.chunk = (sample.offset, 1, sample.size.into());
+        }
+        Ok(())
+    }
+
+    fn end_chunk(&mut self) {
+        let (offset, samples, bytes) = self.chunk;
+        if samples > 0 {
+            self.builder.push_chunk(offset, samples, bytes);
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> SampleTable {
+        self.end_chunk();
+        if self.count > 0 {
+            self.builder.durations.push(self.last.1);
+        }
+        self.builder.finish(self.first_decode_time.unwrap_or(0))
+    }
+}

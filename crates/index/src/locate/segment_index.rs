@@ -1,0 +1,197 @@
+//! Finding fragments by `sidx` (ISO/IEC 14496-12 §8.16.3): one box, one for each track, or a tree
+//! of them.
+
+use crate::{
+    error::IndexError,
+    locate::{
+        fragment_index::{self, FragmentIndex, IndexReading, IndexedFragment, IndexedTrack},
+        movie::FoundMovie,
+        object_reader::{ObjectReader, Pause, TopBox},
+    },
+    media::IndexSource,
+};
+use bytes::Bytes;
+use latemux_isobmff::{Time, boxes::sidx::Sidx, time::Round};
+use std::ops::Range;
+
+/// Largest depth of references from index to index. A chain is as deep as it is long.
+const MAX_DEPTH: u32 = 64;
+
+/// Largest number of fragments of all tracks together.
+const MAX_FRAGMENTS: usize = 1 << 20;
+
+/// One track's tree of `sidx`.
+#[derive(Debug)]
+struct SidxTree {
+    reference_id: u32,
+    timescale: latemux_isobmff::Timescale,
+    first_time: u64,
+    media: Vec<Subsegment>,
+}
+
+/// One subsegment.
+#[derive(Debug)]
+struct Subsegment {
+    bytes: Range<u64>,
+    duration: u32,
+    sync: bool,
+    /// Time from the earliest presentation to that of the sync sample, in ticks of the `sidx`.
+    lead: u32,
+}
+
+/// Reads the `sidx` before the first fragment.
+pub(crate) fn read(
+    reader: &ObjectReader<'_>,
+    found: &FoundMovie,
+    roots: &[TopBox],
+) -> Result<IndexReading, Pause> {
+    let mut trees: Vec<SidxTree> = Vec::new();
+    let mut boxes: Vec<(u64, Bytes)> = Vec::new();
+    for root in roots {
+        // A `sidx` that another one has referred to is no root.
+        if boxes.iter().any(|(offset, _)| *offset == root.range.start) {
+            continue;
+        }
+        let mut walk = SidxWalk { reader, boxes: &mut boxes, media: Vec::new(), same_scale: true };
+        let sidx = walk.index(root, None, MAX_DEPTH)?;
+        let (media, same_scale) = (walk.media, walk.same_scale);
+        let starts = media.iter().map(|m| m.bytes.start);
+        if !same_scale || trees.iter().any(|tree| tree.reference_id == sidx.reference_id) {
+            let known = trees.iter().flat_map(|tree| tree.media.iter().map(|m| m.bytes.start));
+            return Ok(IndexReading::Incomplete(known.chain(starts).collect()));
+        }
+        trees.push(SidxTree {
+            reference_id: sidx.reference_id,
+            timescale: sidx.timescale,
+            first_time: sidx.earliest_presentation_time,
+            media,
+        });
+    }
+    let starts = || trees.iter().flat_map(|tree| tree.media.iter().map(|m| m.bytes.start)).collect();
+
+    // With one track and one tree, the track ID in the `sidx` does not matter.
+    let only = match trees.as_slice() {
+        [tree] if found.descriptions.len() == 1 => Some(tree),
+        _ => None,
+    };
+    let mut tracks = Vec::new();
+    for (_, description) in &found.descriptions {
+        match trees.iter().find(|tree| tree.reference_id == description.id).or(only) {
+            Some(tree) if !tree.media.is_empty() => tracks.push(list(tree, description.timescale)),
+            _ => return Ok(IndexReading::Incomplete(starts())),
+        }
+    }
+    let end = tracks.iter().flat_map(|t| t.entries.last()).map(|entry| entry.bytes.end).max().unwrap_or(0);
+    if end > reader.object_size {
+        let what = format!("sidx refers to byte {end} of an object of {} bytes", reader.object_size);
+        return Err(IndexError::Truncated(what).into());
+    }
+    if end < reader.object_size && goes_on(reader, end, &tracks)? {
+        return Ok(IndexReading::Incomplete(starts()));
+    }
+    Ok(IndexReading::Complete(FragmentIndex { source: IndexSource::SegmentIndex, boxes, tracks, end }))
+}
+
+/// Returns true if more than boxes without media follows the last indexed fragment.
+fn goes_on(reader: &ObjectReader<'_>, end: u64, tracks: &[IndexedTrack]) -> Result<bool, Pause> {
+    // One round trip reads both cases: `mfra` if there is more, else the fragments to check.
+    let mut ranges = fragment_index::wanted(reader, tracks);
+    ranges.extend([reader.window(end), reader.tail()]);
+    reader.need_all(ranges)?;
+    let mut at = end;
+    loop {
+        let next = match reader.top_box(at, reader.window(at)) {
+            Ok(Some(next)) => next,
+            Err(pause @ Pause::Read(_)) => return Err(pause),
+            Ok(None) => return Ok(false),
+            Err(Pause::Fail(_)) => return Ok(true),
+        };
+        match &next.kind.0 {
+            b"free" | b"skip" | b"uuid" => at = next.range.end,
+            b"mfra" | b"meta" | b"udta" => return Ok(false),
+            // More media, or the middle of some: sizes that ignore a box inserted later fail here.
+            _ => return Ok(true),
+        }
+    }
+}
+
+fn list(tree: &SidxTree, scale: latemux_isobmff::Timescale) -> IndexedTrack {
+    let mut time = i64::try_from(tree.first_time).unwrap_or(i64::MAX);
+    let in_track = |time: i64| Time::new(time, tree.timescale).in_scale(scale, Round::Nearest);
+    let mut entries = Vec::with_capacity(tree.media.len());
+    for media in &tree.media {
+        entries.push(IndexedFragment {
+            bytes: media.bytes.clone(),
+            time: in_track(time),
+            lead: in_track(media.lead.into()),
+            sync: media.sync,
+        });
+        time = time.saturating_add(media.duration.into());
+    }
+    IndexedTrack { entries, end: Some(in_track(time)) }
+}
+
+struct SidxWalk<'a, 'r> {
+    reader: &'a ObjectReader<'r>,
+    boxes: &'a mut Vec<(u64, Bytes)>,
+    media: Vec<Subsegment>,
+    same_scale: bool,
+}
+
+impl SidxWalk<'_, '_> {
+    /// Reads one index and, depth first, all indexes it refers to.
+    fn index(&mut self, at: &TopBox, parent: Option<&Sidx>, depth: u32) -> Result<Sidx, Pause> {
+        let bytes = self.reader.whole(at, "sidx")?;
+        let sidx = Sidx::parse(&bytes, at.range.start)?;
+        let read: u64 = self.boxes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        if depth == 0 || self.boxes.iter().any(|(offset, _)| *offset == at.range.start) {
+            return Err(IndexError::Malformed("sidx: circular references".to_owned()).into());
+        }
+        if read > self.reader.limits.max_index {
+            let limit = self.reader.limits.max_index;
+            return Err(IndexError::TooLarge { what: "all sidx together", value: read, limit }.into());
+        }
+        self.boxes.push((at.range.start, bytes));
+        self.same_scale &= parent.is_none_or(|parent| parent.timescale == sidx.timescale);
+
+        let mut places = Vec::with_capacity(sidx.references.len());
+        let mut end = at.range.end.saturating_add(sidx.first_offset);
+        for reference in &sidx.references {
+            let start = end;
+            end = start.saturating_add(reference.size.into());
+            places.push(start..end);
+        }
+        // All indexes of this level are read at once.
+        let indexes = sidx.references.iter().zip(&places).filter(|(reference, _)| reference.is_index);
+        let windows = indexes.map(|(_, place)| {
+            let window = self.reader.window(place.start);
+            window.start..window.end.min(place.end.max(window.start))
+        });
+        self.reader.need_all(windows.collect())?;
+        for (reference, place) in sidx.references.iter().zip(places) {
+            if !reference.is_index {
+                if self.media.len() >= MAX_FRAGMENTS {
+                    return Err(IndexError::Malformed("sidx: too many fragments".to_owned()).into());
+                }
+                // A fragment of 0 bytes is ignored.
+                if !place.is_empty() {
+                    let sync = reference.starts_with_sap || matches!(reference.sap_type, 1..=3);
+                    let leads = reference.starts_with_sap && reference.sap_delta < reference.duration;
+                    let lead = if leads { reference.sap_delta } else { 0 };
+                    self.media.push(Subsegment { bytes: place, duration: reference.duration, sync, lead });
+                }
+                continue;
+            }
+            match self.reader.top_box(place.start, self.reader.window(place.start))? {
+                Some(next) if next.kind == b"sidx" => self.index(&next, Some(&sidx), depth - 1)?,
+                _ => {
+                    return Err(IndexError::Malformed(
+                        "sidx: a reference to an index does not lead to one".to_owned(),
+                    )
+                    .into());
+                }
+            };
+        }
+        Ok(sidx)
+    }
+}

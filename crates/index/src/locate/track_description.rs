@@ -1,0 +1,241 @@
+//! Describing a track from its `trak`, or the reason why it cannot be served.
+
+use crate::{
+    error::TrackProblem,
+    locate::{
+        edits::Edits,
+        moof_samples::every_sample_is_sync,
+        moov_tables::{self, TableError},
+    },
+    media::{Samples, Track, TrackKind},
+    table::{fragment_table::FragmentTable, samples::SampleTable},
+};
+use bytes::Bytes;
+use latemux_isobmff::{
+    Error as BoxError, FourCc, Timescale,
+    boxes::{dref::DataReference, mdhd::Language, stsd::SampleEntry},
+    codec::{self, Codec, Config, Media},
+    movie::{self, Movie},
+};
+use std::sync::Arc;
+
+/// A track of `moov` without its samples.
+#[derive(Debug, Clone)]
+pub(crate) struct TrackDescription {
+    pub(crate) id: u32,
+    pub(crate) kind: TrackKind,
+    handler: FourCc,
+    enabled: bool,
+    pub(crate) timescale: Timescale,
+    language: Language,
+    /// 1-based index of the sample entry in `stsd`.
+    pub(crate) sample_description: u32,
+    sample_entry: SampleEntry,
+    codec: Codec,
+    display_size: (u32, u32),
+    pub(crate) edits: Edits,
+    /// Location of its media, if it is not in the object with the `moov`.
+    location: Option<Arc<str>>,
+}
+
+impl TrackDescription {
+    /// Reads everything that does not depend on samples.
+    pub(crate) fn read(track: &movie::Track, movie: &Movie) -> Result<Self, TrackProblem> {
+        let id = track.id;
+        let kind = match &track.handler.0 {
+            b"vide" => TrackKind::Video,
+            b"soun" => TrackKind::Audio,
+            b"text" | b"subt" => TrackKind::Text,
+            _ => return Err(TrackProblem::UnsupportedCodec { track: id, format: track.handler }),
+        };
+        let sample_description = match moov_tables::sample_description(&track.tables) {
+            Ok(index) => index,
+            // There are no samples in `moov`: `trex` states the default of fragments.
+            Err(TableError::Empty) => {
+                let trex = movie.fragments.iter().flatten().find(|trex| trex.track_id == id);
+                let index = trex.map_or(1, |trex| trex.sample_description_index);
+                if track.sample_entries.len() > 1 { index } else { 1 }
+            }
+            Err(error) => return Err(problem(id, error, 0)),
+        };
+        let entry = sample_description.checked_sub(1).and_then(|i| usize::try_from(i).ok());
+        let Some(entry) = entry.and_then(|i| track.sample_entries.get(i)) else {
+            return Err(malformed(id, "no sample entry for its samples"));
+        };
+        let location = location(track, entry, movie.fragments.is_some())?;
+        // A view would keep the whole `moov` in memory.
+        let sample_entry = SampleEntry { raw: Bytes::copy_from_slice(&entry.raw), ..entry.clone() };
+        let codec = match codec::describe(&sample_entry, track.handler) {
+            Ok(codec) => codec,
+            Err(BoxError::Unsupported { .. }) => {
+                return Err(TrackProblem::UnsupportedCodec { track: id, format: entry.format });
+            }
+            Err(error) => return Err(malformed(id, error.to_string())),
+        };
+        if let Some(scheme) = codec.protection {
+            return Err(TrackProblem::Encrypted { track: id, scheme });
+        }
+        let fits = match codec.media {
+            Media::Video(_) => kind == TrackKind::Video,
+            Media::Audio(_) => kind == TrackKind::Audio,
+            Media::Text => kind == TrackKind::Text,
+        };
+        if codec.config == Config::Other || !fits {
+            return Err(TrackProblem::UnsupportedCodec { track: id, format: codec.format });
+        }
+        let fragmented = movie.fragments.is_some();
+        let edits = Edits::resolve(&track.edits, movie.timescale, track.timescale, fragmented)
+            .map_err(|what| TrackProblem::Unsupported { track: id, what: what.into() })?;
+        Ok(Self {
+            id,
+            kind,
+            handler: track.handler,
+            enabled: track.enabled,
+            timescale: track.timescale,
+            language: track.language.clone(),
+            sample_description,
+            sample_entry,
+            codec,
+            display_size: track.display_size,
+            edits,
+            location,
+        })
+    }
+
+    /// Calls [`every_sample_is_sync`] for this track.
+    pub(crate) fn every_sample_is_sync(&self) -> bool {
+        every_sample_is_sync(self.kind, &self.codec)
+    }
+
+    /// Reads the sample tables of `moov`: all samples, on the source timeline.
+    pub(crate) fn read_tables(
+        &self,
+        track: &movie::Track,
+        object_size: u64,
+    ) -> Result<SampleTable, TrackProblem> {
+        // The size of another object is checked when that is read, see `MediaIndex::of_media`.
+        let object_size = if self.location.is_some() { u64::MAX } else { object_size };
+        moov_tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
+            .map_err(|error| problem(self.id, error, object_size))
+    }
+
+    /// Makes the track from all its samples on the source timeline, and applies the edit list.
+    pub(crate) fn with_table(mut self, mut table: SampleTable) -> Result<Track, TrackProblem> {
+        let id = self.id;
+        if table.is_empty() {
+            return Err(TrackProblem::Empty { track: id });
+        }
+        if table.sync_from(0).is_none() {
+            return Err(TrackProblem::NoSyncSample { track: id });
+        }
+        let presentation = self.edits.presentation;
+        table.shift(presentation.shift);
+        let range = self.edits.samples(&table, self.kind, self.timescale);
+        table.keep(range);
+        // Negative composition offsets are raised; a later start of the presentation keeps all
+        // times.
+        let presentation = &mut self.edits.presentation;
+        presentation.media_time = presentation.media_time.saturating_add(table.lift_compositions().into());
+        let (first, end) = table.presented(presentation).ok_or(TrackProblem::Empty { track: id })?;
+        let bytes = table.bytes_in(0..u32::MAX);
+        self.finish(first, end, Samples::Table(table), |duration| Some(rate(bytes, duration?)))
+    }
+
+    /// Makes the track from its fragments. `bitrate`, in bits per second, is declared by the file
+    /// or measured from the first fragment.
+    pub(crate) fn with_fragments(
+        self,
+        table: FragmentTable,
+        bitrate: Option<u64>,
+    ) -> Result<Track, TrackProblem> {
+        let id = self.id;
+        let first = table.start(0).ok_or(TrackProblem::Empty { track: id })?;
+        if self.kind == TrackKind::Video && table.sync_from(0) != Some(0) {
+            return Err(TrackProblem::NoSyncSample { track: id });
+        }
+        let (end, bytes) = (table.end(), table.bytes());
+        self.finish(first, end, Samples::Fragments(table), |duration| {
+            bitrate.or_else(|| Some(rate(bytes, duration?)))
+        })
+    }
+
+    /// Returns the bit rate that the file declares, in bits per second.
+    pub(crate) fn declared_bitrate(&self) -> Option<u64> {
+        let declared = self.codec.declared_bitrate;
+        declared.average.or(declared.max).map(u64::from)
+    }
+
+    /// Makes the track. `bitrate` is given the duration as (ticks, ticks per second).
+    fn finish(
+        self,
+        first: i64,
+        end: i64,
+        samples: Samples,
+        bitrate: impl FnOnce(Option<(u64, u32)>) -> Option<u64>,
+    ) -> Result<Track, TrackProblem> {
+        let start = first.max(0);
+        if end <= start {
+            return Err(TrackProblem::Empty { track: self.id });
+        }
+        let ticks = u64::try_from(end.saturating_sub(start)).ok().filter(|&ticks| ticks > 0);
+        let average_bitrate = bitrate(ticks.map(|ticks| (ticks, self.timescale.get()))).unwrap_or(0);
+        Ok(Track {
+            id: self.id,
+            kind: self.kind,
+            handler: self.handler,
+            enabled: self.enabled,
+            timescale: self.timescale,
+            language: self.language,
+            sample_entry: self.sample_entry,
+            codec: self.codec,
+            display_size: self.display_size,
+            presentation: self.edits.presentation,
+            start,
+            end,
+            samples,
+            average_bitrate,
+            sample_description: self.sample_description,
+            location: self.location,
+        })
+    }
+}
+
+/// Returns the location of the media of a sample entry (ISO/IEC 14496-12 §8.7.2), or `None` for the
+/// object with the `moov`.
+fn location(
+    track: &movie::Track,
+    entry: &SampleEntry,
+    fragmented: bool,
+) -> Result<Option<Arc<str>>, TrackProblem> {
+    let unsupported =
+        |what: &'static str| Err(TrackProblem::Unsupported { track: track.id, what: what.into() });
+    let number = usize::from(entry.data_reference_index).checked_sub(1);
+    // An index out of range means the first entry, as other readers assume.
+    let reference = number.and_then(|i| track.data_references.get(i)).or(track.data_references.first());
+    match reference {
+        None | Some(DataReference::SelfContained) => Ok(None),
+        Some(DataReference::Url(_)) if fragmented => unsupported("fragments with media in another file"),
+        Some(DataReference::Url(location)) => Ok(Some(Arc::from(&**location))),
+        Some(DataReference::Other(_)) => unsupported("media in another file without a location"),
+    }
+}
+
+/// Returns the bit rate in bits per second of some bytes over a duration of (ticks, ticks per
+/// second). Ticks are not 0.
+pub(crate) fn rate(bytes: u64, (ticks, scale): (u64, u32)) -> u64 {
+    let bits = u128::from(bytes) * 8 * u128::from(scale);
+    u64::try_from(bits / u128::from(ticks.max(1))).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn malformed(track: u32, what: impl Into<String>) -> TrackProblem {
+    TrackProblem::Malformed { track, what: what.into() }
+}
+
+fn problem(track: u32, error: TableError, object_size: u64) -> TrackProblem {
+    match error {
+        TableError::Empty => TrackProblem::Empty { track },
+        TableError::Unsupported(what) => TrackProblem::Unsupported { track, what: what.into() },
+        TableError::Malformed(what) => TrackProblem::Malformed { track, what },
+        TableError::Truncated { sample, end } => TrackProblem::Truncated { track, sample, end, object_size },
+    }
+}

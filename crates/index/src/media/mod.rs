@@ -1,0 +1,159 @@
+//! The index of one object.
+
+pub mod fragment_samples;
+pub mod stamp;
+
+use crate::{
+    error::TrackProblem,
+    media::stamp::MediaStamp,
+    table::{fragment_table::FragmentTable, presentation::Presentation, samples::SampleTable},
+};
+use bytes::Bytes;
+use latemux_isobmff::{
+    FourCc, Timescale,
+    boxes::{mdhd::Language, stsd::SampleEntry, trex::Trex},
+    codec::{Codec, Config},
+};
+use std::sync::Arc;
+
+/// Everything about one object but its media bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaIndex {
+    /// Size of the object in bytes.
+    pub object_size: u64,
+    /// Digest of the index bytes (`moov`, `sidx`, `mfra`), the object's first 64 KiB and its size.
+    /// It is equal for equal objects wherever they are stored. ETags are made from it.
+    pub fingerprint: u128,
+    /// Tracks that can be served, in file order.
+    pub tracks: Vec<Track>,
+    /// Tracks that are left out, each with the reason.
+    pub left_out: Vec<TrackProblem>,
+    /// The boxes the index was read from.
+    pub source: IndexSource,
+    /// Number of bytes of `moov` (and `sidx`, `mfra`, `moof`) the index was made from.
+    pub source_bytes: u64,
+    /// Fragment defaults of all tracks, including those left out: their sample sizes determine the
+    /// positions of other tracks' samples.
+    pub fragment_defaults: Box<[Trex]>,
+    /// The media as it was when an index MP4 was made from it.
+    pub stamp: Option<MediaStamp>,
+}
+
+/// The boxes an object's index was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexSource {
+    /// The sample tables of `moov`.
+    SampleTables,
+    /// One or several `sidx`.
+    SegmentIndex,
+    /// `mfra`.
+    RandomAccess,
+    /// Every `moof`, because `sidx` and `mfra` are missing or do not cover some track.
+    Scan,
+}
+
+/// One track of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Track {
+    /// `track_ID`.
+    pub id: u32,
+    /// Video, audio or text.
+    pub kind: TrackKind,
+    /// Handler type.
+    pub handler: FourCc,
+    /// True if `tkhd` enables it: it is the default among its alternatives.
+    pub enabled: bool,
+    /// Scale of all times of the track.
+    pub timescale: Timescale,
+    /// Language.
+    pub language: Language,
+    /// The sample entry all its samples use, unchanged.
+    pub sample_entry: SampleEntry,
+    /// The codec that the sample entry describes.
+    pub codec: Codec,
+    /// Display size (width, height) of `tkhd`, 16.16 fixed point.
+    pub display_size: (u32, u32),
+    /// The resolved edit list.
+    pub presentation: Presentation,
+    /// First presentation time, clamped to ≥ 0, in track ticks.
+    pub start: i64,
+    /// End of the last sample's presentation, in track ticks.
+    pub end: i64,
+    /// Positions, sizes and times of its samples or fragments.
+    pub samples: Samples,
+    /// Average bit rate in bits per second: media bytes over duration. For fragments that hold
+    /// several tracks, the rate the file declares (`btrt`, ES descriptor), or else that of the
+    /// track's first fragment.
+    pub average_bitrate: u64,
+    /// 1-based index of [`Self::sample_entry`] in `stsd`, which the track's fragments must name.
+    pub(crate) sample_description: u32,
+    /// Location of its media as the file states it: relative to the object, or absolute. `None`
+    /// means the object itself. Samples at a location are served once [`MediaIndex::of_media`] has
+    /// seen the object there.
+    pub location: Option<Arc<str>>,
+}
+
+/// Video, audio or text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TrackKind {
+    /// Handler `vide`.
+    Video,
+    /// Handler `soun`.
+    Audio,
+    /// Handler `text` or `subt`.
+    Text,
+}
+
+/// The samples of a track, or its fragments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Samples {
+    /// Every sample is known.
+    Table(SampleTable),
+    /// Fragments are known. Their samples are known once their `moof` has been read.
+    Fragments(FragmentTable),
+}
+
+impl MediaIndex {
+    /// Sets the language of one track (an index into [`Self::tracks`]) if its own is not known.
+    #[must_use]
+    pub fn with_language(mut self, track: usize, language: Language) -> Self {
+        if let Some(track) = self.tracks.get_mut(track).filter(|track| !track.language.is_known()) {
+            track.language = language;
+        }
+        self
+    }
+
+    /// Returns the number of bytes of memory the index holds.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let tracks: usize = self
+            .tracks
+            .iter()
+            .map(|track| {
+                let entry = track.sample_entry.raw.len() + codec_bytes(&track.codec);
+                let names = track.language.as_str().len() + track.location.as_ref().map_or(0, |l| l.len());
+                let samples = match &track.samples {
+                    Samples::Table(table) => table.heap_bytes(),
+                    Samples::Fragments(table) => table.heap_bytes(),
+                };
+                entry + names + samples
+            })
+            .sum();
+        tracks
+            + size_of_val::<[Track]>(&self.tracks)
+            + size_of_val::<[TrackProblem]>(&self.left_out)
+            + size_of_val::<[Trex]>(&self.fragment_defaults)
+    }
+}
+
+/// Returns the number of bytes of a codec on the heap. The parameter sets are views of the sample
+/// entry, so only the views themselves and their reference counts are added.
+fn codec_bytes(codec: &Codec) -> usize {
+    const SHARED: usize = 3 * size_of::<usize>();
+    let views = match &codec.config {
+        Config::Avc(avc) => avc.sps.len() + avc.pps.len() + avc.sps_ext.len(),
+        Config::Hevc(hevc) => hevc.nal_units.len(),
+        _ => 0,
+    };
+    codec.rfc6381.len() + views * size_of::<Bytes>() + SHARED
+}

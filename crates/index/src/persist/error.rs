@@ -1,0 +1,37 @@
+//! Errors of reading persisted indexes, and the number of their format.
+
+/// Number of the format. It must change with every change of the layout, and of the index that
+/// [`crate::locate::Locator`] makes of an object: persisted bytes must not yield another index than
+/// the object would.
+pub const FORMAT: u16 = 3;
+
+/// The reason why bytes are not a persisted index of this version. They are to be discarded, and
+/// the index made anew.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PersistError {
+    /// They do not start as expected, or hold something else than requested.
+    #[error("these bytes are not {0}")]
+    NotThis(&'static str),
+    /// They were written by an older or a newer version.
+    #[error("format {found} is not {FORMAT}")]
+    OtherFormat {
+        /// The [`FORMAT`] they state.
+        found: u16,
+    },
+    /// Bytes are missing, left over or changed.
+    #[error("damaged: {0}")]
+    Damaged(&'static str),
+}
+
+impl PersistError {
+    /// Returns the stable word for logs and metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotThis(_) => "not_an_index",
+            Self::OtherFormat { .. } => "other_format",
+            Self::Damaged(_) => "damaged",
+        }
+    }
+}

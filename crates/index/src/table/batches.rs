@@ -1,0 +1,150 @@
+//! Reading a whole sample table in batches, column by column. This is many times faster than sample
+//! by sample for sums of sizes and durations. It leaves out the positions of samples.
+
+use crate::table::{
+    column::Values,
+    samples::{SampleTable, composition},
+};
+use std::ops::Range;
+
+/// Consecutive samples, column by column. All slices have the same length, except one that is left
+/// out.
+#[derive(Debug, Clone, Copy)]
+pub struct SampleBatch<'a> {
+    /// Decode time of the first sample on the output timeline, in track ticks.
+    pub decode_time: i64,
+    /// Sizes in bytes.
+    pub sizes: &'a [u32],
+    /// Durations in track ticks.
+    pub durations: &'a [u32],
+    /// Composition times minus decode times, in track ticks. Empty after
+    /// [`SampleBatches::without_compositions`].
+    pub composition_offsets: &'a [i32],
+    /// True for each sync sample.
+    pub sync: &'a [bool],
+}
+
+impl SampleBatch<'_> {
+    /// Returns the first sample alone, or an empty batch if there is none.
+    #[must_use]
+    pub fn first(&self) -> Self {
+        Self {
+            decode_time: self.decode_time,
+            sizes: head(self.sizes),
+            durations: head(self.durations),
+            composition_offsets: head(self.composition_offsets),
+            sync: head(self.sync),
+        }
+    }
+}
+
+fn head<T>(values: &[T]) -> &[T] {
+    values.get(..1).unwrap_or_default()
+}
+
+/// Reads the batches between cuts in order.
+#[derive(Debug)]
+pub struct SampleBatches<'a> {
+    /// The remaining cuts, as indexes of samples that play.
+    cuts: &'a [u32],
+    window: Range<u32>,
+    decode_time: i64,
+    durations: Values<'a>,
+    sizes: Option<Values<'a>>,
+    compositions: Option<Values<'a>>,
+    composition_lift: i32,
+    with_compositions: bool,
+    /// Number of the next sync sample in the columns, and the distances from each to the next one.
+    /// `None` if every sample is a sync sample.
+    sync: Option<(Option<u64>, Values<'a>)>,
+    read: BatchBuffers,
+}
+
+/// The values of one batch.
+#[derive(Debug, Default)]
+struct BatchBuffers {
+    sizes: Vec<u32>,
+    durations: Vec<u32>,
+    packed: Vec<u32>,
+    composition_offsets: Vec<i32>,
+    sync: Vec<bool>,
+}
+
+impl SampleTable {
+    /// Returns the samples from each of `cuts` (0-based indexes, ascending) to the next cut. A
+    /// batch is clamped to the table.
+    #[must_use]
+    pub fn batches<'a>(&'a self, cuts: &'a [u32]) -> SampleBatches<'a> {
+        let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
+        let first = clamp(cuts.first().copied().unwrap_or(0));
+        SampleBatches {
+            cuts,
+            window: self.window.clone(),
+            decode_time: self.decode_time_in_columns(first),
+            durations: self.durations.iter_from(first),
+            sizes: self.layout.track(self.track).map(|laid| laid.sizes.iter_from(first)),
+            compositions: self.compositions.as_ref().map(|column| column.iter_from(first)),
+            composition_lift: self.composition_lift,
+            with_compositions: true,
+            sync: self.sync_from_in_columns(first),
+            read: BatchBuffers::default(),
+        }
+    }
+}
+
+impl SampleBatches<'_> {
+    /// Leaves composition offsets out, which saves half of the work.
+    #[must_use]
+    pub fn without_compositions(mut self) -> Self {
+        self.with_compositions = false;
+        self
+    }
+
+    /// Returns the next batch, or `None` after the last cut.
+    #[must_use]
+    pub fn next_batch(&mut self) -> Option<SampleBatch<'_>> {
+        let (&[start, end], rest) = (self.cuts.first_chunk()?, self.cuts.get(1..)?);
+        self.cuts = rest;
+        let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
+        let (start, end) = (clamp(start), clamp(end));
+        let len = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+        let BatchBuffers { sizes, durations, packed, composition_offsets, sync } = &mut self.read;
+
+        let fill = |values: &mut Values<'_>, buffer: &mut Vec<u32>| {
+            buffer.resize(len, 0);
+            let filled = values.fill(buffer);
+            buffer.get_mut(filled..).unwrap_or_default().fill(0);
+        };
+        fill(&mut self.durations, durations);
+        sizes.clear();
+        match &mut self.sizes {
+            Some(values) => fill(values, sizes),
+            None => sizes.resize(len, 0),
+        }
+        composition_offsets.clear();
+        match &mut self.compositions {
+            _ if !self.with_compositions => {}
+            Some(values) => {
+                fill(values, packed);
+                let offset = |&packed: &u32| composition(packed).saturating_add(self.composition_lift);
+                composition_offsets.extend(packed.iter().map(offset));
+            }
+            None => composition_offsets.resize(len, self.composition_lift),
+        }
+        sync.clear();
+        sync.resize(len, self.sync.is_none());
+        if let Some((next, gaps)) = &mut self.sync {
+            while let Some(number) = next.filter(|&number| number < u64::from(end)) {
+                let at = number.checked_sub(start.into()).and_then(|at| usize::try_from(at).ok());
+                if let Some(sync) = at.and_then(|at| sync.get_mut(at)) {
+                    *sync = true;
+                }
+                *next = gaps.next().map(|gap| number.saturating_add(gap.into()));
+            }
+        }
+        let decode_time = self.decode_time;
+        let duration: u64 = durations.iter().map(|&duration| u64::from(duration)).sum();
+        self.decode_time = decode_time.saturating_add_unsigned(duration);
+        Some(SampleBatch { decode_time, sizes, durations, composition_offsets, sync })
+    }
+}

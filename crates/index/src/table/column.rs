@@ -1,0 +1,270 @@
+//! Packed columns of numbers: the entries of a sample table in memory.
+
+mod build;
+mod values;
+
+pub use build::ColumnBuilder;
+pub use values::Values;
+
+use crate::table::rice::{BLOCK, BlockReader};
+use std::ops::Range;
+use values::{Block, Source};
+
+/// [`BLOCK`] as `u32`, to count values with.
+const BLOCK_LEN: u32 = 64;
+const _: () = assert!(BLOCK_LEN as usize == BLOCK && STRIDE.is_multiple_of(BLOCK_LEN));
+
+/// Number of values between two directory entries of a packed column. A seek decodes at most that
+/// many values.
+pub(crate) const STRIDE: u32 = 256;
+
+/// A column of `u32` values: a constant, runs, or blocks of 64 Rice-coded values, whichever is
+/// smallest. Reading one value costs O(log n), and reading on from there O(1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column(pub(crate) ColumnEncoding);
+
+/// The encodings of a column. All but constants are boxed: most columns of a short title are
+/// constant, and a boxed encoding keeps a column at 16 bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ColumnEncoding {
+    Constant { len: u32, value: u32 },
+    Runs(Box<Runs>),
+    Packed(Box<Packed>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Runs {
+    pub(crate) len: u32,
+    /// Runs by ascending start. Neighbours have different values.
+    pub(crate) runs: Box<[Run]>,
+}
+
+/// Blocks of Rice codes, with one directory entry for every [`STRIDE`] values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Packed {
+    pub(crate) len: u32,
+    pub(crate) directory: Box<[DirectoryEntry]>,
+    pub(crate) stream: Box<[u8]>,
+    /// Sum of all values.
+    pub(crate) total: u64,
+}
+
+/// A run of equal values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Index of its first value.
+    pub(crate) start: u32,
+    pub(crate) value: u32,
+    /// Sum of all values before it.
+    pub(crate) before: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DirectoryEntry {
+    /// Sum of all values before the entry. The 64 bits are split into two halves so that an entry
+    /// takes 12 bytes, not 16.
+    pub(crate) before: [u32; 2],
+    /// Offset in the stream of the entry's first block, in bytes.
+    pub(crate) byte: u32,
+}
+
+impl DirectoryEntry {
+    pub(crate) fn before(self) -> u64 {
+        u64::from(self.before[0]) << 32 | u64::from(self.before[1])
+    }
+}
+
+impl Column {
+    /// Returns a column of `len` equal values.
+    #[must_use]
+    pub fn constant(value: u32, len: u32) -> Self {
+        Self(ColumnEncoding::Constant { len, value })
+    }
+
+    /// Returns the number of values.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        match &self.0 {
+            ColumnEncoding::Constant { len, .. } => *len,
+            ColumnEncoding::Runs(form) => form.len,
+            ColumnEncoding::Packed(form) => form.len,
+        }
+    }
+
+    /// Returns true if there are no values.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the value at a 0-based index.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<u32> {
+        self.iter_from(index).next()
+    }
+
+    /// Returns the values from an index on, none if it is beyond the end.
+    #[must_use]
+    pub fn iter_from(&self, index: u32) -> Values<'_> {
+        self.seek(index).1
+    }
+
+    /// Returns [`Self::sum_before`] and [`Self::iter_from`] for little more than the cost of one of
+    /// them.
+    pub(crate) fn seek(&self, index: u32) -> (u64, Values<'_>) {
+        let len = self.len();
+        let index = index.min(len);
+        let left = len - index;
+        match &self.0 {
+            ColumnEncoding::Constant { value, .. } => {
+                let state = Source::Run { value: *value, count: left, next: [].iter(), len };
+                (u64::from(*value) * u64::from(index), Values { left, state, block: Block::default() })
+            }
+            ColumnEncoding::Runs(form) => {
+                let runs = &form.runs;
+                let at = runs.partition_point(|run| run.start <= index).saturating_sub(1);
+                let mut next = runs.get(at..).unwrap_or_default().iter();
+                let run = next.next();
+                let end = next.as_slice().first().map_or(len, |run| run.start);
+                let value = run.map_or(0, |run| run.value);
+                let before =
+                    run.map_or(0, |run| run.before + u64::from(value) * u64::from(index - run.start));
+                let state = Source::Run { value, count: end - index, next, len };
+                (before, Values { left, state, block: Block::default() })
+            }
+            ColumnEncoding::Packed(form) => {
+                let Packed { directory, stream, total, .. } = &**form;
+                let Some(entry) = directory.get((index / STRIDE) as usize).filter(|_| left > 0) else {
+                    let state = Source::Run { value: 0, count: 0, next: [].iter(), len };
+                    return (*total, Values { left: 0, state, block: Block::default() });
+                };
+                let mut blocks = BlockReader::new(stream, entry.byte as usize);
+                let into_block = index % BLOCK_LEN;
+                let before = entry.before() + blocks.sum(index % STRIDE - into_block);
+                let state = Source::Blocks { blocks, stream, directory, index: index - into_block };
+                let mut values = Values { left: left + into_block, state, block: Block::default() };
+                (before + values.skip_in_block(into_block), values)
+            }
+        }
+    }
+
+    /// Returns the sum of all values before an index, or of all values if it is beyond the end.
+    #[must_use]
+    pub fn sum_before(&self, index: u32) -> u64 {
+        let index = index.min(self.len());
+        match &self.0 {
+            ColumnEncoding::Constant { value, .. } => u64::from(*value) * u64::from(index),
+            ColumnEncoding::Runs(form) => {
+                let at = form.runs.partition_point(|run| run.start <= index).saturating_sub(1);
+                form.runs
+                    .get(at)
+                    .map_or(0, |run| run.before + u64::from(run.value) * u64::from(index - run.start))
+            }
+            ColumnEncoding::Packed(form) if index == form.len => form.total,
+            ColumnEncoding::Packed(form) => {
+                let first = index - index % STRIDE;
+                let Some(entry) = form.directory.get((index / STRIDE) as usize) else { return form.total };
+                entry.before() + BlockReader::new(&form.stream, entry.byte as usize).sum(index - first)
+            }
+        }
+    }
+
+    /// Returns the sum of all values.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.sum_before(self.len())
+    }
+
+    /// Returns the largest index, at most [`Self::len`], with `sum_before(index) <= sum`.
+    #[must_use]
+    pub fn find(&self, sum: u64) -> u32 {
+        let len = self.len();
+        let clamp = |index: u64| u32::try_from(index).map_or(len, |i| i.min(len));
+        match &self.0 {
+            ColumnEncoding::Constant { value, .. } => sum.checked_div((*value).into()).map_or(len, clamp),
+            ColumnEncoding::Runs(form) => {
+                let runs = &form.runs;
+                let at = runs.partition_point(|run| run.before <= sum).saturating_sub(1);
+                let end = runs.get(at + 1).map_or(len, |run| run.start);
+                runs.get(at).map_or(0, |run| {
+                    let steps = (sum - run.before).checked_div(run.value.into());
+                    steps.map_or(end, |s| clamp(u64::from(run.start).saturating_add(s)).min(end))
+                })
+            }
+            ColumnEncoding::Packed(form) => {
+                let Some((at, before)) = form.entry_of_sum(sum) else { return len };
+                let Some(mut values) = form.read_entry(at) else { return len };
+                values.skip_until(before, sum);
+                len - values.left
+            }
+        }
+    }
+
+    /// Returns [`Self::find`], with [`Self::sum_before`] and [`Self::iter_from`] at that index, for
+    /// little more than the cost of one of them.
+    pub(crate) fn seek_sum(&self, sum: u64) -> (u32, u64, Values<'_>) {
+        if let ColumnEncoding::Packed(form) = &self.0
+            && let Some((at, before)) = form.entry_of_sum(sum)
+            && let Some(mut values) = form.read_entry(at)
+        {
+            let before = values.skip_until(before, sum);
+            return (self.len() - values.left, before, values);
+        }
+        let index = self.find(sum);
+        let (before, values) = self.seek(index);
+        (index, before, values)
+    }
+
+    /// Returns the value that all entries of a range share, if the range is not empty and they do.
+    #[must_use]
+    pub fn constant_in(&self, range: Range<u32>) -> Option<u32> {
+        let count = range.end.min(self.len()).checked_sub(range.start)?;
+        match &self.0 {
+            ColumnEncoding::Constant { value, .. } => (count > 0).then_some(*value),
+            ColumnEncoding::Runs(form) => {
+                // Neighbouring runs have different values.
+                let of = |index: u32| form.runs.partition_point(|run| run.start <= index).checked_sub(1);
+                let (first, last) = (of(range.start)?, of(range.start + count.checked_sub(1)?)?);
+                (first == last).then(|| form.runs.get(first).map(|run| run.value))?
+            }
+            ColumnEncoding::Packed(_) => {
+                let mut values = self.iter_from(range.start).take(count as usize);
+                let first = values.next()?;
+                values.all(|value| value == first).then_some(first)
+            }
+        }
+    }
+
+    /// Returns the number of bytes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            ColumnEncoding::Constant { .. } => 0,
+            ColumnEncoding::Runs(form) => size_of::<Runs>() + size_of_val::<[Run]>(&form.runs),
+            ColumnEncoding::Packed(form) => {
+                size_of::<Packed>() + size_of_val::<[DirectoryEntry]>(&form.directory) + form.stream.len()
+            }
+        }
+    }
+}
+
+impl Packed {
+    /// Returns the values from a directory entry on.
+    fn read_entry(&self, at: usize) -> Option<Values<'_>> {
+        let Self { len, directory, stream, .. } = self;
+        let index = u32::try_from(at).ok()?.checked_mul(STRIDE)?;
+        let blocks = BlockReader::new(stream, directory.get(at)?.byte as usize);
+        let state = Source::Blocks { blocks, stream, directory, index };
+        Some(Values { left: len.checked_sub(index)?, state, block: Block::default() })
+    }
+
+    /// Returns the directory entry from which to search for a sum, and the sum before it. `None`
+    /// means that the end of the column is the result.
+    fn entry_of_sum(&self, sum: u64) -> Option<(usize, u64)> {
+        let at = self.directory.partition_point(|entry| entry.before() <= sum).checked_sub(1)?;
+        Some((at, self.directory.get(at)?.before())).filter(|_| self.total > sum)
+    }
+}
+
+#[cfg(test)]
+mod tests;

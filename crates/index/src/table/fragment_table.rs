@@ -1,0 +1,314 @@
+//! The fragments of a track, packed.
+
+use crate::table::{
+    column::{Column, ColumnBuilder},
+    positions::{Positions, PositionsBuilder},
+};
+use std::ops::Range;
+
+/// One fragment of a track, or one `sidx` subsegment, which may hold several `moof`s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fragment {
+    /// Start of its first `moof`, in bytes from the start of the object.
+    pub offset: u64,
+    /// Size in bytes, from its first `moof` to the end of its media.
+    pub size: u64,
+    /// Earliest presentation time in track ticks, after the edit list.
+    pub start: i64,
+    /// End of presentation in track ticks: the start of the next fragment if there is one.
+    pub end: i64,
+    /// True if it starts with a sync sample.
+    pub sync: bool,
+}
+
+impl Fragment {
+    /// Returns its byte range in the object.
+    #[must_use]
+    pub fn bytes(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.size)
+    }
+}
+
+/// A track's fragments in order, packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FragmentTable {
+    pub(crate) first_start: i64,
+    /// End of the last fragment's presentation, in track ticks.
+    pub(crate) end: i64,
+    /// See [`Self::reorder`].
+    pub(crate) reorder: u32,
+    /// See [`Self::first_offset`].
+    pub(crate) first_offset: i32,
+    /// Distance from each start to the next one, in track ticks.
+    pub(crate) steps: Column,
+    /// Time from each start to the presentation of the fragment's sync sample, in track ticks.
+    /// `None` if all are 0.
+    pub(crate) leads: Option<Column>,
+    pub(crate) sizes: Column,
+    pub(crate) positions: Positions,
+    /// 1 for each fragment that starts with a sync sample, else 0.
+    pub(crate) sync: Column,
+}
+
+impl FragmentTable {
+    /// Returns the number of fragments.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.sizes.len()
+    }
+
+    /// Returns true if there are no fragments.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sizes.is_empty()
+    }
+
+    /// Returns the fragment at a 0-based index.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Fragment> {
+        let size = self.sizes.get(index)?;
+        let start = self.start(index)?;
+        Some(Fragment {
+            offset: self.positions.get(index, self.sizes.sum_before(index)),
+            size: size.into(),
+            start,
+            end: self.start(index + 1).unwrap_or(self.end),
+            sync: self.sync.get(index) == Some(1),
+        })
+    }
+
+    /// Returns the start of a fragment's presentation, in track ticks.
+    #[must_use]
+    pub fn start(&self, index: u32) -> Option<i64> {
+        let since = i64::try_from(self.steps.sum_before(index)).unwrap_or(i64::MAX);
+        (index < self.len()).then(|| self.first_start.saturating_add(since))
+    }
+
+    /// Returns the presentation time of the sync sample a fragment starts with, in track ticks. It
+    /// is later than the start of the fragment if frames that are decoded after the sync sample are
+    /// presented before it.
+    #[must_use]
+    pub fn sync_time(&self, index: u32) -> Option<i64> {
+        let lead = self.leads.as_ref().and_then(|leads| leads.get(index)).unwrap_or(0);
+        Some(self.start(index)?.saturating_add(lead.into()))
+    }
+
+    /// Returns the first fragment whose sync sample is presented at or after `time` (track ticks),
+    /// or [`Self::len`] if there is none.
+    #[must_use]
+    pub fn synced_from(&self, time: i64) -> u32 {
+        let mut index = self.starting_from(time);
+        while let Some(before) =
+            index.checked_sub(1).filter(|&i| self.sync_time(i).is_some_and(|t| t >= time))
+        {
+            index = before;
+        }
+        index
+    }
+
+    /// Returns the first fragment that starts at or after `time` (track ticks), or [`Self::len`] if
+    /// there is none.
+    #[must_use]
+    pub fn starting_from(&self, time: i64) -> u32 {
+        let Some(before) = time.checked_sub(1).and_then(|t| t.checked_sub(self.first_start)) else {
+            return 0;
+        };
+        // `find` returns the last fragment that starts before `time`.
+        u64::try_from(before).map_or(0, |into| self.steps.find(into).saturating_add(1).min(self.len()))
+    }
+
+    /// Returns the fragment whose first byte is at `offset` of the object, in O(log n). It relies
+    /// on fragments lying in ascending order, as they do in practice, and may miss one otherwise.
+    #[must_use]
+    pub fn at(&self, offset: u64) -> Option<u32> {
+        let position = |index: u32| self.positions.get(index, self.sizes.sum_before(index));
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if position(middle) < offset {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        (low < self.len() && position(low) == offset).then_some(low)
+    }
+
+    /// Returns the first fragment at or after `index` that starts with a sync sample.
+    #[must_use]
+    pub fn sync_from(&self, index: u32) -> Option<u32> {
+        // Sums of this column count sync fragments. `find` returns the last index with that count
+        // before it.
+        let found = self.sync.find(self.sync.sum_before(index));
+        (found < self.len()).then_some(found)
+    }
+
+    /// Returns the last fragment before `index` that starts with a sync sample.
+    #[must_use]
+    pub fn sync_before(&self, index: u32) -> Option<u32> {
+        let count = self.sync.sum_before(index).checked_sub(1)?;
+        Some(self.sync.find(count))
+    }
+
+    /// Returns the end of the last fragment's presentation, in track ticks.
+    #[must_use]
+    pub fn end(&self) -> i64 {
+        self.end
+    }
+
+    /// Returns how long before its presentation the first sample of a fragment must be decoded so
+    /// that no sample is decoded after it is presented, in track ticks. It is the longest such time
+    /// of the fragments that were read to check the index.
+    #[must_use]
+    pub fn reorder(&self) -> u32 {
+        self.reorder
+    }
+
+    /// Returns the composition offset of the track's first sample in decode order, in track ticks.
+    #[must_use]
+    pub fn first_offset(&self) -> i32 {
+        self.first_offset
+    }
+
+    /// Returns the total size of all fragments in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.sizes.total()
+    }
+
+    /// Returns the number of bytes of memory this table holds.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.steps.heap_bytes()
+            + self.leads.as_ref().map_or(0, Column::heap_bytes)
+            + self.sizes.heap_bytes()
+            + self.sync.heap_bytes()
+            + self.positions.heap_bytes()
+    }
+}
+
+/// Builds a [`FragmentTable`] fragment by fragment.
+#[derive(Debug)]
+pub(crate) struct FragmentTableBuilder {
+    first_start: i64,
+    last_start: Option<i64>,
+    first_offset: i32,
+    steps: ColumnBuilder,
+    leads: ColumnBuilder,
+    any_leads: bool,
+    sizes: ColumnBuilder,
+    positions: PositionsBuilder,
+    sync: ColumnBuilder,
+}
+
+impl FragmentTableBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            first_start: 0,
+            last_start: None,
+            first_offset: 0,
+            steps: ColumnBuilder::default(),
+            leads: ColumnBuilder::default(),
+            any_leads: false,
+            sizes: ColumnBuilder::default(),
+            positions: PositionsBuilder::new(),
+            sync: ColumnBuilder::default(),
+        }
+    }
+
+    /// Appends a fragment and returns true. Appends nothing and returns false if it has 4 GiB or
+    /// more, or does not start after the one before.
+    #[must_use]
+    pub(crate) fn push(&mut self, offset: u64, size: u64, start: i64, lead: i64, sync: bool) -> bool {
+        let Ok(size) = u32::try_from(size) else { return false };
+        match self.last_start {
+            None => self.first_start = start,
+            Some(last) => {
+                let step = start.checked_sub(last).and_then(|step| u32::try_from(step).ok());
+                match step {
+                    Some(step) if step > 0 => self.steps.push(step),
+                    _ => return false,
+                }
+            }
+        }
+        self.last_start = Some(start);
+        let lead = u32::try_from(lead).unwrap_or(0);
+        self.leads.push(lead);
+        self.any_leads |= lead > 0;
+        self.sizes.push(size);
+        self.positions.push(offset, size.into());
+        self.sync.push(sync.into());
+        true
+    }
+
+    /// Sets [`FragmentTable::first_offset`].
+    pub(crate) fn first_offset(self, first_offset: i32) -> Self {
+        Self { first_offset, ..self }
+    }
+
+    /// Returns the table. `end` and `reorder` are in track ticks.
+    pub(crate) fn finish(mut self, end: i64, reorder: u32) -> FragmentTable {
+        let last = self.last_start.unwrap_or(self.first_start);
+        // There is one step for each start, so that the last fragment is found like the others.
+        self.steps.push(u32::try_from(end.saturating_sub(last)).unwrap_or(0).max(1));
+        FragmentTable {
+            first_start: self.first_start,
+            end: end.max(last),
+            reorder,
+            first_offset: self.first_offset,
+            steps: self.steps.finish(),
+            leads: self.any_leads.then(|| self.leads.finish()),
+            sizes: self.sizes.finish(),
+            positions: self.positions.finish(),
+            sync: self.sync.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_vector(
+            rows in prop::collection::vec((0..3_000_u64, 1..500_000_u64, 1..200_000_i64, any::<bool>()), 1..400),
+            lead in 0..200_000_i64,
+            first in -90_000..90_000_i64,
+            at in any::<prop::sample::Index>(),
+        ) {
+            let (mut offset, mut start) = (0, first);
+            let mut fragments: Vec<Fragment> = rows.iter().map(|&(gap, size, duration, sync)| {
+                let fragment = Fragment { offset: offset + gap, size, start, end: start + duration, sync };
+                (offset, start) = (offset + gap + size, fragment.end);
+                fragment
+            }).collect();
+            let mut builder = FragmentTableBuilder::new();
+            let lead_of = |f: &Fragment| lead.min(f.end - f.start - 1);
+            for f in &fragments {
+                prop_assert!(builder.push(f.offset, f.size, f.start, lead_of(f), f.sync));
+            }
+            prop_assert!(!builder.push(offset, 1, fragments.last().unwrap().start, 0, true));
+            let table = builder.finish(start, 0);
+            let all: Vec<Fragment> = (0..table.len()).map(|i| table.get(i).unwrap()).collect();
+            prop_assert_eq!(&all, &fragments);
+            prop_assert_eq!(table.get(table.len()), None);
+
+            let i = at.index(fragments.len());
+            let index = u32::try_from(i).unwrap();
+            for time in [fragments[i].start - 1, fragments[i].start, fragments[i].start + 1] {
+                let model = fragments.partition_point(|f| f.start < time);
+                prop_assert_eq!(table.starting_from(time) as usize, model);
+                let model = fragments.partition_point(|f| f.start + lead_of(f) < time);
+                prop_assert_eq!(table.synced_from(time) as usize, model);
+            }
+            let next = fragments[i..].iter().position(|f| f.sync).map(|n| n + i);
+            prop_assert_eq!(table.sync_from(index).map(|n| n as usize), next);
+            prop_assert_eq!(table.at(fragments[i].offset), Some(index));
+            fragments.truncate(i);
+            let before = fragments.iter().rposition(|f| f.sync);
+            prop_assert_eq!(table.sync_before(index).map(|n| n as usize), before);
+        }
+    }
+}

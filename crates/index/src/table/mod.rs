@@ -1,0 +1,10 @@
+//! Sample and fragment tables of a track, packed into columns of numbers.
+
+pub mod batches;
+pub mod column;
+pub mod fragment_table;
+pub(crate) mod layout;
+pub(crate) mod positions;
+pub mod presentation;
+pub(crate) mod rice;
+pub mod samples;

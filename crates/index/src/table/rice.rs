@@ -1,0 +1,427 @@
+//! Blocks of Rice-coded numbers: the bit stream inside a packed [`crate::table::column::Column`].
+//!
+//! A block has at most [`BLOCK`] values. Its header states a unit (the greatest common divisor of
+//! the differences, 512 or 1001 in a typical `ctts`), a base and the Rice parameter k. Each value
+//! is coded as `(v - base) / unit`: zigzag-coded if the base is the median (for symmetric values
+//! such as sample sizes), unsigned if the base is the minimum (for skewed values such as gaps).
+//! Unit and base are coded relative to the block before, starting afresh at each
+//! [`BlockState::default`].
+
+/// Number of values in a full block.
+pub(crate) const BLOCK: usize = 64;
+/// Longest unary part. One more means that the value follows in [`RAW_BITS`] bits.
+const ESCAPE: u32 = 24;
+/// Number of bits of a zigzag-coded difference of two `u32`.
+const RAW_BITS: u32 = 34;
+/// Largest Rice parameter: `ESCAPE + 1 + MAX_K` must fit in one 56-bit peek.
+const MAX_K: u32 = 30;
+/// Value in place of k if all values of the block equal the base.
+const ALL_EQUAL: u64 = 31;
+/// Number of bytes after the stream, so that any peek inside it can load a whole word.
+const PADDING: usize = 8;
+
+/// The part of a block's header that the next block refers to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockState {
+    base: u32,
+    unit: u32,
+}
+
+impl Default for BlockState {
+    fn default() -> Self {
+        Self { base: 0, unit: 1 }
+    }
+}
+
+/// Writes bits, most significant first.
+#[derive(Debug, Default)]
+pub(crate) struct BitWriter {
+    bytes: Vec<u8>,
+    pending: u64,
+    pending_bits: u32,
+}
+
+impl BitWriter {
+    /// Appends the low `count` bits of `value`, `count` ≤ 56.
+    fn put(&mut self, value: u64, count: u32) {
+        self.pending = (self.pending << count) | value;
+        self.pending_bits += count;
+        while self.pending_bits >= 8 {
+            self.pending_bits -= 8;
+            let byte = (self.pending >> self.pending_bits) & 0xff;
+            self.bytes.extend(u8::try_from(byte));
+        }
+        self.pending &= (1 << self.pending_bits) - 1;
+    }
+
+    /// Appends the Elias gamma code of a number ≥ 1, below 2^35.
+    fn put_gamma(&mut self, value: u64) {
+        let bits = value.ilog2();
+        self.put(0, bits);
+        self.put(value, bits + 1);
+    }
+
+    /// Pads to a whole byte and returns the number of bytes.
+    pub(crate) fn align(&mut self) -> usize {
+        if self.pending_bits > 0 {
+            self.put(0, 8 - self.pending_bits);
+        }
+        self.bytes.len()
+    }
+
+    /// Returns the number of bytes so far, including a last one that is not full.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + usize::from(self.pending_bits > 0)
+    }
+
+    /// Returns the stream, with the padding a [`BlockReader`] needs.
+    pub(crate) fn finish(mut self) -> Box<[u8]> {
+        self.align();
+        self.bytes.extend([0; PADDING]);
+        self.bytes.into_boxed_slice()
+    }
+
+    /// Writes one block of 1 to [`BLOCK`] values.
+    pub(crate) fn put_block(&mut self, values: &[u32], state: &mut BlockState) {
+        let Some(&min) = values.iter().min() else { return };
+        let unit = values.iter().fold(0, |unit, &v| gcd(unit, v - min));
+        if unit == 0 {
+            self.put_header(0, ALL_EQUAL, state.unit, min, state);
+            return;
+        }
+        let mut sorted = [0; BLOCK];
+        let sorted = &mut sorted[..values.len()];
+        sorted.copy_from_slice(values);
+        sorted.sort_unstable();
+        let median = sorted[sorted.len() / 2];
+
+        let skewed = |v: u32| u64::from((v - min) / unit);
+        let centred = |v: u32| zigzag((i64::from(v) - i64::from(median)) / i64::from(unit));
+        let (skewed_bits, skewed_k) = best_k(&values.iter().map(|&v| skewed(v)));
+        let (centred_bits, centred_k) = best_k(&values.iter().map(|&v| centred(v)));
+        if centred_bits < skewed_bits {
+            self.put_header(1, centred_k.into(), unit, median, state);
+            values.iter().for_each(|&v| self.put_rice(centred(v), centred_k));
+        } else {
+            self.put_header(0, skewed_k.into(), unit, min, state);
+            values.iter().for_each(|&v| self.put_rice(skewed(v), skewed_k));
+        }
+    }
+
+    fn put_header(&mut self, centred: u64, k: u64, unit: u32, base: u32, state: &mut BlockState) {
+        self.put(centred, 1);
+        self.put(k, 5);
+        if unit == state.unit {
+            self.put(1, 1);
+        } else {
+            self.put(0, 1);
+            self.put_gamma(unit.into());
+        }
+        self.put_gamma(zigzag(i64::from(base) - i64::from(state.base)) + 1);
+        *state = BlockState { base, unit };
+    }
+
+    fn put_rice(&mut self, value: u64, k: u32) {
+        let quotient = value >> k;
+        match u32::try_from(quotient) {
+            Ok(q) if q < ESCAPE => {
+                // q ones and a zero, then k bits.
+                self.put(((1 << q) - 1) << 1, q + 1);
+                self.put(value & ((1 << k) - 1), k);
+            }
+            _ => {
+                self.put((1 << ESCAPE) - 1, ESCAPE);
+                self.put(value, RAW_BITS);
+            }
+        }
+    }
+}
+
+/// Returns the smallest number of bits, and the Rice parameter that needs it.
+fn best_k(values: &(impl Iterator<Item = u64> + Clone)) -> (u64, u32) {
+    let (sum, count) = values.clone().fold((0_u64, 0_u64), |(sum, count), v| (sum + v, count + 1));
+    let guess = (sum / count.max(1)).checked_ilog2().unwrap_or(0);
+    // The best k is close to log2 of the mean; outliers make it smaller.
+    (guess.saturating_sub(4)..=guess + 1)
+        .map(|k| k.min(MAX_K))
+        .map(|k| {
+            let bits = values.clone().map(|v| {
+                let quotient = v >> k;
+                if quotient < u64::from(ESCAPE) {
+                    quotient + 1 + u64::from(k)
+                } else {
+                    u64::from(ESCAPE + RAW_BITS)
+                }
+            });
+            (bits.sum(), k)
+        })
+        .min()
+        .unwrap_or((0, 0))
+}
+
+fn gcd(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Maps signed numbers to unsigned ones that are small if they are close to 0: 0, -1, 1, -2, …
+pub(crate) const fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
+
+/// The reverse of [`zigzag`].
+pub(crate) const fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
+}
+
+/// Reads a stream that [`BitWriter`] wrote, in this process or into a persisted index. A damaged
+/// stream gives wrong values, but no panic.
+#[derive(Debug, Clone)]
+pub(crate) struct BlockReader<'a> {
+    bytes: &'a [u8],
+    bit: usize,
+    state: BlockState,
+    left: u32,
+    k: u32,
+    centred: bool,
+    all_equal: bool,
+}
+
+impl<'a> BlockReader<'a> {
+    /// Reads from a byte where a block starts with a fresh [`BlockState`].
+    pub(crate) fn new(bytes: &'a [u8], start: usize) -> Self {
+        Self {
+            bytes,
+            bit: start * 8,
+            state: BlockState::default(),
+            left: 0,
+            k: 0,
+            centred: false,
+            all_equal: false,
+        }
+    }
+
+    /// Returns at least 56 bits from the current position, left-aligned. After the end they are
+    /// zeros.
+    #[inline]
+    fn peek(&self) -> u64 {
+        let byte = self.bit >> 3;
+        let word = self.bytes.get(byte..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+        u64::from_be_bytes(word) << (self.bit & 7)
+    }
+
+    #[inline]
+    fn take(&mut self, count: u32) -> u64 {
+        if count == 0 {
+            return 0;
+        }
+        let value = self.peek() >> (64 - count);
+        self.bit += count as usize;
+        value
+    }
+
+    fn take_gamma(&mut self) -> u64 {
+        let zeros = self.peek().leading_zeros().min(35);
+        self.bit += zeros as usize;
+        self.take(zeros + 1)
+    }
+
+    fn start_block(&mut self) {
+        self.centred = self.take(1) == 1;
+        let k = self.take(5);
+        self.all_equal = k == ALL_EQUAL;
+        self.k = u32::try_from(k).unwrap_or(0).min(MAX_K);
+        if self.take(1) == 0 {
+            self.state.unit = u32::try_from(self.take_gamma()).unwrap_or(1);
+        }
+        let base = i64::from(self.state.base) + unzigzag(self.take_gamma().wrapping_sub(1));
+        self.state.base = u32::try_from(base).unwrap_or(0);
+        self.left = u32::try_from(BLOCK).unwrap_or(1);
+    }
+
+    #[inline]
+    fn value(&self, code: u64) -> u32 {
+        let step = if self.centred { unzigzag(code) } else { code.cast_signed() };
+        let value = i64::from(self.state.base).wrapping_add(step.wrapping_mul(self.state.unit.into()));
+        u32::try_from(value).unwrap_or(0)
+    }
+
+    /// Reads as many values as `out` takes. Several codes are read from one word, which is three
+    /// times as fast as one by one.
+    pub(crate) fn fill(&mut self, mut out: &mut [u32]) {
+        while !out.is_empty() {
+            if self.left == 0 {
+                self.start_block();
+            }
+            let count = out.len().min(self.left as usize);
+            let (now, rest) = out.split_at_mut(count);
+            self.left -= u32::try_from(count).unwrap_or(self.left);
+            if self.all_equal {
+                now.fill(self.state.base);
+            } else {
+                self.fill_from_block(now);
+            }
+            out = rest;
+        }
+    }
+
+    /// Skips values and returns their sum. This costs less than [`Self::fill`], since codes are not
+    /// converted to values.
+    pub(crate) fn sum(&mut self, count: u32) -> u64 {
+        let mut codes = [0_u64; BLOCK];
+        let mut left = count;
+        let mut sum = 0_u64;
+        while left > 0 {
+            if self.left == 0 {
+                self.start_block();
+            }
+            let some = left.min(self.left);
+            (left, self.left) = (left - some, self.left - some);
+            let mut steps = 0_i64;
+            if !self.all_equal {
+                let codes = codes.get_mut(..some as usize).unwrap_or_default();
+                self.read_codes(codes);
+                let sum = |step: fn(u64) -> i64| {
+                    codes.iter().fold(0, |sum: i64, &code| sum.wrapping_add(step(code)))
+                };
+                steps = if self.centred { sum(unzigzag) } else { sum(u64::cast_signed) };
+            }
+            let of_base = i64::from(self.state.base).wrapping_mul(some.into());
+            let of_steps = steps.wrapping_mul(self.state.unit.into());
+            sum = sum.wrapping_add(of_base.wrapping_add(of_steps).cast_unsigned());
+        }
+        sum
+    }
+
+    fn fill_from_block(&mut self, out: &mut [u32]) {
+        // All codes are read before they are converted, so that the conversion is vectorised.
+        let mut codes = [0_u64; BLOCK];
+        let codes = codes.get_mut(..out.len()).unwrap_or_default();
+        self.read_codes(codes);
+        for (value, &code) in out.iter_mut().zip(&*codes) {
+            *value = self.value(code);
+        }
+    }
+
+    /// Reads the next codes of a block, several from one word.
+    fn read_codes(&mut self, codes: &mut [u64]) {
+        // Number of bits of `word` that belong to the stream. Zeros follow them.
+        const FRESH: u32 = 56;
+        let k = self.k;
+        let (mut word, mut fresh) = (self.peek(), FRESH);
+        for code in codes {
+            // The argument is never 0, which would need a branch.
+            let ones = (!word | 1).leading_zeros();
+            let mut len = ones + 1 + k;
+            let mut ones = ones;
+            if len > fresh {
+                self.bit += (FRESH - fresh) as usize;
+                (word, fresh) = (self.peek(), FRESH);
+                ones = word.leading_ones();
+                len = ones + 1 + k;
+            }
+            if ones >= ESCAPE {
+                self.bit += (FRESH - fresh + ESCAPE) as usize;
+                *code = self.take(RAW_BITS);
+                (word, fresh) = (self.peek(), FRESH);
+                continue;
+            }
+            // Shifted in two steps: k may be 0, and a shift by 64 is not defined.
+            let rest = word << ones << 1;
+            *code = (u64::from(ones) << k) | (rest >> 1 >> (63 - k));
+            word = rest << k;
+            fresh -= len;
+        }
+        self.bit += (FRESH - fresh) as usize;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    impl BlockReader<'_> {
+        /// Reads a single value, to compare with [`Self::fill`].
+        fn next_value(&mut self) -> u32 {
+            if self.left == 0 {
+                self.start_block();
+            }
+            self.left -= 1;
+            if self.all_equal {
+                return self.state.base;
+            }
+            let word = self.peek();
+            let ones = word.leading_ones();
+            let code = if ones < ESCAPE {
+                self.bit += (ones + 1 + self.k) as usize;
+                // Shifted in two steps: k may be 0, and a shift by 64 is not defined.
+                let low = (word << (ones + 1)) >> 1 >> (63 - self.k);
+                (u64::from(ones) << self.k) | low
+            } else {
+                self.bit += ESCAPE as usize;
+                self.take(RAW_BITS)
+            };
+            self.value(code)
+        }
+    }
+
+    fn round_trip(values: &[u32]) -> (Vec<u32>, usize) {
+        let mut writer = BitWriter::default();
+        let mut state = BlockState::default();
+        values.chunks(BLOCK).for_each(|block| writer.put_block(block, &mut state));
+        let bytes = writer.finish();
+        let mut reader = BlockReader::new(&bytes, 0);
+        let back: Vec<u32> = values.iter().map(|_| reader.next_value()).collect();
+        // Many values at once, in pieces that are no whole blocks.
+        let mut filled = vec![0; values.len()];
+        let mut reader = BlockReader::new(&bytes, 0);
+        filled.chunks_mut(37).for_each(|piece| reader.fill(piece));
+        assert_eq!(filled, back);
+        let mut reader = BlockReader::new(&bytes, 0);
+        for piece in back.chunks(91) {
+            let sum = reader.sum(u32::try_from(piece.len()).unwrap());
+            assert_eq!(sum, piece.iter().map(|&value| u64::from(value)).sum::<u64>());
+        }
+        (back, bytes.len() - PADDING)
+    }
+
+    #[test]
+    fn divides_the_common_unit_out() {
+        let offsets: Vec<u32> = (0..640_u32).map(|i| 1024 + 512 * (i * 7 % 5)).collect();
+        let (back, bytes) = round_trip(&offsets);
+        assert_eq!(back, offsets);
+        assert!(bytes * 8 < 640 * 7 / 2, "{bytes} bytes");
+    }
+
+    #[test]
+    fn equal_values_take_no_bits_of_their_own() {
+        let (back, bytes) = round_trip(&[u32::MAX; 640]);
+        assert_eq!(back, [u32::MAX; 640]);
+        assert!(bytes < 40, "{bytes} bytes");
+    }
+
+    #[test]
+    fn unzigzag_reverses_zigzag_at_the_extremes() {
+        for value in [0, -1, 1, i64::from(u32::MAX), -i64::from(u32::MAX), i64::from(i32::MIN)] {
+            assert_eq!(unzigzag(zigzag(value)), value);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_values_come_back(
+            values in prop::collection::vec(prop_oneof![any::<u32>(), 0..300_u32, Just(u32::MAX), Just(0)], 1..300),
+        ) {
+            prop_assert_eq!(round_trip(&values).0, values);
+        }
+
+        #[test]
+        fn scaled_values_come_back(unit in 1..5000_u32, base in any::<u32>(), values in prop::collection::vec(0..800_u32, 1..200)) {
+            let values: Vec<u32> = values.iter().map(|v| base.saturating_sub(4_000_000) + v * unit).collect();
+            prop_assert_eq!(round_trip(&values).0, values);
+        }
+    }
+}

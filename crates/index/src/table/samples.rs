@@ -1,0 +1,426 @@
+//! The sample table of a track.
+
+use crate::table::{
+    column::{Column, ColumnBuilder, Values},
+    layout::{ChunkPositions, Layout, SamplePlacesIter, TrackLayout},
+    positions::PositionsBuilder,
+    presentation::Presentation,
+    rice::zigzag,
+};
+use std::{ops::Range, sync::Arc};
+
+/// One sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// Offset in bytes from the start of its object.
+    pub offset: u64,
+    /// Size in bytes.
+    pub size: u32,
+    /// Decode time in track ticks on the *output* media timeline, see [`Presentation`].
+    pub decode_time: i64,
+    /// Duration in track ticks: up to the next sample's decode time if that is known.
+    pub duration: u32,
+    /// Composition time minus decode time, in track ticks.
+    pub composition_offset: i32,
+    /// True for a sync sample, where decoding can start.
+    pub sync: bool,
+}
+
+/// All samples of a track that play, packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleTable {
+    /// The samples that play, as 0-based numbers of samples in the columns.
+    pub(crate) window: Range<u32>,
+    /// Decode time of the columns' first sample on the output timeline.
+    pub(crate) first_decode_time: i64,
+    pub(crate) durations: Column,
+    /// Zigzag-coded composition offsets. `None` if all are 0.
+    pub(crate) compositions: Option<Column>,
+    /// Smallest and largest composition offset.
+    pub(crate) composition_bounds: (i32, i32),
+    /// Ticks added to every composition offset of the column, see
+    /// [`SampleTable::lift_compositions`].
+    pub(crate) composition_lift: i32,
+    /// Positions of the samples of this track, and of other tracks if they are interleaved.
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) track: usize,
+    /// Number of the first sync sample, then the distances from one to the next. `None` if every
+    /// sample is a sync sample.
+    pub(crate) sync: Option<Column>,
+}
+
+impl SampleTable {
+    /// Returns the number of samples that play.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.window.end - self.window.start
+    }
+
+    /// Returns true if no samples play.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the samples of a range of indexes (0-based, decode order), clamped to the table.
+    /// Seeking costs O(log n).
+    pub fn range(&self, range: Range<u32>) -> impl Iterator<Item = Sample> + '_ {
+        let range = self.in_columns(&range);
+        let first = range.start;
+        let (since, durations) = self.durations.seek(first);
+        SamplesIter {
+            number: first,
+            end: range.end,
+            decode_time: self.time_after(since),
+            durations,
+            compositions: self.compositions.as_ref().map(|c| c.iter_from(first)),
+            composition_lift: self.composition_lift,
+            places: self.layout.places(self.track, first),
+            sync: self.sync_from_in_columns(first),
+        }
+    }
+
+    /// Returns one sample by its index. O(log n).
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Sample> {
+        self.range(index..index.saturating_add(1)).next()
+    }
+
+    /// Returns this track's number in the layout, and the range of samples as the layout numbers
+    /// them. `None` if the table does not have all of them.
+    pub(crate) fn in_layout(&self, cut: Range<u32>) -> Option<(usize, Range<u32>)> {
+        let number = |index: u32| self.window.start.checked_add(index).filter(|at| *at <= self.window.end);
+        Some((self.track, number(cut.start)?..number(cut.end)?))
+    }
+
+    /// Returns the media bytes in a range of samples. O(log n).
+    #[must_use]
+    pub fn bytes_in(&self, range: Range<u32>) -> u64 {
+        let range = self.in_columns(&range);
+        let sum = |end| self.layout.track(self.track).map_or(0, |laid| laid.sizes.sum_before(end));
+        sum(range.end) - sum(range.start)
+    }
+
+    /// Returns the decode time of a sample on the output timeline in track ticks, or the end of the
+    /// last one if the index is beyond the end.
+    #[must_use]
+    pub fn decode_time(&self, index: u32) -> i64 {
+        self.decode_time_in_columns(self.in_columns(&(index..index)).start)
+    }
+
+    /// Returns the composition time of a sample on the output timeline, in track ticks.
+    #[must_use]
+    pub fn composition_time(&self, index: u32) -> Option<i64> {
+        let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
+        Some(self.decode_time_in_columns(number).saturating_add(self.composition_in_columns(number).into()))
+    }
+
+    /// Returns the first sync sample at or after `index`.
+    #[must_use]
+    pub fn sync_from(&self, index: u32) -> Option<u32> {
+        let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
+        let found = match &self.sync {
+            None => number,
+            // Count the sync samples before `number`, then take the next one.
+            Some(gaps) => {
+                let passed = number.checked_sub(1).map_or(0, |before| gaps.find(before.into()));
+                if passed >= gaps.len() {
+                    return None;
+                }
+                u32::try_from(gaps.sum_before(passed + 1)).ok()?
+            }
+        };
+        (found < self.window.end).then(|| found - self.window.start)
+    }
+
+    /// Returns the last sync sample at or before `index`.
+    #[must_use]
+    pub fn sync_until(&self, index: u32) -> Option<u32> {
+        let number = self.in_columns(&(index..index)).start.min(self.window.end.checked_sub(1)?);
+        let found = match &self.sync {
+            None => number,
+            Some(gaps) => {
+                let passed = gaps.find(number.into());
+                if passed == 0 {
+                    return None;
+                }
+                u32::try_from(gaps.sum_before(passed)).ok()?
+            }
+        };
+        found.checked_sub(self.window.start)
+    }
+
+    /// Returns the number of samples whose decode time is at or before `time`, on the output
+    /// timeline.
+    #[must_use]
+    pub fn decoded_until(&self, time: i64) -> u32 {
+        let Ok(into) = u64::try_from(time.saturating_sub(self.first_decode_time)) else { return 0 };
+        // `find` returns the last sample that starts then. The end of the table is no sample.
+        let number = self.durations.find(into).saturating_add(1).min(self.durations.len());
+        number.clamp(self.window.start, self.window.end) - self.window.start
+    }
+
+    /// Returns the smallest and largest composition offset, in track ticks.
+    #[must_use]
+    pub fn composition_bounds(&self) -> (i32, i32) {
+        self.composition_bounds
+    }
+
+    /// Returns the duration of each sample of a range in track ticks, if all of them last equally
+    /// long.
+    #[must_use]
+    pub fn constant_duration(&self, range: Range<u32>) -> Option<u32> {
+        self.durations.constant_in(self.in_columns(&range))
+    }
+
+    /// Returns true if every sample is a sync sample.
+    #[must_use]
+    pub fn all_sync(&self) -> bool {
+        self.sync.is_none()
+    }
+
+    /// Returns the number of bytes of memory this table holds.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let columns = [Some(&self.durations), self.compositions.as_ref(), self.sync.as_ref()];
+        let columns: usize = columns.into_iter().flatten().map(Column::heap_bytes).sum();
+        columns + self.layout.heap_bytes(self.track)
+    }
+
+    /// Describes the positions of the samples of several tracks of an object relative to each
+    /// other, if that is smaller.
+    pub(crate) fn interleave(tables: &mut [&mut Self]) {
+        let alone: Option<Vec<_>> = tables.iter().map(|table| table.layout.track(table.track)).collect();
+        let Some(layout) = alone.and_then(|tracks| Layout::interleaved(&tracks)) else { return };
+        let layout = Arc::new(layout);
+        for (number, table) in tables.iter_mut().enumerate() {
+            table.layout = Arc::clone(&layout);
+            table.track = number;
+        }
+    }
+
+    /// Keeps only a range of samples playing. The columns stay, since an edit list rarely hides
+    /// much.
+    pub(crate) fn keep(&mut self, range: Range<u32>) {
+        self.window = self.in_columns(&range);
+    }
+
+    /// Moves all decode times by a number of track ticks.
+    pub(crate) fn shift(&mut self, by: i64) {
+        self.first_decode_time = self.first_decode_time.saturating_add(by);
+    }
+
+    /// Raises all composition offsets by the smallest amount that leaves none negative, and returns
+    /// that amount in track ticks. Every sample is then decoded no later than it is presented,
+    /// which every container but MP4 itself requires.
+    pub(crate) fn lift_compositions(&mut self) -> i32 {
+        let (least, largest) = self.composition_bounds;
+        let lift = 0_i32.saturating_sub(least).max(0);
+        // Offsets that differ by 2^31 or more stay as they are.
+        let Some(highest) = largest.checked_add(lift) else { return 0 };
+        self.composition_bounds = (least.saturating_add(lift), highest);
+        self.composition_lift = lift;
+        lift
+    }
+
+    /// Returns decode time on the output timeline, duration and composition offset of the samples
+    /// from `index` on, in track ticks.
+    pub fn timing(&self, index: u32) -> impl Iterator<Item = (i64, u32, i32)> + '_ {
+        let range = self.in_columns(&(index..u32::MAX));
+        let mut decode_time = self.decode_time_in_columns(range.start);
+        let mut compositions = self.compositions.as_ref().map(|c| c.iter_from(range.start));
+        self.durations.iter_from(range.start).take(range.len()).map(move |duration| {
+            let offset = compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
+            let offset = offset.saturating_add(self.composition_lift);
+            let timing = (decode_time, duration, offset);
+            decode_time = decode_time.saturating_add(duration.into());
+            timing
+        })
+    }
+
+    /// Returns the earliest start and the latest end of any sample that plays, in track ticks.
+    pub(crate) fn presented(&self, presentation: &Presentation) -> Option<(i64, i64)> {
+        let times = self.timing(0).map(|(decode_time, duration, offset)| {
+            let start = presentation.time(decode_time, offset);
+            (start, start.saturating_add(duration.into()))
+        });
+        times.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
+    }
+
+    fn in_columns(&self, range: &Range<u32>) -> Range<u32> {
+        let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
+        let start = clamp(range.start);
+        start..clamp(range.end).max(start)
+    }
+
+    /// Returns the number of the next sync sample from `first` on, and the distances after it.
+    /// `None` if every sample is a sync sample.
+    pub(crate) fn sync_from_in_columns(&self, first: u32) -> Option<(Option<u64>, Values<'_>)> {
+        let gaps = self.sync.as_ref()?;
+        let passed = gaps.find(first.into());
+        let last = gaps.sum_before(passed);
+        // A sync sample at `first` itself is among those passed.
+        let at_first = passed > 0 && last == u64::from(first);
+        let mut gaps = gaps.iter_from(passed);
+        let next = if at_first { Some(last) } else { gaps.next().map(|gap| last + u64::from(gap)) };
+        Some((next, gaps))
+    }
+
+    pub(crate) fn decode_time_in_columns(&self, number: u32) -> i64 {
+        self.time_after(self.durations.sum_before(number))
+    }
+
+    /// Returns the decode time that is `ticks` after that of the columns' first sample.
+    fn time_after(&self, ticks: u64) -> i64 {
+        self.first_decode_time.saturating_add(i64::try_from(ticks).unwrap_or(i64::MAX))
+    }
+
+    fn composition_in_columns(&self, number: u32) -> i32 {
+        let offset = self.compositions.as_ref().and_then(|c| c.get(number)).map_or(0, composition);
+        offset.saturating_add(self.composition_lift)
+    }
+}
+
+/// Decodes a composition offset from its form in the column.
+pub(crate) fn composition(packed: u32) -> i32 {
+    // Equal to `unzigzag`, but in 32 bits, so that it is vectorised.
+    (packed >> 1).cast_signed() ^ (packed & 1).cast_signed().wrapping_neg()
+}
+
+/// Reads a table in order.
+struct SamplesIter<'a> {
+    number: u32,
+    end: u32,
+    decode_time: i64,
+    durations: Values<'a>,
+    compositions: Option<Values<'a>>,
+    composition_lift: i32,
+    places: Option<SamplePlacesIter<'a>>,
+    /// Number of the next sync sample, and the distances after it.
+    sync: Option<(Option<u64>, Values<'a>)>,
+}
+
+impl Iterator for SamplesIter<'_> {
+    type Item = Sample;
+
+    fn next(&mut self) -> Option<Sample> {
+        if self.number >= self.end {
+            return None;
+        }
+        let (offset, size) = self.places.as_mut()?.next()?;
+        let duration = self.durations.next()?;
+        let sync = match &mut self.sync {
+            None => true,
+            Some((next, gaps)) if *next == Some(self.number.into()) => {
+                *next = gaps.next().map(|gap| u64::from(self.number) + u64::from(gap));
+                true
+            }
+            Some(_) => false,
+        };
+        let composition = self.compositions.as_mut().and_then(Iterator::next).map_or(0, composition);
+        let sample = Sample {
+            offset,
+            size,
+            decode_time: self.decode_time,
+            duration,
+            composition_offset: composition.saturating_add(self.composition_lift),
+            sync,
+        };
+        self.number += 1;
+        self.decode_time = self.decode_time.saturating_add(duration.into());
+        Some(sample)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.end - self.number) as usize;
+        (left, Some(left))
+    }
+}
+
+/// Builds a [`SampleTable`] column by column. All samples play until [`SampleTable::keep`] is
+/// called.
+#[derive(Debug)]
+pub(crate) struct SampleTableBuilder {
+    pub(crate) durations: ColumnBuilder,
+    pub(crate) sizes: ColumnBuilder,
+    compositions: ColumnBuilder,
+    composition_bounds: Option<(i32, i32)>,
+    chunk_samples: ColumnBuilder,
+    chunks: PositionsBuilder,
+    sync: ColumnBuilder,
+    last_sync: u32,
+    all_sync: bool,
+}
+
+impl SampleTableBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            durations: ColumnBuilder::default(),
+            sizes: ColumnBuilder::default(),
+            compositions: ColumnBuilder::default(),
+            composition_bounds: None,
+            chunk_samples: ColumnBuilder::default(),
+            chunks: PositionsBuilder::new(),
+            sync: ColumnBuilder::default(),
+            last_sync: 0,
+            all_sync: false,
+        }
+    }
+
+    /// Returns the number of composition offsets so far.
+    pub(crate) fn compositions(&self) -> u32 {
+        self.compositions.len()
+    }
+
+    pub(crate) fn push_compositions(&mut self, offset: i32, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let (min, max) = self.composition_bounds.unwrap_or((offset, offset));
+        self.composition_bounds = Some((min.min(offset), max.max(offset)));
+        self.compositions.push_run(u32::try_from(zigzag(offset.into())).unwrap_or(0), count);
+    }
+
+    /// Appends a chunk of `samples` contiguous samples from `offset` on, with `bytes` bytes in
+    /// total.
+    pub(crate) fn push_chunk(&mut self, offset: u64, samples: u32, bytes: u64) {
+        self.chunk_samples.push(samples);
+        self.chunks.push(offset, bytes);
+    }
+
+    /// Marks the sample of this 0-based number as a sync sample. Numbers must ascend.
+    pub(crate) fn push_sync(&mut self, number: u32) {
+        self.sync.push(number - self.last_sync.min(number));
+        self.last_sync = number;
+    }
+
+    /// Marks every sample as a sync sample.
+    pub(crate) fn set_all_sync(&mut self) {
+        self.all_sync = true;
+    }
+
+    /// Returns the table. All columns must have equal lengths; `decode_time` is the first sample's.
+    pub(crate) fn finish(self, decode_time: i64) -> SampleTable {
+        let len = self.sizes.len();
+        let composition_bounds = self.composition_bounds.unwrap_or((0, 0));
+        SampleTable {
+            window: 0..len,
+            first_decode_time: decode_time,
+            durations: self.durations.finish(),
+            compositions: (composition_bounds != (0, 0)).then(|| self.compositions.finish()),
+            composition_bounds,
+            composition_lift: 0,
+            layout: Arc::new(Layout::separate(TrackLayout {
+                sizes: self.sizes.finish(),
+                chunk_samples: self.chunk_samples.finish(),
+                chunks: ChunkPositions::Separate(self.chunks.finish()),
+            })),
+            track: 0,
+            sync: (!self.all_sync && self.sync.len() != len).then(|| self.sync.finish()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "samples_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,210 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Builds a table from samples.
+pub(crate) fn build(samples: &[Sample]) -> SampleTable {
+    let mut builder = SampleTableBuilder::new();
+    for (number, sample) in (0..).zip(samples) {
+        builder.durations.push(sample.duration);
+        builder.sizes.push(sample.size);
+        builder.push_compositions(sample.composition_offset, 1);
+        if sample.sync {
+            builder.push_sync(number);
+        }
+    }
+    let mut rest = samples;
+    while let Some(first) = rest.first() {
+        let mut end = first.offset;
+        let joined = rest
+            .iter()
+            .take_while(|s| {
+                let follows = s.offset == end;
+                end = s.offset + u64::from(s.size);
+                follows
+            })
+            .count();
+        let (chunk, after) = rest.split_at(joined.min(7));
+        let bytes = chunk.iter().map(|s| u64::from(s.size)).sum();
+        builder.push_chunk(first.offset, u32::try_from(chunk.len()).unwrap(), bytes);
+        rest = after;
+    }
+    builder.finish(samples.first().map_or(0, |s| s.decode_time))
+}
+
+/// Returns the range from the first to the last byte of the first and the last sample.
+fn ends(samples: &[Sample]) -> Option<Range<u64>> {
+    let (first, last) = (samples.first()?, samples.last()?);
+    let end = |sample: &Sample| sample.offset + u64::from(sample.size);
+    Some(first.offset.min(last.offset)..end(first).max(end(last)))
+}
+
+/// Returns samples of up to four tracks, dealt out in chunks: for each chunk its track, its
+/// samples' sizes and the bytes before it. The tracks take turns as muxers write them, take turns
+/// with exceptions, or come in any order.
+fn interleaved() -> impl Strategy<Value = (Order, Vec<(usize, Vec<u32>, u32)>)> {
+    let order = prop_oneof![Just(Order::InTurn), Just(Order::Mostly), Just(Order::Any)];
+    let gap = prop_oneof![8 => Just(0_u32), 1 => 1..5000_u32];
+    // `build` takes no more samples for one chunk.
+    let chunk = (0..4_usize, prop::collection::vec(200..900_u32, 1..8), gap, 0..20_u8);
+    (order, 2..5_usize, prop::collection::vec(chunk, 1..900)).prop_map(|(order, tracks, mut chunks)| {
+        for (number, (track, _, gap, odd)) in chunks.iter_mut().enumerate() {
+            if order == Order::InTurn || order == Order::Mostly && *odd > 0 {
+                (*track, *gap) = (number % tracks, 0);
+            }
+        }
+        (order, chunks.into_iter().map(|(track, sizes, gap, _)| (track, sizes, gap)).collect())
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Order {
+    InTurn,
+    Mostly,
+    Any,
+}
+
+fn samples() -> impl Strategy<Value = Vec<Sample>> {
+    let one = (0..4000_u32, 0..3000_u32, -2..3_i32, any::<bool>(), prop_oneof![Just(0_u64), 0..9999_u64]);
+    (prop::collection::vec(one, 0..1500), -5000..5000_i64, 0..900_usize, any::<bool>()).prop_map(
+        |(rows, mut time, steady, jumps)| {
+            let mut offset = 40;
+            rows.into_iter()
+                .enumerate()
+                .map(|(i, (size, duration, composition, sync, gap))| {
+                    let duration = if i < steady { 512 } else { duration };
+                    // Some offsets go back.
+                    offset = if jumps && gap > 5000 { gap * 1_000_003 % (1 << 33) } else { offset + gap };
+                    let sample = Sample {
+                        offset,
+                        size,
+                        decode_time: time,
+                        duration,
+                        composition_offset: composition * 512,
+                        sync,
+                    };
+                    offset += u64::from(size);
+                    time += i64::from(duration);
+                    sample
+                })
+                .collect()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn gives_back_what_it_was_built_from(
+        samples in samples(),
+        window in any::<[prop::sample::Index; 2]>(),
+        range in any::<[prop::sample::Index; 2]>(),
+    ) {
+        let mut table = build(&samples);
+        let [a, b] = window.map(|i| i.index(samples.len() + 1));
+        let (a, b) = (a.min(b), a.max(b));
+        let number = |i: usize| u32::try_from(i).unwrap();
+        table.keep(number(a)..number(b));
+        let model = &samples[a..b];
+        prop_assert_eq!(table.len() as usize, model.len());
+        prop_assert_eq!(table.range(0..u32::MAX).collect::<Vec<_>>(), model.to_vec());
+
+        let [a, b] = range.map(|i| i.index(model.len() + 1));
+        let (a, b) = (a.min(b), a.max(b));
+        let range = number(a)..number(b);
+        prop_assert_eq!(table.range(range.clone()).collect::<Vec<_>>(), model[a..b].to_vec());
+        prop_assert_eq!(table.bytes_in(range), model[a..b].iter().map(|s| u64::from(s.size)).sum::<u64>());
+        prop_assert_eq!(table.get(number(a)), model.get(a).copied());
+        let cut = table.in_layout(number(a)..number(b)).unwrap();
+        prop_assert_eq!(table.layout.extent([cut].into_iter()), ends(&model[a..b]));
+        prop_assert_eq!(table.in_layout(0..number(model.len()) + 1), None);
+        let composed = |s: &Sample| s.decode_time + i64::from(s.composition_offset);
+        prop_assert_eq!(table.composition_time(number(a)), model.get(a).map(composed));
+        let next = model.iter().skip(a).position(|s| s.sync).map(|i| number(i + a));
+        prop_assert_eq!(table.sync_from(number(a)), next);
+        let before = model.iter().take(a + 1).rposition(|s| s.sync).map(number);
+        prop_assert_eq!(table.sync_until(number(a)), before);
+        if let Some(at) = model.get(a) {
+            let time = at.decode_time + i64::from(at.duration / 2);
+            let until = model.partition_point(|s| s.decode_time <= time);
+            prop_assert_eq!(table.decoded_until(time) as usize, until);
+        }
+        let durations = |range: &[Sample]| range.iter().map(|s| s.duration).collect::<Vec<_>>();
+        let same = durations(&model[a..b]).windows(2).all(|w| w[0] == w[1]);
+        let constant = model[a..b].first().map(|s| s.duration).filter(|_| same);
+        prop_assert_eq!(table.constant_duration(number(a)..number(b)), constant);
+        let cuts = [number(a), number(a + (b - a) / 3), number(b), number(b), number(model.len()), u32::MAX];
+        let mut batches = table.batches(&cuts);
+        for cut in cuts.windows(2) {
+            let model = &model[cut[0] as usize..(cut[1] as usize).min(model.len())];
+            let batch = batches.next_batch().unwrap();
+            if let Some(first) = model.first() {
+                prop_assert_eq!(batch.decode_time, first.decode_time);
+            }
+            prop_assert_eq!(batch.durations, durations(model));
+            prop_assert_eq!(batch.sizes, model.iter().map(|s| s.size).collect::<Vec<_>>());
+            prop_assert_eq!(batch.composition_offsets, model.iter().map(|s| s.composition_offset).collect::<Vec<_>>());
+            prop_assert_eq!(batch.sync, model.iter().map(|s| s.sync).collect::<Vec<_>>());
+            prop_assert_eq!(batch.first().sizes, &batch.sizes[..batch.sizes.len().min(1)]);
+        }
+        prop_assert!(batches.next_batch().is_none());
+        let mut batches = table.batches(&cuts).without_compositions();
+        let batch = batches.next_batch().unwrap();
+        prop_assert!(batch.composition_offsets.is_empty() && batch.sizes.len() == batch.sync.len());
+        let presentation = Presentation { media_time: 300, shift: 0 };
+        let start = model.iter().map(|s| composed(s) - 300).min();
+        let end = model.iter().map(|s| composed(s) - 300 + i64::from(s.duration)).max();
+        prop_assert_eq!(table.presented(&presentation), start.zip(end));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn tracks_described_by_each_other_lie_where_they_did(
+        (order, chunks) in interleaved(),
+        at in any::<prop::sample::Index>(),
+        cuts in any::<[[prop::sample::Index; 2]; 4]>(),
+    ) {
+        let (mut tracks, count): (Vec<Vec<Sample>>, _) = (vec![Vec::new(); 4], chunks.len());
+        let mut offset = 48;
+        for (track, sizes, gap) in chunks {
+            offset += u64::from(gap);
+            for size in sizes {
+                let decode_time = i64::try_from(tracks[track].len()).unwrap() * 512;
+                tracks[track].push(Sample { offset, size, decode_time, duration: 512, composition_offset: 0, sync: true });
+                offset += u64::from(size);
+            }
+        }
+        let mut tables: Vec<SampleTable> = tracks.iter().map(|samples| build(samples)).collect();
+        let alone: usize = tables.iter().map(SampleTable::heap_bytes).sum();
+        SampleTable::interleave(&mut tables.iter_mut().collect::<Vec<_>>());
+        let among: usize = tables.iter().map(SampleTable::heap_bytes).sum();
+        prop_assert!(among <= alone + 4 * size_of::<TrackLayout>());
+        if order == Order::InTurn && count > 300 {
+            prop_assert!(Arc::ptr_eq(&tables[0].layout, &tables[1].layout), "described by each other");
+        }
+        for (table, samples) in tables.iter().zip(&tracks) {
+            prop_assert_eq!(&table.range(0..u32::MAX).collect::<Vec<_>>(), samples);
+            let from = at.index(samples.len() + 1);
+            let range = u32::try_from(from).unwrap()..u32::MAX;
+            prop_assert_eq!(table.range(range).take(30).collect::<Vec<_>>(), samples[from..].iter().copied().take(30).collect::<Vec<_>>());
+        }
+        let cuts: Vec<Range<u32>> = cuts.iter().zip(&tracks).map(|(cut, samples)| {
+            let [a, b] = cut.map(|i| u32::try_from(i.index(samples.len() + 1)).unwrap());
+            a.min(b)..a.max(b)
+        }).collect();
+        let of = |track: usize| &tracks[track][cuts[track].start as usize..cuts[track].end as usize];
+        // All tracks, and every pair, in any order.
+        let mut groups = vec![vec![0, 1, 2, 3]];
+        groups.extend((0..4).flat_map(|a| (0..4).map(move |b| vec![a, b])));
+        for group in groups {
+            if !group.iter().all(|&track| Arc::ptr_eq(&tables[track].layout, &tables[group[0]].layout)) {
+                continue;
+            }
+            let extents = group.iter().filter_map(|&track| ends(of(track)));
+            let model = extents.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+            let cuts = group.iter().map(|&track| tables[track].in_layout(cuts[track].clone()).unwrap());
+            prop_assert_eq!(tables[group[0]].layout.extent(cuts), model, "{:?}", group);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+use super::*;
+use crate::{
+    media::{IndexSource, fragment_samples::NoFragments},
+    table::{fragment_table::FragmentTableBuilder, presentation::Presentation, samples::tests::build},
+};
+use bytes::Bytes;
+use latemux_isobmff::{
+    FourCc, Time, Timescale,
+    boxes::{mdhd::Language, stsd::SampleEntry},
+    codec::{Codec, Config, DeclaredBitrate, Media},
+    time::Round,
+};
+use proptest::prelude::*;
+
+pub(crate) fn scale(ticks: u32) -> Timescale {
+    Timescale::new(ticks).unwrap()
+}
+
+/// Returns a track whose presentation starts `media_time` after its media.
+pub(crate) fn track_of(
+    kind: TrackKind,
+    timescale: u32,
+    media_time: i64,
+    samples: Samples,
+    bounds: (i64, i64),
+) -> Track {
+    let format = FourCc(*b"test");
+    Track {
+        id: 1,
+        kind,
+        handler: format,
+        enabled: true,
+        timescale: scale(timescale),
+        language: Language::unknown(),
+        sample_entry: SampleEntry { format, data_reference_index: 1, raw: Bytes::new() },
+        codec: Codec {
+            format,
+            rfc6381: String::new(),
+            protection: None,
+            config: Config::Other,
+            media: Media::Text,
+            declared_bitrate: DeclaredBitrate::default(),
+        },
+        display_size: (0, 0),
+        presentation: Presentation { media_time, shift: 0 },
+        start: bounds.0.max(0),
+        end: bounds.1,
+        samples,
+        average_bitrate: 1_000_400,
+        sample_description: 1,
+        location: None,
+    }
+}
+
+pub(crate) fn table_track(kind: TrackKind, timescale: u32, media_time: i64, samples: &[Sample]) -> Track {
+    let table = build(samples);
+    let bounds = table.presented(&Presentation { media_time, shift: 0 }).unwrap();
+    track_of(kind, timescale, media_time, Samples::Table(table), bounds)
+}
+
+/// Returns frames of one duration. Every `gop`th one is a sync sample.
+pub(crate) fn frames(count: u32, duration: u32, gop: u32) -> Vec<Sample> {
+    (0..count)
+        .map(|i| Sample {
+            offset: u64::from(i) * 100,
+            size: 100,
+            decode_time: i64::from(i) * i64::from(duration),
+            duration,
+            composition_offset: 0,
+            sync: i % gop == 0,
+        })
+        .collect()
+}
+
+pub(crate) fn video(timescale: u32, count: u32, duration: u32, gop: u32) -> Track {
+    table_track(TrackKind::Video, timescale, 0, &frames(count, duration, gop))
+}
+
+/// Returns AAC at 48 kHz with its priming before 0.
+pub(crate) fn audio(count: u32) -> Track {
+    table_track(TrackKind::Audio, 48_000, 1024, &frames(count, 1024, 1))
+}
+
+pub(crate) fn fragments(kind: TrackKind, timescale: u32, starts: &[i64], end: i64) -> Track {
+    let mut builder = FragmentTableBuilder::new();
+    for (i, &start) in (0..).zip(starts) {
+        assert!(builder.push(1000 + i * 100, 100, start, 0, true));
+    }
+    track_of(kind, timescale, 0, Samples::Fragments(builder.finish(end, 0)), (starts[0], end))
+}
+
+/// Returns a title in which each track is an object of its own.
+pub(crate) fn title(tracks: Vec<Track>, seconds: u64) -> Title {
+    let object = |track| {
+        Arc::new(MediaIndex {
+            object_size: 1 << 40,
+            fingerprint: 1,
+            tracks: vec![track],
+            left_out: Vec::new(),
+            source: IndexSource::SampleTables,
+            source_bytes: 0,
+            fragment_defaults: Box::default(),
+            stamp: None,
+        })
+    };
+    Title::new(tracks.into_iter().map(object).collect(), Duration::from_secs(seconds)).unwrap()
+}
+
+fn ticks(times: &[Time], scale: u32) -> Vec<i64> {
+    let scale = Timescale::new(scale).unwrap();
+    times.iter().map(|t| t.in_scale(scale, Round::Nearest)).collect()
+}
+
+#[test]
+fn boundaries_are_sync_samples_at_or_after_multiples_of_the_target() {
+    // 25 frames a second, a GOP of 1.6 s, 20 s: 4 s is inside a GOP, 8 s is not.
+    let title = title(vec![video(25, 500, 1, 40), audio(939)], 4);
+    assert_eq!(ticks(&title.grid.starts, 25), [0, 120, 200, 320, 400]);
+    assert_eq!(ticks(&[title.grid.end], 48_000), [938 * 1024]);
+    let [video, audio] = title.tracks.as_slice() else { panic!("{:?}", title.tracks) };
+    assert_eq!(video.cuts, [0, 120, 200, 320, 400, 500]);
+    assert_eq!(video.times, [0, 120, 200, 320, 400, 500]);
+    assert_eq!(video.grid_segments, [0, 1, 2, 3, 4]);
+    // Audio is cut at the first sample at or after each boundary, with that sample's time. The
+    // first segment includes the priming.
+    assert_eq!(audio.cuts, [0, 226, 376, 601, 751, 939]);
+    assert_eq!(audio.times, [0, 225 * 1024, 375 * 1024, 600 * 1024, 750 * 1024, 938 * 1024]);
+    assert_eq!(title.problems, []);
+    let second = audio.segment(1).unwrap();
+    let SegmentSamples::Known(samples) = title.samples(1, &second, &NoFragments) else { panic!() };
+    assert_eq!((samples.len(), samples[0].decode_time), (150, 226 * 1024));
+    assert_eq!(audio.segment_at(225 * 1024), Some(second));
+    assert_eq!(audio.segment_at(225 * 1024 + 1), None);
+}
+
+#[test]
+fn renditions_of_different_timescales_share_the_grid() {
+    // 29.97 frames a second in ticks of 1/30000 s, and in milliseconds, which round.
+    let exact = video(30_000, 600, 1001, 60);
+    let mut rounded = frames(600, 1, 60);
+    for (i, sample) in (0..).zip(&mut rounded) {
+        sample.decode_time = (i * 1001 + 15) / 30;
+        sample.duration = u32::try_from((i * 1001 + 1001 + 15) / 30 - sample.decode_time).unwrap();
+    }
+    let title = title(vec![exact, table_track(TrackKind::Video, 1000, 0, &rounded)], 4);
+    assert_eq!(title.problems, []);
+    // 120 × 1001/30000 s are 4.004 s.
+    assert_eq!(
+        title.grid.starts.iter().map(|t| t.ticks).collect::<Vec<_>>(),
+        [0, 120_120, 240_240, 360_360, 480_480]
+    );
+    assert!(title.tracks.iter().all(|t| t.cuts == [0, 120, 240, 360, 480, 600]), "{:?}", title.tracks);
+    assert_eq!(title.tracks[1].times[1], 4004);
+}
+
+#[test]
+fn sync_samples_of_only_some_renditions_are_skipped() {
+    // GOPs of 2 s and of 3 s meet every 6 s: longer than 4 s, but not twice as long.
+    let title = title(vec![video(25, 600, 1, 50), video(25, 600, 1, 75)], 4);
+    assert_eq!(title.problems, []);
+    assert_eq!(ticks(&title.grid.starts, 25), [0, 150, 300, 450]);
+    assert!(title.tracks.iter().all(|t| t.cuts == [0, 150, 300, 450, 600]));
+}
+
+#[test]
+fn gops_that_disagree_are_cut_separately_and_reported() {
+    // 2 s and 1.96 s meet only after 98 s.
+    let title = title(vec![video(25, 2000, 1, 50), video(25, 2000, 1, 49)], 4);
+    assert_eq!(title.problems.iter().map(|p| p.reason).collect::<Vec<_>>(), ["misaligned_gops"]);
+    assert_eq!(title.grid.starts.len(), 20);
+    assert_eq!(title.tracks[0].cuts, (0..=20).map(|i| i * 100).collect::<Vec<_>>());
+    for (i, (cut, boundary)) in title.tracks[1].cuts.iter().zip((0..).step_by(100)).enumerate().take(20) {
+        assert_eq!((cut % 49, *cut >= boundary, *cut < boundary + 49), (0, true, true), "cut {i} at {cut}");
+    }
+}
+
+#[test]
+fn leading_pictures_of_an_open_gop_are_in_its_segment() {
+    // In decode order I B B P, the Bs presented before the I from the second GOP on.
+    let samples: Vec<Sample> = frames(400, 1, 50)
+        .into_iter()
+        .zip(0..)
+        .map(|(s, i): (Sample, usize)| Sample { composition_offset: [4, 1, 1, 3][i % 50 % 4], ..s })
+        .collect();
+    let title = title(vec![table_track(TrackKind::Video, 25, 4, &samples)], 4);
+    // The sync sample is presented at 100, two Bs at 98 and 99.
+    assert_eq!(ticks(&title.grid.starts, 25), [0, 100, 200, 300]);
+    assert_eq!(title.tracks[0].times, [0, 98, 198, 298, 399]);
+    assert_eq!(title.tracks[0].cuts, [0, 100, 200, 300, 400]);
+}
+
+#[test]
+fn without_video_audio_is_cut_at_its_own_samples() {
+    let title = title(vec![audio(939), table_track(TrackKind::Audio, 44_100, 0, &frames(861, 1024, 1))], 4);
+    assert_eq!(ticks(&title.grid.starts, 48_000), [0, 192_512, 384_000, 576_512, 768_000]);
+    assert_eq!(title.tracks[0].cuts, [0, 189, 376, 564, 751, 939]);
+    // The second track is cut where the first one's samples start, or just after.
+    assert_eq!(title.tracks[1].cuts, [0, 173, 345, 518, 690, 861]);
+}
+
+#[test]
+fn fragments_are_cut_at_the_nearest_start() {
+    let audio_starts = [0, 95_232, 191_488, 287_744, 384_000, 479_232];
+    let tracks = vec![
+        fragments(TrackKind::Video, 25, &[0, 50, 100, 150, 200, 250], 300),
+        fragments(TrackKind::Audio, 48_000, &audio_starts, 576_000),
+    ];
+    let title = title(tracks, 4);
+    assert_eq!(ticks(&title.grid.starts, 25), [0, 100, 200]);
+    assert_eq!(title.tracks[0].cuts, [0, 2, 4, 6]);
+    assert_eq!(title.tracks[1].cuts, [0, 2, 4, 6]);
+    assert_eq!(title.tracks[1].times, [0, 191_488, 384_000, 576_000]);
+    let segment = title.tracks[1].segment(1).unwrap();
+    let SegmentSamples::Needs(ranges) = title.samples(1, &segment, &NoFragments) else { panic!() };
+    assert_eq!(ranges, [1200..1300, 1300..1400]);
+}
+
+#[test]
+fn a_track_that_starts_late_or_ends_early_has_fewer_segments() {
+    let late: Vec<Sample> = frames(200, 1024, 1)
+        .into_iter()
+        .map(|s| Sample { decode_time: s.decode_time + 480_000, ..s })
+        .collect();
+    let mut text = table_track(TrackKind::Text, 1000, 0, &frames(1, 3000, 1));
+    text.language = Language::new("eng").unwrap();
+    let title = title(vec![video(25, 500, 1, 50), table_track(TrackKind::Audio, 48_000, 0, &late), text], 4);
+    assert_eq!(title.grid.starts.len(), 5);
+    let audio = &title.tracks[1];
+    // It starts at 10 s, in the third segment, and ends at 14.27 s, in the fourth.
+    assert_eq!((&audio.grid_segments, &audio.cuts), (&vec![2, 3], &vec![0, 94, 200]));
+    assert_eq!(audio.times, [480_000, 576_256, 480_000 + 204_800]);
+    assert_eq!(title.tracks[2].cuts, [0, 1]);
+    let names: Vec<String> = title.tracks.iter().map(|t| t.name.to_string()).collect();
+    assert_eq!(names, ["video=1000000", "audio=1000000", "textstream_eng=1000000"]);
+}
+
+#[test]
+fn audio_that_outlasts_the_video_is_segmented_to_its_end() {
+    let title = title(vec![video(25, 250, 1, 50), audio(1501)], 4);
+    // Video ends at 10 s, audio at 32 s.
+    let starts = ticks(&title.grid.starts, 48_000);
+    assert_eq!(starts, [0, 192_000, 384_000, 576_512, 768_000, 960_512, 1_152_000, 1_344_512]);
+    assert_eq!(title.tracks[0].cuts, [0, 100, 200, 250]);
+    assert_eq!(title.tracks[1].segment_count(), 8);
+}
+
+#[test]
+fn names_are_unique_and_video_ascends_by_bitrate() {
+    let rate = |kind, rate| {
+        let samples = frames(100, 1, 1);
+        Track { average_bitrate: rate, ..table_track(kind, 25, 0, &samples) }
+    };
+    let title = title(
+        vec![
+            rate(TrackKind::Audio, 128_400),
+            rate(TrackKind::Video, 2_000_000),
+            rate(TrackKind::Video, 300),
+            rate(TrackKind::Audio, 127_600),
+        ],
+        4,
+    );
+    let names: Vec<String> = title.tracks.iter().map(|t| t.name.to_string()).collect();
+    assert_eq!(names, ["video=1000", "video=2000000", "audio=128000", "audio_1=128000"]);
+    assert_eq!(title.find(&title.tracks[3].name), Some(3));
+}
+
+#[test]
+fn a_title_without_media_is_an_error() {
+    let error = Title::new(Vec::new(), Duration::from_secs(4)).unwrap_err();
+    assert_eq!(error.reason(), "no_media");
+}
+
+pub(crate) fn any_track() -> impl Strategy<Value = Track> {
+    let samples = prop::collection::vec((0..9000_u32, -3..4_i32, prop::bool::weighted(0.1)), 1..400);
+    let kind = prop_oneof![Just(TrackKind::Video), Just(TrackKind::Audio), Just(TrackKind::Text)];
+    (samples, kind, 1..100_000_u32, 0..5000_i64).prop_filter_map(
+        "plays",
+        |(rows, kind, timescale, media_time)| {
+            let mut time = 0;
+            let samples: Vec<Sample> = rows
+                .into_iter()
+                .enumerate()
+                .map(|(i, (duration, offset, sync))| {
+                    let sample = Sample {
+                        offset: i as u64 * 10,
+                        size: 10,
+                        decode_time: time,
+                        duration,
+                        composition_offset: offset * 1000,
+                        sync: sync || i == 0 || kind != TrackKind::Video,
+                    };
+                    time += i64::from(duration);
+                    sample
+                })
+                .collect();
+            let track = table_track(kind, timescale, media_time, &samples);
+            (track.end > track.start).then_some(track)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn every_sample_is_in_one_segment_and_times_ascend(
+        tracks in prop::collection::vec(any_track(), 1..5),
+        target in 1..20_000_u64,
+    ) {
+        let object = |track| Arc::new(MediaIndex {
+            object_size: 1 << 40, fingerprint: 1, tracks: vec![track], left_out: Vec::new(),
+            source: IndexSource::SampleTables, source_bytes: 0, fragment_defaults: Box::default(),
+            stamp: None,
+        });
+        let objects: Vec<_> = tracks.into_iter().map(object).collect();
+        let title = Title::new(objects.clone(), Duration::from_millis(target)).unwrap();
+        let again = Title::new(objects, Duration::from_millis(target)).unwrap();
+        prop_assert_eq!(format!("{title:?}"), format!("{again:?}"));
+        prop_assert!(title.grid.starts.is_sorted_by(|a, b| a < b));
+        prop_assert!(title.grid.starts.last().unwrap() < &title.grid.end);
+        for track in &title.tracks {
+            let Samples::Table(table) = &title.track(track).samples else { unreachable!() };
+            prop_assert_eq!((track.cuts[0], *track.cuts.last().unwrap()), (0, table.len()));
+            prop_assert!(track.cuts.is_sorted_by(|a, b| a < b));
+            prop_assert!(track.times.is_sorted_by(|a, b| a < b));
+            prop_assert_eq!(track.grid_segments.len() + 1, track.cuts.len());
+            prop_assert!(track.grid_segments.is_sorted_by(|a, b| a < b));
+            prop_assert!((*track.grid_segments.last().unwrap() as usize) < title.grid.starts.len());
+            for &cut in &track.cuts[..track.cuts.len() - 1] {
+                prop_assert!(table.get(cut).unwrap().sync);
+            }
+        }
+    }
+
+    // An audio file that was packed beside its video is cut at the video's sync samples, however
+    // far apart they are.
+    #[test]
+    fn fragments_cut_by_video_become_the_segments_of_their_own_title(
+        near in prop::collection::vec(prop::collection::btree_set(-3..3_i64, 0..3), 1..40),
+        (rate, frame) in prop::sample::select(vec![(48_000_u32, 1024_u32), (44_100, 1152), (22_050, 2048), (48_000, 5760)]),
+        outlasting in 0..20_u32,
+        target in 500..8000_u64,
+    ) {
+        // Some multiples of the target have sync samples a few frames before or after them, some
+        // have none.
+        let multiple = |number: u64| i64::try_from(number * target * 25 / 1000).unwrap();
+        let count = u32::try_from(multiple(near.len() as u64)).unwrap() + 40;
+        let mut video_frames = frames(count, 1, u32::MAX);
+        for (number, syncs) in (1..).zip(&near) {
+            for sync in syncs {
+                video_frames[usize::try_from(multiple(number) + sync).unwrap()].sync = true;
+            }
+        }
+        let seconds = u32::try_from(video_frames.len()).unwrap() / 25 + outlasting;
+        let audio = table_track(TrackKind::Audio, rate, 0, &frames((seconds * rate).div_ceil(frame) + 1, frame, 1));
+        let of = |tracks: Vec<Track>| Title::new(
+            title(tracks, 4).objects.clone(), Duration::from_millis(target),
+        ).unwrap();
+        let together = of(vec![table_track(TrackKind::Video, 25, 0, &video_frames), audio]);
+        let audio = &together.tracks[together.of_kind(TrackKind::Audio).next().unwrap()];
+        let (&end, starts) = audio.times.split_last().unwrap();
+        let alone = of(vec![fragments(TrackKind::Audio, rate, starts, end)]);
+        prop_assert_eq!(&alone.tracks[0].times, &audio.times);
+    }
+}

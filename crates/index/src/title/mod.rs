@@ -1,0 +1,525 @@
+//! Several objects as one presentation.
+
+mod clip;
+mod reach;
+
+use crate::{
+    error::IndexError,
+    grid::{
+        Alignment, Grid,
+        cut_points::{CutPoints, CutTrack},
+    },
+    media::{MediaIndex, Samples, Track, TrackKind, fragment_samples::KnownFragments},
+    table::samples::Sample,
+};
+use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
+use xxhash_rust::xxh3::Xxh3;
+
+/// One title: its objects, the tracks that play together, and the grid they are cut by. Immutable.
+#[derive(Debug, Clone)]
+pub struct Title {
+    /// See [`Self::objects`].
+    objects: Vec<Arc<MediaIndex>>,
+    /// See [`Self::tracks`].
+    tracks: Vec<TitleTrack>,
+    /// (object, track) indexes of tracks that a selection leaves out. They are kept so that
+    /// properties of the whole title do not depend on the selection.
+    unlisted: Vec<(usize, usize)>,
+    /// See [`Self::grid`].
+    grid: Arc<Grid>,
+    /// See [`Self::target`].
+    target: Duration,
+    /// See [`Self::problems`].
+    problems: Vec<TitleProblem>,
+    /// See [`Self::fingerprint`].
+    fingerprint: u128,
+}
+
+/// One track of a title.
+#[derive(Debug, Clone)]
+pub struct TitleTrack {
+    /// Index into [`Title::objects`].
+    pub object: usize,
+    /// Index into [`MediaIndex::tracks`].
+    pub track: usize,
+    /// Its name in URLs.
+    pub name: TrackName,
+    /// 0-based number of its first segment in the whole title, which is not 0 in most clips.
+    pub first: u32,
+    /// First sample (or fragment) of each of its segments, and one past the last: `cuts.len() ==
+    /// segments + 1`. Grid segments in which the track starts no sample are joined to the one
+    /// before.
+    pub cuts: Vec<u32>,
+    /// Presentation time of each cut in track ticks, the first clamped to ≥ 0; `times.len() ==
+    /// cuts.len()`.
+    pub times: Vec<i64>,
+    /// For each of its segments, the index in [`Grid::starts`] where it starts.
+    pub grid_segments: Vec<u32>,
+    /// True if a segment has samples that are presented before the sync sample it starts with, as
+    /// the leading pictures of an open GOP. False for fragments, whose samples are not known, and
+    /// `None` for clips.
+    pub leading: Option<bool>,
+}
+
+/// A track's name in URLs, `trackName[_lang][_n]=bitrate`, unique within a title.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TrackName {
+    /// `video`, `audio` or `textstream`, with `_lang` if known, and `_n` (from 1) if names would
+    /// collide.
+    pub stem: String,
+    /// Bit rate in bits per second, rounded to thousands, at least 1000.
+    pub bitrate: u64,
+}
+
+impl std::fmt::Display for TrackName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.stem, self.bitrate)
+    }
+}
+
+/// A problem of a title that plays all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TitleProblem {
+    /// Index of the object, if the problem concerns a single one.
+    pub object: Option<usize>,
+    /// Stable word.
+    pub reason: &'static str,
+    /// Description for people.
+    pub detail: String,
+}
+
+/// One segment of one track.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// 0-based number in the track of the whole title.
+    pub number: u32,
+    /// Presentation time of its start in track ticks, ≥ 0, as in manifests and URLs.
+    pub start: i64,
+    /// Presentation time of its end in track ticks.
+    pub end: i64,
+    /// Indexes of its samples or fragments.
+    pub cut: Range<u32>,
+}
+
+/// The samples of a segment, or the fragments that must be read first.
+#[derive(Debug)]
+pub enum SegmentSamples {
+    /// The samples are known, in decode order. There is at least one.
+    Known(Vec<Sample>),
+    /// These fragments must be read first: byte ranges of the track's object, ascending.
+    Needs(Vec<Range<u64>>),
+}
+
+impl Title {
+    /// Makes one title of several objects. An object without playable tracks is a [`TitleProblem`].
+    ///
+    /// # Errors
+    ///
+    /// - [`IndexError::NoTracks`] with the first problem if all tracks are left out
+    /// - [`IndexError::NoMedia`] if the objects have no tracks at all
+    pub fn new(objects: Vec<Arc<MediaIndex>>, target: Duration) -> Result<Self, IndexError> {
+        let mut problems = Vec::new();
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        for (number, object) in objects.iter().enumerate() {
+            places.extend((0..object.tracks.len()).map(|track| (number, track)));
+            problems.extend(object.left_out.iter().map(|problem| TitleProblem {
+                object: Some(number),
+                reason: problem.reason(),
+                detail: problem.to_string(),
+            }));
+            if object.tracks.is_empty() && object.left_out.is_empty() {
+                let error = IndexError::NoMedia;
+                problems.push(TitleProblem {
+                    object: Some(number),
+                    reason: error.reason(),
+                    detail: error.to_string(),
+                });
+            }
+        }
+        let track_at = |&(object, track): &(usize, usize)| &objects[object].tracks[track];
+        // The sort is stable: tracks that compare equal stay in object order.
+        places.sort_by_key(|place| {
+            let track = track_at(place);
+            (track.kind, if track.kind == TrackKind::Video { track.average_bitrate } else { 0 })
+        });
+        let names = names(&places.iter().map(track_at).collect::<Vec<_>>());
+        let places: Vec<_> = places.into_iter().zip(names).collect();
+        let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
+        let fingerprint = fingerprint(&objects, &grid, target);
+        Ok(Self {
+            objects,
+            tracks,
+            unlisted: Vec::new(),
+            grid: Arc::new(grid),
+            target,
+            problems,
+            fingerprint,
+        })
+    }
+
+    /// Makes one title of named tracks of several objects, as a server manifest lists them. Names
+    /// that collide get `_1`, `_2` in the given order. Video is sorted by its named bit rates.
+    ///
+    /// # Errors
+    ///
+    /// - [`IndexError::NoTracks`] if no listed track exists and an object left out tracks
+    /// - [`IndexError::NoMedia`] if no listed track exists otherwise
+    pub fn of_tracks(
+        objects: Vec<Arc<MediaIndex>>,
+        chosen: Vec<NamedTrack>,
+        target: Duration,
+    ) -> Result<Self, IndexError> {
+        let mut problems = Vec::new();
+        let mut taken = BTreeSet::new();
+        let mut places = Vec::new();
+        for NamedTrack { object, track, name } in chosen {
+            if objects.get(object).is_some_and(|object| track < object.tracks.len()) {
+                places.push(((object, track), unique(name, &mut taken)));
+            }
+        }
+        places.sort_by_key(|((object, track), name)| {
+            let kind = objects[*object].tracks[*track].kind;
+            (kind, if kind == TrackKind::Video { name.bitrate } else { 0 })
+        });
+        let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
+        // Manifests contain the names, and languages that the objects do not state.
+        let mut digest = Xxh3::new();
+        digest.update(&fingerprint(&objects, &grid, target).to_le_bytes());
+        for track in &tracks {
+            let language = &objects[track.object].tracks[track.track].language;
+            digest.update(format!("{}:{}:{} {language};", track.object, track.track, track.name).as_bytes());
+        }
+        let fingerprint = digest.digest128();
+        Ok(Self {
+            objects,
+            tracks,
+            unlisted: Vec::new(),
+            grid: Arc::new(grid),
+            target,
+            problems,
+            fingerprint,
+        })
+    }
+
+    /// Returns the objects in order: as listed, or by name in a folder.
+    #[inline]
+    #[must_use]
+    pub fn objects(&self) -> &[Arc<MediaIndex>] {
+        &self.objects
+    }
+
+    /// Returns the tracks: video by ascending bit rate, then audio in object order, then text.
+    #[inline]
+    #[must_use]
+    pub fn tracks(&self) -> &[TitleTrack] {
+        &self.tracks
+    }
+
+    /// Returns the boundaries of its segments.
+    #[inline]
+    #[must_use]
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Returns the target duration that the grid was laid for.
+    #[inline]
+    #[must_use]
+    pub fn target(&self) -> Duration {
+        self.target
+    }
+
+    /// Returns problems that do not keep the title from playing: tracks left out, GOPs that
+    /// disagree.
+    #[inline]
+    #[must_use]
+    pub fn problems(&self) -> &[TitleProblem] {
+        &self.problems
+    }
+
+    /// Returns a digest of everything by which the title determines the bytes of responses: the
+    /// objects' fingerprints, the grid and the target duration, and the names and languages of a
+    /// server manifest.
+    #[inline]
+    #[must_use]
+    pub fn fingerprint(&self) -> u128 {
+        self.fingerprint
+    }
+
+    /// Adds problems that were found before the title was made.
+    #[must_use]
+    pub fn with_problems(mut self, problems: impl IntoIterator<Item = TitleProblem>) -> Self {
+        self.problems.extend(problems);
+        self
+    }
+
+    /// Returns the track of the index behind a title track.
+    #[must_use]
+    pub fn track(&self, track: &TitleTrack) -> &Track {
+        &self.objects[track.object].tracks[track.track]
+    }
+
+    /// Returns all tracks, including those that a selection leaves out.
+    pub fn whole_tracks(&self) -> impl Iterator<Item = &Track> {
+        self.whole_indexes().filter_map(|(object, track)| self.objects.get(object)?.tracks.get(track))
+    }
+
+    /// Returns (object, track) indexes of all tracks, including those that a selection leaves out.
+    pub fn whole_indexes(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied())
+    }
+
+    /// Returns the same title with some of its tracks (indexes into [`Self::tracks`]). A selection
+    /// changes no segment.
+    #[must_use]
+    pub fn with_tracks(&self, mut keep: impl FnMut(usize) -> bool) -> Self {
+        let mut tracks = Vec::new();
+        let mut unlisted = self.unlisted.clone();
+        for (index, track) in self.tracks.iter().enumerate() {
+            if keep(index) {
+                tracks.push(track.clone());
+            } else {
+                unlisted.push((track.object, track.track));
+            }
+        }
+        self.selected(tracks, unlisted)
+    }
+
+    /// Returns the same title with the segment at position `at` of a track (an index into
+    /// [`Self::tracks`]) joined to the one before, as if the track could not be cut there. For
+    /// tests of tracks whose cuts disagree.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_joined_segments(mut self, track: usize, at: usize) -> Self {
+        let track = &mut self.tracks[track];
+        track.cuts.remove(at);
+        track.times.remove(at);
+        track.grid_segments.remove(at);
+        self
+    }
+
+    pub(crate) fn selected(&self, tracks: Vec<TitleTrack>, unlisted: Vec<(usize, usize)>) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            tracks,
+            unlisted,
+            grid: self.grid.clone(),
+            target: self.target,
+            problems: Vec::new(),
+            fingerprint: self.fingerprint,
+        }
+    }
+
+    /// Finds a track by its name in URLs, and returns its index.
+    #[must_use]
+    pub fn find(&self, name: &TrackName) -> Option<usize> {
+        self.tracks.iter().position(|t| &t.name == name)
+    }
+
+    /// Returns the indexes in [`Self::tracks`] of all tracks of a kind.
+    pub fn of_kind(&self, kind: TrackKind) -> impl Iterator<Item = usize> + '_ {
+        (0..self.tracks.len()).filter(move |&i| self.track(&self.tracks[i]).kind == kind)
+    }
+
+    /// Returns the samples of a segment of a track (an index into [`Self::tracks`]).
+    #[must_use]
+    pub fn samples(&self, track: usize, segment: &Segment, known: &dyn KnownFragments) -> SegmentSamples {
+        let Some(title_track) = self.tracks.get(track) else { return SegmentSamples::Known(Vec::new()) };
+        match &self.track(title_track).samples {
+            Samples::Table(table) => SegmentSamples::Known(table.range(segment.cut.clone()).collect()),
+            Samples::Fragments(table) => {
+                let mut samples = Vec::new();
+                let mut needs = Vec::new();
+                for fragment in segment.cut.clone().map_while(|index| table.get(index)) {
+                    match known.get(title_track.object, fragment.offset) {
+                        Some(known) => {
+                            samples
+                                .extend(known.tracks.get(title_track.track).into_iter().flatten().copied());
+                        }
+                        None => needs.push(fragment.bytes()),
+                    }
+                }
+                if needs.is_empty() { SegmentSamples::Known(samples) } else { SegmentSamples::Needs(needs) }
+            }
+        }
+    }
+}
+
+/// A track chosen for [`Title::of_tracks`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedTrack {
+    /// Index of the object.
+    pub object: usize,
+    /// Index into [`MediaIndex::tracks`].
+    pub track: usize,
+    /// Its name, unless another track has it already.
+    pub name: TrackName,
+}
+
+/// Cuts tracks in title order by one grid.
+fn cut(
+    objects: &[Arc<MediaIndex>],
+    places: &[((usize, usize), TrackName)],
+    target: Duration,
+    problems: &mut Vec<TitleProblem>,
+) -> Result<(Grid, Vec<TitleTrack>), IndexError> {
+    let track_at = |&((object, track), _): &((usize, usize), TrackName)| &objects[object].tracks[track];
+    let cuts: Vec<CutTrack<'_>> = places.iter().map(|place| CutTrack::new(track_at(place))).collect();
+    let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
+        let left_out = objects.iter().find_map(|object| object.left_out.first());
+        return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
+    };
+    if alignment == Alignment::Misaligned {
+        problems.push(TitleProblem {
+            object: None,
+            reason: "misaligned_gops",
+            detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
+        });
+    }
+    let places = places.iter().zip(&cuts);
+    let tracks = places
+        .map(|(((object, index), name), cut)| TitleTrack::cut(*object, *index, name.clone(), cut, &grid));
+    let tracks = tracks.collect();
+    Ok((grid, tracks))
+}
+
+/// Returns the name, or the first of `_1`, `_2`, … that is free.
+fn unique(name: TrackName, taken: &mut BTreeSet<TrackName>) -> TrackName {
+    let numbered = (1_u32..).map(|n| TrackName { stem: format!("{}_{n}", name.stem), bitrate: name.bitrate });
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
+    let free = free.unwrap_or(name);
+    taken.insert(free.clone());
+    free
+}
+
+/// Returns names for tracks in title order.
+fn names(tracks: &[&Track]) -> Vec<TrackName> {
+    let mut taken = BTreeSet::new();
+    tracks
+        .iter()
+        .map(|track| {
+            let word = match track.kind {
+                TrackKind::Video => "video",
+                TrackKind::Audio => "audio",
+                TrackKind::Text => "textstream",
+            };
+            let stem = match &track.language {
+                known if known.is_known() => format!("{word}_{known}"),
+                _ => word.to_owned(),
+            };
+            let bitrate = (track.average_bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000);
+            unique(TrackName { stem, bitrate }, &mut taken)
+        })
+        .collect()
+}
+
+/// Returns the digest of the objects, the grid and the target duration.
+fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u128 {
+    let mut digest = Xxh3::new();
+    for object in objects {
+        digest.update(&object.fingerprint.to_le_bytes());
+    }
+    digest.update(&target.as_nanos().to_le_bytes());
+    for time in grid.starts.iter().chain([&grid.end]) {
+        digest.update(&time.ticks.to_le_bytes());
+        digest.update(&time.scale.get().to_le_bytes());
+    }
+    digest.digest128()
+}
+
+impl TitleTrack {
+    /// Cuts a track by the grid.
+    fn cut(object: usize, index: usize, name: TrackName, by: &CutTrack<'_>, grid: &Grid) -> Self {
+        let track = by.track;
+        let len = match &track.samples {
+            Samples::Table(table) => table.len(),
+            Samples::Fragments(table) => table.len(),
+        };
+        let mut cuts = vec![0];
+        let mut times = vec![track.start];
+        let mut grid_segments = vec![0];
+        let mut points = CutPoints::new(by);
+        // The first cut includes everything before the second boundary, priming too.
+        for (number, &boundary) in (0_u32..).zip(&grid.starts).skip(1) {
+            let Some(point) = points.boundary(boundary) else { break };
+            let (Some(&cut), Some(&time)) = (cuts.last(), times.last()) else { break };
+            let earliest = by.earliest(point);
+            if point.index > cut && earliest > time {
+                cuts.push(point.index);
+                times.push(earliest);
+                grid_segments.push(number);
+            } else if point.index == cut
+                && matches!(track.samples, Samples::Table(_))
+                && let Some(last) = grid_segments.last_mut()
+            {
+                // The last segment starts after this boundary too, so the grid segment before holds
+                // nothing of the track.
+                *last = number;
+            }
+        }
+        cuts.push(len);
+        times.push(track.end.max(times.last().map_or(0, |&last| last.saturating_add(1))));
+        let mut ranges = cuts.iter().zip(cuts.iter().skip(1));
+        let leading = Some(ranges.any(|(&start, &end)| by.leads(&(start..end))));
+        Self { object, track: index, name, first: 0, cuts, times, grid_segments, leading }
+    }
+
+    /// Returns the number of segments.
+    #[must_use]
+    pub fn segment_count(&self) -> u32 {
+        u32::try_from(self.cuts.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns true if the first sample of every segment is known to have a composition offset
+    /// other than 0, as in tracks with reordered frames and offsets that are not negative. `track`
+    /// is the track behind this one. O(segments).
+    #[must_use]
+    pub fn starts_composed(&self, track: &Track) -> bool {
+        let Samples::Table(table) = &track.samples else { return false };
+        let composed =
+            |cut: u32| table.composition_time(cut).is_some_and(|time| time != table.decode_time(cut));
+        // Without leading pictures, a segment's time is that of its first sample, except for the
+        // first segment, whose time is clamped.
+        let mut later = self.cuts.iter().zip(&self.times).skip(1).take(self.cuts.len().saturating_sub(2));
+        table.composition_bounds() != (0, 0)
+            && self.leading == Some(false)
+            && self.cuts.first().is_some_and(|&cut| composed(cut))
+            && later.all(|(&cut, &time)| {
+                time.saturating_add(track.presentation.media_time) != table.decode_time(cut)
+            })
+    }
+
+    /// Returns the numbers of its segments, 0-based in the whole title.
+    #[must_use]
+    pub fn numbers(&self) -> Range<u32> {
+        self.first..self.first.saturating_add(self.segment_count())
+    }
+
+    /// Returns the position of a segment in the lists of this track.
+    #[must_use]
+    pub fn position(&self, number: u32) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
+    /// Returns a segment by its 0-based number in the whole title.
+    #[must_use]
+    pub fn segment(&self, number: u32) -> Option<Segment> {
+        let i = self.position(number)?;
+        Some(Segment {
+            number,
+            start: *self.times.get(i)?,
+            end: *self.times.get(i + 1)?,
+            cut: *self.cuts.get(i)?..*self.cuts.get(i + 1)?,
+        })
+    }
+
+    /// Returns the segment that starts exactly at `start`, in track ticks. O(log n).
+    #[must_use]
+    pub fn segment_at(&self, start: i64) -> Option<Segment> {
+        let i = self.times.binary_search(&start).ok()?;
+        self.segment(self.first.saturating_add(u32::try_from(i).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod grid_tests;

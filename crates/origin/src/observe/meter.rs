@@ -1,0 +1,106 @@
+//! Counts requests to storage, in the metrics and in the record of the current request.
+
+use crate::observe::{
+    metrics::{ReadPurpose, StorageTotals},
+    outcome::Outcome,
+    trace::Trace,
+};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture};
+use latemux_storage::{Key, Kind, Listing, Read, Storage, StorageError, Version, Want};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
+
+/// Wraps storages so that their requests are counted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StorageMeter {
+    totals: Arc<StorageTotals>,
+}
+
+impl StorageMeter {
+    pub(crate) fn new(totals: Arc<StorageTotals>) -> Self {
+        Self { totals }
+    }
+
+    /// Returns the same storage with its reads counted under `purpose`. Listings are counted as
+    /// listings.
+    pub(crate) fn over(&self, inner: Arc<dyn Storage>, purpose: ReadPurpose) -> Arc<dyn Storage> {
+        let kind = match purpose {
+            ReadPurpose::Manifest | ReadPurpose::Listing => Kind::Manifest,
+            ReadPurpose::Index => Kind::Index,
+            ReadPurpose::Media => Kind::Media,
+        };
+        let inner = inner.for_kind(kind).unwrap_or(inner);
+        Arc::new(Metered { inner, purpose, totals: self.totals.clone() })
+    }
+}
+
+/// A storage that counts its requests.
+#[derive(Debug)]
+struct Metered {
+    inner: Arc<dyn Storage>,
+    purpose: ReadPurpose,
+    totals: Arc<StorageTotals>,
+}
+
+impl Metered {
+    /// Counts a request, and returns the record of the current request that caused it.
+    fn count(&self, purpose: ReadPurpose) -> Option<Trace> {
+        self.totals.of(purpose).requests.fetch_add(1, Relaxed);
+        let trace = Trace::current();
+        if let Some(trace) = &trace {
+            trace.count_storage_request();
+            trace.note(Outcome::Filled);
+        }
+        trace
+    }
+}
+
+impl Storage for Metered {
+    fn read<'a>(
+        &'a self,
+        key: &'a Key,
+        want: Want,
+        pin: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move {
+            let trace = self.count(self.purpose);
+            let began = Instant::now();
+            let totals = self.totals.clone();
+            let purpose = self.purpose;
+            let mut read = self
+                .inner
+                .read(key, want, pin)
+                .await
+                .inspect_err(|_| _ = totals.of(purpose).errors.fetch_add(1, Relaxed))?;
+            totals.of(purpose).first_byte.observe(began.elapsed());
+            let count = move |frame: &Result<bytes::Bytes, StorageError>| match frame {
+                Ok(frame) => {
+                    let bytes = frame.len() as u64;
+                    totals.of(purpose).bytes.fetch_add(bytes, Relaxed);
+                    if let Some(trace) = &trace {
+                        trace.count_storage_bytes(bytes);
+                    }
+                }
+                Err(_) => _ = totals.of(purpose).errors.fetch_add(1, Relaxed),
+            };
+            read.body = read.body.inspect(count).boxed();
+            Ok(read)
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
+        async move {
+            self.count(ReadPurpose::Listing);
+            let listing = self.inner.list(folder).await;
+            listing.inspect_err(|_| _ = self.totals.of(ReadPurpose::Listing).errors.fetch_add(1, Relaxed))
+        }
+        .boxed()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}

@@ -1,0 +1,123 @@
+// Markdown pages: their width, their links, and the pages that must be there. Words that belong to
+// no page or file.
+
+import { dirname, join, normalize } from "node:path";
+
+const MOST_COLUMNS = 120;
+
+/**
+ * Refuses lines of Markdown that are too long, outside tables and code blocks.
+ * @param {File[]} files
+ */
+export function markdownWidths(files) {
+  const complaints = [];
+  for (const { path, text } of files) {
+    if (!path.endsWith(".md")) continue;
+    let fence;
+    for (const [place, line] of text.split("\n").entries()) {
+      const mark = line.match(/^\s*(```+|~~~+)/)?.[1];
+      if (mark !== undefined && (fence === undefined || mark.startsWith(fence))) fence = fence === undefined ? mark : undefined;
+      const columns = [...line].length;
+      if (fence !== undefined || columns <= MOST_COLUMNS || /^\s*\|/.test(line)) continue;
+      // A URL cannot be wrapped.
+      if (line.trim().split(/\s+/).length === 1) continue;
+      complaints.push(`${path}:${place + 1}: ${columns} columns, more than ${MOST_COLUMNS}`);
+    }
+  }
+  return complaints;
+}
+
+/**
+ * Refuses relative links in Markdown that lead nowhere.
+ * @param {File[]} files
+ * @param {(path: string) => boolean} exists
+ */
+export function links(files, exists) {
+  const complaints = [];
+  for (const { path, text } of files) {
+    if (!path.endsWith(".md")) continue;
+    for (const [place, line] of text.split("\n").entries()) {
+      for (const [, target] of line.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
+        if (/^[a-z]+:/i.test(target) || exists(normalize(join(dirname(path), target)))) continue;
+        complaints.push(`${path}:${place + 1}: a link to ${target}, which does not exist`);
+      }
+    }
+  }
+  return complaints;
+}
+
+/**
+ * Pages that README.md must lead to. A Rust test holds the first against the configuration's types.
+ */
+const LINKED = ["docs/configuration.md"];
+
+/**
+ * Refuses a tree without the pages above, or a README that does not link them.
+ * @param {File[]} files
+ */
+export function linkedPages(files) {
+  const complaints = [];
+  const readme = files.find(({ path }) => path === "README.md")?.text ?? "";
+  for (const page of LINKED) {
+    if (!files.some(({ path }) => path === page)) complaints.push(`${page}:1: the page does not exist`);
+    if (!readme.includes(`](${page}`)) complaints.push(`README.md:1: no link to ${page}`);
+  }
+  return complaints;
+}
+
+/** The page whose tables name a test in each row, as `file::test` or as a file of tests. */
+const WITH_TESTS = "docs/faults.md";
+
+/**
+ * Refuses names of tests that do not exist. An ellipsis stands for the rest of a name.
+ * @param {File[]} files
+ */
+export function namedTests(files) {
+  const page = files.find(({ path }) => path === WITH_TESTS);
+  const rust = files.filter(({ path }) => path.endsWith(".rs"));
+  const isTest = (name) => {
+    const [pattern, rest] = name.endsWith("…") ? [name.slice(0, -1), "\\w*"] : [name, ""];
+    const declared = new RegExp(`\\b(fn|mod) ${pattern}${rest}\\b`);
+    return rust.some(({ path, text }) => path.endsWith(`/${name}.rs`) || declared.test(text));
+  };
+  const complaints = [];
+  for (const [place, line] of (page?.text ?? "").split("\n").entries()) {
+    // Tests are in the last column of a table.
+    if (!line.startsWith("|") || line.startsWith("|---")) continue;
+    const [, names] = line.match(/\|([^|]*)\|\s*$/) ?? [];
+    for (const [, name] of (names ?? "").matchAll(/`(?:[\w…]+::)*(\w+…?)`/g)) {
+      if (!isTest(name)) complaints.push(`${WITH_TESTS}:${place + 1}: no test is called ${name}`);
+    }
+  }
+  return complaints;
+}
+
+/**
+ * Words that belong to the machine somebody worked on, not to the project. They are written in
+ * pieces, so that this file does not contain what it refuses.
+ */
+const FOREIGN = [
+  ["/wo", "rk/"],
+  ["/ro", "ot/"],
+  ["/ho", "me/[a-z]+/"],
+  ["registry\\.npm", "js\\.org"],
+  ["registry\\.yarn", "pkg\\.com"],
+  ["(?:static|index)\\.cra", "tes\\.io"],
+  ["proxy\\.gol", "ang\\.org"],
+  ["deb\\.deb", "ian\\.org"],
+  ["(?:files\\.python", "hosted|pypi)\\.org"],
+].map((pieces) => new RegExp(pieces.join(""), "i"));
+
+/** Refuses absolute paths and package mirrors of one machine. @param {File[]} files */
+export function foreignWords(files) {
+  const complaints = [];
+  for (const { path, text } of files) {
+    for (const [place, line] of text.split("\n").entries()) {
+      const found = FOREIGN.map((word) => line.match(word)).find(Boolean);
+      // A path below another folder ("crates/work/x") is not an absolute one.
+      if (!found || /[\w.)}-]/.test(line[found.index - 1] ?? "")) continue;
+      complaints.push(`${path}:${place + 1}: "${found[0]}" belongs to a machine, not to the project`);
+    }
+  }
+  return complaints;
+}

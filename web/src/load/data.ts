@@ -1,0 +1,116 @@
+// The data that the page shows, as `crates/load/src/page/data.rs` and `crates/load/src/live/state.rs` write it.
+
+/** Values of a distribution, in the unit of what was measured. Times are in microseconds. */
+export interface Quantiles {
+  mean: number;
+  p50: number;
+  p90: number;
+  p99: number;
+  max: number;
+}
+
+/** What a machine did in a second. `cpu` is a part of all its cores, from 0 to 1; the rest are bytes, or bytes per second. */
+export interface HostUse {
+  cpu: number;
+  memory: number;
+  received: number;
+  sent: number;
+  loopback: number;
+}
+
+/** What happened in one second of a run. */
+export interface Sample {
+  /** Seconds from the start of the run to the end of the sample. */
+  at: number;
+  /** Seconds that the sample covers. */
+  took: number;
+  requests: number;
+  errors: number;
+  bytes: number;
+  players: number;
+  stalls: number;
+  /** Of the requests that ended; `null` if none did. In a report, only the mean is known. */
+  latency: (Pick<Quantiles, "mean"> & Partial<Quantiles>) | null;
+}
+
+/** A sample of a run in progress, with the resources in use. */
+export interface LiveSample extends Sample {
+  /** The generator's part of all cores of its machine, from 0 to 1. */
+  cpu: number;
+  /** Bytes of memory the generator uses. */
+  memory: number;
+  /** This machine and the watched ones, in the order of `LiveData.hosts`. */
+  hosts: (HostUse | null)[];
+}
+
+export interface Host {
+  name: string;
+  cores: number;
+  memory: number;
+  /** Why nothing is known of the machine, if so. */
+  error: string | null;
+}
+
+/** A row of the table of requests. */
+export interface ClassRow {
+  class: string;
+  count: number;
+  failed: number;
+  bytes: number;
+  latency: Quantiles | null;
+}
+
+/** A row of the table of what players saw. */
+export interface PlayerRow {
+  name: string;
+  unit: "time" | "bits" | "score";
+  count: number;
+  values: Quantiles | null;
+}
+
+/** Sums of one run. */
+export interface Sums {
+  plan: Record<string, string>;
+  shard: string;
+  classes: ClassRow[];
+  viewers: PlayerRow[];
+  failures: { reason: string; count: number; example: string }[];
+  notes: string[];
+  totals: { requests: number; errors: number; bytes: number; stalls: number };
+  players: { playing: number; came: number };
+}
+
+/** A response of `/live.json`. */
+export interface LiveData extends Sums {
+  ended: boolean;
+  /** The number of the first sample to request next. */
+  next: number;
+  hosts: Host[];
+  samples: LiveSample[];
+}
+
+/** Values of one kind by the share of all that are at most as high. */
+export interface Distribution {
+  name: string;
+  /** The value below which a share of 1 - 10^(-index / 20) lies, in microseconds. */
+  points: number[];
+}
+
+/** One run in a report. */
+export interface ReportRun extends Sums {
+  name: string;
+  /** Seconds the run lasted. */
+  took: number;
+  /** Latency of all requests. */
+  latency: Quantiles | null;
+  /** A sentence about the resources that the generator used. */
+  generator: string;
+  samples: Sample[];
+  latencies: Distribution[];
+  startup: Distribution[];
+}
+
+/** The data embedded in a report. */
+export interface ReportData {
+  runs: ReportRun[];
+}
