@@ -1,5 +1,6 @@
-//! What a hit costs, what a fetch costs, how much memory there is at most under a load of 50 times the budget, and how soon
-//! a full disk is ready after a restart. `make bench-crates` runs it; `LATEMUX_BENCH_DISK_GB` says how full (1 GB by default).
+//! Measures the cost of a hit and of a fetch, the peak memory under a load of 50 times the budget,
+//! and the time until a full disk is ready after a restart. `make bench-crates` runs it.
+//! `LATEMUX_BENCH_DISK_GB` sets the size of the disk (1 GB by default).
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
@@ -7,14 +8,14 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::{Cache, Config, Outcome, RangeCache, SegmentCache, Tier};
-use latemux_storage::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::{
     alloc::System,
     hint::black_box,
     ops::Range,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -27,11 +28,11 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Objects of any size; each frame is a buffer of its own, as from a network.
+/// Objects of any size. Each frame is a separate buffer, as from a network.
 #[derive(Debug)]
 struct Generated {
     size: u64,
-    /// Whether other tasks have a turn between frames.
+    /// True if other tasks get a turn between frames.
     turns: bool,
 }
 
@@ -42,14 +43,9 @@ impl Generated {
 }
 
 impl Storage for Generated {
-    fn read<'a>(
-        &'a self,
-        _: &'a Key,
-        want: Want,
-        _: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let range = want.within(self.size).unwrap();
+            let range = request.want.within(self.size).unwrap();
             let (end, turns) = (range.end, self.turns);
             let body = stream::unfold(range.start, move |at| async move {
                 if turns {
@@ -78,9 +74,9 @@ fn key() -> Key {
     Key::new("films/one.mp4").unwrap()
 }
 
-/// Reads all of a range; how many frames came.
+/// Reads a whole range and returns the number of frames.
 async fn drain(storage: &dyn Storage, key: &Key, range: Range<u64>, version: &Version) -> u64 {
-    let mut read = storage.read(key, Want::Range(range), Some(version)).await.unwrap();
+    let mut read = storage.read(ReadRequest::range(key, range).pinned(version)).await.unwrap();
     let mut frames = 0;
     while let Some(frame) = read.body.next().await {
         black_box(frame.unwrap());
@@ -165,14 +161,15 @@ fn fetches() {
     assert_eq!(cache.figures().storage_bytes, size);
 }
 
-/// Seconds of processor time this process has used, by the kernel, whose ticks are a hundredth of a second.
+/// Returns the processor time of this process in seconds. The kernel counts it in ticks of a
+/// hundredth of a second.
 fn processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let ticks = stat.rsplit(')').next().unwrap().split_whitespace().skip(11).take(2);
     ticks.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
 }
 
-/// Bytes of resident memory, by the kernel.
+/// Returns the bytes of resident memory.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
@@ -202,7 +199,7 @@ fn memory() {
             }
         });
         runtime.block_on(async {
-            // Segments of 0.1 to 4 MB, a fifth of them asked for again and again.
+            // Segments of 0.1 to 4 MB, a fifth of them requested again and again.
             let readers = (0..64_u64).map(|reader| {
                 let (storage, version) = (storage.clone(), version.clone());
                 tokio::spawn(async move {
@@ -253,7 +250,7 @@ fn restart() {
         let (cache, storage, version) = around(config.clone(), size);
         for start in (0..size - 2 * MIB).step_by(2 << 20) {
             drain(&storage, &key(), start..start + 2 * MIB, &version).await;
-            // As fast as the disk is, not faster.
+            // Writes as fast as the disk, but not faster.
             if start % (64 * MIB) == 0 {
                 cache.flush().await;
             }
@@ -276,10 +273,11 @@ fn restart() {
             let start = run * (size / 4 / (2 * MIB)) * 2 * MIB;
             let range = start..start + 2 * MIB;
             let hit = Instant::now();
-            let (read, outcome) =
-                storage.read_and_tell(&key(), Want::Range(range), Some(&version)).await.unwrap();
+            let (key, outcome) = (key(), Arc::new(OnceLock::new()));
+            let request = ReadRequest::range(&key, range).pinned(&version);
+            let read = storage.read(request.with_observer(outcome.clone())).await.unwrap();
             let bytes: u64 = read.body.map(|frame| frame.unwrap().len() as u64).collect::<Vec<_>>().await.iter().sum();
-            assert_eq!((outcome, bytes), (Outcome::Hit(Tier::Disk), 2 * MIB));
+            assert_eq!((outcome.get(), bytes), (Some(&Outcome::Hit(Tier::Disk)), 2 * MIB));
             let figures = cache.figures();
             println!(
                 "  opened {opened:.1?}, all {} units found {ready:.1?}, first 2 MiB from disk {:.1?}; tables {} KiB",
@@ -306,7 +304,7 @@ fn segments() {
 }
 
 fn main() {
-    // `cargo bench ... -- memory` runs one alone.
+    // `cargo bench ... -- memory` runs only that part.
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let all: [(&str, fn()); 5] = [
         ("hits", hits),

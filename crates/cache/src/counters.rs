@@ -1,6 +1,6 @@
-//! What the cache did, and what it holds.
+//! Counters of the range cache.
 
-use crate::{Outcome, Reason, Tier};
+use latemux_storage::{Outcome, Tier};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number that only grows.
@@ -27,31 +27,32 @@ macro_rules! counters {
         /// What the cache did since it was opened, and what it holds now.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         #[non_exhaustive]
-        pub struct Figures {
+        pub struct CacheFigures {
             $($(#[doc = $doc])+ pub $name: u64,)+
-            /// Now: bytes of memory the cache answers for: units, cached or still in a reader's hands, what is being fetched, tables.
+            /// Current: bytes of memory that the cache accounts for: units (cached or held by
+            /// readers), units being fetched, and tables.
             pub memory_bytes: u64,
-            /// Now, of these: units that are alive, cached or not.
+            /// Current, part of `memory_bytes`: bytes of all live units, cached or not.
             pub unit_bytes: u64,
-            /// Now, of these: set aside for units being fetched.
+            /// Current, part of `memory_bytes`: bytes reserved for units being fetched.
             pub reserved_bytes: u64,
-            /// Now: room for fetches that is given out, in bytes.
+            /// Current: bytes of room given out to fetches.
             pub room_bytes: u64,
-            /// Now: fetches under way, from disk or storage.
+            /// Current: fetches in flight, from disk or storage.
             pub fetches: u64,
-            /// Now: bytes of units in memory that can be hit.
+            /// Current: bytes of units in memory that can be hit.
             pub cached_bytes: u64,
-            /// Now: units in memory.
+            /// Current: units in memory.
             pub cached_units: u64,
-            /// Now: bytes of the log files on disk.
+            /// Current: bytes of the log files on disk.
             pub disk_bytes: u64,
-            /// Now: units on disk.
+            /// Current: units on disk.
             pub disk_units: u64,
         }
 
         impl Counters {
-            pub(crate) fn figures(&self) -> Figures {
-                Figures { $($name: self.$name.get(),)+ ..Figures::default() }
+            pub(crate) fn figures(&self) -> CacheFigures {
+                CacheFigures { $($name: self.$name.get(),)+ ..CacheFigures::default() }
             }
         }
     };
@@ -62,91 +63,128 @@ counters! {
     hits_memory,
     /// Reads that found all bytes in memory and on disk.
     hits_disk,
-    /// Reads that asked storage for nothing, but waited for what others had asked for.
+    /// Reads that sent no request to storage, but waited for the fetch of another read.
     joined,
-    /// Reads that had to ask storage.
+    /// Reads that sent a request to storage.
     filled,
     /// Reads that named no version.
     bypassed_unpinned,
-    /// Reads of an object's head.
+    /// Reads of the head of an object.
     bypassed_head,
-    /// Reads of no bytes, or of such as are not in the object.
+    /// Reads of an empty range, or of a range that is not inside the object.
     bypassed_range,
-    /// Reads of a version that is nothing but a size.
+    /// Reads of a version that consists of a size only.
     bypassed_version,
-    /// Reads of an object whose hash another one has.
+    /// Reads of an object that has the same hash as another one.
     bypassed_collision,
-    /// Bytes given to readers from memory.
+    /// Bytes that readers got from memory.
     bytes_memory,
-    /// Bytes given to readers that came from disk for them.
+    /// Bytes that readers got from disk.
     bytes_disk,
-    /// Bytes given to readers that came from storage for them or while they waited.
+    /// Bytes that readers got from storage, fetched for them or while they waited.
     bytes_storage,
     /// Requests to storage.
     storage_requests,
     /// Requests to storage that failed, in whole or in part.
     storage_errors,
-    /// Bytes storage sent.
+    /// Bytes that storage sent.
     storage_bytes,
-    /// Of these, bytes that were at hand and read again to save a request.
+    /// Part of `storage_bytes`: cached bytes that were read again to save a request.
     reread_bytes,
-    /// Fetches that ended early because nobody waited any more.
+    /// Fetches that ended early because no reader waited any more.
     abandoned,
-    /// Units driven out of memory.
+    /// Units evicted from memory.
     evictions,
-    /// Their bytes.
+    /// Bytes of the units evicted from memory.
     evicted_bytes,
-    /// Objects whose units were forgotten because storage said that the object changed.
+    /// Objects that were purged because storage reported that they changed.
     purged,
     /// Units written to disk.
     disk_written,
-    /// Their bytes, headers included.
+    /// Bytes written to disk for these units, headers included.
     disk_written_bytes,
-    /// Units not written to disk: the queue was full, and memory had lost them when there was room.
+    /// Units not written to disk because the queue was full and memory had evicted them before
+    /// there was room.
     disk_dropped_full,
-    /// Units not written to disk: it failed, or is left alone after it did.
+    /// Units not written to disk because it failed, or is left alone after a failure.
     disk_dropped_failed,
-    /// Units not written to disk: the end came first.
+    /// Units not written to disk because the cache was closed first.
     disk_dropped_closed,
-    /// Units whose bytes on disk were not what had been written.
+    /// Units whose bytes on disk were not the bytes that had been written.
     disk_corrupt,
     /// Calls to the disk that failed.
     disk_errors,
-    /// Reads from disk that were given up.
+    /// Reads from disk that timed out.
     disk_timeouts,
-    /// Units driven off the disk.
+    /// Units evicted from disk.
     disk_evictions,
-    /// Units that were hit since, written again when the file they were in had to go.
+    /// Units that had been hit and were written again when their log file was evicted.
     disk_reinserted,
-    /// Log files thrown away at start: of another format, or not ours.
+    /// Log files removed at start because they have another format or are not log files.
     disk_discarded,
 }
 
+/// The reason why a read bypasses the cache.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bypass {
+    /// The read names no version, so cached bytes could be of another one.
+    Unpinned,
+    /// The read asks for the head of an object, whose size may be unknown.
+    Head,
+    /// The range is empty or not inside the object. Storage knows the right response.
+    Range,
+    /// The version is nothing but a size: it has neither an ETag nor a modification time.
+    Version,
+    /// Another object has the same hash.
+    Collision,
+}
+
+impl Bypass {
+    /// Returns the stable word of the reason.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unpinned => "unpinned",
+            Self::Head => "head",
+            Self::Range => "range",
+            Self::Version => "version",
+            Self::Collision => "collision",
+        }
+    }
+}
+
 impl Counters {
+    /// Counts a read that did not bypass the cache.
     pub(crate) fn count(&self, outcome: Outcome) {
-        let counter = match outcome {
-            Outcome::Hit(Tier::Memory) => &self.hits_memory,
-            Outcome::Hit(Tier::Disk) => &self.hits_disk,
-            Outcome::Joined => &self.joined,
-            Outcome::Filled => &self.filled,
-            Outcome::Bypassed(Reason::Unpinned) => &self.bypassed_unpinned,
-            Outcome::Bypassed(Reason::Head) => &self.bypassed_head,
-            Outcome::Bypassed(Reason::Range) => &self.bypassed_range,
-            Outcome::Bypassed(Reason::Version) => &self.bypassed_version,
-            Outcome::Bypassed(Reason::Collision) => &self.bypassed_collision,
+        match outcome {
+            Outcome::Hit(Tier::Memory) => self.hits_memory.add(1),
+            Outcome::Hit(Tier::Disk) => self.hits_disk.add(1),
+            Outcome::Joined => self.joined.add(1),
+            Outcome::Filled => self.filled.add(1),
+            Outcome::Bypassed(_) => {}
+        }
+    }
+
+    /// Counts a read that bypassed the cache.
+    pub(crate) fn count_bypass(&self, bypass: Bypass) {
+        let counter = match bypass {
+            Bypass::Unpinned => &self.bypassed_unpinned,
+            Bypass::Head => &self.bypassed_head,
+            Bypass::Range => &self.bypassed_range,
+            Bypass::Version => &self.bypassed_version,
+            Bypass::Collision => &self.bypassed_collision,
         };
         counter.add(1);
     }
 }
 
-impl Figures {
-    /// Units not written to disk, for whatever reason.
+impl CacheFigures {
+    /// Returns the number of units that were not written to disk, for any reason.
     #[must_use]
     pub fn disk_dropped(&self) -> u64 {
         self.disk_dropped_full + self.disk_dropped_failed + self.disk_dropped_closed
     }
 
-    /// Reads, however they ended.
+    /// Returns the number of reads with any outcome.
     #[must_use]
     pub fn requests(&self) -> u64 {
         let bypassed = self.bypassed_unpinned

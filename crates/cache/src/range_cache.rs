@@ -1,133 +1,79 @@
-//! The cache as a storage.
+//! The range cache as a storage.
 
 use crate::{
-    Outcome, Reason, Witness,
-    body::Body,
-    core::Core,
-    object::{Names, Object},
+    Outcome,
+    counters::Bypass,
+    fetch::body::RangeBody,
+    memory::object::{Names, Object},
+    store::Store,
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use latemux_storage::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Want};
 use std::{ops::Range, sync::Arc};
 
-/// A storage that remembers what another one sends. Only reads of a range of a known version are remembered; all else passes.
+/// A storage that keeps the bytes another one sends. It keeps only reads of a range of a pinned
+/// version; all other requests pass through.
 ///
-/// What it remembers of a version it gives without asking whether the object is still there: who wants to know reads
-/// without a version.
+/// A hit does not check that the object still exists. A caller that needs to know reads without a
+/// version.
+///
+/// If any byte of a range has to be fetched, the cache fetches all of the request's reach that it
+/// does not hold, in as few requests as possible, and completes that fetch even if the reader
+/// leaves. The response comes with its first bytes, so an error that storage reports at once is an
+/// error of the read. Errors are not remembered.
 #[derive(Debug, Clone)]
 pub struct RangeCache {
-    core: Arc<Core>,
+    store: Arc<Store>,
     source: Arc<dyn Storage>,
     name: Arc<str>,
 }
 
 impl RangeCache {
-    pub(crate) fn new(core: Arc<Core>, source: Arc<dyn Storage>, name: &str) -> Self {
-        Self { core, source, name: name.into() }
+    pub(crate) fn new(store: Arc<Store>, source: Arc<dyn Storage>, name: &str) -> Self {
+        Self { store, source, name: name.into() }
     }
 
-    /// As [`Storage::read_within`], and what became of it: where anything of `range` has to be fetched, all of `reach` is that is not
-    /// here, in as few requests; it comes to the end, whether or not this reader stays. The answer comes with its first bytes, so that an error storage gives at
-    /// once is an error here.
-    ///
-    /// # Errors
-    /// Those of the storage around which this is, as they come: none is remembered.
-    pub async fn read_within_and_tell(
-        &self,
-        key: &Key,
-        want: Want,
-        reach: Range<u64>,
-        pin: Option<&Version>,
-    ) -> Result<(Read, Outcome), StorageError> {
-        self.read_witnessed(key, want, reach, pin, None).await
-    }
-
-    /// As [`Self::read_within_and_tell`]; `witness` is told at once what becomes of it.
-    ///
-    /// # Errors
-    /// As [`Self::read_within_and_tell`].
-    pub async fn read_witnessed(
-        &self,
-        key: &Key,
-        want: Want,
-        reach: Range<u64>,
-        pin: Option<&Version>,
-        witness: Option<Arc<dyn Witness>>,
-    ) -> Result<(Read, Outcome), StorageError> {
-        let (object, range) = match self.object(key, &want, pin) {
+    async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
+        let (object, range) = match self.object(&request) {
             Ok(object) => object,
-            Err(reason) => {
-                let outcome = Outcome::Bypassed(reason);
-                self.core.counters.count(outcome);
-                if let Some(witness) = witness {
-                    witness.found(outcome);
+            Err(bypass) => {
+                self.store.counters.count_bypass(bypass);
+                if let Some(observer) = &request.observer {
+                    observer.on_outcome(Outcome::Bypassed(bypass.name()));
                 }
-                return Ok((self.source.read(key, want, pin).await?, outcome));
+                return self.source.read(ReadRequest { reach: None, observer: None, ..request }).await;
             }
         };
         let meta = ObjectMeta { size: object.version.size, version: object.version.clone() };
-        let (core, source) = (self.core.clone(), self.source.clone());
-        let (mut body, found) = Body::new(core, source, object, range.clone(), &reach, witness);
-        let outcome = found.outcome();
-        self.core.counters.count(outcome);
+        let (store, source) = (self.store.clone(), self.source.clone());
+        let reach = request.reach.unwrap_or(0..0);
+        let (mut body, sources) =
+            RangeBody::new(store, source, object, range.clone(), &reach, request.observer);
+        self.store.counters.count(sources.outcome());
         body.open().await?;
-        let body = stream::try_unfold(body, Body::next).boxed();
-        Ok((Read { object: meta, range, body }, outcome))
+        let body = stream::try_unfold(body, RangeBody::next).boxed();
+        Ok(Read { object: meta, range, body })
     }
 
-    /// As [`Storage::read`], and what became of it.
-    ///
-    /// # Errors
-    /// As [`Self::read_within_and_tell`].
-    pub async fn read_and_tell(
-        &self,
-        key: &Key,
-        want: Want,
-        pin: Option<&Version>,
-    ) -> Result<(Read, Outcome), StorageError> {
-        self.read_within_and_tell(key, want, 0..0, pin).await
-    }
-
-    /// What a read is of, if it can be answered from here.
-    fn object(
-        &self,
-        key: &Key,
-        want: &Want,
-        pin: Option<&Version>,
-    ) -> Result<(Arc<Object>, Range<u64>), Reason> {
-        let version = pin.ok_or(Reason::Unpinned)?;
-        let Want::Range(range) = want else { return Err(Reason::Head) };
+    /// Returns the object and the range that a read asks for, if the cache can serve it.
+    fn object(&self, request: &ReadRequest<'_>) -> Result<(Arc<Object>, Range<u64>), Bypass> {
+        let version = request.version.ok_or(Bypass::Unpinned)?;
+        let Want::Range(range) = &request.want else { return Err(Bypass::Head) };
         if range.is_empty() || range.end > version.size {
-            return Err(Reason::Range);
+            return Err(Bypass::Range);
         }
         if !version.tells() {
-            return Err(Reason::Version);
+            return Err(Bypass::Version);
         }
-        let names = Names { storage: &self.name, key, version };
-        let object = self.core.table.get(&self.name, &names).ok_or(Reason::Collision)?;
+        let names = Names { storage: &self.name, key: request.key, version };
+        let object = self.store.table.get(&self.name, &names).ok_or(Bypass::Collision)?;
         Ok((object, range.clone()))
     }
 }
 
 impl Storage for RangeCache {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        async move { Ok(self.read_and_tell(key, want, pin).await?.0) }.boxed()
-    }
-
-    fn read_within<'a>(
-        &'a self,
-        key: &'a Key,
-        range: Range<u64>,
-        reach: Range<u64>,
-        pin: &'a Version,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        async move { Ok(self.read_within_and_tell(key, Want::Range(range), reach, Some(pin)).await?.0) }
-            .boxed()
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.read_now(request).boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

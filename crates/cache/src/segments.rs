@@ -1,8 +1,8 @@
-//! Finished bodies by digest: for set-ups that would rather keep a segment than make it again.
+//! Finished segments by digest, for deployments that prefer keeping a segment to making it again.
 
-use crate::{
-    gauge::wide,
-    s3fifo::{Entry, Mark, S3Fifo},
+use crate::memory::{
+    gauge::to_u64,
+    s3fifo::{Evictable, HitCount, S3Fifo},
 };
 use bytes::Bytes;
 use std::{
@@ -13,14 +13,14 @@ use std::{
     },
 };
 
-/// Largest piece a body is kept in, in bytes.
+/// Largest piece that a segment is kept in, in bytes.
 const PIECE: usize = 1 << 20;
-/// What a body takes in memory besides its bytes.
+/// Memory that a segment takes besides its bytes.
 const OVERHEAD: u64 = 256;
-/// The same for each piece.
+/// Memory that a piece takes besides its bytes.
 const PER_PIECE: u64 = 64;
 
-/// Finished bodies in memory, within a budget in bytes, evicted as ranges are.
+/// Finished segments in memory, within a budget in bytes, evicted like units.
 #[derive(Debug)]
 pub struct SegmentCache {
     state: Mutex<State>,
@@ -32,67 +32,68 @@ pub struct SegmentCache {
 
 #[derive(Debug)]
 struct State {
-    bodies: HashMap<u128, Arc<Body>>,
-    policy: S3Fifo<Arc<Body>>,
-    /// Bodies on their way to clients, which are to be kept when they have been sent.
+    segments: HashMap<u128, Arc<CachedSegment>>,
+    policy: S3Fifo<Arc<CachedSegment>>,
+    /// Segments that are being sent to clients and are to be kept afterwards.
     collecting: HashSet<u128>,
-    /// Their bytes.
+    /// Bytes of the segments being collected.
     collected: u64,
 }
 
 impl State {
-    /// Drives bodies out until so many bytes are left, those being collected included.
-    fn shrink(&mut self, budget: u64) -> Vec<Arc<Body>> {
+    /// Evicts segments until at most `budget` bytes are left, including those being collected.
+    fn shrink(&mut self, budget: u64) -> Vec<Arc<CachedSegment>> {
         let mut gone = Vec::new();
         while self.policy.bytes().saturating_add(self.collected) > budget {
             let Some(body) = self.policy.evict() else { break };
-            self.bodies.remove(&body.digest);
+            self.segments.remove(&body.digest);
             gone.push(body);
         }
         gone
     }
 }
 
-/// A body that is collected while it is sent. Slow clients would hold any number of whole bodies in memory else: one for each digest is
-/// collected, and of all no more than a quarter of the budget.
+/// A segment that is collected while it is sent. Slow clients could otherwise hold any number of
+/// whole segments in memory: each digest is collected only once at a time, and all together take at
+/// most a quarter of the budget.
 #[derive(Debug)]
 pub struct Collecting {
-    segments: Arc<SegmentCache>,
+    cache: Arc<SegmentCache>,
     digest: u128,
     len: u64,
     frames: Vec<Bytes>,
 }
 
 impl Collecting {
-    /// The next bytes.
+    /// Adds the next bytes.
     pub fn push(&mut self, frame: Bytes) {
         self.frames.push(frame);
     }
 
-    /// It is complete: keeps it.
+    /// Keeps the complete segment.
     pub fn finish(mut self) {
         let frames = std::mem::take(&mut self.frames);
-        self.segments.insert(self.digest, &frames);
+        self.cache.insert(self.digest, &frames);
     }
 }
 
 impl Drop for Collecting {
     fn drop(&mut self) {
-        let mut state = self.segments.state();
+        let mut state = self.cache.state();
         state.collecting.remove(&self.digest);
         state.collected = state.collected.saturating_sub(self.len);
     }
 }
 
 #[derive(Debug)]
-struct Body {
+struct CachedSegment {
     digest: u128,
     pieces: Arc<[Bytes]>,
     weight: u64,
-    mark: Mark,
+    hits: HitCount,
 }
 
-impl Entry for Arc<Body> {
+impl Evictable for Arc<CachedSegment> {
     fn weight(&self) -> u64 {
         self.weight
     }
@@ -103,11 +104,11 @@ impl Entry for Arc<Body> {
         fingerprint
     }
 
-    fn mark(&self) -> &Mark {
-        &self.mark
+    fn hits(&self) -> &HitCount {
+        &self.hits
     }
 
-    fn awaited(&self) -> bool {
+    fn is_awaited(&self) -> bool {
         false
     }
 }
@@ -116,46 +117,47 @@ impl Entry for Arc<Body> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentFigures {
-    /// Bodies that were there.
+    /// Lookups that found a segment.
     pub hits: u64,
-    /// Bodies that were not.
+    /// Lookups that found none.
     pub misses: u64,
-    /// Bodies driven out.
+    /// Segments evicted.
     pub evictions: u64,
-    /// Now: bytes of memory, tables and what is being collected included.
+    /// Current: bytes of memory, including tables and segments being collected.
     pub bytes: u64,
-    /// Now: bodies.
-    pub bodies: u64,
+    /// Current: segments.
+    pub segments: u64,
 }
 
 impl SegmentCache {
-    /// At most `budget` bytes of memory, tables included.
+    /// Creates a cache of at most `budget` bytes of memory, including tables.
     #[must_use]
     pub fn new(budget: u64) -> Self {
-        let (bodies, collecting) = (HashMap::new(), HashSet::new());
-        let state = Mutex::new(State { bodies, policy: S3Fifo::new(), collecting, collected: 0 });
+        let (segments, collecting) = (HashMap::new(), HashSet::new());
+        let state = Mutex::new(State { segments, policy: S3Fifo::new(), collecting, collected: 0 });
         let (hits, misses, evictions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { state, budget, hits, misses, evictions }
     }
 
-    /// The body with this digest, in pieces.
+    /// Returns the segment with this digest, in pieces.
     #[must_use]
     pub fn get(&self, digest: u128) -> Option<Arc<[Bytes]>> {
-        let body = self.state().bodies.get(&digest).cloned();
+        let body = self.state().segments.get(&digest).cloned();
         let counter = if body.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Relaxed);
         body.map(|body| {
-            body.mark.hit();
+            body.hits.record();
             body.pieces.clone()
         })
     }
 
-    /// Begins to collect a body of `len` bytes. `None` where it is here or collected already, or there is no room: not worth waiting for.
+    /// Starts to collect a segment of `len` bytes. Returns `None` if the segment is cached or being
+    /// collected already, or if there is no room.
     #[must_use]
     pub fn collect(self: &Arc<Self>, digest: u128, len: u64) -> Option<Collecting> {
         let mut state = self.state();
         let room = state.collected == 0 || state.collected.saturating_add(len) <= self.budget / 4;
-        let known = state.bodies.contains_key(&digest) || state.collecting.contains(&digest);
+        let known = state.segments.contains_key(&digest) || state.collecting.contains(&digest);
         if known || !room || len > self.budget {
             return None;
         }
@@ -163,35 +165,36 @@ impl SegmentCache {
         state.collected += len;
         let gone = state.shrink(self.budget);
         drop(state);
-        self.evictions.fetch_add(wide(gone.len()), Relaxed);
-        Some(Collecting { segments: self.clone(), digest, len, frames: Vec::new() })
+        self.evictions.fetch_add(to_u64(gone.len()), Relaxed);
+        Some(Collecting { cache: self.clone(), digest, len, frames: Vec::new() })
     }
 
-    /// Keeps a body. It is copied, so that it holds no larger buffers its pieces may be parts of. One that is larger than the
-    /// whole budget is not kept.
+    /// Keeps a segment. It is copied, so that it does not keep larger buffers alive which its
+    /// pieces may belong to. A segment larger than the whole budget is not kept.
     pub fn insert(&self, digest: u128, body: &[Bytes]) {
         let len = body.iter().map(Bytes::len).sum::<usize>();
-        let weight = wide(len) + wide(len.div_ceil(PIECE)) * PER_PIECE + OVERHEAD;
-        if weight > self.budget || self.state().bodies.contains_key(&digest) {
+        let weight = to_u64(len) + to_u64(len.div_ceil(PIECE)) * PER_PIECE + OVERHEAD;
+        if weight > self.budget || self.state().segments.contains_key(&digest) {
             return;
         }
-        let body = Arc::new(Body { digest, pieces: compact(body, len), weight, mark: Mark::default() });
+        let body =
+            Arc::new(CachedSegment { digest, pieces: compact(body, len), weight, hits: HitCount::default() });
         let mut state = self.state();
-        // Somebody may have been faster.
-        if state.bodies.contains_key(&digest) {
+        // Another thread may have inserted it meanwhile.
+        if state.segments.contains_key(&digest) {
             return;
         }
-        state.bodies.insert(digest, body.clone());
+        state.segments.insert(digest, body.clone());
         state.policy.insert(body);
-        // What was collected of it is on its way out.
+        // The collected bytes of this segment are about to be dropped, so they do not count twice.
         let budget =
-            self.budget.saturating_add(if state.collecting.contains(&digest) { wide(len) } else { 0 });
+            self.budget.saturating_add(if state.collecting.contains(&digest) { to_u64(len) } else { 0 });
         let gone = state.shrink(budget);
         drop(state);
-        self.evictions.fetch_add(wide(gone.len()), Relaxed);
+        self.evictions.fetch_add(to_u64(gone.len()), Relaxed);
     }
 
-    /// What it did and holds.
+    /// Returns what the cache did and holds.
     #[must_use]
     pub fn figures(&self) -> SegmentFigures {
         let state = self.state();
@@ -200,7 +203,7 @@ impl SegmentCache {
             misses: self.misses.load(Relaxed),
             evictions: self.evictions.load(Relaxed),
             bytes: state.policy.bytes().saturating_add(state.collected),
-            bodies: wide(state.bodies.len()),
+            segments: to_u64(state.segments.len()),
         }
     }
 
@@ -209,7 +212,7 @@ impl SegmentCache {
     }
 }
 
-/// The same bytes in few buffers of exactly their size.
+/// Copies the bytes into few buffers of exactly their size.
 fn compact(body: &[Bytes], len: usize) -> Arc<[Bytes]> {
     let mut pieces = Vec::with_capacity(len.div_ceil(PIECE));
     let mut left = len;
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_back_what_it_was_given() {
+    fn segments_are_returned_unchanged() {
         let cache = SegmentCache::new(100 << 20);
         for (digest, lens) in [
             (1, &[][..]),
@@ -265,11 +268,11 @@ mod tests {
             assert_eq!(kept.len(), whole.concat().len().div_ceil(PIECE));
         }
         let figures = cache.figures();
-        assert_eq!((figures.hits, figures.misses, figures.bodies), (5, 5, 5));
+        assert_eq!((figures.hits, figures.misses, figures.segments), (5, 5, 5));
     }
 
     #[test]
-    fn never_holds_more_than_its_budget_and_keeps_what_is_hit() {
+    fn the_budget_holds_and_hit_segments_stay() {
         let budget = 1 << 20;
         let cache = SegmentCache::new(budget);
         cache.insert(0, &body(0, &[50_000]));
@@ -277,32 +280,32 @@ mod tests {
         for digest in 1..1000 {
             cache.insert(digest, &body(1, &[10_000, 40_000]));
             assert!(cache.figures().bytes <= budget);
-            assert!(cache.get(0).is_some(), "hit all the time, and gone at {digest}");
+            assert!(cache.get(0).is_some(), "the hit segment was evicted at {digest}");
         }
         assert!(cache.figures().bytes > budget * 9 / 10);
-        assert_eq!(cache.figures().evictions + cache.figures().bodies, 1000);
+        assert_eq!(cache.figures().evictions + cache.figures().segments, 1000);
         cache.insert(5000, &body(0, &[1 << 20]));
-        assert!(cache.get(5000).is_none() && cache.get(0).is_some(), "larger than all of it");
+        assert!(cache.get(5000).is_none() && cache.get(0).is_some(), "larger than the whole budget");
     }
 
     #[test]
-    fn what_is_collected_is_bounded_and_let_go_of() {
+    fn collected_bytes_are_bounded_and_released() {
         let cache = Arc::new(SegmentCache::new(1 << 20));
         for digest in 0..20 {
             cache.insert(digest, &body(1, &[50_000]));
         }
         let mut first = cache.collect(100, 200_000).unwrap();
         assert!(cache.figures().bytes <= 1 << 20 && cache.figures().evictions > 0);
-        assert!(cache.collect(100, 200_000).is_none(), "one is enough");
+        assert!(cache.collect(100, 200_000).is_none(), "the digest is being collected");
         assert!(cache.collect(101, 100_000).is_none(), "more than a quarter");
         let second = cache.collect(102, 50_000).unwrap();
         first.push(body(2, &[200_000]).remove(0));
         first.finish();
         assert_eq!(cache.get(100).unwrap().concat(), [2; 200_000]);
-        assert!(cache.collect(100, 200_000).is_none(), "it is here");
+        assert!(cache.collect(100, 200_000).is_none(), "the segment is cached");
         drop(second);
         assert!(cache.get(102).is_none());
-        // All of the budget, if nobody else collects.
+        // A single segment may take the whole budget.
         let large = cache.collect(103, 1 << 20).unwrap();
         assert_eq!(cache.figures().bytes, 1 << 20);
         assert!(cache.collect(104, (1 << 20) + 1).is_none());

@@ -8,7 +8,7 @@ use latemux_load::{
     report::{csv, page, summary},
     results::{MAX_PART, Part, Run},
 };
-use latemux_storage::{Key, StorageError, Want, open};
+use latemux_storage::{Key, ReadRequest, StorageError, open};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -52,7 +52,7 @@ async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
     let mut parts = Vec::new();
     for (name, _) in listing.objects.into_iter().filter(|(name, _)| Part::is_name(name)) {
         let key = root.join(&name).with_context(|| format!("{name}: no name of an object"))?;
-        let mut read = storage.read(&key, Want::Head(MAX_PART), None).await?;
+        let mut read = storage.read(ReadRequest::head(&key, MAX_PART)).await?;
         let mut bytes = Vec::new();
         while let Some(frame) = read.body.next().await {
             bytes.extend_from_slice(&frame?);

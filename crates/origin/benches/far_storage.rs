@@ -8,7 +8,7 @@
 
 use futures_util::TryStreamExt;
 use latemux_origin::{Origin, OriginConfig};
-use latemux_storage::{Key, Options, Storage, Want, open};
+use latemux_storage::{Key, Options, ReadRequest, Storage, open};
 use latemux_testmedia::{
     net::{Distance, Link},
     process::{Process, tool},
@@ -162,7 +162,7 @@ async fn get(server: SocketAddr, path: &str) -> Result<Response, Failure> {
 
 async fn read(storage: &dyn Storage, key: &Key, size: u64) -> Result<Duration, Failure> {
     let begun = Instant::now();
-    let read = storage.read(key, Want::Range(1000..1000 + size), None).await?;
+    let read = storage.read(ReadRequest::range(key, 1000..1000 + size)).await?;
     let frames: Vec<_> = read.body.try_collect().await?;
     let took = begun.elapsed();
     drop(frames);

@@ -154,7 +154,7 @@ fn snapshot_of_segments(segments: &SegmentCache, limit: u64) -> CacheSnapshot {
         tier: "memory",
         bytes: figures.bytes,
         limit,
-        entries: figures.bodies,
+        entries: figures.segments,
         hits: figures.hits,
         misses: figures.misses,
         joins: 0,

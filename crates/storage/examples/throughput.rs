@@ -1,8 +1,9 @@
-//! What reading costs: `cargo run --release --example throughput -- http://127.0.0.1:8000/big.bin 2097152 4096 8` reads
-//! 4096 ranges of 2 MiB, 8 at a time, and prints the size of frames and the processor time per gigabyte.
+//! Measures the cost of reading: `cargo run --release --example throughput --
+//! http://127.0.0.1:8000/big.bin 2097152 4096 8` reads 4096 ranges of 2 MiB, 8 at a time. Prints
+//! the size of frames, and the processor time per gigabyte.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use latemux_storage::{Options, Want, open_object};
+use latemux_storage::{Options, ReadRequest, open_object};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -10,17 +11,17 @@ use std::time::{Duration, Instant};
 #[expect(clippy::print_stdout, reason = "a program for people")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let location = arguments.next().ok_or("which object?")?;
+    let location = arguments.next().ok_or("usage: give the location of an object")?;
     let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
     let (len, reads, together) = (number(2 << 20)?, number(2048)?, number(8)?);
     let (storage, key) = open_object(&location, &Options::default())?;
-    let size = storage.read(&key, Want::Head(0), None).await?.object.size;
+    let size = storage.read(ReadRequest::head(&key, 0)).await?.object.size;
     let places = size.checked_sub(len).ok_or("the object is smaller than one range")? / len + 1;
     let (begun, busy) = (Instant::now(), processor_time()?);
     let (storage, key) = (&storage, &key);
     let each = |i: u64| async move {
         let at = i % places * len;
-        let read = storage.read(key, Want::Range(at..at + len), None).await?;
+        let read = storage.read(ReadRequest::range(key, at..at + len)).await?;
         let count = |(frames, bytes), frame: bytes::Bytes| async move {
             Ok((frames + 1_u64, bytes + u64::try_from(frame.len()).unwrap_or(u64::MAX)))
         };
@@ -35,7 +36,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Time this process had on processors, from the kernel: user and system, in ticks of 10 ms (proc(5)).
+/// Returns the processor time of this process from the kernel: user and system, in ticks of 10 ms
+/// (proc(5)).
 fn processor_time() -> Result<Duration, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let (_, after_name) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;

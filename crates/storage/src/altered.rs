@@ -1,11 +1,12 @@
-//! A storage whose answers a test alters or watches.
+//! A storage whose responses a test alters or observes.
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use std::sync::Arc;
 
-/// Hands every answer of another storage to a function: `alter` is called when a read is asked for, and what it gives is called with the
-/// answer, or dropped where there is none or nobody waits for it any more.
+/// Passes every response of another storage through a function. `alter` is called when a read is
+/// requested, and the function it returns is called with the response. That function is dropped if
+/// the read fails or nobody waits for it any more.
 pub struct Altered<F> {
     inner: Arc<dyn Storage>,
     alter: F,
@@ -16,7 +17,7 @@ where
     F: Fn() -> G + Send + Sync,
     G: FnOnce(Read) -> Read + Send,
 {
-    /// Alters what `inner` answers.
+    /// Alters the responses of `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, alter: F) -> Self {
         Self { inner, alter }
@@ -34,15 +35,10 @@ where
     F: Fn() -> G + Send + Sync,
     G: FnOnce(Read) -> Read + Send,
 {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             let alter = (self.alter)();
-            self.inner.read(key, want, pin).await.map(alter)
+            self.inner.read(request).await.map(alter)
         }
         .boxed()
     }

@@ -1,11 +1,11 @@
-//! The suite every storage passes. It panics where one does not.
+//! The conformance suite that every storage passes. It panics if a storage does not.
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Version, Want};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, future::BoxFuture};
 use std::sync::Arc;
 
-/// How the suite changes what a storage holds, behind its back. Failures panic.
+/// Changes the contents of a storage behind its back. Failures panic.
 pub trait Fixture: Send {
     /// Stores or replaces an object.
     fn put<'a>(&'a mut self, key: &'a Key, bytes: Bytes) -> BoxFuture<'a, ()>;
@@ -13,18 +13,19 @@ pub trait Fixture: Send {
     /// Removes an object.
     fn remove<'a>(&'a mut self, key: &'a Key) -> BoxFuture<'a, ()>;
 
-    /// Whether the storage can list folders.
+    /// Returns true if the storage can list folders.
     fn lists(&self) -> bool {
         true
     }
 
-    /// A storage and a key it must refuse: wrong credentials, a forbidden object.
+    /// Returns a storage and a key that it must refuse, because of wrong credentials or a forbidden
+    /// object.
     fn refused(&mut self) -> Option<(Arc<dyn Storage>, Key)> {
         None
     }
 }
 
-/// Keys whose characters mean something in URLs, in XML or to signing code.
+/// Keys whose characters have a meaning in URLs, in XML or to signing code.
 const AWKWARD: [&str; 9] = [
     "with space.mp4",
     "plus+plus.mp4",
@@ -37,17 +38,17 @@ const AWKWARD: [&str; 9] = [
     "x_,360,720,.mp4",
 ];
 
-/// `len` bytes that differ at every place a range could be wrong by.
+/// Returns `len` bytes that differ at every offset by which a range could be wrong.
 #[must_use]
 pub fn pattern(seed: u8, len: usize) -> Bytes {
     let mix = |i: usize| (i ^ (i >> 8).wrapping_mul(31) ^ (i >> 16).wrapping_mul(17)).to_le_bytes()[0];
     (0..len).map(|i| mix(i).wrapping_add(seed)).collect::<Vec<u8>>().into()
 }
 
-/// The whole body of a read.
+/// Reads the whole body of a read.
 ///
 /// # Errors
-/// The body's own.
+/// The [`StorageError`] with which the body ends.
 pub async fn collect(read: Read) -> Result<Bytes, StorageError> {
     let mut body = read.body;
     let mut all = BytesMut::new();
@@ -58,26 +59,26 @@ pub async fn collect(read: Read) -> Result<Bytes, StorageError> {
 }
 
 fn key(text: &str) -> Key {
-    Key::new(text).expect("the suite's keys are keys")
+    Key::new(text).expect("the suite's keys are valid")
 }
 
-/// Reads, checks that the answer is consistent in itself, and returns version and bytes.
+/// Reads, checks that the response is consistent, and returns version and bytes.
 async fn get(
     storage: &dyn Storage,
     name: &Key,
     want: Want,
     pin: Option<&Version>,
 ) -> Result<(Version, Bytes), StorageError> {
-    let read = storage.read(name, want.clone(), pin).await?;
+    let read = storage.read(ReadRequest::new(name, want.clone()).pinned_to(pin)).await?;
     let (object, range) = (read.object.clone(), read.range.clone());
     assert_eq!(object.size, object.version.size, "{name}: size of object and of version");
-    assert_eq!(Some(&range), want.within(object.size).as_ref(), "{name}: range of the answer to {want:?}");
+    assert_eq!(Some(&range), want.within(object.size).as_ref(), "{name}: range of the response to {want:?}");
     let bytes = collect(read).await?;
     assert_eq!(bytes.len() as u64, range.end - range.start, "{name}: bytes in the body of {want:?}");
     Ok((object.version, bytes))
 }
 
-/// Runs the suite. The storage must be empty but for what `fixture` put there itself.
+/// Runs the suite. The storage must be empty except for what `fixture` put there.
 pub async fn run(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     assert!(!storage.describe().is_empty());
     ranges(storage, fixture).await;
@@ -88,13 +89,13 @@ pub async fn run(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     listing(storage, fixture).await;
     dropped_half_way(storage, fixture).await;
     if let Some((refusing, name)) = fixture.refused() {
-        let e = refusing.read(&name, Want::Head(10), None).await.expect_err("must be refused");
+        let e = refusing.read(ReadRequest::head(&name, 10)).await.expect_err("must be refused");
         assert!(matches!(e, StorageError::Denied(_)), "refused object: {e:?}");
     }
 }
 
 async fn ranges(storage: &dyn Storage, fixture: &mut dyn Fixture) {
-    // Longer than any backend's frame, and of no round size.
+    // Longer than any back end's frame, and not a round size.
     let name = key("ranges.mp4");
     let content = pattern(1, 1_234_567);
     let size = content.len() as u64;
@@ -104,7 +105,7 @@ async fn ranges(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     assert_eq!(head, content[..1000]);
     assert_eq!(version.size, size);
     let (same, all) = get(storage, &name, Want::Head(u64::MAX), None).await.expect("head longer than object");
-    assert_eq!(all, content, "head longer than the object is the object");
+    assert_eq!(all, content, "a longer head is the whole object");
     assert_eq!(same, version, "one object, one version");
     let (same, none) = get(storage, &name, Want::Head(0), None).await.expect("head of nothing");
     assert_eq!((same, none.len()), (version.clone(), 0));
@@ -130,7 +131,7 @@ async fn ranges(storage: &dyn Storage, fixture: &mut dyn Fixture) {
             assert_eq!(same, version);
         }
     }
-    #[expect(clippy::reversed_empty_ranges, reason = "that is the point")]
+    #[expect(clippy::reversed_empty_ranges, reason = "invalid ranges are tested")]
     let outside = [size..size + 1, size - 1..size + 1, 0..size + 1, size + 10..size + 20, 9..8, 0..u64::MAX];
     for range in outside {
         for pin in [None, Some(&version)] {
@@ -173,7 +174,8 @@ async fn changed_object(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     let name = key("changing.mp4");
     fixture.put(&name, pattern(3, 5000)).await;
     let (old, _) = get(storage, &name, Want::Head(10), None).await.expect("first version");
-    // Never of the first one's size: a clock of one second cannot tell versions made in the same second apart.
+    // The size always differs from the first one, because a clock of one second cannot tell
+    // versions of the same second apart.
     for (seed, len) in [(4, 5001), (5, 5001), (6, 10)] {
         fixture.put(&name, pattern(seed, len)).await;
         for want in
@@ -231,13 +233,13 @@ async fn listing(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     }
 }
 
-/// A reader that goes away leaves the storage working.
+/// A reader that leaves does not disturb the storage.
 async fn dropped_half_way(storage: &dyn Storage, fixture: &mut dyn Fixture) {
     let name = key("dropped.mp4");
     let content = pattern(9, 3_000_000);
     fixture.put(&name, content.clone()).await;
     for _ in 0..3 {
-        let mut read = storage.read(&name, Want::Head(u64::MAX), None).await.expect("read");
+        let mut read = storage.read(ReadRequest::head(&name, u64::MAX)).await.expect("read");
         let frame = read.body.next().await.expect("a frame").expect("a good frame");
         assert_eq!(frame, content[..frame.len()]);
     }

@@ -1,40 +1,15 @@
-//! What is asked of each back end, and what became of it: atomics that a metrics page reads.
+//! Counters of each back end: atomics that a metrics page reads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// What a request is for; the caller says it by [`crate::Storage::for_kind`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Kind {
-    /// Server manifests and listings of folders: what says which objects a title has.
-    Manifest,
-    /// Where samples lie: heads and tails of objects, index MP4s.
-    Index,
-    /// Samples, and the fragments' `moof`s among them.
-    #[default]
-    Media,
-}
-
-impl Kind {
-    /// All of them, in the order of [`Figures::by_kind`].
-    pub const ALL: [Self; 3] = [Self::Manifest, Self::Index, Self::Media];
-
-    /// A stable word for metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Manifest => "manifest",
-            Self::Index => "index",
-            Self::Media => "media",
-        }
-    }
-}
-
-/// The counters of one back end. They only grow, but for those of [`Counters::in_flight`] and [`Counters::queued`].
+/// The counters of one back end. All of them only grow, except those of requests in flight and in
+/// the queue.
 #[derive(Debug, Default)]
 pub struct Counters {
-    by_kind: [ByKind; 3],
+    pub(crate) requests: AtomicU64,
+    pub(crate) bytes: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) retries_refused: AtomicU64,
     pub(crate) hedges: AtomicU64,
@@ -50,80 +25,68 @@ pub struct Counters {
     waited_micros: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-struct ByKind {
-    requests: AtomicU64,
-    bytes: AtomicU64,
-}
-
 /// The counters of a back end at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Figures {
-    /// Requests and bytes for each of [`Kind::ALL`].
-    pub by_kind: [KindFigures; 3],
-    /// Requests made once more after one that failed, those for the rest of a body included.
+pub struct StorageFigures {
+    /// Reads and listings. The back end also gets [`Self::retries`] and [`Self::hedges`].
+    pub requests: u64,
+    /// Bytes of bodies, as they were passed on.
+    pub bytes: u64,
+    /// Retries after a failed request, including requests for the rest of a body.
     pub retries: u64,
-    /// Retries that were not made, because the budget of the back end was used up.
+    /// Retries that were not made because the budget of the back end was used up.
     pub retries_refused: u64,
-    /// Bodies that broke off and were asked for again from that byte on; also among `retries`.
+    /// Bodies that broke off and were requested again from that byte on. These requests are also
+    /// part of `retries`.
     pub resumed: u64,
-    /// Second requests beside one that was slow to answer.
+    /// Second requests beside a slow one.
     pub hedges: u64,
-    /// Those of them that answered first.
+    /// Second requests that responded first.
     pub hedges_won: u64,
-    /// Connections, answers and bodies that did not come in time.
+    /// Connections, responses and bodies that timed out.
     pub timeouts: u64,
-    /// Answers that asked us to slow down.
+    /// Responses that asked us to slow down.
     pub throttled: u64,
-    /// Reads and listings that failed because of the back end; what is not there has not failed.
+    /// Reads and listings that failed because of the back end. A missing object is not a failure.
     pub failed: u64,
-    /// Reads and listings that found no place within the time they may wait for one.
+    /// Reads and listings that got no permit in time.
     pub busy: u64,
-    /// Requests under way now: until the end of their bodies.
+    /// Current: requests in flight, each until the end of its body.
     pub in_flight: u64,
-    /// Requests that wait for a place now.
+    /// Current: requests that wait for a permit.
     pub queued: u64,
-    /// Requests that had to wait for a place.
+    /// Requests that had to wait for a permit.
     pub waited: u64,
-    /// How long they waited, together.
+    /// Total time that requests waited for a permit.
     pub waited_time: Duration,
 }
 
-/// Of one [`Kind`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KindFigures {
-    /// Reads and listings. What was sent to the back end is these and [`Figures::retries`] and [`Figures::hedges`].
-    pub requests: u64,
-    /// Bytes of bodies as they were handed on.
-    pub bytes: u64,
-}
-
-pub(crate) fn one_more(counter: &AtomicU64) {
+pub(crate) fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// Counts as long as it lives.
+/// Keeps a gauge incremented until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Present {
+pub(crate) struct GaugeGuard {
     counters: Arc<Counters>,
     gauge: fn(&Counters) -> &AtomicU64,
 }
 
-impl Drop for Present {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         (self.gauge)(&self.counters).fetch_sub(1, Relaxed);
     }
 }
 
 impl Counters {
-    /// What they say now.
+    /// Returns the current values of all counters.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> StorageFigures {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let kind = |kind: &ByKind| KindFigures { requests: get(&kind.requests), bytes: get(&kind.bytes) };
-        Figures {
-            by_kind: self.by_kind.each_ref().map(kind),
+        StorageFigures {
+            requests: get(&self.requests),
+            bytes: get(&self.bytes),
             retries: get(&self.retries),
             retries_refused: get(&self.retries_refused),
             resumed: get(&self.resumed),
@@ -140,47 +103,30 @@ impl Counters {
         }
     }
 
-    fn kind(&self, kind: Kind) -> &ByKind {
-        let [manifest, index, media] = &self.by_kind;
-        match kind {
-            Kind::Manifest => manifest,
-            Kind::Index => index,
-            Kind::Media => media,
-        }
+    pub(crate) fn queue_guard(self: &Arc<Self>) -> GaugeGuard {
+        increment(&self.queued);
+        GaugeGuard { counters: Arc::clone(self), gauge: |counters| &counters.queued }
     }
 
-    pub(crate) fn request(&self, kind: Kind) {
-        one_more(&self.kind(kind).requests);
-    }
-
-    pub(crate) fn bytes(&self, kind: Kind, bytes: usize) {
-        self.kind(kind).bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Relaxed);
-    }
-
-    pub(crate) fn waits(self: &Arc<Self>) -> Present {
-        one_more(&self.queued);
-        Present { counters: Arc::clone(self), gauge: |counters| &counters.queued }
-    }
-
-    pub(crate) fn has_waited(&self, time: Duration, in_vain: bool) {
-        one_more(&self.waited);
+    pub(crate) fn record_wait(&self, time: Duration, in_vain: bool) {
+        increment(&self.waited);
         self.waited_micros.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Relaxed);
         if in_vain {
-            one_more(&self.busy);
+            increment(&self.busy);
         }
     }
 
-    pub(crate) fn flies(self: &Arc<Self>) -> Present {
-        one_more(&self.in_flight);
-        Present { counters: Arc::clone(self), gauge: |counters| &counters.in_flight }
+    pub(crate) fn in_flight_guard(self: &Arc<Self>) -> GaugeGuard {
+        increment(&self.in_flight);
+        GaugeGuard { counters: Arc::clone(self), gauge: |counters| &counters.in_flight }
     }
 }
 
-/// The back ends that were opened with one set of [`crate::Options`], as long as they are in use.
+/// The back ends that were opened with one set of [`crate::Options`] and are still in use.
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Mutex<Vec<Opened>>>);
 
-/// A back end's name, and its counters.
+/// Name of a back end, and its counters.
 type Opened = (String, Weak<Counters>);
 
 impl Registry {
@@ -190,7 +136,8 @@ impl Registry {
         all.push((name, Arc::downgrade(counters)));
     }
 
-    /// Each back end's name, without secrets, and its counters; in the order they were opened.
+    /// Returns the name, without secrets, and the counters of each back end, in the order they were
+    /// opened.
     #[must_use]
     pub fn all(&self) -> Vec<(String, Arc<Counters>)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,35 +1,37 @@
-//! Counts what is asked of a storage: requests, bytes, and how deep requests depend on each other.
+//! A storage that counts requests, bytes, and the depth to which requests depend on each other.
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// One request that was made.
+/// A request that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Object or folder.
+    /// Name of the object or folder.
     pub key: Key,
-    /// What was asked; `None` for a listing.
+    /// Wanted bytes; `None` for a listing.
     pub want: Option<Want>,
-    /// Bytes of the body that were taken.
+    /// Bytes of the body that were read.
     pub bytes: u64,
-    /// One more than the deepest request that had been answered when this one was made: an upper bound of how many
-    /// round trips lie one after the other, this one included.
+    /// One more than the depth of the deepest request that had been answered when this one was
+    /// made. It is an upper bound of the sequential round trips, including this one.
     pub depth: u32,
 }
 
 #[derive(Debug, Default)]
 struct Log {
     requests: Vec<Request>,
-    /// Deepest request that has been answered.
+    /// Depth of the deepest request that has been answered.
     answered: u32,
-    /// Grows with each [`Counting::take`], so that bodies of before are not counted into requests of after.
+    /// Incremented by each [`Counting::take`], so that older bodies are not counted into newer
+    /// requests.
     epoch: u64,
 }
 
-/// A storage that counts. With a delay, requests made together overlap and [`Request::depth`] is the number of round
-/// trips a client far away would wait for; under a paused tokio clock the delay costs no time.
+/// A storage that counts. With a delay, concurrent requests overlap, and [`Request::depth`] is the
+/// number of round trips that a distant client would wait for. Under a paused tokio clock, the
+/// delay takes no time.
 #[derive(Debug)]
 pub struct Counting {
     inner: Arc<dyn Storage>,
@@ -42,13 +44,13 @@ fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
 }
 
 impl Counting {
-    /// Counts requests to `inner`, each answered no earlier than `delay` after it was made.
+    /// Counts requests to `inner`, and delays each response by `delay`.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, delay: Duration) -> Self {
         Self { inner, delay, log: Arc::default() }
     }
 
-    /// The requests since the last call, in the order they were made.
+    /// Returns the requests since the last call, in the order they were made.
     #[must_use]
     pub fn take(&self) -> Vec<Request> {
         let mut log = lock(&self.log);
@@ -56,13 +58,13 @@ impl Counting {
         std::mem::replace(&mut *log, Log { epoch, ..Log::default() }).requests
     }
 
-    /// Round trips one after the other since the last [`Counting::take`].
+    /// Returns the number of sequential round trips since the last [`Counting::take`].
     #[must_use]
     pub fn depth(&self) -> u32 {
         lock(&self.log).requests.iter().map(|request| request.depth).max().unwrap_or(0)
     }
 
-    /// Notes a request; its epoch, place and depth.
+    /// Records a request, and returns its epoch, index and depth.
     fn asked(&self, key: &Key, want: Option<Want>) -> (u64, usize, u32) {
         let mut log = lock(&self.log);
         let depth = log.answered + 1;
@@ -79,16 +81,11 @@ impl Counting {
 }
 
 impl Storage for Counting {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let (epoch, place, depth) = self.asked(key, Some(want.clone()));
+            let (epoch, place, depth) = self.asked(request.key, Some(request.want.clone()));
             tokio::time::sleep(self.delay).await;
-            let answer = self.inner.read(key, want, pin).await;
+            let answer = self.inner.read(request).await;
             self.answered(epoch, depth);
             let mut read = answer?;
             let log = Arc::clone(&self.log);

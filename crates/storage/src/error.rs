@@ -1,61 +1,62 @@
-//! What can go wrong with storage, by what the caller can do.
+//! Errors of storage, distinguished by what the caller can do about them.
 
 use std::time::Duration;
 
-/// A read or listing that failed. [`StorageError::reason`] is the stable word for logs and answers.
+/// The error of a read or listing. [`StorageError::reason`] is its stable word for logs and
+/// responses.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// No such object or folder.
+    /// The object or folder does not exist.
     #[error("{0}: not found")]
     NotFound(String),
-    /// The object is no longer the version asked for: index it anew.
+    /// The object no longer has the requested version, and must be indexed anew.
     #[error("{0}: changed since it was indexed")]
     Changed(String),
-    /// The range does not lie in the object.
-    #[error("{0}: range not in the object")]
+    /// The range is not inside the object.
+    #[error("{0}: the range is not inside the object")]
     OutOfRange(String),
-    /// Storage refuses us: credentials, permissions.
+    /// Storage denies access because of credentials or permissions.
     #[error("{0}: access denied by storage")]
     Denied(String),
-    /// Storage asks us to slow down; retries are spent.
+    /// Storage asks us to slow down, and no retries are left.
     #[error("{key}: throttled by storage")]
     Throttled {
-        /// Object.
+        /// Name of the object.
         key: String,
-        /// How long it asks us to wait.
+        /// Time that storage asks us to wait.
         retry_after: Option<Duration>,
     },
-    /// As many requests as may be are under way, and none of them ended in time.
-    #[error("{key}: no request to storage could be made within {after:?}")]
+    /// The maximum number of requests is in flight, and none of them ended in time.
+    #[error("{key}: no permit for a request to storage within {after:?}")]
     Busy {
-        /// Object.
+        /// Name of the object.
         key: String,
-        /// How long we waited.
+        /// Time spent waiting.
         after: Duration,
     },
-    /// No answer in time.
-    #[error("{key}: storage did not answer within {after:?}")]
+    /// Storage did not respond in time.
+    #[error("{key}: storage did not respond within {after:?}")]
     TimedOut {
-        /// Object.
+        /// Name of the object.
         key: String,
-        /// How long we waited.
+        /// Time spent waiting.
         after: Duration,
     },
-    /// Storage failed (5xx, connection refused or reset, broken off half-way); retries are spent.
+    /// Storage failed (5xx, connection refused, reset or broken off), and no retries are left.
     #[error("{key}: {detail}")]
     Unavailable {
-        /// Object.
+        /// Name of the object.
         key: String,
-        /// What happened.
+        /// Description of the failure.
         detail: String,
     },
-    /// Storage answered something HTTP or S3 does not allow: a range we did not ask for, no size, …
+    /// The response violates HTTP or S3: a range that was not requested, no size, …
     #[error("{key}: {detail}")]
     BadAnswer {
-        /// Object.
+        /// Name of the object.
         key: String,
-        /// What is wrong with it.
+        /// Description of the violation.
         detail: String,
     },
     /// This storage cannot list folders.
@@ -64,7 +65,7 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// A stable word for logs, metrics and answers.
+    /// Returns a stable word for logs, metrics and responses.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -81,7 +82,8 @@ impl StorageError {
         }
     }
 
-    /// Whether storage did not do its part, rather than said that the object is not there, not ours or another.
+    /// Returns true if storage failed to do its part. Returns false if it reported that the object
+    /// is missing, forbidden or changed.
     #[must_use]
     pub fn is_fault(&self) -> bool {
         match self {

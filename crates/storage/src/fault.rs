@@ -1,13 +1,13 @@
-//! A storage that fails on demand: by script, or by seed.
+//! A storage that fails on demand: by a script, or by a seed.
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future, future::BoxFuture, stream, stream::BoxStream};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, watch};
 
-/// Where an answer waits until the test lets it pass.
+/// A gate where a response waits until the test lets it pass.
 #[derive(Debug, Clone)]
 pub struct Gate {
     pass: Arc<Semaphore>,
@@ -21,25 +21,25 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Closed.
+    /// Creates a closed gate.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets one more through.
+    /// Lets one response pass.
     pub fn let_one_pass(&self) {
         self.pass.add_permits(1);
     }
 
-    /// Lets everyone through from now on.
+    /// Lets all responses pass from now on.
     pub fn open(&self) {
         self.pass.close();
     }
 
-    /// Waits until this many stand before the gate, or have passed it.
+    /// Waits until this many responses wait at the gate or have passed it.
     pub async fn reached(&self, arrived: usize) {
-        // The sender lives as long as `self`: the wait cannot fail.
+        // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.waiting.subscribe().wait_for(|n| *n >= arrived).await;
     }
 
@@ -51,29 +51,30 @@ impl Gate {
     }
 }
 
-/// What becomes of one request.
+/// The fault of one request.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// The request fails.
     Error(StorageError),
-    /// The request is answered when the gate lets it pass.
+    /// The response waits at the gate.
     Wait(Gate),
-    /// The request is never answered.
+    /// The request gets no response.
     Silence,
-    /// The body fails with this error after so many bytes (or at its end, where it is shorter).
+    /// The body fails with this error after this many bytes, or at its end if it is shorter.
     BreakAfter(u64, StorageError),
-    /// The body stops coming after so many bytes.
+    /// The body stalls after this many bytes.
     StallAfter(u64),
-    /// The body waits at the gate after so many bytes.
+    /// The body waits at the gate after this many bytes.
     WaitAfter(u64, Gate),
-    /// The body ends after so many bytes without a word: what the contract forbids and a reader must survive.
+    /// The body ends after this many bytes without an error. The contract forbids this, but a
+    /// reader must survive it.
     ShortAfter(u64),
 }
 
 impl Fault {
-    /// A connection reset after so many bytes.
+    /// Returns a fault that resets the connection after this many bytes.
     #[must_use]
     pub fn reset_after(key: &Key, bytes: u64) -> Self {
         let detail = "connection reset (injected)".to_owned();
@@ -81,7 +82,8 @@ impl Fault {
     }
 }
 
-/// Which fault befalls the n-th request (from 0): `(n, key, want)`; `want` is `None` for a listing.
+/// Chooses the fault of the n-th request (from 0): `(n, key, want)`; `want` is `None` for a
+/// listing.
 type Choice = Box<dyn FnMut(u64, &Key, Option<&Want>) -> Fault + Send>;
 
 /// A storage that fails on demand.
@@ -97,7 +99,7 @@ impl std::fmt::Debug for Faulty {
 }
 
 impl Faulty {
-    /// `choice` says what befalls each request.
+    /// Wraps `inner`; `choice` chooses the fault of each request.
     pub fn new(
         inner: Arc<dyn Storage>,
         choice: impl FnMut(u64, &Key, Option<&Want>) -> Fault + Send + 'static,
@@ -105,14 +107,15 @@ impl Faulty {
         Self { inner, choice: Mutex::new((0, Box::new(choice))) }
     }
 
-    /// One fault for each request in turn, then none.
+    /// Applies one fault to each request in turn, then none.
     #[must_use]
     pub fn scripted(inner: Arc<dyn Storage>, script: impl IntoIterator<Item = Fault>) -> Self {
         let mut script: VecDeque<Fault> = script.into_iter().collect();
         Self::new(inner, move |_, _, _| script.pop_front().unwrap_or(Fault::None))
     }
 
-    /// About one request in `one_in` fails, in a way and at a place drawn from `seed` (print it when a test fails).
+    /// Makes about one request in `one_in` fail, in a way and at a byte drawn from `seed`. Tests
+    /// should print the seed when they fail.
     #[must_use]
     pub fn seeded(inner: Arc<dyn Storage>, seed: u64, one_in: u64) -> Self {
         Self::new(inner, move |n, key, _| {
@@ -150,7 +153,8 @@ fn splitmix64(seed: u64) -> u64 {
 
 type Body = BoxStream<'static, Result<Bytes, StorageError>>;
 
-/// The first `bytes` of a body and, where it is longer, the rest, cut at that byte exactly.
+/// Splits a body after exactly `bytes` bytes. Returns the first part, and a function that returns
+/// the rest.
 fn split(body: Body, bytes: u64) -> (Body, impl FnOnce() -> Body) {
     let left: Arc<Mutex<(u64, Option<Bytes>, Body)>> = Arc::new(Mutex::new((bytes, None, body)));
     let rest = Arc::clone(&left);
@@ -178,21 +182,16 @@ fn split(body: Body, bytes: u64) -> (Body, impl FnOnce() -> Body) {
 }
 
 impl Storage for Faulty {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let fault = self.choose(key, Some(&want));
+            let fault = self.choose(request.key, Some(&request.want));
             match &fault {
                 Fault::Error(e) => return Err(e.clone()),
                 Fault::Silence => return future::pending().await,
                 Fault::Wait(gate) => gate.pass().await,
                 _ => {}
             }
-            let mut read = self.inner.read(key, want, pin).await?;
+            let mut read = self.inner.read(request).await?;
             read.body = match fault {
                 Fault::BreakAfter(at, e) => {
                     let (first, _) = split(read.body, at);

@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-/// The name of an object or folder below the root: segments joined by `/`, none of them empty, `.` or `..`, without
-/// NUL or backslash; no leading or trailing `/`. The empty key is the root itself.
+/// The name of an object or folder below the root: segments joined by `/`. No segment is empty, `.`
+/// or `..`, or contains NUL or a backslash, and there is no leading or trailing `/`. The empty key
+/// is the root.
 ///
 /// A key is made from *decoded* URL text, so no encoding of `../` passes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Box<str>);
 
 impl Key {
-    /// `None` where the text is no key.
+    /// Parses a key. Returns `None` if the text is not a valid key.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let ok = text.is_empty()
@@ -18,19 +19,19 @@ impl Key {
         ok.then(|| Self(text.into()))
     }
 
-    /// The root.
+    /// Returns the key of the root.
     #[must_use]
     pub fn root() -> Self {
         Self("".into())
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// One level down. `None` where `name` is no single segment.
+    /// Returns the key one level down, or `None` if `name` is not a single segment.
     #[must_use]
     pub fn join(&self, name: &str) -> Option<Self> {
         if name.contains('/') || name.is_empty() {
@@ -39,7 +40,7 @@ impl Key {
         Self::new(&if self.0.is_empty() { name.to_owned() } else { format!("{}/{name}", self.0) })
     }
 
-    /// The folder it is in, and its name there. The root's name is empty.
+    /// Returns the folder of the key, and the name in that folder. The root has an empty name.
     #[must_use]
     pub fn split(&self) -> (Self, &str) {
         let (folder, name) = self.0.rsplit_once('/').unwrap_or(("", &self.0));
@@ -53,30 +54,32 @@ impl fmt::Display for Key {
     }
 }
 
-/// Which version of an object: equal versions have equal bytes.
+/// Version of an object. Equal versions have equal bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// Strong ETag as the storage wrote it, quotes included, where it gives one.
+    /// Strong ETag as the storage wrote it, including quotes, if it sends one.
     pub etag: Option<Box<str>>,
     /// Size in bytes.
     pub size: u64,
-    /// Modification time as the storage states it (nanoseconds or seconds since 1970), where there is no ETag.
+    /// Modification time as the storage reports it (in nanoseconds or seconds since 1970), if there
+    /// is no ETag.
     pub modified: Option<i64>,
 }
 
 impl Version {
-    /// Whether equal versions are the same bytes also after a while. A size alone says too little.
+    /// Returns true if equal versions mean equal bytes even after some time. A size alone is not
+    /// enough for that.
     #[must_use]
     pub fn tells(&self) -> bool {
         self.etag.is_some() || self.modified.is_some()
     }
 }
 
-/// What an answer says of its object.
+/// Metadata of an object, as a response reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectMeta {
     /// Size in bytes.
     pub size: u64,
-    /// Version the bytes are of.
+    /// Version that the bytes belong to.
     pub version: Version,
 }

@@ -1,6 +1,6 @@
-//! From what a user writes to a storage.
+//! From the location that a user writes to a storage.
 
-use crate::backend::container::{Agent, ContainerCredentials, ECS};
+use crate::backend::container::{AgentSettings, ContainerCredentials, ECS};
 use crate::backend::http::{client::Client, retry::Account};
 use crate::backend::object::{Connector, no_retries};
 use crate::options::{AccessKeys, Options};
@@ -14,27 +14,27 @@ use std::path::Path;
 use std::sync::Arc;
 use url::Url;
 
-/// A location that cannot be opened. The messages hold no secrets.
+/// A location that cannot be opened. The messages contain no secrets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No folder, or one that cannot be read.
+    /// The folder does not exist or cannot be read.
     #[error("{path}: {source}")]
     Folder {
-        /// As written.
+        /// Path as the user wrote it.
         path: String,
-        /// Why.
+        /// Cause of the failure.
         source: std::io::Error,
     },
-    /// Not written as a location is.
+    /// The text is not a valid location.
     #[error("{0}")]
     Location(String),
-    /// The service's settings do not fit together.
+    /// The settings of the service do not fit together.
     #[error("{name}: {detail}")]
     Settings {
-        /// The bucket.
+        /// Address of the bucket.
         name: String,
-        /// Why.
+        /// Description of the problem.
         detail: String,
     },
     /// TLS cannot be set up.
@@ -42,17 +42,19 @@ pub enum OpenError {
     Tls(#[from] rustls::Error),
 }
 
-/// Opens a place to read from: a folder, `file:///folder`, `http(s)://host/path/`, `s3://bucket/prefix`,
-/// `gs://bucket/prefix` or `az://container/prefix`. Touches the disk, not the network: call it at start.
+/// Opens a storage: a folder, `file:///folder`, `http(s)://host/path/`, `s3://bucket/prefix`,
+/// `gs://bucket/prefix` or `az://container/prefix`. This blocks on the disk but not on the network,
+/// so do it at start.
 ///
 /// # Errors
-/// Where the location cannot be one. That a server is there and lets us in shows with the first read.
+/// [`OpenError`] if the location is invalid. A missing server or missing permissions show with the
+/// first read.
 pub fn open(location: &str, options: &Options) -> Result<Arc<dyn Storage>, OpenError> {
     let account = Arc::new(Account::new(options));
     let (inner, bounded): (Arc<dyn Storage>, bool) = match address(location)? {
         None => (folder(Path::new(location))?, false),
         Some(url) => match url.scheme() {
-            "file" => (folder(&local(&url)?)?, false),
+            "file" => (folder(&local_path(&url)?)?, false),
             "http" | "https" => (Arc::new(HttpServer::new(&url, client(options, &account)?)), true),
             "s3" | "gs" | "az" => (Arc::new(any_bucket(&url, options, &account)?), true),
             scheme => {
@@ -68,32 +70,32 @@ fn client(options: &Options, account: &Arc<Account>) -> Result<Client, OpenError
     Ok(Client::new(options, Arc::clone(account))?)
 }
 
-/// Opens an `s3://` location as what it is: tests fill it.
+/// Opens an `s3://` location as a bucket, which tests can fill.
 ///
 /// # Errors
-/// As [`open`].
+/// [`OpenError`] for the same causes as [`open`].
 #[cfg(any(test, feature = "testing"))]
 pub fn open_bucket(location: &str, options: &Options) -> Result<Bucket, OpenError> {
     let account = Arc::new(Account::new(options));
     s3(&address(location)?.ok_or_else(|| OpenError::Location("no address".to_owned()))?, options, &account)
 }
 
-/// Opens the place an object lies in, and its key there: what `./film.mp4`, `https://host/vod/film.mp4` and
-/// `s3://bucket/film.mp4` name. A local folder is named likewise.
+/// Opens the storage of an object and returns it with the object's key. The location is one such as
+/// `./film.mp4`, `https://host/vod/film.mp4` or `s3://bucket/film.mp4`, or a local folder.
 ///
 /// # Errors
-/// As [`open`], and where the location names no object.
+/// [`OpenError`] for the same causes as [`open`], and if the location names no object.
 pub fn open_object(location: &str, options: &Options) -> Result<(Arc<dyn Storage>, Key), OpenError> {
-    let nameless = || OpenError::Location(format!("{}: names no object", shown(location)));
+    let nameless = || OpenError::Location(format!("{}: names no object", without_secrets(location)));
     let path = match address(location)? {
         None => Path::new(location).to_owned(),
-        Some(url) if url.scheme() == "file" => local(&url)?,
+        Some(url) if url.scheme() == "file" => local_path(&url)?,
         Some(mut url) => {
             let key = split_name(&mut url).ok_or_else(nameless)?;
             return Ok((open(url.as_str(), options)?, key));
         }
     };
-    // Where a link leads is what the user means; the folder around it is not.
+    // The target of a link counts, not the folder that contains the link.
     let failed = |source| OpenError::Folder { path: location.to_owned(), source };
     let path = path.canonicalize().map_err(failed)?;
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
@@ -101,7 +103,8 @@ pub fn open_object(location: &str, options: &Options) -> Result<(Arc<dyn Storage
     Ok((folder(path.parent().ok_or_else(nameless)?)?, key))
 }
 
-/// Takes the last component off an address. `None` where it is no name.
+/// Removes the last component of an address and returns it as a key. Returns `None` if it is not a
+/// valid name.
 pub(crate) fn split_name(url: &mut Url) -> Option<Key> {
     let last = url.path().rsplit('/').next().unwrap_or_default().to_owned();
     let name = percent_decode_str(&last).decode_utf8().ok()?;
@@ -111,21 +114,22 @@ pub(crate) fn split_name(url: &mut Url) -> Option<Key> {
     Some(key)
 }
 
-/// `None` where the location is a path.
+/// Parses an address. Returns `None` if the location is a path.
 pub(crate) fn address(location: &str) -> Result<Option<Url>, OpenError> {
     if !location.contains("://") {
         return Ok(None);
     }
-    let url = Url::parse(location).map_err(|e| OpenError::Location(format!("{}: {e}", shown(location))))?;
+    let url = Url::parse(location)
+        .map_err(|e| OpenError::Location(format!("{}: {e}", without_secrets(location))))?;
     if !url.username().is_empty() || url.password().is_some() {
-        let detail = "credentials do not belong in an address";
-        return Err(OpenError::Location(format!("{}: {detail}", shown(location))));
+        let detail = "an address must not contain credentials";
+        return Err(OpenError::Location(format!("{}: {detail}", without_secrets(location))));
     }
     Ok(Some(url))
 }
 
-/// A location without what may be secret in it: user, password and query.
-pub(crate) fn shown(location: &str) -> String {
+/// Returns a location without its possibly secret parts: user, password and query.
+pub(crate) fn without_secrets(location: &str) -> String {
     let location = location.split(['?', '#']).next().unwrap_or_default();
     match location.split_once("://") {
         None => location.to_owned(),
@@ -142,11 +146,11 @@ fn folder(path: &Path) -> Result<Arc<Folder>, OpenError> {
     Ok(Arc::new(Folder::new(path).map_err(failed)?))
 }
 
-pub(crate) fn local(url: &Url) -> Result<std::path::PathBuf, OpenError> {
+pub(crate) fn local_path(url: &Url) -> Result<std::path::PathBuf, OpenError> {
     url.to_file_path().map_err(|()| OpenError::Location(format!("{url}: not the address of a local folder")))
 }
 
-/// Opens what `s3://`, `gs://` or `az://` names.
+/// Opens the bucket of an `s3://`, `gs://` or `az://` address.
 pub(crate) fn any_bucket(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, OpenError> {
     match url.scheme() {
         "gs" => bucket(url, client(options, account)?, |connector, name| {
@@ -173,23 +177,23 @@ fn bucket<S: ObjectStore + PaginatedListStore>(
     client: Client,
     build: impl FnOnce(Connector, &str) -> object_store::Result<S>,
 ) -> Result<Bucket, OpenError> {
-    let name = shown(url.as_str());
+    let name = without_secrets(url.as_str());
     let settings = |detail: String| OpenError::Settings { name: name.clone(), detail };
     let container = url.host_str().ok_or_else(|| settings("no bucket".to_owned()))?;
     let prefix = percent_decode_str(url.path()).decode_utf8().map_err(|e| settings(e.to_string()))?;
-    let prefix =
-        Key::new(prefix.trim_matches('/')).ok_or_else(|| settings("no prefix of keys".to_owned()))?;
+    let prefix = Key::new(prefix.trim_matches('/'))
+        .ok_or_else(|| settings("the path is not a valid prefix of keys".to_owned()))?;
     let service = build(Connector(client.clone()), container).map_err(|e| settings(e.to_string()))?;
     Ok(Bucket::new(service, prefix, name, client))
 }
 
 fn s3(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, OpenError> {
     let settings =
-        |detail: &str| OpenError::Settings { name: shown(url.as_str()), detail: detail.to_owned() };
+        |detail: &str| OpenError::Settings { name: without_secrets(url.as_str()), detail: detail.to_owned() };
     let client = client(options, account)?;
     let mut builder = AmazonS3Builder::from_env();
     if let Some(endpoint) = &options.s3_endpoint {
-        // The option is passed under the name that wins over the other variable of the environment.
+        // This key takes precedence over the other variable of the environment.
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
     } else {
         let from_environment = builder
@@ -223,12 +227,13 @@ fn s3(url: &Url, options: &Options, account: &Arc<Account>) -> Result<Bucket, Op
     })
 }
 
-/// The container's agent, where the environment names one and neither keys nor a web identity, which come first.
-fn agent(builder: &AmazonS3Builder) -> Option<Agent> {
+/// Returns the container's agent if the environment names one, and neither keys nor a web identity,
+/// which take precedence.
+fn agent(builder: &AmazonS3Builder) -> Option<AgentSettings> {
     let setting = |key: AmazonS3ConfigKey| builder.get_config_value(&key).filter(|value| !value.is_empty());
     let keys = setting(AmazonS3ConfigKey::AccessKeyId).or(setting(AmazonS3ConfigKey::SecretAccessKey));
     let identity = setting(AmazonS3ConfigKey::WebIdentityTokenFile).and(setting(AmazonS3ConfigKey::RoleArn));
-    let agent = Agent {
+    let agent = AgentSettings {
         relative: setting(AmazonS3ConfigKey::ContainerCredentialsRelativeUri),
         full: setting(AmazonS3ConfigKey::ContainerCredentialsFullUri),
         token_file: setting(AmazonS3ConfigKey::ContainerAuthorizationTokenFile).map(Into::into),

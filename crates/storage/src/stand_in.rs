@@ -1,4 +1,5 @@
-//! GCS and Azure at an address of the test's own: there is no server of theirs to test against.
+//! GCS and Azure at an address chosen by a test, since there is no server of theirs to test
+//! against.
 
 use crate::backend::http::{client::Client, retry::Account};
 use crate::backend::object::{Connector, no_retries};
@@ -7,10 +8,10 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use std::sync::Arc;
 
-/// Opens `gs://bucket/prefix`, as if GCS were at `endpoint` (`http://host:port`).
+/// Opens `gs://bucket/prefix` as if GCS were at `endpoint` (`http://host:port`).
 ///
 /// # Errors
-/// As [`crate::open`].
+/// [`OpenError`] for the same causes as [`crate::open`].
 pub fn google(
     endpoint: &str,
     bucket: &str,
@@ -29,10 +30,10 @@ pub fn google(
     })
 }
 
-/// Opens `az://container/prefix`, as if Azure were at `endpoint` (`http://host:port`).
+/// Opens `az://container/prefix` as if Azure were at `endpoint` (`http://host:port`).
 ///
 /// # Errors
-/// As [`crate::open`].
+/// [`OpenError`] for the same causes as [`crate::open`].
 pub fn azure(
     endpoint: &str,
     container: &str,

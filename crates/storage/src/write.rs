@@ -1,10 +1,10 @@
-//! Writing one object, whole or not at all: what the command line's tools make. Serving writes index MP4s where it is told
-//! to, and nothing else.
+//! Writing one object, completely or not at all. The tools of the command line use this. Serving
+//! writes only index MP4s, and only if configured to.
 
 use crate::backend::http::retry::Account;
 use crate::{
     Bucket, Key, OpenError, Options, StorageError,
-    open::{address, any_bucket, local, shown, split_name},
+    open::{address, any_bucket, local_path, split_name, without_secrets},
 };
 use bytes::Bytes;
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
@@ -17,67 +17,71 @@ use bucket::BucketWriter;
 pub use conditional::{ConditionalPut, writable};
 use file::FileWriter;
 
-/// Longest time a service may take over an object: it answers when it has all of it.
+/// Timeout for storing an object: a service responds only when it has received all of it.
 const PUT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Where an object goes.
+/// The destination of an object.
 #[derive(Debug)]
-pub struct Destination(To);
+pub struct Destination(Target);
 
 #[derive(Debug)]
-enum To {
+enum Target {
     File(PathBuf),
     Bucket(Arc<Bucket>, Key),
 }
 
-/// An object that could not be written; nothing of it is there. Its source says why.
+/// An object that could not be written; nothing of it is stored. The source of the error is its
+/// cause.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The file system refused.
+    /// The file system failed.
     #[error("cannot write {path}")]
     File {
-        /// Which file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
-    /// The service refused.
+    /// The service failed.
     #[error("cannot write")]
     Storage(#[from] StorageError),
 }
 
-/// Where to write `./film.index.mp4`, `file:///vod/film.index.mp4` or `s3://bucket/film.index.mp4`. Touches nothing yet.
+/// Parses a destination: `./film.index.mp4`, `file:///vod/film.index.mp4` or
+/// `s3://bucket/film.index.mp4`. Does not access it yet.
 ///
 /// # Errors
-/// Where the location names no object, or a place that is only read from.
+/// [`OpenError`] if the location names no object, or a place that can only be read.
 pub fn destination(location: &str, options: &Options) -> Result<Destination, OpenError> {
-    let nameless = || OpenError::Location(format!("{}: names no object", shown(location)));
+    let nameless = || OpenError::Location(format!("{}: names no object", without_secrets(location)));
     let path = match address(location)? {
         None => PathBuf::from(location),
-        Some(url) if url.scheme() == "file" => local(&url)?,
+        Some(url) if url.scheme() == "file" => local_path(&url)?,
         Some(mut url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
             let key = split_name(&mut url).ok_or_else(nameless)?;
             let mut options = options.clone();
             options.first_byte_timeout = options.first_byte_timeout.max(PUT_TIMEOUT);
             let account = Arc::new(Account::new(&options));
-            return Ok(Destination(To::Bucket(Arc::new(any_bucket(&url, &options, &account)?), key)));
+            return Ok(Destination(Target::Bucket(Arc::new(any_bucket(&url, &options, &account)?), key)));
         }
         Some(_) => {
-            let detail = "cannot be written to, only a path, s3://, gs:// or az://";
-            return Err(OpenError::Location(format!("{}: {detail}", shown(location))));
+            let detail = "cannot be written; use a path, s3://, gs:// or az://";
+            return Err(OpenError::Location(format!("{}: {detail}", without_secrets(location))));
         }
     };
     if path.file_name().is_none() || location.ends_with('/') {
         return Err(nameless());
     }
-    Ok(Destination(To::File(path)))
+    Ok(Destination(Target::File(path)))
 }
 
 impl Destination {
-    /// Writes the object, in place of one of that name. A file appears under its name when all of it is on the disk.
+    /// Writes the object, replacing one of that name. A file gets its name when all of it is on the
+    /// disk.
     ///
     /// # Errors
-    /// Where it could not be written; what was there before still is.
+    /// [`WriteError`] if the object cannot be written. An object that existed before then still
+    /// exists.
     pub async fn put(&self, bytes: Bytes) -> Result<(), WriteError> {
         let mut writer = self.create(u64::try_from(bytes.len()).unwrap_or(u64::MAX)).await?;
         match writer.write(bytes).await {
@@ -89,69 +93,72 @@ impl Destination {
         }
     }
 
-    /// Begins an object of about `size` bytes, to be written piece by piece. There is nothing of it under its name before
-    /// [`Writer::commit`].
+    /// Starts an object of about `size` bytes, to be written in pieces. The object gets its name
+    /// only with [`Writer::commit`].
     ///
     /// # Errors
-    /// Where a file cannot be there. Of a bucket, that shows with the first bytes.
+    /// [`WriteError`] if a file cannot be created. For a bucket, failures show with the first
+    /// bytes.
     pub async fn create(&self, size: u64) -> Result<Writer, WriteError> {
         Ok(Writer(match &self.0 {
-            To::Bucket(bucket, key) => Under::Bucket(BucketWriter::new(bucket.clone(), key.clone(), size)),
-            To::File(path) => Under::File(FileWriter::create(path.clone()).await?),
+            Target::Bucket(bucket, key) => Sink::Bucket(BucketWriter::new(bucket.clone(), key.clone(), size)),
+            Target::File(path) => Sink::File(FileWriter::create(path.clone()).await?),
         }))
     }
 }
 
-/// An object being written. Dropped without [`Self::commit`], nothing of a file is left; of what a bucket was sent,
-/// [`Self::discard`] is to tell it.
+/// An object being written. If it is dropped without [`Self::commit`], nothing of a file is left.
+/// The parts that a bucket received are removed only by [`Self::discard`].
 #[derive(Debug)]
-pub struct Writer(Under);
+pub struct Writer(Sink);
 
 #[derive(Debug)]
-enum Under {
+enum Sink {
     File(FileWriter),
     Bucket(BucketWriter),
 }
 
 impl Writer {
-    /// Appends bytes; waits where they come faster than they can be stored, so that few are held.
+    /// Appends bytes. Waits if they come faster than they can be stored, so that few bytes are
+    /// held.
     ///
     /// # Errors
-    /// Where they, or some before them, could not be written: there is no more to be done but [`Self::discard`].
+    /// [`WriteError`] if these or earlier bytes cannot be written. The only remaining call is then
+    /// [`Self::discard`].
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), WriteError> {
         match &mut self.0 {
-            Under::File(file) => file.write(bytes).await,
-            Under::Bucket(bucket) => Ok(bucket.write(bytes).await?),
+            Sink::File(file) => file.write(bytes).await,
+            Sink::Bucket(bucket) => Ok(bucket.write(bytes).await?),
         }
     }
 
     /// Waits until everything is stored, so that little can go wrong with [`Self::commit`].
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// [`WriteError`] for the same causes as [`Self::write`].
     pub async fn flush(&mut self) -> Result<(), WriteError> {
         match &mut self.0 {
-            Under::File(file) => file.flush().await,
-            Under::Bucket(bucket) => Ok(bucket.flush().await?),
+            Sink::File(file) => file.flush().await,
+            Sink::Bucket(bucket) => Ok(bucket.flush().await?),
         }
     }
 
-    /// Puts the object under its name, in place of one that is there.
+    /// Gives the object its name, replacing one that exists.
     ///
     /// # Errors
-    /// As [`Self::write`]; everything has been discarded then.
+    /// [`WriteError`] for the same causes as [`Self::write`]. Everything has then been discarded.
     pub async fn commit(self) -> Result<(), WriteError> {
         match self.0 {
-            Under::File(file) => file.commit().await,
-            Under::Bucket(bucket) => Ok(bucket.commit().await?),
+            Sink::File(file) => file.commit().await,
+            Sink::Bucket(bucket) => Ok(bucket.commit().await?),
         }
     }
 
-    /// Leaves nothing behind, as far as storage can still be told.
+    /// Removes everything that was written, as far as storage can still be reached.
     pub async fn discard(self) {
         match self.0 {
-            Under::File(file) => drop(file),
-            Under::Bucket(bucket) => bucket.discard().await,
+            Sink::File(file) => drop(file),
+            Sink::Bucket(bucket) => bucket.discard().await,
         }
     }
 }
@@ -161,7 +168,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_is_whole_or_not_there() {
+    async fn a_file_is_complete_or_missing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a b.mp4");
         let to = destination(path.to_str().unwrap(), &Options::default()).unwrap();
@@ -170,10 +177,10 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 
-        // What is not finished is not there.
+        // An unfinished object is not visible.
         let mut writer = to.create(0).await.unwrap();
         writer.write(vec![7; 3 << 20].into()).await.unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "a part");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the temporary file");
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         writer.flush().await.unwrap();
         writer.discard().await;
@@ -193,14 +200,14 @@ mod tests {
         let to = destination(taken.to_str().unwrap(), &Options::default()).unwrap();
         let error = to.put("x".into()).await.unwrap_err().to_string();
         assert!(error.contains("taken"), "{error}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "no part is left");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file is left");
 
         let to = destination("/no/such/folder/x.mp4", &Options::default()).unwrap();
         assert!(to.put("x".into()).await.unwrap_err().to_string().contains("/no/such/folder/x.mp4"));
     }
 
     #[test]
-    fn what_is_only_read_from_is_refused() {
+    fn read_only_locations_are_refused() {
         for location in
             ["https://host/x.mp4", "http://host/x.mp4", "ftp://host/x", "folder/", "/", "s3://bucket/"]
         {

@@ -8,9 +8,12 @@
 //! - [`process`]: nginx, versitygw and other servers, each on its own port
 //! - [`streams`]: streams that ffmpeg packages, in every protocol
 //! - `memory_server` (feature `memory-server`): an HTTP server in memory, and a client of it
-//! - `net` (feature): a proxy that simulates a distant server
+//! - `net` (feature `net`): a proxy that simulates a distant server
+//! - `http_server` (feature `net`): an HTTP server that a test scripts
 
 pub mod fragmented;
+#[cfg(feature = "net")]
+pub mod http_server;
 #[cfg(feature = "memory-server")]
 pub mod memory_server;
 #[cfg(feature = "net")]

@@ -1,8 +1,9 @@
-//! Units that found no room in the queue to the disk: what memory holds of them is written when the disk has time, or at the end.
+//! Units that found no room in the queue to the disk. Those that are still in memory are written
+//! when the disk is idle, or when the cache closes.
 
-use crate::{
+use crate::memory::{
     extents::Unit,
-    gauge::{Gauge, wide},
+    gauge::{Gauge, to_u64},
     object::Object,
 };
 use bytes::Bytes;
@@ -11,12 +12,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// What one of them takes in memory at most besides the unit: what is left of that, and of an object of its own, when both are gone.
-const WAITING: u64 = 512;
-/// So many wait before those are looked for that memory has lost.
-const LEAST: usize = 32;
+/// Upper bound of the memory that one entry takes besides its unit: its own fields, and what weak
+/// references keep allocated after the unit and its object are gone.
+const ENTRY_OVERHEAD: u64 = 512;
+/// Number of entries at which evicted units are first removed from the backlog.
+const FIRST_SCAN: usize = 32;
 
-/// In the order they came. None of them is kept in memory for the sake of this.
+/// Entries in the order they arrived. The backlog keeps no unit in memory.
 #[derive(Debug)]
 pub(super) struct Backlog {
     state: Mutex<State>,
@@ -25,32 +27,32 @@ pub(super) struct Backlog {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Waiting>,
-    /// Lost ones are looked for when there are so many: twice as many as were left the last time, so that each is looked at
-    /// but a few times.
-    look_at: usize,
+    waiting: VecDeque<BacklogEntry>,
+    /// Number of entries at which evicted units are removed next. It is twice the number left over
+    /// by the last scan, so each entry is scanned only a few times.
+    scan_at: usize,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct BacklogEntry {
     object: Weak<Object>,
     start: u64,
     unit: Weak<Unit>,
 }
 
-/// A unit that memory still holds.
+/// A unit that is still in memory.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct BacklogUnit {
     pub(super) object: Arc<Object>,
     pub(super) start: u64,
     pub(super) bytes: Bytes,
 }
 
-/// What became of the next one.
+/// The next entry of the backlog.
 #[derive(Debug)]
-pub(super) enum Next {
-    Found(Found),
-    /// Memory has lost it.
+pub(super) enum NextUnit {
+    Unit(BacklogUnit),
+    /// The unit has been evicted from memory.
     Lost,
     Empty,
 }
@@ -60,36 +62,37 @@ impl Backlog {
         Self { state: Mutex::default(), gauge }
     }
 
-    /// Takes note of a unit; whether it is the only one, and how many turned out to be lost.
+    /// Adds a unit. Returns whether the backlog was empty before, and how many evicted units were
+    /// removed.
     pub(super) fn push(&self, object: &Arc<Object>, start: u64, unit: &Weak<Unit>) -> (bool, u64) {
         let mut state = self.state();
         let mut lost = 0;
-        if state.waiting.len() >= state.look_at.max(LEAST) {
+        if state.waiting.len() >= state.scan_at.max(FIRST_SCAN) {
             let before = state.waiting.len();
             state.waiting.retain(|waiting| waiting.unit.strong_count() > 0);
             lost = before - state.waiting.len();
-            state.look_at = state.waiting.len() * 2;
+            state.scan_at = state.waiting.len() * 2;
         }
         let first = state.waiting.is_empty();
-        state.waiting.push_back(Waiting { object: Arc::downgrade(object), start, unit: unit.clone() });
+        state.waiting.push_back(BacklogEntry { object: Arc::downgrade(object), start, unit: unit.clone() });
         drop(state);
-        self.gauge.table_grew(WAITING);
-        self.gauge.table_shrank(wide(lost).saturating_mul(WAITING));
-        (first, wide(lost))
+        self.gauge.table_grew(ENTRY_OVERHEAD);
+        self.gauge.table_shrank(to_u64(lost).saturating_mul(ENTRY_OVERHEAD));
+        (first, to_u64(lost))
     }
 
-    /// The one that waited longest.
-    pub(super) fn pop(&self) -> Next {
-        let Some(Waiting { object, start, unit }) = self.state().waiting.pop_front() else {
-            return Next::Empty;
+    /// Removes the entry that waited longest.
+    pub(super) fn pop(&self) -> NextUnit {
+        let Some(BacklogEntry { object, start, unit }) = self.state().waiting.pop_front() else {
+            return NextUnit::Empty;
         };
-        self.gauge.table_shrank(WAITING);
+        self.gauge.table_shrank(ENTRY_OVERHEAD);
         let found = || {
             let (object, unit) = (object.upgrade()?, unit.upgrade()?);
             let bytes = object.extents().ready(start, &unit)?;
-            Some(Found { object, start, bytes })
+            Some(BacklogUnit { object, start, bytes })
         };
-        found().map_or(Next::Lost, Next::Found)
+        found().map_or(NextUnit::Lost, NextUnit::Unit)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,24 +1,26 @@
-//! What the queue to the disk had no room for, and what becomes of it at the end.
+//! Units for which the queue to the disk had no room, and what happens to them when the cache
+//! closes.
 
 use super::{
-    record::contents,
+    record::read_contents,
     tests::{ALL, Ram, World},
 };
 use crate::{DiskConfig, Outcome, Tier};
-use latemux_storage::{Key, Storage, Want, conformance};
+use latemux_storage::{Key, ReadRequest, Storage, conformance};
 use std::time::{Duration, Instant};
 
-/// All of the object was read while the disk was too slow for it, and is in memory.
+/// Returns a world whose object was read while the disk was too slow to write it. All of it is in
+/// memory.
 #[expect(
     clippy::await_holding_lock,
-    reason = "so the writer's thread has to wait; this one does not want it"
+    reason = "keeps the writer's thread waiting; this thread does not need the lock"
 )]
 pub(super) async fn read_faster_than_the_disk_writes() -> World {
     let config = DiskConfig { queue: 50_000, ..World::config() };
     let world = World::with_memory(&Ram::default(), config, 4 << 20);
     let files = world.ram.0.files.lock().unwrap();
     let key = Key::new("film").unwrap();
-    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key, ALL).pinned(&world.version)).await.unwrap();
     assert!(conformance::collect(read).await.unwrap() == world.content);
     while world.cache.figures().fetches > 0 {
         tokio::task::yield_now().await;
@@ -37,14 +39,14 @@ async fn written(world: &World, units: u64) {
 }
 
 #[tokio::test]
-async fn what_found_no_room_in_the_queue_is_written_when_the_disk_has_time() {
+async fn backlog_is_written_when_the_disk_is_idle() {
     let world = read_faster_than_the_disk_writes().await;
     written(&world, 100).await;
     let figures = world.cache.figures();
     assert_eq!((figures.disk_units, figures.disk_dropped()), (100, 0), "{figures:?}");
     world.cache.flush().await;
-    assert_eq!(world.cache.figures().memory_bytes, figures.memory_bytes, "nothing is counted that is gone");
-    // What is on disk is as good as what went by the queue.
+    assert_eq!(world.cache.figures().memory_bytes, figures.memory_bytes, "evicted entries are not counted");
+    // Units from the backlog are recovered like units from the queue.
     world.cache.close().await;
     let again = World::new(&world.ram, World::config());
     again.cache.recovered().await;
@@ -53,19 +55,19 @@ async fn what_found_no_room_in_the_queue_is_written_when_the_disk_has_time() {
 }
 
 #[tokio::test]
-async fn a_disk_that_has_time_looks_for_what_it_may_write() {
-    // Nothing goes by the queue.
+async fn an_idle_disk_writes_the_backlog_without_a_queue() {
+    // The queue takes nothing.
     let config = DiskConfig { queue: 0, ..World::config() };
     let world = World::with_memory(&Ram::default(), config, 4 << 20);
     let key = Key::new("film").unwrap();
-    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key, ALL).pinned(&world.version)).await.unwrap();
     assert!(conformance::collect(read).await.unwrap() == world.content);
     written(&world, 100).await;
     assert_eq!(world.cache.figures().disk_dropped(), 0);
 }
 
 #[tokio::test]
-async fn an_end_writes_what_found_no_room_in_the_queue() {
+async fn closing_writes_the_backlog() {
     let world = read_faster_than_the_disk_writes().await;
     world.cache.close_within(Duration::from_secs(60)).await;
     let figures = world.cache.figures();
@@ -77,33 +79,34 @@ async fn an_end_writes_what_found_no_room_in_the_queue() {
 }
 
 #[tokio::test]
-async fn an_end_comes_however_much_there_is_to_write() {
+async fn closing_ends_in_time_with_a_long_backlog() {
     let world = read_faster_than_the_disk_writes().await;
     world.cache.close_within(Duration::ZERO).await;
     let figures = world.cache.figures();
     assert_eq!(figures.disk_written + figures.disk_dropped_closed, 100, "{figures:?}");
     assert!(figures.disk_dropped_closed > 0, "{figures:?}");
-    // The log is whole, as far as it goes.
+    // The log is complete as far as it goes.
     for log in world.ram.0.files.lock().unwrap().values() {
-        assert!(contents(&**log).unwrap().unwrap().sealed);
+        assert!(read_contents(&**log).unwrap().unwrap().sealed);
     }
 }
 
 #[tokio::test]
 #[expect(
     clippy::await_holding_lock,
-    reason = "so the writer's thread has to wait; this one does not want it"
+    reason = "keeps the writer's thread waiting; this thread does not need the lock"
 )]
-async fn an_end_does_not_wait_for_a_disk_that_hangs() {
+async fn closing_does_not_wait_for_a_disk_that_hangs() {
     let world = read_faster_than_the_disk_writes().await;
     world.cache.flush().await;
     world.cache.forget("s", &Key::new("film").unwrap(), &world.version);
     let files = world.ram.0.files.lock().unwrap();
     let logs: Vec<_> = files.values().cloned().collect();
     let held: Vec<_> = logs.iter().map(|log| log.bytes.lock().unwrap()).collect();
-    let read = world.storage.read(&Key::new("film").unwrap(), Want::Range(ALL), Some(&world.version)).await;
+    let read =
+        world.storage.read(ReadRequest::range(&Key::new("film").unwrap(), ALL).pinned(&world.version)).await;
     assert!(conformance::collect(read.unwrap()).await.unwrap() == world.content);
     world.cache.close_within(Duration::from_millis(1)).await;
-    assert_eq!(world.cache.figures().disk_written, 100, "nothing was, since then");
+    assert_eq!(world.cache.figures().disk_written, 100, "no later unit was written");
     drop((held, files));
 }

@@ -1,4 +1,4 @@
-//! Where log files are: a folder, or what a test puts in its place.
+//! Storage of log files: a folder, or a replacement made by a test.
 
 use std::{
     fmt::Debug,
@@ -9,9 +9,20 @@ use std::{
     sync::Arc,
 };
 
-/// Numbered log files.
+/// The folder of a cache cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{dir}: {error}")]
+pub struct OpenError {
+    /// Path of the folder.
+    pub dir: String,
+    /// Cause of the failure.
+    #[source]
+    pub error: std::io::Error,
+}
+
+/// A store of numbered log files.
 pub(crate) trait Device: Send + Sync + Debug {
-    /// Numbers of those there are.
+    /// Returns the numbers of all log files, in any order.
     fn numbers(&self) -> io::Result<Vec<u64>>;
     fn create(&self, number: u64) -> io::Result<Arc<dyn Log>>;
     fn open(&self, number: u64) -> io::Result<Arc<dyn Log>>;
@@ -21,18 +32,18 @@ pub(crate) trait Device: Send + Sync + Debug {
 /// A log file.
 pub(crate) trait Log: Send + Sync + Debug {
     fn len(&self) -> io::Result<u64>;
-    /// Fills the buffer, or fails.
+    /// Fills the buffer or fails.
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()>;
-    /// Writes all, or fails; then some of it may be written.
+    /// Writes all bytes or fails. After a failure, some of them may be written.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
     fn truncate(&self, len: u64) -> io::Result<()>;
 }
 
-/// A folder that one process holds.
+/// A folder that one process uses exclusively.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Locked as long as it is open; the kernel lets go of it however the process ends.
+    /// Locked while it is open. The kernel releases the lock however the process ends.
     _lock: File,
 }
 
@@ -40,7 +51,7 @@ const LOCK: &str = "lock";
 const SUFFIX: &str = ".units";
 
 impl Folder {
-    /// Makes the folder where there is none.
+    /// Opens the folder, and creates it if it does not exist.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), _lock: hold(path)? })
     }
@@ -50,7 +61,7 @@ impl Folder {
     }
 }
 
-/// Makes a folder where there is none, and holds it as long as the file is open.
+/// Creates the folder if it does not exist, and locks it for as long as the returned file is open.
 pub(crate) fn hold(path: &Path) -> io::Result<File> {
     std::fs::create_dir_all(path)?;
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;

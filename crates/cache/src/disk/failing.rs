@@ -1,4 +1,4 @@
-//! A disk that fails as a test tells it to: the folder it is given, with faults before each call.
+//! A disk that fails as a test tells it to: a folder with faults before each call.
 
 use super::device::{Device, Folder, Log};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// What befalls calls to the disk from now on. Clones share it.
+/// The faults of all following calls to a disk. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct DiskFaults(Arc<Switches>);
 
@@ -25,28 +25,28 @@ struct Now {
 }
 
 impl DiskFaults {
-    /// Nothing fails yet.
+    /// Returns faults that let every call succeed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Everything that changes the disk fails so: a disk that is full, or read-only.
+    /// Makes every call that changes the disk fail, as on a full or read-only disk.
     pub fn fail_writes(&self, kind: io::ErrorKind) {
         self.change(|now| now.writes_fail = Some(kind));
     }
 
-    /// Everything that reads it fails so.
+    /// Makes every call that reads the disk fail.
     pub fn fail_reads(&self, kind: io::ErrorKind) {
         self.change(|now| now.reads_fail = Some(kind));
     }
 
-    /// Calls do not return until [`Self::heal`].
+    /// Makes calls wait until [`Self::heal`].
     pub fn hang(&self, reads: bool, writes: bool) {
         self.change(|now| (now.reads_hang, now.writes_hang) = (reads, writes));
     }
 
-    /// All is well again.
+    /// Makes all calls succeed again.
     pub fn heal(&self) {
         self.change(|now| *now = Now::default());
     }
@@ -128,7 +128,7 @@ impl Log for FailingLog {
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         if let Err(error) = self.faults.before_write() {
-            // As a disk that fills up does: a part of it is there.
+            // Writes only a part of the bytes, as a disk that fills up does.
             let part = bytes.get(..bytes.len() / 2).unwrap_or_default();
             let _ = self.log.write_at(part, at);
             return Err(error);

@@ -1,8 +1,8 @@
-//! What was forgotten stays so, whoever opens the folder next.
+//! Purged objects stay purged for every process that opens the folder next.
 
 use super::{
     backlog_tests::read_faster_than_the_disk_writes,
-    tests::{ALL, Ram, RamLog, Tier3, World},
+    tests::{ALL, Ram, RamLog, ThreeUnitTier, World},
 };
 use crate::{DiskConfig, Outcome, Tier};
 use latemux_storage::{Key, Version};
@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, Weak, atomic::Ordering::SeqCst},
 };
 
-/// Another process over what a device holds now, after this one ended well or was killed.
+/// Opens the contents of a device as another process would, after this one closed it or was killed.
 async fn next(world: World, killed: bool) -> World {
     let ram = Ram::default();
     if !killed {
@@ -28,7 +28,7 @@ async fn next(world: World, killed: bool) -> World {
 }
 
 #[tokio::test]
-async fn what_was_forgotten_is_not_found_again() {
+async fn purged_units_stay_purged_after_a_restart() {
     let key = Key::new("film").unwrap();
     for killed in [false, true] {
         let world = World::with_memory(&Ram::default(), World::config(), 4 << 20);
@@ -38,14 +38,14 @@ async fn what_was_forgotten_is_not_found_again() {
         assert_eq!(world.cache.figures().disk_units, 0);
         let world = next(world, killed).await;
         assert_eq!(world.cache.figures().disk_units, 0, "killed: {killed}");
-        // What comes after is found, and what another log says of what came before is not forgotten for it.
+        // Later units are found, and a purge in another log does not remove them.
         assert_eq!(world.read(0..300_000).await, Outcome::Filled);
         for _ in 0..3 {
             let world = next(World::with_memory(&world.ram, World::config(), 4 << 20), true).await;
             assert_eq!(world.cache.figures().disk_units, 30);
             assert_eq!(world.read(0..300_000).await, Outcome::Hit(Tier::Disk));
         }
-        // Another object stays.
+        // Another version of the object stays.
         let other = Version { modified: Some(7), ..world.version.clone() };
         world.cache.forget("s", &key, &other);
         assert!(world.cache.forgotten().await);
@@ -54,7 +54,7 @@ async fn what_was_forgotten_is_not_found_again() {
 }
 
 #[tokio::test]
-async fn what_still_was_to_be_written_is_forgotten_too() {
+async fn queued_units_are_purged_too() {
     let world = read_faster_than_the_disk_writes().await;
     world.cache.forget("s", &Key::new("film").unwrap(), &world.version);
     world.cache.flush().await;
@@ -63,9 +63,10 @@ async fn what_still_was_to_be_written_is_forgotten_too() {
     assert_eq!(next(world, true).await.cache.figures().disk_units, 0);
 }
 
-/// A disk that cannot be written is told later; until then a process that starts finds what it finds.
+/// While the disk cannot be written, purges wait in memory. A process that starts in the meantime
+/// finds the purged units again.
 #[tokio::test]
-async fn what_was_forgotten_while_the_disk_failed_is_so_once_it_works() {
+async fn purges_during_a_disk_failure_are_recorded_later() {
     let key = Key::new("film").unwrap();
     for torn in [false, true] {
         let world = World::with_memory(&Ram::default(), World::config(), 4 << 20);
@@ -76,7 +77,7 @@ async fn what_was_forgotten_while_the_disk_failed_is_so_once_it_works() {
             false => *switches.write_error.lock().unwrap() = Some(io::ErrorKind::ReadOnlyFilesystem),
         }
         assert_eq!(world.cache.forget("s", &key, &world.version), 100);
-        assert!(!world.cache.forgotten().await, "the disk is not written");
+        assert!(!world.cache.forgotten().await, "the disk cannot be written");
         assert_eq!((world.cache.figures().disk_units, world.cache.figures().disk_errors), (0, 2));
         switches.torn.store(false, SeqCst);
         *switches.write_error.lock().unwrap() = None;
@@ -87,17 +88,18 @@ async fn what_was_forgotten_while_the_disk_failed_is_so_once_it_works() {
     }
 }
 
-/// Wherever it is cut, a log has forgotten or it has not; and what it says it forgot it does not find.
+/// A log cut at any byte either contains the purge or not. If it contains the purge, no purged unit
+/// is found.
 #[tokio::test]
-async fn a_log_that_forgets_cut_anywhere() {
+async fn a_log_with_a_purge_may_be_cut_anywhere() {
     for sealed in [false, true] {
         let ram = Ram::default();
-        // All of it in one log.
-        let tier = Tier3::with(&ram, DiskConfig::new("ram", 64 << 20)).await;
+        // The limit is large enough for one log to hold everything.
+        let tier = ThreeUnitTier::with(&ram, DiskConfig::new("ram", 64 << 20)).await;
         tier.write_all().await;
         let before = ram.only().len();
         tier.disk.forget(tier.object.id);
-        tier.disk.forget_for_good(&tier.object);
+        tier.disk.forget_on_disk(&tier.object);
         assert!(tier.disk.forgotten().await);
         let after = ram.only().len();
         tier.disk.write(&tier.object, 100, tier.expected(100..200), &Weak::new());
@@ -108,7 +110,7 @@ async fn a_log_that_forgets_cut_anywhere() {
         }
         let whole = ram.only();
         for len in before..=whole.len() {
-            let tier = Tier3::over(&Ram::holding(whole[..len].to_vec())).await;
+            let tier = ThreeUnitTier::over(&Ram::holding(whole[..len].to_vec())).await;
             let right = match len {
                 _ if len < after => 3,
                 _ if len < end => 0,

@@ -1,4 +1,5 @@
-//! A disk that failed is left alone for a while, and the log says so once.
+//! Health of a disk: after failures the disk is left alone for a while, and the log reports this
+//! once.
 
 use std::{
     io,
@@ -11,11 +12,11 @@ use std::{
 pub(crate) struct Health {
     doing: &'static str,
     retry: Duration,
-    /// Failures in a row until it is left alone.
+    /// Number of consecutive failures after which the disk is left alone.
     strikes: u32,
-    /// A steady clock's zero.
+    /// Zero of a monotonic clock.
     zero: Instant,
-    /// Milliseconds after it until which to rest; 0 for none.
+    /// End of the rest in milliseconds after `zero`; 0 if the disk is not resting.
     until: AtomicU64,
     state: Mutex<State>,
 }
@@ -52,7 +53,7 @@ impl Health {
         }
         if !state.said {
             state.said = true;
-            tracing::warn!(%error, retry = ?self.retry, "cache disk: {} fails; storage is asked meanwhile", self.doing);
+            tracing::warn!(%error, retry = ?self.retry, "cache disk: {} fails, using storage in the meantime", self.doing);
         }
     }
 

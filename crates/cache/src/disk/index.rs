@@ -1,7 +1,7 @@
-//! Which units are on disk, and where.
+//! Table of the units on disk and their locations.
 
-use super::record::Entry;
-use crate::{gauge::Gauge, gauge::wide};
+use super::record::RecordEntry;
+use crate::memory::gauge::{Gauge, to_u64};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,
@@ -9,38 +9,38 @@ use std::{
 };
 
 const SHARDS: usize = 16;
-/// What a unit on disk takes in memory: measured with the allocator, rounded up.
-const SLOT: u64 = 128;
+/// Memory that a unit on disk takes, measured with the allocator and rounded up.
+const SLOT_BYTES: u64 = 128;
 
-/// Where a unit lies.
+/// Location of a unit on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) log: u64,
-    pub(crate) entry: Entry,
+    pub(crate) entry: RecordEntry,
 }
 
 /// A part of a unit on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// In the object.
+pub(crate) struct DiskRange {
+    /// Range of the part in its object.
     pub(crate) range: Range<u64>,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 #[derive(Debug)]
 struct Slot {
-    place: Place,
-    /// Wanted since it was written.
+    location: Location,
+    /// True if a reader wanted the unit since it was written.
     hit: bool,
 }
 
 impl Slot {
     fn end(&self) -> u64 {
-        self.place.entry.offset.saturating_add(self.place.entry.len.into())
+        self.location.entry.offset.saturating_add(self.location.entry.len.into())
     }
 }
 
-/// Units by where they start, for each object. Whoever looks up bytes never sees two units that hold them.
+/// Units of each object, by their start in the object. A lookup never sees two units for one byte.
 type Objects = HashMap<u128, BTreeMap<u64, Slot>>;
 
 #[derive(Debug)]
@@ -59,26 +59,28 @@ impl Index {
         self.units.load(Relaxed)
     }
 
-    /// Takes note of a unit. Those it makes superfluous are forgotten.
-    pub(crate) fn insert(&self, place: Place) {
-        let slot = Slot { place, hit: false };
-        let range = place.entry.offset..slot.end();
-        let mut shard = self.shard(place.entry.id);
-        let units = shard.entry(place.entry.id).or_default();
+    /// Adds a unit. Units that lie completely inside it are removed.
+    pub(crate) fn insert(&self, location: Location) {
+        let slot = Slot { location, hit: false };
+        let range = location.entry.offset..slot.end();
+        let mut shard = self.shard(location.entry.id);
+        let units = shard.entry(location.entry.id).or_default();
         let inside = units.extract_if(range.clone(), |_, old| old.end() <= range.end).count();
-        // One that starts there too and is longer: after a start, a log may hold what was forgotten since.
+        // Also replaces a longer unit with the same start: at recovery, a log may still hold units
+        // that were purged later.
         let replaced = units.insert(range.start, slot).is_some();
         self.units.fetch_add(1, Relaxed);
-        self.gauge.table_grew(SLOT);
-        self.shrank(inside + usize::from(replaced));
+        self.gauge.table_grew(SLOT_BYTES);
+        self.note_removed(inside + usize::from(replaced));
     }
 
-    /// The parts of a range that are on disk, which count as hit, and those that are not, each in order.
+    /// Splits a range into the parts that are on disk and the holes between them, each in order.
+    /// Parts found on disk count as hit.
     pub(crate) fn find(
         &self,
         id: u128,
         range: Range<u64>,
-        pieces: &mut Vec<Piece>,
+        disk_ranges: &mut Vec<DiskRange>,
         holes: &mut Vec<Range<u64>>,
     ) {
         let mut shard = self.shard(id);
@@ -90,7 +92,7 @@ impl Index {
             if let Some(slot) = here {
                 let end = slot.end().min(range.end);
                 slot.hit = true;
-                pieces.push(Piece { range: at..end, place: slot.place });
+                disk_ranges.push(DiskRange { range: at..end, location: slot.location });
                 at = end;
             } else {
                 let end = units.range(at..range.end).next().map_or(range.end, |(start, _)| *start);
@@ -100,7 +102,7 @@ impl Index {
         }
     }
 
-    /// Whether all of a range is on disk.
+    /// Returns true if all of a range is on disk.
     pub(crate) fn covers(&self, id: u128, range: &Range<u64>) -> bool {
         let shard = self.shard(id);
         let Some(units) = shard.get(&id) else { return false };
@@ -114,50 +116,50 @@ impl Index {
         true
     }
 
-    /// Forgets one unit, if it still lies there.
-    pub(crate) fn forget(&self, place: &Place) {
-        let mut shard = self.shard(place.entry.id);
-        let Some(units) = shard.get_mut(&place.entry.id) else { return };
-        if units.get(&place.entry.offset).is_some_and(|slot| slot.place == *place) {
-            units.remove(&place.entry.offset);
-            self.shrank(1);
+    /// Removes one unit if it still has this location.
+    pub(crate) fn forget(&self, location: &Location) {
+        let mut shard = self.shard(location.entry.id);
+        let Some(units) = shard.get_mut(&location.entry.id) else { return };
+        if units.get(&location.entry.offset).is_some_and(|slot| slot.location == *location) {
+            units.remove(&location.entry.offset);
+            self.note_removed(1);
         }
         if units.is_empty() {
-            shard.remove(&place.entry.id);
+            shard.remove(&location.entry.id);
         }
     }
 
-    /// Forgets all of an object; how many units.
+    /// Removes all units of an object and returns their number.
     pub(crate) fn forget_object(&self, id: u128) -> u64 {
         let units = self.shard(id).remove(&id).map_or(0, |units| units.len());
-        self.shrank(units);
-        wide(units)
+        self.note_removed(units);
+        to_u64(units)
     }
 
-    /// Forgets what lies in a log file. Returns where that was, and whether it was hit.
-    pub(crate) fn forget_log(&self, log: u64) -> Vec<(Place, bool)> {
+    /// Removes all units of a log file. Returns their locations, and whether each was hit.
+    pub(crate) fn forget_log(&self, log: u64) -> Vec<(Location, bool)> {
         let mut forgotten = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             shard.retain(|_, units| {
-                let gone = units.extract_if(.., |_, slot| slot.place.log == log);
-                forgotten.extend(gone.map(|(_, slot)| (slot.place, slot.hit)));
+                let gone = units.extract_if(.., |_, slot| slot.location.log == log);
+                forgotten.extend(gone.map(|(_, slot)| (slot.location, slot.hit)));
                 !units.is_empty()
             });
         }
-        forgotten.sort_unstable_by_key(|(place, _)| place.entry.at);
-        self.shrank(forgotten.len());
+        forgotten.sort_unstable_by_key(|(location, _)| location.entry.at);
+        self.note_removed(forgotten.len());
         forgotten
     }
 
-    fn shrank(&self, units: usize) {
-        self.units.fetch_sub(wide(units), Relaxed);
-        self.gauge.table_shrank(wide(units).saturating_mul(SLOT));
+    fn note_removed(&self, units: usize) {
+        self.units.fetch_sub(to_u64(units), Relaxed);
+        self.gauge.table_shrank(to_u64(units).saturating_mul(SLOT_BYTES));
     }
 
     fn shard(&self, id: u128) -> MutexGuard<'_, Objects> {
-        let place = id as usize % SHARDS;
-        let shard = self.shards.get(place).unwrap_or_else(|| unreachable!("a remainder of their number"));
+        let number = id as usize % SHARDS;
+        let shard = self.shards.get(number).unwrap_or_else(|| unreachable!("a remainder of their number"));
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -166,48 +168,48 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn place(log: u64, offset: u64, len: u32) -> Place {
-        Place { log, entry: Entry { id: 7, offset, len, names_len: 0, at: offset } }
+    fn location(log: u64, offset: u64, len: u32) -> Location {
+        Location { log, entry: RecordEntry { id: 7, offset, len, names_len: 0, at: offset } }
     }
 
     fn found(index: &Index, range: Range<u64>) -> (Vec<Range<u64>>, Vec<Range<u64>>) {
-        let (mut pieces, mut holes) = (Vec::new(), Vec::new());
-        index.find(7, range, &mut pieces, &mut holes);
-        (pieces.into_iter().map(|piece| piece.range).collect(), holes)
+        let (mut disk_ranges, mut holes) = (Vec::new(), Vec::new());
+        index.find(7, range, &mut disk_ranges, &mut holes);
+        (disk_ranges.into_iter().map(|disk_range| disk_range.range).collect(), holes)
     }
 
     #[test]
-    #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+    #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one element")]
     fn finds_parts_and_holes() {
         let gauge = Arc::new(Gauge::default());
         let index = Index::new(gauge.clone());
         assert_eq!(found(&index, 0..5), (vec![], vec![0..5]));
-        for one in [place(1, 10, 10), place(1, 20, 5), place(2, 40, 10)] {
+        for one in [location(1, 10, 10), location(1, 20, 5), location(2, 40, 10)] {
             index.insert(one);
         }
         assert_eq!(found(&index, 0..60), (vec![10..20, 20..25, 40..50], vec![0..10, 25..40, 50..60]));
         assert_eq!(found(&index, 12..22), (vec![12..20, 20..22], vec![]));
         assert_eq!(found(&index, 30..40), (vec![], vec![30..40]));
         assert!(index.covers(7, &(12..25)) && !index.covers(7, &(12..26)) && !index.covers(8, &(12..13)));
-        // One that holds two others takes their place.
-        index.insert(place(3, 8, 30));
+        // A unit that contains two others replaces them.
+        index.insert(location(3, 8, 30));
         assert_eq!(index.len(), 2);
         assert_eq!(found(&index, 0..60), (vec![8..38, 40..50], vec![0..8, 38..40, 50..60]));
-        index.forget(&place(1, 40, 10));
-        assert_eq!(index.len(), 2, "that one lies elsewhere");
-        assert_eq!(index.forget_log(2), [(place(2, 40, 10), true)]);
+        index.forget(&location(1, 40, 10));
+        assert_eq!(index.len(), 2, "the unit has another location");
+        assert_eq!(index.forget_log(2), [(location(2, 40, 10), true)]);
         index.forget_object(7);
         assert_eq!((index.len(), gauge.total()), (0, 0));
     }
 
     #[test]
-    fn a_shorter_one_at_the_same_place_is_counted_once() {
+    fn a_shorter_unit_at_the_same_offset_is_counted_once() {
         let gauge = Arc::new(Gauge::default());
         let index = Index::new(gauge.clone());
-        index.insert(place(1, 8, 30));
-        index.insert(place(2, 8, 12));
-        assert_eq!((index.len(), gauge.total()), (1, SLOT));
-        index.forget(&place(2, 8, 12));
+        index.insert(location(1, 8, 30));
+        index.insert(location(2, 8, 12));
+        assert_eq!((index.len(), gauge.total()), (1, SLOT_BYTES));
+        index.forget(&location(2, 8, 12));
         assert_eq!((index.len(), gauge.total()), (0, 0));
     }
 }

@@ -1,5 +1,5 @@
-//! The disk tier: units in log files, written by one thread, found through a table in memory. It may fail in any way it
-//! likes: readers then get their bytes from storage.
+//! The disk tier: units in log files, written by one thread and found through a table in memory. If
+//! it fails in any way, readers get their bytes from storage.
 
 mod backlog;
 #[cfg(test)]
@@ -16,22 +16,23 @@ mod record;
 mod tests;
 mod writer;
 
-pub(crate) use index::Piece;
+pub(crate) use index::DiskRange;
 
 use crate::{
     DiskConfig,
-    core::OpenError,
     counters::Counters,
-    extents::Unit,
-    gauge::{Buffer, Gauge, narrow, wide},
-    object::Object,
+    memory::{
+        extents::Unit,
+        gauge::{Buffer, Gauge, to_u64, to_usize},
+        object::Object,
+    },
 };
 use backlog::Backlog;
 use bytes::Bytes;
-use device::{Device, Folder, Log};
+use device::{Device, Folder, Log, OpenError};
 use health::Health;
-use index::{Index, Place};
-use record::Head;
+use index::{Index, Location};
+use record::RecordHead;
 use std::{
     collections::BTreeMap,
     io,
@@ -46,33 +47,34 @@ use std::{
 use tokio::sync::{Semaphore, watch};
 use writer::{Job, Writer};
 
-/// What a unit in the queue takes in memory besides its bytes, generously: else any number of tiny ones would fit.
-const WAITING: u64 = 256;
+/// Memory that a queued unit takes besides its bytes, rounded up generously. Without it, the queue
+/// would accept any number of tiny units.
+const ENTRY_OVERHEAD: u64 = 256;
 
-/// Memory a unit of so many bytes takes while it waits to be written.
+/// Returns the memory that a unit of these bytes takes while it is queued.
 fn waiting(bytes: &Bytes) -> u64 {
-    wide(bytes.len()).saturating_add(WAITING)
+    to_u64(bytes.len()).saturating_add(ENTRY_OVERHEAD)
 }
 
-/// How much longer than it may write the writer is waited for at the end.
-const HANGING: Duration = Duration::from_secs(1);
+/// Additional time that `close` waits for a writer that hangs.
+const HANG_WAIT: Duration = Duration::from_secs(1);
 
-/// Reads in a row that may fail before the disk is left alone.
+/// Number of consecutive reads that may fail before the disk is left alone.
 const BAD_SECTORS: u32 = 3;
 
-/// What readers and the writer share.
+/// State shared by readers and the writer.
 #[derive(Debug)]
 struct Shared {
     config: DiskConfig,
     index: Index,
-    /// Log files by number: the oldest first.
+    /// Log files by number, the oldest first.
     logs: RwLock<BTreeMap<u64, Arc<dyn Log>>>,
-    /// Bytes waiting to be written.
+    /// Bytes of memory taken by queued units.
     queued: AtomicU64,
-    /// What found no room among these, and is in memory.
+    /// Units that found no room in the queue and may still be in memory.
     backlog: Backlog,
-    /// Nothing is written after that.
-    ends: OnceLock<Instant>,
+    /// Nothing is written after this time.
+    deadline: OnceLock<Instant>,
     /// Bytes of all log files.
     bytes: AtomicU64,
     reading: Health,
@@ -91,7 +93,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Opens the folder. What it holds is found in the background.
+    /// Opens the folder. Its contents are recovered in the background.
     pub(crate) fn open(
         config: DiskConfig,
         gauge: Arc<Gauge>,
@@ -102,7 +104,7 @@ impl Disk {
         Self::on(Box::new(device), config, gauge, counters)
     }
 
-    /// The same with faults.
+    /// Opens the folder with faults.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn failing(
         config: DiskConfig,
@@ -128,7 +130,7 @@ impl Disk {
             logs: RwLock::default(),
             queued: AtomicU64::new(0),
             backlog: Backlog::new(gauge.clone()),
-            ends: OnceLock::new(),
+            deadline: OnceLock::new(),
             bytes: AtomicU64::new(0),
             reading: Health::new("reading", config.retry, BAD_SECTORS),
             writing: Health::new("writing", config.retry, 1),
@@ -146,45 +148,46 @@ impl Disk {
         Ok(Self { shared, jobs, readers, recovered })
     }
 
-    /// Waits until all that was in the folder at start has been found.
+    /// Waits until the contents of the folder have been recovered.
     pub(crate) async fn recovered(&self) {
-        // The writer's end is an end of the waiting, too.
+        // If the writer has ended, there is nothing left to wait for.
         let _ = self.recovered.clone().wait_for(|done| *done).await;
     }
 
-    /// Units and bytes on disk.
+    /// Returns the number of units on disk, and the bytes of the log files.
     pub(crate) fn holds(&self) -> (u64, u64) {
         (self.shared.index.len(), self.shared.bytes.load(Relaxed))
     }
 
-    /// The parts of a range that can be read from here, and those that cannot.
+    /// Splits a range into the parts that can be read from disk and those that cannot.
     pub(crate) fn find(
         &self,
         id: u128,
         range: Range<u64>,
-        pieces: &mut Vec<Piece>,
+        disk_ranges: &mut Vec<DiskRange>,
         holes: &mut Vec<Range<u64>>,
     ) {
         if self.shared.reading.is_resting() {
             return holes.push(range);
         }
-        self.shared.index.find(id, range, pieces, holes);
+        self.shared.index.find(id, range, disk_ranges, holes);
     }
 
-    /// The bytes of a piece; `None` where they cannot be had from here.
-    pub(crate) async fn read(&self, object: &Arc<Object>, piece: &Piece) -> Option<Bytes> {
+    /// Returns the bytes of a disk range, or `None` if the disk cannot provide them.
+    pub(crate) async fn read(&self, object: &Arc<Object>, disk_range: &DiskRange) -> Option<Bytes> {
         let shared = self.shared.clone();
         if shared.reading.is_resting() {
             return None;
         }
-        let (object, piece) = (object.clone(), piece.clone());
+        let (object, disk_range) = (object.clone(), disk_range.clone());
         let readers = self.readers.clone();
         let read = async move {
             let permit = readers.acquire_owned().await.ok()?;
             let job = move || {
-                // It stays with the job when its reader gives up: a disk that hangs is not asked more and more.
+                // The permit stays with the job when its reader gives up, so a disk that hangs does
+                // not get more and more jobs.
                 let _permit = permit;
-                shared.read(&object, &piece)
+                shared.read(&object, &disk_range)
             };
             tokio::task::spawn_blocking(job).await.ok().flatten()
         };
@@ -195,14 +198,15 @@ impl Disk {
         self.shared.counters.disk_timeouts.add(1);
         self.shared.reading.failed(&io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("no answer from the disk within {limit:?}"),
+            format!("the disk did not respond within {limit:?}"),
         ));
         None
     }
 
-    /// Has a unit written: soon, if there is room in the queue; else when there is time, if memory holds it then. Returns at once.
+    /// Queues a unit to be written, and returns at once. If the queue has no room, the unit is
+    /// written later, provided memory still holds it then.
     pub(crate) fn write(&self, object: &Arc<Object>, start: u64, bytes: Bytes, unit: &Weak<Unit>) {
-        let (shared, len) = (&self.shared, wide(bytes.len()));
+        let (shared, len) = (&self.shared, to_u64(bytes.len()));
         if shared.index.covers(object.id, &(start..start.saturating_add(len))) {
             return;
         }
@@ -217,7 +221,7 @@ impl Disk {
             shared.counters.disk_dropped_full.add(lost);
             if first {
                 // The queue may be empty by now, and its reader asleep.
-                let _ = self.jobs.send(Job::Look);
+                let _ = self.jobs.send(Job::CheckBacklog);
             }
             return;
         }
@@ -227,43 +231,49 @@ impl Disk {
         }
     }
 
-    /// Forgets an object; how many units. Who opens the folder next finds them again.
+    /// Removes an object from the table and returns the number of its units. The log still contains
+    /// them, so the next process to open the folder would find them again.
     pub(crate) fn forget(&self, id: u128) -> u64 {
         self.shared.index.forget_object(id)
     }
 
-    /// Has the log say that an object is forgotten, with all that was to be written of it so far.
-    pub(crate) fn forget_for_good(&self, object: &Arc<Object>) {
+    /// Queues a record of the purge in the log, behind all queued units of the object.
+    pub(crate) fn forget_on_disk(&self, object: &Arc<Object>) {
         let _ = self.jobs.send(Job::Forget(object.clone()));
     }
 
-    /// Whether the log says so of all that were forgotten; waits for it no longer than for a read.
+    /// Returns true if the log records all purges so far. Waits no longer than for a read.
     pub(crate) async fn forgotten(&self) -> bool {
-        self.done(Job::Forgotten, Some(self.shared.config.read_timeout)).await
+        self.job_done(Job::Forgotten, Some(self.shared.config.read_timeout)).await
     }
 
-    /// Waits until what is to be written has been.
+    /// Waits until all queued units are written.
     pub(crate) async fn flush(&self) {
-        self.done(Job::Flush, None).await;
+        self.job_done(Job::Flush, None).await;
     }
 
-    /// Writes what is to be written, seals the log and lets go of the folder. What was not written `within` so long is not; waits
-    /// no more than a second longer for a disk that hangs.
+    /// Writes all queued units, seals the log and releases the folder. Units that are not written
+    /// `within` this time are dropped. Waits at most one more second for a disk that hangs.
     pub(crate) async fn close(&self, within: Option<Duration>) {
         let ends = within.and_then(|within| Instant::now().checked_add(within));
         if let Some(ends) = ends {
-            let _ = self.shared.ends.set(ends);
+            let _ = self.shared.deadline.set(ends);
         }
-        self.done(Job::Close, within.map(|within| within.saturating_add(HANGING))).await;
+        self.job_done(Job::Close, within.map(|within| within.saturating_add(HANG_WAIT))).await;
     }
 
-    /// Whether the writer has done a job, and all before it, in time.
-    async fn done(&self, job: impl FnOnce(mpsc::SyncSender<()>) -> Job, within: Option<Duration>) -> bool {
+    /// Queues a job and returns true if the writer finishes it, and all before it, in time.
+    async fn job_done(
+        &self,
+        job: impl FnOnce(mpsc::SyncSender<()>) -> Job,
+        within: Option<Duration>,
+    ) -> bool {
         let (tell, told) = mpsc::sync_channel(1);
         if self.jobs.send(job(tell)).is_err() {
             return false;
         }
-        // The writer is a thread: where a test's clock stands still, a timeout of the runtime's would not wait for it.
+        // The wait uses the clock of a thread: with the paused clock of a test, a timeout of the
+        // runtime would end at once.
         let wait = move || match within {
             Some(within) => told.recv_timeout(within).is_ok(),
             None => told.recv().is_ok(),
@@ -273,13 +283,13 @@ impl Disk {
 }
 
 impl Shared {
-    /// On a thread that may block.
-    fn read(&self, object: &Object, piece: &Piece) -> Option<Bytes> {
-        let Place { log: number, entry } = piece.place;
+    /// Reads a unit. This blocks, so it runs on a thread that may block.
+    fn read(&self, object: &Object, disk_range: &DiskRange) -> Option<Bytes> {
+        let Location { log: number, entry } = disk_range.location;
         let log = self.logs.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()?;
         let read = || -> io::Result<Option<Buffer>> {
             let end = entry.at.saturating_add(entry.record_len());
-            let Some(head) = Head::read(&*log, entry.at, end)? else { return Ok(None) };
+            let Some(head) = RecordHead::read(&*log, entry.at, end)? else { return Ok(None) };
             if head.entry != entry || *head.names != *object.names {
                 return Ok(None);
             }
@@ -288,8 +298,8 @@ impl Shared {
         match read() {
             Ok(Some(data)) => {
                 self.reading.succeeded();
-                let skip = narrow(piece.range.start - entry.offset);
-                let len = narrow(piece.range.end - piece.range.start);
+                let skip = to_usize(disk_range.range.start - entry.offset);
+                let len = to_usize(disk_range.range.end - disk_range.range.start);
                 if len == data.len() {
                     return Some(self.gauge.unit(data));
                 }
@@ -300,18 +310,18 @@ impl Shared {
             }
             Ok(None) => {
                 self.counters.disk_corrupt.add(1);
-                self.index.forget(&piece.place);
+                self.index.forget(&disk_range.location);
                 None
             }
-            // Shorter than it was.
+            // The log file is shorter than it was.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.counters.disk_corrupt.add(1);
-                self.index.forget(&piece.place);
+                self.index.forget(&disk_range.location);
                 None
             }
             Err(error) => {
                 self.counters.disk_errors.add(1);
-                self.index.forget(&piece.place);
+                self.index.forget(&disk_range.location);
                 self.reading.failed(&error);
                 None
             }

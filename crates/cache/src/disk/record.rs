@@ -3,21 +3,26 @@
 //! ```text
 //! file    = head, record*, footer?
 //! head    = "LMXCACHE", format: u32, 0: u32, sum of these: u64
-//! record  = "LMRC", length of names: u32, id: u128, offset in the object: u64, length of data: u32, 0: u32,
-//!           sum of data: u64, sum of all before and names: u64, names, data
-//! footer  = entry*, "LMXINDEX", number of entries: u64, where they start: u64, sum of entries: u64
-//! entry   = id: u128, offset in the object: u64, length of data: u32, length of names: u32, where the record starts: u64
+//! record  = "LMRC", length of names: u32, id: u128, offset in the object: u64,
+//!           length of data: u32, 0: u32, sum of data: u64, sum of all before and names: u64,
+//!           names, data
+//! footer  = entry*, "LMXINDEX", number of entries: u64, where they start: u64,
+//!           sum of entries: u64
+//! entry   = id: u128, offset in the object: u64, length of data: u32, length of names: u32,
+//!           where the record starts: u64
 //! ```
-//! Sums are XXH3 of 64 bits. *Names* are what names the object for ever (storage, key, version), and `id` is their XXH3 of 128
-//! bits. The footer is there once the file is full or was closed; without one the records are walked. A record without data (offset
-//! 0) says that its object was forgotten: nothing holds any more that stands before it, in this file or one of a lower number.
+//!
+//! A sum is a 64-bit XXH3. *Names* identify an object permanently (storage, key, version), and `id`
+//! is their 128-bit XXH3. A file gets its footer when it is full or closed; the records of a file
+//! without a footer are walked. A record without data (offset 0) purges its object: all earlier
+//! records of the object are void, in this file and in those of lower numbers.
 
 use super::device::Log;
-use crate::gauge::{Buffer, Gauge, narrow, wide};
+use crate::memory::gauge::{Buffer, Gauge, to_u64, to_usize};
 use std::io;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// What this program writes, and all it reads.
+/// The only format that this program writes and reads.
 pub(crate) const FORMAT: u32 = 2;
 const FILE_MAGIC: &[u8; 8] = b"LMXCACHE";
 const RECORD_MAGIC: &[u8; 4] = b"LMRC";
@@ -26,29 +31,29 @@ pub(crate) const FILE_HEAD: u64 = 24;
 pub(crate) const RECORD_HEAD: u64 = 56;
 pub(crate) const ENTRY: u64 = 40;
 pub(crate) const TRAILER: u64 = 32;
-/// Longest names: a key of 4 KiB in URL and bucket is beyond what stores allow.
+/// Maximum length of names. A key of 4 KiB, in URL and bucket, is more than stores allow.
 pub(crate) const NAMES: u64 = 16 << 10;
 
-/// Where a unit lies in a log file.
+/// Position of a unit's record in a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct RecordEntry {
     pub(crate) id: u128,
-    /// Where the unit starts in its object.
+    /// Start of the unit in its object.
     pub(crate) offset: u64,
-    /// Bytes of the unit.
+    /// Length of the unit in bytes.
     pub(crate) len: u32,
     pub(crate) names_len: u32,
-    /// Where the record starts in its file.
+    /// Start of the record in its file.
     pub(crate) at: u64,
 }
 
-impl Entry {
+impl RecordEntry {
     pub(crate) fn record_len(&self) -> u64 {
         RECORD_HEAD + u64::from(self.names_len) + u64::from(self.len)
     }
 }
 
-/// Reads numbers off the front.
+/// Reads numbers from the front of a slice.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -79,8 +84,9 @@ pub(crate) fn file_head() -> Vec<u8> {
     head
 }
 
-/// The head of a record of `data`, and its names: what comes before the data. `None` where it is too large for one.
-pub(crate) fn record_head(id: u128, names: &[u8], offset: u64, data: &[u8]) -> Option<Vec<u8>> {
+/// Encodes the part of a record that precedes its data: the head and the names. Returns `None` if
+/// data or names are too long.
+pub(crate) fn encode_head(id: u128, names: &[u8], offset: u64, data: &[u8]) -> Option<Vec<u8>> {
     let len = u32::try_from(data.len()).ok()?;
     let names_len = u32::try_from(names.len()).ok().filter(|len| u64::from(*len) <= NAMES)?;
     let mut head = RECORD_MAGIC.to_vec();
@@ -102,42 +108,43 @@ fn head_sum(head: &[u8], names: &[u8]) -> u64 {
     sum.digest()
 }
 
-/// What of a record is not its data, checked.
+/// The checked head of a record, with its names.
 #[derive(Debug)]
-pub(crate) struct Head {
-    pub(crate) entry: Entry,
+pub(crate) struct RecordHead {
+    pub(crate) entry: RecordEntry,
     pub(crate) names: Vec<u8>,
     data_sum: u64,
 }
 
-impl Head {
-    /// The head of the record at `at`, of which it is known that it should end before `end`. `Ok(None)`: there is no record.
+impl RecordHead {
+    /// Reads the head of the record at `at`, which must end at or before `end`. Returns `Ok(None)`
+    /// if there is no valid record.
     pub(crate) fn read(log: &dyn Log, at: u64, end: u64) -> io::Result<Option<Self>> {
         let mut fixed = [0; 56];
         if end.saturating_sub(at) < RECORD_HEAD {
             return Ok(None);
         }
         log.read_at(&mut fixed, at)?;
-        let Some((entry, data_sum, sum)) = parse(&fixed, at) else { return Ok(None) };
+        let Some((entry, data_sum, sum)) = decode_head(&fixed, at) else { return Ok(None) };
         let fits = at.checked_add(entry.record_len()).is_some_and(|past| past <= end);
         if u64::from(entry.names_len) > NAMES || !fits {
             return Ok(None);
         }
-        let mut names = vec![0; narrow(entry.names_len.into())];
+        let mut names = vec![0; to_usize(entry.names_len.into())];
         log.read_at(&mut names, at + RECORD_HEAD)?;
         let right = fixed.get(..48).is_some_and(|head| head_sum(head, &names) == sum);
         Ok(right.then_some(Self { entry, names, data_sum }))
     }
 
-    /// The data, checked. `Ok(None)`: they are not what was written.
+    /// Reads the data. Returns `Ok(None)` if its sum is wrong.
     pub(crate) fn data(&self, log: &dyn Log, gauge: &Gauge) -> io::Result<Option<Buffer>> {
-        let mut data = gauge.buffer(narrow(self.entry.len.into()));
+        let mut data = gauge.buffer(to_usize(self.entry.len.into()));
         log.read_at(&mut data, self.entry.at + RECORD_HEAD + u64::from(self.entry.names_len))?;
         Ok((xxh3_64(&data) == self.data_sum).then_some(data))
     }
 }
 
-fn parse(fixed: &[u8; 56], at: u64) -> Option<(Entry, u64, u64)> {
+fn decode_head(fixed: &[u8; 56], at: u64) -> Option<(RecordEntry, u64, u64)> {
     let mut numbers = Numbers(fixed);
     if &numbers.take::<4>()? != RECORD_MAGIC {
         return None;
@@ -146,11 +153,11 @@ fn parse(fixed: &[u8; 56], at: u64) -> Option<(Entry, u64, u64)> {
     let (id, offset, len) = (numbers.u128()?, numbers.u64()?, numbers.u32()?);
     numbers.u32()?;
     let (data_sum, sum) = (numbers.u64()?, numbers.u64()?);
-    Some((Entry { id, offset, len, names_len, at }, data_sum, sum))
+    Some((RecordEntry { id, offset, len, names_len, at }, data_sum, sum))
 }
 
-pub(crate) fn footer(entries: &[Entry], start: u64) -> Vec<u8> {
-    let mut footer = Vec::with_capacity(entries.len() * narrow(ENTRY) + narrow(TRAILER));
+pub(crate) fn footer(entries: &[RecordEntry], start: u64) -> Vec<u8> {
+    let mut footer = Vec::with_capacity(entries.len() * to_usize(ENTRY) + to_usize(TRAILER));
     for entry in entries {
         footer.extend(entry.id.to_le_bytes());
         footer.extend(entry.offset.to_le_bytes());
@@ -160,23 +167,24 @@ pub(crate) fn footer(entries: &[Entry], start: u64) -> Vec<u8> {
     }
     let sum = xxh3_64(&footer);
     footer.extend(FOOTER_MAGIC);
-    footer.extend(wide(entries.len()).to_le_bytes());
+    footer.extend(to_u64(entries.len()).to_le_bytes());
     footer.extend(start.to_le_bytes());
     footer.extend(sum.to_le_bytes());
     footer
 }
 
-/// What a log file holds.
+/// Contents of a log file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Contents {
-    pub(crate) entries: Vec<Entry>,
-    /// Where the next record would go: where the footer starts, or what is torn.
+    pub(crate) entries: Vec<RecordEntry>,
+    /// Position of the next record: the start of the footer or of a torn record.
     pub(crate) end: u64,
     pub(crate) sealed: bool,
 }
 
-/// What a log file holds; `Ok(None)` where it is of another format, or none of ours.
-pub(crate) fn contents(log: &dyn Log) -> io::Result<Option<Contents>> {
+/// Reads the contents of a log file. Returns `Ok(None)` if it has another format or is not a log
+/// file.
+pub(crate) fn read_contents(log: &dyn Log) -> io::Result<Option<Contents>> {
     let len = log.len()?;
     let mut head = [0; 24];
     if len < FILE_HEAD {
@@ -186,43 +194,43 @@ pub(crate) fn contents(log: &dyn Log) -> io::Result<Option<Contents>> {
     if head[..] != file_head()[..] {
         return Ok(None);
     }
-    if let Some(sealed) = sealed(log, len)? {
+    if let Some(sealed) = read_footer(log, len)? {
         return Ok(Some(sealed));
     }
     let (mut entries, mut at) = (Vec::new(), FILE_HEAD);
-    while let Some(Head { entry, .. }) = Head::read(log, at, len)? {
+    while let Some(RecordHead { entry, .. }) = RecordHead::read(log, at, len)? {
         at += entry.record_len();
         entries.push(entry);
     }
     Ok(Some(Contents { entries, end: at, sealed: false }))
 }
 
-/// What the footer says, where there is a whole one.
-fn sealed(log: &dyn Log, len: u64) -> io::Result<Option<Contents>> {
+/// Reads the footer if there is a complete one.
+fn read_footer(log: &dyn Log, len: u64) -> io::Result<Option<Contents>> {
     let mut trailer = [0; 32];
     let Some(trailer_at) = len.checked_sub(TRAILER).filter(|at| *at >= FILE_HEAD) else { return Ok(None) };
     log.read_at(&mut trailer, trailer_at)?;
-    let Some((count, start, sum)) = parse_trailer(&trailer) else { return Ok(None) };
+    let Some((count, start, sum)) = decode_trailer(&trailer) else { return Ok(None) };
     let size = count.checked_mul(ENTRY);
     if start < FILE_HEAD || size.and_then(|size| size.checked_add(start)) != Some(trailer_at) {
         return Ok(None);
     }
-    let mut bytes = vec![0; narrow(trailer_at - start)];
+    let mut bytes = vec![0; to_usize(trailer_at - start)];
     log.read_at(&mut bytes, start)?;
     if xxh3_64(&bytes) != sum {
         return Ok(None);
     }
     let mut numbers = Numbers(&bytes);
-    let mut entries = Vec::with_capacity(narrow(count));
+    let mut entries = Vec::with_capacity(to_usize(count));
     while let Some(id) = numbers.u128() {
         let fields = (numbers.u64(), numbers.u32(), numbers.u32(), numbers.u64());
         let (Some(offset), Some(len), Some(names_len), Some(at)) = fields else { break };
-        entries.push(Entry { id, offset, len, names_len, at });
+        entries.push(RecordEntry { id, offset, len, names_len, at });
     }
     Ok(Some(Contents { entries, end: start, sealed: true }))
 }
 
-fn parse_trailer(trailer: &[u8; 32]) -> Option<(u64, u64, u64)> {
+fn decode_trailer(trailer: &[u8; 32]) -> Option<(u64, u64, u64)> {
     let mut numbers = Numbers(trailer);
     if &numbers.take::<8>()? != FOOTER_MAGIC {
         return None;

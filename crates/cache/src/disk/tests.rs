@@ -1,30 +1,32 @@
-//! The disk tier over a device that lives in memory and fails as told.
+//! Tests of the disk tier over a device in memory that fails as told.
 
 use super::{
     Disk,
     device::{Device, Log},
-    record::{FILE_HEAD, RECORD_HEAD, contents, record_head},
+    record::{FILE_HEAD, RECORD_HEAD, encode_head, read_contents},
 };
 use crate::{
     Cache, Config, DiskConfig, Outcome, RangeCache, Tier,
     counters::Counters,
-    gauge::Gauge,
-    object::{Names, Object, Table},
+    memory::{
+        gauge::Gauge,
+        object::{Names, Object, Table},
+    },
 };
 use bytes::Bytes;
-use latemux_storage::{Key, Memory, Storage, Version, Want, conformance};
+use latemux_storage::{Key, Memory, ReadRequest, Storage, Version, conformance};
 use std::{
     collections::BTreeMap,
     io,
     ops::Range,
     sync::{
-        Arc, Condvar, Mutex, Weak,
+        Arc, Condvar, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
 };
 
-/// Files in memory, which outlive whoever opens them.
+/// Files in memory that outlive the disk tier that opened them.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Ram(pub(super) Arc<State>);
 
@@ -38,15 +40,15 @@ pub(super) struct State {
 pub(super) struct Switches {
     pub(super) write_error: Mutex<Option<io::ErrorKind>>,
     read_error: AtomicBool,
-    /// Writes end after half of their bytes, then fail.
+    /// If true, a write stores half of its bytes and fails.
     pub(super) torn: AtomicBool,
-    /// The same for writes of more than a few KiB only.
+    /// If true, the same happens to writes of more than 4096 bytes only.
     torn_data: AtomicBool,
     truncate_error: AtomicBool,
     remove_error: AtomicBool,
-    /// Reads wait until it is false.
+    /// Reads wait while this is true.
     hangs: Mutex<bool>,
-    goes_on: Condvar,
+    resumed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +64,7 @@ impl Switches {
 
     fn hang(&self, hangs: bool) {
         *self.hangs.lock().unwrap() = hangs;
-        self.goes_on.notify_all();
+        self.resumed.notify_all();
     }
 }
 
@@ -97,7 +99,7 @@ impl Log for RamLog {
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()> {
         let hangs = self.switches.hangs.lock().unwrap();
-        drop(self.switches.goes_on.wait_while(hangs, |hangs| *hangs).unwrap());
+        drop(self.switches.resumed.wait_while(hangs, |hangs| *hangs).unwrap());
         if self.switches.read_error.load(SeqCst) {
             return Err(io::Error::other("injected"));
         }
@@ -132,7 +134,7 @@ impl Log for RamLog {
 }
 
 impl Ram {
-    /// Another device whose only file holds these bytes.
+    /// Returns a device whose only file contains these bytes.
     pub(super) fn holding(bytes: Vec<u8>) -> Self {
         let ram = Self::default();
         let log = RamLog { bytes: Mutex::new(bytes), switches: ram.0.switches.clone() };
@@ -151,15 +153,15 @@ impl Ram {
     }
 }
 
-/// The tier alone, and an object of 300 bytes of which three units of 100 may be in it.
-pub(super) struct Tier3 {
+/// The disk tier alone, with an object of 300 bytes that it may hold as three units of 100 bytes.
+pub(super) struct ThreeUnitTier {
     pub(super) disk: Disk,
     counters: Arc<Counters>,
     pub(super) object: Arc<Object>,
     content: Bytes,
 }
 
-impl Tier3 {
+impl ThreeUnitTier {
     pub(super) async fn over(ram: &Ram) -> Self {
         Self::with(ram, DiskConfig::new("ram", 1 << 20)).await
     }
@@ -186,13 +188,13 @@ impl Tier3 {
         self.content.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
     }
 
-    /// How many units it has, all of whose bytes are right.
+    /// Returns the number of units that the tier holds, and asserts that all their bytes are right.
     pub(super) async fn right(&self, what: &str) -> u64 {
-        let (mut pieces, mut holes, mut right) = (Vec::new(), Vec::new(), 0);
-        self.disk.find(self.object.id, 0..300, &mut pieces, &mut holes);
-        for piece in pieces {
-            if let Some(bytes) = self.disk.read(&self.object, &piece).await {
-                assert!(bytes == self.expected(piece.range.clone()), "{what}: {piece:?}");
+        let (mut disk_ranges, mut holes, mut right) = (Vec::new(), Vec::new(), 0);
+        self.disk.find(self.object.id, 0..300, &mut disk_ranges, &mut holes);
+        for disk_range in disk_ranges {
+            if let Some(bytes) = self.disk.read(&self.object, &disk_range).await {
+                assert!(bytes == self.expected(disk_range.range.clone()), "{what}: {disk_range:?}");
                 right += 1;
             }
         }
@@ -200,10 +202,10 @@ impl Tier3 {
     }
 }
 
-/// A log with three units, without its footer or with it.
+/// Returns a log with three units, with or without its footer.
 async fn three_units(sealed: bool) -> Vec<u8> {
     let ram = Ram::default();
-    let tier = Tier3::over(&ram).await;
+    let tier = ThreeUnitTier::over(&ram).await;
     tier.write_all().await;
     if sealed {
         tier.disk.close(None).await;
@@ -212,31 +214,31 @@ async fn three_units(sealed: bool) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_log_cut_anywhere_gives_what_came_before() {
+async fn a_log_cut_anywhere_keeps_the_complete_records() {
     for sealed in [false, true] {
         let whole = three_units(sealed).await;
-        // Storage, key, no ETag, size, modification time.
+        // Names: storage, key, no ETag, size, modification time.
         let record = usize::try_from(RECORD_HEAD).unwrap() + (8 + 1) * 2 + 8 + 8 + 1 + 8 + 100;
         let head = usize::try_from(FILE_HEAD).unwrap();
         for len in 0..=whole.len() {
             let ram = Ram::holding(whole[..len].to_vec());
-            let tier = Tier3::over(&ram).await;
+            let tier = ThreeUnitTier::over(&ram).await;
             let units = len.saturating_sub(head) / record;
             let right = tier.right(&format!("sealed {sealed}, cut at {len}")).await;
             assert_eq!(right, units.min(3) as u64, "sealed {sealed}, cut at {len}");
             assert_eq!(tier.counters.disk_corrupt.get(), 0);
-            // And it can go on from there.
+            // The log can be continued from there.
             tier.write_all().await;
             assert_eq!(tier.right("after it went on").await, 3);
             ram.only();
             tier.disk.close(None).await;
-            assert_eq!(Tier3::over(&ram).await.right("reopened").await, 3);
+            assert_eq!(ThreeUnitTier::over(&ram).await.right("reopened").await, 3);
         }
     }
 }
 
 #[tokio::test]
-async fn no_flipped_bit_is_believed() {
+async fn flipped_bits_never_reach_a_reader() {
     for sealed in [false, true] {
         let whole = three_units(sealed).await;
         let records = three_units(false).await.len();
@@ -244,10 +246,10 @@ async fn no_flipped_bit_is_believed() {
         for bit in 0..whole.len() * 8 {
             let mut flipped = whole.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            let tier = Tier3::over(&Ram::holding(flipped)).await;
+            let tier = ThreeUnitTier::over(&Ram::holding(flipped)).await;
             let right = tier.right(&format!("bit {bit}, sealed {sealed}")).await;
             if bit / 8 >= records {
-                assert_eq!(right, 3, "bit {bit} of the footer: then the records are walked");
+                assert_eq!(right, 3, "bit {bit} of the footer: the records are walked");
                 assert_eq!(tier.counters.disk_corrupt.get(), 0);
             }
             lost += 3 - right;
@@ -257,29 +259,29 @@ async fn no_flipped_bit_is_believed() {
 }
 
 #[tokio::test]
-async fn a_log_of_another_format_is_thrown_away() {
+async fn a_log_of_another_format_is_removed() {
     let mut newer = three_units(true).await;
     newer[8] += 1;
     let sum = xxhash_rust::xxh3::xxh3_64(&newer[..16]).to_le_bytes();
     newer[16..24].copy_from_slice(&sum);
     let ram = Ram::holding(newer);
-    let tier = Tier3::over(&ram).await;
+    let tier = ThreeUnitTier::over(&ram).await;
     assert_eq!((tier.right("newer").await, tier.counters.disk_discarded.get(), ram.bytes()), (0, 1, 0));
     tier.write_all().await;
     assert_eq!(tier.right("ours").await, 3);
 }
 
 #[tokio::test]
-async fn another_object_of_the_same_hash_is_not_served() {
+async fn another_object_with_the_same_hash_is_not_served() {
     let ram = Ram::default();
-    let tier = Tier3::over(&ram).await;
+    let tier = ThreeUnitTier::over(&ram).await;
     tier.write_all().await;
-    let (mut pieces, mut holes) = (Vec::new(), Vec::new());
-    tier.disk.find(tier.object.id, 0..100, &mut pieces, &mut holes);
+    let (mut disk_ranges, mut holes) = (Vec::new(), Vec::new());
+    tier.disk.find(tier.object.id, 0..100, &mut disk_ranges, &mut holes);
     let table = Table::new(Arc::default());
     let (key, version) = (Key::new("y").unwrap(), tier.object.version.clone());
     let other = table.get(&"s".into(), &Names { storage: "s", key: &key, version: &version }).unwrap();
-    assert!(tier.disk.read(&other, &pieces[0]).await.is_none());
+    assert!(tier.disk.read(&other, &disk_ranges[0]).await.is_none());
 }
 
 /// A cache over such a device, around an object of 1 MB.
@@ -292,7 +294,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// With hardly any memory: most is read from disk again.
+    /// Returns a world with so little memory that most reads go to the disk.
     pub(super) fn new(ram: &Ram, config: DiskConfig) -> Self {
         Self::with_memory(ram, config, 100_000)
     }
@@ -320,22 +322,23 @@ impl World {
 
     pub(super) async fn read(&self, range: Range<u64>) -> Outcome {
         let key = Key::new("film").unwrap();
-        let answer = self.storage.read_and_tell(&key, Want::Range(range.clone()), Some(&self.version)).await;
-        let (read, outcome) = answer.unwrap();
+        let outcome = Arc::new(OnceLock::new());
+        let request = ReadRequest::range(&key, range.clone()).pinned(&self.version);
+        let read = self.storage.read(request.with_observer(outcome.clone())).await.unwrap();
         let expected = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
         assert!(conformance::collect(read).await.unwrap() == self.content[expected]);
         while self.cache.figures().fetches > 0 {
             tokio::task::yield_now().await;
         }
         self.cache.flush().await;
-        outcome
+        *outcome.get().unwrap()
     }
 }
 
 pub(super) const ALL: Range<u64> = 0..1_000_000;
 
 #[tokio::test]
-async fn a_full_or_read_only_disk_is_done_without() {
+async fn reads_succeed_with_a_full_or_read_only_disk() {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
     for kind in [StorageFull, ReadOnlyFilesystem, PermissionDenied] {
         let world = World::new(&Ram::default(), World::config());
@@ -348,7 +351,7 @@ async fn a_full_or_read_only_disk_is_done_without() {
         assert!(figures.disk_errors > 0 && figures.disk_dropped_failed > 0, "{figures:?}");
         *world.ram.0.switches.write_error.lock().unwrap() = None;
         world.read(ALL).await;
-        assert_eq!(world.read(ALL).await, Outcome::Hit(Tier::Disk), "{kind}: it is tried again");
+        assert_eq!(world.read(ALL).await, Outcome::Hit(Tier::Disk), "{kind}: the disk is used again");
         let before = world.cache.figures().storage_bytes;
         world.read(ALL).await;
         assert_eq!(world.cache.figures().storage_bytes, before);
@@ -356,7 +359,7 @@ async fn a_full_or_read_only_disk_is_done_without() {
 }
 
 #[tokio::test]
-async fn half_written_records_are_written_over() {
+async fn half_written_records_are_overwritten() {
     let world = World::new(&Ram::default(), World::config());
     world.read(0..100_000).await;
     world.ram.0.switches.torn.store(true, SeqCst);
@@ -371,15 +374,16 @@ async fn half_written_records_are_written_over() {
     assert!(again.cache.figures().disk_units > 60, "{:?}", again.cache.figures());
 }
 
-/// Media can be made to look like records, right sums and all: what a write that failed left behind must not be walked into.
+/// Media can look like records with correct sums. The remains of a failed write must never be read
+/// as records.
 #[tokio::test]
-async fn what_a_failed_write_left_is_never_taken_for_a_record() {
+async fn remains_of_a_failed_write_are_never_read_as_a_record() {
     for stuck in [false, true] {
         let ram = Ram::default();
         let config = DiskConfig { retry: Duration::ZERO, ..DiskConfig::new("ram", 1 << 20) };
-        let tier = Tier3::with(&ram, config).await;
+        let tier = ThreeUnitTier::with(&ram, config).await;
         let lie = [0xee; 100];
-        let forged = record_head(tier.object.id, &tier.object.names, 200, &lie).unwrap();
+        let forged = encode_head(tier.object.id, &tier.object.names, 200, &lie).unwrap();
         let media = [&[0; 100], &*forged, &lie, &[0; 20_000]].concat();
         ram.0.switches.torn_data.store(true, SeqCst);
         ram.0.switches.truncate_error.store(stuck, SeqCst);
@@ -390,35 +394,35 @@ async fn what_a_failed_write_left_is_never_taken_for_a_record() {
         ram.0.switches.truncate_error.store(false, SeqCst);
         tier.disk.write(&tier.object, 0, tier.expected(0..100), &Weak::new());
         tier.disk.flush().await;
-        // As after kill -9.
+        // Copies the files, as `kill -9` would leave them.
         let copy = Ram::default();
         for (number, log) in &*ram.0.files.lock().unwrap() {
             let bytes = log.bytes.lock().unwrap().clone();
             let log = RamLog { bytes: Mutex::new(bytes), switches: copy.0.switches.clone() };
             copy.0.files.lock().unwrap().insert(*number, Arc::new(log));
         }
-        assert_eq!(Tier3::over(&copy).await.right("what was written after it").await, 1);
+        assert_eq!(ThreeUnitTier::over(&copy).await.right("what was written after it").await, 1);
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_removed_is_in_nobodys_way() {
+async fn files_that_cannot_be_removed_do_no_harm() {
     let ram = Ram::default();
     for number in [3, 4] {
         ram.create(number).unwrap().write_at(b"of another program, and long enough to be one", 0).unwrap();
     }
     ram.0.switches.remove_error.store(true, SeqCst);
     let config = DiskConfig { retry: Duration::ZERO, ..DiskConfig::new("ram", 1 << 20) };
-    let tier = Tier3::with(&ram, config).await;
+    let tier = ThreeUnitTier::with(&ram, config).await;
     tier.write_all().await;
     assert_eq!((tier.right("written").await, tier.counters.disk_discarded.get()), (3, 2));
 }
 
 #[tokio::test]
-async fn tiny_units_fill_the_queue_too() {
+async fn tiny_units_fill_the_queue() {
     let ram = Ram::default();
     let config = DiskConfig { queue: 10_000, ..DiskConfig::new("ram", 1 << 20) };
-    let tier = Tier3::with(&ram, config).await;
+    let tier = ThreeUnitTier::with(&ram, config).await;
     let files = ram.0.files.lock().unwrap();
     for start in 0..300 {
         tier.disk.write(&tier.object, start, tier.expected(start..start + 1), &Weak::new());
@@ -431,7 +435,7 @@ async fn tiny_units_fill_the_queue_too() {
 }
 
 #[tokio::test]
-async fn a_disk_that_cannot_be_read_is_left_alone_for_a_while() {
+async fn an_unreadable_disk_is_left_alone_for_a_while() {
     let config = DiskConfig { retry: Duration::from_secs(3600), ..World::config() };
     let world = World::new(&Ram::default(), config);
     world.read(ALL).await;
@@ -440,40 +444,40 @@ async fn a_disk_that_cannot_be_read_is_left_alone_for_a_while() {
         world.read(ALL).await;
     }
     let figures = world.cache.figures();
-    // Three in a row, and those that were under way by then.
+    // Three consecutive failures, plus those of reads already in flight.
     assert!((3..=6).contains(&figures.disk_errors), "{figures:?}");
     world.ram.0.switches.read_error.store(false, SeqCst);
-    assert_eq!(world.read(ALL).await, Outcome::Filled, "not yet");
+    assert_eq!(world.read(ALL).await, Outcome::Filled, "the disk is still resting");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_hangs_is_waited_for_once() {
+async fn only_one_read_waits_for_a_disk_that_hangs() {
     let config = DiskConfig { retry: Duration::from_secs(3600), ..World::config() };
     let world = World::new(&Ram::default(), config);
     world.read(ALL).await;
     world.ram.0.switches.hang(true);
     let begun = tokio::time::Instant::now();
-    // The clock of tests stands still while a thread is busy: it is moved by hand.
+    // The paused clock stands still while a thread is busy, so the test advances it.
     let (outcome, ()) = tokio::join!(world.read(ALL), async {
         while world.cache.figures().disk_timeouts == 0 {
             tokio::time::advance(Duration::from_millis(100)).await;
             tokio::task::yield_now().await;
         }
     });
-    assert_eq!(outcome, Outcome::Hit(Tier::Disk), "so it was meant");
+    assert_eq!(outcome, Outcome::Hit(Tier::Disk), "the first outcome is the planned one");
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!(world.cache.figures().disk_timeouts, 1);
-    assert_eq!(world.read(ALL).await, Outcome::Filled, "others do not even try");
+    assert_eq!(world.read(ALL).await, Outcome::Filled, "later reads skip the disk");
     world.ram.0.switches.hang(false);
 }
 
 #[tokio::test]
-async fn bytes_rotten_on_disk_come_from_storage() {
+async fn corrupt_bytes_on_disk_are_read_from_storage() {
     let world = World::new(&Ram::default(), World::config());
     world.read(ALL).await;
     for log in world.ram.0.files.lock().unwrap().values() {
         let mut bytes = log.bytes.lock().unwrap();
-        // In the data of every second record or so.
+        // Changes data of roughly every second record.
         for at in (5_000..bytes.len()).step_by(20_000) {
             bytes[at] ^= 0x10;
         }
@@ -485,21 +489,21 @@ async fn bytes_rotten_on_disk_come_from_storage() {
     assert!(figures.disk_corrupt > 3, "{figures:?}");
     let before = figures.storage_bytes;
     world.read(ALL).await;
-    assert_eq!(world.cache.figures().storage_bytes, before, "and are written anew");
+    assert_eq!(world.cache.figures().storage_bytes, before, "the units were written again");
 }
 
 #[tokio::test]
 #[expect(
     clippy::await_holding_lock,
-    reason = "so the writer's thread has to wait; this one does not want it"
+    reason = "keeps the writer's thread waiting; this thread does not need the lock"
 )]
-async fn a_queue_that_is_full_takes_no_more() {
+async fn a_full_queue_accepts_no_more_units() {
     let config = DiskConfig { queue: 25_000, ..World::config() };
     let world = World::new(&Ram::default(), config);
     let files = world.ram.0.files.lock().unwrap();
-    // The writer waits for the files, and the queue fills.
+    // The writer waits for the files, and the queue fills up.
     let key = Key::new("film").unwrap();
-    let read = world.storage.read(&key, Want::Range(ALL), Some(&world.version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key, ALL).pinned(&world.version)).await.unwrap();
     assert!(conformance::collect(read).await.unwrap() == world.content);
     while world.cache.figures().disk_dropped_full == 0 {
         tokio::task::yield_now().await;
@@ -512,8 +516,8 @@ async fn a_queue_that_is_full_takes_no_more() {
 }
 
 #[tokio::test]
-async fn the_oldest_goes_unless_it_was_wanted() {
-    // Some 60 units of 10 000 bytes, 6 to a log.
+async fn the_oldest_log_is_evicted_and_its_hit_units_survive() {
+    // About 60 units of 10,000 bytes, 6 in each log.
     let config = DiskConfig { bytes: 700_000, ..World::config() };
     let world = World::new(&Ram::default(), config);
     let part = |n: u64| n * 10_000..(n + 1) * 10_000;
@@ -528,12 +532,12 @@ async fn the_oldest_goes_unless_it_was_wanted() {
         }
     }
     let figures = world.cache.figures();
-    assert_eq!(hits, 6, "wanted all the time: {figures:?}");
+    assert_eq!(hits, 6, "the unit was hit all the time: {figures:?}");
     assert!(figures.disk_reinserted > 0 && figures.disk_evictions > 20, "{figures:?}");
     assert!(figures.disk_units > 30, "{figures:?}");
     world.cache.close().await;
-    // Every log says of itself what it holds.
+    // Every log is sealed.
     for log in world.ram.0.files.lock().unwrap().values() {
-        assert!(contents(&**log).unwrap().unwrap().sealed);
+        assert!(read_contents(&**log).unwrap().unwrap().sealed);
     }
 }

@@ -1,19 +1,20 @@
-//! The one thread that writes: appends records, seals full logs, drives out the oldest, and finds at start what is there.
+//! The thread that writes: it appends records, seals full logs, evicts the oldest ones, and
+//! recovers the contents at start.
 
 use super::{
     Shared,
-    backlog::{Found, Next},
+    backlog::{BacklogUnit, NextUnit},
     device::{Device, Log},
-    index::Place,
+    index::Location,
     record::{
-        self, Contents, ENTRY, Entry, FILE_HEAD, Head, TRAILER, contents, file_head, footer, record_head,
+        self, Contents, ENTRY, FILE_HEAD, RecordEntry, RecordHead, TRAILER, encode_head, file_head, footer,
+        read_contents,
     },
     waiting,
 };
 use crate::{
     counters::{Counter, Counters},
-    gauge::wide,
-    object::Object,
+    memory::{gauge::to_u64, object::Object},
 };
 use bytes::Bytes;
 use std::{
@@ -23,12 +24,14 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Bytes of a log file for each unit it may hold: bounds the table of units where they are small.
+/// Bytes of a log file for each unit it may hold. This bounds the table of units when units are
+/// small.
 const PER_UNIT: u64 = 16 << 10;
-/// Objects that are remembered as forgotten while the disk fails; more than are purged in half a minute.
-const OWED: usize = 4096;
+/// Maximum number of purged objects that are remembered while the disk fails. It is more than are
+/// purged in half a minute.
+const MAX_UNWRITTEN_PURGES: usize = 4096;
 
-/// What the writer is asked to do.
+/// A job of the writer.
 #[derive(Debug)]
 pub(super) enum Job {
     Write {
@@ -36,13 +39,13 @@ pub(super) enum Job {
         start: u64,
         bytes: Bytes,
     },
-    /// Forgets what comes before it of an object.
+    /// Purges all earlier units of an object.
     Forget(Arc<Object>),
-    /// Tells when the log says so of all.
+    /// Answers once the log records all purges.
     Forgotten(mpsc::SyncSender<()>),
-    /// There is something in the backlog.
-    Look,
-    /// Tells when everything before it is done, and the backlog.
+    /// The backlog has an entry.
+    CheckBacklog,
+    /// Answers once all earlier jobs and the backlog are done.
     Flush(mpsc::SyncSender<()>),
     Close(mpsc::SyncSender<()>),
 }
@@ -51,48 +54,56 @@ pub(super) enum Job {
 pub(super) struct Writer {
     device: Box<dyn Device>,
     shared: Arc<Shared>,
-    /// The log that grows.
+    /// The log that new records are appended to.
     active: Option<Active>,
     next_number: u64,
-    /// Bytes a log may grow to.
+    /// Maximum length of a log file in bytes.
     file_bytes: u64,
-    /// Forgotten objects of which no log says so yet.
-    owed: Vec<Arc<Object>>,
-    /// There were too many of them: no log will say so of some.
-    missed: bool,
+    /// Purged objects that no log records yet.
+    unwritten_purges: Vec<Arc<Object>>,
+    /// True if there were too many such objects: some purges will not be recorded.
+    has_lost_purges: bool,
 }
 
 #[derive(Debug)]
 struct Active {
     number: u64,
     log: Arc<dyn Log>,
-    entries: Vec<Entry>,
+    entries: Vec<RecordEntry>,
     end: u64,
 }
 
 impl Active {
-    /// Its length with a footer for one more unit.
+    /// Returns the length the log would have with a footer for one more unit.
     fn sealed_len(&self) -> u64 {
-        self.end + (wide(self.entries.len()) + 1) * ENTRY + TRAILER
+        self.end + (to_u64(self.entries.len()) + 1) * ENTRY + TRAILER
     }
 }
 
 impl Writer {
     pub(super) fn new(device: Box<dyn Device>, shared: Arc<Shared>) -> Self {
         let file_bytes = shared.config.file_bytes();
-        Self { device, shared, active: None, next_number: 1, file_bytes, owed: Vec::new(), missed: false }
+        Self {
+            device,
+            shared,
+            active: None,
+            next_number: 1,
+            file_bytes,
+            unwritten_purges: Vec::new(),
+            has_lost_purges: false,
+        }
     }
 
-    /// Until the last sender is gone, or one says so.
+    /// Runs until all senders are dropped or the writer is closed.
     pub(super) fn run(mut self, queue: &mpsc::Receiver<Job>, recovered: &watch::Sender<bool>) {
         if let Err(error) = self.recover() {
-            self.note(&error);
+            self.note_error(&error);
         }
         let _ = recovered.send_replace(true);
         let mut closed = None;
         loop {
             let job = match queue.try_recv() {
-                // Nothing else to do.
+                // The queue is empty, so the backlog is written.
                 Err(mpsc::TryRecvError::Empty) if self.write_waiting() => continue,
                 Err(mpsc::TryRecvError::Empty) => queue.recv().ok(),
                 other => other.ok(),
@@ -103,9 +114,11 @@ impl Writer {
                     self.shared.queued.fetch_sub(waiting(&bytes), Relaxed);
                 }
                 Some(Job::Forget(object)) => self.forget(object),
-                // Who is not told knows.
-                Some(Job::Forgotten(tell)) if self.pay() && !self.missed => drop(tell.send(())),
-                Some(Job::Forgotten(_) | Job::Look) => {}
+                // Dropping the sender without an answer reports that the purges are not recorded.
+                Some(Job::Forgotten(tell)) if self.write_purges() && !self.has_lost_purges => {
+                    let _ = tell.send(());
+                }
+                Some(Job::Forgotten(_) | Job::CheckBacklog) => {}
                 Some(Job::Flush(tell)) => {
                     while self.write_waiting() {}
                     let _ = tell.send(());
@@ -118,55 +131,56 @@ impl Writer {
             }
         }
         while self.write_waiting() {}
-        self.pay();
+        self.write_purges();
         self.seal();
-        // The folder is let go of before anyone is told.
+        // Releases the folder before the caller is told.
         drop(self);
         closed.map(|tell| tell.send(()));
     }
 
-    /// Writes the next unit that found no room in the queue; whether there was one.
+    /// Writes the next unit of the backlog. Returns false if there is none.
     fn write_waiting(&mut self) -> bool {
-        // A disk that failed may be well again before memory has lost them.
+        // A disk that failed may recover before memory evicts these units.
         if self.shared.writing.is_resting() {
             return false;
         }
         match self.shared.backlog.pop() {
-            Next::Found(Found { object, start, bytes }) => self.write(&object, start, &bytes),
-            Next::Lost => self.shared.counters.disk_dropped_full.add(1),
-            Next::Empty => return false,
+            NextUnit::Unit(BacklogUnit { object, start, bytes }) => self.write(&object, start, &bytes),
+            NextUnit::Lost => self.shared.counters.disk_dropped_full.add(1),
+            NextUnit::Empty => return false,
         }
         true
     }
 
-    /// Forgets what was written of an object, in the log too.
+    /// Purges an object from the table and from the log.
     fn forget(&mut self, object: Arc<Object>) {
-        // Also what was in the queue when it was to be forgotten, or on its way from one log to another.
+        // This also covers units that were queued when the purge was requested, or were being moved
+        // to another log.
         self.shared.index.forget_object(object.id);
-        if self.owed.len() < OWED {
-            self.owed.push(object);
+        if self.unwritten_purges.len() < MAX_UNWRITTEN_PURGES {
+            self.unwritten_purges.push(object);
         } else {
-            self.missed = true;
+            self.has_lost_purges = true;
         }
-        self.pay();
+        self.write_purges();
     }
 
-    /// Has the log say what was forgotten; whether it does.
-    fn pay(&mut self) -> bool {
-        while let Some(object) = self.owed.last() {
+    /// Records pending purges in the log. Returns true if all of them are recorded.
+    fn write_purges(&mut self) -> bool {
+        while let Some(object) = self.unwritten_purges.last() {
             if self.shared.writing.is_resting() {
                 return false;
             }
-            // A record without data.
-            let Some(head) = record_head(object.id, &object.names, 0, &[]) else {
-                self.owed.pop();
+            // A record without data purges its object.
+            let Some(head) = encode_head(object.id, &object.names, 0, &[]) else {
+                self.unwritten_purges.pop();
                 continue;
             };
-            let entry = Entry { id: object.id, offset: 0, len: 0, names_len: 0, at: 0 };
-            match self.make_room(wide(head.len())).and_then(|()| self.append(entry, &head, &[])) {
-                Ok(()) => drop(self.owed.pop()),
+            let entry = RecordEntry { id: object.id, offset: 0, len: 0, names_len: 0, at: 0 };
+            match self.make_room(to_u64(head.len())).and_then(|()| self.append(entry, &head, &[])) {
+                Ok(()) => drop(self.unwritten_purges.pop()),
                 Err(error) => {
-                    self.failed(&error);
+                    self.note_failed_write(&error);
                     return false;
                 }
             }
@@ -174,72 +188,74 @@ impl Writer {
         true
     }
 
-    /// Takes note of a write that failed.
-    fn failed(&mut self, error: &io::Error) {
-        self.note(error);
+    /// Handles a failed write.
+    fn note_failed_write(&mut self, error: &io::Error) {
+        self.note_error(error);
         if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-            // Others fill the disk: give some back, then try again.
+            // Other programs fill the disk: evict a log, then try again later.
             self.evict_oldest();
         }
     }
 
-    fn note(&self, error: &io::Error) {
+    fn note_error(&self, error: &io::Error) {
         self.shared.counters.disk_errors.add(1);
         self.shared.writing.failed(error);
     }
 
     fn write(&mut self, object: &Object, start: u64, bytes: &Bytes) {
         let drop = |why: fn(&Counters) -> &Counter| why(&self.shared.counters).add(1);
-        if self.shared.index.covers(object.id, &(start..start + wide(bytes.len()))) {
+        if self.shared.index.covers(object.id, &(start..start + to_u64(bytes.len()))) {
             return;
         }
-        if self.shared.ends.get().is_some_and(|ends| *ends <= Instant::now()) {
+        if self.shared.deadline.get().is_some_and(|ends| *ends <= Instant::now()) {
             return drop(|counters| &counters.disk_dropped_closed);
         }
         if self.shared.writing.is_resting() {
             return drop(|counters| &counters.disk_dropped_failed);
         }
-        // What was forgotten stays so, whatever comes after it.
-        self.pay();
-        let Some(head) = record_head(object.id, &object.names, start, bytes) else {
+        // A purge must precede all later records of its object.
+        self.write_purges();
+        let Some(head) = encode_head(object.id, &object.names, start, bytes) else {
             return self.shared.counters.disk_dropped_failed.add(1);
         };
-        let entry = Entry { id: object.id, offset: start, len: 0, names_len: 0, at: 0 };
-        match self.make_room(wide(head.len() + bytes.len())).and_then(|()| self.append(entry, &head, bytes)) {
+        let entry = RecordEntry { id: object.id, offset: start, len: 0, names_len: 0, at: 0 };
+        match self.make_room(to_u64(head.len() + bytes.len())).and_then(|()| self.append(entry, &head, bytes))
+        {
             Ok(()) => {
                 self.shared.writing.succeeded();
                 self.shared.counters.disk_written.add(1);
-                self.shared.counters.disk_written_bytes.add(wide(head.len() + bytes.len()));
+                self.shared.counters.disk_written_bytes.add(to_u64(head.len() + bytes.len()));
             }
             Err(error) => {
                 self.shared.counters.disk_dropped_failed.add(1);
-                self.failed(&error);
+                self.note_failed_write(&error);
             }
         }
     }
 
-    /// Appends to the active log.
-    fn append(&mut self, entry: Entry, head: &[u8], data: &[u8]) -> io::Result<()> {
+    /// Appends a record to the active log.
+    fn append(&mut self, entry: RecordEntry, head: &[u8], data: &[u8]) -> io::Result<()> {
         let active = self.active.as_mut().ok_or(io::ErrorKind::NotFound)?;
         let at = active.end;
         let written =
-            active.log.write_at(head, at).and_then(|()| active.log.write_at(data, at + wide(head.len())));
+            active.log.write_at(head, at).and_then(|()| active.log.write_at(data, at + to_u64(head.len())));
         if let Err(error) = written {
-            // A part of it may be there. It must not come to lie behind the next record, where a walk would read on: media can
-            // be made to look like records. Where it cannot be cut off, this log has ended.
+            // A part of the record may be written. A later walk must not continue behind it,
+            // because media can look like records. If the part cannot be cut off, this log ends
+            // here.
             if active.log.truncate(at).is_err() {
                 self.active = None;
             }
             return Err(error);
         }
         let len = |len: u64| u32::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge);
-        let names_len = len(wide(head.len()) - record::RECORD_HEAD)?;
-        let entry = Entry { len: len(wide(data.len()))?, names_len, at, ..entry };
+        let names_len = len(to_u64(head.len()) - record::RECORD_HEAD)?;
+        let entry = RecordEntry { len: len(to_u64(data.len()))?, names_len, at, ..entry };
         active.end = at + entry.record_len();
         active.entries.push(entry);
         self.shared.bytes.fetch_add(entry.record_len(), Relaxed);
         if entry.len > 0 {
-            self.shared.index.insert(Place { log: active.number, entry });
+            self.shared.index.insert(Location { log: active.number, entry });
         }
         Ok(())
     }
@@ -248,7 +264,7 @@ impl Writer {
     fn make_room(&mut self, record: u64) -> io::Result<()> {
         if let Some(active) = &self.active {
             let fits = active.sealed_len() + record <= self.file_bytes
-                && wide(active.entries.len()) < self.file_bytes / PER_UNIT;
+                && to_u64(active.entries.len()) < self.file_bytes / PER_UNIT;
             if fits || active.entries.is_empty() {
                 return Ok(());
             }
@@ -258,7 +274,8 @@ impl Writer {
         let log = self.device.create(number)?;
         self.next_number += 1;
         if let Err(error) = log.write_at(&file_head(), 0) {
-            // It would be thrown away at the next start; and its number is not used again.
+            // A log without a head would be removed at the next start. Its number is not used
+            // again.
             let _ = self.device.remove(number);
             return Err(error);
         }
@@ -269,15 +286,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Drives out the oldest logs until the active one may grow to its full size.
+    /// Evicts the oldest logs until the active one may grow to its full size.
     fn fit(&mut self) {
-        // Survivors are written before their log is removed: half a file may be there twice.
+        // Units that were hit are written again before their log is removed, so half a file may
+        // exist twice.
         let most = self.shared.config.bytes.saturating_sub(self.file_bytes + self.file_bytes / 2);
         while self.shared.bytes.load(Relaxed) > most && self.evict_oldest() {}
     }
 
-    /// Removes the oldest log that is not the active one; what was hit in it is written again, up to half of a log. Says
-    /// whether there was one.
+    /// Evicts the oldest log except the active one. Units in it that were hit are written again, up
+    /// to half a log. Returns false if there is no such log.
     fn evict_oldest(&mut self) -> bool {
         let active = self.active.as_ref().map(|active| active.number);
         let mut oldest = None;
@@ -289,72 +307,75 @@ impl Writer {
         let units = self.shared.index.forget_log(number);
         let all = units.len();
         let mut survivors = 0;
-        for (place, hit) in units {
+        for (location, hit) in units {
             let room = self.active.as_ref().is_some_and(|active| {
-                active.sealed_len() + place.entry.record_len() <= self.file_bytes / 2
-                    && wide(active.entries.len()) < self.file_bytes / PER_UNIT / 2
+                active.sealed_len() + location.entry.record_len() <= self.file_bytes / 2
+                    && to_u64(active.entries.len()) < self.file_bytes / PER_UNIT / 2
             });
-            if hit && room && self.reinsert(&*log, place.entry).is_ok_and(|done| done) {
+            if hit && room && self.reinsert(&*log, location.entry).is_ok_and(|done| done) {
                 survivors += 1;
             }
         }
         self.shared.counters.disk_reinserted.add(survivors);
-        self.shared.counters.disk_evictions.add(wide(all) - survivors);
+        self.shared.counters.disk_evictions.add(to_u64(all) - survivors);
         self.logs(|logs| drop(logs.remove(&number)));
         let len = log.len().unwrap_or(0);
         let _ = self.shared.bytes.fetch_update(Relaxed, Relaxed, |bytes| Some(bytes.saturating_sub(len)));
         if let Err(error) = self.device.remove(number)
             && error.kind() != io::ErrorKind::NotFound
         {
-            self.note(&error);
+            self.note_error(&error);
         }
         true
     }
 
-    fn reinsert(&mut self, log: &dyn Log, entry: Entry) -> io::Result<bool> {
+    fn reinsert(&mut self, log: &dyn Log, entry: RecordEntry) -> io::Result<bool> {
         let end = entry.at.saturating_add(entry.record_len());
-        let Some(head) = Head::read(log, entry.at, end)?.filter(|head| head.entry == entry) else {
+        let Some(head) = RecordHead::read(log, entry.at, end)?.filter(|head| head.entry == entry) else {
             return Ok(false);
         };
         let Some(data) = head.data(log, &self.shared.gauge)? else { return Ok(false) };
-        let Some(bytes) = record_head(entry.id, &head.names, entry.offset, &data) else { return Ok(false) };
+        let Some(bytes) = encode_head(entry.id, &head.names, entry.offset, &data) else { return Ok(false) };
         self.append(entry, &bytes, &data)?;
         Ok(true)
     }
 
-    /// Ends the active log with a footer. Without one it is walked at the next start, so a failure is no loss.
+    /// Ends the active log with a footer. If this fails, nothing is lost: the next start walks the
+    /// records.
     fn seal(&mut self) {
         let Some(active) = self.active.take() else { return };
         let footer = footer(&active.entries, active.end);
         let sealed = active
             .log
             .write_at(&footer, active.end)
-            .and_then(|()| active.log.truncate(active.end + wide(footer.len())));
+            .and_then(|()| active.log.truncate(active.end + to_u64(footer.len())));
         match sealed {
-            Ok(()) => drop(self.shared.bytes.fetch_add(wide(footer.len()), Relaxed)),
-            Err(error) => self.note(&error),
+            Ok(()) => drop(self.shared.bytes.fetch_add(to_u64(footer.len()), Relaxed)),
+            Err(error) => self.note_error(&error),
         }
     }
 
-    /// Finds what the folder holds.
+    /// Recovers the contents of the folder.
     fn recover(&mut self) -> io::Result<()> {
         let mut numbers = self.device.numbers()?;
         numbers.sort_unstable();
         let newest = numbers.last().copied();
-        // Beyond all there are, whatever cannot be read or removed: new logs must not meet old ones.
+        // A new log gets a higher number than any existing one, even if that one cannot be read or
+        // removed.
         self.next_number = newest.map_or(1, |newest| newest.saturating_add(1));
         for number in numbers {
-            let opened = self.device.open(number).and_then(|log| Ok((contents(&*log)?, log.len()?, log)));
+            let opened =
+                self.device.open(number).and_then(|log| Ok((read_contents(&*log)?, log.len()?, log)));
             let (found, len, log) = match opened {
                 Ok((Some(found), len, log)) => (found, len, log),
                 Ok((None, ..)) => {
                     self.shared.counters.disk_discarded.add(1);
                     if let Err(error) = self.device.remove(number) {
-                        self.note(&error);
+                        self.note_error(&error);
                     }
                     continue;
                 }
-                // A file that cannot be read now may be read at the next start.
+                // A file that cannot be read now may be readable at the next start.
                 Err(error) => {
                     self.shared.counters.disk_errors.add(1);
                     tracing::warn!(%error, number, "cache disk: a log cannot be read");
@@ -369,21 +390,21 @@ impl Writer {
                     && entry.offset.checked_add(entry.len.into()).is_some();
                 match entry.len {
                     _ if !within => {}
-                    // All that came before it of this object was forgotten.
+                    // This record purges all earlier units of the object.
                     0 => drop(self.shared.index.forget_object(entry.id)),
-                    _ => self.shared.index.insert(Place { log: number, entry: *entry }),
+                    _ => self.shared.index.insert(Location { log: number, entry: *entry }),
                 }
             }
             if Some(number) == newest {
-                self.go_on(number, log, found, len);
+                self.continue_log(number, log, found, len);
             }
         }
         self.fit();
         Ok(())
     }
 
-    /// Goes on with the newest log where it has room, so that many starts do not make many files.
-    fn go_on(&mut self, number: u64, log: Arc<dyn Log>, found: Contents, len: u64) {
+    /// Continues the newest log if it has room, so that many restarts do not create many files.
+    fn continue_log(&mut self, number: u64, log: Arc<dyn Log>, found: Contents, len: u64) {
         if found.end >= self.file_bytes / 2 || log.truncate(found.end).is_err() {
             return;
         }

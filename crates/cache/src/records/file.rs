@@ -3,36 +3,38 @@
 //! ```text
 //! file = "LMXVALUE", format: u32, length of name: u32, length of value: u64, sum: u64, name, value
 //! ```
-//! The sum is the XXH3 of 64 bits of all else. A file is called by the XXH3 of 128 bits of its name.
+//!
+//! The sum is the 64-bit XXH3 of everything else. The file name is the 128-bit XXH3 of the value's
+//! name.
 
-use crate::gauge::wide;
+use crate::memory::gauge::to_u64;
 use bytes::Bytes;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// What this program writes, and all it reads.
+/// The only format that this program writes and reads.
 const FORMAT: u32 = 1;
 const MAGIC: &[u8; 8] = b"LMXVALUE";
-/// Bytes up to the sum.
+/// Bytes before the sum.
 const SUMMED: usize = 24;
 const HEAD: usize = SUMMED + 8;
 
-/// Bytes that are not what was written, not all of it, or of another format or name.
+/// The bytes are not those that were written, are incomplete, or have another format or name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Damaged;
 
-/// What files are called by.
+/// Returns the identifier that file names are made of.
 pub(super) fn id(name: &[u8]) -> u128 {
     xxh3_128(name)
 }
 
-/// A file; `None` where the name is too long to be one.
+/// Encodes a file. Returns `None` if the name is too long.
 pub(super) fn bytes(name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let head = summed(name, value)?;
     let sum = sum(&head, name, value).to_le_bytes();
     Some([&head[..], &sum, name, value].concat())
 }
 
-/// The value in a file of that name.
+/// Decodes the value from a file of that name.
 pub(super) fn value(file: Vec<u8>, name: &[u8]) -> Result<Bytes, Damaged> {
     let (head, rest) = file.split_at_checked(HEAD).ok_or(Damaged)?;
     let (head, stated) = head.split_at_checked(SUMMED).ok_or(Damaged)?;
@@ -45,10 +47,10 @@ pub(super) fn value(file: Vec<u8>, name: &[u8]) -> Result<Bytes, Damaged> {
     Ok(Bytes::from(file).slice(at..))
 }
 
-/// The head up to the sum.
+/// Encodes the head up to the sum.
 fn summed(name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let (format, name) = (FORMAT.to_le_bytes(), u32::try_from(name.len()).ok()?.to_le_bytes());
-    Some([&MAGIC[..], &format, &name, &wide(value.len()).to_le_bytes()].concat())
+    Some([&MAGIC[..], &format, &name, &to_u64(value.len()).to_le_bytes()].concat())
 }
 
 fn sum(head: &[u8], name: &[u8], value: &[u8]) -> u64 {

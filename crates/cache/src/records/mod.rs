@@ -1,6 +1,8 @@
-//! Named values on disk that outlive the process: one file each, all of it under a checksum, the least lately used go first.
+//! Named values on disk that outlive the process. Each is one file with a checksum, and the least
+//! recently used values are evicted first.
 //!
-//! Values are what can be made anew: whatever goes wrong with the disk, there is no value, and the log says so once.
+//! Values can always be recreated: if anything goes wrong with the disk, the value is missing, and
+//! the log reports this once.
 
 mod file;
 mod table;
@@ -8,9 +10,12 @@ mod table;
 mod tests;
 
 use crate::{
-    DiskConfig, OpenError,
-    disk::{device::hold, health::Health},
-    gauge::wide,
+    DiskConfig,
+    disk::{
+        device::{OpenError, hold},
+        health::Health,
+    },
+    memory::gauge::to_u64,
 };
 use bytes::Bytes;
 use file::Damaged;
@@ -28,31 +33,31 @@ use std::{
 use table::Table;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-/// Bytes a file takes at least, and in steps of which it grows: a block of most file systems.
+/// File sizes are counted in whole blocks of this many bytes, the block size of most file systems.
 const BLOCK: u64 = 4096;
-/// Reads in a row that may fail before the disk is left alone.
+/// Number of consecutive reads that may fail before the disk is left alone.
 const BAD_SECTORS: u32 = 3;
 const SUFFIX: &str = "value";
-/// Of files that are being written.
+/// Suffix of files that are being written.
 const PART: &str = "part";
 
-/// What became of values since the start, and what there is now.
+/// What happened to values since the start, and the values there are now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Figures {
-    /// Now: bytes on disk, in whole blocks.
+pub struct RecordFigures {
+    /// Current: bytes on disk, in whole blocks.
     pub bytes: u64,
-    /// Now: values on disk.
+    /// Current: values on disk.
     pub values: u64,
-    /// Look-ups that found one.
+    /// Lookups that found a value.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Lookups that found none.
     pub misses: u64,
-    /// Values driven out to make room.
+    /// Values evicted to make room.
     pub evictions: u64,
-    /// Values not written: too large, the queue was full, or the disk fails.
+    /// Values not written: too large, the queue was full, or the disk failed.
     pub dropped: u64,
-    /// Files that did not hold what had been written, or something of another version.
+    /// Files that did not contain what had been written, or contained another version.
     pub discarded: u64,
 }
 
@@ -68,12 +73,12 @@ struct Inner {
     recovered: watch::Receiver<bool>,
 }
 
-/// What readers and the writer share.
+/// State shared by readers and the writer.
 #[derive(Debug)]
 struct Shared {
     config: DiskConfig,
     table: Mutex<Table>,
-    /// Weight of what waits to be written.
+    /// Weight of the values waiting to be written.
     queued: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -84,10 +89,10 @@ struct Shared {
     writing: Health,
 }
 
-/// Makes the bytes of a value, where that may take its time.
+/// Makes the bytes of a value, which may take some time.
 type Make = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
-/// What the writer is asked to do.
+/// A job of the writer.
 enum Job {
     Write { name: Vec<u8>, weight: u64, make: Make },
     Remove(u128),
@@ -96,11 +101,11 @@ enum Job {
 }
 
 impl Records {
-    /// Opens the folder. What it holds is counted in the background, and found at once. Touches the disk: call it at start, not
-    /// while serving.
+    /// Opens the folder. Its values can be read at once; they are counted in the background.
+    /// Opening blocks on the disk, so do it at start and not while serving.
     ///
     /// # Errors
-    /// Where the folder cannot be made or is used by another process.
+    /// [`OpenError`] if the folder cannot be created or another process uses it.
     pub fn open(config: DiskConfig) -> Result<Self, OpenError> {
         let dir = config.dir.display().to_string();
         let failed = |error| OpenError { dir: dir.clone(), error };
@@ -128,7 +133,8 @@ impl Records {
         Ok(Self(Arc::new(Inner { shared, jobs, readers, recovered })))
     }
 
-    /// The value of a name, as it was written; `None` where there is none that can be trusted.
+    /// Returns the value of a name as it was written, or `None` if there is none that can be
+    /// trusted.
     pub async fn get(&self, name: &[u8]) -> Option<Bytes> {
         let found = self.find(name).await;
         let count = if found.is_some() { &self.0.shared.hits } else { &self.0.shared.misses };
@@ -146,7 +152,8 @@ impl Records {
         let read = async move {
             let permit = readers.acquire_owned().await.ok()?;
             let job = move || {
-                // It stays with the job when its reader gives up: a disk that hangs is not asked more and more.
+                // The permit stays with the job when its reader gives up, so a disk that hangs does
+                // not get more and more jobs.
                 let _permit = permit;
                 shared.read(id, &name)
             };
@@ -161,15 +168,15 @@ impl Records {
             }
             Ok(None) => None,
             Err(_) => {
-                let error = format!("no answer from the disk within {limit:?}");
+                let error = format!("the disk did not respond within {limit:?}");
                 self.0.shared.reading.failed(&io::Error::new(io::ErrorKind::TimedOut, error));
                 None
             }
         }
     }
 
-    /// Has a value written in place of the one of that name. Returns at once: `make` is called by the thread that writes, if there is
-    /// room for `weight` bytes in its queue.
+    /// Queues a value that replaces the one of that name, and returns at once. The writer's thread
+    /// calls `make` if its queue has room for `weight` bytes.
     pub fn put(&self, name: Vec<u8>, weight: u64, make: impl FnOnce() -> Vec<u8> + Send + 'static) {
         let shared = &self.0.shared;
         let queued = shared.queued.fetch_add(weight, Relaxed);
@@ -181,12 +188,12 @@ impl Records {
         }
     }
 
-    /// Forgets the value of a name, also where it is still to be written; whether one was known.
+    /// Removes the value of a name, even if it is still queued. Returns true if a value was known.
     pub fn forget(&self, name: &[u8]) -> bool {
         self.remove(file::id(name))
     }
 
-    /// The same for a value that is of no use: of another version than is read here.
+    /// Removes a value that is of no use because its version is not read here.
     pub fn discard(&self, name: &[u8]) {
         self.discard_id(file::id(name));
     }
@@ -198,26 +205,26 @@ impl Records {
 
     fn remove(&self, id: u128) -> bool {
         let known = self.0.shared.table().remove(id);
-        // Behind what is to be written of that name. The writer outlives whoever can ask.
+        // The job is queued behind all writes of that name. The writer outlives every caller.
         let _ = self.0.jobs.send(Job::Remove(id));
         known
     }
 
-    /// The most bytes there may be on disk.
+    /// Returns the maximum number of bytes on disk.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.0.shared.config.bytes
     }
 
-    /// What it did and holds.
+    /// Returns what happened since the start and what there is now.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> RecordFigures {
         let shared = &self.0.shared;
         let (bytes, values) = {
             let table = shared.table();
             (table.bytes(), table.len())
         };
-        Figures {
+        RecordFigures {
             bytes,
             values,
             hits: shared.hits.load(Relaxed),
@@ -228,23 +235,23 @@ impl Records {
         }
     }
 
-    /// Waits until all that the folder held at start has been counted.
+    /// Waits until the values in the folder have been counted.
     pub async fn recovered(&self) {
-        // The writer's end is an end of the waiting, too.
+        // If the writer has ended, there is nothing left to wait for.
         let _ = self.0.recovered.clone().wait_for(|done| *done).await;
     }
 
-    /// Waits until all that was asked for has been done.
+    /// Waits until all jobs so far are done.
     pub async fn flush(&self) {
-        self.done(Job::Flush).await;
+        self.job_done(Job::Flush).await;
     }
 
-    /// The same, and lets go of the folder: nothing is written any more.
+    /// Waits until all jobs so far are done, and releases the folder: nothing is written any more.
     pub async fn close(&self) {
-        self.done(Job::Close).await;
+        self.job_done(Job::Close).await;
     }
 
-    async fn done(&self, job: impl FnOnce(oneshot::Sender<()>) -> Job) {
+    async fn job_done(&self, job: impl FnOnce(oneshot::Sender<()>) -> Job) {
         let (tell, told) = oneshot::channel();
         if self.0.jobs.send(job(tell)).is_ok() {
             let _ = told.await;
@@ -261,7 +268,7 @@ impl Shared {
         self.config.dir.join(format!("{id:032x}.{suffix}"))
     }
 
-    /// On a thread that may block.
+    /// Reads a value. This blocks, so it runs on a thread that may block.
     fn read(&self, id: u128, name: &[u8]) -> Result<Option<Bytes>, Damaged> {
         let read = || -> io::Result<Option<(File, Vec<u8>)>> {
             let mut file = File::open(self.path(id, SUFFIX))?;
@@ -278,11 +285,9 @@ impl Shared {
                 self.reading.succeeded();
                 let value = file::value(bytes, name)?;
                 self.table().used(id);
-                // For the order after a restart. Where it cannot be noted, the order is another one.
-                #[expect(
-                    clippy::disallowed_methods,
-                    reason = "a clock that jumps changes the order, and no more"
-                )]
+                // The time orders values after a restart. If it cannot be set, only the order
+                // changes.
+                #[expect(clippy::disallowed_methods, reason = "a clock that jumps only changes the order")]
                 let _ = file.set_modified(SystemTime::now());
                 Ok(Some(value))
             }
@@ -304,11 +309,11 @@ impl Shared {
             return dropped();
         }
         let Some(bytes) = file::bytes(name, &make()) else { return dropped() };
-        let (id, cost) = (file::id(name), cost(wide(bytes.len())));
+        let (id, cost) = (file::id(name), cost(to_u64(bytes.len())));
         if cost > self.config.bytes {
             return dropped();
         }
-        // Before it is written: there is never more than there may be.
+        // Room is made before the write, so the limit is never exceeded.
         self.fit(self.config.bytes - cost, Some(id));
         match self.replace(id, &bytes) {
             Ok(()) => {
@@ -318,7 +323,7 @@ impl Shared {
             Err(error) => {
                 dropped();
                 if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-                    // Others fill the disk: give some back, then try again.
+                    // Other programs fill the disk: evict half of the values, then try again later.
                     self.fit(self.table().bytes() / 2, None);
                 }
                 self.writing.failed(&error);
@@ -326,7 +331,8 @@ impl Shared {
         }
     }
 
-    /// Under its name when all of it is written; nothing is synced, as checksums find what the system lost.
+    /// Writes a temporary file and renames it when it is complete. Nothing is synced, because the
+    /// checksum detects what the system lost.
     fn replace(&self, id: u128, bytes: &[u8]) -> io::Result<()> {
         let part = self.path(id, PART);
         let written = fs::write(&part, bytes).or_else(|error| {
@@ -341,7 +347,8 @@ impl Shared {
         replaced.inspect_err(|_| drop(fs::remove_file(&part)))
     }
 
-    /// Drives out what was not used for the longest time until there are at most so many bytes, `but` not counted.
+    /// Evicts the least recently used values until at most `most` bytes are left, not counting the
+    /// value `but`.
     fn fit(&self, most: u64, but: Option<u128>) {
         loop {
             let id = {
@@ -366,7 +373,7 @@ impl Shared {
         }
     }
 
-    /// Counts what the folder holds, in the order of its last use.
+    /// Counts the values in the folder, in the order of their last use.
     fn recover(&self) -> io::Result<()> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.config.dir)? {
@@ -397,7 +404,7 @@ impl Shared {
     }
 }
 
-/// Until the last sender is gone, or one says so.
+/// Runs until all senders are dropped or the writer is closed.
 fn run(shared: &Shared, lock: File, queue: &mpsc::Receiver<Job>, recovered: &watch::Sender<bool>) {
     if let Err(error) = shared.recover() {
         shared.reading.failed(&error);
@@ -421,12 +428,12 @@ fn run(shared: &Shared, lock: File, queue: &mpsc::Receiver<Job>, recovered: &wat
             }
         }
     }
-    // The folder is let go of before anyone is told.
+    // Releases the folder before the caller is told.
     drop(lock);
     closed.map(|tell| tell.send(()));
 }
 
-/// What a file of so many bytes takes.
+/// Returns the bytes that a file of this length takes on disk.
 fn cost(len: u64) -> u64 {
     len.div_ceil(BLOCK).max(1).saturating_mul(BLOCK)
 }

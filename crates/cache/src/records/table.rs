@@ -1,14 +1,14 @@
-//! Which values are on disk, what they take there, and which was used last.
+//! Table of the values on disk: their size, and the order of their last use.
 
-use crate::gauge::wide;
+use crate::memory::gauge::to_u64;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
     values: HashMap<u128, Slot>,
-    /// By when they were used.
+    /// Identifiers by the number of their last use.
     order: BTreeMap<u64, u128>,
-    /// Of the next use.
+    /// Number of the next use.
     next: u64,
     bytes: u64,
 }
@@ -20,25 +20,25 @@ struct Slot {
 }
 
 impl Table {
-    /// Bytes on disk.
+    /// Returns the bytes on disk.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     pub(super) fn len(&self) -> u64 {
-        wide(self.values.len())
+        to_u64(self.values.len())
     }
 
     pub(super) fn holds(&self, id: u128) -> bool {
         self.values.contains_key(&id)
     }
 
-    /// Bytes of one, 0 where it is not there.
+    /// Returns the bytes of a value, or 0 if it is unknown.
     pub(super) fn cost(&self, id: u128) -> u64 {
         self.values.get(&id).map_or(0, |slot| slot.cost)
     }
 
-    /// There is one now, just used.
+    /// Adds a value, just used.
     pub(super) fn insert(&mut self, id: u128, cost: u64) {
         self.remove(id);
         let used = self.next;
@@ -48,14 +48,14 @@ impl Table {
         self.bytes = self.bytes.saturating_add(cost);
     }
 
-    /// Takes note of a use.
+    /// Notes a use of a value.
     pub(super) fn used(&mut self, id: u128) {
         if let Some(Slot { cost, .. }) = self.values.get(&id).copied() {
             self.insert(id, cost);
         }
     }
 
-    /// Whether it was there.
+    /// Removes a value. Returns true if it was known.
     pub(super) fn remove(&mut self, id: u128) -> bool {
         let Some(slot) = self.values.remove(&id) else { return false };
         self.order.remove(&slot.used);
@@ -63,7 +63,7 @@ impl Table {
         true
     }
 
-    /// The one that was not used for the longest time, `but` left aside.
+    /// Returns the least recently used value, except `but`.
     pub(super) fn oldest(&self, but: Option<u128>) -> Option<u128> {
         self.order.values().copied().find(|id| Some(*id) != but)
     }

@@ -1,5 +1,6 @@
 use super::*;
 use std::fs;
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn open(dir: &Path, bytes: u64) -> Records {
@@ -9,10 +10,10 @@ fn open(dir: &Path, bytes: u64) -> Records {
 
 fn put(records: &Records, name: &str, value: &[u8]) {
     let value = value.to_vec();
-    records.put(name.into(), wide(value.len()), move || value);
+    records.put(name.into(), to_u64(value.len()), move || value);
 }
 
-/// The only file of a value.
+/// Returns the only value file.
 fn only(dir: &TempDir) -> PathBuf {
     let files = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
     let mut values: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == SUFFIX)).collect();
@@ -40,7 +41,7 @@ async fn values_outlive_a_restart() {
     let second = Records::open(DiskConfig::new(dir.path(), 1)).unwrap_err().to_string();
     assert!(second.contains("another process"), "{second}");
     records.close().await;
-    // What was being written when the process ended.
+    // A file that was being written when the process ended.
     fs::write(dir.path().join(format!("{:032x}.{PART}", 7)), "x").unwrap();
     fs::write(dir.path().join("notes.txt"), "not ours").unwrap();
 
@@ -54,11 +55,11 @@ async fn values_outlive_a_restart() {
     assert!(records.forget(b"a") && !records.forget(b"a"));
     records.flush().await;
     assert_eq!(records.get(b"a").await, None);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "b, the lock and what is not ours");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "b, the lock and the foreign file");
 }
 
 #[tokio::test]
-async fn what_is_not_what_was_written_is_not_believed() {
+async fn damaged_files_are_discarded() {
     let dir = TempDir::new().unwrap();
     let records = open(dir.path(), 1 << 20);
     put(&records, "name", b"a value");
@@ -72,7 +73,7 @@ async fn what_is_not_what_was_written_is_not_believed() {
         flipped
     }));
     wrong.push([&whole[..], b"x"].concat());
-    // Whole, but of another name or format.
+    // Complete, but of another name or format.
     wrong.push(file::bytes(b"eman", b"a value").unwrap());
     wrong.push({
         let (mut head, name, value) = (whole[..24].to_vec(), b"name", b"a value");
@@ -91,11 +92,11 @@ async fn what_is_not_what_was_written_is_not_believed() {
     }
     fs::write(&path, &whole).unwrap();
     records.0.shared.table().insert(file::id(b"name"), BLOCK);
-    assert_eq!(records.get(b"name").await.as_deref(), Some(&b"a value"[..]), "the test can tell");
+    assert_eq!(records.get(b"name").await.as_deref(), Some(&b"a value"[..]), "the undamaged file is read");
 }
 
 #[tokio::test]
-async fn the_budget_is_kept_and_what_was_used_last_stays() {
+async fn least_recently_used_values_are_evicted() {
     let dir = TempDir::new().unwrap();
     let records = open(dir.path(), 10 * BLOCK + 17);
     for n in 0..10 {
@@ -104,7 +105,7 @@ async fn the_budget_is_kept_and_what_was_used_last_stays() {
     records.flush().await;
     assert_eq!(on_disk(&dir), 10 * BLOCK);
     assert!(records.get(b"0").await.is_some());
-    // Two blocks: the two that were not used for the longest time go.
+    // The value takes two blocks, so the two least recently used values are evicted.
     put(&records, "x", &[0; 5000]);
     records.flush().await;
     assert!(on_disk(&dir) <= 10 * BLOCK);
@@ -112,7 +113,7 @@ async fn the_budget_is_kept_and_what_was_used_last_stays() {
     for (name, stays) in [("0", true), ("1", false), ("2", false), ("3", true), ("x", true)] {
         assert_eq!(records.get(name.as_bytes()).await.is_some(), stays, "{name}");
     }
-    // One that grows is not counted twice; one that fits nowhere is not kept.
+    // A value that grows is not counted twice. A value larger than the limit is not kept.
     put(&records, "x", &[0; 9000]);
     put(&records, "y", &[0; 50_000]);
     records.flush().await;
@@ -120,7 +121,8 @@ async fn the_budget_is_kept_and_what_was_used_last_stays() {
     assert_eq!((records.figures().evictions, records.figures().dropped), (3, 1));
     records.close().await;
 
-    // A smaller budget after a restart, and the order is remembered as far as the file system's clock tells.
+    // After a restart with a smaller limit, the order is remembered as far as the file system's
+    // clock resolves it.
     let records = open(dir.path(), 5 * BLOCK);
     records.recovered().await;
     assert!(on_disk(&dir) <= 5 * BLOCK && records.figures().bytes <= 5 * BLOCK);
@@ -128,7 +130,7 @@ async fn the_budget_is_kept_and_what_was_used_last_stays() {
 }
 
 #[tokio::test]
-async fn no_more_than_the_queue_waits() {
+async fn values_beyond_the_queue_are_dropped() {
     let dir = TempDir::new().unwrap();
     let records = Records::open(DiskConfig { queue: 100, ..DiskConfig::new(dir.path(), 1 << 20) }).unwrap();
     let (go, wait) = mpsc::channel::<()>();
@@ -148,7 +150,7 @@ async fn no_more_than_the_queue_waits() {
 }
 
 #[tokio::test]
-async fn a_folder_that_goes_away_costs_only_values() {
+async fn a_removed_folder_loses_only_values() {
     let parent = TempDir::new().unwrap();
     let dir = parent.path().join("values");
     let records = open(&dir, 1 << 20);
@@ -156,12 +158,12 @@ async fn a_folder_that_goes_away_costs_only_values() {
     records.flush().await;
     fs::remove_dir_all(&dir).unwrap();
     assert_eq!(records.get(b"a").await, None);
-    // A file in its place cannot be written into.
+    // A file in place of the folder makes writes fail.
     fs::write(&dir, "").unwrap();
     put(&records, "a", b"2");
     records.flush().await;
     assert_eq!((records.get(b"a").await, records.figures().dropped), (None, 1));
-    // It is used again when it can be.
+    // The folder is used again when that is possible.
     fs::remove_file(&dir).unwrap();
     put(&records, "a", b"3");
     records.flush().await;

@@ -3,7 +3,7 @@
 use crate::storages::{KIB, NAME, Network, World, key};
 use futures_util::{StreamExt, future};
 use latemux_cache::Config;
-use latemux_storage::{Storage, Want};
+use latemux_storage::{ReadRequest, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -17,7 +17,7 @@ fn config() -> Config {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_times_the_budget_passes_through_it() {
     let world = Arc::new(World::new(60 * BUDGET, config(), |inner| Arc::new(Network::new(inner, 4_000, 64))));
-    // Without the second each request takes.
+    // A second storage without the delay of one second for each request.
     let storage = world.cache.around(Arc::new(Network::new(world.memory.clone(), 4_000, 64)), "fast");
     let most = Arc::new(AtomicU64::new(0));
     let readers = (0..16_u64).map(|reader| {
@@ -27,7 +27,7 @@ async fn fifty_times_the_budget_passes_through_it() {
                 let start = (reader * 40 + step) * 48_000 % (60 * BUDGET - 50_000);
                 let range = start..start + 50_000 - reader * 100;
                 let mut read =
-                    storage.read(&key(NAME), Want::Range(range), Some(&world.version)).await.unwrap();
+                    storage.read(ReadRequest::range(&key(NAME), range).pinned(&world.version)).await.unwrap();
                 let mut at = start;
                 while let Some(frame) = read.body.next().await {
                     let frame = frame.unwrap();
@@ -44,15 +44,15 @@ async fn fifty_times_the_budget_passes_through_it() {
     let (figures, most) = (world.cache.figures(), most.load(SeqCst));
     assert!(figures.storage_bytes > 50 * BUDGET, "{figures:?}");
     assert!(most <= BUDGET + BUDGET / 10, "{most} bytes at a time");
-    assert!(most > BUDGET * 8 / 10, "{most}: and it is used");
+    assert!(most > BUDGET * 8 / 10, "{most}: the budget is used");
     assert!(figures.evictions > 1000 && figures.evicted_bytes > 40 * BUDGET);
     assert!(figures.cached_bytes <= figures.memory_bytes && figures.memory_bytes <= BUDGET);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_readers_hold_counts() {
+async fn bytes_held_by_readers_count() {
     let world = World::plain(40 * BUDGET, config());
-    // Each holds a unit: together half as much again as the budget.
+    // Each reader holds a unit: together, one and a half times the budget.
     let mut held = Vec::new();
     for reader in 0..48 {
         let start = reader * UNIT;
@@ -69,11 +69,11 @@ async fn what_readers_hold_counts() {
     for (start, bytes) in held {
         assert!(bytes == world.expected(start..start + UNIT));
     }
-    assert!(world.cache.figures().memory_bytes <= BUDGET, "and it is freed");
+    assert!(world.cache.figures().memory_bytes <= BUDGET, "the bytes are freed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wanted_again_outlives_a_scan() {
+async fn repeated_ranges_survive_a_scan() {
     let world = World::plain(20 * BUDGET, config());
     let hot = |n: u64| n * 12_000..(n + 1) * 12_000;
     for _ in 0..3 {
@@ -95,15 +95,12 @@ async fn what_is_wanted_again_outlives_a_scan() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_cache_takes_nothing() {
+async fn a_cache_without_memory_keeps_nothing() {
     let world = World::plain(1_000_000, Config { memory: 0, ..config() });
     for _ in 0..2 {
         world.read(0..1_000_000).await.unwrap();
     }
     let figures = world.cache.figures();
     assert_eq!((figures.memory_bytes, figures.cached_units), (0, 0), "{figures:?}");
-    assert_eq!(
-        figures.storage_bytes, 2_000_000,
-        "without room each reader fetches, and no more than it reads"
-    );
+    assert_eq!(figures.storage_bytes, 2_000_000, "without room, each reader fetches exactly what it reads");
 }

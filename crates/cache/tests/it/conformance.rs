@@ -26,23 +26,23 @@ async fn passes(config: Config) {
     let network = Network::new(memory.clone(), 50_000, 4);
     run(&cache.around(Arc::new(network), "conformance"), &mut Behind(memory)).await;
     let figures = cache.figures();
-    assert!(figures.filled > 0 && figures.bypassed_head > 0, "the cache had a part in it: {figures:?}");
+    assert!(figures.filled > 0 && figures.bypassed_head > 0, "the cache was used: {figures:?}");
     cache.close().await;
 }
 
 #[tokio::test]
-async fn is_a_storage_like_any_other() {
+async fn conforms_in_memory() {
     passes(Config { memory: 64 << 20, ..Config::default() }).await;
 }
 
 #[tokio::test]
-async fn is_one_where_there_is_no_room() {
+async fn conforms_without_room() {
     passes(Config { memory: 0, ..Config::default() }).await;
     passes(Config { memory: 40_000, unit: 1000, ..Config::default() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn is_one_with_a_disk() {
+async fn conforms_with_a_disk() {
     let dir = tempfile::tempdir().unwrap();
     for memory in [1 << 20, 0] {
         let dir = Some(dir.path().to_owned());

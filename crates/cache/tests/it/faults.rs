@@ -1,4 +1,5 @@
-//! Whatever storage does: right bytes or an error, for all who wait, and nothing of it stays.
+//! For every fault of storage, all waiting readers get the right bytes or an error, and nothing
+//! wrong stays.
 
 use crate::storages::{NAME, Network, World, key, until};
 use bytes::Bytes;
@@ -6,7 +7,7 @@ use futures_util::{FutureExt, StreamExt, future, future::BoxFuture, stream};
 use latemux_cache::Config;
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::fault::{Fault, Faulty};
-use latemux_storage::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, Read, ReadRequest, Storage, StorageError, Want};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ fn world(fault: Fault) -> World {
     })
 }
 
-/// What ten readers get who wait for one fetch; then all is well again.
+/// Asserts that ten readers of one fetch get the same error, and that a later read succeeds.
 async fn fails_for_all(fault: Fault, kept: u64) -> StorageError {
     let shown = format!("{fault:?}");
     let world = world(fault);
@@ -40,7 +41,7 @@ async fn fails_for_all(fault: Fault, kept: u64) -> StorageError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_reaches_all_who_wait_and_is_not_remembered() {
+async fn an_error_reaches_all_waiting_readers_and_is_not_remembered() {
     let name = || NAME.to_owned();
     for error in [
         StorageError::NotFound(name()),
@@ -53,7 +54,7 @@ async fn an_error_reaches_all_who_wait_and_is_not_remembered() {
         StorageError::BadAnswer { key: name(), detail: "200".to_owned() },
     ] {
         assert_eq!(fails_for_all(Fault::Error(error.clone()), 0).await.to_string(), error.to_string());
-        // Units that were complete when the connection broke are right; unless it is no longer the same object.
+        // Units that were complete when the connection broke are right, unless the object changed.
         let kept = if matches!(error, StorageError::Changed(_)) { 0 } else { 200_000 };
         assert_eq!(
             fails_for_all(Fault::BreakAfter(250_000, error.clone()), kept).await.to_string(),
@@ -71,7 +72,7 @@ async fn a_reset_keeps_only_whole_units() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_wait_has_an_end() {
+async fn every_wait_times_out() {
     for (fault, kept) in
         [(Fault::Silence, 0), (Fault::StallAfter(0), 0), (Fault::StallAfter(150_000), 100_000)]
     {
@@ -88,19 +89,19 @@ async fn every_wait_has_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_answer_is_none() {
+async fn a_short_body_is_an_error() {
     for after in [0, 1, 100_000, 399_999] {
         let error = fails_for_all(Fault::ShortAfter(after), 0).await;
         assert!(matches!(error, StorageError::BadAnswer { .. }), "{error:?}");
     }
 }
 
-/// Answers that are not what was asked for, the first time.
+/// Wrong responses, given to the first request.
 #[derive(Debug)]
 enum Lie {
-    /// More bytes than the range it states.
+    /// More bytes than the range it reports.
     Long,
-    /// The range asked for, then a frame too many.
+    /// The requested range, followed by one frame too many.
     Surplus,
     /// Another range of the same size.
     Elsewhere,
@@ -115,32 +116,28 @@ struct Lying {
 }
 
 impl Storage for Lying {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             let lie = self.lie.lock().unwrap().take();
-            let (Some(lie), Want::Range(range)) = (lie, want.clone()) else {
-                return self.inner.read(key, want, pin).await;
+            let (Some(lie), Want::Range(range)) = (lie, request.want.clone()) else {
+                return self.inner.read(request).await;
             };
             match lie {
                 Lie::Long => {
-                    let longer = Want::Range(range.start..range.end + 100);
-                    Ok(Read { range, ..self.inner.read(key, longer, pin).await? })
+                    let want = Want::Range(range.start..range.end + 100);
+                    Ok(Read { range, ..self.inner.read(ReadRequest { want, ..request }).await? })
                 }
                 Lie::Surplus => {
-                    let read = self.inner.read(key, want, pin).await?;
+                    let read = self.inner.read(request).await?;
                     let surplus = stream::iter([Ok(Bytes::new()), Ok(Bytes::from_static(b"surplus"))]);
                     Ok(Read { body: read.body.chain(surplus).boxed(), ..read })
                 }
                 Lie::Elsewhere => {
-                    self.inner.read(key, Want::Range(range.start + 1..range.end + 1), pin).await
+                    let want = Want::Range(range.start + 1..range.end + 1);
+                    self.inner.read(ReadRequest { want, ..request }).await
                 }
                 Lie::Version => {
-                    let mut read = self.inner.read(key, want, pin).await?;
+                    let mut read = self.inner.read(request).await?;
                     read.object.version.etag = Some("\"other\"".into());
                     Ok(read)
                 }
@@ -159,7 +156,7 @@ impl Storage for Lying {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_not_the_one_does_not_stay() {
+async fn a_wrong_response_is_not_kept() {
     for (lie, fails) in
         [(Lie::Long, false), (Lie::Surplus, false), (Lie::Elsewhere, true), (Lie::Version, true)]
     {
@@ -168,10 +165,10 @@ async fn an_answer_that_is_not_the_one_does_not_stay() {
             let lying: Arc<dyn Storage> = Arc::new(Lying { inner, lie: std::sync::Mutex::new(Some(lie)) });
             lying
         });
-        // Some may have their bytes before anyone can tell that there are more; others get an error.
+        // A reader may get its bytes before the surplus is noticed. Otherwise it gets an error.
         let answer = world.read(0..LEN - 100).await;
         assert!(answer.is_err() || !fails, "{shown}");
-        until("it has been told", || world.cache.figures().storage_errors == 1).await;
+        until("the error is counted", || world.cache.figures().storage_errors == 1).await;
         assert_eq!(world.cache.figures().cached_bytes, 0, "{shown}");
         let _ = world.asked();
         world.read(0..LEN - 100).await.unwrap();
@@ -180,26 +177,26 @@ async fn an_answer_that_is_not_the_one_does_not_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replaced_object_is_never_mixed() {
+async fn versions_are_never_mixed() {
     let world = World::plain(LEN, config());
     world.read(0..150_000).await.unwrap();
     let new = pattern(7, 400_001);
     let version = world.memory.put(key(NAME), new.clone());
-    // What is known of the old one is right for who wants the old one.
+    // Cached bytes of the old version are right for a reader of the old version.
     world.read(0..150_000).await.unwrap();
     let error = world.read(100_000..LEN).await.unwrap_err();
     assert!(matches!(error, StorageError::Changed(_)), "{error:?}");
-    assert_eq!(world.cache.figures().cached_bytes, 0, "nothing of it stays");
+    assert_eq!(world.cache.figures().cached_bytes, 0, "no unit of the old version stays");
     assert_eq!(world.cache.figures().purged, 1);
-    let read = world.storage.read(&key(NAME), Want::Range(0..400_001), Some(&version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key(NAME), 0..400_001).pinned(&version)).await.unwrap();
     assert!(collect(read).await.unwrap() == new);
     assert!(matches!(world.read(0..150_000).await, Err(StorageError::Changed(_))));
-    let read = world.storage.read(&key(NAME), Want::Range(5..400_000), Some(&version)).await.unwrap();
+    let read = world.storage.read(ReadRequest::range(&key(NAME), 5..400_000).pinned(&version)).await.unwrap();
     assert!(collect(read).await.unwrap() == new[5..400_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_found_out_by_one_is_told_to_all() {
+async fn a_change_during_a_body_reaches_the_reader() {
     let changed = Fault::BreakAfter(120_000, StorageError::Changed(NAME.to_owned()));
     let world = world(changed);
     let mut reader = world.open(0..LEN).await.unwrap();
@@ -217,9 +214,9 @@ async fn a_change_found_out_by_one_is_told_to_all() {
     assert_eq!(world.asked().len(), 1);
 }
 
-/// Any mixture of faults, from a seed that is printed where the test fails.
+/// Any mixture of faults, from a seed that is printed if the test fails.
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_no_byte_is_wrong() {
+async fn random_faults_never_give_wrong_bytes() {
     for seed in 0..16_u64 {
         let world = World::new(LEN, Config { memory: 150_000, unit: 20_000, ..config() }, |inner| {
             Arc::new(Network::new(Arc::new(Faulty::seeded(inner, seed, 3)), 7_000, 4))

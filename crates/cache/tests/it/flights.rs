@@ -1,29 +1,27 @@
-//! One fetch for all who wait.
+//! Concurrent reads share one fetch.
 
 use crate::storages::{KIB, NAME, Network, World, key, until};
 use futures_util::{StreamExt, future};
 use latemux_cache::{Config, Outcome, Tier};
 use latemux_storage::conformance::collect;
 use latemux_storage::fault::{Fault, Faulty, Gate};
-use latemux_storage::{Storage, Want};
-use std::sync::Arc;
+use latemux_storage::{ReadRequest, Storage, Want};
+use std::sync::{Arc, OnceLock};
 
 fn roomy() -> Config {
     Config { memory: 64 << 20, unit: 100_000, bridge: 0, ..Config::default() }
 }
 
 async fn outcome(world: &World, range: std::ops::Range<u64>) -> Outcome {
-    let (read, outcome) = world
-        .storage
-        .read_and_tell(&key(NAME), Want::Range(range.clone()), Some(&world.version))
-        .await
-        .unwrap();
+    let (key, outcome) = (key(NAME), Arc::new(OnceLock::new()));
+    let request = ReadRequest::range(&key, range.clone()).pinned(&world.version);
+    let read = world.storage.read(request.with_observer(outcome.clone())).await.unwrap();
     assert!(collect(read).await.unwrap() == world.expected(range));
-    outcome
+    *outcome.get().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_missing_bytes_are_asked_for() {
+async fn only_missing_bytes_are_requested() {
     let world = World::plain(3_000_000, roomy());
     assert_eq!(outcome(&world, 1_000_000..1_250_000).await, Outcome::Filled);
     assert_eq!(outcome(&world, 1_000_000..1_250_000).await, Outcome::Hit(Tier::Memory));
@@ -42,48 +40,52 @@ async fn only_missing_bytes_are_asked_for() {
     assert_eq!(
         figures.cached_units,
         9 + 1 + 3 + 1 + 17,
-        "units are cut where requests were, and where they are large"
+        "units are cut at the bounds of requests and at the unit size"
     );
     assert_eq!((figures.evictions, figures.reread_bytes), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_storage_is_asked_all_that_belongs_together_comes() {
+async fn a_fetch_covers_the_whole_reach() {
     let world = World::plain(3_000_000, roomy());
     let (name, version) = (key(NAME), world.version.clone());
     let within = |range: std::ops::Range<u64>, reach: std::ops::Range<u64>| {
-        let read = world.storage.read_within(&name, range.clone(), reach, &version);
+        let read =
+            world.storage.read(ReadRequest::range(&name, range.clone()).pinned(&version).with_reach(reach));
         async { assert!(collect(read.await.unwrap()).await.unwrap() == world.expected(range)) }
     };
-    // The audio in the middle of a stretch; then what lies around it, whose reader it was not.
+    // First the audio in the middle of a stretch, then the range around it, which another reader's
+    // fetch brings.
     within(1_100_000..1_130_000, 1_000_000..1_500_000).await;
     assert_eq!(world.asked(), [1_000_000..1_500_000]);
-    until("all has come", || world.cache.figures().cached_bytes == 500_000).await;
+    until("all bytes have arrived", || world.cache.figures().cached_bytes == 500_000).await;
     within(1_000_000..1_500_000, 1_000_000..1_500_000).await;
-    // The next stretch begins within this one.
+    // The next stretch begins inside this one.
     within(1_490_000..1_600_000, 1_480_000..2_000_000).await;
     assert_eq!(world.asked(), [1_500_000..2_000_000]);
-    until("all has come", || world.cache.figures().cached_bytes == 1_000_000).await;
-    // All is here: its reach is of no interest.
+    until("all bytes have arrived", || world.cache.figures().cached_bytes == 1_000_000).await;
+    // All bytes are cached, so the reach has no effect.
     within(1_200_000..1_300_000, 0..3_000_000).await;
     assert_eq!(world.asked(), []);
-    // A reach that does not hold the range, or leaves the object, is none.
+    // A reach that does not contain the range or leaves the object is ignored.
     within(0..10, 5..100).await;
     within(10..20, 0..9_000_000).await;
     assert_eq!(world.asked(), [0..10, 10..20]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_begun_for_others_is_finished_without_its_reader() {
+async fn a_fetch_of_a_reach_completes_without_its_reader() {
     let gate = Gate::new();
     let world = World::new(400_000, roomy(), |inner| {
         let script = [Fault::WaitAfter(150_000, gate.clone())];
         Arc::new(Network::new(Arc::new(Faulty::scripted(inner, script)), 10_000, 8))
     });
-    let read = world.storage.read_within(&key(NAME), 0..50_000, 0..400_000, &world.version).await.unwrap();
+    let key = key(NAME);
+    let request = ReadRequest::range(&key, 0..50_000).pinned(&world.version).with_reach(0..400_000);
+    let read = world.storage.read(request).await.unwrap();
     drop(read);
     gate.open();
-    until("all has come", || world.cache.figures().cached_bytes == 400_000).await;
+    until("all bytes have arrived", || world.cache.figures().cached_bytes == 400_000).await;
     world.read(0..400_000).await.unwrap();
     assert_eq!(world.asked(), [0..400_000]);
 }
@@ -137,7 +139,7 @@ async fn readers_of_overlapping_ranges_on_many_threads_share_every_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_are_passed_on_as_they_come() {
+async fn bytes_are_passed_on_as_they_arrive() {
     let gate = Gate::new();
     let world = World::new(400_000, roomy(), |inner| {
         let script = [Fault::WaitAfter(150_000, gate.clone())];
@@ -151,7 +153,7 @@ async fn bytes_are_passed_on_as_they_come() {
             let frame = read.body.next().await.unwrap().unwrap();
             at += frame.len() as u64;
         }
-        assert_eq!(at, 150_000, "all that has come");
+        assert_eq!(at, 150_000, "all bytes that have arrived");
     }
     gate.open();
     assert!(collect(leader).await.unwrap() == world.expected(150_000..400_000));
@@ -160,7 +162,7 @@ async fn bytes_are_passed_on_as_they_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asked_first_may_leave() {
+async fn the_first_reader_may_leave() {
     for whole_answer in [false, true] {
         let gate = Gate::new();
         let fault =
@@ -186,7 +188,7 @@ async fn who_asked_first_may_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_have_left_the_unit_at_hand_is_finished() {
+async fn the_current_unit_is_completed_when_all_readers_have_left() {
     let gate = Gate::new();
     let world = World::new(1_000_000, roomy(), |inner| {
         let script = [Fault::WaitAfter(150_000, gate.clone())];
@@ -196,27 +198,27 @@ async fn when_all_have_left_the_unit_at_hand_is_finished() {
     gate.reached(1).await;
     drop(reader);
     gate.open();
-    until("it is given up", || world.cache.figures().abandoned == 1).await;
+    until("the fetch is given up", || world.cache.figures().abandoned == 1).await;
     let figures = world.cache.figures();
     assert_eq!((figures.cached_bytes, figures.storage_bytes), (200_000, 200_000));
-    // The one connection is free again, and the gap is a gap.
+    // The only connection is free again, and the missing range is a gap.
     world.read(0..300_000).await.unwrap();
     assert_eq!(world.asked(), [0..1_000_000, 200_000..300_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_holds_up_nobody() {
+async fn a_slow_reader_does_not_delay_others() {
     let world = World::new(1_000_000, roomy(), |inner| Arc::new(Network::new(inner, 10_000, 1)));
     let mut slow = world.open(0..1_000_000).await.unwrap();
     let first = slow.body.next().await.unwrap().unwrap();
-    until("all is here", || world.cache.figures().cached_bytes == 1_000_000).await;
+    until("all bytes are cached", || world.cache.figures().cached_bytes == 1_000_000).await;
     world.read(0..1_000_000).await.unwrap();
     assert!(collect(slow).await.unwrap() == world.expected(first.len() as u64..1_000_000));
     assert_eq!(world.asked().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_of_much_is_not_run_away_from() {
+async fn fetches_stay_within_the_window_of_a_slow_reader() {
     let world = World::plain(
         20_000_000,
         Config { memory: 8 << 20, unit: 100_000, window: 1 << 20, ..Config::default() },
@@ -231,8 +233,8 @@ async fn a_reader_of_much_is_not_run_away_from() {
     while at < 700_000 {
         at += slow.body.next().await.unwrap().unwrap().len() as u64;
     }
-    // Half of the window is behind: more has been asked for before the other half is read.
-    until("more is asked for", || world.cache.figures().storage_requests == 2).await;
+    // Half of the window has been read: more is requested before the other half is read.
+    until("more is requested", || world.cache.figures().storage_requests == 2).await;
     while let Some(frame) = slow.body.next().await {
         let frame = frame.unwrap();
         assert!(frame == world.expected(at..at + frame.len() as u64));
@@ -242,7 +244,8 @@ async fn a_reader_of_much_is_not_run_away_from() {
     assert_eq!(world.cache.figures().storage_bytes, 20_000_000);
 }
 
-/// The published server stood still at 90 clients, its threads waiting for a cache that the same threads had to serve.
+/// A deadlock seen in another server: at 90 clients, all its threads waited for a cache that the
+/// same threads had to serve.
 async fn many_cold_requests_over_few_connections(memory: u64) {
     let config = Config { memory, unit: 64 * KIB, ..Config::default() };
     let world = Arc::new(World::new(2000 * 10_000, config, |inner| Arc::new(Network::new(inner, 10_000, 8))));
@@ -263,19 +266,22 @@ async fn two_thousand_cold_requests_over_eight_connections_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn and_they_do_where_there_is_hardly_any_room() {
+async fn two_thousand_cold_requests_end_with_little_memory() {
     many_cold_requests_over_few_connections(1 << 20).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_else_passes() {
+async fn other_reads_bypass_the_cache() {
     let world = World::plain(1000, roomy());
     let key = key(NAME);
     let collected = async |want, pin| {
-        let (read, outcome) = world.storage.read_and_tell(&key, want, pin).await.unwrap();
+        let outcome = Arc::new(OnceLock::new());
+        let request = ReadRequest::new(&key, want).pinned_to(pin).with_observer(outcome.clone());
+        let read = world.storage.read(request).await.unwrap();
+        let outcome = *outcome.get().unwrap();
         let Outcome::Bypassed(reason) = outcome else { panic!("{outcome:?}") };
         assert_eq!(outcome.name(), "bypassed");
-        (collect(read).await.unwrap().len(), reason.name())
+        (collect(read).await.unwrap().len(), reason)
     };
     let pin = Some(&world.version);
     assert_eq!(collected(Want::Head(10), pin).await, (10, "head"));
@@ -284,7 +290,10 @@ async fn all_else_passes() {
     assert!(world.storage.list(&latemux_storage::Key::root()).await.is_ok());
     assert_eq!(world.counting.take().len(), 4);
     let nameless = latemux_storage::Version { etag: None, ..world.version.clone() };
-    assert!(world.storage.read(&key, Want::Range(0..9), Some(&nameless)).await.is_err(), "another version");
+    assert!(
+        world.storage.read(ReadRequest::range(&key, 0..9).pinned(&nameless)).await.is_err(),
+        "another version"
+    );
     let figures = world.cache.figures();
     assert_eq!((figures.bypassed_version, figures.requests(), figures.memory_bytes), (1, 4, 0));
 }

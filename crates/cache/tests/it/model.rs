@@ -1,4 +1,4 @@
-//! Random reads of random ranges, against what the objects hold.
+//! Random reads of random ranges, compared with the contents of the objects.
 
 #![allow(clippy::cast_possible_truncation, reason = "sizes here are small")]
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use latemux_cache::{Cache, Config};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
-use latemux_storage::{Memory, Storage, Version, Want};
+use latemux_storage::{Memory, ReadRequest, Storage, Version};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ const OBJECTS: [(&str, u64); 3] = [("a", 5_000), ("b", 20_000), ("c", 64_000)];
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Readers of ranges (object, start and length as parts of 1000) at the same time; some give up after a frame.
+    /// Concurrent reads of ranges (object, start and length in thousandths); some are dropped after
+    /// their head.
     Read(Vec<(usize, u64, u64, bool)>),
     Replace(usize),
-    /// The cache is closed and opened again.
+    /// Closes the cache and opens it again.
     Restart,
 }
 
@@ -56,7 +57,8 @@ impl Source {
     }
 }
 
-/// Plays the steps; returns the bytes asked of storage and those that had to be.
+/// Plays the steps. Returns the bytes requested from storage, and the bytes that had to be
+/// requested.
 async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
     let mut source = Source::new();
     let mut cache = Cache::open(config.clone()).unwrap();
@@ -72,7 +74,7 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
                 drop(cache);
                 cache = Cache::open(config.clone()).unwrap();
                 cache.recovered().await;
-                if config.disk.is_none() {
+                if config.dir.is_none() {
                     needed.clear();
                     let _ = source.counting.take();
                 }
@@ -93,7 +95,7 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
                     let storage = storage.clone();
                     async move {
                         let read = storage
-                            .read(&key(name), Want::Range(range.clone()), Some(&version))
+                            .read(ReadRequest::range(&key(name), range.clone()).pinned(&version))
                             .await
                             .unwrap();
                         if gives_up {
@@ -112,10 +114,10 @@ async fn play(steps: Vec<Step>, config: Config) -> (u64, u64) {
         }
         if config.memory > 0 {
             let figures = cache.figures();
-            // Tables about what is on disk, and objects that are read, cannot be driven out.
+            // Tables about units on disk and about objects being read cannot be evicted.
             let tables = figures.disk_units * 128 + 3 * 600;
             assert!(figures.memory_bytes <= config.memory + tables, "{figures:?}");
-            let disk = config.disk.as_ref().map_or(0, |disk| disk.bytes);
+            let disk = config.dir.as_ref().map_or(0, |_| config.disk);
             assert!(figures.disk_bytes <= disk, "{figures:?}");
         }
     }
@@ -134,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn tiny_budgets_always_give_the_bytes(
+    fn tiny_budgets_give_the_right_bytes(
         steps in proptest::collection::vec(step(), 1..30),
         memory in prop_oneof![Just(0), 3_000..60_000_u64],
         unit in 500..5_000_u64,
@@ -147,12 +149,12 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_fetched_twice_where_there_is_room(
+    fn no_byte_is_fetched_twice_with_enough_room(
         steps in proptest::collection::vec(step(), 1..30),
         unit in 500..5_000_u64,
         with_disk: bool,
     ) {
-        // Who gives up leaves gaps in what was asked for.
+        // A reader that leaves leaves gaps in the requested bytes.
         let patient = |step| match step {
             Step::Read(reads) => Step::Read(reads.into_iter().map(|(o, s, l, _)| (o, s, l, false)).collect()),
             other => other,

@@ -1,11 +1,11 @@
-//! What is on disk is there after a restart, however the process ended.
+//! Units on disk are found after a restart, however the process ended.
 
 use crate::storages::{NAME, Network, World, key, until};
 use latemux_cache::{Cache, Config, Outcome, Tier};
 use latemux_storage::conformance::collect;
-use latemux_storage::{Storage, Want};
+use latemux_storage::{ReadRequest, Storage};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const LEN: u64 = 1_000_000;
@@ -19,21 +19,22 @@ fn world(dir: &Path) -> World {
     World::new(LEN, config(dir), |inner| Arc::new(Network::new(inner, 30_000, 8)))
 }
 
-/// Waits until all that was fetched has been written.
+/// Waits until all fetched bytes have been written.
 async fn settle(cache: &Cache) {
     until("fetches end", || cache.figures().fetches == 0).await;
     cache.flush().await;
 }
 
 async fn outcome(world: &World) -> Outcome {
-    let want = Want::Range(0..LEN);
-    let (read, outcome) = world.storage.read_and_tell(&key(NAME), want, Some(&world.version)).await.unwrap();
+    let (key, outcome) = (key(NAME), Arc::new(OnceLock::new()));
+    let request = ReadRequest::range(&key, 0..LEN).pinned(&world.version);
+    let read = world.storage.read(request.with_observer(outcome.clone())).await.unwrap();
     assert!(collect(read).await.unwrap() == world.content);
-    outcome
+    *outcome.get().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_the_disk_is_asked() {
+async fn after_a_restart_the_disk_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let first = world(dir.path());
     assert_eq!(outcome(&first).await, Outcome::Filled);
@@ -44,25 +45,27 @@ async fn after_a_restart_the_disk_is_asked() {
     for _ in 0..3 {
         let again = world(dir.path());
         again.cache.recovered().await;
-        // Cut elsewhere than before.
+        // The range is cut differently than before.
         again.read(55_555..177_777).await.unwrap();
         assert_eq!(outcome(&again).await, Outcome::Hit(Tier::Disk));
-        assert_eq!(outcome(&again).await, Outcome::Hit(Tier::Memory), "it is in memory now");
+        assert_eq!(outcome(&again).await, Outcome::Hit(Tier::Memory), "the object is in memory now");
         assert_eq!(again.asked(), []);
         let figures = again.cache.figures();
         assert_eq!((figures.cached_bytes, figures.disk_units, figures.disk_written), (LEN, 10, 0));
-        assert_eq!(figures.bytes_disk, LEN, "each byte once");
+        assert_eq!(figures.bytes_disk, LEN, "each byte was read once");
         again.cache.close().await;
-        assert_eq!(files(), before, "starts make no files");
+        assert_eq!(files(), before, "restarts create no files");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_waits_for_what_is_being_fetched() {
+async fn closing_waits_for_running_fetches() {
     let dir = tempfile::tempdir().unwrap();
     let first = world(dir.path());
-    // What its reader wanted is a part of what is fetched for it.
-    let read = first.storage.read_within(&key(NAME), 0..10, 0..LEN, &first.version).await.unwrap();
+    // The reader wants only a part of what is fetched for it.
+    let key = key(NAME);
+    let request = ReadRequest::range(&key, 0..10).pinned(&first.version).with_reach(0..LEN);
+    let read = first.storage.read(request).await.unwrap();
     drop(read);
     assert!(first.cache.figures().fetches > 0);
     first.cache.close_within(Duration::from_secs(60)).await;
@@ -74,7 +77,7 @@ async fn an_end_waits_for_what_is_being_fetched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_forgotten_is_asked_of_storage_after_a_restart() {
+async fn purged_objects_come_from_storage_after_a_restart() {
     for killed in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let first = world(dir.path());
@@ -82,7 +85,7 @@ async fn what_was_forgotten_is_asked_of_storage_after_a_restart() {
         settle(&first.cache).await;
         assert_eq!(first.cache.forget("test", &key(NAME), &first.version), 20);
         assert!(first.cache.forgotten().await);
-        // What a process that is killed leaves is what is there now.
+        // A process that is killed leaves the current files.
         let left = copy(dir.path());
         first.cache.close().await;
         let again = world(if killed { left.path() } else { dir.path() });
@@ -100,14 +103,14 @@ async fn another_storage_or_version_finds_nothing() {
     first.read(0..LEN).await.unwrap();
     settle(&first.cache).await;
     let other = first.cache.around(first.counting.clone(), "other");
-    let read = other.read(&key(NAME), Want::Range(0..LEN), Some(&first.version)).await.unwrap();
+    let read = other.read(ReadRequest::range(&key(NAME), 0..LEN).pinned(&first.version)).await.unwrap();
     assert!(collect(read).await.unwrap() == first.content);
     assert_eq!(first.asked().len(), 2);
     first.cache.close().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_process_at_a_time() {
+async fn only_one_process_may_use_the_folder() {
     let dir = tempfile::tempdir().unwrap();
     let first = Cache::open(config(dir.path())).unwrap();
     let error = Cache::open(config(dir.path())).unwrap_err();
@@ -118,16 +121,15 @@ async fn one_process_at_a_time() {
 
 /// A process that was killed leaves its files as they were at that moment.
 #[tokio::test(start_paused = true)]
-async fn killed_at_any_moment() {
+async fn a_process_may_be_killed_at_any_moment() {
     let dir = tempfile::tempdir().unwrap();
     let first = world(dir.path());
     let mut moments = Vec::new();
     for part in 0..10 {
         first.read(part * 100_000..(part + 1) * 100_000).await.unwrap();
-        // While the writer is at work.
-        // The writer is at work, or not yet.
+        // The writer may or may not have started by now.
         moments.push(copy(dir.path()));
-        until("it is written", || first.cache.figures().disk_written > part).await;
+        until("the unit is written", || first.cache.figures().disk_written > part).await;
         moments.push(copy(dir.path()));
     }
     settle(&first.cache).await;
@@ -145,7 +147,7 @@ async fn killed_at_any_moment() {
         assert_eq!(figures.disk_corrupt, 0);
         settle(&again.cache).await;
         again.cache.close().await;
-        // And it went on writing where the other had stopped.
+        // The next process continued where the killed one had stopped.
         let once_more = world(moment.path());
         once_more.cache.recovered().await;
         assert_eq!(once_more.cache.figures().disk_units, 10);
@@ -167,7 +169,7 @@ fn copy(from: &Path) -> tempfile::TempDir {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_folder_is_survived() {
+async fn reads_succeed_after_the_folder_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let world = world(dir.path());
     world.read(0..LEN / 2).await.unwrap();

@@ -5,7 +5,7 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::{Cache, Config, RangeCache};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
-use latemux_storage::{Key, Listing, Memory, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, Memory, Read, ReadRequest, Storage, StorageError, Version, Want};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
-/// Bodies in frames of so many bytes, each after a turn of the scheduler; at most so many bodies at a time.
+/// Bodies in frames of `frame` bytes, each after a turn of the scheduler, with a limited number of
+/// concurrent bodies.
 #[derive(Debug)]
 pub(crate) struct Network {
     inner: Arc<dyn Storage>,
@@ -32,16 +33,11 @@ impl Network {
 }
 
 impl Storage for Network {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             let connection = self.connections.clone().acquire_owned().await.unwrap();
             let frame = self.frame;
-            let read = self.inner.read(key, want, pin).await?;
+            let read = self.inner.read(request).await?;
             let cut = read.body.flat_map(move |whole| match whole {
                 Ok(whole) => {
                     let starts: Vec<usize> = (0..whole.len()).step_by(frame).collect();
@@ -72,7 +68,7 @@ impl Storage for Network {
     }
 }
 
-/// An object, its storage and what was asked of that.
+/// An object, its storage, and a log of the requests to that storage.
 pub(crate) struct World {
     pub(crate) content: Bytes,
     pub(crate) version: Version,
@@ -85,7 +81,8 @@ pub(crate) struct World {
 pub(crate) const NAME: &str = "film.mp4";
 
 impl World {
-    /// An object of `len` bytes in a storage that answers after a second, which `wrap` may change.
+    /// Creates an object of `len` bytes in a storage that responds after a second and that `wrap`
+    /// may change.
     pub(crate) fn new(
         len: u64,
         config: Config,
@@ -105,10 +102,10 @@ impl World {
     }
 
     pub(crate) async fn open(&self, range: Range<u64>) -> Result<Read, StorageError> {
-        self.storage.read(&key(NAME), Want::Range(range), Some(&self.version)).await
+        self.storage.read(ReadRequest::range(&key(NAME), range).pinned(&self.version)).await
     }
 
-    /// Reads a range and compares it.
+    /// Reads a range and compares its bytes.
     pub(crate) async fn read(&self, range: Range<u64>) -> Result<(), StorageError> {
         let read = self.open(range.clone()).await?;
         assert_eq!((&read.range, &read.object.version), (&range, &self.version));
@@ -121,21 +118,21 @@ impl World {
         self.content.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
     }
 
-    /// Ranges asked of storage since the last call.
+    /// Returns the ranges requested from storage since the last call.
     pub(crate) fn asked(&self) -> Vec<Range<u64>> {
         let range = |want| match want {
             Some(Want::Range(range)) => range,
-            other => panic!("{other:?} was asked"),
+            other => panic!("unexpected request: {other:?}"),
         };
         self.counting.take().into_iter().map(|request| range(request.want)).collect()
     }
 }
 
-/// Lets other tasks (and threads) go on until something is so.
+/// Lets other tasks and threads run until a condition holds.
 pub(crate) async fn until(what: &str, so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "waited for: {what}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "timed out waiting until {what}");
         tokio::task::yield_now().await;
     }
 }

@@ -9,8 +9,8 @@ use crate::{
     media::IndexSource,
 };
 use latemux_isobmff::{
-    fragment::Moof,
     boxes::mfra::{Mfra, Tfra, mfro_size},
+    fragment::Moof,
 };
 use std::collections::BTreeSet;
 

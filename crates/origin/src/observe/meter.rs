@@ -2,11 +2,10 @@
 
 use crate::observe::{
     metrics::{ReadPurpose, StorageTotals},
-    outcome::Outcome,
     trace::Trace,
 };
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
-use latemux_storage::{Key, Kind, Listing, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, Outcome, Read, ReadRequest, Storage, StorageError};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
@@ -26,12 +25,6 @@ impl StorageMeter {
     /// Returns the same storage with its reads counted under `purpose`. Listings are counted as
     /// listings.
     pub(crate) fn over(&self, inner: Arc<dyn Storage>, purpose: ReadPurpose) -> Arc<dyn Storage> {
-        let kind = match purpose {
-            ReadPurpose::Manifest | ReadPurpose::Listing => Kind::Manifest,
-            ReadPurpose::Index => Kind::Index,
-            ReadPurpose::Media => Kind::Media,
-        };
-        let inner = inner.for_kind(kind).unwrap_or(inner);
         Arc::new(Metered { inner, purpose, totals: self.totals.clone() })
     }
 }
@@ -58,12 +51,7 @@ impl Metered {
 }
 
 impl Storage for Metered {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             let trace = self.count(self.purpose);
             let began = Instant::now();
@@ -71,7 +59,7 @@ impl Storage for Metered {
             let purpose = self.purpose;
             let mut read = self
                 .inner
-                .read(key, want, pin)
+                .read(request)
                 .await
                 .inspect_err(|_| _ = totals.of(purpose).errors.fetch_add(1, Relaxed))?;
             totals.of(purpose).first_byte.observe(began.elapsed());

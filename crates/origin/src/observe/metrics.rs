@@ -20,8 +20,8 @@ pub(crate) use exposition::{CONTENT_TYPE, expose};
 pub(crate) use responses::{ClassLabel, RequestLabels, ResponseSeries, Responses, SeriesId};
 pub(crate) use storage::{ReadPurpose, StorageTotals};
 
-use crate::observe::outcome::Outcome;
 use latemux_cache::Cache;
+use latemux_storage::Outcome;
 use latemux_storage::Registry;
 use reasons::Reasons;
 use std::sync::{

@@ -3,5 +3,4 @@
 pub(crate) mod access;
 pub(crate) mod meter;
 pub(crate) mod metrics;
-pub(crate) mod outcome;
 pub(crate) mod trace;

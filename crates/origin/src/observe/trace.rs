@@ -5,11 +5,9 @@
 //! and storage write to its record although no signature between them names it. Work that continues in
 //! another task takes the record along ([`carried`]). Outside of a request, nothing is recorded.
 
-pub(crate) use crate::observe::outcome::{Outcome, Tier};
-
 use crate::observe::metrics::{Metrics, RequestLabels};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use latemux_cache::Witness;
+use latemux_storage::{Outcome, ReadObserver};
 use std::{
     fmt::Write as _,
     future::Future,
@@ -78,22 +76,16 @@ impl Record {
 
 /// Records the fetches of the range cache for the request that caused them. Other requests that wait
 /// for the same bytes record only that they joined.
-impl Witness for Record {
-    fn found(&self, outcome: latemux_cache::Outcome) {
-        self.note(match outcome {
-            latemux_cache::Outcome::Hit(latemux_cache::Tier::Memory) => Outcome::Hit(Tier::Memory),
-            latemux_cache::Outcome::Hit(latemux_cache::Tier::Disk) => Outcome::Hit(Tier::Disk),
-            latemux_cache::Outcome::Joined => Outcome::Joined,
-            latemux_cache::Outcome::Filled => Outcome::Filled,
-            latemux_cache::Outcome::Bypassed(reason) => Outcome::Bypassed(reason.name()),
-        });
+impl ReadObserver for Record {
+    fn on_outcome(&self, outcome: Outcome) {
+        self.note(outcome);
     }
 
-    fn asks_storage(&self) {
+    fn on_storage_request(&self) {
         self.storage_requests.fetch_add(1, Relaxed);
     }
 
-    fn storage_gave(&self, bytes: u64) {
+    fn on_storage_bytes(&self, bytes: u64) {
         self.storage_bytes.fetch_add(bytes, Relaxed);
     }
 }
@@ -127,7 +119,7 @@ impl Trace {
     }
 
     /// Returns the observer for a read that the range cache makes for this request.
-    pub(crate) fn witness(self) -> Arc<dyn Witness> {
+    pub(crate) fn observer(self) -> Arc<dyn ReadObserver> {
         self.0
     }
 

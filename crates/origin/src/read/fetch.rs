@@ -13,7 +13,7 @@ use futures_util::{
     stream::BoxStream,
 };
 use latemux_packager::plan::SourceRange;
-use latemux_storage::{Read, StorageError};
+use latemux_storage::{Read, ReadRequest, StorageError};
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -278,7 +278,8 @@ impl Fetch {
             let reach = transfer.reach.clone();
             let read = async move {
                 let source = &object.source;
-                source.media.read_within(&source.key, range, reach, &object.version).await
+                let request = ReadRequest::range(&source.key, range).pinned(&object.version);
+                source.media.read(request.with_reach(reach)).await
             };
             transfer.state = State::Opening(match &self.trace {
                 Some(trace) => trace.scope(read).boxed(),

@@ -2,7 +2,9 @@ use super::*;
 use crate::{read::reader::SourceReader, title::references::ObjectRef};
 use futures_util::stream;
 use latemux_index::locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes};
-use latemux_storage::{Key, Memory, Storage, Version, Want, altered::Altered, counting::Counting};
+use latemux_storage::{
+    Key, Memory, ReadRequest, Storage, Version, Want, altered::Altered, counting::Counting,
+};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -141,7 +143,7 @@ proptest! {
 #[tokio::test]
 async fn bytes_are_returned_without_copying() {
     let (memory, objects) = library(&[1000]);
-    let stored = memory.read(objects[0].key(), Want::Head(1000), None).await.unwrap();
+    let stored = memory.read(ReadRequest::head(objects[0].key(), 1000)).await.unwrap();
     let stored = stored.body.map(Result::unwrap).collect::<Vec<_>>().await;
     let fetch = Fetch::new(objects, ReadConfig::default());
     let reader = SourceReader::new(fetch, &[source(0, 10..20), source(0, 500..600)]).unwrap();

@@ -10,7 +10,7 @@ use latemux_index::{
     MediaIndex,
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
-use latemux_storage::{Key, ObjectMeta, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, ObjectMeta, ReadRequest, Storage, StorageError, Version, Want};
 
 /// Reads the index of one object. Each step is one round trip to storage.
 #[derive(Debug)]
@@ -108,8 +108,10 @@ impl<'a> IndexReader<'a> {
     /// - [`Error::Storage`] for a failed read, or a change of the object between two steps
     /// - [`Error::Index`] for an object without a usable index
     pub async fn step(&mut self) -> Result<Option<MediaIndex>, Error> {
-        let pin = self.version.as_ref();
-        let read = |want: &Want| read_whole(self.storage, self.key, &self.name, want.clone(), pin);
+        let read = |want: &Want| {
+            let request = ReadRequest::new(self.key, want.clone()).pinned_to(self.version.as_ref());
+            read_whole(self.storage, request, &self.name)
+        };
         let mut reads = self.wants.iter().map(read);
         let mut got = Vec::with_capacity(self.wants.len());
         let version = match &self.version {
@@ -152,15 +154,13 @@ impl<'a> IndexReader<'a> {
     }
 }
 
-/// Reads bytes of an object and waits for all of them. `name` stands for the object in errors.
+/// Makes a read request and waits for all its bytes. `name` stands for the object in errors.
 pub(crate) async fn read_whole(
     storage: &dyn Storage,
-    key: &Key,
+    request: ReadRequest<'_>,
     name: &str,
-    want: Want,
-    pin: Option<&Version>,
 ) -> Result<(ObjectMeta, ObjectBytes), StorageError> {
-    let mut read = storage.read(key, want, pin).await?;
+    let mut read = storage.read(request).await?;
     let promised = read.range.end.saturating_sub(read.range.start);
     let mut frames = Vec::new();
     let mut received = 0;

@@ -6,7 +6,7 @@ use crate::{
     Error,
     config::OriginConfig,
     observe::metrics::{CacheSnapshot, CacheWatch},
-    observe::trace::{Outcome, Tier, carried, note},
+    observe::trace::{carried, note},
     title::index_record::{IndexRecord, record_name},
     title::index_writer::IndexWriter,
     title::indexed::IndexedFile,
@@ -17,7 +17,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use latemux_cache::Records;
-use latemux_storage::{StorageError, Version};
+use latemux_storage::{Outcome, StorageError, Tier, Version};
 use std::{future::Future, sync::Arc, time::Duration};
 
 /// Number of things that a purge removed.

@@ -14,7 +14,7 @@ use futures_util::{
     future::{BoxFuture, try_join_all},
 };
 use latemux_index::{IndexError, MediaIndex, locate::limits::Limits, media::stamp::MEDIA_HEAD};
-use latemux_storage::{Storage, StorageError, Version, Want};
+use latemux_storage::{ReadRequest, Storage, StorageError, Version};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -73,7 +73,7 @@ impl Indexer {
         // the last of these reads may be waiting for.
         let objects = [(&file.file, &file.version)].into_iter().chain(media);
         let checks = objects.map(|(object, version)| async move {
-            object.storage.read(&object.key, Want::Head(1), Some(version)).await.map(drop)
+            object.storage.read(ReadRequest::head(&object.key, 1).pinned(version)).await.map(drop)
         });
         try_join_all(checks).await.map(drop)
     }
@@ -141,8 +141,8 @@ impl Indexer {
         media: &ObjectRef,
         version: Option<&Version>,
     ) -> Result<(Version, MediaIndex), Error> {
-        let want = Want::Head(MEDIA_HEAD);
-        let (meta, head) = read_whole(&*media.storage, &media.key, &media.to_string(), want, version).await?;
+        let request = ReadRequest::head(&media.key, MEDIA_HEAD).pinned_to(version);
+        let (meta, head) = read_whole(&*media.storage, request, &media.to_string()).await?;
         let paired = tokio::task::spawn_blocking(move || index.of_media(meta.size, &head.bytes));
         let paired = paired.await.map_err(|_| Error::Internal("pairing an index with its media panicked"))?;
         Ok((meta.version, paired.map_err(|error| Error::index(file.to_string(), error))?))

@@ -2,8 +2,9 @@
 
 use crate::{
     observe::metrics::{CacheSnapshot, CacheWatch},
-    observe::trace::{Outcome, Tier, note},
+    observe::trace::note,
 };
+use latemux_storage::{Outcome, Tier};
 use quick_cache::{
     DefaultHashBuilder, Equivalent, Lifecycle, OptionsBuilder, Weighter,
     sync::{Cache, DefaultLifecycle},

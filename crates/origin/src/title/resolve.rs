@@ -3,7 +3,7 @@
 use crate::Error;
 use futures_util::StreamExt;
 use latemux_packager::manifest::server::{MAX_BYTES, ManifestError, ServerManifest, parse};
-use latemux_storage::{Key, Listing, Storage, Want};
+use latemux_storage::{Key, Listing, ReadRequest, Storage};
 use std::collections::BTreeSet;
 
 /// Extensions of media files.
@@ -62,7 +62,7 @@ pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> 
 async fn read_manifest(storage: &dyn Storage, key: &Key) -> Result<ServerManifest, Error> {
     let refuse = |error| Error::Manifest { key: key.to_string(), error };
     let limit = MAX_BYTES as u64;
-    let mut read = storage.read(key, Want::Head(limit), None).await?;
+    let mut read = storage.read(ReadRequest::head(key, limit)).await?;
     if read.object.size > limit {
         return Err(refuse(ManifestError::TooLarge { what: "bytes of a server manifest", limit: MAX_BYTES }));
     }

@@ -1,10 +1,11 @@
 //! Single flight: one computation per key, shared by all requests that need its result.
 
-use crate::observe::trace::{Outcome, carried, note};
+use crate::observe::trace::{carried, note};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
 };
+use latemux_storage::Outcome;
 use std::{
     collections::HashMap,
     hash::Hash,

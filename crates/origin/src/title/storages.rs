@@ -3,13 +3,12 @@
 use crate::{
     observe::meter::StorageMeter,
     observe::metrics::ReadPurpose,
-    observe::outcome::Outcome,
     observe::trace::{Trace, note},
 };
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::future::BoxFuture;
 use latemux_cache::{Cache, RangeCache};
-use latemux_storage::{Key, Listing, Options, Read, Storage, StorageError, Version, Want};
-use std::{ops::Range, sync::Arc};
+use latemux_storage::{Key, Listing, Options, Outcome, Read, ReadRequest, Storage, StorageError, Version};
+use std::sync::Arc;
 
 /// Reason, in metrics and log, why media is not cached: there is no range cache.
 const NO_CACHE: &str = "off";
@@ -65,42 +64,14 @@ impl Storages {
     }
 }
 
-/// Media read through the range cache.
+/// Media read through the range cache. The current request observes each read.
 #[derive(Debug)]
 struct CachedMedia(RangeCache);
 
-impl CachedMedia {
-    /// Reads for the current request, which learns of the outcome.
-    async fn read_traced(
-        &self,
-        key: &Key,
-        want: Want,
-        reach: Range<u64>,
-        pin: Option<&Version>,
-    ) -> Result<Read, StorageError> {
-        let witness = Trace::current().map(Trace::witness);
-        Ok(self.0.read_witnessed(key, want, reach, pin, witness).await?.0)
-    }
-}
-
 impl Storage for CachedMedia {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.read_traced(key, want, 0..0, pin).boxed()
-    }
-
-    fn read_within<'a>(
-        &'a self,
-        key: &'a Key,
-        range: Range<u64>,
-        reach: Range<u64>,
-        pin: &'a Version,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.read_traced(key, Want::Range(range), reach, Some(pin)).boxed()
+    fn read<'a>(&'a self, mut request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        request.observer = Trace::current().map(Trace::observer);
+        self.0.read(request)
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
@@ -117,14 +88,9 @@ impl Storage for CachedMedia {
 struct UncachedMedia(Arc<dyn Storage>);
 
 impl Storage for UncachedMedia {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         note(Outcome::Bypassed(NO_CACHE));
-        self.0.read(key, want, pin)
+        self.0.read(request)
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::Cache;
 use latemux_origin::{Origin, Resources};
-use latemux_storage::{Key, Listing, Options, Read, Storage, StorageClient, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, Options, Read, ReadRequest, Storage, StorageClient, StorageError};
 use std::{
     collections::HashMap,
     pin::pin,
@@ -25,15 +25,10 @@ use std::{
 pub(crate) struct Crumbling(pub(crate) Arc<dyn Storage>);
 
 impl Storage for Crumbling {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
             tokio::task::yield_now().await;
-            let mut read = self.0.read(key, want, pin).await?;
+            let mut read = self.0.read(request).await?;
             let pieces = |frame: Result<Bytes, StorageError>| {
                 let frame = frame.unwrap();
                 let starts = (0..frame.len()).step_by(10_000);

@@ -3,7 +3,6 @@
 
 use crate::{
     client::{get, send},
-    http_server::{Reply, Request, Server as Http, Then},
     log,
     rig::{Got, Oracle, TIERS, Tiers},
     server::{Server, library, sample},
@@ -14,6 +13,7 @@ use http::Method;
 use latemux_cache::Cache;
 use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{Options, Registry, open};
+use latemux_testmedia::http_server::{Reply, Request, Server as Http, Then};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},

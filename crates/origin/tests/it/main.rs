@@ -16,9 +16,6 @@ mod connections;
 mod crowd;
 mod early;
 mod http_faults;
-#[path = "../../../storage/tests/it/server.rs"]
-#[expect(dead_code, reason = "the tests of storage use the rest of it")]
-mod http_server;
 mod library;
 mod log;
 mod metrics;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
-use latemux_storage::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 
 /// Folder of sparse objects.
 #[derive(Debug, Default)]
@@ -42,16 +42,13 @@ impl Object {
 }
 
 impl Storage for Sparse {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        _pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
+            let key = request.key;
             let found = self.0.iter().find(|object| key.as_str().ends_with(&object.name));
             let object = found.ok_or_else(|| StorageError::NotFound(key.to_string()))?;
-            let range = want.within(object.size).ok_or_else(|| StorageError::OutOfRange(key.to_string()))?;
+            let range =
+                request.want.within(object.size).ok_or_else(|| StorageError::OutOfRange(key.to_string()))?;
             let version = Version { etag: Some("\"1\"".into()), size: object.size, modified: None };
             let bytes = object.bytes(range.start, range.end);
             Ok(Read {

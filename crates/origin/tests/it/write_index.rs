@@ -10,7 +10,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use latemux_index::media::stamp::MEDIA_HEAD;
 use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
-    Folder, Key, Memory, Storage, StorageError, Version, Want,
+    Folder, Key, Memory, ReadRequest, Storage, StorageError, Version, Want,
     conformance::collect,
     counting::Counting,
     write::{ConditionalPut, WriteError},
@@ -62,7 +62,7 @@ fn beside(name: &str) -> String {
 }
 
 async fn bytes(storage: &dyn Storage, name: &str) -> Option<Bytes> {
-    let read = storage.read(&key(name), Want::Head(u64::MAX), None).await.ok()?;
+    let read = storage.read(ReadRequest::head(&key(name), u64::MAX)).await.ok()?;
     Some(collect(read).await.unwrap())
 }
 

@@ -1,6 +1,8 @@
-//! Credentials of a container: from the agent whose address the environment names, renewed before they expire.
+//! Credentials of a container, from the agent whose address the environment names. They are renewed
+//! before they expire.
 //!
-//! `object_store` asks such agents too, but only where a token lies in a file, and at an address no test can listen on.
+//! `object_store` supports such agents too, but only with a token in a file, and only at an address
+//! where no test can listen.
 //! <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>
 
 use super::http::client::{Client, Failure};
@@ -21,19 +23,20 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::{Host, Url};
 
-/// Where the agent of ECS is.
+/// Address of the ECS agent.
 pub(crate) const ECS: &str = "http://169.254.170.2";
-/// Largest answer of an agent, in bytes.
-const DOCUMENT: usize = 64 * 1024;
-/// Credentials are renewed when they have no more than this left.
-const RENEW: Duration = Duration::from_secs(300);
-/// An agent whose credentials have less than that left, or that fails while there are some, is not asked more often.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Largest response of an agent, in bytes.
+const MAX_DOCUMENT: usize = 64 * 1024;
+/// Credentials are renewed when they are valid for no longer than this.
+const RENEW_BEFORE: Duration = Duration::from_secs(300);
+/// Minimum time between requests to an agent, if its credentials are about to expire or it fails
+/// while valid credentials are cached.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the environment says.
+/// Settings of the agent, from the environment.
 #[derive(Default)]
-pub(crate) struct Agent {
-    /// `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`, at [`ECS`].
+pub(crate) struct AgentSettings {
+    /// `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`, relative to [`ECS`].
     pub(crate) relative: Option<String>,
     /// `AWS_CONTAINER_CREDENTIALS_FULL_URI`.
     pub(crate) full: Option<String>,
@@ -43,9 +46,9 @@ pub(crate) struct Agent {
     pub(crate) token: Option<String>,
 }
 
-impl Agent {
-    /// The address to ask. An address without TLS must be of this machine or one that a container service uses: it is sent
-    /// a secret, and answers with one.
+impl AgentSettings {
+    /// Returns the address of the agent. Without TLS, the address must be on this machine or one
+    /// that a container service uses, because the request and the response contain secrets.
     fn address(&self, ecs: &str) -> Result<Url, String> {
         if let Some(path) = &self.relative {
             return Url::parse(&format!("{ecs}{path}")).map_err(|e| format!("relative URI: {e}"));
@@ -71,17 +74,17 @@ impl Agent {
     }
 }
 
-/// Asks an agent for credentials.
+/// Requests credentials from an agent.
 pub(crate) struct ContainerCredentials {
     client: Client,
-    agent: Agent,
+    agent: AgentSettings,
     address: Url,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<CachedCredential>>,
 }
 
-struct Kept {
+struct CachedCredential {
     credential: Arc<AwsCredential>,
-    /// `None`: they do not expire.
+    /// `None` if the credentials do not expire.
     expires: Option<Instant>,
     asked: Instant,
 }
@@ -92,16 +95,16 @@ impl fmt::Debug for ContainerCredentials {
     }
 }
 
-/// Why there are no credentials. Holds no secret.
+/// The reason why there are no credentials. It contains no secret.
 #[derive(Debug, thiserror::Error)]
 enum NoCredentials {
     #[error("the token cannot be read: {0}")]
     Token(#[from] std::io::Error),
-    #[error("the token is no header")]
+    #[error("the token is not a valid header")]
     TokenText,
     #[error("{0}")]
     Failure(#[from] Failure),
-    /// Not a [`Failure`], which would say that the object is not there, or not ours.
+    /// Not a [`Failure`], which would mean that the object is missing or access to it denied.
     #[error("the agent answered {0}")]
     Refused(StatusCode),
     #[error("{0}")]
@@ -120,29 +123,30 @@ struct Document {
 }
 
 impl ContainerCredentials {
-    /// `ecs` is where relative addresses lead.
+    /// Creates the provider; `ecs` is the base of relative addresses.
     ///
     /// # Errors
-    /// What is wrong with what the environment says.
-    pub(crate) fn new(client: Client, agent: Agent, ecs: &str) -> Result<Self, String> {
+    /// A message that says which setting of the environment is wrong.
+    pub(crate) fn new(client: Client, agent: AgentSettings, ecs: &str) -> Result<Self, String> {
         let address = agent.address(ecs)?;
         Ok(Self { client, agent, address, kept: Mutex::new(None) })
     }
 
     async fn get(&self) -> Result<Arc<AwsCredential>, NoCredentials> {
-        // Whoever comes while credentials are asked for waits for them: one request serves all.
+        // The lock is held during the request, so that one request serves all readers that wait.
         let mut kept = self.kept.lock().await;
         if let Some(kept) = &*kept
-            && (kept.left() > RENEW || kept.left() > Duration::ZERO && kept.asked.elapsed() < PAUSE)
+            && (kept.left() > RENEW_BEFORE
+                || kept.left() > Duration::ZERO && kept.asked.elapsed() < MIN_INTERVAL)
         {
             return Ok(Arc::clone(&kept.credential));
         }
         let asked = Instant::now();
-        let answer = self.ask().await.and_then(|bytes| parse(&bytes, asked));
+        let answer = self.request().await.and_then(|bytes| parse(&bytes, asked));
         match (answer, &mut *kept) {
             (Ok(new), kept) => Ok(Arc::clone(&kept.insert(new).credential)),
             (Err(error), Some(old)) if old.left() > Duration::ZERO => {
-                tracing::warn!(%error, "credentials cannot be renewed yet: going on with those there are");
+                tracing::warn!(%error, "credentials cannot be renewed yet, using the current ones");
                 old.asked = Instant::now();
                 Ok(Arc::clone(&old.credential))
             }
@@ -150,11 +154,11 @@ impl ContainerCredentials {
         }
     }
 
-    async fn ask(&self) -> Result<Bytes, NoCredentials> {
+    async fn request(&self) -> Result<Bytes, NoCredentials> {
         let mut request =
             http::Request::builder().uri(self.address.as_str()).header(ACCEPT, "application/json");
         let token = match (&self.agent.token_file, &self.agent.token) {
-            // Rewritten from time to time: read each time.
+            // The file is rewritten from time to time, so it is read each time.
             (Some(file), _) => Some(tokio::fs::read_to_string(file).await?),
             (None, token) => token.clone(),
         };
@@ -164,7 +168,7 @@ impl ContainerCredentials {
             request = request.header(AUTHORIZATION, token);
         }
         let request: HttpRequest = request.body(HttpRequestBody::empty())?;
-        let answer = self.client.document(request, DOCUMENT).await?;
+        let answer = self.client.document(request, MAX_DOCUMENT).await?;
         if !answer.status().is_success() {
             return Err(NoCredentials::Refused(answer.status()));
         }
@@ -172,32 +176,33 @@ impl ContainerCredentials {
     }
 }
 
-impl Kept {
-    /// How long they are good for.
+impl CachedCredential {
+    /// Returns how long the credentials stay valid.
     fn left(&self) -> Duration {
         self.expires.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
     }
 }
 
-/// What an agent answered. When they expire is a date: our clock is asked how far away that is, once.
-fn parse(document: &[u8], asked: Instant) -> Result<Kept, NoCredentials> {
+/// Parses the response of an agent. The expiry is a date, which is compared with the system clock
+/// once.
+fn parse(document: &[u8], asked: Instant) -> Result<CachedCredential, NoCredentials> {
     let document: Document = serde_json::from_slice(document).map_err(NoCredentials::Document)?;
     let expires = document.expiration.map(|date| asked + time_until(&date));
     let (key_id, secret_key) = (document.access_key_id, document.secret_access_key);
     let credential = Arc::new(AwsCredential { key_id, secret_key, token: document.token });
-    Ok(Kept { credential, expires, asked })
+    Ok(CachedCredential { credential, expires, asked })
 }
 
-/// None where the date has passed, or is none.
+/// Returns the time until a date, or zero if it has passed or is not a date.
 #[expect(
     clippy::disallowed_methods,
-    reason = "asked once, when the date arrives: the rest is measured from then"
+    reason = "the clock is read once, when the date arrives; later times are monotonic"
 )]
 fn time_until(date: &str) -> Duration {
     let Ok(date) = chrono::DateTime::parse_from_rfc3339(date) else { return Duration::ZERO };
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let at = Duration::from_secs(u64::try_from(date.timestamp()).unwrap_or(0));
-    // An `Instant` cannot be any time away.
+    // An `Instant` cannot be arbitrarily far away.
     at.saturating_sub(since_1970).min(Duration::from_secs(365 * 24 * 3600))
 }
 

@@ -1,15 +1,15 @@
-use super::{Agent, ContainerCredentials, ECS, NoCredentials, RENEW, parse};
+use super::{AgentSettings, ContainerCredentials, ECS, NoCredentials, RENEW_BEFORE, parse};
 use crate::Options;
 use crate::backend::http::{client::Client, retry::Account};
-use crate::server::{Reply, Server};
+use latemux_testmedia::http_server::{Reply, Server};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 #[test]
-fn secrets_go_to_this_machine_or_over_tls() {
+fn agents_must_be_local_or_use_tls() {
     let full = |text: &str| {
-        let agent = Agent { full: Some(text.to_owned()), ..Agent::default() };
+        let agent = AgentSettings { full: Some(text.to_owned()), ..AgentSettings::default() };
         agent.address(ECS).map(|url| url.to_string())
     };
     for good in [
@@ -29,9 +29,17 @@ fn secrets_go_to_this_machine_or_over_tls() {
     {
         assert!(full(bad).is_err(), "{bad}");
     }
-    let both = Agent { relative: Some("/v2/x".into()), full: Some("http://no".into()), ..Agent::default() };
-    assert_eq!(both.address(ECS).unwrap().as_str(), "http://169.254.170.2/v2/x", "the relative one wins");
-    assert!(Agent::default().address(ECS).is_err());
+    let both = AgentSettings {
+        relative: Some("/v2/x".into()),
+        full: Some("http://no".into()),
+        ..AgentSettings::default()
+    };
+    assert_eq!(
+        both.address(ECS).unwrap().as_str(),
+        "http://169.254.170.2/v2/x",
+        "the relative address takes precedence"
+    );
+    assert!(AgentSettings::default().address(ECS).is_err());
 }
 
 #[test]
@@ -42,7 +50,7 @@ fn documents() {
         parse(text.as_bytes(), Instant::now()).unwrap()
     };
     assert_eq!(at("").left(), Duration::MAX);
-    assert!(at(r#","Expiration":"2120-01-01T00:00:00Z""#).left() > RENEW);
+    assert!(at(r#","Expiration":"2120-01-01T00:00:00Z""#).left() > RENEW_BEFORE);
     for past in ["2020-01-01T00:00:00Z", "1900-01-01T00:00:00Z", "tomorrow"] {
         assert_eq!(at(&format!(r#","Expiration":"{past}""#)).left(), Duration::ZERO);
     }
@@ -52,7 +60,7 @@ fn documents() {
 }
 
 #[tokio::test]
-async fn an_agent_that_fails_at_renewal() {
+async fn valid_credentials_outlive_a_failing_agent() {
     let agent = Server::start(|n, _| match n {
         0 => Reply::new(
             200,
@@ -64,7 +72,7 @@ async fn an_agent_that_fails_at_renewal() {
     .await;
     let options = Options::default();
     let client = Client::new(&options, Arc::new(Account::new(&options))).unwrap();
-    let at = Agent { relative: Some("/v2".to_owned()), ..Agent::default() };
+    let at = AgentSettings { relative: Some("/v2".to_owned()), ..AgentSettings::default() };
     let credentials = ContainerCredentials::new(client, at, &agent.address).unwrap();
     let age = async |left: Duration, ago: Duration| {
         let mut kept = credentials.kept.lock().await;
@@ -75,7 +83,7 @@ async fn an_agent_that_fails_at_renewal() {
     let get = async || credentials.get().await.map(|credential| credential.key_id.clone());
     assert_eq!(get().await.unwrap(), "a");
     assert_eq!((get().await.unwrap().as_str(), agent.requests().len()), ("a", 1));
-    // Those there are go on to be used while they are good, and the agent is not asked each time.
+    // Valid credentials stay in use, and the agent is not asked each time.
     age(Duration::from_secs(100), Duration::from_secs(2)).await;
     for _ in 0..5 {
         assert_eq!(get().await.unwrap(), "a");

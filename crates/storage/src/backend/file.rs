@@ -1,22 +1,25 @@
 //! Objects in a folder of this machine.
 //!
-//! All file calls that may wait for a disk run on the runtime's blocking pool, at most `JOBS` at a time, so a hung disk stalls
-//! neither the runtime nor its other blocking work. A body is read [`FRAME`] bytes at a time as its reader asks for it; what of
-//! it the kernel has in memory is copied at once (`RWF_NOWAIT`), without a turn of the pool. So is a file that is open already
-//! looked up where the kernel has all of its path in memory (`RESOLVE_CACHED`).
+//! All file calls that may wait for a disk run on the runtime's blocking pool, at most `JOBS` at a
+//! time, so a hung disk blocks neither the runtime nor its other blocking work. A body is read in
+//! frames of [`FRAME`] bytes as its reader asks for them. A frame that the kernel has in memory is
+//! copied at once (`RWF_NOWAIT`), without the pool. Likewise, a file that is already open is looked
+//! up without the pool if the kernel has its whole path in memory (`RESOLVE_CACHED`).
 //!
-//! A version is size and modification time. The inode stays out of it so that two machines with copies of one library
-//! (`rsync --times`) state the same versions; within one read the open descriptor keeps to one inode anyhow. A file
-//! replaced by renaming another over it is read to its end as it was. One rewritten in place is noticed by its
-//! modification time after each frame; a rewrite of equal size within one tick of the kernel's clock (some
-//! milliseconds) cannot be noticed by this or any other reader.
+//! A version is size and modification time. The inode is not part of it, so that two machines with
+//! copies of one library (`rsync --times`) report the same versions. Within one read, the open
+//! descriptor stays with one inode anyway. A file that is replaced by renaming another over it is
+//! read to its end in its old state. A file rewritten in place is detected by its modification time
+//! after each frame. A rewrite of equal size within one tick of the kernel's clock (some
+//! milliseconds) cannot be detected by this or any other reader.
 //!
-//! **Nothing outside the folder is read.** Symbolic links are followed as long as they stay in the folder; one that
-//! leads out of it is as if it were not there. Whoever may write to the folder is trusted not to swap a directory for
-//! a link in the instant between check and use. Only regular files are read: a FIFO or a device is not found.
+//! **Nothing outside the folder is read.** Symbolic links are followed as long as they stay inside
+//! the folder; a link that leads out of it is treated as missing. Anyone who may write to the
+//! folder is trusted not to replace a directory by a link between check and use. Only regular files
+//! are read: a FIFO or a device is not found.
 
-use super::frames::Frames;
-use crate::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use super::frames::FramePool;
+use crate::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version, Want};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use std::collections::HashMap;
@@ -29,31 +32,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Bytes read at a time, and held in memory for each body being read.
+/// Bytes that are read at a time, and held in memory for each body being read.
 pub const FRAME: usize = 256 * 1024;
-/// File calls at the same time. The pool is also where host names are resolved: it must not fill up.
+/// Maximum number of concurrent file calls. The same pool resolves host names, so it must not fill
+/// up.
 const JOBS: usize = 64;
-/// Descriptors kept open between reads.
+/// Maximum number of descriptors kept open between reads.
 const OPEN_FILES: usize = 64;
-/// Names in one folder.
-const LISTED: usize = 100_000;
-/// What [`Inner::resolve`] says of a link that leaves the root. No call used here gives it itself.
-const LEADS_OUT: ErrorKind = ErrorKind::CrossesDevices;
-/// A file call (a job's wait for its turn included) that takes longer is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum number of names in one folder.
+const MAX_NAMES: usize = 100_000;
+/// The error of [`Inner::resolve`] for a link that leaves the root. No call used here returns it.
+const LINK_OUTSIDE: ErrorKind = ErrorKind::CrossesDevices;
+/// Timeout of a file call, including the time its job waits for a thread.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Objects in a folder of this machine.
 #[derive(Clone)]
 pub struct Folder(Arc<Inner>);
 
 struct Inner {
-    /// Canonical: absolute, without links.
+    /// Canonical path of the folder: absolute, without links.
     root: PathBuf,
-    /// As the user wrote it.
+    /// Path of the folder as the user wrote it.
     name: String,
     open: Mutex<OpenFiles>,
     jobs: Arc<Semaphore>,
-    frames: Arc<Frames>,
+    frames: Arc<FramePool>,
 }
 
 impl std::fmt::Debug for Folder {
@@ -63,21 +67,23 @@ impl std::fmt::Debug for Folder {
 }
 
 impl Folder {
-    /// The folder at `path`. Touches the disk: call it at start, not while serving.
+    /// Opens the folder at `path`. This blocks on the disk, so do it at start and not while
+    /// serving.
     ///
     /// # Errors
-    /// Where there is no such folder, or it may not be read.
+    /// An I/O error if the path is not a folder or cannot be read.
     pub fn new(path: impl AsRef<Path>) -> io::Result<Self> {
         let root = path.as_ref().canonicalize()?;
         if !root.metadata()?.is_dir() {
             return Err(ErrorKind::NotADirectory.into());
         }
         let name = path.as_ref().display().to_string();
-        let (open, jobs, frames) = (Mutex::default(), Arc::new(Semaphore::new(JOBS)), Frames::new(FRAME));
+        let (open, jobs, frames) = (Mutex::default(), Arc::new(Semaphore::new(JOBS)), FramePool::new(FRAME));
         Ok(Self(Arc::new(Inner { root, name, open, jobs, frames })))
     }
 
-    /// Where the file of a key would be: in a folder that is there, within this one wherever links lead.
+    /// Returns the path that the file of a key has or would have. Its folder must exist, and be
+    /// inside this one even where links lead.
     pub(crate) async fn file(&self, key: &Key) -> Result<PathBuf, StorageError> {
         let (folder, name) = key.split();
         let name = name.to_owned();
@@ -88,24 +94,22 @@ impl Folder {
         .await
     }
 
-    /// The start of a read that waits for nothing: the file is open already, and the kernel has its path and the first frame in memory.
-    fn read_at_hand(
-        &self,
-        key: &Key,
-        want: &Want,
-        pin: Option<&Version>,
-    ) -> Option<Result<Opened, StorageError>> {
-        let (file, now) = self.0.open_at_hand(key)?;
-        let (version, range) = match stated(key, &now, want, pin) {
+    /// Starts a read without any waiting: the file is open already, and the kernel has its path and
+    /// the first frame in memory. Returns `None` if that is not possible.
+    fn read_cached(&self, request: &ReadRequest<'_>) -> Option<Result<OpenedRead, StorageError>> {
+        let key = request.key;
+        let (file, now) = self.0.open_cached(key)?;
+        let (version, range) = match check_request(key, &now, &request.want, request.version) {
             Ok(stated) => stated,
             Err(error) => return Some(Err(error)),
         };
         let file = Pinned { file, key: key.clone(), version };
-        let first = if range.is_empty() { Ok(Bytes::new()) } else { file.at_hand(&self.0.frames, &range)? };
+        let first =
+            if range.is_empty() { Ok(Bytes::new()) } else { file.cached_frame(&self.0.frames, &range)? };
         Some(first.map(|first| (file, range, first)))
     }
 
-    /// Runs `job` on the blocking pool. The permit stays with the job when its caller gives up on it.
+    /// Runs `job` on the blocking pool. The permit stays with the job when its caller gives up.
     async fn run<T: Send + 'static>(
         &self,
         key: &Key,
@@ -120,10 +124,10 @@ impl Folder {
             });
             done.await.map_err(|e| e.to_string())
         };
-        match tokio::time::timeout(PATIENCE, work).await {
+        match tokio::time::timeout(CALL_TIMEOUT, work).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(detail)) => Err(StorageError::Unavailable { key: key.to_string(), detail }),
-            Err(_) => Err(StorageError::TimedOut { key: key.to_string(), after: PATIENCE }),
+            Err(_) => Err(StorageError::TimedOut { key: key.to_string(), after: CALL_TIMEOUT }),
         }
     }
 }
@@ -133,17 +137,17 @@ impl Inner {
         self.root.join(key.as_str())
     }
 
-    /// The canonical path of a key.
+    /// Returns the canonical path of a key.
     fn resolve(&self, key: &Key) -> io::Result<PathBuf> {
         let path = self.path(key).canonicalize()?;
-        if path.starts_with(&self.root) { Ok(path) } else { Err(LEADS_OUT.into()) }
+        if path.starts_with(&self.root) { Ok(path) } else { Err(LINK_OUTSIDE.into()) }
     }
 
-    /// The open file of a key and what the disk says of it now.
+    /// Returns the open file of a key and its current metadata.
     fn open(&self, key: &Key) -> io::Result<(Arc<File>, Metadata)> {
         let now = std::fs::metadata(self.path(key)).and_then(regular);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        // The same device and inode as when it was opened, and an open inode's number is not given away: the same file.
+        // An open inode's number is not reused, so the same device and inode mean the same file.
         match now {
             Ok(now) => {
                 if let Some(file) = open.get(key, (now.dev(), now.ino())) {
@@ -156,7 +160,8 @@ impl Inner {
             }
         }
         drop(open);
-        // Opening a FIFO would wait for a writer, were it not for O_NONBLOCK; it changes nothing for regular files.
+        // Without O_NONBLOCK, opening a FIFO would wait for a writer. It has no effect on regular
+        // files.
         let path = self.resolve(key)?;
         let file =
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
@@ -167,9 +172,9 @@ impl Inner {
         Ok((file, now))
     }
 
-    /// The same of a file that is open already, where nothing has to be waited for.
-    fn open_at_hand(&self, key: &Key) -> Option<(Arc<File>, Metadata)> {
-        let now = regular(metadata_at_hand(&self.path(key))?).ok()?;
+    /// Returns the same for a file that is already open, if that needs no waiting.
+    fn open_cached(&self, key: &Key) -> Option<(Arc<File>, Metadata)> {
+        let now = regular(cached_metadata(&self.path(key))?).ok()?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         Some((open.get(key, (now.dev(), now.ino()))?, now))
     }
@@ -180,15 +185,15 @@ impl Inner {
         for entry in std::fs::read_dir(self.resolve(folder).map_err(failed)?).map_err(failed)? {
             let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
             let Some(key) = folder.join(&name) else { continue };
-            // Gone since, a dangling link or one that leads out: not listed.
+            // Removed in the meantime, a dangling link, or a link that leads out: not listed.
             let Ok(meta) = self.resolve(&key).and_then(std::fs::metadata) else { continue };
             if meta.is_dir() {
                 listing.folders.push(name);
             } else if meta.is_file() {
                 listing.objects.push((name, meta.len()));
             }
-            if listing.folders.len() + listing.objects.len() > LISTED {
-                let detail = format!("the folder holds more than {LISTED} names");
+            if listing.folders.len() + listing.objects.len() > MAX_NAMES {
+                let detail = format!("the folder holds more than {MAX_NAMES} names");
                 return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
             }
         }
@@ -201,7 +206,7 @@ impl Inner {
     }
 }
 
-/// Files opened lately, so that most reads need no open and no walk of the path.
+/// Recently opened files, so that most reads need neither an open nor a path walk.
 #[derive(Default)]
 struct OpenFiles {
     files: HashMap<Key, OpenFile>,
@@ -235,11 +240,11 @@ fn regular(meta: Metadata) -> io::Result<Metadata> {
     if meta.is_file() { Ok(meta) } else { Err(ErrorKind::NotFound.into()) }
 }
 
-/// A file, which bytes of it are read, and the first frame of them.
-type Opened = (Pinned, Range<u64>, Bytes);
+/// An open file, the range being read, and the first frame.
+type OpenedRead = (Pinned, Range<u64>, Bytes);
 
-/// Which version a file is, and which bytes of it are wanted.
-fn stated(
+/// Returns the version of a file and the wanted range.
+fn check_request(
     key: &Key,
     now: &Metadata,
     want: &Want,
@@ -264,18 +269,19 @@ fn failed(key: &Key, e: &io::Error) -> StorageError {
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
             StorageError::NotFound(key)
         }
-        LEADS_OUT => {
-            tracing::warn!(key, "symbolic link leads out of the folder: not followed");
+        LINK_OUTSIDE => {
+            tracing::warn!(key, "not following a symbolic link that leads out of the folder");
             StorageError::NotFound(key)
         }
         ErrorKind::PermissionDenied => StorageError::Denied(key),
-        // Links in a circle, or (O_NOFOLLOW) a file that became one between check and use.
+        // A cycle of links or, because of O_NOFOLLOW, a file that became a link between check and
+        // use.
         _ if e.raw_os_error() == Some(libc::ELOOP) => StorageError::NotFound(key),
         _ => StorageError::Unavailable { key, detail: e.to_string() },
     }
 }
 
-/// An open file, and the version of it that its bytes must be of.
+/// An open file, and the version that its bytes must have.
 #[derive(Clone)]
 struct Pinned {
     file: Arc<File>,
@@ -284,8 +290,9 @@ struct Pinned {
 }
 
 impl Pinned {
-    /// The first frame of a range, read and checked; its bytes are of the version unless an error says otherwise.
-    fn frame(&self, frames: &Arc<Frames>, range: &Range<u64>) -> Result<Bytes, StorageError> {
+    /// Reads the first frame of a range. An error is returned unless its bytes belong to the
+    /// version.
+    fn frame(&self, frames: &Arc<FramePool>, range: &Range<u64>) -> Result<Bytes, StorageError> {
         let mut frame = frames.take(Self::len(range));
         match self.file.read_exact_at(frame.as_mut(), range.start) {
             Ok(()) => {}
@@ -298,11 +305,16 @@ impl Pinned {
         Ok(frame.into())
     }
 
-    /// The same where the kernel has all of it in memory.
-    fn at_hand(&self, frames: &Arc<Frames>, range: &Range<u64>) -> Option<Result<Bytes, StorageError>> {
+    /// Does the same if the kernel has all of the frame in memory. Otherwise returns `None`.
+    fn cached_frame(
+        &self,
+        frames: &Arc<FramePool>,
+        range: &Range<u64>,
+    ) -> Option<Result<Bytes, StorageError>> {
         let mut frame = frames.take(Self::len(range));
-        // A file system that cannot say so (one over a network, say) answers with an error.
-        if !read_at_hand(&self.file, frame.as_mut(), range.start) {
+        // A file system that does not support this, such as a network file system, returns an
+        // error.
+        if !read_cached(&self.file, frame.as_mut(), range.start) {
             return None;
         }
         Some(self.check().map(|()| frame.into()))
@@ -312,26 +324,27 @@ impl Pinned {
         usize::try_from(range.end - range.start).map_or(FRAME, |left| left.min(FRAME))
     }
 
-    /// After a read: what was written before it shows in the modification time by now.
+    /// Checks the version after a read: writes before the read show in the modification time by
+    /// now.
     fn check(&self) -> Result<(), StorageError> {
         let now = self.file.metadata().map_err(|e| failed(&self.key, &e))?;
         if version(&now) == self.version { Ok(()) } else { Err(StorageError::Changed(self.key.to_string())) }
     }
 }
 
-/// What is left to read of a file.
-struct Rest {
+/// The part of a file that is still to be read.
+struct RemainingBody {
     folder: Folder,
     file: Pinned,
     range: Range<u64>,
 }
 
-impl Rest {
+impl RemainingBody {
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, StorageError> {
         if self.range.is_empty() {
             return Ok(None);
         }
-        let frame = match self.file.at_hand(&self.folder.0.frames, &self.range) {
+        let frame = match self.file.cached_frame(&self.folder.0.frames, &self.range) {
             Some(frame) => frame?,
             None => {
                 let (file, range) = (self.file.clone(), self.range.clone());
@@ -343,53 +356,51 @@ impl Rest {
     }
 }
 
-/// What the disk says of a file, where all of its path is in the kernel's memory.
+/// Returns the metadata of a file if its whole path is in the kernel's memory.
 #[cfg(target_os = "linux")]
-fn metadata_at_hand(path: &Path) -> Option<Metadata> {
+fn cached_metadata(path: &Path) -> Option<Metadata> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-    // A place in the tree, not a file that is opened: a device must not notice.
+    // PATH refers to the file without opening it, which has no effect on a device.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    // Kernels before 5.12 answer that there is no such flag.
+    // Kernels before 5.12 reject the flag.
     let place = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
     File::from(place).metadata().ok()
 }
 
-/// Elsewhere there is no such call.
+/// Other systems have no such call.
 #[cfg(not(target_os = "linux"))]
-fn metadata_at_hand(_: &Path) -> Option<Metadata> {
+fn cached_metadata(_: &Path) -> Option<Metadata> {
     None
 }
 
-/// Fills `buffer` with what lies at `at`, where none of it has to be waited for; says whether.
+/// Fills `buffer` with the bytes at `at` if none of them has to be waited for. Returns false
+/// otherwise.
 #[cfg(target_os = "linux")]
-fn read_at_hand(file: &File, buffer: &mut [u8], at: u64) -> bool {
+fn read_cached(file: &File, buffer: &mut [u8], at: u64) -> bool {
     let len = buffer.len();
     let buffers = &mut [io::IoSliceMut::new(buffer)];
     rustix::io::preadv2(file, buffers, at, rustix::io::ReadWriteFlags::NOWAIT) == Ok(len)
 }
 
-/// Elsewhere there is no such call.
+/// Other systems have no such call.
 #[cfg(not(target_os = "linux"))]
-fn read_at_hand(_: &File, _: &mut [u8], _: u64) -> bool {
+fn read_cached(_: &File, _: &mut [u8], _: u64) -> bool {
     false
 }
 
 impl Storage for Folder {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
         async move {
-            let (file, range, first) = match self.read_at_hand(key, &want, pin) {
+            let (file, range, first) = match self.read_cached(&request) {
                 Some(read) => read?,
                 None => {
-                    let (name, pin) = (key.clone(), pin.cloned());
-                    // The first frame comes with the opening: one hop to the pool for most reads.
+                    let ReadRequest { key, want, version, .. } = request;
+                    let (name, pin) = (key.clone(), version.cloned());
+                    // The first frame is read together with the open, so most reads use the pool
+                    // once.
                     let job = move |inner: &Inner| {
                         let (file, now) = inner.open(&name).map_err(|e| failed(&name, &e))?;
-                        let (version, range) = stated(&name, &now, &want, pin.as_ref())?;
+                        let (version, range) = check_request(&name, &now, &want, pin.as_ref())?;
                         let file = Pinned { file, key: name, version };
                         let first =
                             if range.is_empty() { Bytes::new() } else { file.frame(&inner.frames, &range)? };
@@ -401,8 +412,12 @@ impl Storage for Folder {
             let left = range.start + first.len() as u64..range.end;
             let first = stream::iter((!first.is_empty()).then_some(Ok(first)));
             let object = ObjectMeta { size: file.version.size, version: file.version.clone() };
-            let rest = Rest { folder: self.clone(), file, range: left };
-            Ok(Read { object, range, body: first.chain(stream::try_unfold(rest, Rest::next)).boxed() })
+            let rest = RemainingBody { folder: self.clone(), file, range: left };
+            Ok(Read {
+                object,
+                range,
+                body: first.chain(stream::try_unfold(rest, RemainingBody::next)).boxed(),
+            })
         }
         .boxed()
     }
@@ -424,9 +439,9 @@ impl Storage for Folder {
 mod tests {
     use super::*;
 
-    /// A disk that hangs is given up, and does not hold more threads than there may be jobs.
+    /// A disk that hangs is given up, and holds no more threads than there may be jobs.
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_does_not_return_is_given_up() {
+    async fn a_hanging_file_call_times_out() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path()).unwrap();
         let key = Key::new("x").unwrap();
@@ -436,7 +451,7 @@ mod tests {
             let _ = held.recv();
             Ok(())
         });
-        // While a thread is busy the clock of tests stands still: it is moved by hand.
+        // The paused clock stands still while a thread is busy, so the test advances it.
         let mut hangs = Box::pin(hangs);
         let error = loop {
             tokio::select! {
@@ -445,43 +460,43 @@ mod tests {
                 () = tokio::time::advance(Duration::from_millis(500)) => {}
             }
         };
-        assert!(matches!(error, StorageError::TimedOut { after, .. } if after == PATIENCE), "{error:?}");
-        assert!(begun.elapsed() <= PATIENCE + Duration::from_secs(1));
-        assert_eq!(folder.0.jobs.available_permits(), JOBS - 1, "its place is taken as long as it hangs");
+        assert!(matches!(error, StorageError::TimedOut { after, .. } if after == CALL_TIMEOUT), "{error:?}");
+        assert!(begun.elapsed() <= CALL_TIMEOUT + Duration::from_secs(1));
+        assert_eq!(folder.0.jobs.available_permits(), JOBS - 1, "the permit is held while the call hangs");
         drop(release);
         folder.run(&key, |_| Ok(())).await.unwrap();
     }
 
-    /// What is open, and in the kernel's memory, is read without the pool: there is no room in it here.
+    /// An open file in the kernel's memory is read without the pool, which is full here.
     #[cfg(target_os = "linux")]
     #[tokio::test(start_paused = true)]
-    async fn what_is_at_hand_takes_no_turn() {
+    async fn cached_reads_do_not_use_the_pool() {
         use futures_util::TryStreamExt;
         let dir = tempfile::tempdir().unwrap();
         let (path, key) = (dir.path().join("x"), Key::new("x").unwrap());
         let bytes: Vec<u8> = (0..FRAME * 2 + 100).map(|i| u8::try_from(i % 251).unwrap()).collect();
         std::fs::write(&path, &bytes).unwrap();
-        // Older kernels, and some file systems, have one of the calls only.
+        // Older kernels and some file systems have only one of the two calls.
         let file = File::open(&path).unwrap();
-        if metadata_at_hand(&path).is_none() || !read_at_hand(&file, &mut [0; 9], 0) {
+        if cached_metadata(&path).is_none() || !read_cached(&file, &mut [0; 9], 0) {
             return;
         }
         let folder = Folder::new(dir.path()).unwrap();
         let all = || Want::Range(0..bytes.len() as u64);
-        let version = folder.read(&key, all(), None).await.unwrap().object.version;
+        let version = folder.read(ReadRequest::new(&key, all())).await.unwrap().object.version;
         let full = Arc::clone(&folder.0.jobs).acquire_many_owned(u32::try_from(JOBS).unwrap()).await.unwrap();
-        let read = folder.read(&key, all(), Some(&version)).await.unwrap();
+        let read = folder.read(ReadRequest::new(&key, all()).pinned(&version)).await.unwrap();
         let body: Vec<Bytes> = read.body.try_collect().await.unwrap();
         assert_eq!(body.concat(), bytes);
-        let refused = |want| folder.read(&key, want, None);
+        let refused = |want| folder.read(ReadRequest::new(&key, want));
         let beyond = refused(Want::Range(0..bytes.len() as u64 + 1)).await.err();
         assert!(matches!(beyond, Some(StorageError::OutOfRange(_))), "{beyond:?}");
 
-        // Changed in place, that is seen at once.
+        // A change in place is detected at once.
         std::fs::write(&path, &bytes[1..]).unwrap();
-        let changed = folder.read(&key, Want::Head(5), Some(&version)).await.err();
+        let changed = folder.read(ReadRequest::head(&key, 5).pinned(&version)).await.err();
         assert!(matches!(changed, Some(StorageError::Changed(_))), "{changed:?}");
-        // Another file in its place is opened, and that may wait.
+        // A file that replaced it must be opened, which may wait.
         std::fs::write(dir.path().join("y"), "new").unwrap();
         std::fs::rename(dir.path().join("y"), &path).unwrap();
         let waits = refused(Want::Head(5)).await.err();

@@ -1,40 +1,41 @@
-//! Buffers of frames, used again: a new one of a quarter megabyte is zeroed, and often mapped, each time.
+//! A pool of frame buffers. A new buffer of a quarter megabyte would be zeroed, and often mapped,
+//! each time.
 
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most buffers that wait to be used again.
+/// Maximum number of spare buffers.
 const SPARES: usize = 32;
 
 /// Buffers of one size.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub(crate) struct FramePool {
     size: usize,
     spares: Mutex<Vec<Box<[u8]>>>,
 }
 
-/// A buffer being filled, or read by whoever it was handed to. It comes back when they let go of it.
+/// A buffer that is being filled or read. It returns to the pool when its last reader drops it.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct PooledFrame {
     data: Box<[u8]>,
-    /// Bytes of it that are used.
+    /// Number of bytes in use.
     len: usize,
-    frames: Arc<Frames>,
+    frames: Arc<FramePool>,
 }
 
-impl Frames {
-    /// Buffers of `size` bytes each.
+impl FramePool {
+    /// Creates a pool of buffers of `size` bytes each.
     pub(crate) fn new(size: usize) -> Arc<Self> {
         Arc::new(Self { size, spares: Mutex::default() })
     }
 
-    /// A buffer of `len` bytes, whatever they are.
-    pub(crate) fn take(self: &Arc<Self>, len: usize) -> Frame {
-        // Who keeps a few bytes should not keep a large buffer.
+    /// Returns a buffer of `len` bytes with unspecified contents.
+    pub(crate) fn take(self: &Arc<Self>, len: usize) -> PooledFrame {
+        // A reader that keeps a few bytes should not keep a large buffer.
         let pooled = len <= self.size && len > self.size / 4;
         let spare = if pooled { self.lock().pop() } else { None };
         let data = spare.unwrap_or_else(|| vec![0; if pooled { self.size } else { len }].into_boxed_slice());
-        Frame { data, len, frames: Arc::clone(self) }
+        PooledFrame { data, len, frames: Arc::clone(self) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
@@ -42,25 +43,25 @@ impl Frames {
     }
 }
 
-impl AsRef<[u8]> for Frame {
+impl AsRef<[u8]> for PooledFrame {
     fn as_ref(&self) -> &[u8] {
         self.data.get(..self.len).unwrap_or_default()
     }
 }
 
-impl AsMut<[u8]> for Frame {
+impl AsMut<[u8]> for PooledFrame {
     fn as_mut(&mut self) -> &mut [u8] {
         self.data.get_mut(..self.len).unwrap_or_default()
     }
 }
 
-impl From<Frame> for Bytes {
-    fn from(frame: Frame) -> Self {
+impl From<PooledFrame> for Bytes {
+    fn from(frame: PooledFrame) -> Self {
         Self::from_owner(frame)
     }
 }
 
-impl Drop for Frame {
+impl Drop for PooledFrame {
     fn drop(&mut self) {
         let data = std::mem::take(&mut self.data);
         if data.len() == self.frames.size {
@@ -77,8 +78,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_comes_back_when_its_last_reader_lets_go_of_it() {
-        let frames = Frames::new(1000);
+    fn a_buffer_returns_when_its_last_reader_drops_it() {
+        let frames = FramePool::new(1000);
         let mut frame = frames.take(900);
         frame.as_mut().fill(7);
         let bytes = Bytes::from(frame);
@@ -92,11 +93,11 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_take_few_and_what_is_spared_is_bounded() {
-        let frames = Frames::new(1000);
+    fn small_frames_are_not_pooled_and_spares_are_bounded() {
+        let frames = FramePool::new(1000);
         assert_eq!(frames.take(10).data.len(), 10);
         assert_eq!(frames.take(5000).data.len(), 5000);
-        let all: Vec<Frame> = (0..100).map(|_| frames.take(1000)).collect();
+        let all: Vec<PooledFrame> = (0..100).map(|_| frames.take(1000)).collect();
         drop(all);
         assert_eq!(frames.lock().len(), SPARES);
     }

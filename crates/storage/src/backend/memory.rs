@@ -1,6 +1,6 @@
-//! Objects in memory: tests, and the built-in sample library.
+//! Objects in memory, for tests and the built-in sample library.
 
-use crate::{Key, Listing, ObjectMeta, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +20,14 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// No objects yet.
+    /// Creates a storage without objects.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stores or replaces an object. Its version is a function of its bytes, so that two processes that hold the same
-    /// library state the same versions.
+    /// Stores or replaces an object. Its version is a function of its bytes, so two processes with
+    /// the same library report the same versions.
     pub fn put(&self, key: Key, bytes: impl Into<Bytes>) -> Version {
         let bytes = bytes.into();
         let version = version_of(&bytes);
@@ -36,7 +36,8 @@ impl Memory {
         version
     }
 
-    /// Stores an object where there is none, or in place of exactly this version; says whether it did.
+    /// Stores an object if its current version is `over`, where `None` means that there is no
+    /// object. Returns false if it is not.
     pub(crate) fn put_if(&self, key: &Key, bytes: Bytes, over: Option<&Version>) -> bool {
         let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
         let is_as_said = objects.get(key).map(|(_, version)| version) == over;
@@ -47,20 +48,21 @@ impl Memory {
         is_as_said
     }
 
-    /// Removes an object; says whether there was one.
+    /// Removes an object. Returns true if there was one.
     pub fn remove(&self, key: &Key) -> bool {
         self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(key).is_some()
     }
 
-    fn get(&self, key: &Key, want: &Want, pin: Option<&Version>) -> Result<Read, StorageError> {
+    fn get(&self, request: &ReadRequest<'_>) -> Result<Read, StorageError> {
+        let key = request.key;
         let not_found = || StorageError::NotFound(key.to_string());
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
         let (bytes, version) = objects.get(key).ok_or_else(not_found)?;
-        if pin.is_some_and(|pin| pin != version) {
+        if request.version.is_some_and(|pin| pin != version) {
             return Err(StorageError::Changed(key.to_string()));
         }
         let out = || StorageError::OutOfRange(key.to_string());
-        let range = want.within(version.size).ok_or_else(out)?;
+        let range = request.want.within(version.size).ok_or_else(out)?;
         let frame = bytes.slice(in_memory(&range).ok_or_else(out)?);
         let body = stream::iter((!frame.is_empty()).then_some(Ok(frame))).boxed();
         Ok(Read { object: ObjectMeta { size: version.size, version: version.clone() }, range, body })
@@ -99,13 +101,8 @@ fn version_of(bytes: &Bytes) -> Version {
 }
 
 impl Storage for Memory {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        async move { self.get(key, &want, pin) }.boxed()
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        async move { self.get(&request) }.boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

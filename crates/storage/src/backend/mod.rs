@@ -1,4 +1,4 @@
-//! The places bytes can lie.
+//! Back ends: the places where bytes are stored.
 
 pub(crate) mod container;
 pub mod file;

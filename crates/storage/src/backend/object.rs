@@ -1,14 +1,15 @@
-//! Objects in S3 and its kin, Google Cloud Storage and Azure Blob Storage.
+//! Objects in S3 and compatible services, Google Cloud Storage and Azure Blob Storage.
 //!
-//! `object_store` knows how each service is addressed, signed and listed, and where credentials come from and when they
-//! expire. Reads go another way: its client hands us the signed request instead of sending it, and what plain HTTP uses
-//! sends it and reads the answer. So there is one data path for every service, with one set of timeouts, retries,
-//! checks and errors, and no byte is copied on it. Listings and credentials are fetched by `object_store` over the same
+//! `object_store` knows how each service is addressed, signed and listed, where credentials come
+//! from and when they expire. Reads take another way: its client hands us the signed request
+//! instead of sending it, and the code for plain HTTP sends it and reads the response. All services
+//! therefore share one data path, with one set of timeouts, retries, checks and errors, and no byte
+//! is copied on it. Listings and credentials are fetched by `object_store` over the same
 //! connections.
 
 use super::http::client::{Client, Failure};
-use super::http::fetch::{Ask, Fetch, Requests};
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use super::http::fetch::{Fetch, RequestBuilder, RequestSpec};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use futures_util::{FutureExt, future::BoxFuture};
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
@@ -26,10 +27,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Largest answer to a listing or to a request for credentials, in bytes: a page of 1000 keys of 1024 bytes, and more.
-const DOCUMENT: usize = 16 * 1024 * 1024;
-/// Names in one folder.
-const LISTED: usize = 100_000;
+/// Largest response to a listing or to a request for credentials, in bytes. It exceeds a page of
+/// 1000 keys of 1024 bytes.
+const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
+/// Maximum number of names in one folder.
+const MAX_NAMES: usize = 100_000;
 
 /// Objects in a bucket, below a prefix.
 #[derive(Debug)]
@@ -40,31 +42,32 @@ pub struct Bucket {
     name: String,
 }
 
-/// A service and where in it our keys begin.
+/// A service, and the prefix of our keys in it.
 #[derive(Debug, Clone)]
 struct Service {
     objects: Arc<dyn ObjectStore>,
     lists: Arc<dyn Lists>,
     prefix: Key,
-    /// Longest time to sign a request: credentials may have to be asked for, by one request after another where nobody
-    /// answers.
-    patience: Duration,
+    /// Longest time to sign a request. Credentials may have to be requested first, and requests for
+    /// them run one after another.
+    sign_timeout: Duration,
 }
 
 trait Lists: PaginatedListStore + std::fmt::Debug {}
 impl<T: PaginatedListStore + std::fmt::Debug> Lists for T {}
 
-/// Into which a signed request is put instead of being sent.
+/// Receives a signed request instead of sending it.
 #[derive(Debug, Clone, Default)]
 struct Capture(Arc<Mutex<Option<HttpRequest>>>);
 
-/// How a captured request ends for `object_store`. Of kind "unknown", which it does not retry.
+/// The error that ends a captured request for `object_store`. Its kind is "unknown", which
+/// `object_store` does not retry.
 #[derive(Debug, thiserror::Error)]
 #[error("the request was signed, not sent")]
 struct Captured;
 
-/// Marks a listing, whose errors we want to see as they came. Other requests are for credentials: there `object_store`
-/// reads statuses itself, to try the next way of getting some.
+/// Marks a listing, whose errors are passed on unchanged. Other requests are for credentials:
+/// `object_store` interprets their statuses itself, to try the next source of credentials.
 #[derive(Debug, Clone)]
 struct IsListing;
 
@@ -90,11 +93,11 @@ impl HttpService for Connector {
                 return Err(HttpError::new(HttpErrorKind::Unknown, Captured));
             }
             let failed = |failure: Failure| {
-                // Of a kind that is not tried again: that was done already.
+                // The kind is not retried, because all retries were made already.
                 HttpError::new(HttpErrorKind::Unknown, failure)
             };
             let is_listing = request.extensions().get::<IsListing>().is_some();
-            let (head, body) = self.0.document(request, DOCUMENT).await.map_err(failed)?.into_parts();
+            let (head, body) = self.0.document(request, MAX_DOCUMENT).await.map_err(failed)?.into_parts();
             if is_listing && !head.status.is_success() {
                 return Err(failed(Failure::Status(head.status)));
             }
@@ -104,15 +107,15 @@ impl HttpService for Connector {
     }
 }
 
-/// What `#[async_trait]` makes of `HttpService::call`.
+/// The future that `#[async_trait]` makes of `HttpService::call`.
 type Call<'a> = BoxFuture<'a, Result<HttpResponse, HttpError>>;
 
-/// `object_store` retries nothing: [`Client::document`] does.
+/// Disables the retries of `object_store`: [`Client::document`] retries.
 pub(crate) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-/// Finds our own error in what `object_store` made of it.
+/// Returns our own error if it is among the causes of an `object_store` error.
 fn error(key: &Key, e: &object_store::Error) -> StorageError {
     let mut source: Option<&(dyn Error + 'static)> = Some(e);
     while let Some(inner) = source {
@@ -124,7 +127,8 @@ fn error(key: &Key, e: &object_store::Error) -> StorageError {
     StorageError::BadAnswer { key: key.to_string(), detail: e.to_string() }
 }
 
-/// Of an upload, whose answers `object_store` reads itself, and quotes.
+/// Converts the error of an upload. `object_store` interprets the responses to uploads itself, and
+/// quotes them.
 pub(crate) fn upload_error(key: &Key, e: &object_store::Error) -> StorageError {
     match (error(key, e), e) {
         (StorageError::BadAnswer { .. }, object_store::Error::NotFound { .. }) => {
@@ -143,7 +147,7 @@ pub(crate) fn upload_error(key: &Key, e: &object_store::Error) -> StorageError {
 }
 
 impl Service {
-    /// The full name of a key. `None` where the services allow no such name.
+    /// Returns the full name of a key, or `None` if the services do not allow it.
     fn path(&self, key: &Key) -> Option<Path> {
         let (prefix, key) = (self.prefix.as_str(), key.as_str());
         let full = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}/{key}") };
@@ -151,29 +155,33 @@ impl Service {
     }
 }
 
-impl Requests for Service {
-    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+impl RequestBuilder for Service {
+    fn request<'a>(
+        &'a self,
+        key: &'a Key,
+        spec: RequestSpec,
+    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
         async move {
             let path = self.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
             let capture = Capture::default();
             let mut extensions = Extensions::new();
             extensions.insert(capture.clone());
             let range =
-                ask.range.map(|(start, end)| end.map_or(GetRange::Offset(start), |end| (start..end).into()));
+                spec.range.map(|(start, end)| end.map_or(GetRange::Offset(start), |end| (start..end).into()));
             let options = GetOptions {
                 head: range.is_none(),
                 range,
-                if_match: ask.if_match,
+                if_match: spec.if_match,
                 extensions,
                 ..GetOptions::default()
             };
-            let Ok(answer) = timeout(self.patience, self.objects.get_opts(&path, options)).await else {
-                tracing::warn!(%key, after = ?self.patience, "no credentials in time");
-                return Err(StorageError::TimedOut { key: key.to_string(), after: self.patience });
+            let Ok(answer) = timeout(self.sign_timeout, self.objects.get_opts(&path, options)).await else {
+                tracing::warn!(%key, after = ?self.sign_timeout, "timed out waiting for credentials");
+                return Err(StorageError::TimedOut { key: key.to_string(), after: self.sign_timeout });
             };
             let signed = capture.0.lock().unwrap_or_else(PoisonError::into_inner).take();
             signed.ok_or_else(|| match answer {
-                // Before a request is signed only the credentials can fail.
+                // Before a request is signed, only the credentials can fail.
                 Err(e) => {
                     tracing::warn!(%key, error = %e, "no credentials");
                     match error(key, &e) {
@@ -182,7 +190,7 @@ impl Requests for Service {
                     }
                 }
                 Ok(_) => {
-                    let detail = "the request was not handed over".to_owned();
+                    let detail = "object_store did not hand the request over".to_owned();
                     StorageError::BadAnswer { key: key.to_string(), detail }
                 }
             })
@@ -192,14 +200,14 @@ impl Requests for Service {
 }
 
 impl Bucket {
-    /// `name` is shown to people; `prefix` is where our keys begin.
+    /// Creates a bucket. `name` is shown to people; `prefix` precedes all our keys.
     pub(crate) fn new<S>(service: S, prefix: Key, name: String, client: Client) -> Self
     where
         S: ObjectStore + PaginatedListStore,
     {
-        let both = Arc::new(service);
-        let patience = client.patience();
-        let service = Service { objects: Arc::clone(&both) as _, lists: both, prefix, patience };
+        let service = Arc::new(service);
+        let sign_timeout = client.document_timeout();
+        let service = Service { objects: Arc::clone(&service) as _, lists: service, prefix, sign_timeout };
         let fetch = Arc::new(Fetch::new(client, service.clone()));
         Self { fetch, service, name }
     }
@@ -207,7 +215,7 @@ impl Bucket {
     async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
         let path = self.service.path(folder).ok_or_else(|| StorageError::NotFound(folder.to_string()))?;
         let prefix = if path.as_ref().is_empty() { String::new() } else { format!("{path}/") };
-        // Sorted by name; a folder and an object may share one.
+        // Sorted by name. A folder and an object may have the same name.
         let mut objects = BTreeMap::new();
         let mut folders = BTreeMap::new();
         let below = |path: &Path| {
@@ -226,8 +234,8 @@ impl Bucket {
             let page = page.map_err(|e| error(folder, &e))?;
             objects.extend(page.result.objects.iter().filter_map(|o| Some((below(&o.location)?, o.size))));
             folders.extend(page.result.common_prefixes.iter().filter_map(|path| Some((below(path)?, ()))));
-            if objects.len() + folders.len() > LISTED {
-                let detail = format!("the folder holds more than {LISTED} names");
+            if objects.len() + folders.len() > MAX_NAMES {
+                let detail = format!("the folder holds more than {MAX_NAMES} names");
                 return Err(StorageError::BadAnswer { key: folder.to_string(), detail });
             }
             page_token = page.page_token;
@@ -241,10 +249,10 @@ impl Bucket {
         Ok(Listing { objects: objects.into_iter().collect(), folders: folders.into_keys().collect() })
     }
 
-    /// Stores an object by one request: it is there whole or not at all.
+    /// Stores an object with one request, completely or not at all.
     ///
     /// # Errors
-    /// As the service answers.
+    /// The [`StorageError`] that corresponds to the response of the service.
     pub async fn put(&self, key: &Key, bytes: bytes::Bytes) -> Result<(), StorageError> {
         self.put_payload(key, bytes.into()).await
     }
@@ -256,8 +264,9 @@ impl Bucket {
         Ok(())
     }
 
-    /// Stores an object by one request: where there is none, or (`over`) in place of the one of that `ETag`, of any if none is named. `false`
-    /// where something else is there.
+    /// Stores an object with one request if none of that name exists. With `over`, replaces the
+    /// object that has this `ETag`, or any object if it names none. Returns false if the condition
+    /// is not met.
     pub(crate) async fn put_over(
         &self,
         key: &Key,
@@ -281,17 +290,17 @@ impl Bucket {
         }
     }
 
-    /// Begins an object that is uploaded in parts.
+    /// Starts an object that is uploaded in parts.
     pub(crate) async fn begin(&self, key: &Key) -> Result<Box<dyn MultipartUpload>, StorageError> {
         let path = self.service.path(key).ok_or_else(|| StorageError::NotFound(key.to_string()))?;
         let options = object_store::PutMultipartOptions::default();
         self.service.objects.put_multipart_opts(&path, options).await.map_err(|e| upload_error(key, &e))
     }
 
-    /// Removes an object: for tests.
+    /// Removes an object, for tests.
     ///
     /// # Errors
-    /// As the service answers.
+    /// The [`StorageError`] that corresponds to the response of the service.
     #[cfg(any(test, feature = "testing"))]
     pub async fn remove(&self, key: &Key) -> Result<(), StorageError> {
         use object_store::ObjectStoreExt;
@@ -301,13 +310,8 @@ impl Bucket {
 }
 
 impl Storage for Bucket {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.fetch.read(key, want, pin).boxed()
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.fetch.read(request).boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

@@ -1,10 +1,11 @@
-//! GCS and Azure have no server to test against here: what they are asked, and that answers take the common path.
+//! GCS and Azure have no server to test against here. These tests check the requests, and that
+//! responses take the common path.
 
 use super::{Bucket, Connector, no_retries};
 use crate::backend::http::{client::Client, retry::Account};
-use crate::server::{Reply, Request, Server, Then};
-use crate::{Key, Options, Storage, StorageError, Version, Want, stand_in};
+use crate::{Key, Options, ReadRequest, Storage, StorageError, Version, stand_in};
 use futures_util::TryStreamExt;
+use latemux_testmedia::http_server::{Reply, Request, Server, Then};
 use object_store::aws::AmazonS3Builder;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ const RANGE: &str = "bytes 2-5/10";
 fn reply(n: usize, request: &Request) -> Reply {
     let headers = [("ETag", "\"0x8D\""), ("Content-Range", RANGE)];
     match (n, request.header("if-match")) {
-        // Broken off after two bytes, then continued: two data paths would show here.
+        // Breaks off after two bytes and is then continued, which would reveal a second data path.
         (0, _) => Reply::cut(206, &headers, b"2345", 2, Then::Close),
         (1, Some("\"0x8D\"")) => Reply::new(206, &[headers[0], ("Content-Range", "bytes 4-5/10")], b"45"),
         (2, Some("\"old\"")) => Reply::new(412, &[], b""),
@@ -24,14 +25,14 @@ fn reply(n: usize, request: &Request) -> Reply {
 
 async fn reads(server: &Server, bucket: &dyn Storage, target: &str, authorization: &str) {
     let key = Key::new("a b/ü+%.mp4").unwrap();
-    let read = bucket.read(&key, Want::Range(2..6), None).await.unwrap();
+    let read = bucket.read(ReadRequest::range(&key, 2..6)).await.unwrap();
     assert_eq!((read.object.version.etag.as_deref(), read.object.size), (Some("\"0x8D\""), 10));
     let frames: Vec<_> = read.body.try_collect().await.unwrap();
     assert_eq!(frames.concat(), b"2345");
     let old = Version { etag: Some("\"old\"".into()), size: 10, modified: None };
-    let e = bucket.read(&key, Want::Range(0..1), Some(&old)).await.unwrap_err();
+    let e = bucket.read(ReadRequest::range(&key, 0..1).pinned(&old)).await.unwrap_err();
     assert!(matches!(e, StorageError::Changed(_)), "{e:?}");
-    let e = bucket.read(&key, Want::Head(0), None).await.unwrap_err();
+    let e = bucket.read(ReadRequest::head(&key, 0)).await.unwrap_err();
     assert!(matches!(e, StorageError::NotFound(_)), "{e:?}");
 
     let requests = server.requests();
@@ -59,9 +60,9 @@ async fn azure() {
     reads(&server, &*bucket, "/container/a%20b/%C3%BC+%25.mp4", "SharedKey account:").await;
 }
 
-/// Whoever waits for credentials that someone else asks for does not wait for ever.
+/// A read that waits for credentials that another read has requested does not wait for ever.
 #[tokio::test]
-async fn credentials_that_never_come() {
+async fn missing_credentials_time_out() {
     let instance = Server::start(|_, _| Reply::nothing(Then::Hang)).await;
     let brief = Duration::from_millis(100);
     let options = Options {
@@ -81,8 +82,8 @@ async fn credentials_that_never_come() {
         .unwrap();
     let bucket = Bucket::new(service, Key::root(), "s3://bucket".into(), client);
     let (bucket, key) = (&bucket, Key::new("x").unwrap());
-    let reads = (0..50).map(|_| bucket.read(&key, Want::Head(1), None));
-    // One after the other they would take five seconds.
+    let reads = (0..50).map(|_| bucket.read(ReadRequest::head(&key, 1)));
+    // One after another, they would take five seconds.
     let all = tokio::time::timeout(brief * 30, futures_util::future::join_all(reads)).await.unwrap();
     for answer in all {
         assert_eq!(answer.unwrap_err().reason(), "storage_timeout");

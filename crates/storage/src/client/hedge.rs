@@ -1,51 +1,51 @@
-//! A second read beside one that is slow to answer: whichever answers first is the answer, the other ends.
+//! A second read beside one that is slow to respond. The first response is used, and the other read
+//! is cancelled.
 
-use super::{Core, Place};
-use crate::counters::one_more;
-use crate::{Key, Read, StorageError, Version, Want};
+use super::{Core, Permit};
+use crate::counters::increment;
+use crate::{Read, ReadRequest, StorageError};
 use futures_util::future::{Either, select};
 use std::time::Duration;
 use tokio::time::timeout;
 
 impl Core {
-    /// Reads, and reads once more beside that when no head has come after `after`: where a place is free at once (it is
-    /// not worth waiting for, and two that wait for each other's places would wait for ever) and the back end's budget of
-    /// retries allows it. The answer keeps the place of the request that brought it.
+    /// Reads, and starts a second read if no head has arrived after `after`. The second read needs
+    /// a permit that is free at once, because reads that wait for each other's permits would
+    /// deadlock. The retry budget of the back end must allow it too. The response keeps the permit
+    /// of the request that brought it.
     pub(super) async fn hedged(
         &self,
         after: Duration,
-        place: Place,
-        key: &Key,
-        want: Want,
-        pin: Option<&Version>,
-    ) -> Result<(Read, Place), StorageError> {
-        let mut first = self.inner.read(key, want.clone(), pin);
+        permit: Permit,
+        request: ReadRequest<'_>,
+    ) -> Result<(Read, Permit), StorageError> {
+        let mut first = self.inner.read(request.clone());
         if let Ok(answer) = timeout(after, &mut first).await {
-            return answer.map(|read| (read, place));
+            return answer.map(|read| (read, permit));
         }
-        let second_place = self.try_enter();
-        let Some(second_place) = second_place.filter(|_| self.account.spend()) else {
-            return first.await.map(|read| (read, place));
+        let second_permit = self.try_acquire();
+        let Some(second_permit) = second_permit.filter(|_| self.account.spend()) else {
+            return first.await.map(|read| (read, permit));
         };
-        one_more(&self.account.counters.hedges);
-        tracing::debug!(%key, ?after, "no answer yet: asking once more beside it");
-        let second = self.inner.read(key, want, pin);
-        let (answer, place, other, other_place, second_was_first) = match select(first, second).await {
-            Either::Left((answer, other)) => (answer, place, other, second_place, false),
-            Either::Right((answer, other)) => (answer, second_place, other, place, true),
+        increment(&self.account.counters.hedges);
+        tracing::debug!(key = %request.key, ?after, "no response yet, sending a second request");
+        let second = self.inner.read(request);
+        let (answer, permit, other, other_permit, second_was_first) = match select(first, second).await {
+            Either::Left((answer, other)) => (answer, permit, other, second_permit, false),
+            Either::Right((answer, other)) => (answer, second_permit, other, permit, true),
         };
-        let won = |read, place, by_second: bool| {
+        let won = |read, permit, by_second: bool| {
             if by_second {
-                one_more(&self.account.counters.hedges_won);
+                increment(&self.account.counters.hedges_won);
             }
-            (read, place)
+            (read, permit)
         };
         match answer {
-            Ok(read) => Ok(won(read, place, second_was_first)),
-            // The other may fare better.
+            Ok(read) => Ok(won(read, permit, second_was_first)),
+            // The other request may still succeed.
             Err(error) if error.is_fault() => {
-                drop(place);
-                other.await.map(|read| won(read, other_place, !second_was_first))
+                drop(permit);
+                other.await.map(|read| won(read, other_permit, !second_was_first))
             }
             Err(error) => Err(error),
         }

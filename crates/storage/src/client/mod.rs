@@ -1,18 +1,19 @@
-//! What all storage has in common: a bound on requests under way, second reads beside slow ones, and counters.
+//! Features common to all storage: a bound on in-flight requests, second reads beside slow ones,
+//! and counters.
 //!
-//! [`StorageClient`] is a [`Storage`] around another. Retries are not here but where failures are understood, in
-//! `backend/http`; both draw on one budget for the back end.
+//! [`StorageClient`] is a [`Storage`] around another. Retries are not made here but where failures
+//! are understood, in `backend/http`. Both draw on one budget for the back end.
 
 mod hedge;
 
 use crate::backend::http::retry::Account;
-use crate::counters::{Counters, Kind, Present, one_more};
-use crate::{Key, Listing, Options, Read, Storage, StorageError, Version, Want};
+use crate::counters::{Counters, GaugeGuard, increment};
+use crate::{Key, Listing, Options, Read, ReadRequest, Storage, StorageError};
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, Stream, StreamExt};
 use futures_util::{FutureExt, future::BoxFuture};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,36 +23,34 @@ use tokio::time::{Instant, timeout};
 #[derive(Debug, Clone)]
 pub struct StorageClient {
     core: Arc<Core>,
-    kind: Kind,
 }
 
 #[derive(Debug)]
 struct Core {
     inner: Arc<dyn Storage>,
     account: Arc<Account>,
-    /// `None`: not bounded.
-    places: Option<Arc<Semaphore>>,
+    /// `None` if requests are not bounded.
+    permits: Option<Arc<Semaphore>>,
     queue_timeout: Duration,
-    /// Never if `None`.
     hedge_after: Option<Duration>,
 }
 
-/// A place among the requests under way.
+/// A permit for one in-flight request.
 #[derive(Debug)]
-struct Place {
+struct Permit {
     _permit: Option<OwnedSemaphorePermit>,
-    _present: Present,
+    _present: GaugeGuard,
 }
 
 impl StorageClient {
-    /// Bounds and counts requests to `inner`, which makes none but those it is asked for.
+    /// Bounds and counts requests to `inner`, which makes only the requests that it is asked for.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, options: &Options) -> Self {
         let account = Arc::new(Account::new(options));
         Self::over(inner, account, options, true)
     }
 
-    /// `account` is what `inner` draws on too.
+    /// Bounds and counts requests to `inner`, which draws on the same `account`.
     pub(crate) fn over(
         inner: Arc<dyn Storage>,
         account: Arc<Account>,
@@ -60,123 +59,113 @@ impl StorageClient {
     ) -> Self {
         options.registry.add(inner.describe(), &account.counters);
         let most = options.max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
-        let places = bounded.then(|| Arc::new(Semaphore::new(most)));
+        let permits = bounded.then(|| Arc::new(Semaphore::new(most)));
         let queue_timeout = options.queue_timeout;
         let hedge_after = Some(options.hedge_after).filter(|after| !after.is_zero());
-        Self {
-            core: Arc::new(Core { inner, account, places, queue_timeout, hedge_after }),
-            kind: Kind::default(),
-        }
+        Self { core: Arc::new(Core { inner, account, permits, queue_timeout, hedge_after }) }
     }
 
-    /// The counters of this back end.
+    /// Returns the counters of this back end.
     #[must_use]
     pub fn counters(&self) -> &Arc<Counters> {
         &self.core.account.counters
     }
 
-    async fn read_now(&self, key: &Key, want: Want, pin: Option<&Version>) -> Result<Read, StorageError> {
-        let place = self.begin(key).await?;
+    async fn read_now(&self, request: ReadRequest<'_>) -> Result<Read, StorageError> {
+        let permit = self.begin(request.key).await?;
         let answer = match self.core.hedge_after {
-            Some(after) => self.core.hedged(after, place, key, want, pin).await,
-            None => self.core.inner.read(key, want, pin).await.map(|read| (read, place)),
+            Some(after) => self.core.hedged(after, permit, request).await,
+            None => self.core.inner.read(request).await.map(|read| (read, permit)),
         };
-        let (mut read, place) = self.core.noted(answer)?;
+        let (mut read, permit) = self.core.count_fault(answer)?;
         let left = read.range.end.saturating_sub(read.range.start);
-        let place = Some(place).filter(|_| left > 0);
-        read.body =
-            Body { body: read.body, left, place, core: Arc::clone(&self.core), kind: self.kind }.boxed();
+        let permit = Some(permit).filter(|_| left > 0);
+        read.body = CountedBody { body: read.body, left, permit, core: Arc::clone(&self.core) }.boxed();
         Ok(read)
     }
 
     async fn list_now(&self, folder: &Key) -> Result<Listing, StorageError> {
         let _place = self.begin(folder).await?;
-        self.core.noted(self.core.inner.list(folder).await)
+        self.core.count_fault(self.core.inner.list(folder).await)
     }
 
-    async fn begin(&self, key: &Key) -> Result<Place, StorageError> {
-        let place = self.core.enter(key).await?;
-        self.counters().request(self.kind);
+    async fn begin(&self, key: &Key) -> Result<Permit, StorageError> {
+        let permit = self.core.acquire(key).await?;
+        increment(&self.counters().requests);
         self.core.account.earn();
-        Ok(place)
+        Ok(permit)
     }
 }
 
 impl Core {
-    fn place(&self, permit: Option<OwnedSemaphorePermit>) -> Place {
-        Place { _permit: permit, _present: self.account.counters.flies() }
+    fn permit(&self, permit: Option<OwnedSemaphorePermit>) -> Permit {
+        Permit { _permit: permit, _present: self.account.counters.in_flight_guard() }
     }
 
-    /// A place, if one is free now and nobody waits for it.
-    fn try_enter(&self) -> Option<Place> {
-        let Some(places) = &self.places else { return Some(self.place(None)) };
-        Arc::clone(places).try_acquire_owned().ok().map(|permit| self.place(Some(permit)))
+    /// Returns a permit if one is free now and nobody waits for it.
+    fn try_acquire(&self) -> Option<Permit> {
+        let Some(permits) = &self.permits else { return Some(self.permit(None)) };
+        Arc::clone(permits).try_acquire_owned().ok().map(|permit| self.permit(Some(permit)))
     }
 
-    /// Waits for a place; they are given in the order they were asked for.
-    async fn enter(&self, key: &Key) -> Result<Place, StorageError> {
-        if let Some(place) = self.try_enter() {
-            return Ok(place);
+    /// Waits for a permit. Permits are given in the order of requests.
+    async fn acquire(&self, key: &Key) -> Result<Permit, StorageError> {
+        if let Some(permit) = self.try_acquire() {
+            return Ok(permit);
         }
-        let Some(places) = &self.places else { return Ok(self.place(None)) };
+        let Some(permits) = &self.permits else { return Ok(self.permit(None)) };
         let begun = Instant::now();
-        let waiting = self.account.counters.waits();
-        let permit = timeout(self.queue_timeout, Arc::clone(places).acquire_owned()).await;
+        let waiting = self.account.counters.queue_guard();
+        let permit = timeout(self.queue_timeout, Arc::clone(permits).acquire_owned()).await;
         drop(waiting);
-        // It is never closed.
+        // The semaphore is never closed.
         let permit = permit.ok().and_then(Result::ok);
-        self.account.counters.has_waited(begun.elapsed(), permit.is_none());
+        self.account.counters.record_wait(begun.elapsed(), permit.is_none());
         match permit {
-            Some(permit) => Ok(self.place(Some(permit))),
+            Some(permit) => Ok(self.permit(Some(permit))),
             None => Err(StorageError::Busy { key: key.to_string(), after: self.queue_timeout }),
         }
     }
 
-    /// Counts an answer that was the back end's fault.
-    fn noted<T>(&self, answer: Result<T, StorageError>) -> Result<T, StorageError> {
+    /// Counts a failure that was the back end's fault.
+    fn count_fault<T>(&self, answer: Result<T, StorageError>) -> Result<T, StorageError> {
         if answer.as_ref().is_err_and(StorageError::is_fault) {
-            one_more(&self.account.counters.failed);
+            increment(&self.account.counters.failed);
         }
         answer
     }
 }
 
-/// A body that holds its place until all of it has come.
-struct Body {
+/// A body that holds its permit until all of it has arrived.
+struct CountedBody {
     body: BoxStream<'static, Result<Bytes, StorageError>>,
     left: u64,
-    place: Option<Place>,
+    permit: Option<Permit>,
     core: Arc<Core>,
-    kind: Kind,
 }
 
-impl Stream for Body {
+impl Stream for CountedBody {
     type Item = Result<Bytes, StorageError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = ready!(self.body.poll_next_unpin(cx));
         match &next {
             Some(Ok(frame)) => {
-                self.core.account.counters.bytes(self.kind, frame.len());
+                self.core.account.counters.bytes.fetch_add(frame.len() as u64, Relaxed);
                 self.left = self.left.saturating_sub(frame.len() as u64);
                 if self.left == 0 {
-                    self.place = None;
+                    self.permit = None;
                 }
             }
-            Some(Err(_)) | None => self.place = None,
+            Some(Err(_)) | None => self.permit = None,
         }
-        Poll::Ready(next.map(|frame| self.core.noted(frame)))
+        Poll::Ready(next.map(|frame| self.core.count_fault(frame)))
     }
 }
 
 impl Storage for StorageClient {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.read_now(key, want, pin).boxed()
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.read_now(request).boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {
@@ -185,9 +174,5 @@ impl Storage for StorageClient {
 
     fn describe(&self) -> String {
         self.core.inner.describe()
-    }
-
-    fn for_kind(&self, kind: Kind) -> Option<Arc<dyn Storage>> {
-        Some(Arc::new(Self { core: Arc::clone(&self.core), kind }))
     }
 }

@@ -1,4 +1,5 @@
-//! An object in a bucket, uploaded in parts where it is large: there when the last request says so.
+//! An object in a bucket. A large one is uploaded in parts and becomes visible with the last
+//! request.
 
 use crate::{Bucket, Key, StorageError, backend::object::upload_error};
 use bytes::Bytes;
@@ -6,32 +7,34 @@ use object_store::{MultipartUpload, PutPayload};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Bytes of a part: every service takes parts of 5 MiB and more, and all of one size. At most `IN_FLIGHT` + 1 of them are held.
-const PART: u64 = 8 << 20;
+/// Bytes of a part. Every service accepts parts of 5 MiB or more, all of one size. At most
+/// `IN_FLIGHT` + 1 parts are held.
+const PART_BYTES: u64 = 8 << 20;
 
-/// Parts being sent at a time.
+/// Maximum number of parts being sent concurrently.
 const IN_FLIGHT: usize = 2;
 
-/// The most parts of one object, by the service that takes the fewest (S3: 10,000), with room for sizes that were guessed.
-const MOST_PARTS: u64 = 8_000;
+/// Maximum number of parts of one object. The strictest service allows 10,000 (S3); the margin
+/// allows for sizes that were estimated.
+const MAX_PARTS: u64 = 8_000;
 
-/// An object in the making.
+/// An object being uploaded.
 #[derive(Debug)]
 pub(super) struct BucketWriter {
     bucket: Arc<Bucket>,
     key: Key,
     part: usize,
     held: Vec<Bytes>,
-    /// Bytes in `held`.
+    /// Number of bytes in `held`.
     len: usize,
-    /// None as long as one part is enough.
+    /// `None` as long as one part is enough.
     upload: Option<Box<dyn MultipartUpload>>,
     sending: JoinSet<object_store::Result<()>>,
 }
 
 impl BucketWriter {
     pub(super) fn new(bucket: Arc<Bucket>, key: Key, size: u64) -> Self {
-        let part = size.div_ceil(MOST_PARTS).max(PART);
+        let part = size.div_ceil(MAX_PARTS).max(PART_BYTES);
         let part = usize::try_from(part).unwrap_or(usize::MAX);
         Self { bucket, key, part, held: Vec::new(), len: 0, upload: None, sending: JoinSet::new() }
     }
@@ -49,7 +52,7 @@ impl BucketWriter {
         Ok(())
     }
 
-    /// Sends what is held as one part.
+    /// Sends the held bytes as one part.
     async fn send(&mut self) -> Result<(), StorageError> {
         let upload = match &mut self.upload {
             Some(upload) => upload,
@@ -64,7 +67,7 @@ impl BucketWriter {
         Ok(())
     }
 
-    /// Waits for one part.
+    /// Waits until one part has been sent.
     async fn sent(&mut self) -> Result<(), StorageError> {
         match self.sending.join_next().await {
             None | Some(Ok(Ok(()))) => Ok(()),
@@ -76,7 +79,7 @@ impl BucketWriter {
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), StorageError> {
-        // What one request takes is sent with it.
+        // An object that fits into one request is sent by `commit`.
         if self.upload.is_some() && self.len > 0 {
             self.send().await?;
         }
@@ -108,12 +111,12 @@ impl BucketWriter {
     }
 
     pub(super) async fn discard(mut self) {
-        // Parts on their way could arrive after the service was told to forget them.
+        // Parts in flight could arrive after the service was told to discard them.
         self.sending.shutdown().await;
         if let Some(mut upload) = self.upload.take()
             && let Err(e) = upload.abort().await
         {
-            tracing::warn!(key = %self.key, error = %e, "parts of an upload may be left: the service could not be told");
+            tracing::warn!(key = %self.key, error = %e, "parts of an upload may be left, because aborting it failed");
         }
     }
 }

@@ -1,19 +1,20 @@
-//! Writing an object only in place of what is known to be there, so that two who do the same do not fight.
+//! Conditional writes: an object is written only in place of a known version, so that two writers
+//! do not overwrite each other.
 
 use super::{FileWriter, PUT_TIMEOUT, WriteError};
 use crate::backend::http::retry::Account;
 use crate::{
-    Bucket, Folder, Key, Memory, OpenError, Options, Storage, StorageError, Version, Want,
-    open::{address, any_bucket, local},
+    Bucket, Folder, Key, Memory, OpenError, Options, ReadRequest, Storage, StorageError, Version,
+    open::{address, any_bucket, local_path},
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use std::{path::Path, sync::Arc};
 
-/// A place where objects can be written under a condition.
+/// A storage whose objects can be written under a condition.
 pub trait ConditionalPut: Send + Sync + std::fmt::Debug {
-    /// Writes an object, whole or not at all: where there is none of that name, or in place of exactly this version. `false` where
-    /// something else is there, which stays.
+    /// Writes an object completely or not at all: if none of that name exists, or in place of
+    /// exactly this version. Returns false if something else exists, which stays.
     fn put_over<'a>(
         &'a self,
         key: &'a Key,
@@ -22,10 +23,10 @@ pub trait ConditionalPut: Send + Sync + std::fmt::Debug {
     ) -> BoxFuture<'a, Result<bool, WriteError>>;
 }
 
-/// The place that [`crate::open`] opens at this location, to be written to. `None` where it is only read from.
+/// Opens the location as [`crate::open`] does, for writing. Returns `None` if it can only be read.
 ///
 /// # Errors
-/// As [`crate::open`].
+/// [`OpenError`] for the same causes as [`crate::open`].
 pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn ConditionalPut>>, OpenError> {
     let folder = |path: &Path| {
         let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
@@ -33,13 +34,14 @@ pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn Cond
     };
     Ok(match address(location)? {
         None => Some(folder(Path::new(location))?),
-        Some(url) if url.scheme() == "file" => Some(folder(&local(&url)?)?),
+        Some(url) if url.scheme() == "file" => Some(folder(&local_path(&url)?)?),
         Some(url) if matches!(url.scheme(), "s3" | "gs" | "az") => {
             let mut options = options.clone();
             options.first_byte_timeout = options.first_byte_timeout.max(PUT_TIMEOUT);
             let account = Arc::new(Account::new(&options));
             let bucket = any_bucket(&url, &options, &account)?;
-            // Google's condition is a generation, which no reader is told: there the last one to write wins.
+            // Google's condition is a generation, which readers do not learn. The last writer wins
+            // there.
             Some(Arc::new(ToBucket { bucket, by_etag: url.scheme() != "gs" }))
         }
         Some(_) => None,
@@ -49,7 +51,7 @@ pub fn writable(location: &str, options: &Options) -> Result<Option<Arc<dyn Cond
 #[derive(Debug)]
 struct ToBucket {
     bucket: Bucket,
-    /// Whether a version can be named by its `ETag`.
+    /// True if an `ETag` can identify a version.
     by_etag: bool,
 }
 
@@ -65,9 +67,13 @@ impl ConditionalPut for ToBucket {
     }
 }
 
-/// Whether an object is there as it is said to be.
-async fn is_as_said(storage: &dyn Storage, key: &Key, over: Option<&Version>) -> Result<bool, StorageError> {
-    match storage.read(key, Want::Head(1), over).await {
+/// Returns true if the object has the version `over`, or does not exist if that is `None`.
+async fn is_at_version(
+    storage: &dyn Storage,
+    key: &Key,
+    over: Option<&Version>,
+) -> Result<bool, StorageError> {
+    match storage.read(ReadRequest::head(key, 1).pinned_to(over)).await {
         Ok(_) => Ok(over.is_some()),
         Err(StorageError::NotFound(_)) => Ok(over.is_none()),
         Err(StorageError::Changed(_)) => Ok(false),
@@ -83,15 +89,16 @@ impl ConditionalPut for Folder {
         over: Option<&'a Version>,
     ) -> BoxFuture<'a, Result<bool, WriteError>> {
         async move {
-            if !is_as_said(self, key, over).await? {
+            if !is_at_version(self, key, over).await? {
                 return Ok(false);
             }
             let mut file = FileWriter::create(self.file(key).await?).await?;
             file.write(bytes).await?;
             match over {
                 None => file.commit_new().await,
-                // Between this look and the rename another one may write: the same, for it is of the same media.
-                Some(_) if is_as_said(self, key, over).await? => file.commit().await.map(|()| true),
+                // Between this check and the rename, another writer may write. It writes the same
+                // bytes, for they describe the same media.
+                Some(_) if is_at_version(self, key, over).await? => file.commit().await.map(|()| true),
                 Some(_) => Ok(false),
             }
         }

@@ -1,4 +1,4 @@
-//! A file that appears when it is complete.
+//! A file that appears under its name when it is complete.
 
 use super::WriteError;
 use bytes::Bytes;
@@ -15,24 +15,24 @@ use std::{
 /// Bytes written at a time.
 const BLOCK: usize = 1 << 20;
 
-/// A file in the making, beside where it will be.
+/// A file being written, beside its final path.
 #[derive(Debug)]
 pub(super) struct FileWriter {
     path: PathBuf,
-    part: Part,
+    temp: TempFile,
     file: Arc<File>,
     held: Vec<Bytes>,
-    /// Bytes in `held`.
+    /// Number of bytes in `held`.
     len: usize,
 }
 
-/// Removes a file that did not become what it was meant to be.
+/// A temporary file, which is removed if it was not renamed.
 #[derive(Debug)]
-struct Part(PathBuf);
+struct TempFile(PathBuf);
 
-impl Drop for Part {
+impl Drop for TempFile {
     fn drop(&mut self) {
-        // Gone where it was renamed.
+        // The file no longer exists if it was renamed.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -40,17 +40,17 @@ impl Drop for Part {
 impl FileWriter {
     pub(super) async fn create(path: PathBuf) -> Result<Self, WriteError> {
         let target = path.clone();
-        let (part, file) = blocking(&path, move || {
-            // It would be refused in the end.
+        let (temp, file) = blocking(&path, move || {
+            // The final rename would fail.
             if target.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
             }
-            let part = part_of(&target)?;
+            let part = temp_path(&target)?;
             let file = OpenOptions::new().write(true).create_new(true).open(&part)?;
-            Ok((Part(part), file))
+            Ok((TempFile(part), file))
         })
         .await?;
-        Ok(Self { path, part, file: Arc::new(file), held: Vec::new(), len: 0 })
+        Ok(Self { path, temp, file: Arc::new(file), held: Vec::new(), len: 0 })
     }
 
     pub(super) async fn write(&mut self, bytes: Bytes) -> Result<(), WriteError> {
@@ -73,27 +73,31 @@ impl FileWriter {
 
     pub(super) async fn commit(mut self) -> Result<(), WriteError> {
         self.flush().await?;
-        let (part, path) = (self.part, self.path.clone());
+        let temp = self.temp;
+        let path = self.path.clone();
         blocking(&self.path, move || {
-            std::fs::rename(&part.0, &path)?;
+            std::fs::rename(&temp.0, &path)?;
             sync_folder(&path);
             Ok(())
         })
         .await
     }
 
-    /// The same, but not in place of a file that is there: then `false`.
+    /// Gives the file its name unless another file has it. Returns false in that case.
     pub(super) async fn commit_new(mut self) -> Result<bool, WriteError> {
         self.flush().await?;
-        let (part, path) = (self.part, self.path.clone());
+        let temp = self.temp;
+        let path = self.path.clone();
         blocking(&self.path, move || {
-            // A second name is given only where it is free; the first goes with the part.
-            match std::fs::hard_link(&part.0, &path) {
+            // A link is created only if the name is free. Dropping the temporary file removes its
+            // first name.
+            match std::fs::hard_link(&temp.0, &path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-                // File systems without links; of those that cannot be written to at all, renaming says so.
+                // Some file systems have no links. If the file system cannot be written at all, the
+                // rename fails.
                 Err(_) if path.try_exists()? => return Ok(false),
-                Err(_) => std::fs::rename(&part.0, &path)?,
+                Err(_) => std::fs::rename(&temp.0, &path)?,
             }
             sync_folder(&path);
             Ok(true)
@@ -102,7 +106,8 @@ impl FileWriter {
     }
 }
 
-/// The name is on the disk when its folder is; where that cannot be asked for, the file is there all the same.
+/// Syncs the folder of a file, which makes the file's name durable. Failures are ignored, because
+/// the file exists anyway.
 fn sync_folder(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
@@ -110,8 +115,8 @@ fn sync_folder(path: &Path) {
     }
 }
 
-/// A name beside a file's, hidden, and nobody else's.
-fn part_of(path: &Path) -> io::Result<PathBuf> {
+/// Returns a hidden path beside a file that no other writer uses.
+fn temp_path(path: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut part = std::ffi::OsString::from(".");
@@ -120,7 +125,7 @@ fn part_of(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(part))
 }
 
-/// Runs what blocks where it may.
+/// Runs blocking work on the pool for it.
 async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,

@@ -1,13 +1,11 @@
-//! What every back end has in common: places for requests under way, second reads, budgets and counters. The clock of
-//! the tests without a server stands still but for waits.
+//! Features that all back ends share: permits for in-flight requests, second reads, budgets and
+//! counters. In tests without a server, the clock advances only while all tasks wait.
 
-use crate::server::{Reply, Server, Then};
 use futures_util::{FutureExt, StreamExt, future::join_all};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::fault::{Fault, Faulty, Gate};
-use latemux_storage::{
-    Key, Kind, Memory, Options, Read, Storage, StorageClient, StorageError, Want, of_kind, open,
-};
+use latemux_storage::{Key, Memory, Options, Read, ReadRequest, Storage, StorageClient, StorageError, open};
+use latemux_testmedia::http_server::{Reply, Server, Then};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -30,7 +28,7 @@ fn places(max: usize) -> Options {
 }
 
 async fn open_read(storage: &dyn Storage) -> Result<Read, StorageError> {
-    storage.read(&film(), Want::Range(0..1000), None).await
+    storage.read(ReadRequest::range(&film(), 0..1000)).await
 }
 
 async fn whole(storage: &dyn Storage) -> Result<usize, StorageError> {
@@ -38,24 +36,25 @@ async fn whole(storage: &dyn Storage) -> Result<usize, StorageError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_is_held_until_the_body_has_ended_or_is_dropped() {
+async fn a_permit_is_held_until_the_body_ends_or_is_dropped() {
     let client = StorageClient::new(memory(), &places(2));
     let in_flight = || client.counters().figures().in_flight;
     let (mut one, two) = (open_read(&client).await.unwrap(), open_read(&client).await.unwrap());
     assert_eq!(in_flight(), 2);
     let mut third = Box::pin(whole(&client));
-    assert!(third.as_mut().now_or_never().is_none(), "no place");
+    assert!(third.as_mut().now_or_never().is_none(), "no permit is free");
     assert_eq!(client.counters().figures().queued, 1);
     drop(two);
     assert_eq!(third.await.unwrap(), 1000);
-    // The last byte, not the end after it.
+    // The permit is released with the last byte, not with the end of the stream.
     assert_eq!(in_flight(), 1);
     assert_eq!(one.body.next().await.unwrap().unwrap().len(), 1000);
     assert_eq!(in_flight(), 0);
     drop(one);
-    // What has no body holds none; nor does what failed, or whoever stopped waiting.
-    let nothing = client.read(&film(), Want::Head(0), None).await.unwrap();
-    assert!(client.read(&Key::new("absent").unwrap(), Want::Head(1), None).await.is_err());
+    // A read without a body holds no permit, nor does a failed read or one that is no longer waited
+    // for.
+    let nothing = client.read(ReadRequest::head(&film(), 0)).await.unwrap();
+    assert!(client.read(ReadRequest::head(&Key::new("absent").unwrap(), 1)).await.is_err());
     assert_eq!(in_flight(), 0);
     drop(nothing);
     let held = [open_read(&client).await.unwrap(), open_read(&client).await.unwrap()];
@@ -67,7 +66,7 @@ async fn a_place_is_held_until_the_body_has_ended_or_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn places_are_given_in_the_order_they_were_asked_for() {
+async fn permits_are_given_in_the_order_of_requests() {
     let client = StorageClient::new(memory(), &places(1));
     let held = open_read(&client).await.unwrap();
     let order = std::sync::Mutex::new(Vec::new());
@@ -76,7 +75,7 @@ async fn places_are_given_in_the_order_they_were_asked_for() {
         async move {
             let read = open_read(client).await.unwrap();
             order.lock().unwrap().push(i);
-            // Whoever comes now comes after all who wait.
+            // A new read gets its turn after all that wait.
             assert!(i == 49 || whole(client).now_or_never().is_none());
             collect(read).await.unwrap();
         }
@@ -89,7 +88,7 @@ async fn places_are_given_in_the_order_they_were_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_place_ends() {
+async fn waiting_for_a_permit_times_out() {
     let client = StorageClient::new(memory(), &places(1));
     let held = open_read(&client).await.unwrap();
     let begun = Instant::now();
@@ -105,8 +104,8 @@ async fn waiting_for_a_place_ends() {
     assert_eq!(whole(&client).await.unwrap(), 1000);
 }
 
-/// 2,000 cold requests at once over 8 connections: all are answered or, where the reader went away, forgotten; never more
-/// than 8 are under way.
+/// Sends 2,000 cold requests at once over 8 connections. All get a response unless their reader
+/// leaves, and never more than 8 are in flight.
 #[tokio::test]
 async fn two_thousand_requests_over_eight_connections() {
     let content = pattern(1, 100_000);
@@ -114,7 +113,7 @@ async fn two_thousand_requests_over_eight_connections() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let body = content.clone();
         let server = Server::start(move |n, _| match n % 50 {
-            // Some break off, and are resumed within the same place.
+            // Some bodies break off and are resumed with the same permit.
             17 => Reply::cut(
                 206,
                 &[("ETag", "\"1\""), ("Content-Range", "bytes 0-99999/100000")],
@@ -136,7 +135,7 @@ async fn two_thousand_requests_over_eight_connections() {
         let reads = (0..2000).map(|i| {
             let (storage, now, most, content) = (&storage, &now, &most, &content);
             async move {
-                let mut read = storage.read(&film(), Want::Range(0..100_000), None).await.unwrap();
+                let mut read = storage.read(ReadRequest::range(&film(), 0..100_000)).await.unwrap();
                 most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
                 let first = read.body.next().await.unwrap().unwrap();
                 if i % 3 == 0 {
@@ -158,11 +157,11 @@ async fn two_thousand_requests_over_eight_connections() {
         let (_, counters) = options.registry.all().pop().unwrap();
         let figures = counters.figures();
         assert_eq!((figures.in_flight, figures.queued, figures.busy), (0, 0, 0));
-        assert_eq!(figures.by_kind[2].requests, 2000);
+        assert_eq!(figures.requests, 2000);
         assert!(figures.waited > 1900 && figures.waited_time > Duration::ZERO, "{figures:?}");
         assert!(most.load(SeqCst) <= 8, "{most:?}");
         assert_eq!(server.requests().len() as u64, 2000 + figures.retries);
-        // Connections under way at one time, not counting those that wait in the pool or are being closed.
+        // The concurrent connections, not counting idle ones and those being closed.
         if reuse {
             assert!(server.connections() < 1200, "{} connections", server.connections());
         } else {
@@ -176,23 +175,27 @@ fn hedging(inner: Arc<dyn Storage>, options: Options) -> StorageClient {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_read_answers_when_the_first_is_slow() {
+async fn a_second_read_responds_when_the_first_is_slow() {
     let faulty = Faulty::scripted(memory(), [Fault::Silence]);
     let client = hedging(Arc::new(faulty), Options::default());
     let begun = Instant::now();
     let read = open_read(&client).await.unwrap();
     assert_eq!(begun.elapsed(), SECOND);
     let figures = client.counters().figures();
-    assert_eq!((figures.hedges, figures.hedges_won, figures.in_flight), (1, 1, 1), "the other one has ended");
+    assert_eq!(
+        (figures.hedges, figures.hedges_won, figures.in_flight),
+        (1, 1, 1),
+        "the other request has ended"
+    );
     assert_eq!(collect(read).await.unwrap(), pattern(1, 1000));
-    assert_eq!(client.counters().figures().by_kind[2].bytes, 1000, "counted once");
-    // A quick answer needs none.
+    assert_eq!(client.counters().figures().bytes, 1000, "counted once");
+    // A quick response needs no second read.
     whole(&client).await.unwrap();
     assert_eq!(client.counters().figures().hedges, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whichever_answers_first_is_the_answer() {
+async fn the_first_response_is_used() {
     let (gate, other) = (Gate::new(), Gate::new());
     let faulty = Faulty::scripted(memory(), [Fault::Wait(gate.clone()), Fault::Wait(other.clone())]);
     let client = hedging(Arc::new(faulty), Options::default());
@@ -208,9 +211,9 @@ async fn whichever_answers_first_is_the_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_two_may_fail() {
+async fn one_of_two_reads_may_fail() {
     let unavailable = || StorageError::Unavailable { key: "k".into(), detail: "injected".into() };
-    // The second fails: the first goes on. Both fail: so does the read.
+    // If only the second read fails, the first goes on. If both fail, the read fails.
     for (last_of_first, expected) in [
         (None, "ok"),
         (Some(unavailable()), "storage_unavailable"),
@@ -219,7 +222,7 @@ async fn one_of_two_may_fail() {
         let gate = Gate::new();
         let script = [Fault::Wait(gate.clone()), Fault::Error(unavailable())];
         let first_fails = last_of_first.map(Fault::Error);
-        // Waits, then fails as said: one decorator for each.
+        // The first request waits, then fails as scripted: one decorator for each.
         let inner: Arc<dyn Storage> = match first_fails {
             None => memory(),
             Some(fault) => Arc::new(Faulty::scripted(memory(), [fault])),
@@ -227,26 +230,26 @@ async fn one_of_two_may_fail() {
         let client = hedging(Arc::new(Faulty::scripted(inner, script)), Options::default());
         let mut read = Box::pin(whole(&client));
         assert!(tokio::time::timeout(2 * SECOND, &mut read).await.is_err());
-        assert_eq!(client.counters().figures().in_flight, 1, "the one that failed holds no place");
+        assert_eq!(client.counters().figures().in_flight, 1, "the failed request holds no permit");
         gate.open();
         let outcome = read.await;
         assert_eq!(outcome.as_ref().map_or_else(StorageError::reason, |_| "ok"), expected);
         assert_eq!(client.counters().figures().in_flight, 0);
     }
-    // The object is not there, whoever says it.
+    // If either response says that the object does not exist, the read ends.
     let script = [Fault::Silence, Fault::Error(StorageError::NotFound("k".into()))];
     let client = hedging(Arc::new(Faulty::scripted(memory(), script)), Options::default());
     assert_eq!(whole(&client).await.unwrap_err().reason(), "source_not_found");
 }
 
 #[tokio::test(start_paused = true)]
-async fn second_reads_keep_to_places_and_budget() {
+async fn second_reads_respect_permits_and_budget() {
     let slow = || {
         let gates: Vec<_> = (0..4).map(|_| Gate::new()).collect();
         let faulty = Faulty::scripted(memory(), gates.iter().cloned().map(Fault::Wait));
         (gates, Arc::new(faulty))
     };
-    // One place: the read keeps it, and none waits for another.
+    // With one permit, the read keeps it and no second read waits for another.
     let (gates, faulty) = slow();
     let client = hedging(faulty, places(1));
     let mut read = Box::pin(whole(&client));
@@ -254,7 +257,7 @@ async fn second_reads_keep_to_places_and_budget() {
     assert_eq!(client.counters().figures().hedges, 0);
     gates[0].open();
     assert_eq!(read.await.unwrap(), 1000);
-    // No retries left: no second reads either.
+    // Without retries left, there are no second reads.
     let (gates, faulty) = slow();
     let client = hedging(faulty, Options { retry_percent: 0, retry_burst: 1, ..Options::default() });
     let mut reads = Box::pin(join_all([whole(&client), whole(&client)]));
@@ -268,9 +271,9 @@ async fn second_reads_keep_to_places_and_budget() {
     assert_eq!(client.counters().figures().in_flight, 0);
 }
 
-/// Over HTTP the loser's connection is closed: nobody sends what nobody reads.
+/// Over HTTP, the connection of the slower request is closed.
 #[tokio::test]
-async fn the_loser_is_cancelled() {
+async fn the_slower_request_is_cancelled() {
     let body = pattern(1, 1000);
     let content = body.clone();
     let server = Server::start(move |n, _| match n {
@@ -287,28 +290,22 @@ async fn the_loser_is_cancelled() {
 }
 
 #[tokio::test]
-async fn requests_and_bytes_are_counted_by_kind() {
+async fn requests_and_bytes_are_counted() {
     let options = Options::default();
-    let all: Arc<dyn Storage> = Arc::new(StorageClient::new(memory(), &options));
-    let index = of_kind(&all, Kind::Index);
-    whole(&*index).await.unwrap();
-    whole(&*all).await.unwrap();
-    whole(&*all).await.unwrap();
-    of_kind(&index, Kind::Manifest).list(&Key::root()).await.unwrap();
+    let client = StorageClient::new(memory(), &options);
+    whole(&client).await.unwrap();
+    whole(&client).await.unwrap();
+    client.list(&Key::root()).await.unwrap();
     let [(name, counters)] = options.registry.all().try_into().unwrap();
-    assert_eq!(name, all.describe());
+    assert_eq!(name, client.describe());
     let figures = counters.figures();
-    let counted = figures.by_kind.map(|kind| (kind.requests, kind.bytes));
-    assert_eq!(counted, [(1, 0), (1, 1000), (2, 2000)]);
-    assert_eq!(Kind::ALL.map(Kind::name), ["manifest", "index", "media"]);
-    // What does not count is itself.
-    let plain = memory();
-    assert!(Arc::ptr_eq(&of_kind(&plain, Kind::Index), &plain));
-    drop((all, index, counters));
-    assert!(options.registry.all().is_empty(), "a back end that is gone");
+    assert_eq!((figures.requests, figures.bytes), (3, 2000));
+    drop((client, counters));
+    assert!(options.registry.all().is_empty(), "a closed back end is no longer listed");
 }
 
-/// Storage that is down is not asked more often than the budget allows, however many ask.
+/// Storage that is down gets no more requests than the budget allows, however many readers there
+/// are.
 #[tokio::test]
 async fn retries_of_all_requests_have_one_budget() {
     let down = Server::start(|_, _| Reply::new(500, &[], b"")).await;

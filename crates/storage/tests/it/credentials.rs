@@ -1,8 +1,9 @@
-//! Where credentials come from. The environment says so, so each case reads in a process of its own.
+//! Sources of credentials. They depend on the environment, so each case reads in a process of its
+//! own.
 
-use crate::server::{Reply, Request, Server};
 use latemux_storage::conformance::collect;
-use latemux_storage::{Key, Options, S3Overrides, Want, open};
+use latemux_storage::{Key, Options, ReadRequest, S3Overrides, open};
+use latemux_testmedia::http_server::{Reply, Request, Server};
 use percent_encoding::percent_decode_str;
 use std::path::Path;
 
@@ -16,8 +17,8 @@ fn document(n: usize, expiration: &str) -> Reply {
     Reply::new(200, &[], keys.as_bytes())
 }
 
-/// What a process with this environment did: the key and token each of its four reads was signed with, or the reason why
-/// one failed.
+/// Reads in a process with this environment. Returns the key and token that each of its four reads
+/// was signed with, or the reason why one failed.
 async fn reads(environment: &[(&str, &str)]) -> Vec<String> {
     let object = Server::start(|_, _| Reply::new(206, &[("Content-Range", "bytes 0-0/1")], b"x")).await;
     let inherited = std::env::vars_os().map(|(name, _)| name);
@@ -65,14 +66,14 @@ async fn in_a_process_with_this_environment() {
         Err(e) => return println!("FAILED {e}"),
     };
     for _ in 0..4 {
-        match storage.read(&Key::new("x").unwrap(), Want::Head(1), None).await {
+        match storage.read(ReadRequest::head(&Key::new("x").unwrap(), 1)).await {
             Ok(read) => drop(collect(read).await.unwrap()),
             Err(e) => return println!("FAILED {}", e.reason()),
         }
     }
 }
 
-/// The first set has expired when it is used, the second has not.
+/// The first credentials have expired when they are used, the second ones have not.
 const RENEWED: [&str; 4] = ["ID0 T0", "ID1 T1", "ID1 T1", "ID1 T1"];
 
 fn renewing(n: usize) -> Reply {
@@ -80,8 +81,8 @@ fn renewing(n: usize) -> Reply {
 }
 
 #[tokio::test]
-async fn keys_of_the_environment() {
-    // Nothing else is asked: there is nobody at these addresses.
+async fn credentials_from_the_environment() {
+    // No other source is asked: no server listens at these addresses.
     let others = [
         ("AWS_WEB_IDENTITY_TOKEN_FILE", "/absent"),
         ("AWS_ROLE_ARN", "arn"),
@@ -96,11 +97,11 @@ async fn keys_of_the_environment() {
 }
 
 #[tokio::test]
-async fn the_instance() {
+async fn credentials_from_the_instance() {
     let instance = Server::start(|n, request| match request.target.as_str() {
         "/latest/api/token" => Reply::new(200, &[], b"session"),
         "/latest/meta-data/iam/security-credentials/" => Reply::new(200, &[], b"role"),
-        // Three requests for each set.
+        // Each set of credentials takes three requests.
         _ => renewing(n / 3),
     })
     .await;
@@ -112,9 +113,9 @@ async fn the_instance() {
     assert_eq!(last.header("x-aws-ec2-metadata-token"), Some("session"));
 }
 
-/// No credentials to be had is not the same as being refused by them.
+/// Missing credentials and failing agents are different errors.
 #[tokio::test]
-async fn none_to_be_had() {
+async fn missing_credentials_and_failing_agents_differ() {
     for (status, expected) in [(404, "storage_denied"), (500, "storage_unavailable")] {
         let silent = Server::start(move |_, _| Reply::new(status, &[], b"")).await;
         assert_eq!(reads(&[("LATEMUX_TEST_INSTANCE", &silent.address)]).await, [expected]);
@@ -125,13 +126,13 @@ async fn none_to_be_had() {
 }
 
 #[tokio::test]
-async fn a_web_identity() {
+async fn credentials_from_a_web_identity() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     std::fs::write(&file, "first.token").unwrap();
     let rotated = file.clone();
     let sts = Server::start(move |n, _| {
-        // As a cluster does: the token is another one by the time the credentials are renewed.
+        // A cluster replaces the token before the credentials are renewed.
         std::fs::write(&rotated, "second.token").unwrap();
         let expiration = if n == 0 { PAST } else { FUTURE };
         let answer = format!(
@@ -149,7 +150,7 @@ async fn a_web_identity() {
         ("AWS_ROLE_ARN", "arn:aws:iam::1:role/reader"),
         ("AWS_ROLE_SESSION_NAME", "night shift"),
         ("AWS_ENDPOINT_URL_STS", &sts.address),
-        // Asked only where there is no identity.
+        // The container's agent is asked only if there is no web identity.
         ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/"),
     ];
     assert_eq!(reads(&environment).await, RENEWED);
@@ -189,7 +190,7 @@ fn authorizations(agent: &Server) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn the_container() {
+async fn credentials_from_the_container() {
     let agent = Server::start(|n, _| renewing(n)).await;
     let environment = [
         ("LATEMUX_TEST_CONTAINER", &*agent.address),
@@ -217,7 +218,7 @@ async fn the_container() {
     assert_eq!(
         authorizations(&agent),
         [Some("first".to_owned()), Some("second".to_owned())],
-        "the file wins"
+        "the file takes precedence"
     );
     assert!(agent.requests().iter().all(|request| request.target == "/v1/credentials?x=y"));
 

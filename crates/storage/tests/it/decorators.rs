@@ -2,7 +2,7 @@ use futures_util::{StreamExt, future};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::counting::Counting;
 use latemux_storage::fault::{Fault, Faulty, Gate};
-use latemux_storage::{Key, Memory, Storage, StorageError, Want};
+use latemux_storage::{Key, Memory, ReadRequest, Storage, StorageError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn memory() -> Arc<dyn Storage> {
 }
 
 async fn take(storage: &dyn Storage, name: &str) -> Result<usize, StorageError> {
-    Ok(collect(storage.read(&key(name), Want::Head(1000), None).await?).await?.len())
+    Ok(collect(storage.read(ReadRequest::head(&key(name), 1000)).await?).await?.len())
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,17 +42,17 @@ async fn counting_tells_parallel_from_sequential() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counting_counts_only_bytes_taken() {
+async fn counting_counts_only_bytes_that_are_read() {
     let counting = Counting::new(memory(), Duration::ZERO);
-    let before = counting.read(&key("a"), Want::Head(500), None).await.unwrap();
+    let before = counting.read(ReadRequest::head(&key("a"), 500)).await.unwrap();
     assert_eq!(counting.take()[0].bytes, 0);
     take(&counting, "b").await.unwrap();
     collect(before).await.unwrap();
-    assert_eq!(counting.take()[0].bytes, 1000, "a body of an earlier count is not counted into a later one");
+    assert_eq!(counting.take()[0].bytes, 1000, "an earlier body is not counted into a later request");
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_befall_requests_in_turn() {
+async fn faults_apply_to_requests_in_turn() {
     let denied = StorageError::Denied("a".into());
     let script = [
         Fault::None,
@@ -65,12 +65,12 @@ async fn faults_befall_requests_in_turn() {
     let faulty = Faulty::scripted(memory(), script);
     assert_eq!(take(&faulty, "a").await.unwrap(), 1000);
     assert!(matches!(take(&faulty, "a").await, Err(StorageError::Denied(_))));
-    let broken = faulty.read(&key("a"), Want::Head(1000), None).await.unwrap();
+    let broken = faulty.read(ReadRequest::head(&key("a"), 1000)).await.unwrap();
     let frames: Vec<_> = broken.body.collect().await;
     assert_eq!(frames[0].as_ref().unwrap().len(), 300);
     assert!(frames[1].is_err() && frames.len() == 2);
     assert_eq!(take(&faulty, "a").await.unwrap(), 400);
-    let mut stalled = faulty.read(&key("a"), Want::Head(1000), None).await.unwrap();
+    let mut stalled = faulty.read(ReadRequest::head(&key("a"), 1000)).await.unwrap();
     assert_eq!(stalled.body.next().await.unwrap().unwrap().len(), 500);
     assert!(tokio::time::timeout(RTT, stalled.body.next()).await.is_err());
     assert!(tokio::time::timeout(RTT, take(&faulty, "a")).await.is_err());
@@ -78,12 +78,12 @@ async fn faults_befall_requests_in_turn() {
 }
 
 #[tokio::test]
-async fn gates_wait_for_the_test() {
+async fn gates_hold_responses() {
     let (head, body) = (Gate::new(), Gate::new());
     let faulty = Faulty::scripted(memory(), [Fault::Wait(head.clone()), Fault::WaitAfter(300, body.clone())]);
     let reading = tokio::spawn(async move {
         take(&faulty, "a").await.unwrap();
-        let mut read = faulty.read(&key("a"), Want::Head(1000), None).await.unwrap();
+        let mut read = faulty.read(ReadRequest::head(&key("a"), 1000)).await.unwrap();
         let first = read.body.next().await.unwrap().unwrap().len();
         (first, collect(read).await.unwrap())
     });
@@ -98,7 +98,7 @@ async fn gates_wait_for_the_test() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_seed_one_history() {
+async fn a_seed_gives_the_same_faults_each_time() {
     let outcomes = |seed: u64| async move {
         let faulty = Faulty::seeded(memory(), seed, 2);
         let mut outcomes = Vec::new();

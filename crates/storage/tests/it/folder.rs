@@ -1,13 +1,13 @@
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture};
 use latemux_storage::conformance::{self, Fixture, collect, pattern};
-use latemux_storage::{Folder, Key, Storage, StorageError, Want};
+use latemux_storage::{Folder, Key, ReadRequest, Storage, StorageError};
 use std::fs;
 use std::io::{Seek, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Writes below a folder as a deployment does: a new file, renamed over the old one.
+/// Writes below a folder as a deployment does: it renames a new file over the old one.
 pub(crate) struct OnDisk(pub(crate) PathBuf);
 
 impl OnDisk {
@@ -34,7 +34,8 @@ fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
-/// A folder `root` with a file of 1 MB in it, and a file beside it that must never be read.
+/// Creates a folder `root` with a file of 1 MB in it, and a file beside the folder that must never
+/// be read.
 fn library() -> (tempfile::TempDir, Folder, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
@@ -46,14 +47,14 @@ fn library() -> (tempfile::TempDir, Folder, PathBuf) {
 }
 
 async fn error(folder: &Folder, name: &str) -> StorageError {
-    folder.read(&key(name), Want::Head(10), None).await.expect_err("must fail")
+    folder.read(ReadRequest::head(&key(name), 10)).await.expect_err("must fail")
 }
 
 fn not_found(e: &StorageError) -> bool {
     matches!(e, StorageError::NotFound(_))
 }
 
-/// Under a paused clock: time given to the disk must not run out while it works.
+/// The clock is paused: the timeout of a file call must not run out while the disk works.
 #[tokio::test(start_paused = true)]
 async fn conforms() {
     let dir = tempfile::tempdir().unwrap();
@@ -78,7 +79,7 @@ async fn links_stay_in_the_folder() {
     symlink(&root, root.join("in/up")).unwrap();
 
     for name in ["relative.mp4", "absolute.mp4", "linked/a.mp4", "in/up/in/a.mp4"] {
-        let read = folder.read(&key(name), Want::Head(50), None).await.expect(name);
+        let read = folder.read(ReadRequest::head(&key(name), 50)).await.expect(name);
         assert_eq!(collect(read).await.unwrap(), pattern(1, 50), "{name}");
     }
     for name in
@@ -96,24 +97,24 @@ async fn links_stay_in_the_folder() {
 }
 
 #[tokio::test]
-async fn a_link_turned_outwards_is_not_followed() {
+async fn a_link_that_now_leads_out_is_not_followed() {
     let (dir, folder, root) = library();
     symlink("in/a.mp4", root.join("link")).unwrap();
-    folder.read(&key("link"), Want::Head(10), None).await.expect("inside");
+    folder.read(ReadRequest::head(&key("link"), 10)).await.expect("inside");
     fs::remove_file(root.join("link")).unwrap();
     symlink(dir.path().join("outside/secret"), root.join("link")).unwrap();
     assert!(not_found(&error(&folder, "link").await));
 }
 
 #[test]
-fn no_text_of_a_key_leads_up() {
+fn no_key_leads_out_of_the_root() {
     for text in ["..", "../x", "a/../b", "a/..", "/a", "a/", "a//b", ".", "./a", "a\\..\\b", "a\0b"] {
         assert_eq!(Key::new(text), None, "{text:?}");
     }
 }
 
 #[tokio::test]
-async fn only_regular_files() {
+async fn only_regular_files_are_read() {
     let (_dir, folder, root) = library();
     let made = std::process::Command::new("mkfifo").arg(root.join("fifo")).status().unwrap();
     assert!(made.success());
@@ -126,9 +127,9 @@ async fn only_regular_files() {
     assert!(not_found(&error(&devices, "null").await));
 }
 
-/// Takes one frame of a read, does something to the file, and says what the rest of the body brings.
+/// Reads one frame, changes the file, and returns the result of reading the rest.
 async fn meddled(path: &Path, folder: &Folder, meddle: impl FnOnce(&Path)) -> Result<(), StorageError> {
-    let mut read = folder.read(&key("in/a.mp4"), Want::Range(0..1_000_000), None).await.unwrap();
+    let mut read = folder.read(ReadRequest::range(&key("in/a.mp4"), 0..1_000_000)).await.unwrap();
     read.body.next().await.unwrap().unwrap();
     meddle(path);
     while let Some(frame) = read.body.next().await {
@@ -138,17 +139,18 @@ async fn meddled(path: &Path, folder: &Folder, meddle: impl FnOnce(&Path)) -> Re
 }
 
 #[tokio::test]
-async fn a_file_changed_under_way() {
+async fn a_file_changed_during_a_read_is_detected() {
     let (_dir, folder, root) = library();
     let path = root.join("in/a.mp4");
     let rewrite = |path: &Path| {
         let mut file = fs::File::options().write(true).open(path).unwrap();
         file.seek(std::io::SeekFrom::Start(900_000)).unwrap();
         file.write_all(b"other").unwrap();
-        // What a clock that has moved on would leave; the test does not wait for it.
+        // Sets the time that a later write would leave, so that the test need not wait for the
+        // clock.
         file.set_modified(std::time::UNIX_EPOCH).unwrap();
     };
-    let e = meddled(&path, &folder, rewrite).await.expect_err("written to");
+    let e = meddled(&path, &folder, rewrite).await.expect_err("the file was rewritten");
     assert!(matches!(e, StorageError::Changed(_)), "{e:?}");
 
     let truncate =
@@ -162,13 +164,13 @@ async fn a_file_changed_under_way() {
         fs::write(&new, pattern(2, 1_000_000)).unwrap();
         fs::rename(new, path).unwrap();
     };
-    meddled(&path, &folder, replace).await.expect("the old file stays whole for who reads it");
-    let read = folder.read(&key("in/a.mp4"), Want::Head(10), None).await.unwrap();
-    assert_eq!(collect(read).await.unwrap(), pattern(2, 10), "and the next reader gets the new one");
+    meddled(&path, &folder, replace).await.expect("the old file stays complete for its reader");
+    let read = folder.read(ReadRequest::head(&key("in/a.mp4"), 10)).await.unwrap();
+    assert_eq!(collect(read).await.unwrap(), pattern(2, 10), "the next reader gets the new file");
 }
 
 #[tokio::test]
-async fn more_files_than_stay_open() {
+async fn open_files_are_bounded() {
     let (_dir, folder, root) = library();
     for round in 0..2 {
         for i in 0..200u8 {
@@ -176,7 +178,7 @@ async fn more_files_than_stay_open() {
             if round == 0 {
                 fs::write(root.join(name.as_str()), pattern(i, 100)).unwrap();
             }
-            let read = folder.read(&name, Want::Range(10..20), None).await.unwrap();
+            let read = folder.read(ReadRequest::range(&name, 10..20)).await.unwrap();
             assert_eq!(collect(read).await.unwrap(), pattern(i, 100)[10..20]);
         }
     }
@@ -186,7 +188,7 @@ async fn more_files_than_stay_open() {
 }
 
 #[test]
-fn a_folder_that_is_none() {
+fn missing_folders_and_files_are_refused() {
     let (_dir, _, root) = library();
     assert!(Folder::new(root.join("absent")).is_err());
     assert!(Folder::new(root.join("in/a.mp4")).is_err());

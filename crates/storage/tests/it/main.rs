@@ -1,4 +1,4 @@
-//! Tests of the storage crate through its public face, against real servers where there are any.
+//! Integration tests of the storage crate, against real servers where they are installed.
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
@@ -12,4 +12,3 @@ mod misbehaving;
 mod nginx;
 mod opening;
 mod s3;
-mod server;

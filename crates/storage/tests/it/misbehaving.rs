@@ -1,12 +1,13 @@
-//! Servers that do what they should not. Each case is run against plain HTTP, S3, GCS and Azure: one data path.
+//! Servers that misbehave. Each case runs against plain HTTP, S3, GCS and Azure, which share one
+//! data path.
 
-use crate::server::{Reply, Request, Server, Then};
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use latemux_storage::conformance::{collect, pattern};
 use latemux_storage::{
-    AccessKeys, Key, Options, S3Overrides, Storage, StorageError, Version, Want, open, stand_in,
+    AccessKeys, Key, Options, ReadRequest, S3Overrides, Storage, StorageError, Version, Want, open, stand_in,
 };
+use latemux_testmedia::http_server::{Reply, Request, Server, Then};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ fn film() -> Key {
     Key::new("film.mp4").unwrap()
 }
 
-/// `bytes 5-9/100` for a request's `Range: bytes=5-9`, and those bytes.
+/// Returns `bytes 5-9/100` and those bytes for a request with `Range: bytes=5-9`.
 fn asked<'a>(request: &Request, content: &'a [u8]) -> (String, &'a [u8]) {
     let (first, last) =
         request.header("range").unwrap().strip_prefix("bytes=").unwrap().split_once('-').unwrap();
@@ -39,28 +40,29 @@ fn asked<'a>(request: &Request, content: &'a [u8]) -> (String, &'a [u8]) {
     (format!("bytes {first}-{last}/{}", content.len()), &content[first..=last])
 }
 
-/// A good answer to a range request.
+/// Returns a valid response to a range request.
 fn good(request: &Request, content: &[u8], headers: &[(&str, &str)]) -> Reply {
     let (range, bytes) = asked(request, content);
     Reply::new(206, &[headers, &[("Content-Range", &range)]].concat(), bytes)
 }
 
-/// The same, broken off after `cut` bytes.
+/// Returns the same response, broken off after `cut` bytes.
 fn broken(request: &Request, content: &[u8], headers: &[(&str, &str)], cut: usize, then: Then) -> Reply {
     let (range, bytes) = asked(request, content);
     Reply::cut(206, &[headers, &[("Content-Range", &range)]].concat(), bytes, cut, then)
 }
 
-/// What a read brought: its version and bytes, or the error of its head or body.
+/// The result of a read: version and bytes, or the error of its head or body.
 type Outcome = Result<(Version, Bytes), StorageError>;
 
 async fn get(storage: &dyn Storage, want: Want, pin: Option<&Version>) -> Outcome {
-    let read = storage.read(&film(), want, pin).await?;
+    let read = storage.read(ReadRequest::new(&film(), want).pinned_to(pin)).await?;
     let version = read.object.version.clone();
     Ok((version, collect(read).await?))
 }
 
-/// Every back end that speaks HTTP, at a server of ours; and the path it asks for [`film`] by.
+/// Returns every back end that uses HTTP, connected to a server of ours, and the path by which it
+/// requests [`film`].
 fn back_ends(server: &Server) -> [(Arc<dyn Storage>, &'static str); 4] {
     let (options, vod) = (options(server), Key::new("vod").unwrap());
     [
@@ -73,7 +75,7 @@ fn back_ends(server: &Server) -> [(Arc<dyn Storage>, &'static str); 4] {
 
 const BACK_ENDS: usize = 4;
 
-/// Runs one read against a server that answers so, over every back end; all fare the same.
+/// Runs one read against a scripted server, over every back end. All must have the same result.
 async fn case(
     want: Want,
     pin: Option<Version>,
@@ -90,7 +92,7 @@ async fn case(
         assert!(requests.iter().all(|request| request.header("authorization").is_some() == signed));
         check(outcome, &requests);
     };
-    // Side by side, for the waits between the requests are real.
+    // Concurrently, because the waits between the requests are real.
     join_all((0..BACK_ENDS).map(one)).await;
 }
 
@@ -107,7 +109,7 @@ fn range(request: &Request) -> &str {
 }
 
 #[tokio::test]
-async fn statuses_that_are_final() {
+async fn final_statuses_are_not_retried() {
     for (status, expected) in [
         (400, "storage_bad_answer"),
         (401, "storage_denied"),
@@ -131,9 +133,9 @@ async fn statuses_that_are_final() {
 }
 
 #[tokio::test]
-async fn failures_are_tried_again_within_the_budget() {
+async fn failures_are_retried_within_the_budget() {
     let content = pattern(1, 100);
-    // Side by side, for the waits between the requests are real.
+    // Concurrently, because the waits between the requests are real.
     let cases = [500, 502, 503, 504, 429, 408].map(|status| {
         let (body, content) = (content.clone(), content.clone());
         let recovering = move |n, request: &Request| match n {
@@ -156,7 +158,7 @@ async fn failures_are_tried_again_within_the_budget() {
 }
 
 #[tokio::test]
-async fn throttling_says_how_long() {
+async fn retry_after_is_obeyed_within_the_budget() {
     let patient = |n, request: &Request| match n {
         0 => Reply::new(503, &[("Retry-After", "0")], b""),
         _ => good(request, &pattern(1, 100), &[ETAG]),
@@ -165,7 +167,7 @@ async fn throttling_says_how_long() {
         assert_eq!((reason(&outcome), requests.len()), ("ok", 2));
     })
     .await;
-    // Longer than the budget: not waited for.
+    // A longer wait than the budget allows.
     let slow_down = b"<?xml version=\"1.0\"?><Error><Code>SlowDown</Code></Error>";
     case(
         Want::Head(10),
@@ -183,7 +185,7 @@ async fn throttling_says_how_long() {
 }
 
 #[tokio::test]
-async fn no_answer() {
+async fn missing_responses_time_out() {
     case(
         Want::Head(10),
         None,
@@ -203,7 +205,7 @@ async fn no_answer() {
 }
 
 #[tokio::test]
-async fn no_server() {
+async fn an_unreachable_server_is_unavailable() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/vod/", free.local_addr().unwrap());
     drop(free);
@@ -212,7 +214,7 @@ async fn no_server() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_never_ends() {
+async fn a_hanging_handshake_times_out() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let connect = Duration::from_millis(200);
     let options = Options { connect_timeout: connect, retries: 0, ..Options::default() };
@@ -222,7 +224,7 @@ async fn a_handshake_that_never_ends() {
 }
 
 #[tokio::test]
-async fn connections_that_break_before_the_answer() {
+async fn connections_that_break_before_the_response_are_retried() {
     let content = pattern(1, 100);
     let body = content.clone();
     let recovering = move |n, request: &Request| match n {
@@ -246,7 +248,7 @@ async fn connections_that_break_before_the_answer() {
 }
 
 #[tokio::test]
-async fn half_a_body_is_continued_from_where_it_broke() {
+async fn a_broken_body_is_resumed() {
     let content = pattern(1, 1000);
     for (headers, if_match) in
         [([ETAG, ("X", "x")], Some("\"one\"")), ([MODIFIED, ("ETag", "W/\"one\"")], None)]
@@ -254,7 +256,7 @@ async fn half_a_body_is_continued_from_where_it_broke() {
         let body = content.clone();
         let halves = move |_, request: &Request| {
             let (_, bytes) = asked(request, &body);
-            // 900, then 400, then the last 200.
+            // 900 bytes are left, then 400, then the last 200.
             let cut = if bytes.len() > 200 { bytes.len() * 4 / 9 } else { bytes.len() };
             broken(request, &body, &headers, cut, Then::Close)
         };
@@ -272,10 +274,10 @@ async fn half_a_body_is_continued_from_where_it_broke() {
 }
 
 #[tokio::test]
-async fn half_a_body_that_cannot_be_continued() {
+async fn a_broken_body_that_cannot_be_resumed_is_an_error() {
     let content = pattern(1, 1000);
     let large = pattern(1, 1_300_000);
-    // Without ETag and date nothing says that the rest would be of the same object.
+    // Without ETag and date, nothing shows that the rest belongs to the same object.
     let body = content.clone();
     let nameless = move |_, request: &Request| broken(request, &body, &[], 10, Then::Close);
     case(Want::Head(100), None, nameless, |outcome, requests| {
@@ -311,7 +313,7 @@ async fn half_a_body_that_cannot_be_continued() {
 }
 
 #[tokio::test]
-async fn servers_that_ignore_ranges() {
+async fn servers_may_ignore_ranges() {
     let content = pattern(1, 1000);
     for (want, expected) in [
         (Want::Head(100), Ok(0..100)),
@@ -336,7 +338,7 @@ async fn servers_that_ignore_ranges() {
         )
         .await;
     }
-    // Not for any price, though: not more than a megabyte is read to be thrown away.
+    // At most 1 MiB is read and discarded.
     let large = pattern(1, 1_200_000);
     for (from, expected) in [(1 << 20, "ok"), ((1 << 20) + 1, "storage_bad_answer")] {
         let body = large.clone();
@@ -348,7 +350,7 @@ async fn servers_that_ignore_ranges() {
         })
         .await;
     }
-    // Broken off, and continued from the first byte on again.
+    // A body that breaks off is read from the first byte on again.
     let body = content.clone();
     let breaking = move |n, _: &Request| match n {
         0 => Reply::cut(200, &[ETAG], &body, 120, Then::Close),
@@ -364,7 +366,7 @@ async fn servers_that_ignore_ranges() {
 }
 
 #[tokio::test]
-async fn ranges_that_were_not_asked_for() {
+async fn wrong_ranges_are_refused() {
     for stated in
         [None, Some("bytes 6-10/100"), Some("bytes 5-8/100"), Some("bytes 5-9/*"), Some("pages 5-9/100")]
     {
@@ -380,7 +382,7 @@ async fn ranges_that_were_not_asked_for() {
 }
 
 #[tokio::test]
-async fn bodies_longer_and_shorter_than_stated() {
+async fn long_bodies_are_cut_and_short_ones_resumed() {
     let content = pattern(1, 100);
     let chunked = |bytes: &[u8], range: &str| {
         let body = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n0\r\n\r\n"].concat();
@@ -393,7 +395,7 @@ async fn bodies_longer_and_shorter_than_stated() {
         None,
         move |_, _| chunked(&body[5..20], "bytes 5-9/100"),
         |outcome, _| {
-            assert_eq!(outcome.unwrap().1, content[5..10], "what is too much is cut");
+            assert_eq!(outcome.unwrap().1, content[5..10], "surplus bytes are cut");
         },
     )
     .await;
@@ -404,7 +406,7 @@ async fn bodies_longer_and_shorter_than_stated() {
     };
     case(Want::Range(5..10), None, short, |outcome, requests| {
         assert_eq!(outcome.unwrap().1, content[5..10]);
-        assert_eq!(range(&requests[1]), "bytes=8-9", "what is missing is asked for");
+        assert_eq!(range(&requests[1]), "bytes=8-9", "missing bytes are requested");
     })
     .await;
 }
@@ -413,7 +415,7 @@ async fn bodies_longer_and_shorter_than_stated() {
 async fn pins() {
     let content = pattern(1, 100);
     let pin = |etag: Option<&str>, modified| Version { etag: etag.map(Into::into), size: 100, modified };
-    // Obeyed or not, `If-Match` is sent, and the answer is compared.
+    // `If-Match` is always sent, and the response is compared even if the server ignores it.
     for (headers, right, wrong) in [
         ([ETAG].as_slice(), pin(Some("\"one\""), None), pin(Some("\"two\""), None)),
         (&[MODIFIED], pin(None, Some(784_111_777)), pin(None, Some(784_111_778))),
@@ -491,7 +493,7 @@ async fn redirects_are_not_followed() {
     let to_folder =
         |_, request: &Request| Reply::new(301, &[("Location", &format!("{}/", request.target))], b"");
     case(Want::Head(10), None, to_folder, |outcome, requests| {
-        assert_eq!((reason(&outcome), requests.len()), ("source_not_found", 1), "a folder is no object");
+        assert_eq!((reason(&outcome), requests.len()), ("source_not_found", 1), "a folder is not an object");
     })
     .await;
     let elsewhere = |_, _: &Request| Reply::new(302, &[("Location", "http://127.0.0.1:1/film.mp4")], b"");
@@ -550,14 +552,16 @@ async fn resets() {
     };
     case(Want::Range(0..500), None, resetting, |outcome, requests| {
         assert_eq!(outcome.unwrap().1, content[..500]);
-        // What had arrived before the reset may be lost with it: the rest is asked for from what was read.
+        // A reset may destroy bytes that had arrived, so the rest starts at the last byte that was
+        // read.
         assert_eq!(requests.len(), 3);
         assert!(range(&requests[2]).ends_with("-499"), "{requests:?}");
     })
     .await;
 }
 
-/// A server that comes and goes: every answer that is given is right, and none takes longer than its budget allows.
+/// A server that fails intermittently: every body is right, and no read takes longer than its
+/// budget allows.
 #[tokio::test]
 async fn flapping() {
     let content = pattern(1, 100_000);
@@ -587,7 +591,7 @@ async fn flapping() {
     }
 }
 
-/// A server that calls another version by the same range: never mixed with the first.
+/// A server that sends another version for the same range: the versions are never mixed.
 #[tokio::test]
 async fn an_object_replaced_while_it_is_read() {
     let (old, new) = (pattern(1, 1000), pattern(2, 1000));
@@ -606,7 +610,7 @@ async fn an_object_replaced_while_it_is_read() {
     }
 }
 
-/// What the log was told while `work` was done.
+/// Returns what was logged during `work`.
 async fn logged(work: impl Future<Output = ()>) -> String {
     #[derive(Clone, Default)]
     struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
@@ -629,7 +633,7 @@ async fn logged(work: impl Future<Output = ()>) -> String {
 }
 
 #[tokio::test]
-async fn what_storage_lacks_is_said_once() {
+async fn missing_features_are_logged_once() {
     for (headers, said) in [
         ([MODIFIED].as_slice(), "by size and modification time"),
         (&[("ETag", "W/\"weak\"")], "by size alone"),

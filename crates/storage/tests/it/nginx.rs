@@ -1,4 +1,4 @@
-//! The suite against nginx, over plain HTTP and TLS.
+//! Runs the conformance suite against nginx, over plain HTTP and TLS.
 
 use crate::folder::OnDisk;
 use bytes::Bytes;
@@ -37,11 +37,11 @@ impl Fixture for Nginx {
     }
 }
 
-/// Starts nginx over `dir/root`, and says under which address. `server` goes into its server block.
+/// Starts nginx over `dir/root` and returns its address. `server` goes into its server block.
 fn start(nginx: &Path, dir: &Path, tls: bool, server: &str) -> (Process, String) {
     fs::create_dir_all(dir.join("root")).unwrap();
     let at = dir.display();
-    // One process that stays in the foreground: it is ours to end.
+    // One process in the foreground, which the test can end.
     let process = Process::start(|port| {
         let listen = if tls {
             format!("listen 127.0.0.1:{port} ssl; ssl_certificate cert.pem; ssl_certificate_key key.pem;")
@@ -95,13 +95,14 @@ async fn conforms_without_listing() {
     conforms(false, "", false, |_| {}).await;
 }
 
-/// Without ETag versions are size and date, and without If-Match the answers are compared.
+/// Without ETag, versions are size and date. Without If-Match, the responses are compared.
 #[tokio::test]
 async fn conforms_without_etag() {
     conforms(false, "etag off; if_modified_since off;", false, |_| {}).await;
 }
 
-/// A certificate authority can only be named in the environment, so this runs in a process of its own.
+/// A certificate authority can only be set in the environment, so this runs in a process of its
+/// own.
 #[test]
 fn conforms_over_tls() {
     let (Some(openssl), Some(_)) = (tool("openssl"), tool("nginx")) else { return };

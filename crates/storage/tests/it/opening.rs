@@ -1,5 +1,5 @@
 use latemux_storage::conformance::{collect, pattern};
-use latemux_storage::{AccessKeys, Key, Options, S3Overrides, Want, open, open_object};
+use latemux_storage::{AccessKeys, Key, Options, ReadRequest, S3Overrides, open, open_object};
 use std::fs;
 
 fn s3_options(endpoint: Option<&str>) -> Options {
@@ -30,7 +30,7 @@ fn locations() {
 }
 
 #[test]
-fn locations_that_are_none() {
+fn invalid_locations_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let absent = dir.path().join("absent");
     let file = dir.path().join("file");
@@ -78,7 +78,7 @@ async fn objects() {
     ] {
         let (storage, key) = open_object(&location, &Options::default()).expect(&location);
         assert_eq!(key.as_str(), "film 1%.mp4");
-        let read = storage.read(&key, Want::Head(50), None).await.expect(&location);
+        let read = storage.read(ReadRequest::head(&key, 50)).await.expect(&location);
         assert_eq!(collect(read).await.unwrap(), pattern(1, 50));
     }
     let (_, key) = open_object(&format!("{path}/a/title/"), &Options::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The suite against an S3 server of another make (versitygw).
+//! Runs the conformance suite against an S3 server (versitygw).
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
@@ -6,7 +6,7 @@ use latemux_storage::conformance::{self, Fixture, collect};
 use latemux_storage::open::open_bucket;
 use latemux_storage::write::{ConditionalPut, WriteError, destination, writable};
 use latemux_storage::{
-    AccessKeys, Bucket, Key, Memory, Options, S3Overrides, Storage, StorageError, Want, open,
+    AccessKeys, Bucket, Key, Memory, Options, ReadRequest, S3Overrides, Storage, StorageError, open,
 };
 use latemux_testmedia::process::{Process, tool};
 use std::fs;
@@ -66,15 +66,15 @@ async fn conforms() {
 }
 
 #[tokio::test]
-async fn buckets_that_are_not_there() {
+async fn missing_buckets_are_not_found() {
     let Some((_process, _dir, endpoint)) = start() else { return };
     let storage = open("s3://absent", &options(endpoint, "secret")).unwrap();
     let key = Key::new("x").unwrap();
-    assert!(matches!(storage.read(&key, Want::Head(1), None).await, Err(StorageError::NotFound(_))));
+    assert!(matches!(storage.read(ReadRequest::head(&key, 1)).await, Err(StorageError::NotFound(_))));
     assert!(matches!(storage.list(&Key::root()).await, Err(StorageError::NotFound(_))));
 }
 
-/// Objects written piece by piece: large ones in parts, and none of either before it is complete.
+/// Objects are written in pieces, large ones in parts, and become visible only when complete.
 #[tokio::test]
 async fn objects_are_written_in_pieces() {
     let Some((_process, _dir, endpoint)) = start() else { return };
@@ -91,19 +91,19 @@ async fn objects_are_written_in_pieces() {
             writer.write(piece.into()).await.unwrap();
         }
         writer.flush().await.unwrap();
-        let before = storage.read(&key, Want::Head(1), None).await;
+        let before = storage.read(ReadRequest::head(&key, 1)).await;
         assert!(matches!(before, Err(StorageError::NotFound(_))), "{name}: {before:?}");
         writer.commit().await.unwrap();
-        let read = storage.read(&key, Want::Head(u64::MAX), None).await.unwrap();
+        let read = storage.read(ReadRequest::head(&key, u64::MAX)).await.unwrap();
         assert!(collect(read).await.unwrap() == all, "{name}");
 
-        // What is not finished changes nothing.
+        // An unfinished object changes nothing.
         let mut writer = to.create(1 << 20).await.unwrap();
         for _ in 0..20 {
             writer.write(vec![1; 1 << 20].into()).await.unwrap();
         }
         writer.discard().await;
-        let read = storage.read(&key, Want::Head(u64::MAX), None).await.unwrap();
+        let read = storage.read(ReadRequest::head(&key, u64::MAX)).await.unwrap();
         assert!(collect(read).await.unwrap() == all, "{name}");
     }
     let absent = destination("s3://absent/x", &options).unwrap();
@@ -111,9 +111,9 @@ async fn objects_are_written_in_pieces() {
     assert!(matches!(error, WriteError::Storage(StorageError::NotFound(_))), "{error:?}");
 }
 
-/// Of two who write the same, one does; what is replaced is what was looked at.
+/// Of two writers of the same object, one succeeds. Only the version that was read is replaced.
 #[tokio::test]
-async fn objects_are_written_in_place_of_what_is_known() {
+async fn objects_are_replaced_only_at_a_known_version() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_str().unwrap().to_owned();
     let memory = Arc::new(Memory::new());
@@ -130,31 +130,31 @@ async fn objects_are_written_in_place_of_what_is_known() {
     for (storage, place) in places {
         let key = Key::new("a b.index.mp4").unwrap();
         let now = async || {
-            let read = storage.read(&key, Want::Head(100), None).await.unwrap();
+            let read = storage.read(ReadRequest::head(&key, 100)).await.unwrap();
             (read.object.version.clone(), collect(read).await.unwrap())
         };
         let (one, two) =
             tokio::join!(place.put_over(&key, "one".into(), None), place.put_over(&key, "two!".into(), None));
         let (one, two) = (one.unwrap(), two.unwrap());
         let (first, bytes) = now().await;
-        assert!(one != two, "{storage:?}: one of them");
+        assert!(one != two, "{storage:?}: exactly one succeeds");
         assert_eq!(bytes, if one { "one" } else { "two!" });
         assert!(!place.put_over(&key, "three".into(), None).await.unwrap());
         assert!(place.put_over(&key, "fourth".into(), Some(&first)).await.unwrap());
         let (second, bytes) = now().await;
         assert_eq!(bytes, "fourth");
-        // That one is gone.
+        // That version no longer exists.
         assert!(!place.put_over(&key, "a fifth".into(), Some(&first)).await.unwrap());
         let absent = Key::new("absent").unwrap();
         assert!(!place.put_over(&absent, "x".into(), Some(&second)).await.unwrap());
         assert_eq!(now().await.1, "fourth");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     assert!(writable("https://media.example/", &Options::default()).unwrap().is_none());
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_says_so() {
+async fn failed_writes_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let place = writable(folder.path().to_str().unwrap(), &Options::default()).unwrap().unwrap();
     let error = place.put_over(&Key::new("no/such/x").unwrap(), "x".into(), None).await.unwrap_err();

@@ -7,9 +7,8 @@ use super::{
     responses::{BOUNDS, Histogram, ResponseSeries, STATUSES},
     storage::PurposeTotals,
 };
-use crate::observe::outcome::Outcome;
-use latemux_cache::Figures as DiskFigures;
-use latemux_storage::{Registry as BackEnds, counters::Figures};
+use latemux_cache::CacheFigures;
+use latemux_storage::{Outcome, Registry as BackEnds, counters::StorageFigures};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, text},
@@ -158,12 +157,12 @@ fn storage(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
 /// Writes what the clients of each back end did for the requests above.
 fn back_ends(out: &mut Out<'_>, metrics: &Metrics) -> Result<(), Error> {
     let all = metrics.back_ends.get().map(BackEnds::all).unwrap_or_default();
-    let all: Vec<(String, Figures)> =
+    let all: Vec<(String, StorageFigures)> =
         all.into_iter().map(|(name, counters)| (name, counters.figures())).collect();
     if all.is_empty() {
         return Ok(());
     }
-    let each = |of: fn(&Figures) -> u64| {
+    let each = |of: fn(&StorageFigures) -> u64| {
         all.iter().map(move |(name, figures)| ([("backend", name.as_str())], of(figures)))
     };
     let mut counters = |name, help, of| out.counters(name, help, None, each(of));
@@ -213,7 +212,7 @@ fn caches_of(out: &mut Out<'_>, caches: &[CacheSnapshot]) -> Result<(), Error> {
 }
 
 /// Writes the number of units that the range cache could not write to its disk.
-fn unwritten(out: &mut Out<'_>, disk: &DiskFigures) -> Result<(), Error> {
+fn unwritten(out: &mut Out<'_>, disk: &CacheFigures) -> Result<(), Error> {
     let reasons = [
         ("queue_full", disk.disk_dropped_full),
         ("disk_failed", disk.disk_dropped_failed),

@@ -1,4 +1,4 @@
-//! What the head of an answer says, and whether it is an answer to what was asked. RFC 9110.
+//! Checks the head of a response: whether it is valid and fits the request. RFC 9110.
 
 use crate::{ObjectMeta, StorageError, Version, Want};
 use http::header::{
@@ -8,32 +8,33 @@ use http::{StatusCode, response};
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A good answer.
+/// The checked head of a valid response.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseHead {
     pub(crate) object: ObjectMeta,
-    /// The bytes that were asked for. A server that ignores ranges sends more after them.
+    /// The requested bytes. A server that ignores ranges sends more after them.
     pub(crate) range: Range<u64>,
-    /// Bytes of the body before them: a server that ignores ranges begins with the object's first.
+    /// Bytes of the body before the requested ones. A server that ignores ranges starts with the
+    /// object's first byte.
     pub(crate) skip: u64,
 }
 
-/// Most bytes that are read to be thrown away, because the server ignores ranges: no more than two ranges of one
-/// object may lie apart to be read as one.
-pub(crate) const MOST_SKIPPED: u64 = 1 << 20;
+/// Maximum number of bytes that are read and discarded because the server ignores ranges. Two
+/// ranges of one object are merged only if they are no further apart.
+pub(crate) const MAX_SKIPPED: u64 = 1 << 20;
 
-/// An answer that is none, and whether asking again may help.
+/// The error of an invalid or unsuccessful response, and whether a retry may help.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: StorageError,
-    pub(crate) again: bool,
+    pub(crate) may_retry: bool,
     /// `Retry-After`.
     pub(crate) wait: Option<Duration>,
 }
 
 impl From<StorageError> for Refusal {
     fn from(error: StorageError) -> Self {
-        Self { error, again: false, wait: None }
+        Self { error, may_retry: false, wait: None }
     }
 }
 
@@ -45,8 +46,8 @@ fn bad(key: &str, detail: impl Into<String>) -> StorageError {
     StorageError::BadAnswer { key: key.to_owned(), detail: detail.into() }
 }
 
-/// The version an answer is of. A weak ETag does not promise equal bytes (RFC 9110, 8.8.1) and cannot be used with
-/// `If-Match` (13.1.1): it counts as none.
+/// Returns the version that a response belongs to. A weak ETag does not promise equal bytes (RFC
+/// 9110, 8.8.1) and cannot be used with `If-Match` (13.1.1), so it is ignored.
 fn version(headers: &HeaderMap, size: u64) -> Version {
     let etag = text(headers, ETAG).filter(|etag| !etag.is_empty() && !etag.starts_with("W/"));
     if let Some(etag) = etag {
@@ -59,7 +60,8 @@ fn version(headers: &HeaderMap, size: u64) -> Version {
     Version { etag: None, size, modified }
 }
 
-/// `bytes 0-99/1234` (RFC 9110, 14.4): the range and the complete size, `None` where it is `*`.
+/// Parses `bytes 0-99/1234` (RFC 9110, 14.4) into the range and the complete size, which is `None`
+/// for `*`.
 fn content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, size) = text.strip_prefix("bytes")?.trim_start().split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -68,15 +70,18 @@ fn content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     (range.start < range.end && size.is_none_or(|size| range.end <= size)).then_some((range, size))
 }
 
-/// `str::parse` would take a sign.
+/// Parses decimal digits only: `str::parse` would accept a sign.
 fn digits(text: &str) -> Option<u64> {
     let text = text.trim();
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// `Retry-After`: seconds or a date (RFC 9110, 10.2.3), which is compared with the date of the answer rather than with
-/// our clock, whatever either of them shows.
-#[expect(clippy::disallowed_methods, reason = "for servers that state a date to wait for and not their own")]
+/// Returns the wait of `Retry-After`: seconds or a date (RFC 9110, 10.2.3). A date is compared with
+/// the date of the response rather than with the system clock, since the two may differ.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "for servers that send a date in Retry-After but no Date header"
+)]
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let wait = text(headers, RETRY_AFTER)?;
     if let Some(seconds) = digits(wait) {
@@ -87,31 +92,32 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date(wait)?.duration_since(now).unwrap_or_default())
 }
 
-/// Judges the head of an answer to `want`. `Head(0)` and empty ranges are asked with the HEAD method; everything else
-/// with GET and a range.
-pub(crate) fn judge(
+/// Checks the head of a response to `want`. `Head(0)` and empty ranges are requested with the HEAD
+/// method, everything else with GET and a range.
+pub(crate) fn check_head(
     key: &str,
     want: &Want,
     pin: Option<&Version>,
     head: &response::Parts,
-) -> Result<Answer, Refusal> {
+) -> Result<ResponseHead, Refusal> {
     let range = match head.status {
         StatusCode::OK => None,
         StatusCode::PARTIAL_CONTENT => {
             let stated =
                 text(&head.headers, CONTENT_RANGE).ok_or_else(|| bad(key, "206 without Content-Range"))?;
             let (range, size) = content_range(stated)
-                .ok_or_else(|| bad(key, format!("Content-Range {stated:?} makes no sense")))?;
-            let size = size.ok_or_else(|| bad(key, "Content-Range does not tell the size of the object"))?;
+                .ok_or_else(|| bad(key, format!("Content-Range {stated:?} is invalid")))?;
+            let size =
+                size.ok_or_else(|| bad(key, "Content-Range does not contain the size of the object"))?;
             Some((range, size))
         }
         _ => return Err(refusal(key, want, pin, head)),
     };
     let size = match &range {
         Some((_, size)) => *size,
-        None => text(&head.headers, CONTENT_LENGTH)
-            .and_then(digits)
-            .ok_or_else(|| bad(key, "200 does not tell the size of the object"))?,
+        None => text(&head.headers, CONTENT_LENGTH).and_then(digits).ok_or_else(|| {
+            bad(key, "the response with status 200 does not contain the size of the object")
+        })?,
     };
     let version = version(&head.headers, size);
     if pin.is_some_and(|pin| *pin != version) {
@@ -120,16 +126,16 @@ pub(crate) fn judge(
     let wanted = want.within(size).ok_or_else(|| StorageError::OutOfRange(key.to_owned()))?;
     let skip = match range {
         Some((range, _)) if range != wanted => {
-            let detail = format!("asked for bytes {wanted:?}, answered bytes {range:?}");
+            let detail = format!("requested bytes {wanted:?}, got bytes {range:?}");
             return Err(bad(key, detail).into());
         }
-        None if wanted.start > MOST_SKIPPED && !wanted.is_empty() => {
+        None if wanted.start > MAX_SKIPPED && !wanted.is_empty() => {
             return Err(bad(key, "the server ignores byte ranges").into());
         }
         None if !wanted.is_empty() => wanted.start,
         _ => 0,
     };
-    Ok(Answer { object: ObjectMeta { size, version }, range: wanted, skip })
+    Ok(ResponseHead { object: ObjectMeta { size, version }, range: wanted, skip })
 }
 
 fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts) -> Refusal {
@@ -139,7 +145,8 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
         StatusCode::NOT_FOUND | StatusCode::GONE => StorageError::NotFound(name).into(),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => StorageError::Denied(name).into(),
         StatusCode::PRECONDITION_FAILED => StorageError::Changed(name).into(),
-        // Without If-Match a server can only say that the range is not there: it was, in the pinned version.
+        // Without If-Match, a server can only report that the range is missing. In the pinned
+        // version it was not.
         StatusCode::RANGE_NOT_SATISFIABLE => match pin {
             Some(pin) if want.within(pin.size).is_some_and(|range| !range.is_empty()) => {
                 StorageError::Changed(name)
@@ -150,11 +157,11 @@ fn refusal(key: &str, want: &Want, pin: Option<&Version>, head: &response::Parts
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             let wait = retry_after(&head.headers);
             let error = StorageError::Throttled { key: name, retry_after: wait };
-            Refusal { error, again: true, wait }
+            Refusal { error, may_retry: true, wait }
         }
         _ if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
             let detail = format!("answered {status}");
-            Refusal { error: StorageError::Unavailable { key: name, detail }, again: true, wait: None }
+            Refusal { error: StorageError::Unavailable { key: name, detail }, may_retry: true, wait: None }
         }
         _ => bad(key, format!("answered {status}")).into(),
     }

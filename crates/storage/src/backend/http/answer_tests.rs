@@ -1,4 +1,4 @@
-use super::{Answer, MOST_SKIPPED, content_range, judge, retry_after};
+use super::{MAX_SKIPPED, ResponseHead, check_head, content_range, retry_after};
 use crate::{StorageError, Version, Want};
 use http::{HeaderMap, Response, response::Parts};
 use std::time::Duration;
@@ -8,12 +8,12 @@ fn head(status: u16, headers: &[(&str, &str)]) -> Parts {
     headers.iter().fold(response, |r, (name, value)| r.header(*name, *value)).body(()).unwrap().into_parts().0
 }
 
-fn ok(want: &Want, pin: Option<&Version>, head: &Parts) -> Answer {
-    judge("k", want, pin, head).unwrap()
+fn ok(want: &Want, pin: Option<&Version>, head: &Parts) -> ResponseHead {
+    check_head("k", want, pin, head).unwrap()
 }
 
 fn error(want: &Want, pin: Option<&Version>, head: &Parts) -> StorageError {
-    judge("k", want, pin, head).unwrap_err().error
+    check_head("k", want, pin, head).unwrap_err().error
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn retry_after_in_both_forms() {
     let at = |value: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", value.parse().unwrap());
-        // By the server's clock, which need not show what ours does.
+        // The server's clock need not agree with ours.
         headers.insert("date", "Sun, 06 Nov 1994 08:49:30 GMT".parse().unwrap());
         retry_after(&headers)
     };
@@ -51,7 +51,7 @@ fn retry_after_in_both_forms() {
 }
 
 #[test]
-fn strong_etag_is_the_version_and_weak_is_none() {
+fn only_a_strong_etag_is_a_version() {
     let date = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
     let version = |headers: &[(&str, &str)]| {
         let range = ("content-range", "bytes 0-9/100");
@@ -66,7 +66,7 @@ fn strong_etag_is_the_version_and_weak_is_none() {
 }
 
 #[test]
-fn ranges_must_be_the_ones_asked_for() {
+fn the_response_must_have_the_requested_range() {
     let partial = |range: &str| head(206, &[("content-range", range)]);
     assert_eq!(ok(&Want::Range(5..10), None, &partial("bytes 5-9/100")).range, 5..10);
     assert_eq!(ok(&Want::Head(500), None, &partial("bytes 0-99/100")).range, 0..100);
@@ -75,7 +75,7 @@ fn ranges_must_be_the_ones_asked_for() {
         assert!(matches!(e, StorageError::BadAnswer { .. }), "{range}: {e:?}");
     }
     assert!(matches!(error(&Want::Range(5..10), None, &head(206, &[])), StorageError::BadAnswer { .. }));
-    // What a server sends of a range that ends behind the object.
+    // The response of a server to a range that ends behind the object.
     assert!(matches!(error(&Want::Range(5..10), None, &partial("bytes 5-7/8")), StorageError::OutOfRange(_)));
 }
 
@@ -89,15 +89,15 @@ fn servers_without_ranges() {
     assert_eq!((skipping.range, skipping.skip), (1..10, 1));
     let large = head(200, &[("content-length", "9999999"), ("etag", "\"x\"")]);
     let far = |start| Want::Range(start..start + 10);
-    assert_eq!(ok(&far(MOST_SKIPPED), None, &large).skip, MOST_SKIPPED);
-    assert!(matches!(error(&far(MOST_SKIPPED + 1), None, &large), StorageError::BadAnswer { .. }));
+    assert_eq!(ok(&far(MAX_SKIPPED), None, &large).skip, MAX_SKIPPED);
+    assert!(matches!(error(&far(MAX_SKIPPED + 1), None, &large), StorageError::BadAnswer { .. }));
     assert_eq!(ok(&Want::Range(5_000_000..5_000_000), None, &large).skip, 0, "asked by HEAD");
     assert!(matches!(error(&Want::Range(0..101), None, &whole), StorageError::OutOfRange(_)));
     assert!(matches!(error(&Want::Head(10), None, &head(200, &[])), StorageError::BadAnswer { .. }));
 }
 
 #[test]
-fn pins_are_compared_with_every_answer() {
+fn pins_are_compared_with_every_response() {
     let answer = head(206, &[("content-range", "bytes 0-9/100"), ("etag", "\"x\"")]);
     let pin = |etag: Option<&str>, size| Version { etag: etag.map(Into::into), size, modified: None };
     ok(&Want::Head(10), Some(&pin(Some("\"x\""), 100)), &answer);
@@ -113,8 +113,8 @@ fn pins_are_compared_with_every_answer() {
 #[test]
 fn every_status_has_its_error() {
     for status in 200..600 {
-        let Err(refusal) = judge("k", &Want::Head(10), None, &head(status, &[])) else {
-            panic!("{status} without any header is no answer")
+        let Err(refusal) = check_head("k", &Want::Head(10), None, &head(status, &[])) else {
+            panic!("{status} without headers must not be a valid response")
         };
         let (reason, again) = match status {
             404 | 410 => ("source_not_found", false),
@@ -125,6 +125,6 @@ fn every_status_has_its_error() {
             408 | 500..=599 => ("storage_unavailable", true),
             _ => ("storage_bad_answer", false),
         };
-        assert_eq!((refusal.error.reason(), refusal.again), (reason, again), "{status}");
+        assert_eq!((refusal.error.reason(), refusal.may_retry), (reason, again), "{status}");
     }
 }

@@ -1,11 +1,12 @@
-//! Sends one request and waits no longer than agreed for each step of the answer.
+//! Sends a request, with a timeout for each step of the response.
 //!
-//! A `hyper-util` client rather than `reqwest`: it lets us set the read buffer, and keeps one TLS library in the tree.
-//! Certificate authorities are those of the system (or of `SSL_CERT_FILE`, `SSL_CERT_DIR`).
+//! The client is `hyper-util` rather than `reqwest`, because it allows setting the read buffer and
+//! keeps one TLS library in the tree. The certificate authorities are those of the system (or of
+//! `SSL_CERT_FILE` and `SSL_CERT_DIR`).
 
 use super::answer::retry_after;
 use super::retry::Account;
-use crate::counters::one_more;
+use crate::counters::increment;
 use crate::{Options, StorageError};
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -23,42 +24,41 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Largest read from a socket, in bytes. hyper starts at 8 KiB and doubles while reads come back full, so a small
-/// answer does not hold a large buffer in memory and a large one arrives in few frames.
+/// Largest read from a socket, in bytes. hyper starts at 8 KiB and doubles while reads come back
+/// full, so a small response holds no large buffer and a large one arrives in few frames.
 const READ_BUFFER: usize = 256 * 1024;
-/// Idle connections kept for each host.
+/// Maximum number of idle connections for each host.
 const IDLE_CONNECTIONS: usize = 64;
-/// An idle connection is closed after this long; common servers close theirs after 60 s or more.
+/// An idle connection is closed after this time; common servers close theirs after 60 s or more.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Why no (whole) answer came.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Failure {
-    /// No connection: the request was not sent.
+    /// No connection was made, so the request was not sent.
     #[error("cannot connect: {0}")]
     Connect(String),
     #[error("no connection within {0:?}")]
     ConnectTimedOut(Duration),
-    #[error("no answer within {0:?}")]
+    #[error("no response within {0:?}")]
     TimedOut(Duration),
-    /// The connection broke before or within the answer.
-    #[error("connection broken: {0}")]
+    /// The connection broke before or during the response.
+    #[error("the connection broke: {0}")]
     Broken(String),
-    /// Larger than what is asked for can be.
-    #[error("answer of more than {0} bytes")]
+    /// The response is longer than a valid one can be.
+    #[error("a response of more than {0} bytes")]
     TooLong(usize),
-    /// A status that is no success, where it is not [`super::answer`] that judges.
+    /// A status that is not a success, in a response that [`super::answer`] does not check.
     #[error("answered {0}")]
     Status(StatusCode),
 }
 
 impl Failure {
-    /// Whether asking again may help. A server that was connected and does not answer is not asked again: the time a
-    /// client waits would double, and so would the load.
-    pub(crate) fn again(&self) -> bool {
+    /// Returns true if a retry may help. A server that accepted the connection and does not respond
+    /// is not asked again: that would double both the client's wait and the load.
+    pub(crate) fn may_retry(&self) -> bool {
         match self {
             Self::Connect(_) | Self::ConnectTimedOut(_) | Self::Broken(_) => true,
-            Self::Status(status) => tried_again(*status),
+            Self::Status(status) => may_recover(*status),
             Self::TimedOut(_) | Self::TooLong(_) => false,
         }
     }
@@ -83,7 +83,8 @@ impl Failure {
     }
 }
 
-/// An error and what caused it, in one line. hyper's errors name no URL, so nothing secret is in it.
+/// Joins an error and its causes in one line. hyper's errors contain no URL, so the line holds no
+/// secret.
 fn chain(e: &dyn Error) -> String {
     let mut text = e.to_string();
     let mut source = e.source();
@@ -95,12 +96,12 @@ fn chain(e: &dyn Error) -> String {
     text
 }
 
-/// Whether a status is one that may be another the next time.
-fn tried_again(status: StatusCode) -> bool {
+/// Returns true if another attempt may get another status.
+fn may_recover(status: StatusCode) -> bool {
     status.is_server_error() || is_throttling(status)
 }
 
-/// Whether a status asks us to slow down.
+/// Returns true if the status asks us to slow down.
 pub(crate) fn is_throttling(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
@@ -122,7 +123,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Reads the system's certificates the first time.
+    /// Creates a client. The first one reads the system's certificates.
     pub(crate) fn new(options: &Options, account: Arc<Account>) -> Result<Self, rustls::Error> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -149,18 +150,18 @@ impl Client {
         })
     }
 
-    /// Longest time that a small answer may reasonably take, with all its retries.
-    pub(crate) fn patience(&self) -> Duration {
+    /// Returns the longest time that a small response may reasonably take with all its retries.
+    pub(crate) fn document_timeout(&self) -> Duration {
         self.connect_timeout + self.first_byte_timeout + self.account.retry_within
     }
 
     fn timed_out(&self, failure: Failure) -> Failure {
-        one_more(&self.account.counters.timeouts);
+        increment(&self.account.counters.timeouts);
         failure
     }
 
-    /// Sends a request; returns when the head of the answer is there. The pool sends again by itself only what a
-    /// kept connection, closed meanwhile, never took.
+    /// Sends a request and returns when the head of the response has arrived. The pool itself
+    /// resends only a request that a kept connection never accepted because it was closed.
     pub(crate) async fn send(&self, mut request: HttpRequest) -> Result<http::Response<Incoming>, Failure> {
         let mut connection = capture_connection(&mut request);
         let mut answer = pin!(self.pool.request(request));
@@ -181,7 +182,7 @@ impl Client {
         })
     }
 
-    /// The next data of a body. `None` is its end.
+    /// Returns the next data of a body, or `None` at its end.
     pub(crate) async fn frame(&self, body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
         let stall = self.stall_timeout;
         loop {
@@ -190,7 +191,7 @@ impl Client {
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(e))) => return Err(Failure::Broken(chain(&e))),
                 Ok(Some(Ok(frame))) => {
-                    // Trailers mean nothing here.
+                    // Trailers have no meaning here.
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
                     }
@@ -199,7 +200,7 @@ impl Client {
         }
     }
 
-    /// The rest of a small answer.
+    /// Reads the rest of a small response.
     pub(crate) async fn whole(&self, mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
         if body.size_hint().lower() > limit as u64 {
@@ -223,7 +224,7 @@ impl Client {
         Ok(http::Response::from_parts(head, self.whole(body, limit).await?))
     }
 
-    /// A small answer of at most `limit` bytes, asked for again within the budget where that may help.
+    /// Requests a small response of at most `limit` bytes, with retries within the budget.
     pub(crate) async fn document(
         &self,
         request: HttpRequest,
@@ -233,23 +234,24 @@ impl Client {
         loop {
             let begun = Instant::now();
             let (failure, wait) = match self.document_once(request.clone(), limit).await {
-                Ok(answer) if tried_again(answer.status()) => {
+                Ok(answer) if may_recover(answer.status()) => {
                     if is_throttling(answer.status()) {
-                        one_more(&self.account.counters.throttled);
+                        increment(&self.account.counters.throttled);
                     }
                     (Failure::Status(answer.status()), retry_after(answer.headers()))
                 }
-                Err(failure) if failure.again() => (failure, None),
+                Err(failure) if failure.may_retry() => (failure, None),
                 done => return done,
             };
             let Some(wait) = budget.spend(begun.elapsed(), wait) else { return Err(failure) };
-            tracing::debug!(%failure, ?wait, "trying again");
+            tracing::debug!(%failure, ?wait, "retrying");
             tokio::time::sleep(wait).await;
         }
     }
 }
 
-/// One configuration for all clients: reading some hundred certificates takes milliseconds.
+/// Returns a TLS configuration. All clients share the certificates, because reading some hundred of
+/// them takes milliseconds.
 fn tls() -> Result<ClientConfig, rustls::Error> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let roots = ROOTS.get_or_init(|| {
@@ -257,7 +259,7 @@ fn tls() -> Result<ClientConfig, rustls::Error> {
         let mut roots = RootCertStore::empty();
         let (good, bad) = roots.add_parsable_certificates(found.certs);
         if good == 0 {
-            tracing::warn!(bad, errors = ?found.errors, "no certificate authorities found: https will fail");
+            tracing::warn!(bad, errors = ?found.errors, "found no certificate authorities, so https will fail");
         }
         Arc::new(roots)
     });

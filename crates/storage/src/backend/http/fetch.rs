@@ -1,10 +1,10 @@
-//! One read over HTTP: request, retries, and a body that is picked up where it broke off.
+//! A read over HTTP: the request, its retries, and a body that is resumed where it broke off.
 
-use super::answer::{self, Answer, Refusal};
+use super::answer::{self, Refusal, ResponseHead};
 use super::client::{Client, Failure, is_throttling};
 use super::retry::Budget;
-use crate::counters::one_more;
-use crate::{Key, Read, StorageError, Version, Want};
+use crate::counters::increment;
+use crate::{Key, Read, ReadRequest, StorageError, Version, Want};
 use bytes::{Buf, Bytes};
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use http::header::LOCATION;
@@ -17,18 +17,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What one request asks for.
+/// The parameters of one request.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
-    /// First byte and, where not to the end of the object, one past the last byte. `None`: the HEAD method.
+pub(crate) struct RequestSpec {
+    /// First byte and, unless the range extends to the end of the object, one past the last byte.
+    /// `None` requests with the HEAD method.
     pub(crate) range: Option<(u64, Option<u64>)>,
     /// `If-Match`.
     pub(crate) if_match: Option<String>,
 }
 
-impl Ask {
+impl RequestSpec {
     fn new(want: &Want, pin: Option<&Version>) -> Self {
-        // Servers count in i64; more than that is "all".
+        // Servers count in i64, so a larger end means the end of the object.
         let bounded = |end: u64| (end <= i64::MAX.unsigned_abs()).then_some(end);
         let range = match want {
             Want::Head(0) => None,
@@ -40,75 +41,75 @@ impl Ask {
     }
 }
 
-/// Makes requests for objects: with the address and, where there are credentials, a signature. A request that is sent
-/// again is made again, so it never carries expired credentials.
-pub(crate) trait Requests: Send + Sync + std::fmt::Debug {
-    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>>;
+/// Builds requests for objects, with the address and, where there are credentials, a signature. A
+/// retry builds its request anew, so it never carries expired credentials.
+pub(crate) trait RequestBuilder: Send + Sync + std::fmt::Debug {
+    fn request<'a>(
+        &'a self,
+        key: &'a Key,
+        spec: RequestSpec,
+    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>>;
 }
 
 /// Reads objects over HTTP.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) client: Client,
-    requests: Box<dyn Requests>,
-    said: Said,
+    requests: Box<dyn RequestBuilder>,
+    warned: WarnedOnce,
 }
 
-/// What the log was told once about a back end.
+/// Warnings that are logged only once for each back end.
 #[derive(Debug, Default)]
-struct Said {
+struct WarnedOnce {
     no_etag: AtomicBool,
     no_ranges: AtomicBool,
 }
 
-impl Said {
-    fn of(&self, key: &Key, head: &response::Parts, answer: &Answer) {
+impl WarnedOnce {
+    fn check(&self, key: &Key, head: &response::Parts, answer: &ResponseHead) {
         let first = |said: &AtomicBool| !said.swap(true, Relaxed);
         let version = &answer.object.version;
         if version.etag.is_none() && first(&self.no_etag) {
             let by = if version.modified.is_some() { "size and modification time" } else { "size alone" };
-            tracing::warn!(%key, "storage sends no strong ETag: versions of objects are told apart by {by}");
+            tracing::warn!(%key, "storage sends no strong ETag: versions of objects are distinguished by {by}");
         }
         let part = answer.range.end - answer.range.start < answer.object.size;
         if head.status == StatusCode::OK && part && !answer.range.is_empty() && first(&self.no_ranges) {
-            tracing::warn!(%key, "storage ignores byte ranges: more is read than asked for");
+            tracing::warn!(%key, "storage ignores byte ranges, so more is read than requested");
         }
     }
 }
 
-/// Bytes of an error document that are read.
+/// Maximum number of bytes read of an error document.
 const ERROR_DOCUMENT: usize = 16 * 1024;
 
 impl Fetch {
-    pub(crate) fn new(client: Client, requests: impl Requests + 'static) -> Self {
-        Self { client, requests: Box::new(requests), said: Said::default() }
+    pub(crate) fn new(client: Client, requests: impl RequestBuilder + 'static) -> Self {
+        Self { client, requests: Box::new(requests), warned: WarnedOnce::default() }
     }
 
-    pub(crate) async fn read(
-        self: &Arc<Self>,
-        key: &Key,
-        want: Want,
-        pin: Option<&Version>,
-    ) -> Result<Read, StorageError> {
-        // The root is no object, though many servers answer with a page.
+    pub(crate) async fn read(self: &Arc<Self>, request: ReadRequest<'_>) -> Result<Read, StorageError> {
+        let ReadRequest { key, want, version: pin, .. } = request;
+        // The root is not an object, although many servers respond with a page.
         if key.as_str().is_empty() {
             return Err(StorageError::NotFound(String::new()));
         }
         let mut budget = self.client.account.budget();
-        let answer = self.ask(key, &want, pin, &mut budget).await;
+        let answer = self.request(key, &want, pin, &mut budget).await;
         let (answer, body) = match (answer, &want) {
-            // An empty object has no first byte: its size and version come with a HEAD.
+            // An empty object has no first byte, so its size and version are requested with HEAD.
             (Err(StorageError::OutOfRange(_)), Want::Head(1..)) => {
-                let (answer, body) = self.ask(key, &Want::Head(0), pin, &mut budget).await?;
+                let (answer, body) = self.request(key, &Want::Head(0), pin, &mut budget).await?;
                 if answer.object.size > 0 {
-                    let detail = "answered 416 to a range that lies in the object".to_owned();
+                    let detail = "answered 416 to a range inside the object".to_owned();
                     return Err(StorageError::BadAnswer { key: key.to_string(), detail });
                 }
                 (answer, body)
             }
             (answer, _) => answer?,
         };
-        let Answer { object, range, skip } = answer;
+        let ResponseHead { object, range, skip } = answer;
         let transfer = Transfer {
             fetch: Arc::clone(self),
             key: key.clone(),
@@ -122,69 +123,70 @@ impl Fetch {
         Ok(Read { object, range, body: stream::try_unfold(transfer, Transfer::next).boxed() })
     }
 
-    /// Asks until there is an answer or the budget is used up.
-    async fn ask(
+    /// Sends a request until there is a response or the budget is used up.
+    async fn request(
         &self,
         key: &Key,
         want: &Want,
         pin: Option<&Version>,
         budget: &mut Budget,
-    ) -> Result<(Answer, Incoming), StorageError> {
+    ) -> Result<(ResponseHead, Incoming), StorageError> {
         if matches!(want, Want::Range(range) if range.start > range.end) {
             return Err(StorageError::OutOfRange(key.to_string()));
         }
         loop {
             let begun = Instant::now();
-            let Refusal { error, again, wait } = match self.once(key, want, pin).await {
+            let Refusal { error, may_retry, wait } = match self.request_once(key, want, pin).await {
                 Ok(answer) => return Ok(answer),
                 Err(refusal) => refusal,
             };
-            if !again {
+            if !may_retry {
                 return Err(error);
             }
             let Some(wait) = budget.spend(begun.elapsed(), wait) else { return Err(error) };
-            tracing::debug!(%key, %error, ?wait, "trying again");
+            tracing::debug!(%key, %error, ?wait, "retrying");
             tokio::time::sleep(wait).await;
         }
     }
 
-    async fn once(
+    async fn request_once(
         &self,
         key: &Key,
         want: &Want,
         pin: Option<&Version>,
-    ) -> Result<(Answer, Incoming), Refusal> {
-        let request = self.requests.request(key, Ask::new(want, pin)).await?;
+    ) -> Result<(ResponseHead, Incoming), Refusal> {
+        let request = self.requests.request(key, RequestSpec::new(want, pin)).await?;
         let address = request.uri().clone();
         let (head, body) = match self.client.send(request).await {
             Ok(answer) => answer.into_parts(),
             Err(failure) => {
-                let again = failure.again();
-                return Err(Refusal { error: failure.into_error(key.as_str()), again, wait: None });
+                let may_retry = failure.may_retry();
+                return Err(Refusal { error: failure.into_error(key.as_str()), may_retry, wait: None });
             }
         };
-        match answer::judge(key.as_str(), want, pin, &head) {
+        match answer::check_head(key.as_str(), want, pin, &head) {
             Ok(answer) => {
-                self.said.of(key, &head, &answer);
+                self.warned.check(key, &head, &answer);
                 Ok((answer, body))
             }
             Err(refusal) if head.status.is_redirection() => {
                 let to = head.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
-                // How web servers say that the name is a folder's.
-                if leads_to_folder(to, address.path()) {
+                // Web servers redirect in this way if the name belongs to a folder.
+                if is_folder_redirect(to, address.path()) {
                     return Err(StorageError::NotFound(key.to_string()).into());
                 }
-                // A query may hold a signature.
+                // A query may contain a signature.
                 let to = to.split('?').next().unwrap_or_default();
-                tracing::warn!(%key, status = %head.status, to, "redirects are not followed: name the place itself");
+                tracing::warn!(%key, status = %head.status, to, "redirects are not followed, so the configuration must name their target");
                 Err(refusal)
             }
-            Err(refusal) => Err(self.explained(key, head.status, body, refusal).await),
+            Err(refusal) => Err(self.with_error_code(key, head.status, body, refusal).await),
         }
     }
 
-    /// Adds what the error document says. Reading it also frees the connection for the next request.
-    async fn explained(
+    /// Adds the code of the error document to the error. Reading the document also frees the
+    /// connection for the next request.
+    async fn with_error_code(
         &self,
         key: &Key,
         status: StatusCode,
@@ -195,20 +197,20 @@ impl Fetch {
             return refusal;
         }
         if is_throttling(status) {
-            one_more(&self.client.account.counters.throttled);
+            increment(&self.client.account.counters.throttled);
         }
-        let patience = Duration::from_secs(1);
-        let document = tokio::time::timeout(patience, self.client.whole(body, ERROR_DOCUMENT)).await;
+        let timeout_after = Duration::from_secs(1);
+        let document = tokio::time::timeout(timeout_after, self.client.whole(body, ERROR_DOCUMENT)).await;
         let document = document.ok().and_then(Result::ok).unwrap_or_default();
         let Some(code) = error_code(&document) else { return refusal };
-        // S3 answers 400 to credentials that were good once.
+        // S3 answers 400 to expired credentials.
         if status == StatusCode::BAD_REQUEST
             && matches!(code, "ExpiredToken" | "InvalidToken" | "AuthorizationHeaderMalformed")
         {
             refusal.error = StorageError::Denied(key.to_string());
         }
         match &mut refusal.error {
-            StorageError::Denied(_) => tracing::warn!(%key, code, "storage refuses us"),
+            StorageError::Denied(_) => tracing::warn!(%key, code, "storage denies access"),
             StorageError::Unavailable { detail, .. } | StorageError::BadAnswer { detail, .. } => {
                 *detail = format!("{detail} ({code})");
             }
@@ -218,14 +220,15 @@ impl Fetch {
     }
 }
 
-/// Whether a redirect only adds a `/` to the path that was asked for. Servers encode paths each in their own way.
-fn leads_to_folder(to: &str, path: &str) -> bool {
+/// Returns true if a redirect only adds a `/` to the requested path. The paths are compared
+/// decoded, because servers encode them differently.
+fn is_folder_redirect(to: &str, path: &str) -> bool {
     let to = to.split(['?', '#']).next().unwrap_or_default();
     let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
     to.strip_suffix('/').is_some_and(|to| decoded(to).ends_with(&*decoded(path)))
 }
 
-/// The code in an error document of S3, GCS or Azure: `<Error><Code>SlowDown</Code>…`.
+/// Returns the code in an error document of S3, GCS or Azure: `<Error><Code>SlowDown</Code>…`.
 fn error_code(document: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(document).ok()?;
     let (_, rest) = text.split_once("<Code>")?;
@@ -233,15 +236,15 @@ fn error_code(document: &[u8]) -> Option<&str> {
     (code.len() <= 64 && code.bytes().all(|b| b.is_ascii_alphanumeric())).then_some(code)
 }
 
-/// A body on its way.
+/// A body in transfer.
 struct Transfer {
     fetch: Arc<Fetch>,
     key: Key,
     version: Version,
     body: Incoming,
-    /// Bytes that come before the next byte and were not asked for.
+    /// Bytes of the body that precede the next byte and were not requested.
     skip: u64,
-    /// Next byte, and one past the last, in the object.
+    /// Positions in the object of the next byte, and of the byte after the last.
     at: u64,
     end: u64,
     budget: Budget,
@@ -262,7 +265,7 @@ impl Transfer {
                     if data.is_empty() {
                         continue;
                     }
-                    // More than was asked for: cut, and the connection with it.
+                    // Surplus bytes are cut off; dropping the body then closes the connection.
                     data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
                     self.at += data.len() as u64;
                     return Ok(Some((data, self)));
@@ -274,17 +277,19 @@ impl Transfer {
         }
     }
 
-    /// Asks for the rest of the same version. A size alone is no version: then the break is the answer.
+    /// Requests the rest of the same version. A size alone does not identify a version, so a read
+    /// of such a version fails with the original error.
     async fn resume(&mut self, failure: Failure) -> Result<(), StorageError> {
         let known = self.version.etag.is_some() || self.version.modified.is_some();
         let error = failure.into_error(self.key.as_str());
         let wait = if known { self.budget.spend(Duration::ZERO, None) } else { None };
         let Some(wait) = wait else { return Err(error) };
-        tracing::debug!(key = %self.key, %error, at = self.at, ?wait, "asking for the rest");
+        tracing::debug!(key = %self.key, %error, at = self.at, ?wait, "requesting the rest of a body");
         tokio::time::sleep(wait).await;
         let rest = Want::Range(self.at..self.end);
-        let (answer, body) = self.fetch.ask(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
-        one_more(&self.fetch.client.account.counters.resumed);
+        let (answer, body) =
+            self.fetch.request(&self.key, &rest, Some(&self.version), &mut self.budget).await?;
+        increment(&self.fetch.client.account.counters.resumed);
         (self.body, self.skip) = (body, answer.skip);
         Ok(())
     }

@@ -1,13 +1,14 @@
-//! Directory listings that web servers write: nginx's `autoindex` in HTML and JSON, and pages like it.
+//! Directory listings as web servers write them: nginx's `autoindex` in HTML and JSON, and similar
+//! pages.
 
 use crate::{Key, Listing};
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// One line of nginx's JSON listing.
+/// An entry of nginx's JSON listing.
 #[derive(Deserialize)]
-struct Entry {
+struct JsonEntry {
     name: String,
     #[serde(rename = "type")]
     kind: String,
@@ -15,7 +16,7 @@ struct Entry {
     size: u64,
 }
 
-/// Reads a listing. `None` where the page is none.
+/// Parses a listing. Returns `None` if the page is not a listing.
 pub(crate) fn parse(content_type: &str, page: &[u8]) -> Option<Listing> {
     let found = match content_type.split(';').next().unwrap_or_default().trim() {
         "application/json" => json(page)?,
@@ -23,9 +24,9 @@ pub(crate) fn parse(content_type: &str, page: &[u8]) -> Option<Listing> {
         _ => return None,
     };
     let mut listing = Listing::default();
-    // In the order of their names, each once.
+    // The names are sorted and unique.
     for (name, what) in found {
-        // A single segment that is a key: no `..`, no path, no empty name.
+        // A valid name is a single segment of a key: no `..`, no path, not empty.
         if Key::root().join(&name).is_none() {
             continue;
         }
@@ -37,21 +38,22 @@ pub(crate) fn parse(content_type: &str, page: &[u8]) -> Option<Listing> {
     Some(listing)
 }
 
-/// Names with sizes; `None` is a folder.
-type Found = BTreeMap<String, Option<u64>>;
+/// Names with sizes; a folder has `None`.
+type Entries = BTreeMap<String, Option<u64>>;
 
-fn json(page: &[u8]) -> Option<Found> {
-    let entries: Vec<Entry> = serde_json::from_slice(page).ok()?;
+fn json(page: &[u8]) -> Option<Entries> {
+    let entries: Vec<JsonEntry> = serde_json::from_slice(page).ok()?;
     let known = entries.into_iter().filter(|entry| matches!(entry.kind.as_str(), "file" | "directory"));
     Some(known.map(|entry| (entry.name, (entry.kind == "file").then_some(entry.size))).collect())
 }
 
-/// Any page may hold links; only one that says so is a listing.
-fn html(page: &str) -> Option<Found> {
+/// Parses the links of an HTML page. Any page may contain links, so the page must call itself a
+/// listing.
+fn html(page: &str) -> Option<Entries> {
     if !["Index of", "Directory listing"].iter().any(|title| page.contains(title)) {
         return None;
     }
-    let mut found = Found::new();
+    let mut found = Entries::new();
     let mut rest = page;
     while let Some((_, after)) = rest.split_once("<a href=\"").or_else(|| rest.split_once("<A HREF=\"")) {
         let Some((link, after)) = after.split_once('"') else { break };
@@ -63,19 +65,19 @@ fn html(page: &str) -> Option<Found> {
     Some(found)
 }
 
-/// The name a link leads to, one level down, and whether it is a folder.
+/// Returns the name that a link leads to, one level down, and whether it is a folder.
 fn name(link: &str) -> Option<(String, bool)> {
     let link = link.strip_prefix("./").unwrap_or(link).replace("&amp;", "&");
     let (link, folder) = link.strip_suffix('/').map_or((link.as_str(), false), |link| (link, true));
-    // Absolute links, links to elsewhere, and the column heads that sort the page.
+    // Absolute links, links to other places, and the column heads that sort the page.
     if link.contains(['/', '?', '#', ':']) {
         return None;
     }
     Some((percent_decode_str(link).decode_utf8().ok()?.into_owned(), folder))
 }
 
-/// The size that stands at the end of an entry's line: `…</a>  21-Nov-2026 02:47  1234`. 0 where there is none, or
-/// one that is rounded (`1.2M`).
+/// Returns the size at the end of an entry's line: `…</a>  21-Nov-2026 02:47  1234`. Returns 0 if
+/// there is none or if it is rounded (`1.2M`).
 fn size_after(after: &str) -> u64 {
     let line = after.split_once("</a>").map_or("", |(_, line)| line);
     let line = line.split(['\n', '\r', '<']).next().unwrap_or_default();
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_elsewhere() {
+    fn links_to_other_places_are_ignored() {
         let page = r#"<title>Index of /</title><a href="?C=N;O=D">Name</a><a href="/x">x</a>
 <a href="https://other.example/y">y</a><a href="..%2fz">z</a><a href="%2e%2e">up</a><a href="">none</a>
 <td><a href="ok.mp4">ok.mp4</a></td><td align="right">1.2M</td>"#;
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_no_listing() {
+    fn other_pages_are_not_listings() {
         assert_eq!(parse("text/html", b"<title>Films</title><a href=\"a.mp4\">a</a>"), None);
         assert_eq!(parse("video/mp4", b"Index of"), None);
         assert_eq!(parse("application/json", b"{\"name\":1}"), None);

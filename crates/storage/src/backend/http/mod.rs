@@ -1,4 +1,4 @@
-//! Objects on any HTTP server that answers byte ranges.
+//! Objects on any HTTP server that supports byte ranges.
 
 mod answer;
 pub(crate) mod client;
@@ -6,9 +6,9 @@ pub(crate) mod fetch;
 mod index_page;
 pub(crate) mod retry;
 
-use crate::{Key, Listing, Read, Storage, StorageError, Version, Want};
+use crate::{Key, Listing, Read, ReadRequest, Storage, StorageError};
 use client::Client;
-use fetch::{Ask, Fetch, Requests};
+use fetch::{Fetch, RequestBuilder, RequestSpec};
 use futures_util::{FutureExt, future::BoxFuture};
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, RANGE, USER_AGENT};
 use http::{Method, StatusCode};
@@ -17,7 +17,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 use url::Url;
 
-/// Everything but the unreserved characters of RFC 3986, 2.3: a server that decodes once gets the name back.
+/// All characters except the unreserved ones of RFC 3986, 2.3. A server that decodes once gets the
+/// original name.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Largest page that is read as a listing, in bytes.
 const INDEX_PAGE: usize = 8 * 1024 * 1024;
@@ -25,8 +26,9 @@ const AGENT: &str = concat!("latemux/", env!("CARGO_PKG_VERSION"));
 
 /// Objects below an `http` or `https` address.
 ///
-/// Redirects are not followed: where bytes come from is what the configuration says, not what a server answers.
-/// A query in the address (a token, say) is sent with every request and never shown.
+/// Redirects are not followed: the configuration decides where bytes come from, not the response of
+/// a server. A query in the address (for example a token) is sent with every request and never
+/// shown.
 #[derive(Debug)]
 pub struct HttpServer {
     fetch: Arc<Fetch>,
@@ -35,7 +37,7 @@ pub struct HttpServer {
 
 #[derive(Clone)]
 struct Base {
-    /// Up to and with the last `/` of the folder.
+    /// Address of the folder, including its last `/`.
     folder: String,
     query: String,
 }
@@ -68,21 +70,25 @@ impl Base {
         folder: bool,
     ) -> Result<HttpRequest, StorageError> {
         let request = request.uri(self.address(key, folder)).header(USER_AGENT, AGENT);
-        // An address too long for a request line names nothing.
+        // An address that is too long for a request line names no object.
         request.body(HttpRequestBody::empty()).map_err(|_| StorageError::NotFound(key.to_string()))
     }
 }
 
-impl Requests for Base {
-    fn request<'a>(&'a self, key: &'a Key, ask: Ask) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
+impl RequestBuilder for Base {
+    fn request<'a>(
+        &'a self,
+        key: &'a Key,
+        spec: RequestSpec,
+    ) -> BoxFuture<'a, Result<HttpRequest, StorageError>> {
         async move {
             let mut request = http::Request::builder().method(Method::HEAD);
-            if let Some((start, end)) = ask.range {
-                // The last byte is included; `bytes=0-` is up to the end (RFC 9110, 14.1.2).
+            if let Some((start, end)) = spec.range {
+                // The last byte is inclusive; `bytes=0-` extends to the end (RFC 9110, 14.1.2).
                 let last = end.map(|end| (end - 1).to_string()).unwrap_or_default();
                 request = request.method(Method::GET).header(RANGE, format!("bytes={start}-{last}"));
             }
-            if let Some(etag) = ask.if_match {
+            if let Some(etag) = spec.if_match {
                 request = request.header(IF_MATCH, etag);
             }
             self.build(key, request, false)
@@ -92,7 +98,7 @@ impl Requests for Base {
 }
 
 impl HttpServer {
-    /// The folder at `address`.
+    /// Creates the storage of the folder at `address`.
     pub(crate) fn new(address: &Url, client: Client) -> Self {
         let mut folder = address.clone();
         folder.set_query(None);
@@ -114,7 +120,7 @@ impl HttpServer {
             self.fetch.client.document(request, INDEX_PAGE).await.map_err(failed)?.into_parts();
         match head.status {
             StatusCode::OK => {}
-            // A folder that may not be listed, as servers say it.
+            // Statuses that servers use for a folder that may not be listed.
             StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => {
                 return Err(StorageError::CannotList(folder.to_string()));
             }
@@ -136,13 +142,8 @@ impl HttpServer {
 }
 
 impl Storage for HttpServer {
-    fn read<'a>(
-        &'a self,
-        key: &'a Key,
-        want: Want,
-        pin: Option<&'a Version>,
-    ) -> BoxFuture<'a, Result<Read, StorageError>> {
-        self.fetch.read(key, want, pin).boxed()
+    fn read<'a>(&'a self, request: ReadRequest<'a>) -> BoxFuture<'a, Result<Read, StorageError>> {
+        self.fetch.read(request).boxed()
     }
 
     fn list<'a>(&'a self, folder: &'a Key) -> BoxFuture<'a, Result<Listing, StorageError>> {

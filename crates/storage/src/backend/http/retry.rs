@@ -1,7 +1,8 @@
-//! The only retries in the program, and their budgets: one for each read, and one for all requests to a back end.
+//! All retries of the program and their budgets: one for each read, and one for all requests to a
+//! back end.
 
 use crate::Options;
-use crate::counters::{Counters, one_more};
+use crate::counters::{Counters, increment};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,10 +10,11 @@ use std::time::Duration;
 
 /// The first wait; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// What one retry costs: hundredths, so that a request earns a percentage in whole numbers.
+/// Price of a retry, in hundredths, so that a request earns a percentage in whole numbers.
 const PRICE: u64 = 100;
 
-/// What a back end may be asked beyond one request for each read: a token bucket filled by requests, not by a clock.
+/// The budget for additional requests to a back end, beyond one for each read: a token bucket that
+/// is filled by requests and not by a clock.
 #[derive(Debug)]
 pub(crate) struct Account {
     saved: AtomicU64,
@@ -36,28 +38,28 @@ impl Account {
         }
     }
 
-    /// A request that is not a retry was made.
+    /// Notes a request that is not a retry.
     pub(crate) fn earn(&self) {
         let more = |saved: u64| Some((saved + self.earned).min(self.full));
         let _ = self.saved.fetch_update(Relaxed, Relaxed, more);
     }
 
-    /// Whether one more may be made than was asked for.
+    /// Pays for one additional request. Returns false if the budget is used up.
     pub(crate) fn spend(&self) -> bool {
         let allowed = self.saved.fetch_update(Relaxed, Relaxed, |saved| saved.checked_sub(PRICE)).is_ok();
         if !allowed {
-            one_more(&self.counters.retries_refused);
+            increment(&self.counters.retries_refused);
         }
         allowed
     }
 
-    /// For one read.
+    /// Returns the budget of one read.
     pub(crate) fn budget(self: &Arc<Self>) -> Budget {
         Budget { left: self.retries, time: self.retry_within, wait: FIRST_WAIT, account: Arc::clone(self) }
     }
 }
 
-/// What is left of a read's retries.
+/// The retries that a read has left.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u32,
@@ -67,25 +69,25 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// How long to wait before trying again after a failure that took `spent`; `None` where a budget is used up, or
-    /// the server asks for a longer wait than is left.
+    /// Returns how long to wait before a retry, after a failure that took `spent`. Returns `None`
+    /// if a budget is used up, or if the server asks for a longer wait than is left.
     pub(crate) fn spend(&mut self, spent: Duration, asked: Option<Duration>) -> Option<Duration> {
         self.left = self.left.checked_sub(1)?;
         let wait = asked.unwrap_or_else(|| jittered(self.wait));
         self.time = self.time.checked_sub(spent)?.checked_sub(wait)?;
         self.wait = self.wait.saturating_mul(2);
         self.account.spend().then(|| {
-            one_more(&self.account.counters.retries);
+            increment(&self.account.counters.retries);
             wait
         })
     }
 }
 
-/// Between half and all of a wait, so that clients that failed together do not come back together. Nothing but the
-/// time of a retry depends on it.
+/// Returns between half and all of a wait, so that clients that failed together do not come back
+/// together. Only the time of a retry depends on it.
 fn jittered(wait: Duration) -> Duration {
     let half = wait / 2;
-    // Each RandomState has keys of its own.
+    // Each RandomState has its own keys.
     let random = RandomState::new().build_hasher().finish() % 1024;
     half + half * u32::try_from(random).unwrap_or(0) / 1024
 }
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn no_longer_than_five_seconds() {
+    fn retries_end_after_five_seconds() {
         assert_eq!(budget().spend(5 * SECOND, None), None);
         let mut used = budget();
         assert_eq!(used.spend(SECOND, Some(3 * SECOND)), Some(3 * SECOND));
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn all_retries_together_are_a_share_of_the_requests() {
+    fn retries_are_a_share_of_all_requests() {
         let account = account(10, 3);
         let made = |requests: u32| {
             let tried = (0..requests).map(|_| {
@@ -137,7 +139,8 @@ mod tests {
             });
             tried.filter(|made| *made).count()
         };
-        // The burst, and a tenth of the requests; a full bucket overflows at the first.
+        // The burst, and a tenth of the requests; the bucket starts full, so the first request
+        // earns nothing.
         assert_eq!(made(100), 3 + 9);
         assert_eq!(made(1000), 100);
         let figures = account.counters.figures();
@@ -147,6 +150,6 @@ mod tests {
         }
         assert_eq!(made(1), 1);
         let more = (0..10).filter(|_| account.spend()).count();
-        assert_eq!(more, 2, "no more than the burst is saved");
+        assert_eq!(more, 2, "at most the burst is saved");
     }
 }

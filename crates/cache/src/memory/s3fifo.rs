@@ -1,51 +1,54 @@
-//! Which entry to drive out next: S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023), weighed
-//! in bytes.
+//! Selects the next entry to evict: S3-FIFO (Yang et al., "FIFO queues are all you need for cache
+//! eviction", SOSP 2023), weighted in bytes.
 //!
-//! What is new waits in a small queue, a tenth of all; it moves to the main queue if it was hit meanwhile, else it goes, and
-//! only its fingerprint is kept for a while. So a scan passes through the small queue and leaves the rest alone. A hit marks
-//! the entry, and nothing is moved: hits take no lock here. Why not a library: units are found through an interval map, so a
-//! library's hash map would be a second look-up for each hit and a second table to keep in step.
+//! New entries wait in a small queue, a tenth of the whole. An entry that is hit there moves to the
+//! main queue. Otherwise it is evicted, and only its fingerprint is kept for a while. A scan
+//! therefore passes through the small queue and leaves the main queue alone. A hit only counts up
+//! in the entry, so hits take no lock here.
+//!
+//! This is not a library because units are found through an interval map. The hash map of a library
+//! would be a second lookup for each hit and a second table to keep in step.
 
 use std::{
     collections::{HashSet, VecDeque},
     sync::atomic::{AtomicU8, Ordering::Relaxed},
 };
 
-/// Hits that are remembered.
-const MOST: u8 = 3;
-/// Fingerprints kept at least.
-const GHOSTS: usize = 256;
+/// Maximum number of hits that are remembered.
+const MAX_HITS: u8 = 3;
+/// Minimum number of fingerprints that are kept.
+const MIN_GHOSTS: usize = 256;
 
-/// Hits since the entry was last looked at.
+/// Hits since the entry was last considered for eviction.
 #[derive(Debug, Default)]
-pub(crate) struct Mark(AtomicU8);
+pub(crate) struct HitCount(AtomicU8);
 
-impl Mark {
-    pub(crate) fn hit(&self) {
+impl HitCount {
+    pub(crate) fn record(&self) {
         let hits = self.0.load(Relaxed);
-        if hits < MOST {
-            // Two hits at a time may count as one: no matter.
+        if hits < MAX_HITS {
+            // Two concurrent hits may count as one, which does no harm.
             self.0.store(hits + 1, Relaxed);
         }
     }
 
-    fn spend(&self) -> bool {
+    fn take_one(&self) -> bool {
         self.0.fetch_update(Relaxed, Relaxed, |hits| hits.checked_sub(1)).is_ok()
     }
 
-    fn clear(&self) -> bool {
+    fn reset(&self) -> bool {
         self.0.swap(0, Relaxed) > 0
     }
 }
 
-pub(crate) trait Entry {
-    /// Bytes, what the tables about it take included.
+pub(crate) trait Evictable {
+    /// Returns the bytes of the entry, including the tables about it.
     fn weight(&self) -> u64;
-    /// The same for the same thing when it comes again.
+    /// Returns a hash that is the same each time the same entry is inserted.
     fn fingerprint(&self) -> u64;
-    fn mark(&self) -> &Mark;
-    /// Somebody is about to want it: it is spared once.
-    fn awaited(&self) -> bool;
+    fn hits(&self) -> &HitCount;
+    /// Returns true if a reader is about to want the entry: it is then spared once.
+    fn is_awaited(&self) -> bool;
 }
 
 #[derive(Debug)]
@@ -62,7 +65,7 @@ struct Queue<E> {
     bytes: u64,
 }
 
-impl<E: Entry> Queue<E> {
+impl<E: Evictable> Queue<E> {
     fn new() -> Self {
         Self { entries: VecDeque::new(), bytes: 0 }
     }
@@ -90,12 +93,12 @@ impl<E: Entry> Queue<E> {
     }
 }
 
-impl<E: Entry> S3Fifo<E> {
+impl<E: Evictable> S3Fifo<E> {
     pub(crate) fn new() -> Self {
         Self { small: Queue::new(), main: Queue::new(), ghosts: VecDeque::new(), is_ghost: HashSet::new() }
     }
 
-    /// Weight of all entries.
+    /// Returns the weight of all entries.
     pub(crate) fn bytes(&self) -> u64 {
         self.small.bytes + self.main.bytes
     }
@@ -112,22 +115,23 @@ impl<E: Entry> S3Fifo<E> {
         }
     }
 
-    /// Drives one entry out.
+    /// Evicts one entry.
     pub(crate) fn evict(&mut self) -> Option<E> {
         if self.small.bytes.saturating_mul(10) >= self.bytes() {
             while let Some(entry) = self.small.pop() {
-                if entry.mark().clear() || entry.awaited() {
+                if entry.hits().reset() || entry.is_awaited() {
                     self.main.push(entry);
                     continue;
                 }
-                self.remember(entry.fingerprint());
+                self.add_ghost(entry.fingerprint());
                 return Some(entry);
             }
         }
-        // Each look spends a hit, so that this ends; and should hits come as fast as they are spent, it ends anyhow.
-        let mut looks = self.main.entries.len().saturating_mul(usize::from(MOST) + 1);
+        // Each look takes one hit away, so the loop ends. The bound makes it end even if new hits
+        // arrive as fast as they are taken.
+        let mut looks = self.main.entries.len().saturating_mul(usize::from(MAX_HITS) + 1);
         while let Some(entry) = self.main.pop() {
-            if looks > 0 && entry.mark().spend() {
+            if looks > 0 && entry.hits().take_one() {
                 looks -= 1;
                 self.main.push(entry);
                 continue;
@@ -137,17 +141,17 @@ impl<E: Entry> S3Fifo<E> {
         self.small.pop()
     }
 
-    /// Keeps only entries that `keep` says.
+    /// Keeps only the entries for which `keep` returns true.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&E) -> bool) {
         self.small.retain(&mut keep);
         self.main.retain(&mut keep);
     }
 
-    fn remember(&mut self, fingerprint: u64) {
+    fn add_ghost(&mut self, fingerprint: u64) {
         if self.is_ghost.insert(fingerprint) {
             self.ghosts.push_back(fingerprint);
         }
-        while self.ghosts.len() > self.main.entries.len().max(GHOSTS) {
+        while self.ghosts.len() > self.main.entries.len().max(MIN_GHOSTS) {
             if let Some(oldest) = self.ghosts.pop_front() {
                 self.is_ghost.remove(&oldest);
             }
@@ -161,19 +165,19 @@ mod tests {
     use std::sync::Arc;
 
     #[derive(Debug, Clone)]
-    struct Thing(u64, Arc<Mark>);
+    struct Thing(u64, Arc<HitCount>);
 
-    impl Entry for Thing {
+    impl Evictable for Thing {
         fn weight(&self) -> u64 {
             10
         }
         fn fingerprint(&self) -> u64 {
             self.0
         }
-        fn mark(&self) -> &Mark {
+        fn hits(&self) -> &HitCount {
             &self.1
         }
-        fn awaited(&self) -> bool {
+        fn is_awaited(&self) -> bool {
             self.0 == 77
         }
     }
@@ -182,7 +186,7 @@ mod tests {
         Thing(n, Arc::default())
     }
 
-    /// Inserts, and drives out what is more than `room` entries.
+    /// Inserts an entry, and evicts entries until there are at most `room`.
     fn put(queues: &mut S3Fifo<Thing>, one: Thing, room: usize) -> Vec<u64> {
         queues.insert(one);
         let mut gone = Vec::new();
@@ -193,24 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_leaves_what_is_hit_alone() {
+    fn a_scan_does_not_evict_hit_entries() {
         let mut queues = S3Fifo::new();
         let hot: Vec<Thing> = (0..50).map(thing).collect();
         for one in &hot {
             put(&mut queues, one.clone(), 100);
-            one.1.hit();
+            one.1.record();
         }
         for n in 1000..100_000 {
             for gone in put(&mut queues, thing(n), 100) {
-                assert!(gone >= 1000, "{gone} was hit, and went at {n}");
+                assert!(gone >= 1000, "{gone} was hit, but evicted at {n}");
             }
         }
         assert_eq!((queues.len(), queues.bytes()), (100, 1000));
-        assert!(queues.ghosts.len() <= GHOSTS);
+        assert!(queues.ghosts.len() <= MIN_GHOSTS);
     }
 
     #[test]
-    fn what_comes_back_soon_stays_and_what_is_awaited_is_spared_once() {
+    fn ghosts_return_to_main_and_awaited_entries_are_spared_once() {
         let mut queues = S3Fifo::new();
         put(&mut queues, thing(1), 10);
         put(&mut queues, thing(77), 10);
@@ -220,17 +224,17 @@ mod tests {
         }
         assert_eq!(gone[0], 1);
         assert!(!gone.contains(&77));
-        // Its fingerprint is still known: to the main queue at once.
+        // Its fingerprint is still known, so it goes to the main queue at once.
         queues.insert(thing(1));
         assert!(queues.main.entries.iter().any(|e| e.0 == 1));
     }
 
     #[test]
-    fn everything_goes_in_the_end() {
+    fn all_entries_can_be_evicted() {
         let mut queues = S3Fifo::new();
         for n in 0..1000 {
             let one = thing(n % 100);
-            (0..n % 5).for_each(|_| one.1.hit());
+            (0..n % 5).for_each(|_| one.1.record());
             queues.insert(one);
         }
         queues.retain(|e| e.0 != 5);

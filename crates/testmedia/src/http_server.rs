@@ -1,44 +1,52 @@
-//! An HTTP server that does what a test tells it to, down to the byte and the moment the connection breaks.
+//! An HTTP server that a test scripts, down to single bytes and the moment a connection breaks.
 
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// A request as it came.
+/// A request as it arrived.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) method: String,
-    pub(crate) target: String,
+pub struct Request {
+    /// Method, such as `GET`.
+    pub method: String,
+    /// Request target: path and query.
+    pub target: String,
     headers: Vec<(String, String)>,
 }
 
 impl Request {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    /// Returns the value of a header, whose name is compared without case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 }
 
-/// What follows the bytes of a reply.
+/// The action after the bytes of a reply.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Then {
+pub enum Then {
+    /// Reads the next request.
     NextRequest,
+    /// Closes the connection.
     Close,
-    /// What the client has not read yet is lost.
+    /// Resets the connection. Bytes that the client has not read yet are lost.
     Reset,
+    /// Keeps the connection open and sends nothing until the client closes it.
     Hang,
 }
 
-/// A reply to send.
+/// A reply of the server.
 #[derive(Debug, Clone)]
-pub(crate) struct Reply {
+pub struct Reply {
     bytes: Vec<u8>,
     then: Then,
 }
 
 impl Reply {
-    /// A head without `Content-Length`, and whatever body.
-    pub(crate) fn raw(status: u16, headers: &[(&str, &str)], body: &[u8], then: Then) -> Self {
+    /// Makes a reply whose head gets no `Content-Length`.
+    #[must_use]
+    pub fn raw(status: u16, headers: &[(&str, &str)], body: &[u8], then: Then) -> Self {
         let mut bytes = format!("HTTP/1.1 {status} Some Reason\r\n").into_bytes();
         for (name, value) in headers {
             bytes.extend(format!("{name}: {value}\r\n").bytes());
@@ -48,39 +56,50 @@ impl Reply {
         Self { bytes, then }
     }
 
-    /// A well-formed answer.
-    pub(crate) fn new(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Self {
+    /// Makes a well-formed reply.
+    #[must_use]
+    pub fn new(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Self {
         let length = body.len().to_string();
         Self::raw(status, &[headers, &[("Content-Length", &length)]].concat(), body, Then::NextRequest)
     }
 
-    /// The first `cut` bytes of the body of an answer that promises `body`.
-    pub(crate) fn cut(status: u16, headers: &[(&str, &str)], body: &[u8], cut: usize, then: Then) -> Self {
+    /// Makes a reply that promises `body` and sends only its first `cut` bytes.
+    ///
+    /// # Panics
+    /// Panics if `body` is shorter than `cut`.
+    #[must_use]
+    pub fn cut(status: u16, headers: &[(&str, &str)], body: &[u8], cut: usize, then: Then) -> Self {
         let length = body.len().to_string();
         Self::raw(status, &[headers, &[("Content-Length", &length)]].concat(), &body[..cut], then)
     }
 
-    /// Nothing at all.
-    pub(crate) fn nothing(then: Then) -> Self {
+    /// Makes a reply without any bytes.
+    #[must_use]
+    pub fn nothing(then: Then) -> Self {
         Self { bytes: Vec::new(), then }
     }
 }
 
 type Handler = Arc<dyn Fn(usize, &Request) -> Reply + Send + Sync>;
 
-/// A server on a port of its own. It goes away with the runtime.
-pub(crate) struct Server {
-    pub(crate) address: String,
+/// A server on a loopback port of its own. It ends with the runtime.
+#[derive(Debug)]
+pub struct Server {
+    /// Base address without a trailing slash, such as `http://127.0.0.1:1234`.
+    pub address: String,
     log: Arc<Mutex<Vec<Request>>>,
-    /// Connections taken so far, and those that hung and were closed by the client.
+    /// Number of accepted connections, and of those that hung until the client closed them.
     connections: watch::Sender<(usize, usize)>,
 }
 
 impl Server {
-    /// `handler` is given the number of the request, from 0.
-    pub(crate) async fn start(handler: impl Fn(usize, &Request) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
+    /// Starts a server. `handler` gets the 0-based number of each request.
+    ///
+    /// # Panics
+    /// Panics if no loopback port can be bound.
+    pub async fn start(handler: impl Fn(usize, &Request) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port is free");
+        let address = format!("http://{}", listener.local_addr().expect("the listener is bound"));
         let log = Arc::new(Mutex::new(Vec::new()));
         let (handler, shared): (Handler, _) = (Arc::new(handler), Arc::clone(&log));
         let connections = watch::Sender::new((0, 0));
@@ -99,24 +118,29 @@ impl Server {
         Self { address, log, connections }
     }
 
-    /// Connections taken so far.
-    pub(crate) fn connections(&self) -> usize {
+    /// Returns the number of connections accepted so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
         self.connections.borrow().0
     }
 
-    /// Waits until the client has closed so many connections that hung.
-    pub(crate) async fn hung_up(&self, connections: usize) {
-        // The sender lives as long as `self`: the wait cannot fail.
+    /// Waits until the client has closed this many hanging connections.
+    pub async fn hung_up(&self, connections: usize) {
+        // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.connections.subscribe().wait_for(|(_, hung)| *hung >= connections).await;
     }
 
-    /// The requests so far.
-    pub(crate) fn requests(&self) -> Vec<Request> {
-        self.log.lock().unwrap().clone()
+    /// Returns the requests received so far.
+    ///
+    /// # Panics
+    /// Panics if a handler panicked.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.log.lock().expect("no handler panicked").clone()
     }
 }
 
-/// Says whether the client closed the connection while it hung.
+/// Serves one connection. Returns true if the client closed it while it hung.
 async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<Request>>>) -> bool {
     let mut buffer = Vec::new();
     loop {
@@ -129,14 +153,14 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
                 Ok(_) => {}
             }
         };
-        let request = parse(std::str::from_utf8(&buffer[..end]).unwrap());
+        let request = parse(std::str::from_utf8(&buffer[..end]).expect("a head in UTF-8"));
         buffer.drain(..end + 4);
         let reply = {
-            let mut log = log.lock().unwrap();
+            let mut log = log.lock().expect("no handler panicked");
             log.push(request.clone());
             handler(log.len() - 1, &request)
         };
-        // The client may be gone before the end: that is its right.
+        // The client may close the connection before the end of the reply.
         if stream.write_all(&reply.bytes).await.is_err() {
             return false;
         }
@@ -157,10 +181,11 @@ async fn connection(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<
 
 fn parse(head: &str) -> Request {
     let mut lines = head.split("\r\n");
-    let mut first = lines.next().unwrap().split(' ');
-    let (method, target) = (first.next().unwrap().to_owned(), first.next().unwrap().to_owned());
+    let mut first = lines.next().unwrap_or_default().split(' ');
+    let mut word = || first.next().unwrap_or_default().to_owned();
+    let (method, target) = (word(), word());
     let header = |line: &str| {
-        let (name, value) = line.split_once(':').unwrap();
+        let (name, value) = line.split_once(':').expect("a header with a colon");
         (name.to_owned(), value.trim().to_owned())
     };
     Request { method, target, headers: lines.map(header).collect() }

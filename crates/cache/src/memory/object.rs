@@ -1,8 +1,9 @@
-//! Objects whose bytes are known: found by hash, told apart by all of what names them.
+//! Objects with cached or requested bytes, found by the hash of their names and compared by all of
+//! them.
 
-use crate::{
+use crate::memory::{
     extents::Extents,
-    gauge::{Gauge, wide},
+    gauge::{Gauge, to_u64},
 };
 use latemux_storage::{Key, Version};
 use std::{
@@ -11,26 +12,26 @@ use std::{
 };
 use xxhash_rust::xxh3::Xxh3;
 
-/// Parts the table is cut into, so that readers of different objects rarely meet.
+/// Number of parts of the table, so that readers of different objects rarely contend.
 const SHARDS: usize = 64;
-/// What an object takes in memory besides its names.
+/// Memory that an object takes besides its names.
 const OVERHEAD: u64 = 400;
 
-/// What names the bytes of an object for ever.
+/// The names that identify the bytes of an object permanently.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Names<'a> {
-    /// Of the storage.
+    /// Name of the storage.
     pub(crate) storage: &'a str,
     pub(crate) key: &'a Key,
     pub(crate) version: &'a Version,
 }
 
 impl Names<'_> {
-    /// All of it as bytes, to be hashed or stored; different names give different bytes.
+    /// Encodes the names to be hashed or stored. Different names give different bytes.
     fn encode(&self, put: &mut impl FnMut(&[u8])) {
         let text = |put: &mut dyn FnMut(&[u8]), text: Option<&str>| {
-            // No text is as long as u64::MAX.
-            put(&text.map_or(u64::MAX, |text| wide(text.len())).to_le_bytes());
+            // No text has the length u64::MAX.
+            put(&text.map_or(u64::MAX, |text| to_u64(text.len())).to_le_bytes());
             put(text.unwrap_or_default().as_bytes());
         };
         text(put, Some(self.storage));
@@ -48,14 +49,14 @@ impl Names<'_> {
     }
 }
 
-/// One version of one object, as long as anything of it is cached or read.
+/// One version of one object, for as long as any of it is cached or read.
 #[derive(Debug)]
 pub(crate) struct Object {
     /// Hash of the names.
     pub(crate) id: u128,
     pub(crate) key: Key,
     pub(crate) version: Version,
-    /// The names as bytes: what records on disk carry.
+    /// The encoded names, as records on disk contain them.
     pub(crate) names: Box<[u8]>,
     storage: Arc<str>,
     extents: Mutex<Extents>,
@@ -67,12 +68,12 @@ impl Object {
         self.extents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is(&self, names: &Names<'_>) -> bool {
+    fn is_named(&self, names: &Names<'_>) -> bool {
         *self.storage == *names.storage && self.key == *names.key && self.version == *names.version
     }
 
     fn weight(&self) -> u64 {
-        OVERHEAD + wide(self.names.len()).saturating_mul(2)
+        OVERHEAD + to_u64(self.names.len()).saturating_mul(2)
     }
 }
 
@@ -80,14 +81,14 @@ impl Drop for Object {
     fn drop(&mut self) {
         self.table.gauge.table_shrank(self.weight());
         let mut shard = self.table.shard(self.id);
-        // By now another one may stand in its place.
+        // By now, another object may have taken its entry.
         if shard.get(&self.id).is_some_and(|object| object.strong_count() == 0) {
             shard.remove(&self.id);
         }
     }
 }
 
-/// Objects by hash. It keeps none of them alive: units and readers do.
+/// Objects by hash. The table keeps none of them alive: units and readers do.
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Vec<Mutex<HashMap<u128, Weak<Object>>>>,
@@ -99,14 +100,14 @@ impl Table {
         Arc::new(Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), gauge })
     }
 
-    /// The object of these names; `None` where another one has the same hash.
+    /// Returns the object of these names, or `None` if another object has the same hash.
     pub(crate) fn get(self: &Arc<Self>, storage: &Arc<str>, names: &Names<'_>) -> Option<Arc<Object>> {
         let id = names.hash();
         let mut shard = self.shard(id);
         if let Some(object) = shard.get(&id).and_then(Weak::upgrade) {
-            // If this is the last one left to hold it, its drop takes the lock.
+            // If this is the last reference to the object, dropping it takes the lock.
             drop(shard);
-            return object.is(names).then_some(object);
+            return object.is_named(names).then_some(object);
         }
         let mut bytes = Vec::new();
         names.encode(&mut |part| bytes.extend_from_slice(part));
@@ -130,8 +131,8 @@ impl Table {
     }
 
     fn shard(&self, id: u128) -> MutexGuard<'_, HashMap<u128, Weak<Object>>> {
-        let place = id as usize % SHARDS;
-        let shard = self.shards.get(place).unwrap_or_else(|| unreachable!("a remainder of their number"));
+        let number = id as usize % SHARDS;
+        let shard = self.shards.get(number).unwrap_or_else(|| unreachable!("a remainder of their number"));
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_names_an_object_tells_it_apart() {
+    fn every_name_of_an_object_changes_its_hash() {
         let (a, ab, b) = (Key::new("a").unwrap(), Key::new("ab").unwrap(), Key::new("b").unwrap());
         let versions = [
             version(None, 1, None),
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_known_as_long_as_somebody_holds_it() {
+    fn an_object_stays_in_the_table_while_it_is_held() {
         let gauge = Arc::new(Gauge::default());
         let table = Table::new(gauge.clone());
         let (storage, key, one, two) =
@@ -178,14 +179,14 @@ mod tests {
         let first = get(&one);
         assert!(Arc::ptr_eq(&first, &get(&one)));
         assert!(!Arc::ptr_eq(&first, &get(&two)));
-        assert_eq!(table.len(), 1, "the other version is let go");
+        assert_eq!(table.len(), 1, "the other version was dropped");
         assert!(gauge.total() > OVERHEAD);
         drop(first);
         assert_eq!((table.len(), gauge.total()), (0, 0));
     }
 
     #[test]
-    fn a_hash_is_not_trusted() {
+    fn objects_with_the_same_hash_are_told_apart() {
         let table = Table::new(Arc::default());
         let (storage, key, one, two) =
             (Arc::from("s"), Key::new("a").unwrap(), version(None, 1, Some(1)), version(None, 1, Some(2)));

@@ -1,8 +1,8 @@
-//! A unit on its way: what has arrived of it, for all who wait.
+//! Units in flight: the bytes that have arrived so far, for all readers that wait.
 
-use crate::{
+use crate::memory::{
     fill::Fill,
-    gauge::{Buffer, narrow, wide},
+    gauge::{Buffer, to_u64, to_usize},
 };
 use bytes::Bytes;
 use latemux_storage::StorageError;
@@ -12,12 +12,13 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// A unit on its way. Readers hold the one they are at, so its bytes reach them even where there is no room to keep it.
+/// A unit in flight. Readers hold the unit they are at, so its bytes reach them even if there is no
+/// room to keep it.
 #[derive(Debug)]
-pub(crate) struct Cell {
-    /// Where its bytes lie in the object.
+pub(crate) struct PendingUnit {
+    /// Range of the unit in its object.
     pub(crate) range: Range<u64>,
-    /// Who fetches it.
+    /// The fill that brings the unit.
     pub(crate) fill: Arc<Fill>,
     state: Mutex<State>,
     changed: Notify,
@@ -25,12 +26,12 @@ pub(crate) struct Cell {
 
 #[derive(Debug, Default)]
 struct State {
-    /// As they came, without gaps, each with where it starts in the object.
+    /// Frames as they arrived, without gaps, each with its position in the object.
     frames: Vec<(u64, Bytes)>,
     end: Option<Result<Bytes, StorageError>>,
 }
 
-impl Cell {
+impl PendingUnit {
     pub(crate) fn new(range: Range<u64>, fill: Arc<Fill>) -> Self {
         Self { range, fill, state: Mutex::default(), changed: Notify::new() }
     }
@@ -39,13 +40,13 @@ impl Cell {
         self.range.end - self.range.start
     }
 
-    /// Hands a frame on; `at` is where it starts in the object.
+    /// Passes a frame on; `at` is its position in the object.
     pub(crate) fn push(&self, at: u64, frame: Bytes) {
         self.state().frames.push((at, frame));
         self.changed.notify_waiters();
     }
 
-    /// All that arrived, in one piece of exactly its size: that of the buffer.
+    /// Joins all frames in a buffer of exactly the unit's length.
     pub(crate) fn whole(&self, mut whole: Buffer) -> Buffer {
         let mut at = 0;
         for (_, frame) in &self.state().frames {
@@ -53,12 +54,12 @@ impl Cell {
             here.copy_from_slice(frame);
             at += frame.len();
         }
-        // What a spare buffer held before must not show.
+        // The previous contents of a spare buffer must not show.
         debug_assert_eq!(at, whole.len(), "frames make up the unit");
         whole
     }
 
-    /// The unit is complete, or will never be. Frames are let go.
+    /// Completes the unit, or ends it with an error, and drops its frames.
     pub(crate) fn finish(&self, end: Result<Bytes, StorageError>) {
         let frames = {
             let mut state = self.state();
@@ -71,29 +72,30 @@ impl Cell {
         self.changed.notify_waiters();
     }
 
-    /// Bytes of the object from `at` on, which lies in the unit: as many as are there in one piece, at least one.
+    /// Returns bytes of the object from `at` on, a position in the unit: as many as are contiguous
+    /// in memory, at least one.
     pub(crate) async fn bytes(&self, at: u64) -> Result<Bytes, StorageError> {
         loop {
-            // Made before looking, so that what happens in between is not missed.
+            // The future is created before the lookup, so that no change in between is missed.
             let changed = self.changed.notified();
-            if let Some(found) = self.look(at) {
+            if let Some(found) = self.available(at) {
                 return found;
             }
             changed.await;
         }
     }
 
-    fn look(&self, at: u64) -> Option<Result<Bytes, StorageError>> {
+    fn available(&self, at: u64) -> Option<Result<Bytes, StorageError>> {
         let state = self.state();
         match &state.end {
-            Some(Ok(whole)) => return Some(Ok(whole.slice(narrow(at - self.range.start)..))),
+            Some(Ok(whole)) => return Some(Ok(whole.slice(to_usize(at - self.range.start)..))),
             Some(Err(error)) => return Some(Err(error.clone())),
             None => {}
         }
         let after = state.frames.partition_point(|(start, _)| *start <= at);
         let (start, frame) = state.frames.get(after.checked_sub(1)?)?;
         let skip = at - start;
-        (skip < wide(frame.len())).then(|| Ok(frame.slice(narrow(skip)..)))
+        (skip < to_u64(frame.len())).then(|| Ok(frame.slice(to_usize(skip)..)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

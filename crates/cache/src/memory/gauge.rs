@@ -1,4 +1,4 @@
-//! How many bytes of memory the cache holds, counted where they are allocated and freed.
+//! Counts the bytes of memory that the cache holds, where they are allocated and freed.
 
 use bytes::Bytes;
 use std::sync::{
@@ -9,37 +9,37 @@ use std::sync::{
 /// Memory of a unit.
 pub(crate) type Buffer = Box<[u8]>;
 
-/// Bytes held, by what for.
+/// Bytes held, by purpose.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
-    /// Buffers of units that are gone, for the next ones: most units are of one size, and pages that are new to a process cost it
-    /// more time than what is written into them.
+    /// Buffers of freed units, to be reused. Most units have one size, and mapping new pages costs
+    /// more time than writing to them.
     spares: Mutex<Vec<Buffer>>,
-    /// Size of a spare buffer, and how many there may be.
+    /// Length of a spare buffer, and the maximum number of them.
     spare: (usize, usize),
-    /// Units that are alive: cached, waiting to be written to disk, or in the hands of readers.
+    /// Bytes of live units: cached, queued for the disk, or held by readers.
     units: AtomicU64,
-    /// Set aside for units being fetched.
+    /// Bytes reserved for units being fetched.
     reserved: AtomicU64,
-    /// Tables about units.
+    /// Bytes of tables about units.
     tables: AtomicU64,
 }
 
 impl Gauge {
-    /// One that keeps up to `bytes` in spare buffers of `unit` bytes each.
+    /// Creates a gauge that keeps up to `bytes` in spare buffers of `unit` bytes each.
     pub(crate) fn with_spares(unit: u64, bytes: u64) -> Arc<Self> {
         let most = bytes.checked_div(unit).unwrap_or(0);
-        Arc::new(Self { spare: (narrow(unit), narrow(most)), ..Self::default() })
+        Arc::new(Self { spare: (to_usize(unit), to_usize(most)), ..Self::default() })
     }
 
-    /// A buffer of `len` bytes, whatever they are.
+    /// Returns a buffer of `len` bytes with unspecified contents.
     pub(crate) fn buffer(&self, len: usize) -> Buffer {
         let spare = if len == self.spare.0 { self.lock().pop() } else { None };
         spare.unwrap_or_else(|| vec![0; len].into_boxed_slice())
     }
 
     fn give_back(&self, data: Buffer) {
-        self.units.fetch_sub(wide(data.len()), Relaxed);
+        self.units.fetch_sub(to_u64(data.len()), Relaxed);
         if data.len() == self.spare.0 {
             let mut spares = self.lock();
             if spares.len() < self.spare.1 {
@@ -64,18 +64,18 @@ impl Gauge {
         self.reserved.load(Relaxed)
     }
 
-    /// A unit's bytes, exactly as large as they are, counted until the last reader lets go of them.
+    /// Turns a buffer into the bytes of a unit, which are counted until the last reader drops them.
     pub(crate) fn unit(self: &Arc<Self>, data: Buffer) -> Bytes {
-        self.units.fetch_add(wide(data.len()), Relaxed);
+        self.units.fetch_add(to_u64(data.len()), Relaxed);
         Bytes::from_owner(Counted { data, gauge: self.clone() })
     }
 
-    /// Bytes of spare buffers.
+    /// Returns the bytes of spare buffers.
     pub(crate) fn spares(&self) -> u64 {
-        wide(self.lock().len()).saturating_mul(wide(self.spare.0))
+        to_u64(self.lock().len()).saturating_mul(to_u64(self.spare.0))
     }
 
-    /// Sets bytes aside until the guard is dropped.
+    /// Reserves bytes until the guard is dropped.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Reserved {
         self.reserved.fetch_add(bytes, Relaxed);
         Reserved { bytes, gauge: self.clone() }
@@ -107,7 +107,7 @@ impl Drop for Counted {
     }
 }
 
-/// Bytes set aside.
+/// Reserved bytes.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     bytes: u64,
@@ -120,12 +120,13 @@ impl Drop for Reserved {
     }
 }
 
-/// A length in memory as one of an object.
-pub(crate) fn wide(len: usize) -> u64 {
+/// Converts a length in memory to a length in an object.
+pub(crate) fn to_u64(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
-/// A length of an object as one in memory; `usize::MAX` where it does not fit, which no buffer has.
-pub(crate) fn narrow(len: u64) -> usize {
+/// Converts a length in an object to a length in memory. A length that does not fit becomes
+/// `usize::MAX`, which no buffer has.
+pub(crate) fn to_usize(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }
