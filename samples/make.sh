@@ -13,9 +13,9 @@ exact=(-map_metadata -1 -fflags +bitexact -flags:v +bitexact -flags:a +bitexact 
 
 [ -r "$font" ] || { echo "make.sh: no font at $font (apt-get install fonts-dejavu-core, or set FONT)" >&2; exit 1; }
 
-# picture SOURCE NAME WIDTH HEIGHT SECONDS: prints a filter graph that burns in the name of the
+# test_card SOURCE NAME WIDTH HEIGHT SECONDS: prints a filter graph that burns in the name of the
 # rendition and a running timecode, so that a switch of rendition and a seek are visible.
-picture() {
+test_card() {
   local source=$1 name=$2 width=$3 height=$4 seconds=$5
   printf '%s=size=%sx%s:rate=25:duration=%s,format=yuv420p,' "$source" "$width" "$height" "$seconds"
   printf 'drawtext=fontfile=%s:fontsize=h/11:fontcolor=white:box=1:boxcolor=black@0.75:boxborderw=6:x=(w-tw)/2:y=h*0.70:' "$font"
@@ -40,7 +40,7 @@ mkdir -p "$out/harbour"
 seconds=48
 video() { # HEIGHT WIDTH PROFILE BITRATE BUFFER
   mapfile -t codec < <(avc "$3" "$4" "$5")
-  "${ff[@]}" -f lavfi -i "$(picture testsrc2 harbour "$2" "$1" "$seconds")" "${codec[@]}" "${exact[@]}" \
+  "${ff[@]}" -f lavfi -i "$(test_card testsrc2 harbour "$2" "$1" "$seconds")" "${codec[@]}" "${exact[@]}" \
     -movflags +faststart "$out/harbour/video-$1p.mp4"
 }
 audio() { # LANGUAGE HZ
@@ -56,18 +56,18 @@ audio fra 660
 
 # lighthouse.mp4: audio and video interleaved in one file, the moov at its end.
 mapfile -t v < <(avc high 80k 160k); mapfile -t a < <(aac 40k)
-"${ff[@]}" -f lavfi -i "$(picture smptehdbars lighthouse 416 234 24)" -f lavfi -i "$(tone 520 24)" \
+"${ff[@]}" -f lavfi -i "$(test_card smptehdbars lighthouse 416 234 24)" -f lavfi -i "$(tone 520 24)" \
   -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng "$out/lighthouse.mp4"
 
 # ferry.mp4: one fragmented file with a fragment at each sync sample and one sidx for each track.
 # Composition offsets are signed, so that video starts at 0 without an edit list.
 mapfile -t v < <(avc main 90k 180k)
-"${ff[@]}" -f lavfi -i "$(picture testsrc2 ferry 416 234 24)" -f lavfi -i "$(tone 350 24)" \
+"${ff[@]}" -f lavfi -i "$(test_card testsrc2 ferry 416 234 24)" -f lavfi -i "$(tone 350 24)" \
   -map 0:v -map 1:a "${v[@]}" "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng \
   -movflags +frag_keyframe+empty_moov+default_base_moof+negative_cts_offsets+global_sidx "$out/ferry.mp4"
 
 # buoy.mp4: HEVC, which only some players decode. TS and CMAF both carry it.
-"${ff[@]}" -f lavfi -i "$(picture testsrc2 buoy 320 180 12)" -f lavfi -i "$(tone 300 12)" -map 0:v -map 1:a \
+"${ff[@]}" -f lavfi -i "$(test_card testsrc2 buoy 320 180 12)" -f lavfi -i "$(tone 300 12)" -map 0:v -map 1:a \
   -c:v libx265 -preset slow -b:v 60k -tag:v hvc1 \
   -x265-params keyint=50:min-keyint=50:scenecut=0:open-gop=0:bframes=2:frame-threads=1:pools=none:log-level=error \
   "${a[@]}" "${exact[@]}" -metadata:s:a:0 language=eng -movflags +faststart "$out/buoy.mp4"

@@ -4,6 +4,9 @@
 #   compare.sh revision REVISION     builds REVISION and this tree, and compares the two
 #   compare.sh record FOLDER BINARY  makes FOLDER/titles, records BINARY's output in FOLDER/base.txt
 #   compare.sh check FOLDER BINARY   compares BINARY's output with FOLDER/base.txt
+#
+# With SOURCE=URL the server reads FOLDER/titles from there, and FLAGS are further flags of `serve`.
+# Responses depend on neither.
 set -euo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
 usage() { sed -n '4,6s/^# *//p' "$0" >&2; exit 2; }
@@ -12,12 +15,15 @@ usage() { sed -n '4,6s/^# *//p' "$0" >&2; exit 2; }
 record() { # FOLDER BINARY OUTPUT
   local folder=$1 binary=$2 output=$3 work server url
   work=$(mktemp -d)
-  LATEMUX_LOG=error "$binary" serve "$folder/titles" --listen 127.0.0.1:0 --nginx-vod-urls >"$work/address" 2>"$work/log" &
+  # shellcheck disable=SC2086
+  LATEMUX_LOG=error "$binary" serve "${SOURCE:-$folder/titles}" --listen 127.0.0.1:0 --nginx-vod-urls ${FLAGS:-} \
+    >"$work/address" 2>"$work/log" &
   server=$!
   # shellcheck disable=SC2064
   trap "kill $server 2>/dev/null || true; rm -rf '$work'" EXIT
   for _ in $(seq 100); do
-    url=$(grep -om1 'http://127\.0\.0\.1:[0-9]*/' "$work/address" || true)
+    # The first line names the source, the second the server's address.
+    url=$(sed -n 2p "$work/address" | grep -o 'http://127\.0\.0\.1:[0-9]*/' || true)
     [ -z "$url" ] || break
     sleep 0.1
   done
@@ -66,7 +72,7 @@ case ${1:-} in
     target=${CARGO_TARGET_DIR:-target}
     work=$target/compare
     mkdir -p "$work"
-    [ -d "$work/tree" ] || git worktree add --quiet --detach "$work/tree" "$2"
+    [ -d "$work/tree" ] || git worktree add --quiet --force --detach "$work/tree" "$2"
     git -C "$work/tree" checkout --quiet --detach "$2"
     cargo build --locked -p latemux --manifest-path "$work/tree/Cargo.toml" --target-dir "$work/target"
     cargo build --locked -p latemux

@@ -3,11 +3,12 @@
 // players of a server's titles would, in every protocol, and writes one line for each request;
 // `compare` prints what differs.
 //
-//   responses.mjs record http://127.0.0.1:8080/ -o FILE [--title BASE]… [--titles FILE] [--bodies
-//   FOLDER] responses.mjs compare BEFORE AFTER
+//   responses.mjs record http://127.0.0.1:8080/ -o FILE
+//       [--title BASE]… [--titles FILE] [--bodies FOLDER]
+//   responses.mjs compare BEFORE AFTER
 //
-// The server must run with --nginx-vod-urls. Both recordings must be made of the very same files:
-// an ETag depends on a file's modification time.
+// The server must run with --nginx-vod-urls. Both recordings must be made of the very same files,
+// since two runs of an encoder may differ.
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -23,6 +24,8 @@ const CONCURRENCY = 8;
 const IGNORED_HEADERS = new Set(["date", "connection", "keep-alive", "server-timing"]);
 /** Of an error only these are compared: its text, and so its length, may change. */
 const ERROR_HEADERS = ["allow", "content-range", "retry-after"];
+/** Path of the list of titles. */
+const LIBRARY = "/api/library";
 /** Differences that are printed. */
 const MOST_PRINTED = 100;
 
@@ -70,10 +73,10 @@ const refusedPaths = (base) => [
   `${base}/x-video=1-Seg1-Frag1`,
 ];
 
-/** Requests that no title answers. */
+/** Requests outside of any title. */
 const WITHOUT_TITLE = [
   ...["/nothing.mp4/.mpd", "/nothing/.m3u8", "/nothing.ism/Manifest", "/../x/.mpd", "/%2e%2e/x/.mpd", "/a%2fb/.mpd"],
-  ...["/nothing", "/hls/nothing.mp4/master.m3u8", "/hls/master.m3u8", "/healthz", "/healthz/ready", "/api/library"],
+  ...["/nothing", "/hls/nothing.mp4/master.m3u8", "/hls/master.m3u8", "/healthz", "/healthz/ready", LIBRARY],
 ].map((path) => ({ method: "GET", path }));
 
 /** Returns conditional and partial requests of a resource whose ETag is known. */
@@ -104,6 +107,12 @@ export function describe({ status, headers, body, method }) {
   const kept = Object.keys(headers).filter((name) => !IGNORED_HEADERS.has(name)).sort();
   const digest = createHash("sha256").update(body).digest("hex");
   return [status, ...kept.map((name) => `${name}=${headers[name]}`), `sha256=${digest}`].join("\t");
+}
+
+/** Removes the name of the storage from the library, so that a title may move to another one. */
+function hideStorage(response) {
+  response.body = Buffer.from(JSON.stringify({ ...JSON.parse(response.body.toString()), storage: "" }));
+  response.headers["content-length"] = response.body.length;
 }
 
 function reasonOf(body) {
@@ -143,6 +152,7 @@ export async function record(server, { titles = [], bodies } = {}) {
   };
   const handle = async ({ name, ...one }) => {
     const response = await send(server, agent, one);
+    if (one.path === LIBRARY) hideStorage(response);
     lines.set(name, describe({ ...response, method: one.method }));
     const { "content-type": contentType, etag } = response.headers;
     if (one.method !== "GET" || one.headers !== undefined || response.status !== 200) return;
@@ -162,7 +172,7 @@ export async function record(server, { titles = [], bodies } = {}) {
     }
   };
 
-  const library = await send(server, agent, { method: "GET", path: "/api/library" });
+  const library = await send(server, agent, { method: "GET", path: LIBRARY });
   const listed = JSON.parse(library.body.toString()).titles.map(({ dash }) => dash.replace(/\/\.mpd$/, ""));
   for (const base of new Set([...listed, ...titles.map(encodeBase)])) {
     for (const path of entryPoints(base)) {

@@ -123,6 +123,7 @@ describe("a comparison", () => {
 
 describe("a recording", () => {
   it("holds every segment of every manifest, sorted, and is the same each time", async () => {
+    let storage = "here";
     const server = createServer((request, response) => {
       const { pathname, search } = new URL(request.url, "http://x");
       const reply = (type, body) => {
@@ -130,7 +131,7 @@ describe("a recording", () => {
         response.setHeader("etag", '"e"');
         response.end(body);
       };
-      if (pathname === "/api/library") reply("application/json", '{"titles":[{"dash":"/film/.mpd"}]}');
+      if (pathname === "/api/library") reply("application/json", JSON.stringify({ storage, titles: [{ dash: "/film/.mpd" }] }));
       else if (/^\/(film|extra%20one)\/\.mpd$/.test(pathname) && search === "") reply("application/dash+xml", MPD);
       else if (pathname.endsWith(".dash")) reply("video/mp4", pathname);
       else {
@@ -151,6 +152,8 @@ describe("a recording", () => {
         assert.ok(one.some((line) => line.startsWith(`HEAD ${base}/dash/x-v=1.dash\t200`)), "an init segment is probed");
       }
       assert.ok(one.some((line) => line.includes("\t404\treason=no_such_url")));
+      storage = "elsewhere";
+      assert.deepEqual(await record(url, { titles: ["extra one"] }), one, "the storage's name does not count");
     } finally {
       server.close();
     }

@@ -54,6 +54,9 @@ describe("tidy", () => {
     assert.deepEqual(of("`waits::for_a_reply`, `waits::for…`, cache `waits`"), []);
     assert.match(of("`waits::for_nothing`")[0], /^docs\/faults.md:3: .*for_nothing/);
     assert.equal(of("`waits::to…`, the same").length, 1);
+    const prose = (text) => namedTests([source, file("docs/faults.md", text)]).length;
+    assert.equal(prose("`waits::for_nothing`"), 1);
+    assert.equal(prose("`waits::for_a_reply`, `clippy.toml`, `connect_timeout`"), 0);
   });
 
   it("limits lines of Markdown outside tables and code blocks", () => {

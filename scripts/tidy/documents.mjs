@@ -82,10 +82,10 @@ export function namedTests(files) {
   };
   const complaints = [];
   for (const [place, line] of (page?.text ?? "").split("\n").entries()) {
-    // Tests are in the last column of a table.
-    if (!line.startsWith("|") || line.startsWith("|---")) continue;
-    const [, names] = line.match(/\|([^|]*)\|\s*$/) ?? [];
-    for (const [, name] of (names ?? "").matchAll(/`(?:[\w…]+::)*(\w+…?)`/g)) {
+    // In a table, everything in the last column is a test; elsewhere, everything with a path is.
+    const [, cell] = line.match(/^\|.*\|([^|]*)\|\s*$/) ?? [];
+    const pattern = cell === undefined ? /`(?:[\w…]+::)+(\w+…?)`/g : /`(?:[\w…]+::)*(\w+…?)`/g;
+    for (const [, name] of (cell ?? line).matchAll(pattern)) {
       if (!isTest(name)) complaints.push(`${WITH_TESTS}:${place + 1}: no test is called ${name}`);
     }
   }

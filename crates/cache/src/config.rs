@@ -4,15 +4,18 @@ use latemux_quantity::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 
-/// The range cache, which keeps source bytes for every protocol alike, and a store of indexes beside it.
+/// The range cache, which keeps source bytes for every protocol alike, and a store of indexes
+/// beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Memory for everything the range cache holds: units, fills, tables, and an eighth for the holes
-    /// between them. With 0 no unit is kept in memory, and without `dir` there is no range cache.
+    /// Memory for everything the range cache holds: units, fills, tables, and an eighth for the
+    /// holes between them. With 0 no unit is kept in memory, and without `dir` there is no range
+    /// cache.
     #[serde(with = "ByteSize")]
     pub memory: u64,
-    /// Folder for units and indexes that outlive the process. Only one process at a time may use it.
+    /// Folder for units and indexes that outlive the process. Only one process at a time may use
+    /// it.
     pub dir: Option<PathBuf>,
     /// Most bytes of units in that folder.
     #[serde(with = "ByteSize")]
@@ -20,16 +23,16 @@ pub struct Config {
     /// Most bytes of indexes in the folder `indexes` inside `dir`. 0 keeps none there.
     #[serde(with = "ByteSize")]
     pub index_disk: u64,
-    /// Largest unit. A range requested in one piece is split into equal parts no larger than this. The
-    /// limit is lowered if it would exceed a sixteenth of the memory.
+    /// Largest unit. A range requested in one piece is split into equal parts no larger than this.
+    /// The limit is lowered if it would exceed a sixteenth of the memory.
     #[serde(with = "ByteSize")]
     pub unit: u64,
     /// Largest run of cached bytes that is read again because that merges two requests to storage.
     #[serde(skip)]
     pub bridge: u64,
-    /// Distance in bytes by which fills may run ahead of a reader. The range of one request should fit,
-    /// or it becomes several requests to storage. The limit is lowered if it would exceed a quarter of
-    /// the memory.
+    /// Distance in bytes by which fills may run ahead of a reader. The range of one request should
+    /// fit, or it becomes several requests to storage. The limit is lowered if it would exceed a
+    /// quarter of the memory.
     #[serde(skip)]
     pub window: u64,
     /// Most requests to storage that one reader starts at a time.
@@ -142,8 +145,9 @@ impl Config {
         (self.memory / 32).min(16 << 20)
     }
 
-    /// Returns the bytes of memory left to the allocator. Units live long and have any length. Among
-    /// the short-lived frames of every read they leave unusable holes of a tenth of their size and more.
+    /// Returns the bytes of memory left to the allocator. Units live long and have any length.
+    /// Among the short-lived frames of every read they leave unusable holes of a tenth of their
+    /// size and more.
     pub(crate) fn holes(&self) -> u64 {
         self.memory / 8
     }

@@ -51,10 +51,12 @@ pub(crate) struct Serve {
         help = with_default("Address to listen on", crate::config::Config::default().listen)
     )]
     pub(crate) listen: Option<SocketAddr>,
-    /// Address of metrics, health checks and purging. Keep it out of the reach of clients [default: none]
+    /// Address of metrics, health checks and purging. Keep it out of the reach of clients [default:
+    /// none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
-    /// Send the headers Server-Timing, Latemux-Cache and Latemux-Storage-Requests with each response
+    /// Send the headers Server-Timing, Latemux-Cache and Latemux-Storage-Requests with each
+    /// response
     #[arg(long)]
     pub(crate) debug_headers: bool,
     #[arg(
@@ -79,8 +81,8 @@ pub(crate) struct Serve {
     /// storage must allow writing
     #[arg(long)]
     pub(crate) write_index: bool,
-    /// Serve the URLs of nginx-vod-module too, below /hls/, /dash/, /mss/ and /hds/ or the configured
-    /// prefixes
+    /// Serve the URLs of nginx-vod-module too, below /hls/, /dash/, /mss/ and /hds/ or the
+    /// configured prefixes
     #[arg(long)]
     pub(crate) nginx_vod_urls: bool,
     #[arg(
@@ -124,8 +126,8 @@ pub(crate) struct Index {
     /// Output: a path, or s3://…, gs://… or az://… [default: movie.index.mp4 beside the file]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
-    /// Path or URL of the media, written into the index. Needed if the media is not in the folder of the
-    /// index or below it. Servers must be configured to allow it
+    /// Path or URL of the media, written into the index. Needed if the media is not in the folder
+    /// of the index or below it. Servers must be configured to allow it
     #[arg(long, value_name = "URL")]
     pub(crate) location: Option<String>,
     #[command(flatten)]
@@ -144,45 +146,47 @@ pub(crate) struct Manifest {
     pub(crate) storage: Storage,
 }
 
-/// Writes the same segments that `serve` sends for the same target duration, and an index of them: CMAF
-/// track files (ftyp, moov, sidx, segments), or with --ismv one file of Smooth Streaming fragments
-/// (ftyp, moov, fragments, mfra).
+/// Writes the same segments that `serve` sends for the same target duration, and an index of them:
+/// CMAF track files (ftyp, moov, sidx, segments), or with --ismv one file of Smooth Streaming
+/// fragments (ftyp, moov, fragments, mfra).
 ///
-/// A CMAF file holds one track. An output named .cmfv, .cmfa or .cmft takes the video, audio or text
-/// track of its source. If there are several such tracks, choose one with --track, or write one file for
-/// each: `-o out/` names the files after their tracks and bit rates (out/video-1200k.cmfv,
-/// out/audio_eng-128k.cmfa), and `-o 'out/film-{track}.{ext}'` follows the given pattern. An ismv file
-/// holds all tracks that Smooth Streaming can carry.
+/// A CMAF file holds one track. An output named .cmfv, .cmfa or .cmft takes the video, audio or
+/// text track of its source. If there are several such tracks, choose one with --track, or write
+/// one file for each: `-o out/` names the files after their tracks and bit rates
+/// (out/video-1200k.cmfv, out/audio_eng-128k.cmfa), and `-o 'out/film-{track}.{ext}'` follows the
+/// given pattern. An ismv file holds all tracks that Smooth Streaming can carry.
 ///
 /// A file appears only when it is complete. Several files appear together at the end.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Pack {
-    /// Title as `serve` takes it: a media file, an index MP4, a server manifest (.ism), or a folder of
-    /// files that play together. A path or URL: ./movie.mp4, https://…, s3://bucket/movie.mp4
+    /// Title as `serve` takes it: a media file, an index MP4, a server manifest (.ism), or a folder
+    /// of files that play together. A path or URL: ./movie.mp4, https://…, s3://bucket/movie.mp4
     pub(crate) source: String,
-    /// Output: a path, or s3://…, gs://… or az://…. With {track} or a final `/`, one file for each track
+    /// Output: a path, or s3://…, gs://… or az://…. With {track} or a final `/`, one file for each
+    /// track
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: String,
-    /// Target duration of fragments. They begin at the first key frame at or after each multiple of it
+    /// Target duration of fragments. They begin at the first key frame at or after each multiple of
+    /// it
     #[arg(long, value_name = "DURATION", default_value_t = segment_duration())]
     pub(crate) fragment: TimeSpan,
     /// Write one Smooth Streaming file of all tracks, with tfxd and mfra
     #[arg(long)]
     pub(crate) ismv: bool,
-    /// Write only this track: video, audio or text, or its name in URLs (audio_eng, video=1200000). May
-    /// be repeated
+    /// Write only this track: video, audio or text, or its name in URLs (audio_eng, video=1200000).
+    /// May be repeated
     #[arg(long, value_name = "TRACK")]
     pub(crate) track: Vec<String>,
-    /// Path or host[:port] where an index MP4 or server manifest may point, besides its own folder. May
-    /// be repeated
+    /// Path or host[:port] where an index MP4 or server manifest may point, besides its own folder.
+    /// May be repeated
     #[arg(long, value_name = "PLACE")]
     pub(crate) allow: Vec<String>,
     #[command(flatten)]
     pub(crate) storage: Storage,
 }
 
-/// Access to object storage. Credentials come from the environment, a web identity, the container or the
-/// instance.
+/// Access to object storage. Credentials come from the environment, a web identity, the container
+/// or the instance.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Storage {
     /// S3-compatible endpoint, such as https://minio.example:9000

@@ -69,8 +69,8 @@ pub(crate) fn run(flags: &Capture) -> Result<()> {
     for host in &flags.allow_host {
         hosts.allow(host).map_err(|why| anyhow!("--allow-host {why}"))?;
     }
-    let options = ClientOptions { hosts, timeout: flags.timeout.0, ..ClientOptions::default() };
-    let client = Client::new(Arc::new(flags.trust.network()?), options);
+    let client_options = ClientOptions { hosts, timeout: flags.timeout.0, ..ClientOptions::default() };
+    let client = Client::new(Arc::new(flags.trust.network()?), client_options);
     let mut part = flags.output.clone().into_os_string();
     part.push(".part");
     let part = PathBuf::from(part);

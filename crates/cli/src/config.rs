@@ -52,8 +52,8 @@ pub(crate) struct Tls {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
-    /// Level `error`, `warn`, `info` or `debug`, or a filter such as `info,access=off`. The environment
-    /// variable `LATEMUX_LOG` overrides it.
+    /// Level `error`, `warn`, `info` or `debug`, or a filter such as `info,access=off`. The
+    /// environment variable `LATEMUX_LOG` overrides it.
     pub(crate) filter: String,
     /// If true, each line of the log is one JSON object.
     pub(crate) json: bool,

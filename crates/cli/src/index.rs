@@ -1,4 +1,4 @@
-//! `latemux index`: an index MP4 of a file, from its headers alone.
+//! `latemux index`: writes an index MP4 of a file, from its headers alone.
 
 use crate::{
     args,
@@ -10,46 +10,47 @@ use anyhow::{Context, Result, bail};
 use latemux_origin::relative_url;
 use latemux_storage::write::destination;
 
-/// Runs until the index is written, or nothing is.
+/// Writes the index completely, or not at all.
 pub(crate) fn run(flags: &args::Index) -> Result<()> {
     let options = flags.storage.options();
-    let output = flags.output.clone().unwrap_or_else(|| beside(&flags.source));
+    let output = flags.output.clone().unwrap_or_else(|| default_output(&flags.source));
     let (location, path) = match &flags.location {
         Some(location) => (location.clone(), None),
         None => match relative(&output, &flags.source)? {
             Some(path) => (relative_url(&path), Some(path)),
             None => bail!(
-                "{}: not in the folder of {output} or below it; say with --location where the media is, and let servers read there",
+                "{}: not in the folder of {output} or below it; name its location with --location, and allow \
+                 servers to read there",
                 flags.source
             ),
         },
     };
     if path.as_deref().is_some_and(|path| output.rsplit('/').next() == Some(path)) {
-        bail!("{output} is the media itself");
+        bail!("{output} is the media file itself");
     }
     let to = destination(&output, &options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let source = read(&flags.source, Depth::FullTables, &options).await?;
-        let tables = source.locator.full_tables().context("no tables were read")?;
+        let tables = source.locator.full_tables().context("no sample tables were read")?;
         if source.index.tracks.is_empty() {
             match source.index.left_out.first() {
                 Some(problem) => bail!("{}: no track can be served: {problem}", flags.source),
-                None => bail!("{}: no media in it", flags.source),
+                None => bail!("{}: the file has no media", flags.source),
             }
         }
         let file = tables.index_file(&location, path.as_deref()).with_context(|| flags.source.clone())?;
-        let (size, read) = (file.len(), source.bytes);
+        let size = file.len();
         to.put(file).await?;
         say(&format!(
-            "{output}: {size} bytes for {} of {}, of which {read} were read\n",
-            source.index.object_size, flags.source
+            "{output}: {size} bytes for the {} bytes of {}, of which {} were read\n",
+            source.index.object_size, flags.source, source.bytes
         ))
     })
 }
 
-/// `movie.index.mp4` beside `movie.mp4`.
-fn beside(source: &str) -> String {
+/// Returns the name of the index beside a file: `movie.index.mp4` for `movie.mp4`.
+fn default_output(source: &str) -> String {
     let source = source.split(['?', '#']).next().filter(|_| source.contains("://")).unwrap_or(source);
     let (folder, name) = source.rsplit_once('/').map_or(("", source), |(folder, name)| (folder, name));
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem });
@@ -59,13 +60,13 @@ fn beside(source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::beside;
+    use super::default_output;
 
     #[test]
-    fn beside_the_media() {
-        assert_eq!(beside("movie.mp4"), "movie.index.mp4");
-        assert_eq!(beside("/movie.mp4"), "/movie.index.mp4");
-        assert_eq!(beside("a.b/movie"), "a.b/movie.index.mp4");
-        assert_eq!(beside("s3://b/d/movie.x.cmfv"), "s3://b/d/movie.x.index.mp4");
+    fn the_index_is_written_beside_the_media() {
+        assert_eq!(default_output("movie.mp4"), "movie.index.mp4");
+        assert_eq!(default_output("/movie.mp4"), "/movie.index.mp4");
+        assert_eq!(default_output("a.b/movie"), "a.b/movie.index.mp4");
+        assert_eq!(default_output("s3://b/d/movie.x.cmfv"), "s3://b/d/movie.x.index.mp4");
     }
 }

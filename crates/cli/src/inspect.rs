@@ -1,4 +1,5 @@
-//! `latemux inspect`: what is in a file or title, what the manifests would say, and what is wrong with it.
+//! `latemux inspect`: shows the tracks of a file or title, the bit rates in its manifests, and its
+//! problems.
 
 use crate::{args, serve::say};
 use anyhow::{Context, Result};
@@ -24,7 +25,7 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
     ("hds", Protocol::Hds),
 ];
 
-/// Runs until the report is printed.
+/// Prints the report.
 pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
     let config = OriginConfig { segment_duration: flags.segment_duration.0, ..OriginConfig::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -37,7 +38,7 @@ pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
     say(&if flags.json { format!("{}\n", serde_json::to_string_pretty(&report)?) } else { text(&report) })
 }
 
-/// The whole report; the text for people is made from it, so that both say the same.
+/// Makes the report. The text form is made from this one, so that both say the same.
 fn report(loaded: &LoadedTitle) -> Value {
     let title = &loaded.title;
     let objects: Vec<Value> = loaded.objects.iter().map(|o| object(o.key().as_str(), &o.index)).collect();
@@ -125,14 +126,14 @@ fn track(loaded: &LoadedTitle, number: usize, named: &TitleTrack) -> Value {
     let carried: Value = PROTOCOLS
         .iter()
         .map(|(name, protocol)| {
-            let says = match carries(*protocol, track) {
+            let value = match carries(*protocol, track) {
                 Ok(()) => {
                     let Bitrate { peak, average } = Bitrate::of_tracks(title, &[number], *protocol);
                     json!({"bandwidth": peak, "average_bandwidth": average})
                 }
                 Err(why) => json!({"left_out": why}),
             };
-            ((*name).to_owned(), says)
+            ((*name).to_owned(), value)
         })
         .collect::<serde_json::Map<_, _>>()
         .into();
@@ -152,7 +153,7 @@ fn kind(kind: TrackKind) -> &'static str {
     }
 }
 
-/// The report for people.
+/// Returns the report as text.
 fn text(report: &Value) -> String {
     let mut out = String::new();
     let list = |key: &str| report[key].as_array().map_or(&[][..], Vec::as_slice);
@@ -176,7 +177,7 @@ fn text(report: &Value) -> String {
     line(
         &mut out,
         format_args!(
-            "\ngrid: {} segments of {:.3} to {:.3} s (target {} s), {:.3} s in all",
+            "\ngrid: {} segments of {:.3} to {:.3} s (target {} s), {:.3} s in total",
             g["segments"],
             float(&g["shortest_seconds"]),
             float(&g["longest_seconds"]),
@@ -207,14 +208,14 @@ fn text(report: &Value) -> String {
                 float(&t["end_seconds"])
             ),
         );
-        for (name, says) in t["protocols"].as_object().into_iter().flatten() {
-            match says["left_out"].as_str() {
+        for (name, value) in t["protocols"].as_object().into_iter().flatten() {
+            match value["left_out"].as_str() {
                 Some(why) => line(&mut out, format_args!("  {name}: left out: {why}")),
                 None => line(
                     &mut out,
                     format_args!(
                         "  {name}: BANDWIDTH {} AVERAGE-BANDWIDTH {}",
-                        says["bandwidth"], says["average_bandwidth"]
+                        value["bandwidth"], value["average_bandwidth"]
                     ),
                 ),
             }
@@ -231,7 +232,7 @@ fn text(report: &Value) -> String {
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(out, "{text}");
 }
 

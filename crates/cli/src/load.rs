@@ -47,7 +47,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         Job::Single(single) => single.concurrency,
     };
     let wanted = at_once.saturating_add(FILES);
-    let most = open_files::allow(wanted);
+    let most = open_files::raise_limit(wanted);
     ensure!(
         most >= wanted,
         "{wanted} open files are needed, and this system allows {most}: fewer players, or a higher limit (ulimit -Hn)"

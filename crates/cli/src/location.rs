@@ -1,20 +1,23 @@
-//! How one file names another that lies in its folder or below.
+//! Paths from one file to another in its folder or below.
 
 use anyhow::{Context, Result};
 use percent_encoding::percent_decode_str;
 use std::path::{Path, PathBuf};
 use url::Url;
 
-/// The path from the folder of `file` to `target`, both as the user writes them; `None` where the target is not in that folder or below.
+/// Returns the path from the folder of `file` to `target`, both as the user wrote them. `None` if
+/// the target is not in that folder or below it.
 pub(crate) fn relative(file: &str, target: &str) -> Result<Option<String>> {
-    let (file, target) = (place(file)?, place(target)?);
-    let folder = file.1.parent().unwrap_or(Path::new(""));
-    let below = target.1.strip_prefix(folder).ok().filter(|_| file.0 == target.0);
+    let (service, file) = split(file)?;
+    let (target_service, target) = split(target)?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let below = target.strip_prefix(folder).ok().filter(|_| service == target_service);
     Ok(below.and_then(Path::to_str).filter(|name| !name.is_empty()).map(str::to_owned))
 }
 
-/// The service, and the path there; of a local file its real folder.
-fn place(location: &str) -> Result<(String, PathBuf)> {
+/// Splits a location into its service, which is empty for a local file, and the path there. Links
+/// in the folder of a local file are resolved.
+fn split(location: &str) -> Result<(String, PathBuf)> {
     let path = if location.contains("://") {
         let url = Url::parse(location).with_context(|| location.to_owned())?;
         if url.scheme() != "file" {
@@ -37,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn below_the_folder_or_not() {
+    fn only_targets_in_the_folder_or_below_have_a_path() {
         let below = |file: &str, target: &str| relative(file, target).unwrap();
         assert_eq!(below("s3://b/d/t.ism", "s3://b/d/e/x%20y.mp4").as_deref(), Some("e/x y.mp4"));
         assert_eq!(below("s3://b/t.ism", "s3://b/x.mp4").as_deref(), Some("x.mp4"));

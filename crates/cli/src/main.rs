@@ -1,4 +1,5 @@
-//! `latemux`: serve titles stored once in every player's protocol, and look into them.
+//! The `latemux` binary: serves titles that are stored once in the protocol of every player, and
+//! has the tools around that.
 
 mod args;
 mod capture;
@@ -19,9 +20,11 @@ mod trust;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Frames of some hundred kilobytes come and go with every segment. glibc gives such memory back to the kernel each time, which
-/// hands it out again page by page: half of what a TS segment cost. mimalloc keeps it for what is of the same size, a third of the
-/// caches' budget; jemalloc for whatever comes next (docs/performance.md). For how long is set in `.cargo/config.toml`.
+/// Each segment allocates and frees frames of some hundred kilobytes. glibc returns such memory to
+/// the kernel each time, and gets it back page by page, which was half the cost of a TS segment.
+/// mimalloc keeps it for allocations of the same size only, which took a third of the caches'
+/// budget. jemalloc reuses it for any size (docs/performance.md). `.cargo/config.toml` sets for how
+/// long it is kept.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -40,7 +43,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            #[expect(clippy::print_stderr, reason = "the last word of a command line tool")]
+            #[expect(clippy::print_stderr, reason = "a command-line tool reports its error there")]
             {
                 eprintln!("latemux: {error:#}");
             }

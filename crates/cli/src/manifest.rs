@@ -1,4 +1,4 @@
-//! `latemux manifest`: a server manifest of what is in some files.
+//! `latemux manifest`: writes a server manifest of the tracks in some files.
 
 use crate::{
     args,
@@ -11,7 +11,7 @@ use latemux_origin::relative_url;
 use latemux_packager::manifest::server::{MAX_BYTES, Source, parse, write};
 use latemux_storage::write::destination;
 
-/// Runs until the manifest is written, or nothing is.
+/// Writes the manifest completely, or not at all.
 pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
     let options = flags.storage.options();
     let to = destination(&flags.output, &options)?;
@@ -20,7 +20,10 @@ pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
         let mut files = Vec::new();
         for source in &flags.sources {
             let path = relative(&flags.output, source)?.with_context(|| {
-                format!("{source}: not in the folder of {} or below it, where servers look", flags.output)
+                format!(
+                    "{source}: not in the folder of {} or below it, so servers would not find it",
+                    flags.output
+                )
             })?;
             let index = read(source, Depth::Index, &options).await?.index;
             for problem in &index.left_out {
@@ -34,14 +37,15 @@ pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
             .flat_map(|(src, index)| index.tracks.iter().map(|track| Source { src, track }))
             .collect();
         let text = write(&tracks);
-        ensure!(text.len() <= MAX_BYTES, "a manifest of {} bytes is more than servers read", text.len());
-        parse(text.as_bytes()).context("the manifest would not be read")?;
+        ensure!(text.len() <= MAX_BYTES, "a manifest of {} bytes is larger than servers accept", text.len());
+        parse(text.as_bytes()).context("servers would not accept the manifest")?;
         to.put(text.into()).await?;
         say(&format!("{}: {} tracks of {} files\n", flags.output, tracks.len(), files.len()))
     })
 }
 
-#[expect(clippy::print_stderr, reason = "a command line tool says what it passes over")]
+/// Prints a warning on standard error.
+#[expect(clippy::print_stderr, reason = "warnings of a command-line tool belong there")]
 pub(crate) fn warn(text: &str) {
     eprintln!("latemux: {text}");
 }

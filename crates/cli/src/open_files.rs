@@ -1,15 +1,15 @@
-//! How many files and connections this process may have open.
+//! The limit of open files, which include connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Asks the system for as many as are wanted; how many of these there may be now. Most systems start a process with far fewer than it may
-/// ask for.
-pub(crate) fn allow(wanted: u64) -> u64 {
+/// Raises the limit of open files to `wanted`, and returns how many of these are allowed now. Most
+/// systems start a process with a limit far below the one that it may set.
+pub(crate) fn raise_limit(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let Some(current) = limit.current.filter(|current| *current < wanted) else { return wanted };
-    let most = limit.maximum.map_or(wanted, |most| most.min(wanted));
-    match setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum }) {
-        Ok(()) => most,
+    let allowed = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(allowed), maximum: limit.maximum }) {
+        Ok(()) => allowed,
         Err(_) => current,
     }
 }

@@ -1,4 +1,4 @@
-//! `latemux pack`: a title as files of the segments that `serve` sends.
+//! `latemux pack`: writes a title as files of the segments that `serve` sends.
 
 mod choice;
 mod write;
@@ -17,17 +17,17 @@ use latemux_origin::{LoadedTitle, Origin, OriginConfig, config::SourcesConfig};
 use latemux_storage::write::{Writer, destination};
 use std::{cell::Cell, path::PathBuf, sync::Arc, time::Duration};
 
-/// Longest time to index a title: whoever waits sees a bar, and can end it.
+/// Longest time to index a title. The user sees progress, and can stop it.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// What is being packed.
+/// A title that is being packed.
 struct Packing {
     origin: Origin,
     title: Arc<LoadedTitle>,
     bar: ProgressBar,
 }
 
-/// Runs until all files are written, or none is.
+/// Writes all files, or none.
 pub(crate) fn run(flags: &args::Pack) -> Result<()> {
     let config = OriginConfig {
         segment_duration: flags.fragment.0,
@@ -43,8 +43,7 @@ pub(crate) fn run(flags: &args::Pack) -> Result<()> {
         flags.fragment
     );
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(pack(flags, config))?;
-    say(&report)
+    say(&runtime.block_on(pack(flags, config))?)
 }
 
 async fn pack(flags: &args::Pack, config: OriginConfig) -> Result<String> {
@@ -66,13 +65,13 @@ async fn pack(flags: &args::Pack, config: OriginConfig) -> Result<String> {
     let (jobs, left_out) = jobs(&title.title, flags)?;
     left_out.iter().for_each(|why| warn(&format!("{}: left out: {why}", flags.source)));
     for job in &jobs {
-        // Read as it is written, it would be gone if all went well.
+        // An output that replaces its own source would destroy it.
         let same = relative(&job.output, source).ok().flatten();
         ensure!(job.output.rsplit('/').next() != same.as_deref(), "{} is the source itself", job.output);
     }
 
     let packing = Packing { origin, title, bar };
-    let folder = Folder::of(&flags.output)?;
+    let folder = Folder::create(&flags.output)?;
     let mut writers: Vec<Writer> = Vec::new();
     let written = tokio::select! {
         written = write_all(&packing, &jobs, &options, &mut writers) => written,
@@ -96,7 +95,8 @@ async fn pack(flags: &args::Pack, config: OriginConfig) -> Result<String> {
     }
 }
 
-/// Writes all files but for their names, one after the other; says what is in them.
+/// Writes the contents of all files, one after the other, and returns a report. The files appear
+/// under their names when the writers are committed.
 async fn write_all(
     packing: &Packing,
     jobs: &[Job],
@@ -108,7 +108,7 @@ async fn write_all(
     for job in jobs {
         let file = packing.prepare(job).await?;
         total += file.bytes();
-        // What cannot be written to is known before anything is read for it.
+        // An output that cannot be written fails before any media is read.
         writers.push(destination(&job.output, options)?.create(file.bytes()).await?);
         prepared.push(file);
     }
@@ -123,18 +123,19 @@ async fn write_all(
     Ok(report)
 }
 
-/// The folder of the outputs where it was made for them; removed again where none comes to be in it.
+/// The folder of the outputs, if this run made it. It is removed again unless a file is kept in it.
 struct Folder(Cell<Option<PathBuf>>);
 
 impl Folder {
-    fn of(output: &str) -> Result<Self> {
-        let local = output.ends_with('/') && !output.contains("://");
+    /// Makes the folder that an output names, if it is a local one that does not exist.
+    fn create(output: &str) -> Result<Self> {
+        let is_local = output.ends_with('/') && !output.contains("://");
         let path = PathBuf::from(output);
-        let made = local && !path.is_dir();
-        if made {
-            std::fs::create_dir(&path).with_context(|| format!("cannot make {output}"))?;
+        let is_new = is_local && !path.is_dir();
+        if is_new {
+            std::fs::create_dir(&path).with_context(|| format!("cannot create {output}"))?;
         }
-        Ok(Self(Cell::new(made.then_some(path))))
+        Ok(Self(Cell::new(is_new.then_some(path))))
     }
 
     fn keep(&self) {
@@ -145,7 +146,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
-            // Not where something else is in it.
+            // This fails if the folder holds anything.
             let _ = std::fs::remove_dir(path);
         }
     }

@@ -1,4 +1,4 @@
-//! `latemux serve`: open the source, listen, serve until told to stop.
+//! `latemux serve`: opens the source, listens, and serves until a signal to stop.
 
 use crate::{args, config::Config, log, open_files};
 use anyhow::{Context, Result};
@@ -12,12 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest time to look for what a folder of the cache holds before anyone is served. What is found later is found later.
-const RECOVERY: Duration = Duration::from_millis(1500);
-/// Open files besides connections: media, the cache's, what the runtime needs.
-const FILES: u64 = 1024;
-/// Time for the cache's disk at the end, at least.
-const CLOSING: Duration = Duration::from_secs(2);
+/// Longest time to recover the contents of the cache's folder before clients are served. Recovery
+/// continues in the background after it.
+const RECOVERY_WAIT: Duration = Duration::from_millis(1500);
+/// Number of open files allowed for besides connections: media, the cache's files, the runtime's.
+const OTHER_FILES: u64 = 1024;
+/// Shortest time allowed for writing to the cache's disk at the end.
+const MIN_CLOSING_TIME: Duration = Duration::from_secs(2);
 
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(flags: &args::Serve) -> Result<()> {
@@ -34,13 +35,13 @@ async fn serve(config: Config) -> Result<()> {
     let source = config.source.as_deref().context("nothing to serve: name a folder, a URL or a bucket")?;
     let options = config.storage.clone();
     let connections = config.origin.http.max_connections.saturating_add(options.max_in_flight);
-    let wanted = (connections as u64).saturating_add(FILES);
-    let most = open_files::allow(wanted);
-    if most < wanted {
+    let wanted = (connections as u64).saturating_add(OTHER_FILES);
+    let allowed = open_files::raise_limit(wanted);
+    if allowed < wanted {
         tracing::warn!(
             reason = "open_files",
             wanted,
-            most,
+            most = allowed,
             "this system allows fewer open files than http.max_connections may need"
         );
     }
@@ -52,55 +53,56 @@ async fn serve(config: Config) -> Result<()> {
         Some(address) => Some(bind(address)?),
         None => None,
     };
-    let (address, scheme) = (listener.local_addr()?, if tls.is_some() { "https" } else { "http" });
+    let address = listener.local_addr()?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let write = if config.origin.index.write { writable(source, &options)? } else { None };
     if config.origin.index.write && write.is_none() {
-        tracing::warn!(
-            reason = "index_not_written",
-            "this storage is only read from: no index MP4 is written"
-        );
+        tracing::warn!(reason = "index_not_written", "this storage is read-only: no index MP4s are written");
     }
-    let (cache, indexes) = (config.open_cache()?, config.open_indexes()?);
-    let drain = config.origin.http.drain_timeout;
+    let cache = config.open_cache()?;
+    let indexes = config.open_indexes()?;
     if let Some(cache) = &cache {
-        // Who comes first should find what was kept; who has connected already waits.
-        let _ = tokio::time::timeout(RECOVERY, cache.recovered()).await;
+        // The first clients should find cached bytes. Their connections wait in the kernel's queue.
+        let _ = tokio::time::timeout(RECOVERY_WAIT, cache.recovered()).await;
     }
     let resources =
         Resources { cache: cache.clone(), indexes: indexes.clone(), write, source_options: options };
     let origin = Origin::with_resources(storage.clone(), resources, config.origin.clone());
-    let mut metrics = String::new();
+    let mut admin_line = String::new();
     if let Some(admin) = admin {
-        metrics = format!("metrics at http://{}/metrics\n", admin.local_addr()?);
+        admin_line = format!("metrics at http://{}/metrics\n", admin.local_addr()?);
         let origin = origin.clone();
-        // Ends with the runtime: what happens while open answers end can still be read.
+        // The task ends with the runtime, so metrics can be read while open responses end.
         tokio::spawn(async move { origin.serve_admin(admin).await });
     }
     say(&format!(
-        "latemux {} serves {}\n{metrics}segments of {}; page and player at {scheme}://{address}/\n",
+        "latemux {} serves {}\n{admin_line}segments of {}; page and player at {scheme}://{address}/\n",
         env!("CARGO_PKG_VERSION"),
         storage.describe(),
         TimeSpan(config.origin.segment_duration),
     ))?;
-    let (stop, told) = (stop_signal()?, OnceLock::new());
+    let stop = stop_signal()?;
+    let stopped_at = OnceLock::new();
     let stopped = async {
         stop.await;
-        let _ = told.set(Instant::now());
+        let _ = stopped_at.set(Instant::now());
     };
     let served = origin.serve(listener, tls, stopped).await.context("serving");
-    // What still waits for the disk would be asked of storage once more: it has what open answers left of their time.
-    let left = drain.saturating_sub(told.get().map_or(Duration::ZERO, Instant::elapsed)).max(CLOSING);
-    let media = async {
+    // Units that still wait for the disk would have to be fetched again. Writing them may take the
+    // rest of the time that open responses had.
+    let draining = stopped_at.get().map_or(Duration::ZERO, Instant::elapsed);
+    let left = config.origin.http.drain_timeout.saturating_sub(draining).max(MIN_CLOSING_TIME);
+    let close_cache = async {
         if let Some(cache) = &cache {
             cache.close_within(left).await;
         }
     };
-    let indexes = async {
+    let close_indexes = async {
         if let Some(indexes) = &indexes {
             let _ = tokio::time::timeout(left, indexes.close()).await;
         }
     };
-    tokio::join!(media, indexes);
+    tokio::join!(close_cache, close_indexes);
     served
 }
 
@@ -110,20 +112,22 @@ fn read_tls(tls: &crate::config::Tls) -> Result<Tls> {
     Tls::from_pem(&read(&tls.cert)?, &read(&tls.key)?).context("TLS certificate and key")
 }
 
-/// Resolves at the first SIGINT or SIGTERM.
+/// Returns a future that resolves at the first SIGINT or SIGTERM.
 pub(crate) fn stop_signal() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
     Ok(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        tracing::info!("stopping: open answers may end, no new connections");
+        tracing::info!("stopping: open responses may end, no new connections are accepted");
     })
 }
 
-/// Writes to standard output at once: whoever started us may be waiting for the line.
+/// Writes to standard output and flushes it, since the program that started this one may wait for
+/// the line.
 pub(crate) fn say(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;

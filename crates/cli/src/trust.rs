@@ -1,14 +1,14 @@
-//! Whose certificates clients of servers under test believe.
+//! Flags for the certificates that a client trusts.
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args as ClapArgs;
 use latemux_client::http::{Network, Trust};
 use std::{fs, path::PathBuf};
 
-/// Flags of every command that is a client.
+/// Flags of every command that acts as a client.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TrustFlags {
-    /// Certificates (PEM) that are trusted beside the system's: of an authority, or a server's own
+    /// Certificates (PEM) to trust besides the system's: of an authority, or of the server itself
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// Do not check certificates
@@ -17,7 +17,7 @@ pub(crate) struct TrustFlags {
 }
 
 impl TrustFlags {
-    /// Connections by these flags.
+    /// Returns connections that trust these certificates.
     pub(crate) fn network(&self) -> Result<Network> {
         let trust = match &self.ca {
             Some(path) => {

@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 /// Most connections at one time: enough for a few scrapers, a load balancer and an operator.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Serves for as long as the future is polled, also while the public listener drains. Connections end
-/// with the runtime.
+/// Serves for as long as the future is polled, also while the public listener drains. Connections
+/// end with the runtime.
 pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) {
     let mut acceptor = Acceptor::new(listener, MAX_CONNECTIONS);
     loop {

@@ -18,12 +18,12 @@ use std::{fmt, ops::RangeInclusive, str::FromStr, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OriginConfig {
-    /// Target duration of a segment, between 100ms and 10m. Nodes behind the same URLs need the same
-    /// value, because segment boundaries depend on it.
+    /// Target duration of a segment, between 100ms and 10m. Nodes behind the same URLs need the
+    /// same value, because segment boundaries depend on it.
     #[serde(with = "TimeSpan")]
     pub segment_duration: Duration,
-    /// Age after which an index in memory is compared with storage before a manifest is made from it.
-    /// Segments need no such check, because their reads name the version.
+    /// Age after which an index in memory is compared with storage before a manifest is made from
+    /// it. Segments need no such check, because their reads name the version.
     #[serde(with = "TimeSpan")]
     pub recheck_after: Duration,
     /// Longest time to index a title.
@@ -37,7 +37,8 @@ pub struct OriginConfig {
     pub urls: UrlsConfig,
     /// Reading and writing indexes of media files.
     pub index: IndexConfig,
-    /// Memory of the caches other than the range cache. What does not fit is made again when needed.
+    /// Memory of the caches other than the range cache. What does not fit is made again when
+    /// needed.
     pub memory: MemoryConfig,
     /// Reading media.
     pub read: ReadConfig,
@@ -112,12 +113,13 @@ pub struct IndexConfig {
     /// Number of bytes read first from the start of an object of unknown size.
     #[serde(with = "ByteSize")]
     pub head: u64,
-    /// Number of bytes read from the end of an object if its head shows that the index may be there.
+    /// Number of bytes read from the end of an object if its head shows that the index may be
+    /// there.
     #[serde(skip)]
     pub tail: u64,
-    /// Most bytes read at once from each end of an object whose size is known from the listing of its
-    /// folder. Within this limit, a sixty-fourth of the object is read. With 0, and for small objects,
-    /// no more than `head` is read.
+    /// Most bytes read at once from each end of an object whose size is known from the listing of
+    /// its folder. Within this limit, a sixty-fourth of the object is read. With 0, and for small
+    /// objects, no more than `head` is read.
     #[serde(with = "ByteSize")]
     pub ahead: u64,
     /// Largest `moov`, `sidx` chain or `mfra` accepted.
@@ -153,8 +155,9 @@ pub struct MemoryConfig {
     /// Memory for manifests, plain and compressed.
     #[serde(with = "ByteSize")]
     pub manifests: u64,
-    /// Memory for finished segments, as they were sent. 0 keeps none. Beside a range cache this saves
-    /// only the work of packaging, which pays off for TS segments that are requested very often.
+    /// Memory for finished segments, as they were sent. 0 keeps none. Beside a range cache this
+    /// saves only the work of packaging, which pays off for TS segments that are requested very
+    /// often.
     #[serde(with = "ByteSize")]
     pub segments: u64,
     /// Most bytes of indexes that are being read or parsed at one time, over all objects.
@@ -216,13 +219,13 @@ pub struct ReadConfig {
     /// Most bytes in the gaps of one response. If there are more, the widest gaps are not read.
     #[serde(skip)]
     pub waste: u64,
-    /// Longest time the head of a segment waits for the first bytes from storage. An error within this
-    /// time becomes a status. After it, the head is sent, and an error ends the body early.
+    /// Longest time the head of a segment waits for the first bytes from storage. An error within
+    /// this time becomes a status. After it, the head is sent, and an error ends the body early.
     #[serde(with = "TimeSpan")]
     pub first_byte_wait: Duration,
-    /// Range fetched into the range cache if anything of it is missing. `grid` fetches everything in
-    /// the object that belongs to the same segments, `exact` only the bytes needed, and a size whole
-    /// blocks of that size.
+    /// Range fetched into the range cache if anything of it is missing. `grid` fetches everything
+    /// in the object that belongs to the same segments, `exact` only the bytes needed, and a size
+    /// whole blocks of that size.
     #[serde(with = "text")]
     pub reach: Reach,
     /// Most requests to storage that are open at one time for one response.
@@ -235,8 +238,8 @@ pub struct ReadConfig {
     pub held: u64,
     /// Number of following segments to prefetch into the range cache. 0 disables prefetching.
     pub prefetch: u32,
-    /// Most segments that are prefetched at one time. An eighth of `storage.max_in_flight` is a further
-    /// limit.
+    /// Most segments that are prefetched at one time. An eighth of `storage.max_in_flight` is a
+    /// further limit.
     pub prefetch_open: usize,
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Address of an S3-compatible service, such as `https://host:9000`, if not Amazon's. An address
-    /// that begins with `http://` allows requests without TLS.
+    /// Address of an S3-compatible service, such as `https://host:9000`, if not Amazon's. An
+    /// address that begins with `http://` allows requests without TLS.
     pub s3_endpoint: Option<String>,
     /// S3 region. If neither this nor the environment names one, it is `us-east-1`.
     pub s3_region: Option<String>,
@@ -26,8 +26,9 @@ pub struct Options {
     pub stall_timeout: Duration,
     /// Most retries for one read. Fetching the rest of an interrupted body counts as one.
     pub retries: u32,
-    /// Longest time that the failed attempts of one read and the waits between them may take together.
-    /// An attempt that fails later is not retried, and a longer `Retry-After` is not waited for.
+    /// Longest time that the failed attempts of one read and the waits between them may take
+    /// together. An attempt that fails later is not retried, and a longer `Retry-After` is not
+    /// waited for.
     #[serde(with = "TimeSpan")]
     pub retry_within: Duration,
     /// Most retries of all requests to one back end, in percent of those requests. Second reads of
@@ -35,19 +36,20 @@ pub struct Options {
     pub retry_percent: u32,
     /// Retries beyond that percentage that may be saved up. All of them are available at the start.
     pub retry_burst: u32,
-    /// If true, connections are kept open for further requests. If false, each request opens its own.
+    /// If true, connections are kept open for further requests. If false, each request opens its
+    /// own.
     pub reuse_connections: bool,
     /// Most requests in flight to one HTTP server or object store. A request is in flight from its
     /// start until its body has ended or is dropped, and later requests wait in order. Slow clients
     /// hold their requests open, so a limit below their number delays other clients. Reads from a
     /// folder are not limited.
     pub max_in_flight: usize,
-    /// Longest time a request waits while `max_in_flight` requests are in flight. Then it fails with
-    /// the reason `storage_busy`.
+    /// Longest time a request waits while `max_in_flight` requests are in flight. Then it fails
+    /// with the reason `storage_busy`.
     #[serde(with = "TimeSpan")]
     pub queue_timeout: Duration,
-    /// A read that has no response after this time is sent a second time, and the first response wins.
-    /// `0s` sends no second reads.
+    /// A read that has no response after this time is sent a second time, and the first response
+    /// wins. `0s` sends no second reads.
     #[serde(with = "TimeSpan")]
     pub hedge_after: Duration,
     /// S3 options that no configuration file can set.
@@ -88,8 +90,8 @@ pub struct S3Overrides {
     pub keys: Option<AccessKeys>,
     /// Address of the instance's metadata service, if not the usual link-local address.
     pub metadata_endpoint: Option<String>,
-    /// Address (`http://host:port`) of the container's credentials service when the environment holds
-    /// only a path, if not the usual link-local address.
+    /// Address (`http://host:port`) of the container's credentials service when the environment
+    /// holds only a path, if not the usual link-local address.
     pub container_endpoint: Option<String>,
 }
 

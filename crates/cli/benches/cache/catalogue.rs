@@ -1,4 +1,4 @@
-//! What players find of a title: the segments of each protocol, from its manifests.
+//! The segments that players find in the manifests of a title, for each protocol.
 
 use crate::{
     crawl::{NATIVE, crawl},
@@ -8,7 +8,7 @@ use crate::{
 use std::{collections::BTreeMap, fs};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Names of the protocols, and where their players start.
+/// Names of the protocols, and the manifests where their players start.
 pub(crate) const PROTOCOLS: [(&str, &str); 5] = [
     ("DASH", NATIVE[0]),
     ("HLS TS", NATIVE[2]),
@@ -21,11 +21,11 @@ pub(crate) const PROTOCOLS: [(&str, &str); 5] = [
 pub(crate) struct Title {
     pub(crate) layout: Layout,
     pub(crate) path: String,
-    /// Bytes of all its samples, by the files.
+    /// Bytes of all samples, from the files.
     pub(crate) media: u64,
-    /// Bytes of the `moof`s between them.
+    /// Bytes of the `moof`s between the samples.
     pub(crate) fragments: u64,
-    /// In the order of [`PROTOCOLS`].
+    /// Protocols in the order of [`PROTOCOLS`].
     pub(crate) protocols: Vec<Protocol>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Protocol {
     pub(crate) tracks: Vec<Track>,
 }
 
-/// The segments of a track, or of what a protocol makes one of several.
+/// The segments of a track, or of several tracks that a protocol muxes.
 #[derive(Default)]
 pub(crate) struct Track {
     pub(crate) video: bool,
@@ -46,11 +46,11 @@ pub(crate) struct Track {
 
 pub(crate) struct Segment {
     pub(crate) url: String,
-    /// Of its bytes.
+    /// Digest of the segment's bytes.
     pub(crate) digest: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub(crate) length: u64,
-    /// Bytes of it that are in its `mdat`; 0 where it has none.
+    /// Number of its bytes that are in an `mdat`. 0 if there is none.
     pub(crate) payload: u64,
 }
 
@@ -60,7 +60,8 @@ impl Title {
             let files = stored.files.iter().map(|file| boxes(&fs::read(file).unwrap(), types));
             files.fold((0, 0), |sum, file| (sum.0 + file.0, sum.1 + file.1))
         };
-        let (moof, path) = (sums(&[b"moof"]), stored.path.clone());
+        let moof = sums(&[b"moof"]);
+        let path = stored.path.clone();
         let protocols =
             PROTOCOLS.iter().map(|(name, entry)| Protocol::of(origin, &path, name, entry)).collect();
         Self { layout: stored.layout, path, media: sums(&[b"mdat"]).1, fragments: moof.0 + moof.1, protocols }
@@ -70,13 +71,14 @@ impl Title {
         self.protocols.iter().find(|protocol| protocol.name == name).unwrap()
     }
 
-    /// Bytes of samples at a place, of a rendition and, where they come together, of its sound. The same place has the same samples in
-    /// every protocol; only a CMAF segment shows how many bytes they are.
-    pub(crate) fn payload(&self, rendition: usize, sound: bool, place: usize) -> u64 {
+    /// Returns the bytes of samples in segment `number` (0-based) of a rendition and, if
+    /// `with_audio` is true, of its audio. A segment has the same samples in every protocol, but
+    /// only CMAF shows how many bytes they are.
+    pub(crate) fn payload(&self, rendition: usize, with_audio: bool, number: usize) -> u64 {
         let dash = &self.protocol("DASH").tracks;
-        let video = &dash.iter().filter(|track| track.video).nth(rendition).unwrap().segments[place];
-        let audio = dash.iter().find(|track| track.audio).filter(|_| sound);
-        video.payload + audio.map_or(0, |track| track.segments[place].payload)
+        let video = &dash.iter().filter(|track| track.video).nth(rendition).unwrap().segments[number];
+        let audio = dash.iter().find(|track| track.audio).filter(|_| with_audio);
+        video.payload + audio.map_or(0, |track| track.segments[number].payload)
     }
 }
 
@@ -85,7 +87,7 @@ impl Protocol {
         let answers = crawl(origin.address, &[format!("/{title}/{entry}")]);
         let (mut others, mut tracks) = (Vec::new(), BTreeMap::<String, (Track, Vec<u64>)>::new());
         for (url, answer) in answers {
-            // Pictures for seeking: the same media once more.
+            // Key frames for seeking repeat the same media.
             if url.contains("/keyframes/") {
                 continue;
             }
@@ -95,14 +97,15 @@ impl Protocol {
                 others.push(url);
                 continue;
             }
-            let (of, number) = place(&url);
+            let (of, number) = track_and_number(&url);
             let (track, numbers) = tracks.entry(of).or_default();
             (track.audio, track.video) = (url.contains("audio"), url.contains("video"));
             numbers.push(number);
             let is_iso = answer.body.get(4..8).is_some_and(<[u8]>::is_ascii);
             let payload =
                 if is_iso && !kind.contains("mp2t") { boxes(&answer.body, &[b"mdat"]).1 } else { 0 };
-            let (digest, length) = (xxh3_64(&answer.body), answer.body.len() as u64);
+            let digest = xxh3_64(&answer.body);
+            let length = answer.body.len() as u64;
             track.segments.push(Segment { url, digest, length, payload });
         }
         let in_order = |(track, numbers): (Track, Vec<u64>)| {
@@ -115,25 +118,26 @@ impl Protocol {
         Self { name, others, tracks }
     }
 
-    /// Whether sound and picture come in one segment.
+    /// Returns true if video and audio are in one segment.
     pub(crate) fn is_muxed(&self) -> bool {
         self.tracks.iter().any(|track| track.audio && track.video)
     }
 
-    /// How many there are.
+    /// Returns the number of segments.
     pub(crate) fn count(&self) -> usize {
         self.tracks.iter().map(|track| track.segments.len()).sum()
     }
 
-    /// All segments in the order of a player that wants all renditions: of all tracks the first, then the second …
+    /// Returns all segments in the order of a player that plays all renditions: the first of each
+    /// track, then the second of each, and so on.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
         let longest = self.tracks.iter().map(|track| track.segments.len()).max().unwrap_or(0);
         (0..longest).flat_map(|n| self.tracks.iter().filter_map(move |track| track.segments.get(n)))
     }
 }
 
-/// What track a segment is of, and its number or time, as its URL says them.
-fn place(url: &str) -> (String, u64) {
+/// Returns the track of a segment, and its number or time, from its URL.
+fn track_and_number(url: &str) -> (String, u64) {
     let path = url.split('?').next().unwrap_or_default();
     let stem =
         [".dash", ".ts", ".m4s", ".aac", ")"].iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path);

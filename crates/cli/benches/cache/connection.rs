@@ -1,4 +1,5 @@
-//! A client of HTTP/1.1 that keeps its connection, looks at the clock, and holds no more of a body than a read brings.
+//! An HTTP/1.1 client that keeps its connection open, measures times, and holds no more of a body
+//! than one read returns.
 
 use std::{
     io::{Read, Write},
@@ -8,26 +9,26 @@ use std::{
 };
 use xxhash_rust::xxh3::Xxh3;
 
-/// How an answer came.
+/// Measurements of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Of the body, in bytes; as long as was said before.
+    /// Length of the body in bytes, which equals its `Content-Length`.
     pub(crate) length: u64,
-    /// Of the body.
+    /// Digest of the body.
     pub(crate) digest: u64,
-    /// From the request to the first byte of the body.
+    /// Time from the request to the first byte of the body.
     pub(crate) first: Duration,
-    /// From the request to the last byte of the body.
+    /// Time from the request to the last byte of the body.
     pub(crate) whole: Duration,
 }
 
-/// One connection.
+/// A connection.
 pub(crate) struct Connection {
     server: SocketAddr,
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Hashing costs as much as sending: not where processor time is short.
+    /// If false, bodies are not hashed. Hashing costs as much processor time as sending.
     pub(crate) digests: bool,
 }
 
@@ -39,14 +40,14 @@ impl Connection {
         Self { server, stream, buffer: vec![0; 256 << 10], digests: true }
     }
 
-    /// GETs a path that must be there.
+    /// Requests a path, which must exist.
     pub(crate) fn get(&mut self, path: &str) -> Answer {
         let answer = self.ask(path, None);
         assert_eq!(answer.status, 200, "{path}");
         answer
     }
 
-    /// GETs a path, or a range of it; the body must be as long as its `Content-Length`.
+    /// Requests a path, or a range of it. The body must be as long as its `Content-Length`.
     pub(crate) fn ask(&mut self, path: &str, range: Option<Range<u64>>) -> Answer {
         let range = range.map(|r| format!("Range: bytes={}-{}\r\n", r.start, r.end - 1)).unwrap_or_default();
         let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{range}\r\n", self.server);

@@ -1,4 +1,4 @@
-//! Rows that are counts: of requests, of bytes.
+//! Rows that count requests and bytes.
 
 use crate::{
     Bench,
@@ -12,17 +12,18 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// Indexes are remembered, media are not.
+/// A configuration that caches indexes but no media.
 const INDEX_ONLY: &str = "[cache]\nmemory = \"0\"";
 
-/// Asks for everything that comes before media, of one protocol: what is said of its segments is said with the index known.
+/// Requests the manifests and init segments of one protocol, so that its segments are measured with
+/// the index in memory.
 fn prepare(connection: &mut Connection, protocol: &Protocol) {
     for url in &protocol.others {
         connection.get(url);
     }
 }
 
-/// Asks for all segments, whose bytes must be the right ones; bytes received.
+/// Requests all segments, checks their bytes, and returns the number of bytes received.
 fn play(connection: &mut Connection, protocol: &Protocol) -> u64 {
     let bodies = protocol.segments().map(|segment| {
         let answer = connection.get(&segment.url);
@@ -32,7 +33,7 @@ fn play(connection: &mut Connection, protocol: &Protocol) -> u64 {
     bodies.sum()
 }
 
-/// What storage is asked for while something is done.
+/// Returns the requests to storage while `work` runs, and its result.
 fn asked<T>(bench: &Bench, origin: &Origin, work: impl FnOnce() -> T) -> (Vec<Request>, T) {
     origin.quiet();
     let mark = bench.nginx.mark();
@@ -45,7 +46,7 @@ fn has_limits(title: &Title) -> bool {
     Layout::MEASURED.contains(&title.layout)
 }
 
-/// Storage requests per media segment: index cached, nothing else.
+/// Counts the storage requests for each media segment with a cached index and no other cache.
 pub(crate) fn requests(bench: &Bench, report: &mut Report) {
     for title in bench.titles() {
         for protocol in &title.protocols {
@@ -62,7 +63,8 @@ pub(crate) fn requests(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// Bytes of samples by bytes that storage sent: a whole title once, cold, its index cached.
+/// Divides the bytes of samples by the bytes that storage sent, for a whole title played once with
+/// only its index cached.
 pub(crate) fn efficiency(bench: &Bench, report: &mut Report) {
     for title in bench.titles() {
         for protocol in &title.protocols {
@@ -84,7 +86,8 @@ pub(crate) fn efficiency(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// Bytes of samples by bytes that storage sent: one place of each of many titles, sound and picture of one rendition.
+/// Divides the bytes of samples by the bytes that storage sent, for one segment of each of many
+/// titles, with video and audio of one rendition.
 pub(crate) fn random(bench: &Bench, report: &mut Report) {
     const PLACES: usize = 60;
     let seed = 0x5eed_u64;
@@ -93,7 +96,8 @@ pub(crate) fn random(bench: &Bench, report: &mut Report) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % below
     };
-    let (mut all_media, mut all_read) = (0, 0);
+    let mut all_media = 0;
+    let mut all_read = 0;
     for title in bench.titles().iter().filter(|title| has_limits(title)) {
         let origin = bench.origin("");
         let mut connection = Connection::to(origin.address);
@@ -125,8 +129,9 @@ pub(crate) fn random(bench: &Bench, report: &mut Report) {
         (all_media, all_read) = (all_media + media, all_read + read);
         let note = format!("{} requests for {PLACES} places; seed {seed:#x}", requests.len());
         let what = format!("{}, any protocol", title.layout.name());
-        // Between the last picture of a segment and its last sound, an interleaved MP4 has the first pictures of the next, the
-        // large one among them: one request that brings a place brings these too. Who plays on needs them.
+        // Between the last video frame of a segment and its last audio frame, an interleaved MP4
+        // has the first video frames of the next segment, with its large key frame. One request for
+        // a segment fetches these too. A player that continues needs them.
         let limit = if title.layout == Layout::Interleaved { Limit::None } else { Limit::AtLeast(0.97) };
         report.line(&what, media as f64 / read as f64, "", limit, &note);
     }
@@ -139,10 +144,12 @@ pub(crate) fn random(bench: &Bench, report: &mut Report) {
     );
 }
 
-/// After one protocol any other, in the same cuts and in others, after a restart too.
+/// Plays one protocol after another, with the same segment duration and with others, and after a
+/// restart.
 pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
     for title in bench.titles().iter().filter(|title| has_limits(title)) {
-        let (mut requests, mut guilty) = (Vec::new(), BTreeSet::new());
+        let mut requests = Vec::new();
+        let mut guilty = BTreeSet::new();
         for first in &title.protocols {
             let origin = bench.origin("");
             let mut connection = Connection::to(origin.address);
@@ -167,7 +174,8 @@ pub(crate) fn pairs(bench: &Bench, report: &mut Report) {
         })
         .into();
     for (n, title) in bench.titles().iter().enumerate().filter(|(_, title)| has_limits(title)) {
-        let (mut requests, mut guilty) = (Vec::new(), BTreeSet::new());
+        let mut requests = Vec::new();
+        let mut guilty = BTreeSet::new();
         for first in &title.protocols {
             let dir = tempfile::tempdir_in(bench.library.root().parent().unwrap()).unwrap();
             let cache = format!("[cache]\ndir = \"{}\"\ndisk = \"1GiB\"", dir.path().display());
@@ -205,7 +213,7 @@ fn none(report: &mut Report, what: &str, requests: &[Request], guilty: &BTreeSet
     report.line(what, nginx::bytes(requests) as f64, "bytes", Limit::AtMost(0.0), "");
 }
 
-/// What is kept after five protocols, by what of the source they need.
+/// Divides the bytes cached after five protocols by the source bytes that they need.
 pub(crate) fn bytes(bench: &Bench, report: &mut Report) {
     for title in bench.titles().iter().filter(|title| has_limits(title)) {
         let dir = tempfile::tempdir_in(bench.library.root().parent().unwrap()).unwrap();
@@ -233,7 +241,7 @@ pub(crate) fn bytes(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// Manifests and init segments, with the index cached.
+/// Counts the storage requests for manifests and init segments with a cached index.
 pub(crate) fn manifests(bench: &Bench, report: &mut Report) {
     for title in bench.titles() {
         let origin = bench.origin("");

@@ -1,4 +1,4 @@
-//! Two hundred clients who want the same cold segment at once.
+//! Two hundred clients that request the same uncached segment at once.
 
 use crate::{
     Bench,
@@ -21,7 +21,7 @@ use std::{
 const CLIENTS: usize = 200;
 
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
-    // Far enough away for all to be waiting before the first byte comes.
+    // Storage is so far away that all clients wait before the first byte arrives.
     let far = Far::away(bench.nginx.address(), Duration::from_millis(40), None);
     for title in bench.titles().iter().filter(|title| Layout::MEASURED.contains(&title.layout)) {
         for protocol in &title.protocols {
@@ -33,7 +33,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
             let segment = &protocol.tracks.iter().rfind(|track| track.video).unwrap().segments[3];
             origin.quiet();
             let mark = bench.nginx.mark();
-            let (together, wrong) = (Barrier::new(CLIENTS), AtomicUsize::new(0));
+            let together = Barrier::new(CLIENTS);
+            let wrong = AtomicUsize::new(0);
             thread::scope(|scope| {
                 for _ in 0..CLIENTS {
                     scope.spawn(|| {
@@ -49,7 +50,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
             });
             origin.quiet();
             let requests = bench.nginx.since(mark);
-            // All units of a file that the segment needs come in one request: what is asked is less than what must be.
+            // One request fetches all units of a file that the segment needs, so there may be fewer
+            // requests than units.
             let files = if title.layout.is_separate() && protocol.is_muxed() { 2.0 } else { 1.0 };
             let what = format!("{}, {}", title.layout.name(), protocol.name);
             let bytes = nginx::bytes(&requests);

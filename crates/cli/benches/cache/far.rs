@@ -1,4 +1,4 @@
-//! Rows with storage 40 ms away.
+//! Rows with a round trip of 40 ms to storage.
 
 use crate::{
     Bench,
@@ -23,15 +23,15 @@ const AWAY: Duration = Duration::from_millis(40);
 const RENDITIONS: usize = 8;
 const ROUNDS: usize = 15;
 
-/// A server, seen from far.
+/// A server behind a long link.
 pub(crate) struct Far {
     link: Link,
-    // After the link, which ends tasks of it.
+    // Dropped after the link, whose drop ends tasks of this runtime.
     _runtime: Runtime,
 }
 
 impl Far {
-    /// So long there and back; `rate` in bytes per second.
+    /// Adds a round trip to a server, and a limit of the rate in bytes per second.
     pub(crate) fn away(server: SocketAddr, round_trip: Duration, rate: Option<u64>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -40,7 +40,7 @@ impl Far {
         Self { link, _runtime: runtime }
     }
 
-    /// For `latemux serve`.
+    /// Returns the location for `latemux serve`.
     pub(crate) fn location(&self) -> String {
         format!("http://{}/", self.link.address)
     }
@@ -50,12 +50,13 @@ impl Far {
     }
 }
 
-/// A manifest of eight renditions nobody has asked for yet.
+/// Measures the manifest of a title with eight renditions that is not indexed yet.
 pub(crate) fn manifest(bench: &Bench, report: &mut Report) {
     let far = Far::away(bench.nginx.address(), AWAY, None);
     let clip = |n: usize, more: &str| {
-        let (width, height) = (128 + 32 * n, 72 + 18 * n);
-        // Half of them with the moov first.
+        let width = 128 + 32 * n;
+        let height = 72 + 18 * n;
+        // In half of the files, the moov is first.
         let place = if n.is_multiple_of(2) { "-movflags +faststart" } else { "" };
         recipe::avc("bench-cache-far", &format!("{width}x{height}"), &format!("{more} {place}"))
     };
@@ -76,7 +77,7 @@ pub(crate) fn manifest(bench: &Bench, report: &mut Report) {
         let url = |round: usize| format!("/far-{what}{round}-{list},.mp4.urlset/.mpd").replace(' ', "-");
         let origin = Origin::start(&far.location(), "", &bench.with);
         let mut connection = Connection::to(origin.address);
-        // The first has no connections to storage yet.
+        // The first request has no open connections to storage yet.
         let first = connection.get(&url(0)).whole;
         let mark = bench.nginx.mark();
         let times: Vec<_> = (1..=ROUNDS).map(|round| connection.get(&url(round)).whole).collect();
@@ -91,18 +92,20 @@ pub(crate) fn manifest(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// What is known when a segment is asked for.
+/// State of the index when a segment is requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// Where all samples are.
+    /// All samples are indexed.
     Samples,
-    /// Where fragments are. What is in them their `moof`s tell, which are read with the media: no head can be made before.
+    /// Only the positions of fragments are known. Their `moof`s are read with the media, and the
+    /// head of a response needs them.
     Fragments,
 }
 
-/// A cold segment of 2 MB: its head, and the whole beside a plain GET of as many bytes over a warm connection.
+/// Measures an uncached segment of 2 MB: its head, and the whole segment compared with a plain GET
+/// of as many bytes over an open connection.
 pub(crate) fn segment(bench: &Bench, report: &mut Report) {
-    // The links of the published tests; and none, where a hop more is what little there is to measure.
+    // The links of the published tests, and no link, where only the additional hop is measured.
     for (line, rate) in
         [("1 Gbit/s", Some(125_000_000)), ("100 Mbit/s", Some(12_500_000)), ("no limit", None)]
     {
@@ -110,11 +113,12 @@ pub(crate) fn segment(bench: &Bench, report: &mut Report) {
         for title in bench.titles().iter().filter(|title| Layout::MEASURED.contains(&title.layout)) {
             let fragmented = title.fragments > 0;
             for protocol in &title.protocols {
-                // Time is short where the line is narrow.
+                // A slow link allows fewer rounds.
                 if line != "1 Gbit/s" && !matches!(protocol.name, "DASH" | "HLS TS") {
                     continue;
                 }
-                // Each a copy of its own, that nobody has read; of fragments, which are read and not kept, the next time is cold again.
+                // Each round reads another copy. Fragments are not cached, so a second read of them
+                // is uncached again.
                 let prefix =
                     format!("far-{:?}-{}-{line}", title.layout, protocol.name).replace([' ', '/'], "-");
                 let cold = Cold { bench, far: &far, title, protocol, prefix };
@@ -156,14 +160,14 @@ impl Cold<'_> {
         let largest = |n: &usize| videos[*n].segments.iter().map(|segment| segment.length).max();
         let rendition = (0..videos.len()).max_by_key(largest).unwrap();
         let track = videos[rendition];
-        // The last one is shorter in some protocols.
+        // The last segment is shorter in some protocols.
         let segments = &track.segments[..track.segments.len() - 1];
         let (mut answers, mut plains): (Vec<Answer>, Vec<Answer>) = (Vec::new(), Vec::new());
         for (n, segment) in segments.iter().enumerate() {
             let answer = connection.get(&url(&segment.url));
             assert_eq!((answer.length, answer.digest), (segment.length, segment.digest), "{}", segment.url);
             origin.quiet();
-            // As many bytes as the samples are: a TS has more.
+            // As many bytes as the samples have. A TS segment has more.
             let length = title.payload(rendition, track.audio, n);
             let start = (n as u64 * length) % (size - length);
             let answer_plain = plain.ask(&format!("/{prefix}-plain.mp4"), Some(start..start + length));
@@ -171,7 +175,7 @@ impl Cold<'_> {
             answers.push(answer);
             plains.push(answer_plain);
         }
-        // The first made connections warm.
+        // The first round only opened connections.
         let times = |answers: &[Answer], of: fn(&Answer) -> Duration| -> Vec<Duration> {
             answers.iter().skip(1).map(of).collect()
         };
@@ -183,13 +187,14 @@ impl Cold<'_> {
         let limit = |limit| if known == Known::Fragments { Limit::None } else { limit };
         report.line(&format!("head: {what}"), ms(median(&head)), "ms", limit(Limit::AtMost(2.0)), &note);
         let limit = if line == "no limit" { Limit::None } else { Limit::AtMost(1.05) };
-        let (whole, direct) = (ms(median(&whole)), ms(median(&direct)));
+        let whole = ms(median(&whole));
+        let direct = ms(median(&direct));
         let note = format!("{whole:.1} ms, plain GET {direct:.1} ms");
         report.line(&format!("whole by plain GET: {what}"), whole / direct, "", limit, &note);
     }
 }
 
-/// In the middle of the times.
+/// Returns the median of the times.
 pub(crate) fn median(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
@@ -200,7 +205,7 @@ pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// How long something took.
+/// Returns the time that `work` took, and its result.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let begun = Instant::now();
     let done = work();

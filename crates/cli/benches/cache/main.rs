@@ -1,15 +1,17 @@
-//! What the caches must reach, measured from outside: `make bench-cache`, or some rows of it by `make bench-cache ROWS="pairs crowd"`.
+//! Measures the goals of the caches from outside: `make bench-cache`, or some rows with
+//! `make bench-cache ROWS="pairs crowd"`.
 //!
-//! Storage is nginx, which serves ranges of files and writes each request into its log; whatever is said here of storage's requests and
-//! bytes is counted there. Between the two stands the released binary as anybody would run it, and before it are clients of
-//! HTTP/1.1 over TCP. Where storage is far, a proxy of ours holds bytes back ([`latemux_testmedia::net`]): no privileges are
-//! needed. Media are made with ffmpeg at real bit rates, once.
+//! Storage is nginx, which serves ranges of files and logs each request. All requests and bytes of
+//! storage are counted in that log. The released binary runs between nginx and HTTP/1.1 clients
+//! over TCP. For distant storage, a proxy of this project delays bytes
+//! ([`latemux_testmedia::net`]), which needs no privileges. The media are made once with ffmpeg, at
+//! real bit rates.
 //!
-//! Each row prints what was measured, the limit and whether it holds; the whole goes to `bench/results/` as JSON, with the
-//! machine. The exit code is 1 where a limit does not hold. `WITH="--cache-memory 0"` adds flags to every `latemux serve`, to see
-//! rows fail.
+//! Each row prints its measurement, the limit, and the verdict. The results are written to
+//! `bench/results/` as JSON, with a description of the machine. The exit code is 1 if a limit does
+//! not hold. `WITH="--cache-memory 0"` adds flags to every `latemux serve`, to see rows fail.
 
-#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a measurement that cannot continue stops")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
 mod catalogue;
@@ -34,7 +36,7 @@ use nginx::Nginx;
 use report::Report;
 use std::{cell::OnceCell, process::ExitCode, time::Instant};
 
-/// What rows share: storage, and what is in it.
+/// Storage and its contents, shared by all rows.
 struct Bench {
     nginx: Nginx,
     library: Library,
@@ -44,10 +46,11 @@ struct Bench {
 }
 
 impl Bench {
-    /// The titles of the counting rows, and what players find of them.
+    /// Returns the titles of the counting rows, with their segments.
     fn titles(&self) -> &[catalogue::Title] {
         self.titles.get_or_init(|| {
-            // Asked of an origin that is not the one measured, so whatever `with` says.
+            // Another origin than the measured ones reads the manifests, without the flags of
+            // `with`.
             let config = "[cache]\nmemory = \"0\"";
             let origin = origin::Origin::start(&self.nginx.location(), config, &[]);
             self.library.titles().iter().map(|title| catalogue::Title::of(&origin, title)).collect()
@@ -86,7 +89,7 @@ fn main() -> ExitCode {
         println!("no row '{unknown}'; there are: {}", names.join(" "));
         return ExitCode::FAILURE;
     }
-    // `cargo bench` of the workspace runs this too; it takes minutes, so it wants to be asked for.
+    // `cargo bench` of the workspace runs this too. It takes minutes, so it must be requested.
     if chosen.is_empty() {
         println!("make bench-cache runs these rows: {}", names.join(" "));
         return ExitCode::SUCCESS;

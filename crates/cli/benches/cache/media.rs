@@ -1,4 +1,5 @@
-//! Media at the bit rates of films: test pictures with noise, a tone, made once and kept in the target folder.
+//! Media at the bit rates of films: test video with noise, and a tone. They are made once and kept
+//! in the target folder.
 
 use latemux_testmedia::recipe;
 use std::{
@@ -7,14 +8,14 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Of the titles that are played, in seconds: twelve segments of 4 s.
+/// Duration of the titles that are played, in seconds: twelve segments of 4 s.
 const SECONDS: u32 = 48;
-/// Size in pixels and rate in kbit/s; a segment of the last takes 2 MB.
+/// Size in pixels and bit rate in kbit/s. A segment of the last one takes 2 MB.
 const RENDITIONS: [(&str, u32); 3] = [("640x360", 1000), ("960x540", 2500), ("1280x720", 4000)];
-/// Fragments as encoders write them, indexed by `sidx`.
+/// Arguments of ffmpeg for fragments as encoders write them, indexed by `sidx`.
 const FRAGMENTED: &str = "-movflags +frag_keyframe+empty_moov+default_base_moof+global_sidx";
 
-/// What nginx serves: names for files that are elsewhere. The names go away when dropped.
+/// The folder that nginx serves: links to files elsewhere. Dropping this value removes the links.
 pub(crate) struct Library {
     root: TempDir,
     video: Vec<PathBuf>,
@@ -25,24 +26,24 @@ pub(crate) struct Library {
     fragmented_muxed: PathBuf,
 }
 
-/// How a title lies in storage.
+/// Layout of a title in storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// One file of a rendition and its sound, interleaved.
+    /// One file with a rendition and its audio, interleaved.
     Interleaved,
-    /// A file for each of three renditions, and one for the sound.
+    /// One file for each of three renditions, and one for the audio.
     Separate,
-    /// The same, each in fragments.
+    /// The same, with every file in fragments.
     Fragmented,
-    /// One file of fragments, each of a rendition and its sound.
+    /// One file of fragments, each with a rendition and its audio.
     FragmentedInterleaved,
-    /// Three files, each of a rendition and the same sound. Not in the table of what must be reached: the sound of two is never asked for
-    /// by protocols that show one of a kind.
+    /// Three files, each with a rendition and the same audio. This layout has no limits, since
+    /// protocols that show one audio track never request that of two files.
     Ladder,
 }
 
 impl Layout {
-    /// Those with limits.
+    /// Layouts with limits.
     pub(crate) const MEASURED: [Self; 4] =
         [Self::Interleaved, Self::Separate, Self::Fragmented, Self::FragmentedInterleaved];
 
@@ -56,19 +57,19 @@ impl Layout {
         }
     }
 
-    /// Whether sound and picture are in files of their own.
+    /// Returns true if video and audio are in separate files.
     pub(crate) fn is_separate(self) -> bool {
         matches!(self, Self::Separate | Self::Fragmented)
     }
 }
 
-/// A title below nginx's root.
+/// A title in nginx's folder.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub(crate) layout: Layout,
     /// First component of its URLs.
     pub(crate) path: String,
-    /// Its files.
+    /// Files of the title.
     pub(crate) files: Vec<PathBuf>,
 }
 
@@ -81,7 +82,7 @@ fn noise(seconds: u32, size: &str, kbit: u32) -> String {
 }
 
 impl Library {
-    /// Makes what is not there yet: about a minute the first time.
+    /// Makes the missing files, which takes about a minute the first time.
     pub(crate) fn make() -> Self {
         let make = |name: &str, args: &str| recipe::make(&format!("bench-cache-{name}"), "mp4", args);
         let copy = |name: &str, inputs: &[&PathBuf], muxer: &str| {
@@ -113,23 +114,23 @@ impl Library {
         }
     }
 
-    /// What nginx serves.
+    /// Returns the folder that nginx serves.
     pub(crate) fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// The file of the highest rendition and its sound.
+    /// Returns the file of the highest rendition with its audio.
     pub(crate) fn muxed(&self) -> &Path {
         &self.muxed[2]
     }
 
-    /// One title of each layout.
+    /// Returns one title of each layout.
     pub(crate) fn titles(&self) -> Vec<Stored> {
         let layouts = Layout::MEASURED.into_iter().chain([Layout::Ladder]);
         layouts.enumerate().map(|(n, layout)| self.title(layout, &format!("title{n}"))).collect()
     }
 
-    /// One more title of a layout, of the same bytes, whose names begin like this.
+    /// Adds a title of a layout with the same bytes, whose names begin with `prefix`.
     pub(crate) fn title(&self, layout: Layout, prefix: &str) -> Stored {
         let list = |video: &[PathBuf], audio: Option<&PathBuf>| -> Vec<(String, PathBuf)> {
             let names = (1..).map(|n| format!("v{n}")).zip(video.iter().cloned());
@@ -154,7 +155,7 @@ impl Library {
         Stored { layout, path, files }
     }
 
-    /// A name for a file; it costs no space.
+    /// Adds a link to a file.
     pub(crate) fn link(&self, file: &Path, name: &str) -> PathBuf {
         let path = self.root().join(name);
         if !path.exists() {
@@ -164,9 +165,11 @@ impl Library {
     }
 }
 
-/// Bytes of the boxes of these types at the top of a file, as (headers, payloads).
+/// Returns the bytes of top-level boxes of these types, as (headers, payloads).
 pub(crate) fn boxes(file: &[u8], types: &[&[u8; 4]]) -> (u64, u64) {
-    let (mut at, mut headers, mut payloads) = (0, 0, 0);
+    let mut at = 0;
+    let mut headers = 0;
+    let mut payloads = 0;
     while let Some(head) = file.get(at..at + 8) {
         let small = u32::from_be_bytes(head[..4].try_into().unwrap()) as usize;
         let (header, size) = match (small, file.get(at + 8..at + 16)) {

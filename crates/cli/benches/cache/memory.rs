@@ -1,4 +1,4 @@
-//! How much memory the process takes at most, under a load that touches fifty times its budget.
+//! The largest amount of memory that the process takes under a load of fifty times its budget.
 
 use crate::{
     Bench,
@@ -14,7 +14,7 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Everything the configuration below allows, together.
+/// Sum of the memory that the configuration below allows.
 const BUDGET: u64 = 256 * MIB;
 const TIMES: u64 = 50;
 const CLIENTS: u64 = 64;
@@ -45,8 +45,11 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
         })
         .collect();
     let mark = bench.nginx.mark();
-    let (done, next, sent) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicU64::new(0));
-    let (most, most_anonymous) = (AtomicU64::new(0), AtomicU64::new(0));
+    let done = AtomicBool::new(false);
+    let next = AtomicUsize::new(0);
+    let sent = AtomicU64::new(0);
+    let most = AtomicU64::new(0);
+    let most_anonymous = AtomicU64::new(0);
     thread::scope(|scope| {
         let watch = scope.spawn(|| {
             while !done.load(Relaxed) {
@@ -57,7 +60,11 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
         });
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                let (origin, next, sent, titles, names) = (&origin, &next, &sent, &titles, &names);
+                let origin = &origin;
+                let next = &next;
+                let sent = &sent;
+                let titles = &titles;
+                let names = &names;
                 scope.spawn(move || {
                     let mut connection = Connection::to(origin.address);
                     connection.digests = false;
@@ -68,13 +75,15 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
                             .wrapping_add(1_442_695_040_888_963_407);
                         usize::try_from(state >> 33).unwrap() % below
                     };
-                    // Each client plays titles nobody has played, in any protocol; now and then it looks at an older one.
+                    // Each client plays titles that were not played before, in any protocol. Now
+                    // and then it requests an older one.
                     loop {
                         let n = next.fetch_add(1, Relaxed);
                         if n >= copies * titles.len() {
                             return;
                         }
-                        let (title, names) = (titles[n % titles.len()], &names[n % titles.len()]);
+                        let title = titles[n % titles.len()];
+                        let names = &names[n % titles.len()];
                         let protocol = &title.protocols[random(title.protocols.len())];
                         for segment in protocol.segments() {
                             let copy =

@@ -1,4 +1,4 @@
-//! Storage: nginx with ranges of files, and what its own log says was asked of it.
+//! Storage: nginx, which serves ranges of files, and the requests in its log.
 
 use latemux_testmedia::process::{Process, tool};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// The server; it and its log go away when dropped.
+/// The server. Dropping this value stops it and removes its log.
 pub(crate) struct Nginx {
     process: Process,
     log: PathBuf,
@@ -23,11 +23,11 @@ pub(crate) struct Nginx {
 pub(crate) struct Request {
     /// Body bytes that nginx sent.
     pub(crate) bytes: u64,
-    /// All of the line.
+    /// The whole line.
     pub(crate) line: String,
 }
 
-/// A place in the log.
+/// A position in the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark(usize);
 
@@ -42,7 +42,8 @@ impl Nginx {
             .concat();
         let log = dir.path().join("access.log");
         let process = Process::start(|port| {
-            // One process, so that what is logged before a request is answered is in the log when its answer is here.
+            // With one process, the lines of earlier requests are in the log when a response
+            // arrives.
             let config = format!(
                 "daemon off; master_process off; pid {at}/nginx.pid; error_log {at}/error.log; worker_rlimit_nofile 8192;
                  events {{ worker_connections 4096; }}
@@ -68,17 +69,17 @@ impl Nginx {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.process.port))
     }
 
-    /// For `latemux serve`.
+    /// Returns the location for `latemux serve`.
     pub(crate) fn location(&self) -> String {
         format!("http://{}/", self.address())
     }
 
-    /// What is logged from now on is after this.
+    /// Returns the present end of the log.
     pub(crate) fn mark(&self) -> Mark {
         Mark(self.text().len())
     }
 
-    /// What was logged since.
+    /// Returns the requests logged since.
     pub(crate) fn since(&self, Mark(from): Mark) -> Vec<Request> {
         let text = self.text();
         let lines = text[from..].lines().filter(|line| !line.contains("/mark-"));
@@ -91,14 +92,15 @@ impl Nginx {
             .collect()
     }
 
-    /// The log, up to a request of its own.
+    /// Returns the log up to a request that this function sends.
     fn text(&self) -> String {
         let mark = format!("/mark-{}", self.marks.fetch_add(1, Relaxed));
         let answer = crate::client::get(self.address(), &mark);
         assert_eq!(answer.status, 404);
         loop {
             let text = fs::read_to_string(&self.log).unwrap();
-            // nginx writes the line once all of the answer is sent, by chance after we have read it.
+            // nginx writes the line once the response is sent, which may be after the client has
+            // read it.
             if text.contains(&format!("{mark} ")) && text.ends_with('\n') {
                 return text;
             }
@@ -107,7 +109,7 @@ impl Nginx {
     }
 }
 
-/// How many bytes some requests brought.
+/// Returns the number of body bytes of some requests.
 pub(crate) fn bytes(requests: &[Request]) -> u64 {
     requests.iter().map(|request| request.bytes).sum()
 }

@@ -1,4 +1,4 @@
-//! The binary as it is run, on a port of its own.
+//! The measured binary, on a free port.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 };
 use tempfile::NamedTempFile;
 
-/// A running `latemux serve`; killed when dropped.
+/// A running `latemux serve`. Dropping this value kills the process.
 pub(crate) struct Origin {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -18,14 +18,14 @@ pub(crate) struct Origin {
     _config: NamedTempFile,
 }
 
-/// The binary that is measured: what cargo built for this, or `LATEMUX_BIN`.
+/// Returns the measured binary: the one that cargo built for this benchmark, or `LATEMUX_BIN`.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("LATEMUX_BIN")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_latemux")), PathBuf::from)
 }
 
 impl Origin {
-    /// Starts it with a configuration, and flags over that; waits until it says where it listens.
+    /// Starts it with a configuration and further flags, and waits for the line with its address.
     pub(crate) fn start(source: &str, config: &str, flags: &[String]) -> Self {
         let mut file = NamedTempFile::with_suffix(".toml").unwrap();
         file.write_all(config.as_bytes()).unwrap();
@@ -39,7 +39,8 @@ impl Origin {
             .spawn()
             .expect("latemux starts");
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (mut admin, mut address) = (None, None);
+        let mut admin = None;
+        let mut address = None;
         for line in lines.map_while(Result::ok) {
             let Some((_, url)) = line.split_once(" at http://") else { continue };
             match url.strip_suffix("/metrics") {
@@ -50,11 +51,12 @@ impl Origin {
                 break;
             }
         }
-        let (address, admin) = (address.expect("it says where it listens"), admin.expect("it has metrics"));
+        let address = address.expect("it says where it listens");
+        let admin = admin.expect("it has metrics");
         Self { child, address, admin, _config: file }
     }
 
-    /// The sum of all series of a metric that have these labels.
+    /// Returns the sum of all series of a metric that have these labels.
     pub(crate) fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let answer = crate::client::get(self.admin, "/metrics");
         let series = answer.text().lines().filter(|line| {
@@ -66,32 +68,32 @@ impl Origin {
             .sum()
     }
 
-    /// Waits until it asks storage for nothing more.
+    /// Waits until it sends no more requests to storage.
     pub(crate) fn quiet(&self) {
-        let patience = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.metric("latemux_storage_in_flight", &[]) > 0.0
             || self.metric("latemux_requests_in_flight", &[]) > 0.0
         {
-            assert!(Instant::now() < patience, "it never rests");
+            assert!(Instant::now() < deadline, "requests to storage never end");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// A value of `/proc/PID/status`, in bytes.
+    /// Returns a value of `/proc/PID/status`, in bytes.
     pub(crate) fn status(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
-    /// Asks it to end, and waits till it has.
+    /// Tells the process to end, and waits until it has.
     pub(crate) fn stop(mut self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// Kills it.
+    /// Kills the process.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Rows as people read them, and as JSON.
+//! Rows as text and as JSON.
 
 use serde_json::{Value, json};
 use std::{
@@ -7,12 +7,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What must hold.
+/// Limit of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
     AtMost(f64),
     AtLeast(f64),
-    /// Only to be known.
+    /// The measurement has no limit.
     None,
 }
 
@@ -26,7 +26,7 @@ impl Limit {
     }
 }
 
-/// What was measured so far.
+/// The measurements so far.
 pub(crate) struct Report {
     row: &'static str,
     lines: Vec<Value>,
@@ -42,13 +42,13 @@ impl Report {
         Self { row: "", lines: Vec::new(), failed: 0, with: with.to_vec() }
     }
 
-    /// What follows is of this row.
+    /// Begins a row. The following lines belong to it.
     pub(crate) fn row(&mut self, name: &'static str) {
         self.row = name;
         println!("\n{name}");
     }
 
-    /// A figure, and what there is to say of it.
+    /// Adds a measurement with a note.
     pub(crate) fn line(&mut self, what: &str, measured: f64, unit: &str, limit: Limit, note: &str) {
         let (relation, bound) = match limit {
             Limit::AtMost(bound) => ("≤", Some(bound)),
@@ -70,13 +70,13 @@ impl Report {
         }));
     }
 
-    /// Why a row says nothing.
+    /// Notes the reason why a row has no measurement.
     pub(crate) fn skipped(&mut self, why: &str) {
         println!("  not measured: {why}");
         self.lines.push(json!({ "row": self.row, "skipped": why }));
     }
 
-    /// Writes the file; whether all limits hold.
+    /// Writes the file, and returns true if all limits hold.
     pub(crate) fn finish(self) -> bool {
         let first_line = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
@@ -122,7 +122,7 @@ impl Report {
     }
 }
 
-/// Three digits that tell, and no more.
+/// Prints a value with three significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
         v if v == v.round() && v < 1e9 => format!("{v:.0}"),

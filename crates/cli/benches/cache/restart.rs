@@ -1,4 +1,4 @@
-//! A full disk cache, and a process that starts upon it: after it was stopped, and after it was killed.
+//! A process that starts with a full disk cache, after an earlier one was stopped or killed.
 
 use crate::{
     Bench,
@@ -18,10 +18,11 @@ use std::{
 };
 
 const GB: u64 = 1_000_000_000;
-/// What a full cache is, and what it leaves free of the disk it is on.
+/// Size of the cache.
 const FULL: u64 = 10 * GB;
+/// Space that stays free on the disk.
 const KEPT_FREE: u64 = 22 * GB;
-/// Bytes that may wait for the disk, before what comes is not written.
+/// Most bytes that may wait to be written to disk. Further ones are not written.
 const QUEUE: u64 = 64 << 20;
 
 pub(crate) fn run(bench: &Bench, report: &mut Report) {
@@ -55,8 +56,10 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
         let title = &bench.titles()[0];
         let mut connection = Connection::to(origin.address);
         connection.digests = true;
-        // Their indexes are not what is measured.
-        let (mut requests, mut times, mut first) = (0, Vec::new(), None);
+        // Indexes are read before the measurement.
+        let mut requests = 0;
+        let mut times = Vec::new();
+        let mut first = None;
         for (n, copy) in copies.iter().enumerate() {
             connection.get(&format!("/{}/.mpd", copy.path));
             origin.quiet();
@@ -100,7 +103,8 @@ pub(crate) fn run(bench: &Bench, report: &mut Report) {
     }
 }
 
-/// Reads titles until the folder is full; those of them that are asked for afterwards, the last that was read and others.
+/// Reads titles until the folder is full. Returns the titles to request afterwards: the last one
+/// read, and others.
 fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
     let title = &bench.titles()[0];
     assert_eq!(title.layout, Layout::Interleaved);
@@ -109,7 +113,8 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
     let copies: Vec<_> =
         (0..count).map(|n| bench.library.title(Layout::Interleaved, &format!("restart{n}-"))).collect();
     let sent_of_each: u64 = title.protocol("HLS TS").segments().map(|segment| segment.length).sum();
-    let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let next = AtomicUsize::new(0);
+    let read = AtomicU64::new(0);
     #[expect(clippy::cast_precision_loss, reason = "some 10 GB")]
     let behind = |all: u64| {
         let held = origin.metric("latemux_cache_bytes", &["cache=\"range\"", "tier=\"disk\""]);
@@ -123,12 +128,14 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
                 while let Some(copy) = copies.get(next.fetch_add(1, Relaxed)) {
                     for segment in title.protocol("HLS TS").segments() {
                         let length = connection.get(&segment.url.replacen(&title.path, &copy.path, 1)).length;
-                        // Of the title's bytes its share: a TS is longer than what it is made of.
+                        // The share of the title's bytes. A TS segment is longer than its source
+                        // bytes.
                         let bytes = title.media * length / sent_of_each;
                         let all = read.fetch_add(bytes, Relaxed) + bytes;
-                        // As fast as the disk is: what does not fit into the queue before it is not kept.
-                        let patience = Instant::now() + Duration::from_secs(20);
-                        while behind(all) && Instant::now() < patience {
+                        // No faster than the disk: bytes that do not fit into its queue are not
+                        // kept.
+                        let deadline = Instant::now() + Duration::from_secs(20);
+                        while behind(all) && Instant::now() < deadline {
                             thread::sleep(Duration::from_millis(5));
                         }
                     }
@@ -136,7 +143,8 @@ fn fill(bench: &Bench, config: &str, size: u64) -> Vec<Stored> {
             });
         }
     });
-    // Not the oldest: they made room for the last. What the disk had no time for is asked for once more.
+    // The oldest titles were evicted for the last ones. Bytes that were not written in time are
+    // requested again.
     let chosen: Vec<_> = copies.into_iter().rev().step_by(count / 20).take(12).collect();
     let mut connection = Connection::to(origin.address);
     for (n, copy) in chosen.iter().enumerate() {
@@ -157,7 +165,7 @@ fn client_status(origin: &Origin) -> u16 {
     crate::client::get(origin.address, "/healthz/ready").status
 }
 
-/// The files the cache keeps media in.
+/// Returns the files in which the cache keeps media.
 fn logs(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     files.filter(|path| path.is_file()).collect()
@@ -167,14 +175,14 @@ pub(crate) fn on_disk(folder: &Path) -> u64 {
     logs(folder).iter().map(|file| file.metadata().unwrap().len()).sum()
 }
 
-/// Bytes that may still be written where a folder is.
+/// Returns the free bytes on the disk of a folder.
 fn free(folder: &Path) -> u64 {
     let output = Command::new("df").args(["--output=avail", "-B1"]).arg(folder).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     text.lines().nth(1).and_then(|line| line.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Lets the system forget what it holds of these files, as if it had been a while.
+/// Drops these files from the page cache, as after a longer time.
 fn forget_pages(folder: &Path) {
     for file in logs(folder) {
         let file = format!("if={}", file.display());

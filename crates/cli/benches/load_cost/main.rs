@@ -1,13 +1,15 @@
-//! What `latemux load` itself costs: `make bench-load`.
+//! Measures the cost of `latemux load` itself: `make bench-load`.
 //!
-//! - Gigabytes it receives in a second of one core's time, beside wrk on the same URLs: nginx sends files from one core, the generator has the
-//!   other. Players (`--sequence`) check every body, `--single` looks at none, as wrk does.
+//! - Gigabytes received in a second of one core's time, compared with wrk on the same URLs. nginx
+//!   sends files from one core, and the generator runs on the other. Players (`--sequence`) check
+//!   every body, while `--single` and wrk check none.
 //! - Memory of a player that waits for its buffer to empty.
 //!
-//! Processor time is what the kernel says of ended children, memory what it says of the running one: nothing is believed of the generator.
+//! Processor time and memory come from the kernel, not from the generator: the time of ended child
+//! processes, and the memory of the running one.
 
-#![allow(clippy::print_stdout, reason = "a program for people")]
-#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints")]
+#![allow(clippy::unwrap_used, reason = "a measurement that cannot continue stops")]
 
 #[path = "../static_files/load.rs"]
 #[expect(dead_code, reason = "shared with the benchmark of static files, which uses all of it")]
@@ -31,19 +33,20 @@ use std::{
 
 type Failure = Box<dyn Error>;
 
-/// Rounds, of which the median counts.
+/// Number of rounds. The median counts.
 const ROUNDS: usize = 5;
 
-/// What there must be.
+/// Goals of the measurements.
 const GIGABYTES_PER_CORE_SECOND: f64 = 2.0;
 const PLAYERS_PER_GIGABYTE: f64 = 20_000.0;
 
-/// Players whose memory is measured, and how few tell what there is without them.
+/// Numbers of players whose memory is measured. The few players show the memory of the rest of the
+/// process.
 const MANY: u32 = 4000;
 const FEW: u32 = 10;
 
 fn main() -> Result<(), Failure> {
-    // `cargo test --benches` runs this too, to see that it compiles.
+    // `cargo test --benches` runs this too, without measuring.
     if !env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
@@ -81,7 +84,8 @@ fn main() -> Result<(), Failure> {
         held &= rate >= GIGABYTES_PER_CORE_SECOND;
         println!("{name:6} checked bodies  {rate:6.2} GB per core second");
     }
-    let (few, many) = (memory(folder.path(), &server, FEW)?, memory(folder.path(), &server, MANY)?);
+    let few = memory(folder.path(), &server, FEW)?;
+    let many = memory(folder.path(), &server, MANY)?;
     let one = (many - few) / f64::from(MANY - FEW);
     held &= 1e9 / one >= PLAYERS_PER_GIGABYTE;
     println!(
@@ -93,7 +97,7 @@ fn main() -> Result<(), Failure> {
     if held { Ok(()) } else { Err("less than it must be".into()) }
 }
 
-/// Files of no kind, and a title with much and one with little in a second.
+/// Makes plain files, and titles of a high and of a low bit rate.
 fn media(root: &Path) -> Result<(), Failure> {
     for (name, bytes) in [("1m", 1_000_000), ("10m", 10_000_000)] {
         fs::create_dir_all(root)?;
@@ -119,7 +123,7 @@ fn media(root: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The generator, kept to some cores.
+/// Starts the generator on some cores.
 fn generator(cores: &str, server: &Server, path: &str, more: &[&str]) -> Result<Child, Failure> {
     let url = format!("http://127.0.0.1:{}/{path}", server.port());
     let mut command = Command::new("taskset");
@@ -127,7 +131,7 @@ fn generator(cores: &str, server: &Server, path: &str, more: &[&str]) -> Result<
     Ok(command.stdout(Stdio::null()).spawn()?)
 }
 
-/// Gigabytes that a run received in a second of processor time.
+/// Returns the gigabytes that a run received in a second of processor time.
 fn received(folder: &Path, server: &Server, path: &str, more: &[&str]) -> Result<f64, Failure> {
     let out = folder.join("run");
     let before = children();
@@ -141,9 +145,11 @@ fn received(folder: &Path, server: &Server, path: &str, more: &[&str]) -> Result
     Ok(bytes / 1e9 / (children() - before))
 }
 
-/// Bytes that so many players take while they wait for their buffers to empty: the median of ten seconds, once all have come and begun.
+/// Returns the bytes that this many players take while they wait for their buffers to empty: the
+/// median over ten seconds, once all have started.
 fn memory(folder: &Path, server: &Server, players: u32) -> Result<f64, Failure> {
-    let (out, count) = (folder.join("run"), players.to_string());
+    let out = folder.join("run");
+    let count = players.to_string();
     let out_text = out.to_str().unwrap();
     let times = ["--ramp", "20s", "--duration", "50s", "--buffer", "12s"];
     let more = [&["--players", &count, "--out", out_text], &times[..]].concat();
@@ -164,14 +170,15 @@ fn memory(folder: &Path, server: &Server, players: u32) -> Result<f64, Failure> 
         return Err("the generator failed".into());
     }
     let results = Run::read(&out)?.whole.results;
-    // Nobody else came, nobody left before the end.
+    // No other player started, and none ended early.
     if results.seconds.iter().map(|second| second.came).sum::<u64>() != u64::from(players) {
         return Err("not as many players as there should have been".into());
     }
     Ok(median(seen.into_iter()))
 }
 
-/// Seconds of processor time of children that have ended: fields 16 and 17 of proc_pid_stat(5), in hundredths.
+/// Returns the processor time in seconds of children that have ended: fields 16 and 17 of
+/// proc_pid_stat(5), in hundredths of a second.
 fn children() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(13).take(2);

@@ -1,4 +1,5 @@
-//! Load: wrk over a list of URLs, requests at a rate whatever comes of them, and a plain client that compares bodies.
+//! Load: wrk over a list of URLs, requests at a constant rate, and a plain client that compares
+//! bodies.
 
 use latemux_load::results::Run;
 use std::{
@@ -9,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// Cycles through all URLs of a list; prints what the machine that reads it wants to know.
+/// Script for wrk that cycles through a list of URLs and prints its results for this program.
 const SCRIPT: &str = r#"
 local requests, at = {}, 0
 function init(args)
@@ -26,16 +27,16 @@ function done(summary)
 end
 "#;
 
-/// What one run of wrk did.
+/// Results of one run of wrk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Done {
     pub(crate) requests: f64,
-    /// Heads and bodies.
+    /// Bytes of heads and bodies.
     pub(crate) bytes: f64,
     pub(crate) seconds: f64,
 }
 
-/// wrk, kept to some cores.
+/// wrk on some cores.
 #[derive(Debug)]
 pub(crate) struct Wrk {
     pub(crate) script: PathBuf,
@@ -48,9 +49,10 @@ pub(crate) struct Wrk {
 }
 
 impl Wrk {
-    /// A load of all `urls` in turn, over 16 connections.
+    /// Prepares a load of all `urls` in turn, over 16 connections.
     pub(crate) fn new(folder: &Path, urls: impl IntoIterator<Item = String>) -> io::Result<Self> {
-        let (script, list) = (folder.join("urls.lua"), folder.join("urls.txt"));
+        let script = folder.join("urls.lua");
+        let list = folder.join("urls.txt");
         fs::write(&script, SCRIPT)?;
         let mut text = String::new();
         for url in urls {
@@ -61,10 +63,11 @@ impl Wrk {
         Ok(Self { script, list, connections: 16, seconds: 2, gzip: false, tls: None, cores: "1" })
     }
 
-    /// Loads whatever listens on a port of this machine.
+    /// Loads the server on a port of this machine.
     pub(crate) fn run(&self, port: u16) -> Result<Done, String> {
         let mut command = Command::new("taskset");
-        let (connections, seconds) = (format!("-c{}", self.connections), format!("-d{}", self.seconds));
+        let connections = format!("-c{}", self.connections);
+        let seconds = format!("-d{}", self.seconds);
         command.args(["-c", self.cores, "wrk", "-t1", "--timeout", "30", &connections, &seconds]);
         if self.gzip {
             command.args(["-H", "accept-encoding: gzip"]);
@@ -92,23 +95,23 @@ impl Wrk {
     }
 }
 
-/// What requests at a rate met with, each from when it was due.
+/// Latencies of requests at a constant rate, each measured from the time when it was due.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Latency {
-    /// Half of them took no longer, in milliseconds.
+    /// Median in milliseconds.
     pub(crate) p50: f64,
-    /// 99 of 100 took no longer, in milliseconds.
+    /// 99th percentile in milliseconds.
     pub(crate) p99: f64,
-    /// Milliseconds by which the generator itself was late for 99 of 100 at most.
+    /// 99th percentile of the lateness of the generator itself, in milliseconds.
     pub(crate) lag: f64,
 }
 
-/// Seconds for which requests come at a rate.
+/// Duration of the requests at a rate, in seconds.
 const OPEN: &str = "2s";
-/// Connections for them: so many may wait at a time, and none waits for another.
+/// Number of connections, so that as many requests may wait at a time.
 const WAITING: &str = "64";
 
-/// `latemux load` asks for all `urls` in turn, `rate` times a second.
+/// Requests all `urls` in turn with `latemux load`, `rate` times a second.
 pub(crate) fn open_loop(folder: &Path, port: u16, urls: &[String], rate: f64) -> Result<Latency, String> {
     let out = tempfile::tempdir_in(folder).map_err(|error| error.to_string())?;
     let mut command = Command::new("taskset");
@@ -130,13 +133,13 @@ pub(crate) fn open_loop(folder: &Path, port: u16, urls: &[String], rate: f64) ->
     })
 }
 
-/// A client that keeps its connection.
+/// A client that keeps its connection open.
 #[derive(Debug)]
 pub(crate) struct Client {
     reader: BufReader<TcpStream>,
 }
 
-/// An answer: its head's bytes and its body.
+/// A response: the bytes of its head, and its body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) head: usize,
@@ -148,7 +151,7 @@ impl Client {
         Ok(Self { reader: BufReader::new(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?) })
     }
 
-    /// A body of stated length, of a 200.
+    /// Requests a URL. The status must be 200, and the body must have a stated length.
     pub(crate) fn get(&mut self, url: &str) -> Result<Answer, String> {
         self.ask(url).map_err(|error| format!("{url}: {error}"))
     }
@@ -156,7 +159,9 @@ impl Client {
     fn ask(&mut self, url: &str) -> io::Result<Answer> {
         let request = format!("GET {url} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
         self.reader.get_mut().write_all(request.as_bytes())?;
-        let (mut line, mut head, mut length) = (String::new(), 0, None);
+        let mut line = String::new();
+        let mut head = 0;
+        let mut length = None;
         loop {
             line.clear();
             let read = self.reader.read_line(&mut line)?;

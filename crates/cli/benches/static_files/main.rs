@@ -1,14 +1,16 @@
-//! As cheap as static files? `make bench`, or some rows of it: `make bench ROWS=dash,ts`.
+//! Compares the cost of responses with that of static files: `make bench`, or some rows with
+//! `make bench ROWS=dash,ts`.
 //!
-//! Debian's nginx sends the very bytes that `latemux serve` makes, as files made beforehand, with sendfile. Both are kept to one
-//! core, the load to the other, in turn in the same run; compared is what of the processor each used for each gigabyte, from
-//! /proc, as the median of the rounds' ratios. Nothing is timed before every body was compared, byte for byte, with what the
-//! packager says it is, put together with nothing between.
+//! Debian's nginx sends the same bytes as `latemux serve`, from files made beforehand, with
+//! sendfile. Each server runs on one core, in turn in the same run, with the load on the other
+//! core. The measure is the processor time for each gigabyte, from /proc, as the median of the
+//! ratios of all rounds. Before any measurement, every body is compared byte for byte with the one
+//! that the packager plans.
 //!
-//! No cache of finished segments is on in any row, and the list of URLs goes through all segments.
+//! No row uses a cache of finished segments, and the list of URLs holds all segments.
 
-#![allow(clippy::print_stdout, reason = "a program for people")]
-#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints")]
+#![allow(clippy::unwrap_used, reason = "a measurement that cannot continue stops")]
 
 mod load;
 mod media;
@@ -23,7 +25,7 @@ type Failure = Box<dyn Error>;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    // `cargo test --benches` runs this too, to see that it compiles.
+    // `cargo test --benches` runs this too, without measuring.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Titles, and the same bytes as files made beforehand: every segment, planned by the packager and put together with nothing
-//! between. What the server sends is compared with them, and nginx sends them.
+//! Titles, and their segments as files made beforehand by the packager. nginx sends these files,
+//! and the bodies of the server are compared with them.
 
 #[path = "../../../packager/tests/it/origin.rs"]
 #[expect(dead_code, reason = "shared with the packager's tests, which use all of it")]
@@ -17,10 +17,10 @@ use std::{
     time::Duration,
 };
 
-/// As `latemux serve` has it by default.
+/// The default of `latemux serve`.
 const TARGET: Duration = Duration::from_secs(4);
 
-/// The protocols whose segments differ.
+/// Protocols whose segments differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Dash,
@@ -30,7 +30,8 @@ pub(crate) enum Protocol {
     Ts,
 }
 
-/// Options of AVC as players get it: GOPs of two seconds, B-frames, a bit rate that is kept.
+/// Returns the options of AVC as players get it: GOPs of two seconds, B-frames, a constant bit
+/// rate.
 fn avc(rate: &str) -> String {
     format!(
         "-c:v libx264 -preset ultrafast -bf 2 -b_strategy 0 -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p \
@@ -44,12 +45,12 @@ fn video(size: &str) -> String {
 
 const SOUND: &str = "-f lavfi -i sine=frequency=440:sample_rate=48000:duration=120";
 
-/// Two minutes, 2.5 Mbit/s and AAC of 96 kbit/s, interleaved as ffmpeg does.
+/// Makes two minutes of 2.5 Mbit/s with AAC of 96 kbit/s, interleaved as ffmpeg does.
 pub(crate) fn film() -> PathBuf {
     make("bench-film", "mp4", &format!("{} {SOUND} {} {AAC}", video("640x360"), avc("2500k")))
 }
 
-/// The same tracks, each in a file of its own.
+/// Makes the same tracks, each in its own file.
 pub(crate) fn tracks() -> [PathBuf; 2] {
     let film = film();
     let film = film.display();
@@ -59,17 +60,17 @@ pub(crate) fn tracks() -> [PathBuf; 2] {
     ]
 }
 
-/// Two minutes of 400 kbit/s and sound: what can be had 120 times over.
+/// Makes two minutes of 400 kbit/s with audio, small enough to be repeated 120 times.
 pub(crate) fn short() -> PathBuf {
     make("bench-short", "mp4", &format!("{} {SOUND} {} {AAC}", video("320x180"), avc("400k")))
 }
 
-/// Two minutes of 25 frames a second, a few bytes each.
+/// Makes two minutes of 25 frames a second of a few bytes each.
 pub(crate) fn tiny() -> PathBuf {
     make("bench-tiny", "mp4", &format!("{} {}", video("64x36"), avc("20k")))
 }
 
-/// `times` such files, one after the other.
+/// Repeats a file `times` times.
 pub(crate) fn looped(file: &Path, times: u32) -> io::Result<PathBuf> {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let long = folder().join(format!("{stem}-{times}.mp4"));
@@ -101,7 +102,7 @@ impl Title {
         Self { base: base.into(), files: files.to_vec() }
     }
 
-    /// Puts it into a library, without copying it: a file, or a folder of several.
+    /// Links it into a library: a file, or a folder of several files.
     pub(crate) fn link_into(&self, library: &Path) -> io::Result<()> {
         let place = library.join(&self.base);
         if let [file] = &self.files[..] {
@@ -114,7 +115,7 @@ impl Title {
         Ok(())
     }
 
-    /// The URLs of all media segments, with their bodies.
+    /// Returns the URLs of all media segments, with their bodies.
     pub(crate) fn segments(&self, protocol: Protocol) -> Vec<(String, Vec<u8>)> {
         let mut files = self.files.clone();
         files.sort();
@@ -129,9 +130,10 @@ impl Title {
     }
 }
 
-/// All media segments of a title in the order a player asks for them.
+/// Returns all media segments of a title in the order in which a player requests them.
 fn resources(origin: &Origin, protocol: Protocol) -> Vec<Resource> {
-    let (video, audio) = (origin.names(TrackKind::Video), origin.names(TrackKind::Audio));
+    let video = origin.names(TrackKind::Video);
+    let audio = origin.names(TrackKind::Audio);
     let lead = video.first().or(audio.first()).expect("a track");
     let all: Vec<_> = video.iter().chain(&audio).cloned().collect();
     let clock = smooth::clock(&origin.title);
@@ -152,7 +154,7 @@ fn resources(origin: &Origin, protocol: Protocol) -> Vec<Resource> {
     resources
 }
 
-/// Writes bodies where a static server finds them.
+/// Writes bodies as files for a static server.
 pub(crate) fn lay_out(root: &Path, bodies: &[(String, Vec<u8>)]) -> io::Result<()> {
     for (url, body) in bodies {
         let path = percent_decode_str(url.trim_start_matches('/')).decode_utf8_lossy();

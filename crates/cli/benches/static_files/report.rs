@@ -1,15 +1,15 @@
-//! The table, and the file it is kept in.
+//! The table of results, and its file.
 
 use serde_json::{Value, json};
 use std::{fs, io, path::Path, process::Command};
 
-/// What a row must be.
+/// Limit of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
     AtMost(f64),
     AtLeast(f64),
-    /// It is said, and nothing is asked of it.
-    Said,
+    /// The value has no limit.
+    None,
 }
 
 /// A line of the table.
@@ -17,23 +17,23 @@ pub(crate) enum Limit {
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) what: String,
-    /// The median.
+    /// Median of the rounds.
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
     pub(crate) limit: Limit,
-    /// What the value is made of, or why there is none.
+    /// Details of the value, or the reason why there is none.
     pub(crate) note: String,
-    /// One for each round.
+    /// Value of each round.
     pub(crate) rounds: Vec<f64>,
 }
 
 impl Row {
-    /// Whether it is as it must be; `None` where nothing is asked of it.
+    /// Returns true if the value is within its limit, or `None` if there is no limit.
     fn passes(&self) -> Option<bool> {
         match self.limit {
             Limit::AtMost(limit) => Some(self.value <= limit),
             Limit::AtLeast(limit) => Some(self.value >= limit),
-            Limit::Said => None,
+            Limit::None => None,
         }
     }
 
@@ -41,7 +41,7 @@ impl Row {
         match self.limit {
             Limit::AtMost(limit) => format!("<= {limit}"),
             Limit::AtLeast(limit) => format!(">= {limit}"),
-            Limit::Said => String::new(),
+            Limit::None => String::new(),
         }
     }
 
@@ -65,14 +65,14 @@ impl Row {
     }
 }
 
-/// The one in the middle.
+/// Returns the median.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Keeps the rows with what they were measured on; says where.
+/// Writes the rows and a description of the machine to a file, and returns its path.
 pub(crate) fn keep(rows: &[Row], folder: &Path) -> io::Result<String> {
     let date = said("date", &["-u", "+%FT%TZ"]);
     let report = json!({
@@ -99,14 +99,14 @@ pub(crate) fn keep(rows: &[Row], folder: &Path) -> io::Result<String> {
     Ok(path.display().to_string())
 }
 
-/// The first line a command prints, wherever it prints it.
+/// Returns the first line that a command prints on either output.
 fn said(command: &str, arguments: &[&str]) -> String {
     let Ok(out) = Command::new(command).args(arguments).output() else { return "not known".to_owned() };
     let both = [out.stdout, out.stderr].concat();
     String::from_utf8_lossy(&both).lines().next().unwrap_or_default().trim().to_owned()
 }
 
-/// A field of one of the files in /proc.
+/// Returns a field of a file in /proc.
 fn field(path: &str, name: &str) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.split_once(':'));

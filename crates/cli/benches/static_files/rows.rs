@@ -1,4 +1,4 @@
-//! What is measured.
+//! The rows of the table.
 
 use crate::{
     Failure,
@@ -11,30 +11,30 @@ use std::{fs, path::Path, process::Command};
 use tempfile::TempDir;
 
 const ROUNDS: usize = 5;
-/// Rounds of it: each has some thousand answers.
+/// Number of rounds for latency. Each has some thousand responses.
 const LATENCY_ROUNDS: usize = 3;
-/// Of what a core can answer, so much is asked for where latency is measured.
+/// Share of the rate that a core can serve, for measurements of latency.
 const SHARE: f64 = 0.6;
 const GB: f64 = 1e9;
-/// Bytes before a file that nginx sends, about.
+/// Approximate bytes of the head of an nginx response.
 const NGINX_HEAD: f64 = 240.0;
-/// The server's core; the load has the other.
+/// The server's core. The load runs on the other one.
 const ONE_CORE: &str = "0";
-/// Warm in memory.
+/// Configuration with the range cache in memory.
 const WARM: &str = "[cache]\nmemory = '2GiB'";
-/// Nothing is remembered.
+/// Configuration without a range cache.
 const OFF: &str = "[cache]\nmemory = '0'";
 
 type Measure = fn(&Bench, &'static str) -> Result<Vec<Row>, Failure>;
 
-/// A row, or a few that are measured together.
+/// A row, or several rows that are measured together.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) measure: Measure,
 }
 
-/// All of them, in the order of the table.
+/// All rows, in the order of the table.
 pub(crate) const ROWS: &[Kind] = &[
     Kind { name: "dash", measure: |bench, name| bench.warm(name, Protocol::Dash, 1.0) },
     Kind { name: "cmaf", measure: |bench, name| bench.warm(name, Protocol::Cmaf, 1.0) },
@@ -53,13 +53,13 @@ pub(crate) const ROWS: &[Kind] = &[
     Kind { name: "tls", measure: Bench::tls },
 ];
 
-/// Where things are put while measuring.
+/// Folder for the files of a measurement.
 #[derive(Debug)]
 pub(crate) struct Bench {
     folder: TempDir,
 }
 
-/// A title, its segments, and the same as files.
+/// A title, its segments, and the segments as files.
 struct Setup {
     folder: TempDir,
     segments: Vec<(String, Vec<u8>)>,
@@ -86,8 +86,8 @@ impl Setup {
         Ok(Wrk::new(self.folder.path(), self.segments.iter().map(|(url, _)| url.clone()))?)
     }
 
-    /// How long answers take when so many are asked for in a second, at times that do not depend on them, that the dearer server has
-    /// work for [`SHARE`] of its core.
+    /// Measures latencies at a constant rate, chosen so that the more expensive server uses
+    /// [`SHARE`] of its core.
     fn latency(
         &self,
         name: &'static str,
@@ -108,7 +108,7 @@ impl Setup {
             what: format!("p99 at {rate} a second, open loop"),
             value: of(|(ours, _)| ours.p99),
             unit: "ms",
-            limit: Limit::Said,
+            limit: Limit::None,
             note: format!(
                 "p50 {:.2}; nginx p50 {:.2}, p99 {:.2}; generator late by {:.2}, {:.2} (p99)",
                 of(|(ours, _)| ours.p50),
@@ -121,7 +121,7 @@ impl Setup {
         })
     }
 
-    /// Compares every body; the mean bytes of a head.
+    /// Compares every body, and returns the mean number of bytes in a head.
     fn compare(&self, server: &Server) -> Result<f64, Failure> {
         let mut client = Client::connect(server.port())?;
         let mut heads = 0;
@@ -136,20 +136,20 @@ impl Setup {
     }
 }
 
-/// What of a server is measured: it, and how many bytes its heads have.
+/// A server under load, with the number of bytes in its heads.
 struct Loaded<'a> {
     server: &'a Server,
     head: f64,
     wrk: &'a Wrk,
 }
 
-/// One run.
+/// Cost of one run.
 struct Cost {
-    /// CPU seconds per GB of bodies.
+    /// CPU seconds for each GB of bodies.
     per_gb: f64,
-    /// CPU seconds per request.
+    /// CPU seconds for each request.
     per_request: f64,
-    /// GB of bodies in a second.
+    /// GB of bodies per second.
     rate: f64,
 }
 
@@ -162,7 +162,7 @@ impl Loaded<'_> {
         Ok(Cost { per_gb: cpu / gb, per_request: cpu / done.requests, rate: gb / done.seconds })
     }
 
-    /// Once without being looked at, then [`ROUNDS`] times, in turn with another.
+    /// Runs once as a warm-up, then [`ROUNDS`] times in turn with another server.
     fn against(&self, other: &Loaded<'_>) -> Result<Vec<(Cost, Cost)>, Failure> {
         self.run()?;
         (0..ROUNDS).map(|_| Ok((self.run()?, other.run()?))).collect()
@@ -175,7 +175,7 @@ fn costs(rounds: &[(Cost, Cost)], of: impl Fn(&Cost) -> f64) -> (f64, f64, Vec<f
     (median(&ours), median(&theirs), ratios)
 }
 
-/// A row of CPU seconds per GB, nginx being 1.
+/// Makes a row of CPU seconds for each GB, relative to nginx.
 fn row(name: &'static str, what: impl Into<String>, limit: Limit, rounds: &[(Cost, Cost)]) -> Row {
     let (ours, theirs, ratios) = costs(rounds, |cost| cost.per_gb);
     let note = format!("{ours:.3} against {theirs:.3} CPU-s/GB");
@@ -184,7 +184,7 @@ fn row(name: &'static str, what: impl Into<String>, limit: Limit, rounds: &[(Cos
 
 impl Bench {
     pub(crate) fn new() -> Result<Self, Failure> {
-        // Where the media is kept too, so that it can be linked.
+        // The folder is on the disk of the media, so that files can be linked.
         Ok(Self { folder: tempfile::tempdir_in(latemux_testmedia::recipe::folder())? })
     }
 
@@ -202,7 +202,7 @@ impl Bench {
         self.setup(&Title::new("film.mp4", &[media::film()]), protocol)
     }
 
-    /// Both servers over the same segments.
+    /// Starts both servers with the same segments.
     fn both(
         &self,
         name: &'static str,
@@ -211,7 +211,8 @@ impl Bench {
         setup: &Setup,
         latemux: &Server,
     ) -> Result<Vec<Row>, Failure> {
-        let (nginx, wrk) = (setup.nginx()?, setup.wrk()?);
+        let nginx = setup.nginx()?;
+        let wrk = setup.wrk()?;
         let ours = Loaded { server: latemux, head: setup.compare(latemux)?, wrk: &wrk };
         let theirs = Loaded { server: &nginx, head: setup.compare(&nginx)?, wrk: &wrk };
         let rounds = ours.against(&theirs)?;
@@ -235,7 +236,8 @@ impl Bench {
         self.both(name, "Dash from local files, range cache off", 1.5, &setup, &setup.latemux(OFF)?)
     }
 
-    /// Many copies of the film, so that nothing is asked for twice before the cache had to let it go.
+    /// Makes many copies of the film, so that the cache has evicted a segment before it is
+    /// requested again.
     fn copies(&self, count: usize) -> Result<Setup, Failure> {
         let mut setup = self.film(Protocol::Dash)?;
         let (mut segments, film) = (Vec::new(), std::mem::take(&mut setup.segments));
@@ -249,7 +251,7 @@ impl Bench {
                 film.iter().map(|(url, _)| url).zip(segments.iter().rev().take(film.len()).rev())
             {
                 let place = |url: &str| setup.files().join(url.trim_start_matches('/'));
-                // The copy's folder is the film's: only names differ.
+                // The copies differ only in their names.
                 if !place(&to.0).exists() {
                     fs::hard_link(place(from), place(&to.0))?;
                 }
@@ -274,7 +276,7 @@ impl Bench {
         let dir = setup.folder.path().join("cache");
         let config = format!("[cache]\nmemory = '32MiB'\ndir = '{}'\ndisk = '4GiB'", dir.display());
         let latemux = setup.latemux(&config)?;
-        // What comes faster than the disk writes is not written: a second time for the rest.
+        // Bytes that arrive faster than the disk writes are not kept. A second pass adds the rest.
         for _ in 0..2 {
             setup.compare(&latemux)?;
         }
@@ -292,14 +294,15 @@ impl Bench {
             fs::hard_link(&long, library.join(format!("long{n}.mp4")))?;
         }
         let latemux = Server::latemux(folder.path(), &library.display().to_string(), ONE_CORE, WARM, None)?;
-        // What answers of this size cost at all, whatever is in them.
+        // The cost of responses of this size, whatever their contents.
         let files = folder.path().join("files");
         fs::create_dir(&files)?;
         let nginx = Server::nginx(folder.path(), &files, ONE_CORE, None)?;
         let eight = "/long,1,2,3,4,5,6,7,8,.mp4.urlset/.mpd";
         let of = |url: &str, what: &str, least: f64| {
             let head = Client::connect(latemux.port())?.get(url)?.body.len();
-            // Many short rounds: answers this small cost up to a fifth more whenever the load has a moment to fall asleep in.
+            // Many short rounds, since small responses cost up to a fifth more whenever the load
+            // pauses for a moment.
             let wrk = Wrk { gzip: true, seconds: 1, ..Wrk::new(folder.path(), [url.to_owned()])? };
             let loaded = Loaded { server: &latemux, head: 0.0, wrk: &wrk };
             loaded.run()?;
@@ -311,14 +314,17 @@ impl Bench {
             fs::write(files.join("answer"), body)?;
             let plain = Wrk { seconds: 1, ..Wrk::new(&files, ["/answer".to_owned()])? };
             let static_file = Loaded { server: &nginx, head: 0.0, wrk: &plain };
-            let (mut rounds, mut files) = (Vec::new(), Vec::new());
+            let mut rounds = Vec::new();
+            let mut files = Vec::new();
             for _ in 0..3 * ROUNDS {
                 rounds.push(1.0 / loaded.run()?.per_request);
                 files.push(1.0 / static_file.run()?.per_request);
             }
             let note =
                 format!("{head} B of text; nginx sends a file of as many bytes {:.0} times", median(&files));
-            let (what, value, limit) = (what.to_owned(), median(&rounds), Limit::AtLeast(least));
+            let what = what.to_owned();
+            let value = median(&rounds);
+            let limit = Limit::AtLeast(least);
             Ok::<_, Failure>(Row { name, what, value, unit: "per CPU second", limit, note, rounds })
         };
         Ok(vec![
@@ -327,7 +333,8 @@ impl Bench {
         ])
     }
 
-    /// As many segments of one long title as of many short ones: the same bytes, the same memory.
+    /// Compares segments of one long title with as many segments of short ones: the same bytes, the
+    /// same memory.
     fn length(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
         const TIMES: u32 = 120;
         let folder = tempfile::tempdir_in(&self.folder)?;
@@ -353,7 +360,8 @@ impl Bench {
         fs::create_dir_all(&other)?;
         let wrk =
             |folder: &Path, of: &[(String, Vec<u8>)]| Wrk::new(folder, of.iter().map(|(url, _)| url.clone()));
-        let (one, other) = (wrk(&one, &of_long)?, wrk(&other, &of_shorts)?);
+        let one = wrk(&one, &of_long)?;
+        let other = wrk(&other, &of_shorts)?;
         let check = |segments: Vec<(String, Vec<u8>)>| {
             let mut client = Client::connect(latemux.port())?;
             let mut heads = 0;
@@ -370,7 +378,7 @@ impl Bench {
         let shorts = Loaded { server: &latemux, head: check(of_shorts)?, wrk: &other };
         let rounds = long.against(&shorts)?;
         let (ours, theirs, _) = costs(&rounds, |cost| cost.per_request * 1e6);
-        // Segments of a looped title are not of the same size everywhere: per byte it is the same question.
+        // Segments of a repeated title differ in size, so costs are compared by byte.
         let (_, _, ratios) = costs(&rounds, |cost| cost.per_gb);
         Ok(vec![Row {
             name,
@@ -440,13 +448,15 @@ impl Bench {
         }])
     }
 
-    /// Where there are no more than two cores, the load takes what the server would gain.
+    /// Measures two cores. On a machine with only two, the load takes the processor time that the
+    /// server would gain.
     fn cores(&self, name: &'static str) -> Result<Vec<Row>, Failure> {
         let setup = self.film(Protocol::Dash)?;
         let one = setup.latemux(WARM)?;
         let two = Server::latemux(setup.folder.path(), &setup.library(), "0,1", WARM, None)?;
         let wrk = setup.wrk()?;
-        let (one_head, two_head) = (setup.compare(&one)?, setup.compare(&two)?);
+        let one_head = setup.compare(&one)?;
+        let two_head = setup.compare(&two)?;
         let rounds = Loaded { server: &two, head: two_head, wrk: &wrk }.against(&Loaded {
             server: &one,
             head: one_head,
@@ -464,7 +474,7 @@ impl Bench {
             what,
             value: median(&ratios),
             unit: "x one core",
-            limit: Limit::Said,
+            limit: Limit::None,
             note,
             rounds: ratios,
         }])
@@ -477,16 +487,18 @@ impl Bench {
         let certificate = Certificate { cert: folder.join("cert.pem"), key: folder.join("key.pem") };
         fs::write(&certificate.cert, made.cert.pem())?;
         fs::write(&certificate.key, made.signing_key.serialize_pem())?;
-        // The client's list decides: one cipher for both.
+        // The client's list decides, so both servers use the same cipher.
         let settings = folder.join("openssl.cnf");
         fs::write(
             &settings,
             "openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMinProtocol = TLSv1.3\n\
              Ciphersuites = TLS_AES_128_GCM_SHA256\n",
         )?;
-        // Bodies are compared without TLS: they are the same.
-        let (plain, nginx) = (setup.latemux(WARM)?, setup.nginx()?);
-        let (our_head, their_head) = (setup.compare(&plain)?, setup.compare(&nginx)?);
+        // Bodies are compared without TLS. They are the same.
+        let plain = setup.latemux(WARM)?;
+        let nginx = setup.nginx()?;
+        let our_head = setup.compare(&plain)?;
+        let their_head = setup.compare(&nginx)?;
         drop((plain, nginx));
         let latemux = Server::latemux(folder, &setup.library(), ONE_CORE, WARM, Some(&certificate))?;
         let nginx = Server::nginx(folder, &setup.files(), ONE_CORE, Some(&certificate))?;

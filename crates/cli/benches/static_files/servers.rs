@@ -1,4 +1,4 @@
-//! The two servers, kept to some cores, and what of the processors they used.
+//! The two servers on some cores, and their processor time.
 
 use latemux_testmedia::process::{Process, tool};
 use std::{
@@ -7,17 +7,17 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Ticks of `/proc/PID/stat` in a second (`USER_HZ`): 100 on every architecture Linux has today.
+/// Ticks of `/proc/PID/stat` in a second (`USER_HZ`): 100 on every architecture of Linux today.
 const TICKS: f64 = 100.0;
 
-/// Where there is a certificate for 127.0.0.1.
+/// Files of a certificate for 127.0.0.1 and its key.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Process,
@@ -32,7 +32,7 @@ impl Server {
         self.process.id()
     }
 
-    /// `latemux serve` as built for this bench, release, without an access log.
+    /// Starts `latemux serve` from the release build of this benchmark, without an access log.
     pub(crate) fn latemux(
         folder: &Path,
         source: &str,
@@ -57,7 +57,7 @@ impl Server {
         Ok(Self { process })
     }
 
-    /// nginx as Debian has it: one worker, sendfile, no access log.
+    /// Starts nginx as Debian configures it: one worker, sendfile, no access log.
     pub(crate) fn nginx(
         folder: &Path,
         root: &Path,
@@ -75,7 +75,7 @@ impl Server {
                     format!("ssl_certificate {}; ssl_certificate_key {};", cert.display(), key.display()),
                 ),
             };
-            // Settings of Debian's nginx.conf, without a log, and connections that are kept.
+            // Settings of Debian's nginx.conf, without a log, and with persistent connections.
             let text = format!(
                 "worker_processes 1; daemon off; master_process off; pid nginx.pid; error_log stderr error;
                  worker_rlimit_nofile 16384; events {{ worker_connections 16000; }}
@@ -88,7 +88,7 @@ impl Server {
             );
             let mut command = Command::new("taskset");
             command.args(["-c", cores]).arg(&nginx).arg("-p").arg(&folder).args(["-e", "stderr", "-c"]);
-            // Where this fails, so does nginx.
+            // If this fails, nginx fails too.
             let _ = fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join("nginx.conf"), text));
             command.arg(folder.join("nginx.conf"));
             command
@@ -96,13 +96,14 @@ impl Server {
         Ok(Self { process })
     }
 
-    /// Seconds of processor time, user and system, of the process, all its threads and its children.
+    /// Returns the processor time in seconds, user and system, of the process, its threads and its
+    /// children.
     pub(crate) fn cpu(&self) -> io::Result<f64> {
         let root = self.process.id();
         let mut ticks = stat(root)?.ticks;
         for entry in fs::read_dir("/proc")?.flatten() {
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // It may be gone by now, and is not ours then.
+            // The process may have ended by now, and its number may belong to another one.
             if let Some(stat) = stat(id).ok().filter(|stat| stat.parent == root) {
                 ticks += stat.ticks;
             }
@@ -110,7 +111,7 @@ impl Server {
         Ok(ticks / TICKS)
     }
 
-    /// KiB of memory it has.
+    /// Returns its memory in KiB.
     pub(crate) fn memory(&self) -> io::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -124,7 +125,7 @@ struct Stat {
     ticks: f64,
 }
 
-/// proc(5): fields after the name, which may hold anything.
+/// Returns the fields after the name (proc(5)). The name itself may hold any character.
 fn stat(id: u32) -> io::Result<Stat> {
     let text = fs::read_to_string(format!("/proc/{id}/stat"))?;
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

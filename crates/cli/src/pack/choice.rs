@@ -1,4 +1,4 @@
-//! Which tracks go into which files.
+//! The choice of tracks for each file.
 
 use crate::args;
 use anyhow::{Result, bail, ensure};
@@ -8,39 +8,44 @@ use latemux_packager::carry::{Protocol, carries};
 /// A file to write.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Job {
-    /// Where.
+    /// Path or URL of the file.
     pub(super) output: String,
-    /// Its tracks, for people.
+    /// Names of its tracks, for the report.
     pub(super) tracks: String,
     pub(super) content: Content,
 }
 
-/// What a file is of; tracks are indexes into [`Title::tracks`].
+/// The tracks of a file, as 0-based indexes into [`Title::tracks`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Cmaf(usize),
     Ismv(Vec<usize>),
 }
 
-/// The files to write, and why tracks that were wanted are in none of them.
+/// Returns the files to write, and why requested tracks are left out.
+///
+/// # Errors
+/// Returns an error if a requested track does not exist, no track can be written, or several tracks
+/// would go into one CMAF file.
 pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<String>)> {
     let output = &flags.output;
     let protocol = if flags.ismv { Protocol::Smooth } else { Protocol::Dash };
     let extension = output.rsplit('/').next().and_then(|name| Some(name.rsplit_once('.')?.1)).unwrap_or("");
-    let of_extension = [TrackKind::Video, TrackKind::Audio, TrackKind::Text]
+    let kind_of_extension = [TrackKind::Video, TrackKind::Audio, TrackKind::Text]
         .into_iter()
         .find(|&kind| !flags.ismv && extension.eq_ignore_ascii_case(cmaf_extension(kind)));
 
     for wanted in &flags.track {
         let found = title.tracks().iter().any(|track| is_named(title, track, wanted));
-        ensure!(found, "{}: no track '{wanted}', only {}", flags.source, all(title));
+        ensure!(found, "{}: there is no track '{wanted}', only {}", flags.source, track_names(title));
     }
     let wanted = |track: &TitleTrack| {
-        let named = flags.track.iter().any(|name| is_named(title, track, name));
-        let of_kind = of_extension.is_none_or(|kind| title.track(track).kind == kind);
-        named || (flags.track.is_empty() && of_kind)
+        let is_chosen = flags.track.iter().any(|name| is_named(title, track, name));
+        let has_kind = kind_of_extension.is_none_or(|kind| title.track(track).kind == kind);
+        is_chosen || (flags.track.is_empty() && has_kind)
     };
-    let (mut tracks, mut left_out) = (Vec::new(), Vec::new());
+    let mut tracks = Vec::new();
+    let mut left_out = Vec::new();
     for (index, track) in title.tracks().iter().enumerate().filter(|(_, track)| wanted(track)) {
         match carries(protocol, title.track(track)) {
             Ok(()) => tracks.push(index),
@@ -49,20 +54,20 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
     }
     match (tracks.as_slice(), left_out.first()) {
         ([], Some(why)) => bail!("{}: {why}", flags.source),
-        ([], None) => bail!("{}: no {extension} in it, only {}", flags.source, all(title)),
+        ([], None) => bail!("{}: no track fits .{extension}, only {}", flags.source, track_names(title)),
         _ => {}
     }
 
     let name = |index: &usize| title.tracks().get(*index).map(|t| t.name.to_string()).unwrap_or_default();
     let jobs = if flags.ismv {
-        ensure!(!is_pattern(output), "{output}: one ismv holds all tracks; name a file");
+        ensure!(!is_pattern(output), "{output}: one ismv file holds all tracks; name a file");
         let names: Vec<String> = tracks.iter().map(name).collect();
         vec![Job { output: output.clone(), tracks: names.join(", "), content: Content::Ismv(tracks) }]
     } else if is_pattern(output) {
         tracks
             .iter()
             .filter_map(|&index| {
-                let output = named(output, title, title.tracks().get(index)?);
+                let output = output_name(output, title, title.tracks().get(index)?);
                 Some(Job { output, tracks: name(&index), content: Content::Cmaf(index) })
             })
             .collect()
@@ -70,7 +75,8 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
         let [index] = *tracks.as_slice() else {
             let names: Vec<String> = tracks.iter().map(name).collect();
             bail!(
-                "{output}: a CMAF file holds one track, not {}; say which with --track, or write each to a file of its own with -o FOLDER/",
+                "{output}: a CMAF file holds one track, not {}; choose one with --track, or write a file for each \
+                 with -o FOLDER/",
                 names.join(", ")
             )
         };
@@ -79,23 +85,24 @@ pub(super) fn jobs(title: &Title, flags: &args::Pack) -> Result<(Vec<Job>, Vec<S
     Ok((jobs, left_out))
 }
 
-/// Whether each track is to have a file of its own.
+/// Returns true if the output stands for one file for each track.
 fn is_pattern(output: &str) -> bool {
     output.contains("{track}") || output.ends_with('/') || std::path::Path::new(output).is_dir()
 }
 
-/// The name of a track's file.
-fn named(pattern: &str, title: &Title, track: &TitleTrack) -> String {
+/// Returns the name of a track's file.
+fn output_name(pattern: &str, title: &Title, track: &TitleTrack) -> String {
     let pattern = match pattern.contains("{track}") {
         true => pattern.to_owned(),
         false => format!("{}/{{track}}.{{ext}}", pattern.trim_end_matches('/')),
     };
-    // Bit rates in names are whole thousands, and the whole name is unlike any other of the title.
+    // The bit rate is a whole number of thousands, and no other track of the title has the same
+    // name.
     let name = format!("{}-{}k", track.name.stem, track.name.bitrate / 1000);
     pattern.replace("{ext}", cmaf_extension(title.track(track).kind)).replace("{track}", &name)
 }
 
-/// Whether `wanted` means this track: its kind, its name, or its name without the bit rate.
+/// Returns true if `wanted` is the kind of this track, its name, or its name without the bit rate.
 fn is_named(title: &Title, track: &TitleTrack, wanted: &str) -> bool {
     let kind = match title.track(track).kind {
         TrackKind::Video => "video",
@@ -105,11 +112,12 @@ fn is_named(title: &Title, track: &TitleTrack, wanted: &str) -> bool {
     wanted == kind || wanted == track.name.stem || wanted == track.name.to_string()
 }
 
-fn all(title: &Title) -> String {
+/// Returns the names of all tracks.
+fn track_names(title: &Title) -> String {
     title.tracks().iter().map(|track| track.name.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Extensions of CMAF track files (ISO/IEC 23000-19 annex E.2).
+/// Returns the extension of CMAF track files (ISO/IEC 23000-19 annex E.2).
 fn cmaf_extension(kind: TrackKind) -> &'static str {
     match kind {
         TrackKind::Video => "cmfv",

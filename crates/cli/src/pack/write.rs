@@ -1,4 +1,4 @@
-//! Segments into files, front to back.
+//! Writes segments into files, from front to back.
 
 use super::{
     Packing,
@@ -16,22 +16,22 @@ use latemux_packager::{
 };
 use latemux_storage::write::Writer;
 
-/// Segments planned at a time where only their plans are wanted.
+/// Number of segments planned at a time, before any is read.
 const PLANNED: usize = 8;
 
-/// Segments whose reads have begun: while one is written, the next are on their way.
+/// Number of segments being read at a time: while one is written, the next are fetched.
 const OPENED: usize = 3;
 
-/// A file about which all is known but its media.
+/// A file that is planned but not written.
 pub(super) enum File {
-    /// Its header, and what each segment will be.
+    /// A CMAF file, with its header and the plan of each fragment.
     Cmaf { track: usize, header: Bytes, fragments: Vec<Fragment> },
-    /// Bytes are those it will have about.
+    /// An ismv file. `bytes` is an estimate of its size.
     Ismv { tracks: Vec<usize>, fragments: usize, bytes: u64 },
 }
 
 impl File {
-    /// Bytes it will have; of an ismv, about.
+    /// Returns the size in bytes, which is an estimate for an ismv file.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Cmaf { header, fragments, .. } => {
@@ -75,7 +75,7 @@ impl Packing {
         }
     }
 
-    /// Writes a file and gives its size in bytes.
+    /// Writes a file and returns its size in bytes.
     pub(super) async fn write(&self, file: File, writer: &mut Writer) -> Result<u64> {
         match file {
             File::Cmaf { track, header, fragments } => {
@@ -95,9 +95,10 @@ impl Packing {
         let mut written = self.put(header, writer).await?;
         let mut segments =
             stream::iter(self.cmaf(track)?).map(|resource| self.open(resource)).buffered(OPENED);
-        for promised in fragments {
-            let (fragment, bytes) = segments.next().await.context("fewer segments than there were")??;
-            ensure!(fragment == *promised, "{}: another segment than was planned", self.title.base);
+        for planned in fragments {
+            let (fragment, bytes) =
+                segments.next().await.context("there are fewer segments than planned")??;
+            ensure!(fragment == *planned, "{}: a segment differs from its plan", self.title.base);
             written += self.copy(fragment, bytes, writer).await?;
         }
         Ok(written)
@@ -120,14 +121,14 @@ impl Packing {
         Ok(written)
     }
 
-    /// All media segments of a track.
+    /// Returns all media segments of a track.
     fn cmaf(&self, track: usize) -> Result<impl Iterator<Item = Resource> + use<>> {
-        let track = self.title.title.tracks().get(track).context("a track of the title")?;
+        let track = self.title.title.tracks().get(track).context("the title has no such track")?;
         let name = track.name.clone();
         Ok(track.numbers().map(move |number| Resource::DashSegment(name.clone(), number.saturating_add(1))))
     }
 
-    /// Begins to read a segment.
+    /// Starts to read a segment.
     async fn open(&self, resource: Resource) -> Result<(Fragment, SegmentBytes)> {
         let plan = self.origin.plan(&self.title, resource).await?;
         let fragment = Fragment::of(&plan)?;
@@ -139,7 +140,7 @@ impl Packing {
         while let Some(frame) = bytes.next().await? {
             written += self.put(frame, writer).await?;
         }
-        ensure!(written == fragment.bytes, "{}: a segment that ended early", self.title.base);
+        ensure!(written == fragment.bytes, "{}: a segment ended early", self.title.base);
         Ok(written)
     }
 

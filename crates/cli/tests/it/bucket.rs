@@ -1,4 +1,4 @@
-//! An S3 endpoint that takes uploads in parts until it does not: nothing of anybody's, a few lines of HTTP.
+//! A minimal S3 endpoint whose multipart uploads fail at the second part.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -6,27 +6,27 @@ use std::{
     sync::{Arc, Mutex, mpsc},
 };
 
-/// What becomes of the second part of an upload.
+/// Fault at the second part of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Second {
-    /// It is forbidden.
+pub(crate) enum SecondPart {
+    /// The part is forbidden.
     Forbidden,
-    /// The connection breaks, now and every time again.
+    /// The connection is closed at every attempt.
     Broken,
-    /// There is no answer.
+    /// There is no response.
     Silence,
 }
 
-/// A bucket that takes one part.
+/// A bucket that accepts only the first part of an upload.
 pub(crate) struct Bucket {
     pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
-    /// Hears when the second part has come.
+    /// Receives a message when the second part has arrived.
     pub(crate) second: mpsc::Receiver<()>,
 }
 
 impl Bucket {
-    pub(crate) fn start(what: Second) -> Self {
+    pub(crate) fn start(what: SecondPart) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -34,14 +34,15 @@ impl Bucket {
         let log = requests.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (log, heard) = (log.clone(), heard.clone());
+                let log = log.clone();
+                let heard = heard.clone();
                 std::thread::spawn(move || connection(stream, what, &log, &heard));
             }
         });
         Self { address, requests, second }
     }
 
-    /// `METHOD target` of all requests so far.
+    /// Returns `METHOD target` of all requests so far.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().expect("no panic").clone()
     }
@@ -49,14 +50,15 @@ impl Bucket {
 
 fn connection(
     stream: TcpStream,
-    what: Second,
+    what: SecondPart,
     log: &Mutex<Vec<String>>,
     heard: &mpsc::Sender<()>,
 ) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut stream = stream;
     loop {
-        let (mut first, mut length) = (String::new(), 0);
+        let mut first = String::new();
+        let mut length = 0;
         reader.read_line(&mut first).ok().filter(|&n| n > 0)?;
         loop {
             let mut line = String::new();
@@ -86,12 +88,12 @@ fn connection(
             Some("PUT") if request.contains("partNumber=2") => {
                 let _ = heard.send(());
                 match what {
-                    Second::Forbidden => {
+                    SecondPart::Forbidden => {
                         ("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>".to_owned())
                     }
-                    Second::Broken => return None,
-                    Second::Silence => {
-                        // Until the client leaves.
+                    SecondPart::Broken => return None,
+                    SecondPart::Silence => {
+                        // Wait until the client leaves.
                         let _ = reader.read_line(&mut String::new());
                         return None;
                     }

@@ -1,4 +1,5 @@
-//! `capture` against `serve`: what is captured of each protocol is the source, packet for packet, as ffprobe sees both.
+//! `capture` against `serve`: ffprobe finds the check_same packets in the captured file as in the
+//! source.
 
 use crate::{
     server::{Server, samples},
@@ -10,7 +11,8 @@ use latemux_testmedia::{
 };
 use std::{fs, path::Path};
 
-/// By how many seconds times may differ from the source's: by rounding to the protocol's scale, and by a constant.
+/// Largest difference of times from those of the source, in seconds, besides a constant: the
+/// rounding to the time scale of the protocol.
 const EXACT: f64 = 0.0;
 const TS: f64 = 1.1 / 90_000.0;
 const SMOOTH: f64 = 2.2e-7;
@@ -26,11 +28,13 @@ fn times(stream: &Stream) -> Vec<(f64, f64)> {
     stream.packets.iter().map(|p| (seconds(p.dts), seconds(p.pts))).collect()
 }
 
-/// That `ours` has the packets of `theirs`, and that all of it is shown at its times, or later by the same.
+/// Checks that `ours` has the packets of `theirs`, at the check_same times or all later by the
+/// check_same amount.
 ///
-/// `early` is by how much ffprobe shows the pictures of the source too late: those of fragments whose composition offsets are negative, as it
-/// decodes no picture behind the time it is shown at.
-fn same(what: &str, ours: &Probe, theirs: &Probe, kinds: &[&str], tolerance: f64, early: f64) {
+/// `early` is the time by which ffprobe presents the video of the source too late. That happens in
+/// fragments with negative composition offsets, because ffprobe decodes no frame after its
+/// presentation time.
+fn check_same(what: &str, ours: &Probe, theirs: &Probe, kinds: &[&str], tolerance: f64, early: f64) {
     assert_eq!(ours.streams.len(), kinds.len(), "{what}");
     assert_eq!(ours.warnings, "", "{what}");
     let mut later: Vec<f64> = Vec::new();
@@ -47,7 +51,7 @@ fn same(what: &str, ours: &Probe, theirs: &Probe, kinds: &[&str], tolerance: f64
         for ((dts, pts), (their_dts, their_pts)) in times(ours).into_iter().zip(times(theirs)) {
             later.push(pts - their_pts + if *kind == "video" { early } else { 0.0 });
             let reorder = ((pts - dts) - (their_pts - their_dts)).abs();
-            // Where no time may be below 0, all pictures are decoded earlier by a constant.
+            // If no time may be negative, the decoding times of all frames are lower by a constant.
             assert!(
                 tolerance > EXACT || reorder == 0.0,
                 "{what} {kind}: {dts} {pts} for {their_dts} {their_pts}"
@@ -70,7 +74,7 @@ fn captured(server: &Server, path: &str, out: &Path) -> Probe {
 }
 
 #[test]
-fn what_is_captured_is_the_source_packet_for_packet() {
+fn captured_files_have_the_packets_of_the_source() {
     let server = Server::start(&samples(), &[], &[]);
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.mp4");
@@ -80,24 +84,24 @@ fn what_is_captured_is_the_source_packet_for_packet() {
         let of = |manifest: &str, tolerance| {
             let what = format!("{title}/{manifest}");
             let early = if title == "ferry.mp4" && tolerance > EXACT { 0.04 } else { 0.0 };
-            same(&what, &captured(&server, &what, &out), &source, &kinds, tolerance, early);
+            check_same(&what, &captured(&server, &what, &out), &source, &kinds, tolerance, early);
         };
         of(".mpd", EXACT);
         of(".m3u8?hls_fmp4", EXACT);
         of(".m3u8", TS);
         of("Manifest", SMOOTH);
-        // HDS has no place for HEVC.
+        // HDS cannot carry HEVC.
         if title != "buoy.mp4" {
             of(".f4m", HDS);
         }
     }
 }
 
-/// Name, how ffmpeg codes it, and manifests with what they round to.
+/// A name, the arguments of ffmpeg, and manifests with their rounding in seconds.
 type Case<'a> = (&'a str, String, &'a [(&'a str, f64)]);
 
 #[test]
-fn every_coding_that_is_no_cmaf() {
+fn codecs_outside_cmaf_are_captured() {
     let folder = tempfile::tempdir().unwrap();
     let avc = "-c:v libx264 -preset ultrafast -bf 2 -g 25 -pix_fmt yuv420p -threads 1";
     let hevc = "-c:v libx265 -preset ultrafast -x265-params log-level=none:pools=none:frame-threads=1:keyint=25 -tag:v hvc1 -pix_fmt yuv420p";
@@ -129,13 +133,13 @@ fn every_coding_that_is_no_cmaf() {
         let kinds: Vec<&str> = source.streams.iter().map(|stream| stream.kind.as_str()).collect();
         for (manifest, tolerance) in manifests {
             let what = format!("{name}.mp4/{manifest}");
-            same(&what, &captured(&server, &what, &out), &source, &kinds, *tolerance, 0.0);
+            check_same(&what, &captured(&server, &what, &out), &source, &kinds, *tolerance, 0.0);
         }
     }
 }
 
 #[test]
-fn as_the_container_it_comes_in() {
+fn streams_are_captured_in_their_own_container() {
     let server = Server::start(&samples(), &[], &[]);
     let folder = tempfile::tempdir().unwrap();
     let source = probe(&Path::new(&samples()).join("lighthouse.mp4"), &[]);
@@ -166,7 +170,7 @@ fn as_the_container_it_comes_in() {
 }
 
 #[test]
-fn text_where_it_is_wanted() {
+fn text_is_captured_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let title = folder.path().join("subtitled");
     fs::create_dir(&title).unwrap();

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client in a few lines: nothing of ours, nothing clever.
+//! A minimal HTTP/1.1 client that shares no code with the project.
 
 use std::{
     collections::BTreeMap,
@@ -7,23 +7,23 @@ use std::{
     time::Duration,
 };
 
-/// An answer in full.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Names in lower case.
+    /// Headers, with names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    /// The body as text.
+    /// Returns the body as text.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }
 }
 
-/// GETs a path; a body that is not as long as its `Content-Length` is an error of the server, and panics.
+/// Sends a GET request. It panics if the body is not as long as its `Content-Length`.
 pub(crate) fn get(server: SocketAddr, path: &str) -> Answer {
     let mut stream = TcpStream::connect(server).expect("server accepts");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");

@@ -1,4 +1,4 @@
-//! `serve --print-config`, refusals, and `inspect`.
+//! The command line: `serve --print-config`, errors, and `inspect`.
 
 use crate::{
     client::get,
@@ -24,7 +24,7 @@ fn stderr(output: &Output) -> &str {
 }
 
 #[test]
-fn printed_configuration_is_read_back_and_flags_win() {
+fn printed_configuration_is_read_back_and_flags_override_it() {
     let printed = latemux(&["serve", "./films", "--segment-duration", "6s", "--print-config"]);
     assert!(printed.status.success(), "{}", stderr(&printed));
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -39,7 +39,7 @@ fn printed_configuration_is_read_back_and_flags_win() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_by_name() {
+fn an_unknown_key_is_named_in_the_error() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "source = '.'\n[http]\nmax_conections = 5\n").unwrap();
     let refused = latemux(&["serve", "--config", file.path().to_str().unwrap()]);
@@ -48,7 +48,7 @@ fn an_unknown_key_is_refused_by_name() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said_in_one_line() {
+fn errors_are_one_line() {
     for (args, word) in [
         (&["serve"][..], "nothing to serve"),
         (&["serve", "/nonexistent/latemux"], "/nonexistent/latemux"),
@@ -64,7 +64,7 @@ fn what_cannot_be_served_is_said_in_one_line() {
 }
 
 #[test]
-fn inspect_says_the_same_in_json_and_in_words() {
+fn inspect_reports_the_same_as_json_and_as_text() {
     let file = format!("{}/ferry.mp4", samples());
     let json = latemux(&["inspect", &file, "--json"]);
     assert!(json.status.success(), "{}", stderr(&json));
@@ -94,12 +94,12 @@ fn inspect_takes_a_folder_as_one_title() {
 }
 
 #[test]
-fn metrics_are_served_where_the_command_line_says() {
+fn metrics_are_served_at_the_admin_address() {
     let plain = Server::start(&samples(), &[], &[]);
-    assert_eq!(plain.admin, None, "none unless asked for");
+    assert_eq!(plain.admin, None, "there is no admin address by default");
     assert!(!get(plain.address, "/healthz").headers.contains_key("latemux-cache"));
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0", "--debug-headers"], &[]);
-    let admin = server.admin.expect("it says where");
+    let admin = server.admin.expect("the admin address is printed");
     assert_ne!(admin, server.address);
     let answer = get(server.address, "/harbour/.mpd");
     assert_eq!((answer.status, answer.headers["latemux-cache"].as_str()), (200, "filled"));
@@ -112,11 +112,11 @@ fn metrics_are_served_where_the_command_line_says() {
 }
 
 #[test]
-fn metrics_name_the_back_end_and_what_became_of_its_requests() {
+fn metrics_count_requests_by_back_end() {
     let Some(nginx) = Nginx::start(&samples()) else { return };
     let server = Server::start(&nginx.url(), &["--admin", "127.0.0.1:0"], &[]);
     assert_eq!(get(server.address, "/lighthouse.mp4/.mpd").status, 200);
-    let metrics = get(server.admin.expect("it says where"), "/metrics");
+    let metrics = get(server.admin.expect("the admin address is printed"), "/metrics");
     let line = |start: &str| {
         let found = metrics.text().lines().find(|line| line.starts_with(start));
         found.unwrap_or_else(|| panic!("{start} in {}", metrics.text())).to_owned()

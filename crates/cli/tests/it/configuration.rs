@@ -1,5 +1,5 @@
-//! `docs/configuration.md` is generated: names, types and texts from the source of the configuration
-//! types, defaults from `latemux serve --print-config`.
+//! `docs/configuration.md` is generated: names, types and texts from the source of the
+//! configuration types, defaults from `latemux serve --print-config`.
 //!
 //! `make docs` writes the page. The test fails if it is stale.
 
@@ -143,7 +143,9 @@ fn qualified(source: &str, name: &str) -> String {
 /// The key of a field. `None` if no file can set it.
 fn key(field: &Field) -> Option<Key> {
     let name = field.ident.as_ref().unwrap().to_string();
-    let (mut with, mut flattened, mut skipped) = (None, false, false);
+    let mut with = None;
+    let mut flattened = false;
+    let mut skipped = false;
     for attr in field.attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
         attr.parse_nested_meta(|meta| {
             flattened |= meta.path.is_ident("flatten");

@@ -1,15 +1,15 @@
-//! Every URL of a title, found as players find them: in the text of manifests, by parsers that are not ours.
+//! Finds every URL of a title as players do: in manifests, with parsers of other projects.
 
 use crate::client::{Answer, get};
 use dash_mpd_core::{AdaptationSet, MPD};
 use roxmltree::Document;
 use std::{collections::BTreeMap, net::SocketAddr};
 
-/// Where players of a title start.
+/// Manifests where players of a title start.
 pub(crate) const NATIVE: [&str; 6] =
     [".mpd", ".mpd?mpd_segment_template=number", ".m3u8", ".m3u8?hls_fmp4", "Manifest", ".f4m"];
 
-/// All answers from these entries on, by path and query.
+/// Returns all responses reached from these manifests, by path and query.
 pub(crate) fn crawl(server: SocketAddr, entries: &[String]) -> BTreeMap<String, Answer> {
     let mut found = BTreeMap::new();
     let mut open = entries.to_vec();
@@ -33,7 +33,7 @@ pub(crate) fn crawl(server: SocketAddr, entries: &[String]) -> BTreeMap<String, 
     found
 }
 
-/// A relative reference against a path (RFC 3986 §5.2, the part players need).
+/// Resolves a relative reference against a path (RFC 3986 §5.2, as far as players need it).
 fn resolve(from: &str, link: &str) -> String {
     let path = from.split('?').next().unwrap_or_default();
     let mut parts: Vec<&str> = path.split('/').collect();
@@ -46,7 +46,7 @@ fn resolve(from: &str, link: &str) -> String {
     format!("{}/{link}", parts.join("/"))
 }
 
-/// Lines that are URIs, and `URI="…"` attributes (RFC 8216 §4.1).
+/// Returns the lines that are URIs, and the `URI="…"` attributes (RFC 8216 §4.1).
 fn hls(text: &str) -> Vec<String> {
     let attribute = |line: &str| line.split_once("URI=\"")?.1.split('"').next().map(str::to_owned);
     text.lines()
@@ -60,7 +60,7 @@ fn dash(text: &str) -> Vec<String> {
     mpd.periods.iter().flat_map(|period| period.adaptations.iter().flat_map(set)).collect()
 }
 
-/// `Url` of each stream, with what its levels and chunks say filled in.
+/// Returns the `Url` of each stream, filled in for each of its levels and chunks.
 fn smooth(text: &str) -> Vec<String> {
     let document = Document::parse(text).expect("XML");
     let mut urls = Vec::new();
@@ -82,17 +82,17 @@ fn smooth(text: &str) -> Vec<String> {
     urls
 }
 
-/// The bootstrap information beside each `media`.
+/// Returns the URL of the bootstrap information beside each `media`.
 fn hds(text: &str) -> Vec<String> {
     let document = Document::parse(text).expect("XML");
     let media = document.descendants().filter(|n| n.tag_name().name() == "media");
     let url =
         |n: roxmltree::Node<'_, '_>| n.attribute("url").expect("a URL").trim_end_matches('-').to_owned();
-    // nginx-vod-module's has a name of its own.
+    // nginx-vod-module uses another name.
     media.map(|n| format!("{}.abst", url(n).replacen("frag-", "bootstrap-", 1))).collect()
 }
 
-/// As many as the one entry of the segment run table says.
+/// Returns the URLs of as many fragments as the entry of the segment run table states.
 fn hds_fragments(path: &str, abst: &[u8]) -> Vec<String> {
     let at = abst.windows(4).position(|w| w == b"asrt").expect("a segment run table");
     let count = abst[at + 17..at + 21].iter().fold(0_u32, |n, &b| n << 8 | u32::from(b));
@@ -109,7 +109,9 @@ fn set(set: &AdaptationSet) -> Vec<String> {
         let id = representation.id.as_deref().expect("an id");
         let fill = |url: &Option<String>| url.as_deref().expect("a URL").replace("$RepresentationID$", id);
         urls.push(fill(&template.initialization));
-        let (media, mut at, mut number) = (fill(&template.media), 0, template.startNumber.unwrap_or(1));
+        let media = fill(&template.media);
+        let mut at = 0;
+        let mut number = template.startNumber.unwrap_or(1);
         for s in &template.SegmentTimeline.as_ref().expect("a timeline").segments {
             at = s.t.unwrap_or(at);
             for _ in 0..=s.r.unwrap_or(0) {

@@ -1,4 +1,4 @@
-//! The whole program with a cache on a disk that is really full.
+//! The server with its cache on a disk that is full.
 
 use crate::{
     crawl::crawl,
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::process::{Command, Stdio};
 
-/// Whether this machine lets us mount a file system of our own, in a namespace of our own.
+/// Returns true if this machine allows a test to mount a file system in its own namespace.
 fn may_mount(dir: &str) -> bool {
     let mut tried = Command::new("unshare");
     tried.args(["--mount", "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir]);
@@ -14,13 +14,13 @@ fn may_mount(dir: &str) -> bool {
 }
 
 #[test]
-fn a_cache_on_a_full_disk_is_done_without() {
+fn a_cache_on_a_full_disk_does_not_stop_serving() {
     let entries = [".mpd", ".m3u8"].map(|entry| format!("/lighthouse.mp4/{entry}"));
     let calm = crawl(Server::start(&samples(), &[], &[]).address, &entries);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap().to_owned();
     let serve = "exec \"$0\" serve \"$1\" --listen 127.0.0.1:0 --cache-memory 64KiB --cache-disk 64MiB --cache-dir \"$2\"";
-    // A file may not grow beyond some blocks: writes fail in the middle of the first log.
+    // The size of files is limited to some blocks, so writes fail in the middle of the first log.
     let mut scripts = vec![format!("trap '' XFSZ; ulimit -f 16; {serve}")];
     if may_mount(&path) {
         scripts.push(format!("mount -t tmpfs -o size=64k tmpfs \"$2\" && {serve}"));

@@ -1,4 +1,4 @@
-//! `load` and `report` against `serve`: what players see is right, and both sides count the same.
+//! `load` and `report` against `serve`: players get the right bytes, and both sides count the same.
 
 use crate::{
     client::get,
@@ -21,7 +21,7 @@ fn manifests(server: SocketAddr, title: &str) -> Vec<String> {
     NATIVE.iter().map(|manifest| format!("http://{server}/{title}/{manifest}")).collect()
 }
 
-/// Runs `load` and reads what it left.
+/// Runs `load` and reads its results.
 fn load(urls: &[String], more: &[&str], out: &Path) -> Run {
     let urls = urls.iter().map(String::as_str);
     let out_text = out.to_str().expect("UTF-8");
@@ -32,7 +32,7 @@ fn load(urls: &[String], more: &[&str], out: &Path) -> Run {
     Run::read(out).expect("results")
 }
 
-/// Answers and bytes of bodies that the server's metrics count.
+/// Returns the responses and body bytes that the server's metrics count.
 fn counted(server: &Server) -> (u64, u64) {
     let metrics = get(server.admin.expect("it says where"), "/metrics");
     let sum = |name: &str| -> u64 {
@@ -43,7 +43,7 @@ fn counted(server: &Server) -> (u64, u64) {
 }
 
 #[test]
-fn all_that_is_served_is_sound_to_players_of_every_protocol() {
+fn players_of_every_protocol_find_no_errors() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
     let mut urls = manifests(server.address, "harbour");
@@ -82,12 +82,13 @@ fn a_ramp_to_a_thousand_players_without_an_error() {
 fn two_shards_make_the_unsharded_run() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
-    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let one = folder.path().join("one");
+    let two = folder.path().join("two");
     let urls = manifests(server.address, "harbour");
     let more = ["--sequence", "--players", "12", "--abr", "random", "--seed", "7"];
     let whole = load(&urls, &more, &one);
     let half = load(&urls, &[&more[..], &["--shard", "1/2"]].concat(), &two);
-    assert!(!half.whole.complete, "the other half is missing");
+    assert!(!half.whole.complete, "half a run counts as complete");
     let report = latemux(&["report", two.to_str().unwrap()]);
     assert!(
         !report.status.success() && said(&report).contains("1 of 2 parts are missing"),
@@ -107,7 +108,8 @@ fn two_shards_make_the_unsharded_run() {
     assert_eq!(said(&report).matches("12 came: 12 finished").count(), 2, "{}", said(&report));
 }
 
-/// Run, class, requests, failed and bytes: what does not depend on how fast this machine is.
+/// Returns the columns that do not depend on the speed of this machine: run, class, requests,
+/// failed and bytes.
 fn counted_in(table: &Path, run: &Path) -> Vec<String> {
     let text = fs::read_to_string(table).unwrap();
     let start = format!("{},", run.display());
@@ -119,10 +121,11 @@ fn counted_in(table: &Path, run: &Path) -> Vec<String> {
 fn parts_that_start_together_make_the_unsharded_run() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
-    let (one, three) = (folder.path().join("one"), folder.path().join("three"));
+    let one = folder.path().join("one");
+    let three = folder.path().join("three");
     let urls = manifests(server.address, "harbour");
     let options = ["--sequence", "--players", "12", "--abr", "random", "--seed", "9", "--ramp", "300ms"];
-    #[expect(clippy::disallowed_methods, reason = "that is what the runs agree on")]
+    #[expect(clippy::disallowed_methods, reason = "the parts of a run agree on a date")]
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let start = now + Duration::from_secs(2);
     let part = |shard: &str| {
@@ -132,20 +135,21 @@ fn parts_that_start_together_make_the_unsharded_run() {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let running = [part("0/3"), part("1/3")];
-    // Meanwhile, and alone.
+    // Meanwhile, the same run in one part.
     let whole = load(&urls, &options, &one);
     for child in running {
         let output = child.wait_with_output().unwrap();
-        // A machine that is busy enough lets them come late; they say that, too.
+        // On a busy machine they may start late, which they report.
         let in_time = said(&output).contains("starting in ") != said(&output).contains(" s late");
         assert!(output.status.success() && in_time, "{}", said(&output));
     }
     let run = Run::read(&three).unwrap();
-    let (started, meant) = (run.whole.started, u64::try_from(start.as_millis()).unwrap());
-    // The earlier of both: neither began before its time.
+    let started = run.whole.started;
+    let meant = u64::try_from(start.as_millis()).unwrap();
+    // The earlier start of both: neither began before the agreed time.
     assert!(started >= meant, "{started} for {meant}");
     assert!(!run.whole.complete && run.whole.results.players.finished == 8);
-    // The third comes when the others are done.
+    // The third part starts after the others have ended.
     let output = part("2/3").wait_with_output().unwrap();
     assert!(output.status.success() && said(&output).contains(" s late"), "{}", said(&output));
 
@@ -164,7 +168,7 @@ fn parts_that_start_together_make_the_unsharded_run() {
     assert_eq!(histograms(&run), histograms(&whole));
     let came = |run: &Run| run.whole.results.seconds.iter().map(|second| second.came).sum::<u64>();
     assert_eq!((came(&run), came(&whole)), (12, 12));
-    // The server counted the same, and the same of both.
+    // The server counted the same numbers, and the same for both.
     let (requests, bytes) = counted(&server);
     let total = run.whole.results.total();
     assert_eq!((requests, bytes), (2 * total.count, 2 * total.bytes));
@@ -173,10 +177,10 @@ fn parts_that_start_together_make_the_unsharded_run() {
 #[test]
 fn a_part_waits_for_its_start() {
     let folder = tempfile::tempdir().unwrap();
-    #[expect(clippy::disallowed_methods, reason = "that is what the runs agree on")]
+    #[expect(clippy::disallowed_methods, reason = "the parts of a run agree on a date")]
     let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_hours(1);
     let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
-    // Nobody listens there: a run that began would end at once.
+    // No server listens there, so a run that has begun ends at once.
     command.args(["load", "http://127.0.0.1:1/.mpd", "--out"]).arg(folder.path());
     command.args(["--start-at", &format!("{:.3}", start.as_secs_f64())]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -188,7 +192,7 @@ fn a_part_waits_for_its_start() {
 }
 
 #[test]
-fn one_url_as_ab_does() {
+fn one_url_is_requested_as_ab_does() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://{}/harbour/.mpd", server.address);
@@ -199,7 +203,7 @@ fn one_url_as_ab_does() {
 }
 
 #[test]
-fn several_urls_in_turn() {
+fn several_urls_are_requested_in_turn() {
     let server = Server::start(&samples(), &["--admin", "127.0.0.1:0"], &[]);
     let folder = tempfile::tempdir().unwrap();
     let urls = ["harbour/.mpd", "lighthouse.mp4/.mpd", "harbour/Manifest"]
@@ -207,14 +211,16 @@ fn several_urls_in_turn() {
     let lengths: Vec<u64> = ["harbour/.mpd", "lighthouse.mp4/.mpd", "harbour/Manifest"]
         .map(|path| get(server.address, &format!("/{path}")).body.len() as u64)
         .to_vec();
-    // 31 requests: the first URL once more than the others, whoever of the four workers asks.
+    // 31 requests: the first URL is requested once more than the others, by any of the four
+    // workers.
     let more = ["--single", "--concurrency", "4", "--rate", "500", "--requests", "31"];
     let run = load(&urls, &more, folder.path());
     let single = &run.whole.results.requests["single"];
     assert_eq!((single.count, single.bytes), (31, 10 * lengths.iter().sum::<u64>() + lengths[0]));
 }
 
-/// Answers every request with the same few bytes, on a thread for each connection: next to nothing beside what the asking costs.
+/// Starts a server that sends the same few bytes for every request, with a thread for each
+/// connection. It needs far less processor time than its client.
 fn terse_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -234,7 +240,7 @@ fn terse_server() -> SocketAddr {
 }
 
 #[test]
-fn a_generator_that_is_the_limit_says_so() {
+fn a_saturated_generator_is_reported() {
     if tool("taskset").is_none() {
         return;
     }
@@ -243,12 +249,12 @@ fn a_generator_that_is_the_limit_says_so() {
     command.args(["-c", "0", env!("CARGO_BIN_EXE_latemux"), "load", &url, "--single"]);
     let output = command.args(["--concurrency", "64", "--duration", "3s"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    // All of one core, or the wait for it: there is always an answer to read.
+    // The client uses all of one core, or waits for it, since there is always a response to read.
     assert!(said(&output).contains("note: this generator was the limit"), "{}", said(&output));
 }
 
 #[test]
-fn what_goes_wrong_is_one_line_and_a_failure() {
+fn errors_are_one_line_and_an_exit_code() {
     let server = Server::start(&samples(), &[], &[]);
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -256,7 +262,7 @@ fn what_goes_wrong_is_one_line_and_a_failure() {
     fs::write(at("trace"), "5 800k").unwrap();
     let mpd = format!("http://{}/harbour/.mpd", server.address);
     let gone = format!("http://{}/gone/.mpd", server.address);
-    // A port that was free a moment ago, and whose server is gone.
+    // A port whose server is gone.
     let closed = Server::start(&samples(), &[], &[]);
     let refused = format!("http://{}/harbour/.mpd", closed.address);
     closed.stop();

@@ -1,6 +1,6 @@
-//! The binary as its users meet it: processes, sockets, files.
+//! Tests of the binary as users run it, through processes, sockets and files.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 mod bad_input;
 mod bucket;

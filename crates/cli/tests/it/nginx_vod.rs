@@ -1,4 +1,5 @@
-//! nginx-vod-module's URLs, crawled: manifests of the form point at the form, and what they point at is the native form's, to the byte.
+//! Crawls the URLs of nginx-vod-module: manifests of this form name URLs of this form, whose bodies
+//! are those of the native form, to the byte.
 
 use crate::{
     client::Answer,
@@ -18,7 +19,7 @@ const MANIFESTS: [&str; 4] = [
     "application/f4m+xml",
 ];
 
-/// Where players of a title start.
+/// Returns the manifests where players of a title start.
 fn entries(title: &str, parameters: &str) -> Vec<String> {
     ["hls/master.m3u8", "hls/master.m3u8?hls_fmp4", "dash/manifest.mpd", "mss/manifest", "hds/manifest.f4m"]
         .iter()
@@ -29,7 +30,7 @@ fn entries(title: &str, parameters: &str) -> Vec<String> {
         .collect()
 }
 
-/// All segments that were found: their ETags, and their bytes.
+/// Returns the ETags and bodies of all segments found.
 fn segments(found: &BTreeMap<String, Answer>) -> BTreeMap<&str, &[u8]> {
     let media = found.values().filter(|a| {
         let kind = a.headers["content-type"].as_str();
@@ -39,7 +40,7 @@ fn segments(found: &BTreeMap<String, Answer>) -> BTreeMap<&str, &[u8]> {
 }
 
 #[test]
-fn all_that_its_manifests_name_is_there_and_is_what_the_native_forms_name() {
+fn every_url_in_manifests_has_the_bytes_of_the_native_form() {
     let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
     let list = "/harbour/,audio-eng,audio-fra,video-180p,video-234p,video-360p,.mp4.urlset";
     for title in ["/lighthouse.mp4", "/ferry.mp4", "/buoy.mp4", "/harbour", list] {
@@ -54,7 +55,8 @@ fn all_that_its_manifests_name_is_there_and_is_what_the_native_forms_name() {
                 "{url} is of another form"
             );
         }
-        let (one, other) = (segments(&theirs), segments(&native));
+        let one = segments(&theirs);
+        let other = segments(&native);
         assert!(one.len() > 15, "{title}: {} segments", one.len());
         assert!(one.keys().eq(other.keys()), "{title}: other segments");
         assert!(one == other, "{title}: other bytes");
@@ -63,13 +65,14 @@ fn all_that_its_manifests_name_is_there_and_is_what_the_native_forms_name() {
 }
 
 #[test]
-fn a_selection_is_kept_by_all_that_is_named() {
+fn a_selection_applies_to_every_url_in_its_manifests() {
     let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
     let all = crawl(server.address, &entries("/harbour", ""));
     let some = crawl(server.address, &entries("/harbour", "/tracks/f4-v1-f2-a1"));
-    let (all, some) = (segments(&all), segments(&some));
+    let all = segments(&all);
+    let some = segments(&some);
     assert!(some.len() > 15 && some.len() < all.len(), "{} of {}", some.len(), all.len());
-    // But for video muxed with that audio, which the whole title does not name.
+    // Except for video muxed with that audio, which the manifests of the whole title do not name.
     let known: BTreeSet<_> = all.keys().collect();
     let unknown = some.keys().filter(|etag| !known.contains(etag)).count();
     assert!(unknown > 0 && unknown < some.len() / 2, "{unknown} of {}", some.len());
@@ -77,7 +80,7 @@ fn a_selection_is_kept_by_all_that_is_named() {
 }
 
 #[test]
-fn a_clip_is_the_native_forms() {
+fn a_clip_has_the_segments_of_the_native_form() {
     let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
     for title in ["/lighthouse.mp4", "/harbour"] {
         let mut native = Vec::new();
@@ -86,25 +89,27 @@ fn a_clip_is_the_native_forms() {
         }
         let entries = entries(title, "/clipFrom/3000/clipTo/9500");
         let entries: Vec<_> = entries.into_iter().filter(|entry| !entry.contains(".f4m")).collect();
-        let (native, theirs) = (crawl(server.address, &native), crawl(server.address, &entries));
+        let native = crawl(server.address, &native);
+        let theirs = crawl(server.address, &entries);
         assert!(theirs.keys().all(|url| url.contains("/clipFrom/3000/clipTo/9500/")));
-        let (one, other) = (segments(&theirs), segments(&native));
+        let one = segments(&theirs);
+        let other = segments(&native);
         assert!(one.len() > 10, "{title}: {} segments", one.len());
         assert!(one == other, "{title}: other bytes");
-        // Those that are whole are the whole title's.
+        // Complete segments are those of the whole title.
         let whole = crawl(server.address, &NATIVE.map(|entry| format!("{title}/{entry}")));
         let whole = segments(&whole);
         assert!(one.keys().any(|etag| whole.contains_key(etag)), "{title}: none is whole");
         assert!(one.keys().any(|etag| !whole.contains_key(etag)), "{title}: none is cut");
-        // HDS has its own way to say it natively.
+        // The native form of HDS expresses a clip in another way.
         let hds = crawl(server.address, &[format!("/hds{title}/clipFrom/3000/clipTo/9500/manifest.f4m")]);
         assert!(!segments(&hds).is_empty());
     }
 }
 
-/// What ffprobe demuxes from CMAF playlists is what it demuxes from the file.
+/// ffprobe demuxes the same packets from CMAF playlists as from the file.
 #[test]
-fn a_player_gets_the_sources_packets() {
+fn a_player_gets_the_packets_of_the_source() {
     let server = Server::start(&samples(), &["--nginx-vod-urls"], &[]);
     let source = probe(Path::new(&format!("{}/lighthouse.mp4", samples())), &[]);
     for (kind, name) in [("video", "index-v1.m3u8"), ("audio", "index-a1.m3u8")] {

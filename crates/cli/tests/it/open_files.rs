@@ -1,4 +1,4 @@
-//! As many open files as the system gives.
+//! The limit of open files.
 
 use crate::{
     client::get,
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::process::Command;
 
-/// The log of a server that was started with such limits, and how many files it may have open.
+/// Starts a server with these limits, and returns its log and the number of files it may have open.
 fn started_with(limits: &str) -> (String, u64) {
     let script = format!("{limits}; exec \"$0\" serve \"$1\" --listen 127.0.0.1:0 --admin 127.0.0.1:0");
     let mut command = Command::new("sh");
@@ -24,8 +24,8 @@ fn started_with(limits: &str) -> (String, u64) {
 }
 
 #[test]
-fn a_server_takes_as_many_as_its_connections_may_need() {
-    // Storage and files want some more than the 10,000 connections.
+fn the_limit_is_raised_to_what_connections_need() {
+    // Storage and files need some more than the 10,000 connections.
     let (log, most) = started_with("ulimit -Sn 100; ulimit -Hn 16000");
     assert!((10_000..16_000).contains(&most) && !log.contains("open_files"), "{most}: {log}");
     let (log, most) = started_with("ulimit -Sn 100; ulimit -Hn 4000");

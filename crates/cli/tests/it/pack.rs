@@ -1,7 +1,7 @@
-//! `pack`: the files it writes are what `serve` sends, and nothing is left of what fails.
+//! `pack`: its files hold the bytes that `serve` sends, and a failed run leaves nothing.
 
 use crate::{
-    bucket::{Bucket, Second},
+    bucket::{Bucket, SecondPart},
     client::get,
     crawl::crawl,
     server::{Server, samples},
@@ -34,7 +34,7 @@ fn done(args: &[&str]) -> String {
     said(&output)
 }
 
-/// Fails with one line.
+/// Checks that a run failed with one line, and returns the line.
 fn fails(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", said(output));
     assert_eq!(output.stdout, b"", "{}", said(output));
@@ -51,7 +51,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Boxes at the top of a file: type, and whole range.
+/// Returns the type and range of the top-level boxes of a file.
 fn boxes(file: &[u8]) -> Vec<([u8; 4], std::ops::Range<usize>)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -63,11 +63,12 @@ fn boxes(file: &[u8]) -> Vec<([u8; 4], std::ops::Range<usize>)> {
     found
 }
 
-/// The init segment and the media segments of a CMAF file, as its `sidx` divides it.
+/// Returns the init segment and the media segments of a CMAF file, as its `sidx` divides it.
 fn pieces(file: &[u8]) -> Vec<&[u8]> {
     let sidx = boxes(file).into_iter().find(|(kind, _)| kind == b"sidx").expect("a sidx").1;
     assert_eq!(file[sidx.start + 8], 0, "version 0: times of 32 bits");
-    let (mut at, mut pieces) = (sidx.end, vec![&file[..sidx.start]]);
+    let mut at = sidx.end;
+    let mut pieces = vec![&file[..sidx.start]];
     for reference in file[sidx.start + 32..sidx.end].chunks_exact(12) {
         let end = at + u32::from_be_bytes(reference[..4].try_into().unwrap()) as usize;
         pieces.push(&file[at..end]);
@@ -77,7 +78,7 @@ fn pieces(file: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-/// The fragments of an ismv.
+/// Returns the fragments of an ismv file.
 fn fragments(file: &[u8]) -> Vec<&[u8]> {
     let found = boxes(file);
     assert_eq!(found.last().unwrap().0, *b"mfra");
@@ -85,9 +86,11 @@ fn fragments(file: &[u8]) -> Vec<&[u8]> {
     pairs.map(|pair| &file[pair[0].1.start..pair[1].1.end]).collect()
 }
 
-/// What a server sends of a title: DASH init and media segments, and Smooth Streaming fragments.
+/// Returns the DASH init and media segments and the Smooth Streaming fragments that a server sends
+/// of a title.
 fn served(server: SocketAddr, title: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
-    let (mut cmaf, mut smooth) = (BTreeSet::new(), BTreeSet::new());
+    let mut cmaf = BTreeSet::new();
+    let mut smooth = BTreeSet::new();
     let entries = [".mpd", "Manifest"].map(|entry| format!("{title}/{entry}"));
     for (path, answer) in crawl(server, &entries) {
         if path.contains("/Fragments(") {
@@ -99,8 +102,9 @@ fn served(server: SocketAddr, title: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u
     (cmaf, smooth)
 }
 
-/// Packs a title both ways, and finds every byte of it, and no other, in what is served. `source` is where `title` is.
-fn is_what_is_served(server: SocketAddr, title: &str, source: &str, more: &[&str]) {
+/// Packs a title in both formats, and checks that the files hold exactly the segments and fragments
+/// that are served. `source` is the location of `title`.
+fn check_packed_bytes(server: SocketAddr, title: &str, source: &str, more: &[&str]) {
     let (cmaf, smooth) = served(server, title);
     assert!(cmaf.len() > 4 && smooth.len() > 2, "{title}");
     let folder = tempfile::tempdir().unwrap();
@@ -126,7 +130,7 @@ fn is_what_is_served(server: SocketAddr, title: &str, source: &str, more: &[&str
 }
 
 #[test]
-fn files_are_what_is_served() {
+fn packed_files_hold_the_served_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     for name in ["lighthouse.mp4", "ferry.mp4", "buoy.mp4"] {
@@ -143,18 +147,19 @@ fn files_are_what_is_served() {
     let titles =
         ["lighthouse.mp4", "ferry.mp4", "lighthouse.index.mp4", "ferry.index.mp4", "all.ism", "harbour"];
     for title in titles {
-        is_what_is_served(server.address, &format!("/{title}"), &at(title), &[]);
+        check_packed_bytes(server.address, &format!("/{title}"), &at(title), &[]);
     }
-    // What is packed is a title again, of the same bytes: as a folder, and each file by itself.
+    // The packed files are a title with the same bytes, as a folder and each by itself.
     done(&["pack", &at("harbour"), "-o", &at("packed/")]);
     done(&["pack", &at("harbour"), "-o", &at("packed.ismv"), "--ismv"]);
     let before = served(server.address, "/harbour");
     assert!(served(server.address, "/packed").0 == before.0, "the same CMAF segments");
     assert!(served(server.address, "/packed.ismv").1 == before.1, "the same Smooth Streaming fragments");
-    is_what_is_served(server.address, "/packed", &at("packed/"), &[]);
-    is_what_is_served(server.address, "/packed.ismv", &at("packed.ismv"), &[]);
+    check_packed_bytes(server.address, "/packed", &at("packed/"), &[]);
+    check_packed_bytes(server.address, "/packed.ismv", &at("packed.ismv"), &[]);
     for name in names(Path::new(&at("packed"))) {
-        let (file, kind) = (at(&format!("packed/{name}")), &name[name.len() - 5..]);
+        let file = at(&format!("packed/{name}"));
+        let kind = &name[name.len() - 5..];
         let again = at(&format!("again{kind}"));
         done(&["pack", &file, "-o", &again]);
         assert!(fs::read(&file).unwrap() == fs::read(&again).unwrap(), "{name}");
@@ -163,9 +168,10 @@ fn files_are_what_is_served() {
     assert!(fs::read(at("packed.ismv")).unwrap() == fs::read(at("again.ismv")).unwrap());
 }
 
-/// Two of its cuts are 60 ms apart, the first just before a multiple of 2 s, with its first frame of sound at it.
+/// Two segment boundaries are 60 ms apart. The first is just before a multiple of 2 s, where its
+/// first audio frame begins.
 #[test]
-fn sound_packed_beside_its_video_is_the_same_again_by_itself() {
+fn audio_packed_with_video_is_the_same_without_it() {
     let source = recipe::make(
         "pack-scene-cuts",
         "mp4",
@@ -179,7 +185,8 @@ fn sound_packed_beside_its_video_is_the_same_again_by_itself() {
     let packed = names(&folder.path().join("packed"));
     assert_eq!(packed.len(), 2);
     for name in packed {
-        let (file, again) = (at(&format!("packed/{name}")), at(&name));
+        let file = at(&format!("packed/{name}"));
+        let again = at(&name);
         let fragments = boxes(&fs::read(&file).unwrap()).iter().filter(|(code, _)| code == b"moof").count();
         assert_eq!(fragments, 6, "{name}");
         done(&["pack", &file, "-o", &again, "--fragment", "2s"]);
@@ -188,9 +195,9 @@ fn sound_packed_beside_its_video_is_the_same_again_by_itself() {
 }
 
 #[test]
-fn another_target_is_another_grid() {
+fn another_target_duration_gives_another_grid() {
     let server = Server::start(&samples(), &["--segment-duration", "1.5s"], &[]);
-    is_what_is_served(
+    check_packed_bytes(
         server.address,
         "/lighthouse.mp4",
         &format!("{}/lighthouse.mp4", samples()),
@@ -202,7 +209,8 @@ fn another_target_is_another_grid() {
 fn tracks_are_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (ferry, harbour) = (format!("{}/ferry.mp4", samples()), format!("{}/harbour", samples()));
+    let ferry = format!("{}/ferry.mp4", samples());
+    let harbour = format!("{}/harbour", samples());
     let kinds = |path: &str| -> Vec<String> {
         probe(Path::new(&at(path)), &[]).streams.into_iter().map(|stream| stream.kind).collect()
     };
@@ -247,7 +255,7 @@ fn tracks_are_chosen() {
     }
 }
 
-/// Some 20 MB of noise in a second or two of video.
+/// Returns about 20 MB of noise in a second or two of video.
 fn noise() -> PathBuf {
     recipe::make(
         "pack-noise",
@@ -262,7 +270,8 @@ fn a_full_disk_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let media = noise();
     let run = |blocks: &str, args: &[&str]| {
-        // A file may not grow beyond some blocks of 512 bytes: the write fails as on a full disk.
+        // The size of files is limited to some blocks of 512 bytes, so writes fail as on a full
+        // disk.
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" pack \"$@\"");
         let mut shell = Command::new("sh");
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_latemux")]).arg(&media).args(args);
@@ -276,7 +285,7 @@ fn a_full_disk_leaves_nothing() {
             assert_eq!(names(folder.path()), [""; 0], "{args:?}");
         }
     }
-    // A file that is there stays.
+    // An existing file stays.
     assert!(run("unlimited", &["-o", &at("x.cmfv")]).status.success());
     let before = fs::read(at("x.cmfv")).unwrap();
     assert!(before.len() > 12_000_000, "{}", before.len());
@@ -285,11 +294,11 @@ fn a_full_disk_leaves_nothing() {
     assert_eq!(names(folder.path()), ["x.cmfv"]);
 }
 
-/// A file system that really is full, where one may be mounted.
+/// A file system that is full, if this machine allows mounting one.
 #[test]
 fn a_full_file_system_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    // In a mount namespace of its own: nobody else sees it, and it goes away by itself.
+    // In its own mount namespace it is invisible to other processes, and is unmounted at the end.
     let script = "mount -t tmpfs -o size=4m tmpfs \"$1\" || exit 77; cd \"$1\"; \"$0\" pack \"$2\" -o x.cmfv; code=$?; \
                   ls -A | wc -l; exit $code";
     let mut unshare = Command::new("unshare");
@@ -314,10 +323,10 @@ fn a_full_file_system_leaves_nothing() {
 }
 
 #[test]
-fn a_source_that_breaks_off_leaves_nothing() {
+fn a_truncated_source_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    // Tables that promise more than there is, and no media at all.
+    // Sample tables beyond the end of the file, and a file without media.
     let media = fs::read(format!("{}/lighthouse.mp4", samples())).unwrap();
     fs::write(at("short.mp4"), &media[..media.len() / 2]).unwrap();
     fs::write(at("none.mp4"), "not an MP4").unwrap();
@@ -335,24 +344,24 @@ fn a_source_that_breaks_off_leaves_nothing() {
     }
 }
 
-/// Where parts are refused, or the service goes away, the service is told to forget what it has.
+/// If parts are refused or the service fails, the upload is aborted at the service.
 #[test]
-fn an_upload_that_breaks_off_leaves_nothing() {
+fn a_failed_upload_leaves_nothing() {
     let media = noise();
-    for what in [Second::Forbidden, Second::Broken, Second::Silence] {
+    for what in [SecondPart::Forbidden, SecondPart::Broken, SecondPart::Silence] {
         let bucket = Bucket::start(what);
         let endpoint = format!("http://{}", bucket.address);
         let args = ["pack", media.to_str().unwrap(), "-o", "s3://b/x.cmfv", "--s3-endpoint", &endpoint];
         let child = command(&args).args(["--s3-region", "us-east-1"]).spawn().unwrap();
-        if what == Second::Silence {
+        if what == SecondPart::Silence {
             bucket.second.recv().unwrap();
             assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
         }
         let text = fails(&child.wait_with_output().unwrap());
         let why = match what {
-            Second::Forbidden => "cannot write: x.cmfv: access denied by storage",
-            Second::Broken => "cannot write: x.cmfv",
-            Second::Silence => "stopped: nothing was written",
+            SecondPart::Forbidden => "cannot write: x.cmfv: access denied by storage",
+            SecondPart::Broken => "cannot write: x.cmfv",
+            SecondPart::Silence => "stopped: nothing was written",
         };
         assert!(text.contains(why), "{what:?}: {text}");
         let requests = bucket.requests();
@@ -367,7 +376,7 @@ fn an_upload_that_breaks_off_leaves_nothing() {
 }
 
 #[test]
-fn to_and_from_a_bucket_and_from_a_server() {
+fn titles_are_packed_to_and_from_buckets_and_servers() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let media = folder.path().join("library");
@@ -382,14 +391,14 @@ fn to_and_from_a_bucket_and_from_a_server() {
         let endpoint = s3.endpoint();
         let more = ["--s3-endpoint", &endpoint, "--s3-region", "us-east-1"];
         let run = |args: &[&str]| done(&[args, &more].concat());
-        // 17 MB and more: in parts. Less: at once.
+        // Files of 17 MB and more are uploaded in parts, smaller ones at once.
         run(&["pack", "s3://library/noise.mp4", "-o", "s3://library/packed/noise.cmfv"]);
         run(&["pack", "s3://library/ferry.mp4", "-o", "s3://library/ferry.ismv", "--ismv"]);
         run(&["pack", "s3://library/ferry.mp4", "-o", "s3://library/ferry/"]);
         let server = Server::start("s3://library", &more, &KEYS);
         assert_eq!(get(server.address, "/ferry/.mpd").status, 200);
         assert_eq!(get(server.address, "/packed/noise.cmfv/.m3u8").status, 200);
-        // Back again.
+        // Pack from the bucket into a folder again.
         run(&["pack", "s3://library/packed/noise.cmfv", "-o", &at("again.cmfv")]);
         run(&["pack", "s3://library/ferry.ismv", "-o", &at("again.ismv"), "--ismv"]);
         assert!(fs::read(at("noise.cmfv")).unwrap() == fs::read(at("again.cmfv")).unwrap());
@@ -404,7 +413,8 @@ fn to_and_from_a_bucket_and_from_a_server() {
     }
 }
 
-/// Four hours in eight renditions and sound, made of two minutes over and over: an index takes the sample tables, and nothing else.
+/// Four hours in eight renditions with audio, made by repeating two minutes: writing an index reads
+/// the sample tables and nothing else.
 #[test]
 fn an_index_of_four_hours_reads_headers_only() {
     let mut args = String::new();
@@ -429,12 +439,14 @@ fn an_index_of_four_hours_reads_headers_only() {
     let number = |before: &str| -> u64 {
         text.split(before).nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
     };
-    let (media, read) = (number("bytes for "), number("of which "));
-    // Sizes of boxes, without reading the file.
+    let media = number("bytes for ");
+    let read = number("of which ");
+    // The sizes of the boxes, from their headers alone.
     let moov = {
         use std::io::{Read as _, Seek as _, SeekFrom};
         let mut file = fs::File::open(&long).unwrap();
-        let (mut at, mut head) = (0, [0; 16]);
+        let mut at = 0;
+        let mut head = [0; 16];
         loop {
             file.seek(SeekFrom::Start(at)).unwrap();
             file.read_exact(&mut head).unwrap();
@@ -451,7 +463,7 @@ fn an_index_of_four_hours_reads_headers_only() {
     assert_eq!(media, fs::metadata(&long).unwrap().len());
     println!("{media} bytes of media, a moov of {moov}, {read} read");
     assert!(media > 5 * moov, "media of {media} bytes beside a moov of {moov}");
-    // The head and tail of the file, where a moov may be, are read before it is known.
+    // The head and tail of the file are read before the position of the moov is known.
     assert!(read < moov + (1 << 20), "{read} bytes read of a moov of {moov}");
     let streams = Command::new("ffprobe")
         .args([

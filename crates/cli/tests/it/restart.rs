@@ -1,4 +1,4 @@
-//! What outlives a process, and what it leaves beside the media.
+//! Indexes that outlive a process, and index MP4s written beside the media.
 
 use crate::{
     client::get,
@@ -18,7 +18,7 @@ fn metric(server: &Server, name: &str) -> u64 {
     line.trim().parse().expect("a number")
 }
 
-/// `latemux serve` is killed whenever a test drops it: the kernel gives it no time for anything.
+/// Dropping a server kills the process, which leaves it no time for anything.
 #[test]
 fn indexes_outlive_a_process_that_is_killed() {
     let cache = TempDir::new().unwrap();
@@ -41,12 +41,12 @@ fn indexes_outlive_a_process_that_is_killed() {
         assert!(after.body == before.body, "{url}");
     }
     assert_eq!(metric(&server, "latemux_cache_hits_total{cache=\"objects\",tier=\"disk\"}"), files);
-    // A look at each: one byte, which need not be read.
+    // One check for each file: a request for one byte, which need not be read.
     assert_eq!(metric(&server, "latemux_storage_requests_total{kind=\"index\"}"), files);
     assert!(metric(&server, "latemux_storage_read_bytes_total{kind=\"index\"}") <= files);
     server.stop();
 
-    // Files of a process that was killed while it wrote, and of whoever else.
+    // Files of a process that was killed while it wrote, and files of other programs.
     for entry in fs::read_dir(cache.path().join("indexes")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some() {
@@ -75,8 +75,9 @@ fn copy_of(folder: &Path) {
 }
 
 #[test]
-fn an_index_written_back_is_the_one_that_latemux_index_writes() {
-    let (served, tool) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+fn a_written_index_equals_that_of_latemux_index() {
+    let served = TempDir::new().unwrap();
+    let tool = TempDir::new().unwrap();
     copy_of(served.path());
     copy_of(tool.path());
     let folder = served.path().to_str().unwrap();
@@ -89,16 +90,17 @@ fn an_index_written_back_is_the_one_that_latemux_index_writes() {
         std::thread::yield_now();
     }
     for name in ["lighthouse.index.mp4", "buoy.index.mp4"] {
-        let (written, expected) = (fs::read(served.path().join(name)), fs::read(tool.path().join(name)));
+        let written = fs::read(served.path().join(name));
+        let expected = fs::read(tool.path().join(name));
         assert!(written.unwrap() == expected.unwrap(), "{name}");
     }
-    assert_eq!(fs::read_dir(served.path()).unwrap().count(), 4, "nothing else is left");
+    assert_eq!(fs::read_dir(served.path()).unwrap().count(), 4, "there are other files");
     let log = server.stop();
     assert_eq!(log.matches("index_written").count(), 2, "{log}");
 }
 
 #[test]
-fn a_server_that_is_only_read_from_is_named_once() {
+fn a_read_only_storage_is_logged_once() {
     let Some(nginx) = Nginx::start(&samples()) else { return };
     let server = Server::start(&nginx.url(), &["--write-index"], &[]);
     for url in ["/lighthouse.mp4/.mpd", "/buoy.mp4/.m3u8"] {

@@ -1,4 +1,4 @@
-//! Where the results of `load` go, and what becomes of them when it is stopped.
+//! The results of `load` in folders and buckets, also when the run is stopped.
 
 use crate::{
     server::{Server, samples},
@@ -23,8 +23,8 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// The line on standard error, which is the only one there.
-fn complaint(output: &Output) -> String {
+/// Returns the only line on standard error.
+fn only_error_line(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", said(output));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -32,7 +32,7 @@ fn complaint(output: &Output) -> String {
 }
 
 #[test]
-fn parts_meet_in_a_bucket() {
+fn parts_are_merged_from_a_bucket() {
     let empty = tempfile::tempdir().unwrap();
     fs::write(empty.path().join("other"), "").unwrap();
     let Some(s3) = S3::start(empty.path().to_str().unwrap()) else { return };
@@ -49,17 +49,17 @@ fn parts_meet_in_a_bucket() {
     let report = |more_args: &[&str]| {
         command(&[&["report", "s3://library/runs/a"], more_args, &more[..]].concat()).output().unwrap()
     };
-    assert!(complaint(&report(&["-o", here])).contains("s3://library/runs/a: no results in it"));
+    assert!(only_error_line(&report(&["-o", here])).contains("s3://library/runs/a: no results in it"));
     let first = load("0/2", "s3://library/runs/a/");
     assert!(first.status.success(), "{}", said(&first));
     let half = report(&["-o", here]);
     assert!(said(&half).contains("1 of 2 parts are missing"), "{}", said(&half));
-    assert!(complaint(&half).contains("1 of 1 runs are partial"));
+    assert!(only_error_line(&half).contains("1 of 1 runs are partial"));
     assert!(load("1/2", "s3://library/runs/a").status.success());
-    assert!(complaint(&report(&[])).contains("--output: the report goes to a folder"));
+    assert!(only_error_line(&report(&[])).contains("--output: the report goes to a folder"));
     let both = report(&["-o", here]);
     assert!(both.status.success() && said(&both).contains("5 came: 5 finished"), "{}", said(&both));
-    // The same run in one part, in a folder.
+    // The same run in one part, with its results in a folder.
     assert!(load("0/1", here).status.success());
     let compared = report(&[here]);
     assert!(compared.status.success(), "{}", said(&compared));
@@ -71,20 +71,21 @@ fn parts_meet_in_a_bucket() {
     };
     assert_eq!(rows("s3://library/runs/a"), rows(here));
     assert_eq!(rows(here).len(), 3, "{table}");
-    // Where nothing may be written, nothing is measured.
+    // Without a place for its results, a run does not start.
     let refused = load("0/1", "s3://nobody/a");
     assert!(
-        complaint(&refused).contains("cannot write s3://nobody/a/part-0-of-1.json"),
+        only_error_line(&refused).contains("cannot write s3://nobody/a/part-0-of-1.json"),
         "{}",
         said(&refused)
     );
     assert!(refused.stdout.is_empty());
     let read_only = load("0/1", "https://127.0.0.1:1/a");
-    assert!(complaint(&read_only).contains("cannot be written to"), "{}", said(&read_only));
+    assert!(only_error_line(&read_only).contains("cannot be written to"), "{}", said(&read_only));
 }
 
-/// A server that answers three requests, and the others when the sender is gone; tells of each request.
-fn patient() -> (String, mpsc::Receiver<()>, mpsc::Sender<()>) {
+/// Starts a server that responds to three requests, and to the others when the sender is dropped.
+/// It sends a message for each request.
+fn server_with_late_responses() -> (String, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (heard, hears) = mpsc::channel();
@@ -115,38 +116,38 @@ fn signal(name: &str, pid: u32) {
 }
 
 #[test]
-fn a_run_that_is_stopped_is_partial() {
+fn a_stopped_run_is_partial() {
     let folder = tempfile::tempdir().unwrap();
     let report = |out: &Path| command(&["report", out.to_str().unwrap()]).output().unwrap();
     for name in ["-INT", "-TERM", "-KILL"] {
         let out = folder.path().join(name);
-        let (url, heard, may) = patient();
+        let (url, heard, may) = server_with_late_responses();
         let child =
             command(&["load", "--single", &url, "--requests", "1000000000", "--out", out.to_str().unwrap()])
                 .spawn()
                 .unwrap();
         (0..4).for_each(|_| heard.recv().unwrap());
         signal(name, child.id());
-        // What is on its way is waited for.
+        // Responses in flight are waited for.
         drop(may);
         let output = child.wait_with_output().unwrap();
         let run = Run::read(&out).unwrap();
         assert!(!run.whole.complete, "{name}");
         let total = run.whole.results.total();
         if name == "-KILL" {
-            // What was written last: before anything was measured.
+            // The last results written are from before the first measurement.
             assert_eq!((output.status.code(), total.count), (None, 0));
         } else {
-            assert!(complaint(&output).contains("stopped: the results are partial"));
+            assert!(only_error_line(&output).contains("stopped: the results are partial"));
             assert!(total.count >= 4 && total.failed() == 0, "{}", said(&output));
             assert_eq!(total.bytes, total.count * 5);
             assert!(String::from_utf8_lossy(&output.stdout).contains("single"), "{}", said(&output));
         }
         let report = report(&out);
-        assert!(complaint(&report).contains("1 of 1 runs are partial"));
+        assert!(only_error_line(&report).contains("1 of 1 runs are partial"));
         assert!(said(&report).contains("did not end by itself"), "{}", said(&report));
     }
-    // Before its time has come.
+    // Stopped before the agreed start.
     let out = folder.path().join("early");
     let args = ["load", "--single", "http://127.0.0.1:1/", "--requests", "1", "--start-at", "4000000000"];
     let mut child = command(&args).args(["--out", out.to_str().unwrap()]).spawn().unwrap();
@@ -154,13 +155,13 @@ fn a_run_that_is_stopped_is_partial() {
     child.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
     assert_eq!(&begun, b"starting");
     signal("-INT", child.id());
-    assert!(complaint(&child.wait_with_output().unwrap()).contains("stopped before the start"));
+    assert!(only_error_line(&child.wait_with_output().unwrap()).contains("stopped before the start"));
     assert!(!Run::read(&out).unwrap().whole.complete);
 }
 
-/// A bucket that takes one object, and the next never.
+/// A bucket that accepts one object, and does not respond to the next.
 #[test]
-fn a_bucket_that_falls_silent_can_be_left() {
+fn a_run_with_a_silent_bucket_can_be_stopped() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let (heard, hears) = mpsc::channel();
@@ -197,6 +198,6 @@ fn a_bucket_that_falls_silent_can_be_left() {
     }
     signal("-INT", child.id());
     let output = child.wait_with_output().unwrap();
-    assert!(complaint(&output).contains("stopped: what was measured last is not written"));
+    assert!(only_error_line(&output).contains("stopped: what was measured last is not written"));
     assert!(String::from_utf8_lossy(&output.stdout).contains("hls.muxed"), "{}", said(&output));
 }

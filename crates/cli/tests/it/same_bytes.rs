@@ -1,4 +1,5 @@
-//! Two processes on different back ends give identical bytes and ETags for every URL of the sample library.
+//! Two processes with different back ends send identical bytes and ETags for every URL of the
+//! sample library.
 
 use crate::{
     crawl::{NATIVE, crawl},
@@ -6,14 +7,16 @@ use crate::{
     store::{Nginx, S3},
 };
 
-/// Titles that every back end can name without listing, then those that need a listing.
+/// Titles that need no listing.
 const FILES: [&str; 3] = ["/ferry.mp4", "/lighthouse.mp4", "/buoy.mp4"];
+/// Titles that need a listing.
 const LISTED: [&str; 1] = ["/harbour"];
 
-fn same(one: &Server, other: &Server, titles: &[&str]) {
+fn check_same(one: &Server, other: &Server, titles: &[&str]) {
     for title in titles {
         let entries = NATIVE.map(|entry| format!("{title}/{entry}"));
-        let (left, right) = (crawl(one.address, &entries), crawl(other.address, &entries));
+        let left = crawl(one.address, &entries);
+        let right = crawl(other.address, &entries);
         assert!(left.len() > 20, "{title}: only {} URLs", left.len());
         assert!(left.keys().eq(right.keys()), "{title}: other URLs");
         for (path, left) in &left {
@@ -27,7 +30,7 @@ fn same(one: &Server, other: &Server, titles: &[&str]) {
 }
 
 #[test]
-fn from_a_folder_and_from_s3() {
+fn a_folder_and_s3_give_the_same_bytes() {
     let Some(s3) = S3::start(&samples()) else { return };
     let folder = Server::start(&samples(), &[], &[]);
     let bucket = Server::start(
@@ -35,16 +38,16 @@ fn from_a_folder_and_from_s3() {
         &["--s3-endpoint", &s3.endpoint(), "--s3-region", "us-east-1"],
         &[("AWS_ACCESS_KEY_ID", S3::ACCESS), ("AWS_SECRET_ACCESS_KEY", S3::SECRET)],
     );
-    same(&folder, &bucket, &[&FILES[..], &LISTED[..]].concat());
+    check_same(&folder, &bucket, &[&FILES[..], &LISTED[..]].concat());
     for log in [folder.stop(), bucket.stop()] {
         assert!(!log.contains("panicked"), "{log}");
     }
 }
 
 #[test]
-fn from_a_folder_and_from_nginx() {
+fn a_folder_and_nginx_give_the_same_bytes() {
     let Some(nginx) = Nginx::start(&samples()) else { return };
     let folder = Server::start(&samples(), &[], &[]);
     let http = Server::start(&nginx.url(), &[], &[]);
-    same(&folder, &http, &FILES);
+    check_same(&folder, &http, &FILES);
 }

@@ -1,4 +1,4 @@
-//! A `latemux serve` of its own for each test, on a port the system chose.
+//! A `latemux serve` for each test, on a free port.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -7,17 +7,17 @@ use std::{
     thread::JoinHandle,
 };
 
-/// A running server; killed when dropped.
+/// A running server. Dropping this value kills the process.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Where its metrics are, if it was told to have any.
+    /// Address of metrics, if the command line names one.
     pub(crate) admin: Option<SocketAddr>,
     log: Option<JoinHandle<String>>,
 }
 
 impl Server {
-    /// Starts and waits for the line that says where the page is.
+    /// Starts a server, and waits for the line with its address.
     pub(crate) fn start(source: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_latemux"));
         command.args(["serve", source, "--listen", "127.0.0.1:0"]).args(more);
@@ -25,7 +25,7 @@ impl Server {
         Self::of(command)
     }
 
-    /// The same by a command that becomes the server.
+    /// Starts a server by another command.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -54,7 +54,7 @@ impl Server {
         Self { child, address, admin, log: Some(log) }
     }
 
-    /// Ends it and gives its log.
+    /// Stops the server and returns its log.
     pub(crate) fn stop(mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -69,7 +69,7 @@ impl Drop for Server {
     }
 }
 
-/// The committed sample library.
+/// Returns the folder of the committed sample library.
 pub(crate) fn samples() -> String {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library").to_owned()
 }

@@ -1,4 +1,5 @@
-//! The configurations in `examples/setups`: each starts, serves the same bytes, and remembers what it says.
+//! The configurations in `examples/setups`: each one starts, serves the same bytes, and caches what
+//! it claims to cache.
 
 use crate::{
     client::get,
@@ -6,8 +7,8 @@ use crate::{
 };
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// Cache outcome of the first and second request for a segment, and of a third for the same time in another protocol; whether the
-/// second asks storage.
+/// For each set-up: the outcomes of two requests for one segment and of a third for the same time
+/// in another protocol, and whether the second request reads from storage.
 const EXPECTED: [(&str, [&str; 3], bool); 8] = [
     ("index", ["bypassed;off", "bypassed;off", "bypassed;off"], true),
     ("index-new-connections", ["bypassed;off", "bypassed;off", "bypassed;off"], true),
@@ -20,7 +21,7 @@ const EXPECTED: [(&str, [&str; 3], bool); 8] = [
 ];
 
 #[test]
-fn every_published_setup_is_one_configuration() {
+fn every_published_setup_works_as_described() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/setups");
     let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let files: BTreeMap<String, _> = files
@@ -45,7 +46,8 @@ fn every_published_setup_is_one_configuration() {
         let answers = [&dash, &dash, &hls].map(|url| get(server.address, url));
         for (answer, outcome) in answers.iter().zip(outcomes) {
             assert_eq!(answer.status, 200, "{name}");
-            // A head may leave before it is known that something has to be read, and while the last of it is still coming.
+            // A head may be sent before the outcome is known, and while the bytes of an earlier
+            // request still arrive.
             let told = answer.headers["latemux-cache"].as_str();
             let early = outcome == "filled" || (outcome == "hit_memory" && told == "joined");
             assert!(told == outcome || early, "{name}: {told}");
@@ -54,5 +56,5 @@ fn every_published_setup_is_one_configuration() {
         bodies.push(answers.map(|answer| answer.body));
     }
     bodies.dedup();
-    assert_eq!(bodies.len(), 1, "all send the same");
+    assert_eq!(bodies.len(), 1, "set-ups send different bytes");
 }

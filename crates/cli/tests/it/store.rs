@@ -1,4 +1,4 @@
-//! Places of other makes to serve from: versitygw (S3) and nginx (HTTP).
+//! Servers of other projects as storage: versitygw (S3) and nginx (HTTP).
 
 use latemux_testmedia::process::{Process, tool};
 use std::{
@@ -19,7 +19,8 @@ impl S3 {
     pub(crate) const ACCESS: &str = "tester";
     pub(crate) const SECRET: &str = "secret";
 
-    /// With copies of a folder's files. `None` where versitygw is not installed.
+    /// Starts it with copies of the files in a folder. Returns `None` if versitygw is not
+    /// installed.
     pub(crate) fn start(folder: &str) -> Option<Self> {
         let versitygw = tool("versitygw")?;
         let dir = tempfile::tempdir().expect("a folder");
@@ -39,14 +40,14 @@ impl S3 {
     }
 }
 
-/// nginx over a folder, without a listing.
+/// nginx over a folder, without listings.
 pub(crate) struct Nginx {
     process: Process,
     _dir: TempDir,
 }
 
 impl Nginx {
-    /// `None` where nginx is not installed.
+    /// Starts it. Returns `None` if nginx is not installed.
     pub(crate) fn start(folder: &str) -> Option<Self> {
         let nginx = tool("nginx")?;
         let dir = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! `index` and `manifest`: what they write, what they read for it, and that nothing is left of what fails.
+//! `index` and `manifest`: the files they write, the bytes they read, and failed runs that leave
+//! nothing.
 
 use crate::{
     client::get,
@@ -15,7 +16,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// Runs the binary to its end.
+/// Runs the binary until it ends.
 pub(crate) fn latemux(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_latemux"))
         .args(args)
@@ -24,7 +25,7 @@ pub(crate) fn latemux(args: &[&str]) -> Output {
         .expect("latemux runs")
 }
 
-/// All it wrote.
+/// Returns everything that the process wrote.
 pub(crate) fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -56,7 +57,8 @@ fn an_index_is_read_by_ffprobe_and_served() {
         let theirs = probe(Path::new(&at(&shown)), &[]);
         assert_eq!(ours.streams.len(), theirs.streams.len());
         for (a, b) in ours.streams.iter().zip(&theirs.streams) {
-            // Of fragmented files ffprobe counts times from elsewhere than of sample tables.
+            // ffprobe counts the times of fragmented files from another origin than those of sample
+            // tables.
             let bytes = |packets: &[Packet]| -> Vec<_> {
                 let first = packets.first().filter(|_| name == "ferry.mp4").map_or(0, |p| p.dts);
                 packets.iter().map(|p| (p.pos, p.size, p.hash.clone(), p.key, p.dts - first)).collect()
@@ -93,12 +95,13 @@ fn only_headers_are_read() {
     let number = |before: &str| -> u64 {
         said.split(before).nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
     };
-    let (media, read) = (number("bytes for "), number("of which "));
+    let media = number("bytes for ");
+    let read = number("of which ");
     assert!(media > 5_000_000 && read < media / 20, "{said}");
 }
 
 #[test]
-fn what_fails_leaves_nothing() {
+fn a_failed_run_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::copy(format!("{}/lighthouse.mp4", samples()), at("x.mp4")).unwrap();
@@ -136,7 +139,7 @@ fn a_full_disk_leaves_nothing() {
     fs::copy(format!("{}/lighthouse.mp4", samples()), &media).unwrap();
     let index = folder.path().join("x.index.mp4");
     let run = |limit: &str| {
-        // A file may not grow beyond some blocks: the write fails as on a full disk.
+        // The size of files is limited to some blocks, so writes fail as on a full disk.
         let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" index \"$1\"");
         let mut shell = Command::new("sh");
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_latemux")]).arg(&media);
@@ -151,7 +154,7 @@ fn a_full_disk_leaves_nothing() {
     );
     assert_eq!(names(folder.path()), ["x.mp4"]);
 
-    // An index that is there stays.
+    // An existing index stays.
     assert!(run("unlimited").status.success());
     let before = fs::read(&index).unwrap();
     assert!(!run("1").status.success());
@@ -159,7 +162,7 @@ fn a_full_disk_leaves_nothing() {
 }
 
 #[test]
-fn to_and_from_a_bucket() {
+fn files_are_written_to_and_read_from_a_bucket() {
     let Some(s3) = S3::start(&samples()) else { return };
     let endpoint = s3.endpoint();
     let run = |args: &[&str]| {

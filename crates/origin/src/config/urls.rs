@@ -14,10 +14,10 @@ pub struct UrlsConfig {
     pub nginx_vod: NginxVodConfig,
 }
 
-/// URLs in the form of nginx-vod-module. Each protocol is served below a prefix such as `/hls/`, and a
-/// protocol without a prefix is not served in this form. Below a prefix only this form is understood,
-/// and the path after the prefix is looked up in storage. Protocols may share a prefix. Below the
-/// prefix `/` the native form is served too.
+/// URLs in the form of nginx-vod-module. Each protocol is served below a prefix such as `/hls/`,
+/// and a protocol without a prefix is not served in this form. Below a prefix only this form is
+/// understood, and the path after the prefix is looked up in storage. Protocols may share a prefix.
+/// Below the prefix `/` the native form is served too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NginxVodConfig {
@@ -89,7 +89,8 @@ impl UrlsConfig {
     /// Checks prefixes and names.
     ///
     /// # Errors
-    /// Returns a sentence for the operator that names the first key whose prefix or name no URL can have.
+    /// Returns a sentence for the operator that names the first key whose prefix or name no URL can
+    /// have.
     pub fn check(&self) -> Result<(), String> {
         self.nginx_vod.settings().check().map_err(|why| format!("urls.nginx_vod: {why}"))
     }

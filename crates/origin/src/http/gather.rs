@@ -1,7 +1,7 @@
 //! Gathers frames that are ready together into one frame, so that one vectored write sends them.
 //!
-//! In an interleaved file, a segment of one track is some hundred slices. hyper writes once for every
-//! 16 frames, whatever their size, but it writes a frame of many slices whole.
+//! In an interleaved file, a segment of one track is some hundred slices. hyper writes once for
+//! every 16 frames, whatever their size, but it writes a frame of many slices whole.
 
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
@@ -173,7 +173,8 @@ mod tests {
         }
     }
 
-    /// Returns a body of frames of these sizes in bytes, which ends with an error if `fails` is true.
+    /// Returns a body of frames of these sizes in bytes, which ends with an error if `fails` is
+    /// true.
     fn body(sizes: &[usize], fails: bool) -> GatheringBody<impl Body<Data = Bytes, Error = Error> + Unpin> {
         let frames: Vec<_> = sizes.iter().map(|&size| Ok(Frame::data(vec![7; size].into()))).collect();
         let error = fails.then(|| Err(Error::Internal("broken off")));

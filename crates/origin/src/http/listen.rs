@@ -52,8 +52,8 @@ impl Acceptor {
         self.max_connections
     }
 
-    /// Accepts the next connection when one is allowed. The connection counts as open for as long as
-    /// the permit lives. Returns `None` if accepting failed; the caller tries again.
+    /// Accepts the next connection when one is allowed. The connection counts as open for as long
+    /// as the permit lives. Returns `None` if accepting failed; the caller tries again.
     pub(crate) async fn accept(&mut self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
         let slot = match self.slots.clone().try_acquire_owned() {
             Ok(slot) => slot,

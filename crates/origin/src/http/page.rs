@@ -19,8 +19,8 @@ struct Files;
 /// Page served by a build without the player page.
 const PLACEHOLDER: &str = include_str!("../../../../web/placeholder.html");
 
-/// Restricts the page to files of this server, so that it plays without other hosts and no other site
-/// can inject anything.
+/// Restricts the page to files of this server, so that it plays without other hosts and no other
+/// site can inject anything.
 const POLICY: &str = "default-src 'self'; media-src 'self' blob:; worker-src 'self' blob:; img-src 'self' data: blob:; \
                       style-src 'self' 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
 

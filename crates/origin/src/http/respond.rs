@@ -38,7 +38,8 @@ pub(crate) enum Coding {
 pub(crate) struct ResponseHead {
     status: StatusCode,
     headers: HeaderMap,
-    /// Range of the body in the representation. `None` if there is no body, so nothing need be read.
+    /// Range of the body in the representation. `None` if there is no body, so nothing need be
+    /// read.
     pub(crate) window: Option<Range<u64>>,
 }
 
@@ -204,7 +205,8 @@ fn allow_any_origin(head: &mut HeaderMap) {
     );
 }
 
-/// Writes a number in decimal digits. As a header value it then takes one allocation instead of two.
+/// Writes a number in decimal digits. As a header value it then takes one allocation instead of
+/// two.
 fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut first = digits.len();
     for (at, digit) in digits.iter_mut().enumerate().rev() {
@@ -247,8 +249,8 @@ fn matches_etag(
     })
 }
 
-/// Returns the range that a GET requests. Without a range, with several, and with one that cannot be
-/// parsed, it is `None`: the whole representation (RFC 9110 §14.2).
+/// Returns the range that a GET requests. Without a range, with several, and with one that cannot
+/// be parsed, it is `None`: the whole representation (RFC 9110 §14.2).
 fn requested_range(request: &Parts, this: &Representation) -> Result<Option<Range<u64>>, Error> {
     if request.method != Method::GET {
         return Ok(None);

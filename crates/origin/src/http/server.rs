@@ -90,7 +90,8 @@ where
             Ok(Err(error)) => tracing::debug!(reason = "tls", "{error}"),
             Ok(Ok(stream)) => {
                 let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                // The first byte of the request has a time limit of its own, apart from the handshake.
+                // The first byte of the request has a time limit of its own, apart from the
+                // handshake.
                 let stream = self.with_timeouts(stream);
                 if is_http2 {
                     Box::pin(self.http2(stream, watcher)).await;

@@ -1,7 +1,7 @@
 //! A time limit for HTTP/2 streams whose client takes no bytes although the connection is alive.
 //!
-//! While the window of a stream is closed, its body is not polled, so the body cannot notice. The task
-//! that runs the stream can.
+//! While the window of a stream is closed, its body is not polled, so the body cannot notice. The
+//! task that runs the stream can.
 
 use bytes::Bytes;
 use hyper::{

@@ -1,9 +1,9 @@
 //! A timer for deadlines that are nearly always moved before they pass.
 //!
-//! hyper sets a deadline for the head of each request, and nearly every head arrives in time. A timer
-//! of the runtime would be registered under a lock, and removed again, for each request. Here each
-//! connection has one timer, which stays set to the deadline of an earlier request. When it fires, it
-//! is set to the deadline of the request that is awaited now.
+//! hyper sets a deadline for the head of each request, and nearly every head arrives in time. A
+//! timer of the runtime would be registered under a lock, and removed again, for each request. Here
+//! each connection has one timer, which stays set to the deadline of an earlier request. When it
+//! fires, it is set to the deadline of the request that is awaited now.
 
 use hyper::rt;
 use std::{
@@ -73,8 +73,8 @@ mod tests {
     async fn a_deadline_passes_on_time_after_many_others_were_dropped() {
         let timer = ConnectionTimer::default();
         for number in 0..100 {
-            // Each is later than the one before, and is dropped shortly after the timer has fired for
-            // an earlier one.
+            // Each is later than the one before, and is dropped shortly after the timer has fired
+            // for an earlier one.
             let dropped = tokio::time::timeout(SECOND * 7 / 10, timer.sleep(SECOND)).await;
             assert!(dropped.is_err(), "{number}");
         }

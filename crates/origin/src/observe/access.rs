@@ -1,5 +1,5 @@
-//! The access log: one line for each request, written when its body has ended, completely or not. It
-//! also counts the request in the metrics.
+//! The access log: one line for each request, written when its body has ended, completely or not.
+//! It also counts the request in the metrics.
 
 use crate::{
     Error,
@@ -10,7 +10,8 @@ use crate::{
 use http::{HeaderMap, StatusCode, Uri, request::Parts};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The log line of a request. It is written when this value is dropped, so that no request is missed.
+/// The log line of a request. It is written when this value is dropped, so that no request is
+/// missed.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     trace: Trace,

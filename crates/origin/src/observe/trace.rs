@@ -1,9 +1,10 @@
 //! The record of one request: written by every part that works for it, and read by the access log,
 //! the debug headers and the metrics.
 //!
-//! The current request is ambient ([`Trace::scope`]), as the spans of a log are. Caches, single flights
-//! and storage write to its record although no signature between them names it. Work that continues in
-//! another task takes the record along ([`carried`]). Outside of a request, nothing is recorded.
+//! The current request is ambient ([`Trace::scope`]), as the spans of a log are. Caches, single
+//! flights and storage write to its record although no signature between them names it. Work that
+//! continues in another task takes the record along ([`carried`]). Outside of a request, nothing is
+//! recorded.
 
 use crate::observe::metrics::{Metrics, RequestLabels};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -74,8 +75,8 @@ impl Record {
     }
 }
 
-/// Records the fetches of the range cache for the request that caused them. Other requests that wait
-/// for the same bytes record only that they joined.
+/// Records the fetches of the range cache for the request that caused them. Other requests that
+/// wait for the same bytes record only that they joined.
 impl ReadObserver for Record {
     fn on_outcome(&self, outcome: Outcome) {
         self.note(outcome);

@@ -37,7 +37,7 @@ async fn a_full_or_read_only_disk_costs_only_requests_to_storage() {
             let figures = rig.cache.figures();
             assert!(figures.disk_errors > 0 && figures.disk_dropped_failed > 0, "{kind}: {figures:?}");
             all_right(&rig, &oracle).await;
-            rig.check_recovery(&oracle, &TITLES, 0).await;
+            rig.check_recovered(&oracle, &TITLES, 0).await;
             assert!(rig.cache.figures().disk_units > 0, "{kind}: the disk is not used again");
         }
     }
@@ -53,7 +53,7 @@ async fn an_unreadable_disk_costs_only_requests_to_storage() {
         assert!(rig.cache.figures().disk_units > 20);
         rig.disk_faults.fail_reads(kind);
         all_right(&rig, &oracle).await;
-        rig.check_recovery(&oracle, &TITLES, 0).await;
+        rig.check_recovered(&oracle, &TITLES, 0).await;
     }
 }
 
@@ -101,7 +101,7 @@ async fn a_hanging_disk_is_given_up_after_its_timeout() {
         assert!(got.iter().all(Got::is_right), "{got:?}");
         let figures = rig.cache.figures();
         assert!(figures.disk_timeouts > 0 || !reads, "{figures:?}");
-        rig.check_recovery(&oracle, &TITLES, 0).await;
+        rig.check_recovered(&oracle, &TITLES, 0).await;
     }
 }
 
@@ -121,7 +121,7 @@ async fn a_disk_folder_removed_while_in_use_causes_no_wrong_response() {
     assert!(got.iter().all(Got::is_right), "{got:?}");
     assert!(rig.get_all(&oracle, second).await.iter().all(Got::is_right));
     all_right(&rig, &oracle).await;
-    rig.check_recovery(&oracle, &TITLES, 0).await;
+    rig.check_recovered(&oracle, &TITLES, 0).await;
 }
 
 /// Returns offsets of bytes in a part of a log: its head (`file`), the records' heads, names or
@@ -204,7 +204,7 @@ async fn flipped_bits_on_disk_are_never_served() {
                     "{part}: {figures:?}"
                 ),
             }
-            rig.check_recovery(&oracle, &TITLES, 0).await;
+            rig.check_recovered(&oracle, &TITLES, 0).await;
         }
     }
 }
@@ -221,7 +221,7 @@ async fn bytes_of_an_older_version_on_disk_are_never_served() {
     rig.idle().await;
     rig.memory.put(crate::server::key(title), new);
     rig.restart().await;
-    rig.check_recovery(&oracle, &[title], 1).await;
+    rig.check_recovered(&oracle, &[title], 1).await;
     let again = join_all(urls.iter().map(|url| rig.get(&oracle, url))).await;
     assert!(again.iter().all(Got::is_right), "{again:?}");
 }

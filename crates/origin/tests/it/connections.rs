@@ -39,7 +39,7 @@ fn with_http(change: impl FnOnce(&mut latemux_origin::config::HttpConfig)) -> Or
 }
 
 #[tokio::test]
-async fn a_request_head_may_be_so_large() {
+async fn request_heads_have_a_size_limit() {
     let server = Server::start(library()).await;
     let large = "x".repeat(20_000);
     let answer = get_with(server.address, "/healthz", &[("x-large", &large)]).await;
@@ -49,34 +49,35 @@ async fn a_request_head_may_be_so_large() {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_come_is_not_waited_for() {
+async fn a_connection_without_a_request_is_closed() {
     let config = with_http(|http| http.header_timeout = Duration::from_millis(50));
     let server = Server::with(library(), config, None).await;
     for begun in ["", "GET /healthz HTT", "GET /healthz HTTP/1.1\r\nhost: x\r\n"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(begun.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        // The connection ends; whether with a word or without is not our matter.
+        // The connection ends, with a response or without.
         let _ = stream.read_to_end(&mut answer).await;
         assert!(!answer.starts_with(b"HTTP/1.1 200"));
     }
 }
 
-/// A client that asks for much and takes nothing of it holds the only connection there may be; whoever waits gets it.
+/// A client that requests a large body and reads nothing of it holds the only connection allowed.
+/// The next client gets that connection.
 #[tokio::test]
-async fn a_client_that_stops_reading_is_left() {
+async fn a_client_that_stops_reading_is_disconnected() {
     let config = with_http(|http| {
         http.stall_timeout = Duration::from_millis(50);
         http.max_connections = 1;
     });
     let server = Server::with(library(), config, None).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    // More than the kernel takes from the server on its own account, which is some megabytes.
+    // The kernel takes some megabytes from the server although the client reads nothing.
     let times = 400;
     let request = format!("GET {SEGMENT} HTTP/1.1\r\nhost: x\r\n\r\n");
     stream.write_all(request.repeat(times).as_bytes()).await.unwrap();
     let healthy = tokio::time::timeout(Duration::from_secs(60), get(server.address, "/healthz")).await;
-    assert_eq!(healthy.expect("the first connection ends").status, 200);
+    assert_eq!(healthy.expect("the first connection did not end").status, 200);
 
     let whole = fetch(server.address, SEGMENT).await.len();
     let mut answers = Vec::new();
@@ -86,9 +87,9 @@ async fn a_client_that_stops_reading_is_left() {
     assert!(answers.len() < whole * times, "{} bytes came", answers.len());
 }
 
-/// Its connection is alive and takes other streams; what was read for this one is let go.
+/// The connection stays alive for other streams, and the bytes read for this stream are freed.
 #[tokio::test]
-async fn a_stream_whose_client_takes_nothing_is_left() {
+async fn a_stream_whose_client_takes_nothing_is_reset() {
     let (tls, trust) = tls();
     let config = with_http(|http| http.stall_timeout = Duration::from_millis(200));
     let live = Arc::new(AtomicUsize::new(0));
@@ -105,7 +106,7 @@ async fn a_stream_whose_client_takes_nothing_is_left() {
     let (mut h2, connection) = builder.initial_stream_window_size(1000).handshake(stream).await.unwrap();
     tokio::spawn(connection);
     let whole = h2.send_request(request()).await.unwrap().into_body().collect().await.unwrap().to_bytes();
-    // One waits for storage, which is no fault of its client.
+    // One stream waits for storage, which is not the fault of its client.
     let gate = Gate::new();
     faults.set([Fault::WaitAfter(10_000, gate.clone())]);
     let mut sender = h2.clone();
@@ -113,7 +114,8 @@ async fn a_stream_whose_client_takes_nothing_is_left() {
         sender.send_request(request()).await.unwrap().into_body().collect().await.unwrap().to_bytes()
     });
     gate.reached(1).await;
-    // Another takes nothing, and then one more: so the first waits longer than that is borne.
+    // Two further clients read nothing, one after the other. The first stream waits longer than
+    // the time limit for them.
     for _ in 0..2 {
         let left = h2.send_request(request()).await.unwrap();
         early::until(|| live.load(SeqCst) == 2).await;
@@ -126,8 +128,8 @@ async fn a_stream_whose_client_takes_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn no_more_connections_than_configured() {
-    // The line in the log says how many there may be, and is this test's alone.
+async fn open_connections_are_limited() {
+    // No other test uses this limit, so the line in the log belongs to this one.
     let most = 7;
     let config = with_http(|http| http.max_connections = most);
     let server = Server::with(library(), config, None).await;
@@ -137,7 +139,7 @@ async fn no_more_connections_than_configured() {
         others.push(TcpStream::connect(server.address).await.unwrap());
     }
     let first = TcpStream::connect(server.address).await.unwrap();
-    // Accepted by the kernel only: the answer comes when the first has gone.
+    // Only the kernel has accepted this connection. Its response comes when the first one ends.
     let second = tokio::spawn({
         let address = server.address;
         async move { get(address, "/healthz").await }
@@ -152,11 +154,11 @@ async fn no_more_connections_than_configured() {
     }
     drop(first);
     assert_eq!(second.await.unwrap().status, 200);
-    assert_eq!(said(), 1, "once in a minute");
+    assert_eq!(said(), 1, "the warning is logged more than once in a minute");
 }
 
 #[tokio::test]
-async fn open_answers_end_before_the_server_does() {
+async fn open_responses_end_before_the_server_does() {
     let faults = Faults::default();
     let mut server = Server::start(faults.over(library())).await;
     let whole = fetch(server.address, SEGMENT).await;
@@ -173,7 +175,7 @@ async fn open_answers_end_before_the_server_does() {
 }
 
 #[tokio::test]
-async fn draining_takes_so_long() {
+async fn draining_has_a_time_limit() {
     let faults = Faults::default();
     let config = with_http(|http| http.drain_timeout = Duration::from_millis(50));
     let server = Server::with(faults.over(library()), config, None).await;
@@ -184,7 +186,7 @@ async fn draining_takes_so_long() {
     body.collect().await.map(|_| ()).expect_err("broken off");
 }
 
-/// A key and certificate for `localhost`, and who trusts it.
+/// Returns a key and certificate for `localhost`, and the certificate for clients to trust.
 fn tls() -> (Tls, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let tls = Tls::from_pem(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).unwrap();
@@ -232,7 +234,7 @@ async fn tls_speaks_http2_and_http1_with_the_same_bytes() {
     let head = h2.send_request(request(Method::HEAD)).await.unwrap();
     assert_eq!(head.headers()["content-length"], expected.header("content-length"));
     assert!(head.into_body().collect().await.unwrap().to_bytes().is_empty());
-    // A stream that breaks off is reset; the connection and its other streams live on.
+    // A stream whose body fails is reset. The connection and its other streams continue.
     faults.set([Fault::StallAfter(5000)]);
     let stalled = h2.send_request(request(Method::GET)).await.unwrap();
     faults.set([Fault::ShortAfter(30_000)]);
@@ -255,7 +257,7 @@ async fn tls_speaks_http2_and_http1_with_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn a_tls_handshake_is_not_waited_for() {
+async fn a_tls_handshake_has_a_time_limit() {
     let (tls, _) = tls();
     let config = with_http(|http| http.header_timeout = Duration::from_millis(50));
     let server = Server::with(library(), config, Some(tls)).await;
@@ -266,7 +268,7 @@ async fn a_tls_handshake_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_request_after_the_other() {
+async fn a_connection_serves_several_requests_in_turn() {
     let server = Server::start(library()).await;
     let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
@@ -282,9 +284,10 @@ async fn a_connection_serves_one_request_after_the_other() {
     assert_eq!(head.status, 200);
 }
 
-/// With 1,024 places, as sockets often have, those beyond them were turned away without a word, to try again after a second or a minute.
+/// With the usual queue of 1,024 connections, clients beyond it would try again only after a second
+/// to a minute.
 #[tokio::test]
-async fn a_crowd_may_connect_before_anyone_is_accepted() {
+async fn many_clients_connect_before_one_is_accepted() {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
     let crowd = most.trim().parse::<usize>().unwrap().min(2000);
     let listener = latemux_origin::listen(([127, 0, 0, 1], 0).into()).unwrap();
@@ -296,7 +299,7 @@ async fn a_crowd_may_connect_before_anyone_is_accepted() {
     }
 }
 
-/// How many answers of each status came until the server closed.
+/// Returns the status lines that arrive until the server closes the connection.
 async fn statuses(stream: &mut TcpStream) -> Vec<String> {
     let mut answers = Vec::new();
     let _ = stream.read_to_end(&mut answers).await;
@@ -304,19 +307,19 @@ async fn statuses(stream: &mut TcpStream) -> Vec<String> {
     text.split("HTTP/1.1 ").skip(1).map(|answer| answer[..3].to_owned()).collect()
 }
 
-const ASKS: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
-const ASKS_LAST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+const LAST_REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn requests_sent_at_once_or_in_pieces_are_all_answered() {
+async fn pipelined_and_split_requests_are_all_answered() {
     let server = Server::start(library()).await;
-    // Longer than what is waited for first, so that one of them is cut there.
-    let many = [&ASKS.repeat(100), ASKS_LAST].concat();
-    for cut in [1, 20, ASKS.len(), ASKS.len() + 7, 1024, 1500, many.len()] {
+    // Longer than the first read of the server, so that one request is cut there.
+    let many = [&REQUEST.repeat(100), LAST_REQUEST].concat();
+    for cut in [1, 20, REQUEST.len(), REQUEST.len() + 7, 1024, 1500, many.len()] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(&many[..cut]).await.unwrap();
-        // Whole ones are answered before the rest is sent.
-        let whole = cut / ASKS.len();
+        // Complete requests are answered before the rest is sent.
+        let whole = cut / REQUEST.len();
         let mut seen = String::new();
         while seen.matches("HTTP/1.1 200").count() < whole.min(100) {
             let mut piece = [0; 4096];
@@ -332,53 +335,54 @@ async fn requests_sent_at_once_or_in_pieces_are_all_answered() {
     }
 }
 
-/// A body nobody reads may look like a request, and comes whenever the client likes.
+/// A request body that the server does not read may look like a request, and may arrive at any
+/// time.
 #[tokio::test]
-async fn a_body_is_never_taken_for_a_request() {
+async fn a_request_body_is_never_parsed_as_a_request() {
     let server = Server::start(library()).await;
-    let head = format!("POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", ASKS_LAST.len());
+    let head = format!("POST /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", LAST_REQUEST.len());
     for together in [true, false] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let mut seen = vec![0; 12];
         if together {
-            stream.write_all(&[head.as_bytes(), ASKS_LAST].concat()).await.unwrap();
+            stream.write_all(&[head.as_bytes(), LAST_REQUEST].concat()).await.unwrap();
             stream.shutdown().await.unwrap();
             assert_eq!(statuses(&mut stream).await, ["405"]);
         } else {
             stream.write_all(head.as_bytes()).await.unwrap();
             stream.read_exact(&mut seen).await.unwrap();
             assert_eq!(seen, b"HTTP/1.1 405");
-            // It may be closed by now.
-            let _ = stream.write_all(ASKS_LAST).await;
+            // The server may have closed the connection by now.
+            let _ = stream.write_all(LAST_REQUEST).await;
             assert!(statuses(&mut stream).await.is_empty());
         }
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_was_used_is_not_kept_for_ever() {
+async fn an_idle_connection_is_closed_after_the_header_timeout() {
     let config = with_http(|http| http.header_timeout = Duration::from_millis(50));
     let server = Server::with(library(), config, None).await;
     for begun in [&b""[..], b"GET /healthz HTT"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
-        stream.write_all(&[ASKS, begun].concat()).await.unwrap();
+        stream.write_all(&[REQUEST, begun].concat()).await.unwrap();
         assert_eq!(statuses(&mut stream).await, ["200"]);
     }
 }
 
 #[tokio::test]
-async fn an_idle_connection_does_not_hold_up_draining() {
+async fn idle_connections_do_not_delay_draining() {
     let config = with_http(|http| {
         http.drain_timeout = Duration::from_secs(3600);
         http.header_timeout = Duration::from_secs(3600);
     });
     let mut server = Server::with(library(), config, None).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(ASKS).await.unwrap();
+    stream.write_all(REQUEST).await.unwrap();
     let mut seen = [0; 12];
     stream.read_exact(&mut seen).await.unwrap();
     server.shut_down();
     let ended = tokio::time::timeout(Duration::from_secs(20), statuses(&mut stream)).await;
-    assert!(ended.expect("it ends, by the server").is_empty());
+    assert!(ended.expect("the server did not end the connection").is_empty());
     server.stopped().await;
 }

@@ -1,4 +1,4 @@
-//! Many more clients than storage takes requests.
+//! Many more clients than requests that storage allows.
 
 use crate::{
     client::{fetch, get},
@@ -20,7 +20,8 @@ use std::{
     time::Duration,
 };
 
-/// A storage whose bodies come in small pieces with pauses between them, as over a network: readers overlap.
+/// A storage whose bodies arrive in small pieces with pauses, as over a network, so that reads
+/// overlap.
 #[derive(Debug)]
 pub(crate) struct Crumbling(pub(crate) Arc<dyn Storage>);
 
@@ -54,27 +55,28 @@ impl Storage for Crumbling {
     }
 }
 
-/// An answer that is made of several reads must not hold a place for one while it waits for another's.
+/// A response made of several reads must not hold the permit of one while it waits for another.
 #[tokio::test]
-async fn one_connection_to_storage_is_enough_for_any_answer() {
+async fn one_connection_to_storage_suffices_for_every_response() {
     let memory = library();
     memory.put(key("index.index.mp4"), index_file(&sample("lighthouse.mp4"), "lighthouse.mp4"));
     let options =
         Options { max_in_flight: 1, queue_timeout: Duration::from_secs(1000), ..Options::default() };
     let client = StorageClient::new(Arc::new(Crumbling(memory)), &options);
     for base in ["/harbour", "/lighthouse.mp4", "/ferry.mp4", "/fragmented.mp4", "/index.index.mp4"] {
-        // Cold for each of its URLs, as far as fragments go.
+        // A new origin for each URL, so that no fragment is known.
         let server = Server::start(Arc::new(client.clone())).await;
         for url in crawl(server.address, base).await {
             let server = Server::start(Arc::new(client.clone())).await;
             let answer = tokio::time::timeout(Duration::from_secs(60), fetch(server.address, &url)).await;
-            answer.unwrap_or_else(|_| panic!("{url} waits for itself"));
+            answer.unwrap_or_else(|_| panic!("{url}: the response waits for itself"));
         }
     }
 }
 
-/// 2,000 requests at once for titles nobody has asked for yet, over 8 connections to storage: progressive and fragmented,
-/// muxed and separate, all protocols. Each is answered, with the right bytes, and none waits for another for ever.
+/// Sends 2,000 requests at once for titles that are not indexed yet, over 8 connections to storage:
+/// progressive and fragmented, muxed and separate, in all protocols. Each one gets a response with
+/// the right bytes, so none waits for another for ever.
 async fn two_thousand_cold_requests(cache: Option<Cache>) {
     let memory = library();
     memory.put(key("copy.mp4"), fragmented());
@@ -87,7 +89,8 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
             }
         }
     }
-    // A manifest is the work of processors, and remembered: it is here to make its title cold for someone.
+    // Manifests need processor time and are cached. They are requested so that some requests index
+    // their title.
     let manifest = |url: &&String| url.contains(".m3u8") || url.contains(".mpd");
     let mut urls: Vec<_> = right.keys().filter(|url| !manifest(url)).collect();
     urls.sort();
@@ -101,7 +104,9 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
     let server = Server::of(Origin::with_resources(Arc::new(client), resources, config), None).await;
     let answered = AtomicUsize::new(0);
     let all = urls.into_iter().cycle().take(2000).map(|url| {
-        let (address, right, answered) = (server.address, &right, &answered);
+        let address = server.address;
+        let right = &right;
+        let answered = &answered;
         async move {
             let answer = get(address, url).await;
             assert!(answer.status == 200 && answer.body == right[url], "{url}: {}", answer.status);
@@ -110,10 +115,11 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
     });
     let mut all = pin!(futures_util::future::join_all(all));
     let mut before = 0;
-    // However slow the machine is: something is answered in a minute, or nothing ever will be.
+    // Even on a slow machine, at least one response ends within a minute unless there is a
+    // deadlock.
     while tokio::time::timeout(Duration::from_secs(60), &mut all).await.is_err() {
         let now = answered.load(Relaxed);
-        assert!(now > before, "stuck after {now}: {:?}", counters.figures());
+        assert!(now > before, "no response ended in a minute after {now}: {:?}", counters.figures());
         before = now;
     }
     let figures = counters.figures();
@@ -144,7 +150,7 @@ async fn two_thousand_cold_requests_through_a_cache() {
     two_thousand_cold_requests(Some(cache)).await;
 }
 
-/// Most units are driven out before all who wait for them have read them.
+/// Most units are evicted before every request that waits for them has read them.
 #[tokio::test]
 async fn two_thousand_cold_requests_through_a_tiny_cache_and_a_disk() {
     let dir = tempfile::tempdir().unwrap();

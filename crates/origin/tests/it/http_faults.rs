@@ -1,5 +1,5 @@
-//! An HTTP server as storage that does what it should not, byte by byte, and what a client of the origin sees of that, with a cache
-//! in memory and on disk. Afterwards the server is well, and everything is right.
+//! A faulty HTTP server as storage, and the responses that clients of the origin get, with a cache
+//! in memory and on disk. Once the server works again, every response is right.
 
 use crate::{
     client::{get, send},
@@ -21,55 +21,56 @@ use std::{
 };
 
 const TITLE: &str = "lighthouse.mp4";
-/// What storage may take where it does not answer: tests wait for it.
+/// Time limit for storage that does not respond. Tests wait for it.
 const BOUND: Duration = Duration::from_secs(1);
 
-/// What the server does wrong.
+/// Fault of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wrong {
+enum ServerFault {
     Nothing,
-    /// Its answers name no ETag, only a date.
+    /// Responses have no ETag, only a date.
     NoEtag,
-    /// Neither.
+    /// Responses have neither ETag nor date.
     NoVersion,
-    /// 200 and the whole object.
+    /// The response to a range request is 200 with the whole object.
     IgnoresRange,
-    /// The body ends before its promised length, each time a little further.
+    /// The body ends before its length, a little later with each request.
     Fewer,
-    /// The answer says that it is of fewer bytes than were asked for.
+    /// The response states fewer bytes than requested.
     FewerSaid,
-    /// More bytes than the range it states.
+    /// The body has more bytes than the range that the response states.
     More,
-    /// The answer says that it is of more bytes.
+    /// The response states more bytes than requested.
     MoreSaid,
-    /// Another range of the same length.
+    /// The response has another range of the same length.
     Elsewhere,
     NoAnswer,
-    /// Half a body, then nothing.
+    /// The body stops in the middle, and the connection stays open.
     Stalls,
-    /// Half a body, then a reset, every time.
+    /// The connection is reset in the middle of every body.
     Resets,
-    /// No answer, but a reset.
+    /// The connection is reset before the response.
     ResetsAtOnce,
-    /// 503 with `Retry-After`, longer than is waited for.
+    /// The status is 503 with a `Retry-After` longer than any wait.
     Throttles,
-    /// 503 with `Retry-After: 0`, the first time that a range is asked for, and every second time from then on.
+    /// The status is 503 with `Retry-After: 0` for every second request of a range, beginning with
+    /// the first.
     ThrottlesBriefly,
-    /// Fails, works, fails, in all ways in turn.
+    /// All kinds of faults in turn, with correct responses in between.
     Flaps,
-    /// 500.
+    /// The status is 500.
     Fails,
-    /// 404, as if it had been removed.
+    /// The status is 404, as for a removed object.
     Gone,
-    /// 403.
+    /// The status is 403.
     Denies,
 }
 
 struct Site {
     objects: BTreeMap<String, Bytes>,
-    wrong: Wrong,
+    wrong: ServerFault,
     requests: usize,
-    /// How often each range was asked for.
+    /// Number of requests for each range.
     ranges: BTreeMap<String, usize>,
 }
 
@@ -83,18 +84,18 @@ fn answer(site: &Shared, request: &Request) -> Reply {
         return Reply::new(404, &[], b"");
     };
     let wrong = match site.wrong {
-        Wrong::Flaps => match n % 6 {
-            1 => Wrong::ResetsAtOnce,
-            2 => Wrong::Resets,
-            3 => Wrong::Fails,
-            4 => Wrong::FewerSaid,
-            _ => Wrong::Nothing,
+        ServerFault::Flaps => match n % 6 {
+            1 => ServerFault::ResetsAtOnce,
+            2 => ServerFault::Resets,
+            3 => ServerFault::Fails,
+            4 => ServerFault::FewerSaid,
+            _ => ServerFault::Nothing,
         },
         wrong => wrong,
     };
     let version: &[(&str, &str)] = match wrong {
-        Wrong::NoEtag => &[("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")],
-        Wrong::NoVersion => &[],
+        ServerFault::NoEtag => &[("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")],
+        ServerFault::NoVersion => &[],
         _ => &[("ETag", "\"one\"")],
     };
     let Some(range) = request.header("range").and_then(|range| range.strip_prefix("bytes=")) else {
@@ -118,13 +119,15 @@ fn answer(site: &Shared, request: &Request) -> Reply {
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
     let half = bytes.len() / 2;
     match wrong {
-        Wrong::Nothing | Wrong::NoEtag | Wrong::NoVersion | Wrong::Flaps => Reply::new(206, &headers, bytes),
-        Wrong::IgnoresRange => Reply::new(200, version, &content),
-        Wrong::Fewer => Reply::cut(206, &headers, bytes, half, Then::Close),
-        Wrong::FewerSaid | Wrong::MoreSaid | Wrong::Elsewhere => {
+        ServerFault::Nothing | ServerFault::NoEtag | ServerFault::NoVersion | ServerFault::Flaps => {
+            Reply::new(206, &headers, bytes)
+        }
+        ServerFault::IgnoresRange => Reply::new(200, version, &content),
+        ServerFault::Fewer => Reply::cut(206, &headers, bytes, half, Then::Close),
+        ServerFault::FewerSaid | ServerFault::MoreSaid | ServerFault::Elsewhere => {
             let (first, last) = match wrong {
-                Wrong::FewerSaid => (first, last - (last - first) / 2 - 1),
-                Wrong::MoreSaid => (first.saturating_sub(7), last),
+                ServerFault::FewerSaid => (first, last - (last - first) / 2 - 1),
+                ServerFault::MoreSaid => (first.saturating_sub(7), last),
                 _ => (first.saturating_sub(7), last.saturating_sub(7)),
             };
             let (said, bytes) = part(first, last.max(first));
@@ -132,21 +135,23 @@ fn answer(site: &Shared, request: &Request) -> Reply {
             let headers: Vec<_> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
             Reply::new(206, &headers, bytes)
         }
-        Wrong::More => Reply::new(206, &headers, &[bytes, &[0xee; 1000]].concat()),
-        Wrong::NoAnswer => Reply::nothing(Then::Hang),
-        Wrong::Stalls => Reply::cut(206, &headers, bytes, half, Then::Hang),
-        Wrong::Resets => Reply::cut(206, &headers, bytes, half, Then::Reset),
-        Wrong::ResetsAtOnce => Reply::nothing(Then::Reset),
-        Wrong::Throttles => Reply::new(503, &[("Retry-After", "60")], b""),
-        Wrong::ThrottlesBriefly if again.is_multiple_of(2) => Reply::new(503, &[("Retry-After", "0")], b""),
-        Wrong::ThrottlesBriefly => Reply::new(206, &headers, bytes),
-        Wrong::Fails => Reply::new(500, &[], b""),
-        Wrong::Gone => Reply::new(404, &[], b""),
-        Wrong::Denies => Reply::new(403, &[], b""),
+        ServerFault::More => Reply::new(206, &headers, &[bytes, &[0xee; 1000]].concat()),
+        ServerFault::NoAnswer => Reply::nothing(Then::Hang),
+        ServerFault::Stalls => Reply::cut(206, &headers, bytes, half, Then::Hang),
+        ServerFault::Resets => Reply::cut(206, &headers, bytes, half, Then::Reset),
+        ServerFault::ResetsAtOnce => Reply::nothing(Then::Reset),
+        ServerFault::Throttles => Reply::new(503, &[("Retry-After", "60")], b""),
+        ServerFault::ThrottlesBriefly if again.is_multiple_of(2) => {
+            Reply::new(503, &[("Retry-After", "0")], b"")
+        }
+        ServerFault::ThrottlesBriefly => Reply::new(206, &headers, bytes),
+        ServerFault::Fails => Reply::new(500, &[], b""),
+        ServerFault::Gone => Reply::new(404, &[], b""),
+        ServerFault::Denies => Reply::new(403, &[], b""),
     }
 }
 
-/// An origin over such a server.
+/// An origin over a faulty server.
 struct World {
     site: Shared,
     cache: Cache,
@@ -157,23 +162,23 @@ struct World {
 }
 
 impl World {
-    async fn new(tiers: Tiers, wrong: Wrong) -> Self {
+    async fn new(tiers: Tiers, wrong: ServerFault) -> Self {
         Self::timed(tiers, wrong, wrong).await
     }
 
-    /// With bounds as `later` needs them.
-    async fn timed(tiers: Tiers, wrong: Wrong, later: Wrong) -> Self {
+    /// Starts with a fault, and with the time limits that the fault `later` needs.
+    async fn timed(tiers: Tiers, wrong: ServerFault, later: ServerFault) -> Self {
         let objects = BTreeMap::from([(TITLE.to_owned(), sample(TITLE))]);
         let site: Shared =
             Arc::new(Mutex::new(Site { objects, wrong, requests: 0, ranges: BTreeMap::new() }));
         let shared = site.clone();
         let http = Http::start(move |_, request| answer(&shared, request)).await;
-        let slow = matches!(later, Wrong::NoAnswer | Wrong::Stalls);
+        let slow = matches!(later, ServerFault::NoAnswer | ServerFault::Stalls);
         let bound = if slow { BOUND } else { Duration::from_secs(30) };
         let options = Options {
             first_byte_timeout: bound,
             stall_timeout: bound,
-            // Budgets are measured elsewhere; here each read has its own.
+            // Other tests cover the shared budget. Here it is never used up.
             retry_burst: 1_000_000,
             ..Options::default()
         };
@@ -189,14 +194,16 @@ impl World {
         Self { site, cache, server, registry, _http: http, _dir: dir }
     }
 
-    fn set(&self, wrong: Wrong) {
+    fn set(&self, wrong: ServerFault) {
         self.site.lock().unwrap().wrong = wrong;
     }
 
     async fn get(&self, oracle: &Oracle, url: &str) -> Got {
-        // Far more than all bounds together: a hang is told from slowness.
+        // Far longer than all time limits together, so that a slow response is not taken for a
+        // hang.
         let answer = send(self.server.address, Method::GET, url, &[]);
-        let answer = tokio::time::timeout(Duration::from_secs(60), answer).await.expect("an end");
+        let answer =
+            tokio::time::timeout(Duration::from_secs(60), answer).await.expect("no response within a minute");
         let Ok(answer) = answer else { return Got::Aborted };
         if answer.status == 200 {
             return Got::Right(oracle.version(url, &answer.body));
@@ -208,9 +215,10 @@ impl World {
         join_all(urls.iter().map(|url| self.get(oracle, url))).await
     }
 
-    /// All is right once the server is, and nothing was left behind.
-    async fn check_recovery(&self, oracle: &Oracle) {
-        self.set(Wrong::Nothing);
+    /// Checks that every response is right once the server works, and that no request is left in
+    /// flight.
+    async fn check_recovered(&self, oracle: &Oracle) {
+        self.set(ServerFault::Nothing);
         let manifest = send(self.server.address, Method::GET, &format!("/{TITLE}/.mpd"), &[]).await;
         assert_eq!(manifest.unwrap().status, 200);
         let urls: Vec<_> = oracle.urls().cloned().collect();
@@ -232,33 +240,33 @@ impl World {
     }
 }
 
-/// What a client may see: while a title is indexed, and while a segment is read. `aborts` is an answer that broke off, for its head had left;
-/// `ok` right bytes.
-const SEEN: [(Wrong, &[&str], &[&str]); 18] = [
-    (Wrong::NoEtag, &["ok"], &["ok"]),
-    (Wrong::NoVersion, &["ok"], &["ok"]),
-    (Wrong::IgnoresRange, &["ok"], &["ok"]),
-    // It goes further with each try.
-    (Wrong::Fewer, &["ok", "storage_unavailable"], &["ok", "storage_unavailable", "aborts"]),
-    (Wrong::FewerSaid, &["storage_bad_answer"], &["storage_bad_answer", "aborts"]),
-    (Wrong::More, &["ok"], &["ok"]),
-    (Wrong::MoreSaid, &["ok", "storage_bad_answer"], &["storage_bad_answer", "aborts"]),
-    (Wrong::Elsewhere, &["ok", "storage_bad_answer"], &["storage_bad_answer", "aborts"]),
-    (Wrong::NoAnswer, &["storage_timeout"], &["storage_timeout", "aborts"]),
-    (Wrong::Stalls, &["storage_timeout"], &["storage_timeout", "aborts"]),
-    (Wrong::Resets, &["ok", "storage_unavailable"], &["ok", "storage_unavailable", "aborts"]),
-    (Wrong::ResetsAtOnce, &["storage_unavailable"], &["storage_unavailable", "aborts"]),
-    (Wrong::Throttles, &["storage_throttled"], &["storage_throttled", "aborts"]),
-    // Of many at once, one may have met it with each of its tries.
-    (Wrong::ThrottlesBriefly, &["ok", "storage_throttled"], &["ok", "storage_throttled", "aborts"]),
+/// The results that clients may see while a title is indexed, and while a segment is read: `ok` for
+/// right bytes, `aborts` for a response that ended early after its head, or a reason.
+const SEEN: [(ServerFault, &[&str], &[&str]); 18] = [
+    (ServerFault::NoEtag, &["ok"], &["ok"]),
+    (ServerFault::NoVersion, &["ok"], &["ok"]),
+    (ServerFault::IgnoresRange, &["ok"], &["ok"]),
+    // The body gets longer with each attempt.
+    (ServerFault::Fewer, &["ok", "storage_unavailable"], &["ok", "storage_unavailable", "aborts"]),
+    (ServerFault::FewerSaid, &["storage_bad_answer"], &["storage_bad_answer", "aborts"]),
+    (ServerFault::More, &["ok"], &["ok"]),
+    (ServerFault::MoreSaid, &["ok", "storage_bad_answer"], &["storage_bad_answer", "aborts"]),
+    (ServerFault::Elsewhere, &["ok", "storage_bad_answer"], &["storage_bad_answer", "aborts"]),
+    (ServerFault::NoAnswer, &["storage_timeout"], &["storage_timeout", "aborts"]),
+    (ServerFault::Stalls, &["storage_timeout"], &["storage_timeout", "aborts"]),
+    (ServerFault::Resets, &["ok", "storage_unavailable"], &["ok", "storage_unavailable", "aborts"]),
+    (ServerFault::ResetsAtOnce, &["storage_unavailable"], &["storage_unavailable", "aborts"]),
+    (ServerFault::Throttles, &["storage_throttled"], &["storage_throttled", "aborts"]),
+    // One of many requests at once may meet the fault in each of its attempts.
+    (ServerFault::ThrottlesBriefly, &["ok", "storage_throttled"], &["ok", "storage_throttled", "aborts"]),
     (
-        Wrong::Flaps,
+        ServerFault::Flaps,
         &["ok", "storage_unavailable", "storage_bad_answer"],
         &["ok", "storage_unavailable", "storage_bad_answer", "aborts"],
     ),
-    (Wrong::Fails, &["storage_unavailable"], &["storage_unavailable", "aborts"]),
-    (Wrong::Gone, &["source_not_found"], &["source_not_found", "aborts"]),
-    (Wrong::Denies, &["storage_denied"], &["storage_denied", "aborts"]),
+    (ServerFault::Fails, &["storage_unavailable"], &["storage_unavailable", "aborts"]),
+    (ServerFault::Gone, &["source_not_found"], &["source_not_found", "aborts"]),
+    (ServerFault::Denies, &["storage_denied"], &["storage_denied", "aborts"]),
 ];
 
 fn word(got: &Got) -> &str {
@@ -270,55 +278,59 @@ fn word(got: &Got) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_the_server_does_bytes_are_right_or_none() {
+async fn every_fault_leads_to_right_bytes_or_an_error() {
     let oracle = Arc::new(Oracle::of(&[library()], &[TITLE]).await);
     let cases = TIERS.into_iter().flat_map(|tiers| SEEN.map(|case| (tiers, case)));
-    // A few at a time, for some wait.
+    // A few at a time, because some faults wait for a time limit.
     let mut cases = stream::iter(cases)
-        .map(|(tiers, (wrong, cold, warm))| tokio::spawn(suffers(tiers, wrong, cold, warm, oracle.clone())))
+        .map(|(tiers, (wrong, cold, warm))| {
+            tokio::spawn(check_fault(tiers, wrong, cold, warm, oracle.clone()))
+        })
         .buffer_unordered(4);
     while let Some(case) = cases.next().await {
         case.unwrap();
     }
 }
 
-async fn suffers(
+async fn check_fault(
     tiers: Tiers,
-    wrong: Wrong,
+    wrong: ServerFault,
     indexed: &'static [&'static str],
     read: &'static [&'static str],
     oracle: Arc<Oracle>,
 ) {
     let urls: Vec<_> = oracle.some().into_iter().cycle().take(6).collect();
-    // While it is indexed; then its media is read.
+    // First the title is indexed, then its media is read.
     let world = World::new(tiers, wrong).await;
     for got in world.get_all(&oracle, &urls).await {
         let seen = word(&got);
         let may = if indexed.contains(&"ok") { [indexed, read].concat() } else { indexed.to_vec() };
         assert!(may.contains(&seen), "{tiers:?} {wrong:?} cold: {seen}");
     }
-    world.check_recovery(&oracle).await;
-    // While media is read of what is indexed.
-    let world = World::timed(tiers, Wrong::Nothing, wrong).await;
+    world.check_recovered(&oracle).await;
+    // The title is indexed, and its media is read with the fault.
+    let world = World::timed(tiers, ServerFault::Nothing, wrong).await;
     assert_eq!(world.get(&oracle, oracle.init()).await, Got::Right(0));
     world.set(wrong);
     for got in world.get_all(&oracle, &urls).await {
         let seen = word(&got);
-        // Another version is a change: it is indexed anew, or the head has left.
-        let changed = matches!(wrong, Wrong::NoEtag | Wrong::NoVersion) && seen == "aborts";
+        // Another version counts as a change: the title is indexed again, or the response ends
+        // early.
+        let changed = matches!(wrong, ServerFault::NoEtag | ServerFault::NoVersion) && seen == "aborts";
         assert!(read.contains(&seen) || changed, "{tiers:?} {wrong:?} warm: {seen}");
     }
-    world.check_recovery(&oracle).await;
+    world.check_recovered(&oracle).await;
 }
 
 #[tokio::test]
-async fn an_etag_that_is_missing_is_said_once_and_its_object_is_cached_all_the_same() {
+async fn a_missing_etag_is_logged_once_and_does_not_prevent_caching() {
     log::keep();
     let oracle = Oracle::of(&[library()], &[TITLE]).await;
     let urls: Vec<_> = oracle.urls().cloned().collect();
-    for (wrong, said, cached) in
-        [(Wrong::NoEtag, "by size and modification time", true), (Wrong::NoVersion, "by size alone", false)]
-    {
+    for (wrong, said, cached) in [
+        (ServerFault::NoEtag, "by size and modification time", true),
+        (ServerFault::NoVersion, "by size alone", false),
+    ] {
         let before = log::lines(&["no strong ETag", said]).len();
         let world = World::new(Tiers::Memory, wrong).await;
         for _ in 0..2 {
@@ -332,17 +344,18 @@ async fn an_etag_that_is_missing_is_said_once_and_its_object_is_cached_all_the_s
         assert_eq!(log::lines(&["no strong ETag", said]).len() - before, 1);
         let warm = get(world.server.address, &oracle.some()[0]).await;
         assert_eq!(warm.header("latemux-cache"), if cached { "hit_memory" } else { "bypassed;version" });
-        // Told from each other by their dates and sizes: nothing of the first is served for the second.
-        world.check_recovery(&oracle).await;
+        // Dates and sizes distinguish the versions: no byte of the first is served for the second.
+        world.check_recovered(&oracle).await;
     }
 }
 
-/// The range lies too far behind the first byte to read all before it: a clean error, and the log says why.
+/// A range far behind the first byte would need all bytes before it. The request fails with an
+/// error, and the log gives the reason.
 #[tokio::test]
-async fn far_bytes_of_a_server_that_ignores_ranges_are_not_read() {
-    let world = World::new(Tiers::Memory, Wrong::IgnoresRange).await;
+async fn distant_bytes_of_a_server_without_ranges_are_not_read() {
+    let world = World::new(Tiers::Memory, ServerFault::IgnoresRange).await;
     let mut padded = sample(TITLE).to_vec();
-    // A box of nothing behind the type: the index is behind the media, so what is read is far from the start.
+    // A `free` box after `ftyp` and before the media: the index at the end is far from the start.
     let first = u32::from_be_bytes(padded[..4].try_into().unwrap()) as usize;
     let filler = [&(2_u32 << 20).to_be_bytes()[..], b"free", &vec![0; (2 << 20) - 8]].concat();
     padded.splice(first..first, filler);
@@ -351,9 +364,9 @@ async fn far_bytes_of_a_server_that_ignores_ranges_are_not_read() {
     assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (502, "storage_bad_answer"));
 }
 
-/// A server whose TLS handshake never ends, and one that is not there.
+/// A server whose TLS handshake never ends, and an address without a server.
 #[tokio::test]
-async fn connecting_has_an_end() {
+async fn connecting_has_a_time_limit() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (address, reason) in [
@@ -367,7 +380,9 @@ async fn connecting_has_an_end() {
         let server =
             Server::of(Origin::with_resources(storage, resources, crate::server::config()), None).await;
         let answers = (0..10).map(|_| send(server.address, Method::GET, "/x.mp4/.mpd", &[]));
-        for answer in tokio::time::timeout(Duration::from_secs(60), join_all(answers)).await.expect("an end")
+        for answer in tokio::time::timeout(Duration::from_secs(60), join_all(answers))
+            .await
+            .expect("no response within a minute")
         {
             let answer = answer.unwrap();
             assert_eq!(answer.reason(), reason, "{address}");

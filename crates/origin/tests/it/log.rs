@@ -1,4 +1,4 @@
-//! What the origin logs, for tests to look into.
+//! Captures the log of the origin for tests.
 
 use std::{
     io::{self, Write},
@@ -20,7 +20,8 @@ impl Write for Lines {
     }
 }
 
-/// Begins to keep what is logged. Tests of one process share it: look for lines of a path no other test asks for.
+/// Starts to capture the log. All tests of one process share it, so each test needs a path that no
+/// other test requests.
 pub(crate) fn keep() {
     static STARTED: OnceLock<()> = OnceLock::new();
     STARTED.get_or_init(|| {
@@ -32,14 +33,15 @@ pub(crate) fn keep() {
     });
 }
 
-/// Lines that hold all of these words.
+/// Returns the captured lines that hold all of these words.
 pub(crate) fn lines(words: &[&str]) -> Vec<String> {
     let bytes = LINES.lock().unwrap().clone();
     let text = String::from_utf8(bytes).unwrap();
     text.lines().filter(|line| words.iter().all(|w| line.contains(w))).map(str::to_owned).collect()
 }
 
-/// The access line of a path: it is written when the server has let go of the answer, which a client does not see.
+/// Waits for the access line of a path. It is written when the server drops the response, which may
+/// be after the client has read it.
 pub(crate) async fn access(path: &str) -> String {
     loop {
         if let Some(line) = lines(&[" access: ", &format!("path={path} ")]).pop() {

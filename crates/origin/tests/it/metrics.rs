@@ -1,5 +1,5 @@
-//! `/metrics` and the rest of the admin address: numbers that agree to the byte with what clients got, in a form that the
-//! reference reader of OpenMetrics takes.
+//! `/metrics` and the rest of the admin address. The numbers agree to the byte with the responses
+//! that clients got, and the reference parser of OpenMetrics accepts the text.
 
 use crate::{
     client::{FullResponse, fetch, get, get_with, open, send},
@@ -26,7 +26,7 @@ use std::{
 
 const SEGMENT: &str = "/harbour/dash/x-video=152000-51200.dash";
 
-/// Values by name and labels, the labels sorted: `latemux_refusals_total{reason=bad_path}`.
+/// Values by name and sorted labels: `latemux_refusals_total{reason=bad_path}`.
 type Samples = BTreeMap<String, f64>;
 
 fn named(name: &str, labels: &[(&str, &str)]) -> String {
@@ -35,7 +35,7 @@ fn named(name: &str, labels: &[(&str, &str)]) -> String {
     if labels.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(",")) }
 }
 
-/// Reads a line for line, and takes none it does not know.
+/// Parses the text line by line, and refuses lines that it does not know.
 fn parse(text: &str) -> Samples {
     let text = text.strip_suffix("# EOF\n").unwrap();
     let lines = text.lines().filter(|line| !line.starts_with("# "));
@@ -64,19 +64,20 @@ async fn scrape(server: &Server) -> Samples {
     parse(std::str::from_utf8(&answer.body).unwrap())
 }
 
-/// A value; 0 where there is none yet.
+/// Returns a value, or 0 if there is no such series yet.
 fn value(samples: &Samples, name: &str, labels: &[(&str, &str)]) -> f64 {
     samples.get(&named(name, labels)).copied().unwrap_or_default()
 }
 
-/// Waits for what the server does after a client has seen all there is to see.
+/// Waits until a value is as expected: the server counts some things after the client has read the
+/// response.
 async fn until(server: &Server, name: &str, labels: &[(&str, &str)], expected: f64) {
     while value(&scrape(server).await, name, labels) != expected {
         tokio::task::yield_now().await;
     }
 }
 
-/// All sums over series of a name.
+/// Returns the sum over all series of a name.
 fn sum(samples: &Samples, name: &str) -> f64 {
     samples.iter().filter(|(key, _)| key.split('{').next() == Some(name)).map(|(_, value)| value).sum()
 }
@@ -90,7 +91,7 @@ fn length(answer: &FullResponse) -> f64 {
     float(answer.body.len() as u64)
 }
 
-/// What the reference reader makes of it, in the same form.
+/// Parses the text with the reference parser. `None` if that is not installed.
 fn reference(text: &str) -> Option<Samples> {
     const READ: &str = "
 import sys
@@ -107,7 +108,7 @@ for family in text_string_to_metric_families(sys.stdin.read()):
     let python = tool("python3")?;
     let mut child =
         Command::new(python).args(["-c", READ]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // It reads all before it writes.
+    // The parser reads all of its input before it writes.
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     if output.status.code() == Some(77) {
@@ -117,7 +118,7 @@ for family in text_string_to_metric_families(sys.stdin.read()):
         );
         return None;
     }
-    assert!(output.status.success(), "refused:\n{text}");
+    assert!(output.status.success(), "the parser refused:\n{text}");
     let lines = String::from_utf8(output.stdout).unwrap();
     let samples = lines.lines().map(|line| {
         let (name, value) = line.rsplit_once(' ').unwrap();
@@ -126,7 +127,7 @@ for family in text_string_to_metric_families(sys.stdin.read()):
     Some(samples.collect())
 }
 
-/// One request of each kind that counts differently.
+/// Sends one request of each kind that is counted differently.
 async fn everything(server: &Server) -> f64 {
     let mut requests = 0.0;
     for (path, headers) in [
@@ -151,7 +152,7 @@ async fn everything(server: &Server) -> f64 {
 }
 
 #[tokio::test]
-async fn the_reference_reader_takes_it_and_reads_the_same() {
+async fn the_reference_parser_reads_the_same_values() {
     let server = Server::start(library()).await;
     let text = |answer: FullResponse| String::from_utf8(answer.body.to_vec()).unwrap();
     for round in 0..2 {
@@ -167,7 +168,7 @@ async fn the_reference_reader_takes_it_and_reads_the_same() {
 }
 
 #[tokio::test]
-async fn every_answer_is_counted_once_with_its_bytes() {
+async fn every_response_is_counted_once_with_its_bytes() {
     let server = Server::start(library()).await;
     let mut expected: BTreeMap<[&str; 3], (f64, f64)> = BTreeMap::new();
     let mut urls = crawl(server.address, "/harbour").await;
@@ -188,7 +189,7 @@ async fn every_answer_is_counted_once_with_its_bytes() {
             _ if url.ends_with(".ts") => ["hls_ts", "media"],
             _ => {
                 let protocol = if url.ends_with(".dash") { "dash" } else { "hls_cmaf" };
-                // An init segment has no number behind the bit rate.
+                // The URL of an init segment has no number after the bit rate.
                 let last = url.rsplit('=').next().unwrap();
                 [protocol, if last.contains('-') { "media" } else { "init" }]
             }
@@ -236,7 +237,7 @@ async fn every_answer_is_counted_once_with_its_bytes() {
     assert_eq!(sum(&after, "latemux_response_outcomes_total"), sum(&after, "latemux_responses_total"));
 }
 
-/// Bytes of a CMAF segment before its media.
+/// Returns the number of bytes in a CMAF segment before its media.
 fn head_of(segment: &[u8]) -> u64 {
     segment.windows(4).position(|four| four == b"mdat").unwrap() as u64 + 4
 }
@@ -248,7 +249,7 @@ fn by_kind(requests: &[Request]) -> [(f64, f64); 2] {
 }
 
 #[tokio::test]
-async fn storage_is_counted_by_what_was_read() {
+async fn requests_to_storage_are_counted_by_purpose() {
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
     let read = |samples: &Samples, kind| {
@@ -264,7 +265,7 @@ async fn storage_is_counted_by_what_was_read() {
     assert_eq!((read(&samples, "media"), read(&samples, "manifest")), ((0.0, 0.0), (0.0, 0.0)));
     assert!(indexes.0 >= 5.0 && listings.0 == 1.0);
 
-    // Media in order; fragments are read along with it and count as it does.
+    // The `moof`s of fragments are read along with the media and count as media.
     let mut of_source = 0.0;
     for url in [SEGMENT, &fragmented_segment(0).await] {
         let body = fetch(server.address, url).await;
@@ -272,7 +273,8 @@ async fn storage_is_counted_by_what_was_read() {
     }
     let [_, reads] = by_kind(&counting.take());
     let samples = scrape(&server).await;
-    let (now, fragmented_index) = (read(&samples, "index"), read(&samples, "media"));
+    let now = read(&samples, "index");
+    let fragmented_index = read(&samples, "media");
     assert_eq!(
         (now.0 - indexes.0 + fragmented_index.0, now.1 - indexes.1 + fragmented_index.1),
         reads,
@@ -289,7 +291,7 @@ async fn storage_is_counted_by_what_was_read() {
 }
 
 #[tokio::test]
-async fn what_broke_off_counts_what_was_sent() {
+async fn aborted_responses_count_the_bytes_sent() {
     let faults = Faults::default();
     let server = Server::start(faults.over(library())).await;
     let whole = fetch(server.address, SEGMENT).await;
@@ -297,7 +299,7 @@ async fn what_broke_off_counts_what_was_sent() {
     let first = scrape(&server).await;
     assert_eq!(value(&first, "latemux_response_bytes_total", &labels), float(whole.len() as u64));
 
-    // The client leaves in the middle.
+    // The client leaves in the middle of the body.
     faults.set([Fault::StallAfter(20_000)]);
     let mut body = open(server.address, Method::GET, SEGMENT, &[]).await.unwrap().into_body();
     let mut got = 0_u64;
@@ -305,7 +307,7 @@ async fn what_broke_off_counts_what_was_sent() {
         let all = value(samples, "latemux_response_bytes_total", &labels);
         all - value(&first, "latemux_response_bytes_total", &labels)
     };
-    // Until all that storage gave has come: the rest will not.
+    // The client reads all bytes that storage has sent. The rest does not arrive.
     let head = head_of(&whole);
     while got < head + 20_000 {
         got += body.frame().await.unwrap().unwrap().into_data().unwrap().len() as u64;
@@ -317,7 +319,7 @@ async fn what_broke_off_counts_what_was_sent() {
     assert!(got < whole.len() as u64);
     assert_eq!((got, handed(&samples)), (head + 20_000, float(got)));
 
-    // Storage breaks off.
+    // Storage fails in the middle of the body.
     let reset = StorageError::Unavailable { key: "x".into(), detail: "reset".into() };
     faults.set([Fault::BreakAfter(20_000, reset)]);
     let broken = send(server.address, Method::GET, SEGMENT, &[]).await;
@@ -333,7 +335,7 @@ async fn what_broke_off_counts_what_was_sent() {
     );
     assert_eq!(value(&samples, "latemux_storage_errors_total", &[("kind", "media")]), 1.0);
 
-    // The client leaves before there is a head.
+    // The client leaves before the head is sent.
     let gate = Gate::new();
     faults.set([Fault::Wait(gate.clone())]);
     let address = server.address;
@@ -372,7 +374,7 @@ async fn no_url_adds_a_series() {
             }
         }
     };
-    // The second round finds what the first has read.
+    // The second round is served from caches.
     ask(1).await;
     ask(1).await;
     let series: Vec<String> = scrape(&server).await.into_keys().collect();
@@ -384,7 +386,7 @@ async fn no_url_adds_a_series() {
 }
 
 #[tokio::test]
-async fn caches_say_what_they_hold_and_found() {
+async fn caches_report_their_size_hits_and_misses() {
     let mut config = crate::server::config();
     config.memory.manifests = 20_000;
     let server = Server::with(library(), config, None).await;
@@ -418,7 +420,7 @@ async fn caches_say_what_they_hold_and_found() {
 }
 
 #[tokio::test]
-async fn who_waits_for_another_is_counted_as_waiting() {
+async fn a_request_that_waits_for_another_counts_as_joined() {
     log::keep();
     let faults = Faults::default();
     let server = Server::start(faults.over(library())).await;
@@ -444,13 +446,14 @@ async fn who_waits_for_another_is_counted_as_waiting() {
     );
     for n in [1, 2] {
         let line = log::access(&format!("/buoy.mp4/waits{n}.mpd")).await;
-        assert!(line.contains("cache=\"join\" storage_requests=0 storage_bytes=0"), "{line}");
+        assert!(line.contains("cache=\"joined\" storage_requests=0 storage_bytes=0"), "{line}");
     }
 }
 
-/// What the one who began does not wait for any more, the others drive on; it is not theirs for that.
+/// When the request that started the work leaves, the others continue it. Their log lines do not
+/// count its requests to storage.
 #[tokio::test]
-async fn who_waits_for_one_that_left_asked_nothing_of_storage() {
+async fn a_request_that_joined_counts_no_requests_to_storage() {
     log::keep();
     let faults = Faults::default();
     let server = Server::start(faults.over(library())).await;
@@ -466,14 +469,14 @@ async fn who_waits_for_one_that_left_asked_nothing_of_storage() {
     gate.open();
     joined.await.unwrap();
     let line = log::access("/harbour/stays.mpd").await;
-    assert!(line.contains("cache=\"join\" storage_requests=0 storage_bytes=0"), "{line}");
+    assert!(line.contains("cache=\"joined\" storage_requests=0 storage_bytes=0"), "{line}");
     let asked = scrape(&server).await;
     let index = [("kind", "index")];
     assert!(value(&asked, "latemux_storage_requests_total", &index) >= 5.0);
 }
 
 #[tokio::test]
-async fn the_log_says_what_storage_gave_for_an_answer() {
+async fn the_log_states_requests_and_bytes_of_storage() {
     log::keep();
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
@@ -547,7 +550,7 @@ async fn debug_headers_change_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_public_address_has_nothing_of_the_other() {
+async fn the_public_address_serves_no_admin_urls() {
     let server = Server::start(library()).await;
     for url in ["/metrics", "/purge?base=harbour"] {
         assert_eq!(get(server.address, url).await.status, 404, "{url}");
@@ -569,12 +572,12 @@ async fn the_public_address_has_nothing_of_the_other() {
         assert_eq!(send(server.admin, Method::POST, url, &[]).await.unwrap().status, 405);
     }
     assert_eq!(get(server.admin, "/purge?base=harbour").await.status, 405);
-    // What the admin address answers is not traffic.
+    // Responses of the admin address are not counted.
     assert!(!scrape(&server).await.keys().any(|name| name.contains("page")));
 }
 
 #[tokio::test]
-async fn metrics_are_there_while_open_answers_end() {
+async fn metrics_are_served_while_draining() {
     let faults = Faults::default();
     let mut server = Server::start(faults.over(library())).await;
     fetch(server.address, SEGMENT).await;
@@ -598,7 +601,7 @@ async fn purge(admin: SocketAddr, base: &str, headers: &[(&str, &str)]) -> FullR
 }
 
 #[tokio::test]
-async fn a_purged_title_is_read_anew_and_others_are_not() {
+async fn only_a_purged_title_is_read_again() {
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
     let manifests = ["/harbour/.mpd", "/harbour/.m3u8", "/buoy.mp4/.mpd"];
@@ -606,7 +609,7 @@ async fn a_purged_title_is_read_anew_and_others_are_not() {
         fetch(server.address, url).await;
     }
     let cold = counting.take().len();
-    // A page of another site asks in vain.
+    // A page of another site may not purge.
     assert_eq!(purge(server.admin, "harbour", &[("origin", "https://evil.example")]).await.status, 403);
     fetch(server.address, "/harbour/.mpd").await;
     assert!(counting.take().is_empty());
@@ -616,11 +619,11 @@ async fn a_purged_title_is_read_anew_and_others_are_not() {
     let said = "{\"base\":\"harbour\",\"titles\":1,\"indexes\":5,\"indexes_on_disk\":0,\"manifests\":2,\"ranges\":0}\n";
     assert_eq!(std::str::from_utf8(&answer.body).unwrap(), said);
     fetch(server.address, "/buoy.mp4/.mpd").await;
-    assert!(counting.take().is_empty(), "another title");
+    assert!(counting.take().is_empty(), "another title was read again");
     fetch(server.address, "/harbour/.mpd").await;
     assert!(counting.take().len() >= 6 && cold > 6);
     fetch(server.address, "/harbour/.m3u8").await;
-    assert!(counting.take().is_empty(), "read once");
+    assert!(counting.take().is_empty(), "the title was read twice");
 
     for (base, status) in [("nothing", 200), ("%ff", 400)] {
         assert_eq!(purge(server.admin, base, &[]).await.status, status);
@@ -629,7 +632,7 @@ async fn a_purged_title_is_read_anew_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn each_metric_is_in_the_table_for_operators() {
+async fn the_operators_table_lists_every_metric() {
     let server = Server::start(library()).await;
     everything(&server).await;
     let table = include_str!("../../../../docs/operating.md");

@@ -53,7 +53,7 @@ async fn an_object_replaced_after_indexing_is_served_in_its_new_version() {
             for url in others.iter().rev().chain([&changes[0]]) {
                 assert_eq!(rig.get(&oracle, url).await, Got::Right(1), "{tiers:?} {url}");
             }
-            rig.check_recovery(&oracle, &[title], 1).await;
+            rig.check_recovered(&oracle, &[title], 1).await;
         }
     }
 }
@@ -78,7 +78,7 @@ async fn cached_segments_of_the_old_version_are_served_until_a_manifest_is_reque
             let right = oracle.version(url, &oracle.0[url][1]);
             assert_eq!(rig.get(&oracle, url).await, Got::Right(right), "{tiers:?} {url}");
         }
-        rig.check_recovery(&oracle, &[title], 1).await;
+        rig.check_recovered(&oracle, &[title], 1).await;
     }
 }
 
@@ -99,7 +99,7 @@ async fn an_object_that_differs_only_in_the_middle_is_served_in_its_new_version(
             rig.idle().await;
         }
         rig.memory.put(key(name), new.clone());
-        rig.check_recovery(&oracle, &[title], 1).await;
+        rig.check_recovered(&oracle, &[title], 1).await;
     }
 }
 
@@ -128,7 +128,7 @@ async fn an_object_replaced_between_two_reads_of_a_segment_never_mixes_versions(
                 assert!(matches!(got, Got::Right(_) | Got::Aborted), "{url}: {got:?}");
                 seen.push(got);
                 rig.memory.put(key(name), new.clone());
-                rig.check_recovery(&oracle, &[title], 1).await;
+                rig.check_recovered(&oracle, &[title], 1).await;
             }
         }
     }
@@ -173,7 +173,7 @@ async fn an_object_replaced_during_a_fill_is_served_in_one_version_to_each_clien
                 let (early, late) = futures_util::future::join(early, replaced).await;
                 assert!(early.iter().all(|got| *got == Got::Right(0)), "{tiers:?} {url}: {early:?}");
                 assert_eq!(late, Got::Right(1), "{tiers:?} {url}");
-                rig.check_recovery(&oracle, &[title], 1).await;
+                rig.check_recovered(&oracle, &[title], 1).await;
             }
         }
     }
@@ -218,7 +218,7 @@ async fn an_object_replaced_in_the_middle_of_a_body_never_mixes_versions() {
                 let got = rig.get(&oracle, &url).await;
                 assert!(matches!(got, Got::Right(1) | Got::Aborted), "{tiers:?} {url}: {got:?}");
                 assert_eq!(rig.get(&oracle, &url).await, Got::Right(1));
-                rig.check_recovery(&oracle, &[title], 1).await;
+                rig.check_recovered(&oracle, &[title], 1).await;
             }
         }
     }

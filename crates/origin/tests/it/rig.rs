@@ -278,7 +278,7 @@ impl Rig {
 
     /// Ends all faults and checks that every response is right: from storage, from the cache, and
     /// from disk after a restart. Checks that nothing is leaked.
-    pub(crate) async fn check_recovery(&mut self, oracle: &Oracle, titles: &[&str], version: usize) {
+    pub(crate) async fn check_recovered(&mut self, oracle: &Oracle, titles: &[&str], version: usize) {
         self.storm.heal();
         self.disk_faults.heal();
         // Reads that were in flight may still fail, with all requests that joined them.

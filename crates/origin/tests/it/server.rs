@@ -1,4 +1,4 @@
-//! An origin of its own for each test, on a port the system chose, and the titles it serves.
+//! A server with an origin for each test, on a free port, and the titles that it serves.
 
 use bytes::Bytes;
 use latemux_index::locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes};
@@ -17,16 +17,17 @@ use std::{
 };
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-/// A running origin. It stops when this is dropped.
+/// A running origin. Dropping this value stops it.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    /// Where its metrics are.
+    /// Address of metrics and purging.
     pub(crate) admin: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
-/// The default, but that heads of segments wait by the runtime's clock, which tests can stop.
+/// Returns the default configuration, except that the heads of segments wait longer than a timer of
+/// the runtime takes. Tests can stop that clock.
 pub(crate) fn config() -> OriginConfig {
     let mut config = OriginConfig::default();
     config.read.first_byte_wait = Duration::from_millis(1);
@@ -34,7 +35,7 @@ pub(crate) fn config() -> OriginConfig {
 }
 
 impl Server {
-    /// Over a storage, configured as by default.
+    /// Starts an origin over a storage, with [`config`].
     pub(crate) async fn start(storage: Arc<dyn Storage>) -> Self {
         Self::with(storage, config(), None).await
     }
@@ -43,7 +44,7 @@ impl Server {
         Self::of(Origin::new(storage, config), tls).await
     }
 
-    /// An origin that is made already.
+    /// Serves an existing origin.
     pub(crate) async fn of(origin: Origin, tls: Option<Tls>) -> Self {
         let listener = latemux_origin::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
@@ -62,12 +63,12 @@ impl Server {
         Self { address, admin, stop: Some(stop), task }
     }
 
-    /// Asks it to stop.
+    /// Tells the server to stop.
     pub(crate) fn shut_down(&mut self) {
         self.stop.take();
     }
 
-    /// Waits until it has stopped.
+    /// Stops the server and waits for its end.
     pub(crate) async fn stopped(mut self) {
         self.stop.take();
         self.task.await.unwrap();
@@ -78,29 +79,30 @@ pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
-/// Where the committed sample library is.
+/// Returns the folder of the committed sample library.
 fn samples() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/library"))
 }
 
-/// A file of the sample library.
+/// Returns a file of the sample library.
 pub(crate) fn sample(name: &str) -> Bytes {
     std::fs::read(samples().join(name)).unwrap().into()
 }
 
-/// Files of the folder title `harbour`.
+/// Names of the files of the folder title `harbour`.
 pub(crate) const HARBOUR: [&str; 5] =
     ["audio-eng.mp4", "audio-fra.mp4", "video-180p.mp4", "video-234p.mp4", "video-360p.mp4"];
 
-/// A fragmented file whose samples are known only once each fragment's `moof` has been read: video and audio, fragments of
-/// 2 s, one `sidx` each.
+/// Returns a fragmented file whose samples are known only once each fragment's `moof` has been
+/// read: video and audio, fragments of 2 s, one `sidx` each.
 pub(crate) fn fragmented() -> Bytes {
     let flags = "-movflags frag_keyframe+empty_moov+default_base_moof+global_sidx";
     std::fs::read(recipe::avc_aac("sidx", flags)).unwrap().into()
 }
 
-/// The sample library in memory: `harbour/` (three renditions, two languages), `lighthouse.mp4` (moov last, muxed), `ferry.mp4`
-/// (fragmented), `buoy.mp4` (HEVC); and [`fragmented`].
+/// Returns the sample library in memory: `harbour/` (three renditions, two languages),
+/// `lighthouse.mp4` (moov last, muxed), `ferry.mp4` (fragmented), `buoy.mp4` (HEVC); and
+/// [`fragmented`].
 pub(crate) fn library() -> Arc<Memory> {
     let memory = Memory::new();
     for name in ["lighthouse.mp4", "ferry.mp4", "buoy.mp4"] {
@@ -114,7 +116,7 @@ pub(crate) fn library() -> Arc<Memory> {
     Arc::new(memory)
 }
 
-/// The index MP4 of a file.
+/// Returns the index MP4 of a file.
 pub(crate) fn index_file(media: &Bytes, location: &str) -> Bytes {
     let mut locator = Locator::for_full_tables(Limits::default());
     let mut wants = vec![0..u64::try_from(media.len()).unwrap().min(locator.first_reads(None).head)];
@@ -133,7 +135,8 @@ pub(crate) fn index_file(media: &Bytes, location: &str) -> Bytes {
     }
 }
 
-/// Bytes from the start of a segment of [`fragmented`] (two fragments) to the end of its last `moof`.
+/// Returns the number of bytes from the start of a segment of [`fragmented`] (two fragments) to the
+/// end of its last `moof`.
 pub(crate) fn last_moof_end(place: usize) -> u64 {
     let file = fragmented();
     let mut moofs = Vec::new();
@@ -148,7 +151,7 @@ pub(crate) fn last_moof_end(place: usize) -> u64 {
     u64::try_from(moofs[2 * place + 1].end - moofs[2 * place].start).unwrap()
 }
 
-/// A segment of [`fragmented`]'s video, by its place.
+/// Returns the URL of a segment of [`fragmented`]'s video, by its 0-based number.
 pub(crate) async fn fragmented_segment(place: usize) -> String {
     let server = Server::start(library()).await;
     let urls = crawl(server.address, "/fragmented.mp4").await;
@@ -159,7 +162,8 @@ pub(crate) async fn fragmented_segment(place: usize) -> String {
     urls[place].clone()
 }
 
-/// All that a client of a title may ask for, found by reading manifests as any text: every playlist, init and media segment.
+/// Returns every URL that a client of a title may request: playlists, init segments and media
+/// segments. The manifests are read as plain text.
 pub(crate) async fn crawl(server: SocketAddr, base: &str) -> Vec<String> {
     let starts = ["/.m3u8", "/.m3u8?hls_fmp4"].map(|start| format!("{base}{start}"));
     let mut urls = crawl_from(server, &starts).await;
@@ -168,7 +172,7 @@ pub(crate) async fn crawl(server: SocketAddr, base: &str) -> Vec<String> {
     urls
 }
 
-/// All that HLS playlists name, and they themselves.
+/// Returns HLS playlists and every URL in them.
 pub(crate) async fn crawl_from(server: SocketAddr, starts: &[String]) -> Vec<String> {
     let mut urls = Vec::new();
     let mut todo = Vec::new();
@@ -194,7 +198,7 @@ pub(crate) async fn crawl_from(server: SocketAddr, starts: &[String]) -> Vec<Str
     urls
 }
 
-/// The MPD, and the init and media segments of its timelines.
+/// Returns the URLs of the MPD and of the init and media segments of its timelines.
 async fn dash_urls(server: SocketAddr, base: &str) -> Vec<String> {
     let manifest = format!("{base}/.mpd");
     let text = super::client::fetch(server, &manifest).await;
@@ -236,18 +240,18 @@ fn join(folder: &str, link: &str) -> String {
     }
 }
 
-/// Faults for the next requests to storage, to be set while a server runs.
+/// Faults of the next requests to storage. They can be set while a server runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults(Arc<Mutex<VecDeque<Fault>>>);
 
 impl Faults {
-    /// A storage whose next requests suffer what is set here, one each.
+    /// Returns a storage whose next requests have these faults, one each.
     pub(crate) fn over(&self, inner: Arc<dyn Storage>) -> Arc<Faulty> {
         let faults = self.0.clone();
         Arc::new(Faulty::new(inner, move |_, _, _| faults.lock().unwrap().pop_front().unwrap_or(Fault::None)))
     }
 
-    /// What befalls the next requests.
+    /// Sets the faults of the next requests.
     pub(crate) fn set(&self, faults: impl IntoIterator<Item = Fault>) {
         *self.0.lock().unwrap() = faults.into_iter().collect();
     }

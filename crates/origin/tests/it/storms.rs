@@ -180,7 +180,7 @@ async fn storm(
         }
     }
     assert!(whole > 0, "no response was complete");
-    rig.check_recovery(oracle, &[title], current).await;
+    rig.check_recovered(oracle, &[title], current).await;
 }
 
 async fn storms(title: &str, name: &'static str) {

@@ -1,5 +1,5 @@
-//! Nothing waits for ever: each wait of the way from a client to the bytes has a bound, which is reached here. Time is tokio's and
-//! paused, so it passes at once.
+//! Nothing waits for ever: each wait between a client and the bytes has a time limit, which these
+//! tests reach. The clock is tokio's and paused, so the time passes at once.
 
 use crate::{
     rig::{Got, Oracle, Rig, TIERS, Tiers},
@@ -25,8 +25,8 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Neither right nor refused for another reason.
-fn gave_up(got: &Got, reason: &str) -> bool {
+/// Returns true for a response that failed for this reason, before or after its head.
+fn failed_with(got: &Got, reason: &str) -> bool {
     match got {
         Got::Right(_) => false,
         Got::Refused(status, why) => (500..600).contains(status) && why == reason,
@@ -34,50 +34,54 @@ fn gave_up(got: &Got, reason: &str) -> bool {
     }
 }
 
-/// Storage that says nothing, or stops in the middle: all who wait for the same are told together, after the cache's patience.
+/// Storage that does not respond, or stops in the middle: all requests for the same bytes fail
+/// together, after the cache's time limit.
 #[tokio::test(start_paused = true)]
-async fn for_media_that_does_not_come() {
+async fn media_that_does_not_arrive_times_out() {
     let oracle = oracle().await;
     for tiers in TIERS {
         for fault in [Fault::Silence, Fault::StallAfter(0), Fault::StallAfter(7_000)] {
             let mut rig = Rig::new(tiers, library());
             assert_eq!(rig.manifest(TITLE).await, 200);
             rig.storm.media(fault.clone());
-            let (begun, patience) = (Instant::now(), rig.cache.limits().storage_timeout);
+            let begun = Instant::now();
+            let limit = rig.cache.limits().storage_timeout;
             let urls: Vec<_> = oracle.some().into_iter().cycle().take(60).collect();
             for got in rig.get_all(&oracle, &urls).await {
-                assert!(gave_up(&got, "storage_timeout"), "{tiers:?} {fault:?}: {got:?}");
+                assert!(failed_with(&got, "storage_timeout"), "{tiers:?} {fault:?}: {got:?}");
             }
             let took = begun.elapsed();
-            // Where there is little room, one waits for that first.
-            assert!(took >= patience && took <= 2 * patience + seconds(2), "{tiers:?} {fault:?}: {took:?}");
-            rig.check_recovery(&oracle, &[TITLE], 0).await;
+            // With little memory, a request first waits for room.
+            assert!(took >= limit && took <= 2 * limit + seconds(2), "{tiers:?} {fault:?}: {took:?}");
+            rig.check_recovered(&oracle, &[TITLE], 0).await;
         }
     }
 }
 
-/// The same while a title is indexed: those who wait for the one who reads are bound by its bound.
+/// The same while a title is indexed: requests that wait for the one that reads share its time
+/// limit.
 #[tokio::test(start_paused = true)]
-async fn for_an_index_that_does_not_come() {
+async fn an_index_that_does_not_arrive_times_out() {
     let oracle = oracle().await;
     for fault in [Fault::Silence, Fault::StallAfter(100)] {
         let mut rig = Rig::new(Tiers::Memory, library());
         let held = fault.clone();
         rig.storm.set(move |_, _| held.clone());
-        let (begun, bound) = (Instant::now(), rig.config.load_timeout);
+        let begun = Instant::now();
+        let bound = rig.config.load_timeout;
         let urls: Vec<_> = oracle.some().into_iter().cycle().take(30).collect();
         let expected = Got::Refused(504, "load_timeout".to_owned());
         for got in rig.get_all(&oracle, &urls).await {
             assert_eq!(got, expected, "{fault:?}");
         }
         assert!(begun.elapsed() <= bound + seconds(1), "{fault:?}: {:?}", begun.elapsed());
-        rig.check_recovery(&oracle, &[TITLE], 0).await;
+        rig.check_recovered(&oracle, &[TITLE], 0).await;
     }
 }
 
-/// The room for indexes under way is given out in turn; who gets none in time is refused.
+/// Memory for indexes being read is granted in order. A request that gets none in time is refused.
 #[tokio::test(start_paused = true)]
-async fn for_room_to_index() {
+async fn waiting_for_index_memory_times_out() {
     let oracle = oracle().await;
     let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.memory.loading = 1;
@@ -96,16 +100,16 @@ async fn for_room_to_index() {
     };
     let (status, (got, took)) = join(rig.manifest("buoy.mp4"), other).await;
     assert_eq!(status, 504);
-    // The other ends, or its room comes free when the first is given up.
+    // The other one ends, or gets its memory when the first is given up.
     assert!(got.is_right() || got == Got::Refused(504, "load_timeout".to_owned()), "{got:?}");
     assert!(took <= rig.config.load_timeout + seconds(1), "{took:?}");
     gate.open();
-    rig.check_recovery(&oracle, &[TITLE], 0).await;
+    rig.check_recovered(&oracle, &[TITLE], 0).await;
 }
 
-/// As many requests to storage as may be are under way, and none of them ends.
+/// All allowed requests to storage are in flight, and none of them ends.
 #[tokio::test(start_paused = true)]
-async fn for_a_place_in_the_queue_to_storage() {
+async fn waiting_for_a_storage_request_times_out() {
     let oracle = oracle().await;
     for tiers in TIERS {
         let options = Options { max_in_flight: 1, queue_timeout: seconds(10), ..Options::default() };
@@ -116,7 +120,8 @@ async fn for_a_place_in_the_queue_to_storage() {
         }
         rig.storm.media(Fault::Silence);
         let urls = oracle.some();
-        let (first, others) = (&urls[0], urls[1..].to_vec());
+        let first = &urls[0];
+        let others = urls[1..].to_vec();
         let begun = Instant::now();
         let waiting = async {
             while rig.counters.figures().in_flight == 0 {
@@ -127,22 +132,24 @@ async fn for_a_place_in_the_queue_to_storage() {
             (got, queued.elapsed())
         };
         let (held, (queued, took)) = join(rig.get(&oracle, first), waiting).await;
-        assert!(gave_up(&held, "storage_timeout"), "{held:?}");
-        // One whose bytes the first is to bring waits along with it; the others for a place.
-        assert!(queued.iter().all(|got| gave_up(got, "storage_busy")), "{tiers:?}: {queued:?}");
+        assert!(failed_with(&held, "storage_timeout"), "{held:?}");
+        // A request for the bytes that the first one fetches waits for that fetch. The others wait
+        // for a permit.
+        assert!(queued.iter().all(|got| failed_with(got, "storage_busy")), "{tiers:?}: {queued:?}");
         assert!(took <= rig.cache.limits().storage_timeout && begun.elapsed() <= seconds(75), "{took:?}");
         assert!(rig.counters.figures().busy > 0);
-        rig.check_recovery(&oracle, &[TITLE], 0).await;
+        rig.check_recovered(&oracle, &[TITLE], 0).await;
     }
 }
 
-/// Room for fetches is held by those whose storage stands still: the others give up, and get room when these have.
+/// Fills whose storage does not respond hold all memory for fills. The other requests give up, and
+/// get memory once those fills have given up.
 #[tokio::test(start_paused = true)]
-async fn for_room_to_fetch() {
+async fn waiting_for_fill_memory_times_out() {
     let oracle = oracle().await;
     let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     let mut rig = Rig::with(Tiers::Memory, library(), Options::default(), config, |cache| {
-        // Room for two units and their copies.
+        // Memory for two units and their copies.
         (cache.memory, cache.unit) = (64 << 10, 4 << 10);
     });
     assert_eq!(rig.manifest(TITLE).await, 200);
@@ -152,15 +159,16 @@ async fn for_room_to_fetch() {
     assert!(urls.len() > 5);
     let begun = Instant::now();
     for got in rig.get_all(&oracle, &urls).await {
-        assert!(gave_up(&got, "storage_timeout"), "{got:?}");
+        assert!(failed_with(&got, "storage_timeout"), "{got:?}");
     }
     assert!(begun.elapsed() <= rig.cache.limits().storage_timeout * 2 + seconds(1), "{:?}", begun.elapsed());
-    rig.check_recovery(&oracle, &[TITLE], 0).await;
+    rig.check_recovered(&oracle, &[TITLE], 0).await;
 }
 
-/// The leader of a flight has left, and storage does not answer: those who joined are not left waiting.
+/// The request that started a fetch has left, and storage does not respond. The requests that
+/// joined it do not wait for ever.
 #[tokio::test(start_paused = true)]
-async fn for_a_leader_that_left() {
+async fn joined_requests_time_out_after_the_first_one_left() {
     let oracle = oracle().await;
     for tiers in TIERS {
         let mut rig = Rig::new(tiers, library());
@@ -176,16 +184,16 @@ async fn for_a_leader_that_left() {
         };
         let begun = Instant::now();
         let (joined, ()) = join(joined, leaving).await;
-        assert!(joined.iter().all(|got| gave_up(got, "storage_timeout")), "{joined:?}");
+        assert!(joined.iter().all(|got| failed_with(got, "storage_timeout")), "{joined:?}");
         assert!(begun.elapsed() <= rig.cache.limits().storage_timeout + seconds(1));
-        rig.check_recovery(&oracle, &[TITLE], 0).await;
+        rig.check_recovered(&oracle, &[TITLE], 0).await;
     }
 }
 
-/// A clock that jumps ahead, as after a machine was suspended: what was under way is given up or goes on, and nothing is wrong
-/// after it. No other clock is asked, see `clippy.toml`.
+/// A clock that jumps ahead, as after the machine was suspended: requests in flight are given up or
+/// continue, and later ones succeed. `clippy.toml` forbids the use of any other clock.
 #[tokio::test(start_paused = true)]
-async fn for_a_clock_that_jumps() {
+async fn a_clock_that_jumps_ahead_does_no_harm() {
     let oracle = oracle().await;
     for tiers in TIERS {
         let mut rig = Rig::new(tiers, library());
@@ -202,7 +210,7 @@ async fn for_a_clock_that_jumps() {
             gate.open();
         };
         let (got, ()) = join(rig.get_all(&oracle, &oracle.some()), jump).await;
-        assert!(got.iter().all(|got| got.is_right() || gave_up(got, "storage_timeout")), "{got:?}");
-        rig.check_recovery(&oracle, &[TITLE], 0).await;
+        assert!(got.iter().all(|got| got.is_right() || failed_with(got, "storage_timeout")), "{got:?}");
+        rig.check_recovered(&oracle, &[TITLE], 0).await;
     }
 }

@@ -21,8 +21,8 @@ pub(crate) struct Process {
     pub(crate) started: f64,
 }
 
-/// Ticks per second in `/proc`: USER_HZ. Linux fixes it at 100 for programs, whatever unit the kernel
-/// itself counts in (proc(5), time(7)).
+/// Ticks per second in `/proc`: USER_HZ. Linux fixes it at 100 for programs, whatever unit the
+/// kernel itself counts in (proc(5), time(7)).
 const TICKS: f64 = 100.0;
 
 impl Process {
@@ -33,7 +33,8 @@ impl Process {
         let booted = read_to_string("/proc/stat").ok()?;
         let limits = read_to_string("/proc/self/limits").ok()?;
         let open_fds = std::fs::read_dir("/proc/self/fd").ok()?.count();
-        // The second field is the program's name in parentheses, which may itself hold any character.
+        // The second field is the program's name in parentheses, which may itself hold any
+        // character.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         // proc(5) counts fields from 1. The field after the name is the third.
         let ticks = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();

@@ -61,7 +61,8 @@ impl RequestLabels {
     /// Labels of the page, the library and health checks.
     pub(crate) const PAGE: Self = Self { protocol: ProtocolLabel::Page, class: ClassLabel::Other };
 
-    /// Returns the labels of a resource from its URL alone. HLS without a chosen container counts as TS.
+    /// Returns the labels of a resource from its URL alone. HLS without a chosen container counts
+    /// as TS.
     pub(crate) fn of(resource: &Resource) -> Self {
         use ClassLabel::{Init, Manifest, Media};
         use ProtocolLabel::{Dash, Hds, HlsCmaf, HlsTs, Mss};
@@ -135,8 +136,8 @@ impl Default for Responses {
 }
 
 impl Responses {
-    /// Returns the series of responses with these labels and status. There is no status if the client
-    /// left before the head was sent.
+    /// Returns the series of responses with these labels and status. There is no status if the
+    /// client left before the head was sent.
     pub(crate) fn series_of(labels: RequestLabels, status: Option<StatusCode>) -> SeriesId {
         let labels = labels.protocol as usize * ClassLabel::ALL.len() + labels.class as usize;
         SeriesId(labels * STATUSES.len() + status_class(status))
