@@ -258,5 +258,5 @@ async fn a_fetch_is_logged_with_the_request_that_started_it() {
     fetch(server.address, url).await;
     let line = log::access(url).await;
     let bytes: u64 = counting.take().iter().map(|request| request.bytes).sum();
-    assert!(line.contains(&format!("cache=\"fill\" storage_requests=1 storage_bytes={bytes}")), "{line}");
+    assert!(line.contains(&format!("cache=\"filled\" storage_requests=1 storage_bytes={bytes}")), "{line}");
 }

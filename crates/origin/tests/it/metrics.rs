@@ -441,7 +441,7 @@ async fn a_request_that_waits_for_another_counts_as_joined() {
     }
     let line = log::access("/buoy.mp4/waits0.mpd").await;
     assert!(
-        line.contains("cache=\"fill\" storage_requests=") && !line.contains("storage_requests=0"),
+        line.contains("cache=\"filled\" storage_requests=") && !line.contains("storage_requests=0"),
         "{line}"
     );
     for n in [1, 2] {
