@@ -92,7 +92,7 @@ async fn the_next_segment_is_in_the_cache_already() {
                     if number > 0 {
                         let found =
                             (response.header("latemux-cache"), response.header("latemux-storage-requests"));
-                        assert_eq!(found, ("hit-memory", "0"), "{protocol} {url}");
+                        assert_eq!(found, ("hit_memory", "0"), "{protocol} {url}");
                         checked += 1;
                     }
                     let so_far = u64::try_from((number + 1).min(last)).unwrap();
@@ -127,7 +127,7 @@ async fn prefetching_follows_the_segments_of_the_selection() {
                 let response = get(server.address, url).await;
                 assert_eq!(response.body, fetch(calm.address, url).await, "{url}");
                 if number > 0 {
-                    assert_eq!(response.header("latemux-cache"), "hit-memory", "{url} of {list:?}");
+                    assert_eq!(response.header("latemux-cache"), "hit_memory", "{url} of {list:?}");
                     checked += 1;
                 }
                 until(&server, "read", u64::try_from((number + 1).min(list.len() - 1)).unwrap()).await;
