@@ -127,7 +127,8 @@ const ISM: &str = r#"<?xml version="1.0"?><smil xmlns="http://www.w3.org/2001/SM
 <video src="v.mp4" systemBitrate="1000"><param name="trackID" value="1" valueType="data"/></video>
 <audio src="a.mp4" systemBitrate="64000" systemLanguage="eng"><param name="trackID" value="2"/>
 <param name="trackName" value="sound-1"/></audio>
-<textstream src="t.mp4" systemBitrate="1"><param name="trackID" value="3"/></textstream></switch></body></smil>"#;
+<textstream src="t.mp4" systemBitrate="1">
+<param name="trackID" value="3"/></textstream></switch></body></smil>"#;
 
 /// Returns the input of the target `describe`: the handler's number, and a sample entry without its
 /// size.

@@ -52,7 +52,7 @@ fn slice(object: &Bytes, range: &Range<u64>) -> Bytes {
 fn locate(object: &Bytes, head: u64) -> Option<Arc<MediaIndex>> {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits { head, tail: head, ahead: head, max_index: 1 << 20 });
-    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
+    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     // Each round trip brings at least one new byte.
     for _ in 0..=object.len() + 1 {
         let read = |range: &Range<u64>| {

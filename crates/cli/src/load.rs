@@ -1,8 +1,8 @@
-//! `latemux load`: viewers of any server.
+//! `latemux load`: simulated viewers of any server.
 
 mod flags;
-mod keep;
-mod watch;
+mod monitor;
+mod result_store;
 
 pub(crate) use flags::Load;
 
@@ -11,7 +11,7 @@ use crate::{
     serve::{say, stop_signal},
 };
 use anyhow::{Context, Result, bail, ensure};
-use keep::Keep;
+
 use latemux_client::http::Client;
 use latemux_load::{
     player::Session,
@@ -19,58 +19,61 @@ use latemux_load::{
     results::{Part, Recorder, Run},
     run::{self, Plan, SinglePlan},
 };
+use result_store::ResultStore;
 use std::{
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::{sync::watch as channel, time::Instant};
+use tokio::{sync::watch, time::Instant};
 
-/// Sockets of a player: picture and sound. And what the process has open besides.
+/// The sockets of a player: one for video, one for audio.
 const SOCKETS: u64 = 2;
+
+/// The number of other open files of the process.
 const FILES: u64 = 64;
 
-/// What is run.
+/// The kind of run.
 enum Job {
     Players(Plan),
     Single(SinglePlan),
 }
 
-/// Runs until all have played, the time is over, or it is told to stop.
+/// Runs until all players have ended, the duration is over, or a signal stops it.
 pub(crate) fn run(flags: &Load) -> Result<()> {
     if let Some(address) = flags.host_stats {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        return runtime.block_on(async { watch::tell_host(address, stop_signal()?).await });
+        return runtime.block_on(async { monitor::serve_host_stats(address, stop_signal()?).await });
     }
     let job = flags.job()?;
-    let at_once = match &job {
+    let connections = match &job {
         Job::Players(plan) => plan.players.saturating_mul(SOCKETS),
         Job::Single(single) => single.concurrency,
     };
-    let wanted = at_once.saturating_add(FILES);
-    let most = open_files::raise_limit(wanted);
+    let wanted = connections.saturating_add(FILES);
+    let allowed = open_files::raise_limit(wanted);
     ensure!(
-        most >= wanted,
-        "{wanted} open files are needed, and this system allows {most}: fewer players, or a higher limit (ulimit -Hn)"
+        allowed >= wanted,
+        "{wanted} open files are needed, but this system allows {allowed}: use fewer players or a higher limit (ulimit -Hn)"
     );
     let start_at = flags.start_at.as_deref().map(start_time).transpose()?;
     let behaviour = flags.behaviour()?;
-    let client = Client::new(Arc::new(flags.trust.network()?), flags.client_options(at_once)?);
+    let client = Client::new(Arc::new(flags.trust.network()?), flags.client_options(connections)?);
     let mut part = Part::new(flags.shard.to_string(), 0, flags.plan());
-    let keep = flags.out.as_deref().map(|out| Keep::new(out, &part, &flags.storage));
-    let mut keep = keep.transpose()?;
+    let store = flags.out.as_deref().map(|out| ResultStore::new(out, &part, &flags.storage));
+    let mut store = store.transpose()?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let stopped = runtime.block_on(async {
         let stop = stop_signal()?;
         tokio::pin!(stop);
-        // Where nothing can be written is known before anything is measured.
-        if let Some(keep) = &mut keep {
+        // A store that cannot be written to must fail before anything is measured.
+        if let Some(store) = &mut store {
             tokio::select! {
-                written = keep.write(&part) => written?,
+                written = store.write(&part) => written?,
                 () = &mut stop => bail!("stopped before the start"),
             }
         }
-        let page = watch::Page::new(flags).await?;
+        let page = monitor::PendingPage::new(flags).await?;
         match start_at.map(|at| at.duration_since(wall_clock())) {
             Some(Ok(wait)) => {
                 say(&format!("starting in {:.1} s\n", wait.as_secs_f64()))?;
@@ -79,7 +82,7 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
                     () = &mut stop => bail!("stopped before the start"),
                 }
             }
-            // The others have begun without this part.
+            // Other machines have already started.
             Some(Err(late)) => {
                 say(&format!("starting {:.1} s late\n", late.duration().as_secs_f64()))?;
             }
@@ -87,11 +90,11 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
         }
         part.started = milliseconds(wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default());
         let recorder = Arc::new(Recorder::new(Instant::now()));
-        let (ending, ended) = channel::channel(false);
+        let (ending, ended) = watch::channel(false);
         let work = perform(&job, client, recorder.clone(), behaviour, ended);
         tokio::pin!(work);
-        let mut watching = watch::Watch::new(recorder, page);
-        watching.fill(&mut part);
+        let mut monitor = monitor::Monitor::new(recorder, page);
+        monitor.fill(&mut part);
         let mut stopped = false;
         loop {
             tokio::select! {
@@ -100,26 +103,26 @@ pub(crate) fn run(flags: &Load) -> Result<()> {
                     stopped = true;
                     let _ = ending.send(true);
                 }
-                write = watching.tick() => {
+                write = monitor.tick() => {
                     if write {
-                        watching.fill(&mut part);
-                        keep.iter_mut().for_each(|keep| keep.write_meanwhile(&part));
+                        monitor.fill(&mut part);
+                        store.iter_mut().for_each(|store| store.start_write(&part));
                     }
                 }
             }
         }
-        watching.end(&mut part).await;
+        monitor.end(&mut part).await;
         anyhow::Ok(stopped)
     })?;
     part.complete = !stopped;
     say(&summary(&Run::single(part.clone())))?;
-    if let Some(keep) = &mut keep {
-        // A bucket may be silent for minutes: who does not want to wait can end it.
+    if let Some(store) = &mut store {
+        // A bucket may not respond for minutes. A signal ends the wait.
         runtime.block_on(async {
             let stop = stop_signal()?;
             tokio::select! {
-                written = keep.write(&part) => written,
-                () = stop => bail!("stopped: what was measured last is not written"),
+                written = store.write(&part) => written,
+                () = stop => bail!("stopped: the last results are not written"),
             }
         })?;
     }
@@ -135,7 +138,7 @@ async fn perform(
     client: Client,
     recorder: Arc<Recorder>,
     behaviour: latemux_load::player::Behaviour,
-    stop: channel::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) {
     match job {
         Job::Players(plan) => run::run(Arc::new(Session::new(client, recorder, behaviour)), plan, stop).await,
@@ -147,7 +150,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// RFC 3339, or seconds since 1970.
+/// Reads a time in RFC 3339, or seconds since 1970.
 fn start_time(text: &str) -> Result<SystemTime> {
     let since = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
@@ -156,15 +159,12 @@ fn start_time(text: &str) -> Result<SystemTime> {
             .and_then(|time| u64::try_from(time.timestamp_millis()).ok())
             .map(Duration::from_millis),
     };
-    since
-        .and_then(|since| UNIX_EPOCH.checked_add(since))
-        .with_context(|| format!("--start-at: no time such as 2026-11-21T10:00:00Z or 1795255200: '{text}'"))
+    since.and_then(|since| UNIX_EPOCH.checked_add(since)).with_context(|| {
+        format!("--start-at: not a time such as 2026-11-21T10:00:00Z or 1795255200: '{text}'")
+    })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "when a run starts is agreed among machines by the clock on the wall"
-)]
+#[expect(clippy::disallowed_methods, reason = "several machines start at the same wall clock time")]
 fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_to_start_at() {
+    fn start_times_are_parsed() {
         let seconds = |text| start_time(text).ok().map(|at| at.duration_since(UNIX_EPOCH).unwrap().as_secs());
         assert_eq!(seconds("2026-11-21T10:00:00Z"), Some(1_795_255_200));
         assert_eq!(seconds("2026-11-21T11:00:00+01:00"), Some(1_795_255_200));

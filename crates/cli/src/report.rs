@@ -1,4 +1,4 @@
-//! `latemux report`: what runs of `load` measured, added up.
+//! `latemux report`: adds up the results of runs of `load`.
 
 use crate::{args::Storage, serve::say};
 use anyhow::{Context, Result, ensure};
@@ -14,16 +14,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Adds up what runs of `load` measured, and shows it.
+/// Add up the results of runs of `load`, and compare the runs.
 ///
-/// A run is a folder: each part of it, wherever it was measured, is a file in it. Several runs are compared. Written are `report.html`, with
-/// plots, and requests.csv, errors.csv, seconds.csv and histograms.csv.
+/// A run is a folder with a file for each of its parts. The report consists of report.html, a page with
+/// plots that opens without a server, and of requests.csv, errors.csv, seconds.csv and histograms.csv.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Report {
-    /// What `load --out` wrote to: folders, or s3://bucket/folder, gs:// or az://
+    /// Folders that `load --out` wrote to; also s3://bucket/folder, gs:// or az://
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
-    /// Folder for the report [default: the first of the runs that is one]
+    /// Folder for the report [default: the first RUN that is a local folder]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -40,18 +40,18 @@ fn read(run: &str, flags: &Storage) -> Result<Run> {
     Ok(Run::merge_named(run, parts)?)
 }
 
-/// All parts in a bucket, each with its name.
+/// Fetches all parts in a bucket, each with its name.
 async fn fetch(run: &str, flags: &Storage) -> Result<Vec<(String, Part)>> {
     let storage = open(run, &flags.options())?;
     let root = Key::root();
     let listing = match storage.list(&root).await {
-        // There are no empty folders.
+        // A bucket has no empty folders.
         Err(StorageError::NotFound(_)) => return Ok(Vec::new()),
         listing => listing?,
     };
     let mut parts = Vec::new();
     for (name, _) in listing.objects.into_iter().filter(|(name, _)| Part::is_name(name)) {
-        let key = root.join(&name).with_context(|| format!("{name}: no name of an object"))?;
+        let key = root.join(&name).with_context(|| format!("{name}: not the name of an object"))?;
         let mut read = storage.read(ReadRequest::head(&key, MAX_PART)).await?;
         let mut bytes = Vec::new();
         while let Some(frame) = read.body.next().await {
@@ -67,15 +67,19 @@ fn is_address(run: &str) -> bool {
     run.contains("://")
 }
 
-/// Prints a table of each run, and writes the rest.
+/// Prints a summary of each run, and writes the report.
 pub(crate) fn run(flags: &Report) -> Result<()> {
     let mut runs = Vec::new();
     for folder in &flags.runs {
         runs.push((folder.clone(), read(folder, &flags.storage)?));
     }
     let first = flags.runs.iter().find(|run| !is_address(run)).map(PathBuf::from);
-    let folder = flags.output.clone().or(first).context("--output: the report goes to a folder")?;
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let folder = flags
+        .output
+        .clone()
+        .or(first)
+        .context("--output is needed: a report cannot be written to a bucket")?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let files = [
         ("report.html", page(&runs)),
         ("requests.csv", csv::requests(&runs)),

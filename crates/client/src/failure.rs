@@ -1,53 +1,54 @@
-//! What can go wrong with a request, by stable reasons.
+//! The reasons for which a request can fail. Their names in reports are stable.
 
 use std::fmt;
 
-/// Why an answer does not count as a good one. Its text in reports is stable.
+/// The reason why a request failed. [`Display`](fmt::Display) writes its stable name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Nothing listens there.
+    /// The connection was refused.
     Refused,
-    /// No way there: name, route, or no answer to the connection.
+    /// The host name could not be resolved, or the server could not be reached.
     Unreachable,
-    /// No TLS.
+    /// The TLS handshake failed.
     Tls,
-    /// The connection ended before an answer began.
+    /// The connection ended before the response began.
     Closed,
-    /// What came is no HTTP.
+    /// The response was not valid HTTP.
     BadResponse,
-    /// The whole answer was not there in time.
+    /// The response did not end within the timeout.
     Timeout,
-    /// The connection ended in the middle of the body.
+    /// The connection ended within the body.
     ShortBody,
-    /// Another length than the request's range has.
+    /// The body has another length than the requested range.
     WrongLength,
-    /// Another range than the one asked for, or all of it.
+    /// The response has another range than the requested one, or the whole resource.
     WrongRange,
-    /// More bytes than are read of such a body.
+    /// The body is longer than the limit for its kind.
     TooLarge,
-    /// More redirects than are followed, or one that leads nowhere.
+    /// There were too many redirects, or one without a valid target.
     Redirects,
-    /// Another host, which is not among those allowed.
+    /// The URL is on a host that is not allowed.
     HostNotAllowed,
-    /// A status that is no success.
+    /// The status is not a success.
     Status(u16),
-    /// A manifest, playlist or index that cannot be played; the text is that of [`crate::manifest::ManifestError::reason`].
+    /// A manifest, playlist or segment index cannot be played. The name is that of
+    /// [`ManifestError::reason`](crate::manifest::ManifestError::reason).
     Manifest(&'static str),
-    /// No sound ISO base media boxes.
+    /// The ISO base media boxes are damaged.
     BadBoxes,
-    /// No sound transport stream: packets, tables.
+    /// The packets or tables of a transport stream are damaged.
     BadTs,
-    /// Transport stream packets are missing.
+    /// Packets of a transport stream are missing.
     TsContinuity,
-    /// No sound FLV tags.
+    /// The FLV tags are damaged.
     BadFlv,
-    /// No sound elementary stream.
+    /// The audio frames are damaged.
     BadAudio,
-    /// No document of timed text.
+    /// The body is not a document of timed text.
     BadText,
-    /// The media begins at another time than its manifest says.
+    /// The media begins at another time than its manifest states.
     WrongTime,
-    /// The media does not begin where the segment before it ends.
+    /// The media does not begin where the segment before it ended.
     TimelineGap,
 }
 
@@ -80,13 +81,13 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A reason and what it looked like.
+/// A reason with its details.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {detail}")]
 pub struct Failure {
-    /// Stable.
+    /// The stable reason.
     pub reason: Reason,
-    /// For people.
+    /// A sentence for people, such as the URL and what was wrong.
     pub detail: String,
 }
 

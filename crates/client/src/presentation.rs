@@ -1,4 +1,5 @@
-//! What there is to play, whatever the protocol: renditions, their segments, and where each lies.
+//! The content of a manifest, independent of the protocol: renditions, their segments, and the address
+//! of each segment.
 
 use crate::manifest::{Deferred, Template};
 use std::{fmt, sync::Arc};
@@ -18,7 +19,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As in reports.
+    /// Returns the name that reports use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,12 +31,12 @@ impl Protocol {
     }
 }
 
-/// What segments are made of.
+/// The container format of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Container {
-    /// ISO base media fragments behind an init segment.
+    /// ISO base media fragments, with an init segment.
     Cmaf,
-    /// Smooth Streaming's fragments: no init segment.
+    /// Fragments of Smooth Streaming, without an init segment.
     Smooth,
     /// MPEG-2 transport stream.
     Ts,
@@ -47,18 +48,18 @@ pub enum Container {
     Ttml,
     /// AAC in ADTS frames, or another elementary stream, with its time in an ID3 tag (RFC 8216 §3.4).
     PackedAudio,
-    /// Encrypted as a whole, or of no kind that is known: only its length can be checked.
+    /// Encrypted as a whole, or unknown. Only its length can be checked.
     Opaque,
 }
 
-/// What a rendition shows.
+/// The media of a rendition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaKind {
-    /// Picture alone.
+    /// Video without audio.
     Video,
-    /// Sound alone.
+    /// Audio without video.
     Audio,
-    /// Both in the same segments.
+    /// Video and audio in the same segments.
     Muxed,
     /// Subtitles and captions.
     Text,
@@ -67,20 +68,21 @@ pub enum MediaKind {
 /// Bytes `first..=last` of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ByteRange {
-    /// First byte.
+    /// The first byte.
     pub first: u64,
-    /// Last byte, not before the first.
+    /// The last byte, which is not before the first.
     pub last: u64,
 }
 
 impl ByteRange {
-    /// `length` bytes from `offset` on; `None` for none at all, or beyond 64 bits.
+    /// Returns the range of `length` bytes from `offset` on; `None` if `length` is 0 or the end is beyond
+    /// 64 bits.
     #[must_use]
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         Some(Self { first: offset, last: offset.checked_add(length.checked_sub(1)?)? })
     }
 
-    /// `first-last`, as in manifests; `None` for anything else.
+    /// Reads `first-last`, as manifests write it; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.trim().split_once('-')?;
@@ -88,13 +90,13 @@ impl ByteRange {
         (range.first <= range.last).then_some(range)
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(self) -> u64 {
         (self.last - self.first).saturating_add(1)
     }
 
-    /// Never: a range has a byte.
+    /// Returns false: a range has at least one byte.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         false
@@ -107,30 +109,30 @@ impl fmt::Display for ByteRange {
     }
 }
 
-/// Something to fetch.
+/// A resource to fetch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Resource {
-    /// Where it lies.
+    /// Its address.
     pub url: Url,
-    /// Which bytes of it; `None` for all.
+    /// The bytes to request; `None` for all.
     pub range: Option<ByteRange>,
 }
 
-/// What a manifest says there is to play.
+/// The content of a manifest.
 #[derive(Debug, Clone)]
 pub struct Presentation {
-    /// The protocol it was read from.
+    /// The protocol of the manifest.
     pub protocol: Protocol,
-    /// What plays at the same time: one rendition of each set. Never empty, nor is any set.
+    /// The sets that play together, one rendition of each. There is at least one, and none is empty.
     pub sets: Vec<RenditionSet>,
 }
 
-/// Renditions of the same content, within which a player switches.
+/// Renditions of the same content, between which a player switches.
 #[derive(Debug, Clone)]
 pub struct RenditionSet {
-    /// What they show.
+    /// Their media.
     pub kind: MediaKind,
-    /// By rising bit rate.
+    /// The renditions, by rising bit rate.
     pub renditions: Vec<Rendition>,
 }
 
@@ -172,72 +174,73 @@ pub fn parse_bit_rate(text: &str) -> Result<u64, String> {
 /// One rendition.
 #[derive(Debug, Clone)]
 pub struct Rendition {
-    /// What the manifest calls it.
+    /// Its name in the manifest.
     pub name: String,
-    /// Bits per second, as the manifest states it; 0 where it does not.
+    /// Bits per second as the manifest states them; 0 if it does not.
     pub bandwidth: u64,
     /// Its segments.
     pub index: Index,
-    /// How it is coded, where the manifest says so instead of an init segment.
+    /// Its coding, if the manifest states it instead of an init segment.
     pub coding: Option<Arc<DeclaredCoding>>,
 }
 
-/// What a manifest of Smooth Streaming says of a track, which elsewhere stands in its init segment ([MS-SSTR] 2.2.2.5).
+/// The coding of a track as a Smooth Streaming manifest declares it; other protocols have an init
+/// segment for that ([MS-SSTR] 2.2.2.5).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeclaredCoding {
-    /// `FourCC`, in upper case.
+    /// The value of `FourCC`, in upper case.
     pub four_cc: String,
-    /// `CodecPrivateData`.
+    /// The value of `CodecPrivateData`.
     pub private_data: Vec<u8>,
-    /// Width and height in pixels; 0 for sound, and where they are not stated.
+    /// Width and height in pixels; 0 for audio, and if they are not stated.
     pub size: (u16, u16),
-    /// Samples of sound per second; 0 for pictures.
+    /// Audio samples per second; 0 for video.
     pub sampling_rate: u32,
-    /// Channels of sound.
+    /// Audio channels.
     pub channels: u16,
-    /// Language tag; "" where there is none.
+    /// The language tag; empty if there is none.
     pub language: String,
 }
 
-/// Where the segments of a rendition are told.
+/// The list of a rendition's segments, or the resource that holds it.
 #[derive(Debug, Clone)]
 pub enum Index {
-    /// In the manifest.
+    /// The manifest holds the list.
     Known(Arc<Segments>),
-    /// In something to be fetched first: a media playlist, a `sidx`, bootstrap information.
+    /// Another resource holds the list: a media playlist, a `sidx`, or bootstrap information.
     Deferred(Arc<Deferred>),
-    /// Period by period, some of them in something to be fetched first. Never joined themselves.
+    /// A list for each period, at least one of them deferred. None is itself joined.
     Joined(Arc<[Index]>),
 }
 
 /// The segments of a rendition.
 #[derive(Debug, Clone)]
 pub struct Segments {
-    /// In the order of play; never empty.
+    /// The segments in the order of play; never empty.
     pub entries: Vec<Segment>,
-    /// What they have in common, group by group: one, unless there are several periods, discontinuities or init segments. Never empty, and the
-    /// first begins with the first entry.
+    /// The groups of consecutive segments with common properties. There is one, unless there are several
+    /// periods, discontinuities or init segments. The first group starts with the first entry.
     pub groups: Vec<SegmentGroup>,
 }
 
-/// Segments that have the same address, scale and init segment.
+/// Consecutive segments that share their addressing, timescale and init segment.
 #[derive(Debug, Clone)]
 pub struct SegmentGroup {
-    /// Index of the first of them.
+    /// The index of the first of them.
     pub first: usize,
-    /// Parts of the same number are on one timeline: their times go on from one to the next.
+    /// The number of the timeline. Times continue from one group to the next on the same timeline.
     pub timeline: u32,
-    /// Seconds of the presentation at which their times count from 0: where a period starts.
+    /// The time of the presentation, in seconds, at which their times are 0: the start of a period.
     pub start: f64,
-    /// What they are made of.
+    /// Their container.
     pub container: Container,
-    /// What has to be there before the first.
+    /// Their init segment.
     pub init: Option<Resource>,
-    /// Scale of the times of [`Segments::entries`], in ticks per second; not 0.
+    /// Ticks per second of the times of [`Segments::entries`]; not 0.
     pub timescale: u64,
-    /// Media time at [`Self::start`], in ticks; `None` where the protocol does not say, and the first segment does.
+    /// The media time at [`Self::start`], in ticks; `None` if the protocol leaves it to the first segment.
     pub origin: Option<i64>,
-    /// By how many seconds a segment's media may begin earlier or later than its manifest says.
+    /// The seconds by which media may begin earlier or later than the manifest states.
     pub tolerance: f64,
     pub(crate) addresses: Addresses,
 }
@@ -245,28 +248,28 @@ pub struct SegmentGroup {
 /// One segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// When it is presented, in ticks from [`SegmentGroup::start`]; before 0 where it begins earlier.
+    /// The start in ticks after [`SegmentGroup::start`]; negative if the segment begins before.
     pub start: i64,
-    /// How long it lasts, in ticks.
+    /// The duration in ticks.
     pub duration: u64,
-    /// What its address is made of: `$Number$`, or a position in a list.
+    /// The value of `$Number$`, or an index into a list of addresses.
     pub(crate) number: u64,
-    /// `$Time$`.
+    /// The value of `$Time$`.
     pub(crate) time: u64,
     pub(crate) range: Option<ByteRange>,
 }
 
-/// How addresses of segments are made.
+/// The addresses of a group of segments.
 #[derive(Debug, Clone)]
 pub(crate) enum Addresses {
-    /// From a segment's number and time.
+    /// Made from the number and time of a segment.
     Template { base: Url, media: Template },
-    /// One behind the other; [`Segment::number`] is an index.
+    /// A list, of which [`Segment::number`] is an index.
     List(Vec<Arc<Url>>),
 }
 
 impl SegmentGroup {
-    /// Ticks in seconds.
+    /// Converts ticks to seconds.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -278,12 +281,12 @@ impl SegmentGroup {
 }
 
 impl Segments {
-    /// Segments with everything in common.
+    /// Makes segments of one group.
     pub(crate) fn uniform(group: SegmentGroup, entries: Vec<Segment>) -> Self {
         Self { entries, groups: vec![group] }
     }
 
-    /// Segments of periods that follow each other, each a timeline of its own.
+    /// Joins the segments of consecutive periods. Each period becomes a timeline.
     #[must_use]
     pub fn joined(periods: impl IntoIterator<Item = Arc<Self>>) -> Self {
         let mut joined = Self { entries: Vec::new(), groups: Vec::new() };
@@ -300,19 +303,19 @@ impl Segments {
         joined
     }
 
-    /// The place of the group that a segment is of.
+    /// Returns the index of the group that a segment belongs to.
     #[must_use]
     pub fn group_index(&self, index: usize) -> usize {
         self.groups.partition_point(|group| group.first <= index).saturating_sub(1)
     }
 
-    /// What the segment at that index has in common with others.
+    /// Returns the group that a segment belongs to.
     #[must_use]
     pub fn group(&self, index: usize) -> Option<&SegmentGroup> {
         self.groups.get(self.group_index(index))
     }
 
-    /// What to fetch for the segment at that index.
+    /// Returns the resource of a segment.
     #[must_use]
     pub fn resource(&self, index: usize) -> Option<Resource> {
         let segment = self.entries.get(index)?;
@@ -325,7 +328,7 @@ impl Segments {
         Some(Resource { url, range: segment.range })
     }
 
-    /// When the segment at that index starts, and how long it lasts, in seconds.
+    /// Returns the start and the duration of a segment, in seconds of the presentation.
     #[must_use]
     pub fn time(&self, index: usize) -> Option<(f64, f64)> {
         let (segment, group) = (self.entries.get(index)?, self.group(index)?);
@@ -333,13 +336,14 @@ impl Segments {
         Some((group.start + group.seconds(segment.start), duration))
     }
 
-    /// When the last one ends, in seconds.
+    /// Returns the end of the last segment, in seconds of the presentation.
     #[must_use]
     pub fn end(&self) -> f64 {
         self.time(self.entries.len().saturating_sub(1)).map_or(0.0, |(start, duration)| start + duration)
     }
 
-    /// The one that is presented at a time in seconds; the first or last where the time is before or behind all.
+    /// Returns the index of the segment at a time in seconds: the first or the last one if the time is
+    /// before or behind all segments.
     #[must_use]
     pub fn at(&self, seconds: f64) -> usize {
         let group = self

@@ -3,8 +3,7 @@
 use latemux_isobmff::FourCc;
 use std::borrow::Cow;
 
-/// The reason why an object or a title cannot be served. [`IndexError::reason`] is its stable word
-/// in logs and responses.
+/// The reason why an object or a title cannot be served.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
@@ -43,7 +42,6 @@ pub enum IndexError {
 
 impl IndexError {
     /// Returns the stable word for logs, metrics and responses.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotMp4(_) => "not_mp4",
@@ -59,49 +57,36 @@ impl IndexError {
 
 /// The reason why one track of an object is left out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("track {track}: {kind}")]
+pub struct TrackProblem {
+    /// Track ID, or 0 if it could not be read.
+    pub track: u32,
+    /// The kind of problem.
+    pub kind: TrackProblemKind,
+}
+
+/// A kind of problem for which a track is left out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TrackProblem {
-    /// The source is encrypted.
-    #[error("track {track} is encrypted ({scheme})")]
-    Encrypted {
-        /// Track ID.
-        track: u32,
-        /// Protection scheme.
-        scheme: FourCc,
-    },
-    /// No protocol served here carries the codec.
-    #[error("track {track} is coded in {format}, which no protocol here carries")]
-    UnsupportedCodec {
-        /// Track ID.
-        track: u32,
-        /// Coding name, or handler type.
-        format: FourCc,
-    },
+pub enum TrackProblemKind {
+    /// The source is encrypted with this protection scheme.
+    #[error("encrypted ({0})")]
+    Encrypted(FourCc),
+    /// No protocol served here carries this coding name or handler type.
+    #[error("coded in {0}, which no protocol here carries")]
+    UnsupportedCodec(FourCc),
     /// The track has no samples, or none that the edit list plays.
-    #[error("track {track} has no samples")]
-    Empty {
-        /// Track ID.
-        track: u32,
-    },
+    #[error("no samples")]
+    Empty,
     /// A video track has no sync sample to start at.
-    #[error("track {track} has no sync sample")]
-    NoSyncSample {
-        /// Track ID.
-        track: u32,
-    },
-    /// The tables contradict each other or the object.
-    #[error("track {track}: {what}")]
-    Malformed {
-        /// Track ID, or 0 if it could not be read.
-        track: u32,
-        /// The contradiction.
-        what: String,
-    },
+    #[error("no sync sample")]
+    NoSyncSample,
+    /// The tables contradict each other or the object in this way.
+    #[error("{0}")]
+    Malformed(String),
     /// Samples lie beyond the end of the object, as in a file that was cut off.
-    #[error("track {track}: sample {sample} ends at byte {end}, the object at {object_size}")]
+    #[error("sample {sample} ends at byte {end}, but the object ends at {object_size}")]
     Truncated {
-        /// Track ID.
-        track: u32,
         /// 1-based number of the sample, or of the last one of its chunk.
         sample: u32,
         /// End of that sample, in bytes from the start of the object.
@@ -109,43 +94,34 @@ pub enum TrackProblem {
         /// Size of the object in bytes.
         object_size: u64,
     },
-    /// The track is valid but not supported: several sample entries are in use, its fragments are
-    /// in another file, or its edit list has several parts or speeds.
-    #[error("track {track}: {what} is not supported")]
-    Unsupported {
-        /// Track ID.
-        track: u32,
-        /// The unsupported structure.
-        what: Cow<'static, str>,
-    },
+    /// The track is valid but has this unsupported structure: several sample entries in use,
+    /// fragments in another file, or an edit list with several parts or speeds.
+    #[error("{0} is not supported")]
+    Unsupported(Cow<'static, str>),
 }
 
 impl TrackProblem {
-    /// Returns the track's ID, or 0 if it could not be read.
-    #[must_use]
-    pub fn track(&self) -> u32 {
-        match self {
-            Self::Encrypted { track, .. }
-            | Self::UnsupportedCodec { track, .. }
-            | Self::Empty { track }
-            | Self::NoSyncSample { track }
-            | Self::Malformed { track, .. }
-            | Self::Truncated { track, .. }
-            | Self::Unsupported { track, .. } => *track,
+    /// Returns the stable word for logs, metrics and responses.
+    pub fn reason(&self) -> &'static str {
+        match self.kind {
+            TrackProblemKind::Encrypted(_) => "encrypted_source",
+            TrackProblemKind::UnsupportedCodec(_) => "unsupported_codec",
+            TrackProblemKind::Empty => "empty_track",
+            TrackProblemKind::NoSyncSample => "no_sync_sample",
+            TrackProblemKind::Malformed(_) => "malformed",
+            TrackProblemKind::Truncated { .. } => "truncated",
+            TrackProblemKind::Unsupported(_) => "unsupported_structure",
         }
     }
+}
 
-    /// Returns the stable word for logs, metrics and responses.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Encrypted { .. } => "encrypted_source",
-            Self::UnsupportedCodec { .. } => "unsupported_codec",
-            Self::Empty { .. } => "empty_track",
-            Self::NoSyncSample { .. } => "no_sync_sample",
-            Self::Malformed { .. } => "malformed",
-            Self::Truncated { .. } => "truncated",
-            Self::Unsupported { .. } => "unsupported_structure",
-        }
+impl TrackProblemKind {
+    /// Returns the problem of the track with this ID.
+    pub(crate) fn of(self, track: u32) -> TrackProblem {
+        TrackProblem { track, kind: self }
+    }
+
+    pub(crate) fn malformed(what: impl Into<String>) -> Self {
+        Self::Malformed(what.into())
     }
 }

@@ -28,7 +28,7 @@ use latemux_packager::{
     address::{DashTemplate, HlsContainer},
     segment::smooth,
 };
-use origin::{Answer, Origin, index};
+use origin::{Origin, Response, index};
 use std::{hint::black_box, path::Path, sync::Arc, time::Duration};
 
 /// Target duration, the default of `latemux serve`.
@@ -178,9 +178,9 @@ fn segment_planned((mut origin, resource): (Origin, Resource)) -> (Origin, Resou
 #[bench::hds(segment(MUXED, "hds"))]
 #[bench::ts(segment(MUXED, "ts"))]
 #[bench::ts_of_renditions(segment(RENDITIONS, "ts"))]
-fn segment_made((mut origin, resource): (Origin, Resource)) -> (Origin, Resource, Answer) {
-    let answer = black_box(origin.get(&resource).unwrap());
-    (origin, resource, answer)
+fn segment_made((mut origin, resource): (Origin, Resource)) -> (Origin, Resource, Response) {
+    let response = black_box(origin.get(&resource).unwrap());
+    (origin, resource, response)
 }
 
 fn manifest(protocol: &str) -> (Origin, Resource) {

@@ -85,8 +85,8 @@ impl<'a> Cursor<'a> {
         self.take(len)
     }
 
-    /// Reads the payload of a table box: version and flags, the number of entries, and a view of the
-    /// entries, which have `entry_len` bytes each.
+    /// Reads the payload of a table box: version and flags, the number of entries, and a view of
+    /// the entries, which have `entry_len` bytes each.
     ///
     /// # Errors
     /// [`Error::Truncated`] if fields are missing; [`Error::TooLarge`] if the box is too short for
@@ -95,6 +95,11 @@ impl<'a> Cursor<'a> {
         self.version_and_flags()?;
         let count = self.u32()?;
         self.table("entry_count", count, entry_len)
+    }
+
+    /// Checks a number against a limit of this crate.
+    pub(crate) fn check_limit(&self, what: &'static str, value: u64, limit: u64) -> Result<(), Error> {
+        if value <= limit { Ok(()) } else { Err(self.too_large(what, value, limit)) }
     }
 
     /// Returns the number of bytes that `count` entries of at least `entry_len` (not 0) bytes need.

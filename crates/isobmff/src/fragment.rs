@@ -73,10 +73,8 @@ impl Moof {
             match &child.kind().0 {
                 b"mfhd" if sequence.is_none() => sequence = Some(Mfhd::parse(child.payload)?.0),
                 b"traf" => {
-                    if tracks.len() >= Self::MAX_TRACKS {
-                        let limit = Self::MAX_TRACKS as u64;
-                        return Err(moof.too_large("number of traf", limit + 1, limit));
-                    }
+                    let count = tracks.len() as u64 + 1;
+                    moof.check_limit("number of traf", count, Self::MAX_TRACKS as u64)?;
                     tracks.push(TrackFragment::parse(&child.payload, &mut bare)?);
                 }
                 _ => {}
@@ -97,11 +95,7 @@ impl BareBudget {
         if run.is_bare() {
             self.0 += run.count;
         }
-        if self.0 > TrackRun::MAX_BARE {
-            let limit = u64::from(TrackRun::MAX_BARE);
-            return Err(payload.too_large("samples without fields", u64::from(self.0), limit));
-        }
-        Ok(())
+        payload.check_limit("samples without fields", self.0.into(), TrackRun::MAX_BARE.into())
     }
 }
 

@@ -111,16 +111,16 @@ impl Movie {
         let moov = header::expect(moov, offset, b"moov")?.payload;
         let mut mvhd = None;
         let mut traks = Vec::new();
-        let mut fragments = None;
+        let mut mvex = None;
         for child in moov.boxes() {
             let child = child?;
             match &child.kind().0 {
                 b"mvhd" if mvhd.is_none() => mvhd = Some(Mvhd::parse(child.payload)?),
-                b"mvex" if fragments.is_none() => fragments = Some(Fragments::parse(&child.payload)?),
+                b"mvex" if mvex.is_none() => mvex = Some(MovieExtends::parse(&child.payload)?),
                 b"cmov" => return Err(moov.unsupported("compressed movie header")),
                 b"trak" => {
-                    check_number(&moov, "number of trak", traks.len())?;
                     traks.push(child.payload);
+                    moov.check_limit("number of trak", traks.len() as u64, Self::MAX_TRACKS as u64)?;
                 }
                 _ => {}
             }
@@ -128,7 +128,7 @@ impl Movie {
         let mvhd = mvhd.ok_or_else(|| moov.missing(b"mvhd"))?;
         let mut tracks: Vec<Result<Track, TrackError>> = Vec::with_capacity(traks.len());
         for trak in &traks {
-            let track = Track::parse(trak, fragments.is_some());
+            let track = Track::parse(trak, mvex.is_some());
             tracks.push(track.and_then(|track| {
                 // §8.3.2: IDs are unique. Of two tracks with one ID, the second is dropped.
                 let taken = tracks.iter().flatten().any(|other| other.id == track.id);
@@ -136,42 +136,37 @@ impl Movie {
                 if taken { Err(error()) } else { Ok(track) }
             }));
         }
-        let stated = fragments.as_ref().and_then(|fragments| fragments.duration).unwrap_or(0);
+        let stated = mvex.as_ref().and_then(|mvex| mvex.duration).unwrap_or(0);
         let duration = if mvhd.duration == 0 { stated } else { mvhd.duration };
-        let fragments = fragments.map(|fragments| fragments.defaults);
+        let fragments = mvex.map(|mvex| mvex.defaults);
         Ok(Self { timescale: mvhd.timescale, duration, tracks, fragments })
     }
 }
 
-fn check_number(parent: &Cursor<'_>, what: &'static str, so_far: usize) -> Result<(), Error> {
-    if so_far < Movie::MAX_TRACKS {
-        return Ok(());
-    }
-    Err(parent.too_large(what, so_far as u64 + 1, Movie::MAX_TRACKS as u64))
-}
-
 /// Contents of `mvex`.
-struct Fragments {
+struct MovieExtends {
     duration: Option<u64>,
     defaults: Vec<Trex>,
 }
 
-impl Fragments {
+impl MovieExtends {
     fn parse(mvex: &Cursor<'_>) -> Result<Self, Error> {
-        let mut fragments = Self { duration: None, defaults: Vec::new() };
+        let mut extends = Self { duration: None, defaults: Vec::new() };
         for child in mvex.boxes() {
             let child = child?;
             match &child.kind().0 {
-                // Only a hint, which some live writers fill with ones: an unreadable one is ignored.
-                b"mehd" => fragments.duration = Mehd::parse(child.payload).ok().map(|mehd| mehd.0),
+                // Only a hint, which some live writers fill with ones: an unreadable one is
+                // ignored.
+                b"mehd" => extends.duration = Mehd::parse(child.payload).ok().map(|mehd| mehd.0),
                 b"trex" => {
-                    check_number(mvex, "number of trex", fragments.defaults.len())?;
-                    fragments.defaults.push(Trex::parse(child.payload)?);
+                    extends.defaults.push(Trex::parse(child.payload)?);
+                    let count = extends.defaults.len() as u64;
+                    mvex.check_limit("number of trex", count, Movie::MAX_TRACKS as u64)?;
                 }
                 _ => {}
             }
         }
-        Ok(fragments)
+        Ok(extends)
     }
 }
 

@@ -18,7 +18,7 @@ fn title(files: &[&str]) -> Title {
 fn index(object: &Bytes) -> MediaIndex {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
-    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
+    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     loop {
         let read = |range: &Range<u64>| {
             let at = |n: u64| usize::try_from(n).unwrap();

@@ -55,7 +55,7 @@ pub enum SampleValues {
     Trex,
     /// `trun`, with all values for each sample.
     Samples,
-    /// As [`Self::Tfhd`], but in runs of 10 samples. Only the first run has a data offset.
+    /// Like [`Self::Tfhd`], but in runs of 10 samples. Only the first run has a data offset.
     Runs,
 }
 
@@ -129,39 +129,27 @@ pub fn fragmented(file: &[u8], variant: Fragmented) -> Vec<u8> {
     };
     let scales = timescales(file);
 
-    // The sizes of fragments and indexes do not depend on their offsets, so a first pass finds all
-    // offsets.
-    let mut sequence = 0;
-    let mut write = |at: usize, runs: &[Run]| {
-        sequence += 1;
-        fragment(sequence, at, runs, variant, &defaults)
-    };
-    let group = |runs: &[Run], at: usize, write: &mut dyn FnMut(usize, &[Run]) -> Vec<u8>| {
-        let mut bytes = Vec::new();
-        for part in runs.chunks(if variant.separate_moofs { 1 } else { runs.len() }) {
-            let more = write(at + bytes.len(), part);
-            bytes.extend(more);
-        }
-        bytes
-    };
-    let sizes: Vec<usize> = fragments.iter().map(|runs| group(runs, 0, &mut write).len()).collect();
+    let part_len = |runs: &[Run]| if variant.separate_moofs { 1 } else { runs.len() };
+    // The size of a fragment does not depend on its offset, so all sizes are known beforehand.
+    let size = |part: &[Run]| fragment(0, 0, part, variant, &defaults).len();
+    let sizes: Vec<usize> =
+        fragments.iter().map(|runs| runs.chunks(part_len(runs)).map(size).sum()).collect();
     let plan = Plan { fragments: &fragments, sizes: &sizes, scales: &scales };
     let (before, middle) = plan.segment_indexes(variant.index);
     out.extend(before);
     let mut moofs = Vec::new();
-    sequence = 0;
-    let mut write = |at: usize, runs: &[Run]| {
-        sequence += 1;
-        moofs.push((at, runs.iter().map(|run| run.track).collect::<Vec<_>>()));
-        fragment(sequence, at, runs, variant, &defaults)
-    };
     for (number, runs) in fragments.iter().enumerate() {
         for (_, index) in middle.iter().filter(|(before, _)| *before == number) {
             out.extend(index);
         }
-        let bytes = group(runs, out.len(), &mut write);
-        assert_eq!(bytes.len(), sizes[number]);
-        out.extend(bytes);
+        let start = out.len();
+        for part in runs.chunks(part_len(runs)) {
+            moofs.push((out.len(), part.iter().map(|run| run.track).collect::<Vec<_>>()));
+            let sequence = u32::try_from(moofs.len()).expect("few fragments");
+            let bytes = fragment(sequence, out.len(), part, variant, &defaults);
+            out.extend(bytes);
+        }
+        assert_eq!(out.len() - start, sizes[number]);
     }
     if matches!(variant.index, Index::Mfra | Index::Both) {
         random_access(&fragments, &moofs, &mut out);
@@ -225,13 +213,15 @@ fn read_run(file: &[u8], moof: usize, traf: &[u8], trex: &Defaults) -> Run {
     for trun in children(traf, b"trun") {
         let mut words = trun[4..].chunks_exact(4).map(|w| u32_at(w, 0));
         let mut next = || words.next().expect("as its flags say");
-        let (flags, count) = (u32_at(trun, 0), next());
+        let flags = u32_at(trun, 0);
+        let count = next();
         assert_ne!(flags & 1, 0, "a data offset");
         let mut at = moof + next() as usize;
         let first_flags = (flags & 4 != 0).then(&mut next);
         for n in 0..count {
             let mut field = |flag: u32, default: u32| if flags & flag != 0 { next() } else { default };
-            let (duration, size) = (field(0x100, defaults[0]), field(0x200, defaults[1]) as usize);
+            let duration = field(0x100, defaults[0]);
+            let size = field(0x200, defaults[1]) as usize;
             let flags = field(0x400, first_flags.filter(|_| n == 0).unwrap_or(defaults[2]));
             let composition_offset = field(0x800, 0).cast_signed();
             samples.push(Sample { duration, flags, composition_offset, data: file[at..at + size].to_vec() });
@@ -250,7 +240,8 @@ fn shorten_lengths(head: &mut [u8], fragments: &mut [Vec<Run>]) {
     let samples =
         fragments.iter_mut().flatten().filter(|run| run.track == 1).flat_map(|run| &mut run.samples);
     for sample in samples {
-        let (mut short, mut rest) = (Vec::new(), sample.data.as_slice());
+        let mut short = Vec::new();
+        let mut rest = sample.data.as_slice();
         while !rest.is_empty() {
             let (nal, after) = rest[4..].split_at(u32_at(rest, 0) as usize);
             short.extend(u16::try_from(nal.len()).expect("small pictures").to_be_bytes());
@@ -410,7 +401,8 @@ impl Plan<'_> {
     /// numbers.
     fn segment_indexes(&self, index: Index) -> (Vec<u8>, Vec<(usize, Vec<u8>)>) {
         let all = 0..self.fragments.len();
-        let (first, second) = (all.start..all.end / 2, all.end / 2..all.end);
+        let first = 0..all.end / 2;
+        let second = first.end..all.end;
         match index {
             Index::Neither | Index::Mfra => (Vec::new(), Vec::new()),
             Index::Sidx | Index::Both => (self.of_all_tracks(&all), Vec::new()),

@@ -108,7 +108,8 @@ impl Link {
     pub async fn to(server: SocketAddr, distance: Distance) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (up, down) = (Direction::new(), Direction::new());
+        let up = Direction::new();
+        let down = Direction::new();
         let shared = Arc::new(Shared { distance, connections: AtomicU64::new(0), up, down });
         let ours = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {

@@ -110,7 +110,7 @@ fn rewrite_moov(bytes: &[u8], variant: Variant, shift: i64) -> Vec<u8> {
 pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
     let top = boxes(file);
     let find = |code: &Code| top.iter().find(|(k, _)| k == code).expect("ftyp, moov and mdat").1;
-    let (ftyp, moov, mdat) = (find(b"ftyp"), find(b"moov"), find(b"mdat"));
+    let [ftyp, moov, mdat] = [b"ftyp", b"moov", b"mdat"].map(find);
     let old_start = mdat.as_ptr() as usize - file.as_ptr() as usize;
     let header = if variant.wide_mdat { 16 } else { 8 };
     let build = |shift: i64| {
@@ -138,10 +138,8 @@ pub fn progressive(file: &[u8], variant: Variant) -> Vec<u8> {
 #[must_use]
 pub fn without(file: &[u8], codes: &[&Code]) -> Vec<u8> {
     let mut out = Vec::new();
-    for (kind, payload) in boxes(file) {
-        if !codes.contains(&&kind) {
-            put(&mut out, kind, payload, false);
-        }
+    for (kind, payload) in boxes(file).into_iter().filter(|(kind, _)| !codes.contains(&kind)) {
+        put(&mut out, kind, payload, false);
     }
     out
 }

@@ -1,4 +1,4 @@
-//! The command line of `load`.
+//! The command-line flags of `load`.
 
 use super::Job;
 use crate::{args::Storage, trust::TrustFlags};
@@ -13,94 +13,99 @@ use latemux_quantity::TimeSpan;
 use std::{collections::BTreeMap, fs, net::SocketAddr, sync::Arc, time::Duration};
 use url::Url;
 
-/// Where a trace of bit rates begins in `--abr`.
+/// The prefix of a trace file in `--abr`.
 const TRACE: &str = "trace:";
 
-/// From so many connections on each keeps less memory.
-const MANY: u64 = 1000;
+/// The number of connections above which each has a smaller read buffer.
+const MANY_CONNECTIONS: u64 = 1000;
 
-/// Plays titles of any server as many viewers do, checks what comes, and measures it.
+/// Play titles of any server as many viewers do, check the responses, and measure them.
 ///
-/// Players of HLS, DASH, Smooth Streaming and HDS: each reads the manifest, chooses renditions, keeps a buffer and plays in real time; the
-/// titles are shared out among them in turn. Every body is checked: boxes and packets are sound, time goes on, as long as promised. What
-/// fails is counted by reason, and ends the command with a failure. Latency is told from when a request was due.
+/// Players of HLS, DASH, Smooth Streaming and HDS read the manifest, choose renditions, keep a buffer and
+/// play in real time. The titles are distributed over the players in turn. Every body is checked: its
+/// boxes or packets must be intact, its times continuous, and its length as promised. Failures are counted
+/// by reason, and make the command fail. Latency counts from the time a request was due.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Load {
-    /// Manifests; with --single any URLs
+    /// URLs of manifests; with --single any URLs
     #[arg(required_unless_present = "host_stats", value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// Players in all
+    /// Number of players
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) players: u64,
-    /// Time over which they come
+    /// Time over which players start
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     pub(crate) ramp: TimeSpan,
-    /// When they come: `closed`, evenly over the ramp, and again when they have finished, if there is a --duration; or `poisson:RATE`, so
-    /// many per second at random
+    /// Start of players: `closed` (evenly over the ramp; with --duration, a player that has finished starts
+    /// again) or `poisson:RATE` (at random, RATE per second)
     #[arg(long, default_value = "closed", value_name = "HOW")]
     pub(crate) arrivals: Arrivals,
-    /// When the run ends [default: when all have played]
+    /// Duration of the run [default: until all have played]
     #[arg(long, value_name = "DURATION")]
     pub(crate) duration: Option<TimeSpan>,
-    /// Choice of renditions: throughput, buffer, fixed:RATE (800k, 3M, min, max), random, trace:FILE (lines of seconds and RATE)
+    /// Choice of renditions: throughput, buffer, fixed:RATE (800k, 3M, min, max), random, or trace:FILE
+    /// (lines of seconds and RATE)
     #[arg(long, default_value = "throughput", value_name = "HOW")]
     pub(crate) abr: String,
-    /// Media players keep ahead
+    /// Media that players keep buffered
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub(crate) buffer: TimeSpan,
-    /// Media players want before they play, or go on after a stall
+    /// Buffered media with which playback starts, or continues after a stall
     #[arg(long, default_value = "2s", value_name = "DURATION")]
     pub(crate) start_buffer: TimeSpan,
     /// Seeks of each player per minute
     #[arg(long, default_value_t = 0.0, value_name = "RATE")]
     pub(crate) seek_rate: f64,
-    /// Fetch subtitles too: those that play by default, or the first there are
+    /// Fetch subtitles too: the default ones, or the first
     #[arg(long, conflicts_with = "single")]
     pub(crate) text: bool,
-    /// One segment after the other, audio before video, as fast as they come: the player of published load tests
+    /// Fetch one segment after the other, audio before video, as fast as possible, as in published load
+    /// tests
     #[arg(long, conflicts_with_all = ["single", "seek_rate"])]
     pub(crate) sequence: bool,
-    /// One URL again and again, as `ab` does, or several in turn
+    /// Request one URL again and again, as `ab` does, or several in turn
     #[arg(long, conflicts_with_all = ["players", "ramp", "arrivals", "abr", "seek_rate"])]
     pub(crate) single: bool,
-    /// With --single: connections at the same time
+    /// With --single: number of connections
     #[arg(long, default_value_t = 1, value_name = "N", requires = "single")]
     pub(crate) concurrency: u64,
-    /// With --single: requests in all
+    /// With --single: number of requests
     #[arg(long, value_name = "N", requires = "single")]
     pub(crate) requests: Option<u64>,
-    /// With --single: requests per second, each due at its time whatever becomes of the others
+    /// With --single: requests per second, each due at its time, independent of the others
     #[arg(long, value_name = "RATE", requires = "single")]
     pub(crate) rate: Option<f64>,
-    /// Servers that manifests may name beside those of the URLs: host or host:port; may be given several times
+    /// Other server that manifests may refer to: host or host:port; can be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// The longest a request may take
+    /// Maximum duration of a request
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub(crate) timeout: TimeSpan,
     #[command(flatten)]
     pub(crate) trust: TrustFlags,
-    /// Show the run while it lasts as a page at this address, such as 127.0.0.1:9100
+    /// Serve a page that shows the run while it lasts, at this address, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) ui: Option<SocketAddr>,
-    /// With --ui: show too what the machine does on which `latemux load --host-stats` listens there; may be given several times
+    /// With --ui: show also the resource usage of a machine that runs `latemux load --host-stats` at this
+    /// address; can be repeated
     #[arg(long, value_name = "HOST:PORT", requires = "ui")]
     pub(crate) watch_host: Vec<String>,
-    /// Play nothing: tell at this address what this machine does (processors, memory, network), for --watch-host elsewhere, until stopped
+    /// Play nothing, but serve the resource usage of this machine (processors, memory, network) at this
+    /// address, for --watch-host elsewhere, until stopped
     #[arg(long, value_name = "ADDR:PORT", exclusive = true)]
     pub(crate) host_stats: Option<SocketAddr>,
-    /// Where the results go, for `latemux report`: a folder, or s3://bucket/folder, gs:// or az://
+    /// Folder for the results, for `latemux report`; also s3://bucket/folder, gs:// or az://
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<String>,
     #[command(flatten)]
     pub(crate) storage: Storage,
-    /// When to start: 2026-11-21T10:00:00Z, or seconds since 1970
+    /// Start time: 2026-11-21T10:00:00Z, or seconds since 1970
     #[arg(long, value_name = "TIME")]
     pub(crate) start_at: Option<String>,
-    /// Run part i of N (the first is 0) of the players or requests; the others run elsewhere
+    /// Run only part i of N (the first i is 0) of the players or requests; the others run elsewhere
     #[arg(long, default_value_t, value_name = "i/N")]
     pub(crate) shard: Shard,
-    /// What chance is made of: the same seed gives the same arrivals, seeks and random choices
+    /// Random seed: the same seed gives the same arrivals, seeks and random choices
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub(crate) seed: u64,
 }
@@ -124,9 +129,16 @@ impl Load {
         }
         ensure!(self.players > 0, "--players must not be 0");
         let style = if self.sequence { Style::Sequence } else { Style::Watch };
-        let (players, ramp, arrivals, shard, seed) =
-            (self.players, self.ramp.0, self.arrivals, self.shard, self.seed);
-        Ok(Job::Players(Plan { urls, style, players, ramp, arrivals, duration, shard, seed }))
+        Ok(Job::Players(Plan {
+            urls,
+            style,
+            players: self.players,
+            ramp: self.ramp.0,
+            arrivals: self.arrivals,
+            duration,
+            shard: self.shard,
+            seed: self.seed,
+        }))
     }
 
     fn urls(&self) -> Result<Vec<Url>> {
@@ -146,16 +158,17 @@ impl Load {
                 Abr::Trace(Arc::new(Trace::parse(&text).map_err(|why| anyhow!("{path}: {why}"))?))
             }
         };
-        let (max_buffer, start_buffer) = (self.buffer.0.as_secs_f64(), self.start_buffer.0.as_secs_f64());
+        let max_buffer = self.buffer.0.as_secs_f64();
+        let start_buffer = self.start_buffer.0.as_secs_f64();
         ensure!(
             max_buffer > 0.0 && start_buffer <= max_buffer,
-            "--start-buffer must not be above --buffer, nor that 0"
+            "--buffer must be above 0, and not below --start-buffer"
         );
         ensure!(self.seek_rate >= 0.0 && self.seek_rate.is_finite(), "--seek-rate must not be below 0");
         Ok(Behaviour { abr, max_buffer, start_buffer, seek_rate: self.seek_rate, text: self.text })
     }
 
-    /// For as many connections at once.
+    /// Returns the options of a client with a number of connections.
     pub(super) fn client_options(&self, connections: u64) -> Result<ClientOptions> {
         let mut hosts = AllowedHosts::default();
         self.urls()?.iter().for_each(|url| hosts.allow_server(url));
@@ -163,33 +176,34 @@ impl Load {
             hosts.allow(host).map_err(|why| anyhow!("--allow-host {why}"))?;
         }
         ensure!(self.timeout.0 > Duration::ZERO, "--timeout must not be 0");
-        let read_buffer = if connections > MANY { 16 << 10 } else { ClientOptions::default().read_buffer };
+        let read_buffer =
+            if connections > MANY_CONNECTIONS { 16 << 10 } else { ClientOptions::default().read_buffer };
         Ok(ClientOptions { hosts, timeout: self.timeout.0, read_buffer, ..ClientOptions::default() })
     }
 
-    /// What all parts of a run have in common.
+    /// Returns the options that all parts of a run share, by name.
     pub(super) fn plan(&self) -> BTreeMap<String, String> {
         let mut plan = BTreeMap::from([("urls".to_owned(), self.urls.join(" "))]);
-        let mut say = |name: &str, value: String| plan.insert(name.to_owned(), value);
+        let mut add = |name: &str, value: String| plan.insert(name.to_owned(), value);
         let duration = self.duration.map_or_else(|| "-".to_owned(), |duration| duration.to_string());
-        say("duration", duration);
-        say("timeout", self.timeout.to_string());
+        add("duration", duration);
+        add("timeout", self.timeout.to_string());
         if self.single {
-            say("concurrency", self.concurrency.to_string());
-            say("requests", self.requests.map_or_else(|| "-".to_owned(), |n| n.to_string()));
-            say("rate", self.rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string()));
+            add("concurrency", self.concurrency.to_string());
+            add("requests", self.requests.map_or_else(|| "-".to_owned(), |n| n.to_string()));
+            add("rate", self.rate.map_or_else(|| "-".to_owned(), |rate| rate.to_string()));
             return plan;
         }
-        say("style", if self.sequence { "sequence" } else { "watch" }.to_owned());
-        say("players", self.players.to_string());
-        say("ramp", self.ramp.to_string());
-        say("arrivals", self.arrivals.to_string());
-        say("abr", self.abr.clone());
-        say("buffer", self.buffer.to_string());
-        say("start-buffer", self.start_buffer.to_string());
-        say("seek-rate", self.seek_rate.to_string());
-        say("text", self.text.to_string());
-        say("seed", self.seed.to_string());
+        add("style", if self.sequence { "sequence" } else { "watch" }.to_owned());
+        add("players", self.players.to_string());
+        add("ramp", self.ramp.to_string());
+        add("arrivals", self.arrivals.to_string());
+        add("abr", self.abr.clone());
+        add("buffer", self.buffer.to_string());
+        add("start-buffer", self.start_buffer.to_string());
+        add("seek-rate", self.seek_rate.to_string());
+        add("text", self.text.to_string());
+        add("seed", self.seed.to_string());
         plan
     }
 }
@@ -201,7 +215,7 @@ mod tests {
     use std::path::Path;
     use yaml_rust2::{Yaml, YamlLoader};
 
-    /// What Kubernetes makes of the manifest: the arguments of a container, with its variables filled in.
+    /// Returns the arguments of a container, with its variables filled in as Kubernetes does.
     fn arguments(job: &Yaml, pod: u32) -> Vec<String> {
         let container = &job["spec"]["template"]["spec"]["containers"][0];
         let text = |value: &Yaml| value.as_str().unwrap().to_owned();
@@ -217,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_on_kubernetes_says_what_this_command_understands() {
+    fn the_arguments_of_the_kubernetes_job_are_valid() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/load/job.yaml");
         let documents = YamlLoader::load_from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let [job] = documents.as_slice() else { panic!("{} documents", documents.len()) };
@@ -236,7 +250,7 @@ mod tests {
             flags.behaviour().unwrap();
             assert_eq!(flags.shard.to_string(), format!("{pod}/{pods}"));
             assert!(super::super::start_time(flags.start_at.as_deref().unwrap()).is_ok());
-            // What is written is on what the pods share.
+            // The results are on the volume that the pods share.
             let mount = &job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["mountPath"];
             assert!(Path::new(&flags.out.unwrap()).starts_with(mount.as_str().unwrap()));
         }

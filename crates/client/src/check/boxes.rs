@@ -31,7 +31,7 @@ impl Default for State {
     }
 }
 
-/// What [`BoxWalk::push`] reports.
+/// An event of [`BoxWalk::push`].
 #[derive(Debug)]
 pub(super) enum BoxEvent<'a> {
     /// A whole box that starts at `offset` in the body.

@@ -25,7 +25,7 @@ enum State {
     #[default]
     Tag,
     FrameHeader,
-    /// So many bytes of a frame are left.
+    /// Within a frame, with the number of bytes that are left.
     Frame(usize),
     /// The frames have another coding than AAC.
     Unread,

@@ -1,6 +1,6 @@
-//! One request and its answer.
+//! Requests and their responses.
 
-use super::{AllowedHosts, Connect, Server, Stream, wire::Wire};
+use super::{AllowedHosts, Connect, Server, Stream, exchange::Exchange};
 use crate::{
     failure::{Failure, Reason},
     presentation::{ByteRange, Resource},
@@ -13,22 +13,22 @@ use std::{error::Error as _, fmt, io, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-/// The most redirects that are followed.
+/// The maximum number of redirects for one request.
 const MAX_REDIRECTS: usize = 5;
 
-/// The most bytes of an error's body that are read so that its connection can be used again.
+/// The maximum number of bytes of an unused body that are read to keep its connection.
 const MAX_ERROR_BODY: u64 = 1 << 16;
 
-/// What all requests have in common.
+/// Options of all requests.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// Servers that may be asked.
+    /// The servers that may be contacted.
     pub hosts: AllowedHosts,
-    /// From when a request was due to the last byte of its answer.
+    /// The maximum time from when a request is due to the last byte of its response.
     pub timeout: Duration,
-    /// Bytes a connection reads at a time, which it keeps as long as an answer is on its way.
+    /// The size of the read buffer, in bytes, which a connection holds during an exchange.
     pub read_buffer: usize,
-    /// `User-Agent`.
+    /// The value of `User-Agent`.
     pub agent: String,
 }
 
@@ -44,7 +44,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// Sends requests and reads answers. Connections belong to whoever asks.
+/// Sends requests and reads responses. Callers own the connections.
 #[derive(Clone)]
 pub struct Client {
     connect: Arc<dyn Connect>,
@@ -57,7 +57,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A connection that is kept from one request to the next; none at first.
+/// A connection that is kept from one request to the next. It is empty at first.
 #[derive(Default)]
 pub struct Connection(Option<(Server, Box<dyn Stream>)>);
 
@@ -67,47 +67,49 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// An answer that is good as far as HTTP goes. Its body went where the asker said.
+/// A successful response, whose body has been read.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    /// Where it came from, after redirects.
+    /// The URL of the response, after redirects.
     pub url: Url,
     /// Bytes of the body.
     pub bytes: u64,
-    /// From when the request was due to the head of the answer.
+    /// The time from when the request was due to the head of the response.
     pub first_byte: Duration,
-    /// From when the request was due to the last byte of its answer.
+    /// The time from when the request was due to the last byte of the response.
     pub latency: Duration,
-    /// From when it was sent to the last byte: what throughput is told from.
+    /// The time from when the request was sent to the last byte, which determines throughput.
     pub transfer: Duration,
 }
 
-/// Where the pieces of a body go; what it refuses ends the request.
+/// A consumer for the pieces of a body. An error of the consumer ends the request.
 pub type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), Failure> + Send + 'a;
 
-/// A failure, and what came before it.
+/// A request that failed.
 #[derive(Debug, Clone)]
 pub struct FailedFetch {
-    /// Why.
+    /// The reason and its details.
     pub failure: Failure,
-    /// Bytes of the body until then.
+    /// Bytes of the body before the failure.
     pub bytes: u64,
-    /// From when the request was due.
+    /// The time from when the request was due to the failure.
     pub latency: Duration,
 }
 
 impl Client {
-    /// A client over connections that `connect` makes.
+    /// Makes a client whose connections `connect` makes.
     #[must_use]
     pub fn new(connect: Arc<dyn Connect>, options: ClientOptions) -> Self {
         Self { connect, options: Arc::new(options) }
     }
 
-    /// Gets a resource. `due` is when the request should have been sent, by which latency is told: a generator that is late does not hide it.
-    /// `body` sees each piece of the body as it comes.
+    /// Fetches a resource. `due` is when the request should have been sent. Latency counts from then, so
+    /// that a delay of the load generator is part of it. `body` takes each piece of the body as it
+    /// arrives.
     ///
     /// # Errors
-    /// Whatever keeps the answer from being a good one.
+    /// A [`FailedFetch`] if there is no connection, no complete response in time, a status other than
+    /// success, another range than requested, or an error of `body`.
     pub async fn get(
         &self,
         connection: &mut Connection,
@@ -141,27 +143,29 @@ impl Client {
         let mut url = resource.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             self.options.hosts.check(&url)?;
-            // Comes back when its answer was read: what is left of one would be taken for the next.
-            let Sent { server, mut wire, response, sent } =
+            // The connection is put back only after the body has been read: bytes that are left would be
+            // taken for the next response.
+            let Sent { server, mut exchange, response, sent } =
                 self.send(connection, &url, resource.range).await?;
             let first_byte = due.elapsed();
             let status = response.status();
             if status.is_redirection() && status != StatusCode::NOT_MODIFIED {
                 url = redirected(&url, response.headers())?;
-                connection.0 = drain(response, wire).await.map(|stream| (server, stream));
+                connection.0 = drain(response, exchange).await.map(|stream| (server, stream));
                 continue;
             }
             if !status.is_success() {
                 let failure = Failure::new(Reason::Status(status.as_u16()), url.to_string());
-                connection.0 = drain(response, wire).await.map(|stream| (server, stream));
+                connection.0 = drain(response, exchange).await.map(|stream| (server, stream));
                 return Err(failure);
             }
             check_range(&url, resource.range, &response)?;
-            read(&url, response, &mut wire, body, received).await?;
-            let (latency, transfer) = (due.elapsed(), sent.elapsed());
-            connection.0 = wire.end().await.map(|stream| (server, stream));
+            read(&url, response, &mut exchange, body, received).await?;
+            let latency = due.elapsed();
+            let transfer = sent.elapsed();
+            connection.0 = exchange.end().await.map(|stream| (server, stream));
             if let Some(range) = resource.range.filter(|range| range.len() != *received) {
-                let why = format!("{url}: {received} bytes for {range}");
+                let why = format!("{url}: {received} bytes for the range {range}");
                 return Err(Failure::new(Reason::WrongLength, why));
             }
             return Ok(Fetched { url, bytes: *received, first_byte, latency, transfer });
@@ -169,7 +173,7 @@ impl Client {
         Err(Failure::new(Reason::Redirects, format!("{}: more than {MAX_REDIRECTS}", resource.url)))
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its response.
     async fn send(
         &self,
         connection: &mut Connection,
@@ -188,13 +192,14 @@ impl Client {
                 Some(stream) => stream,
                 None => self.connect.connect(server.clone()).await?,
             };
-            let mut wire = Wire::begin(stream, self.options.read_buffer)
+            let mut exchange = Exchange::begin(stream, self.options.read_buffer)
                 .await
                 .map_err(|error| Failure::new(Reason::Closed, format!("{server}: {error}")))?;
             let sent = Instant::now();
-            match wire.send(self.request(&server, url, range)).await {
-                Ok(response) => return Ok(Sent { server, wire, response, sent }),
-                // A server may close what is idle just when it is used again; asking anew is then no repetition (RFC 9110 §9.2.2).
+            match exchange.send(self.request(&server, url, range)).await {
+                Ok(response) => return Ok(Sent { server, exchange, response, sent }),
+                // A server may close an idle connection just when it is used again. The request may then
+                // be sent on a new connection (RFC 9110 §9.2.2).
                 Err(error) if again && was_closed(&error) => {}
                 Err(error) => return Err(before_head(url, &error)),
             }
@@ -228,15 +233,15 @@ impl Client {
     }
 }
 
-/// A request that was sent, and the head of its answer.
+/// A request that was sent, and the head of its response.
 struct Sent {
     server: Server,
-    wire: Wire,
+    exchange: Exchange,
     response: Response<Incoming>,
     sent: Instant,
 }
 
-/// Whether a connection ended before any of an answer came.
+/// Returns true if the connection ended before any byte of a response arrived.
 fn was_closed(error: &hyper::Error) -> bool {
     let reset = || {
         let kind = error.source().and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
@@ -254,28 +259,34 @@ fn before_head(url: &Url, error: &hyper::Error) -> Failure {
 fn redirected(url: &Url, headers: &HeaderMap) -> Result<Url, Failure> {
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
     let target = location.and_then(|location| url.join(location).ok());
-    target.ok_or_else(|| Failure::new(Reason::Redirects, format!("{url}: a redirect that leads nowhere")))
+    target.ok_or_else(|| Failure::new(Reason::Redirects, format!("{url}: a redirect without a valid target")))
 }
 
-/// Reads a body nobody needs; gives the connection, where another request can follow: a long body, or one that breaks off, ends it.
-async fn drain(response: Response<Incoming>, mut wire: Wire) -> Option<Box<dyn Stream>> {
+/// Reads a body that is not used. Returns the connection if it can be used again: not after a long body,
+/// or one that is cut off.
+async fn drain(response: Response<Incoming>, mut exchange: Exchange) -> Option<Box<dyn Stream>> {
     let mut body = response.into_body();
     let mut left = MAX_ERROR_BODY;
-    while let Some(frame) = wire.frame(&mut body).await {
+    while let Some(frame) = exchange.frame(&mut body).await {
         let frame = frame.ok()?;
-        let length = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        let length = frame.data_ref().map_or(0, |data| data.len() as u64);
         left = left.checked_sub(length)?;
     }
-    wire.end().await
+    exchange.end().await
 }
 
-/// That a partial answer is the part asked for (RFC 9110 §14.4), before its body is read.
-fn check_range(url: &Url, asked: Option<ByteRange>, response: &Response<Incoming>) -> Result<(), Failure> {
-    let Some(range) = asked else {
+/// Checks that the response has the requested range (RFC 9110 §14.4), before its body is read.
+fn check_range(
+    url: &Url,
+    requested: Option<ByteRange>,
+    response: &Response<Incoming>,
+) -> Result<(), Failure> {
+    let Some(range) = requested else {
         return match response.status() {
-            StatusCode::PARTIAL_CONTENT => {
-                Err(Failure::new(Reason::WrongRange, format!("{url}: a part, where all was asked for")))
-            }
+            StatusCode::PARTIAL_CONTENT => Err(Failure::new(
+                Reason::WrongRange,
+                format!("{url}: a partial response, where none was requested"),
+            )),
             _ => Ok(()),
         };
     };
@@ -285,13 +296,13 @@ fn check_range(url: &Url, asked: Option<ByteRange>, response: &Response<Incoming
         return Ok(());
     }
     let got = given.map_or_else(|| response.status().to_string(), str::to_owned);
-    Err(Failure::new(Reason::WrongRange, format!("{url}: {got} for {range}")))
+    Err(Failure::new(Reason::WrongRange, format!("{url}: {got} for the range {range}")))
 }
 
 async fn read(
     url: &Url,
     response: Response<Incoming>,
-    wire: &mut Wire,
+    exchange: &mut Exchange,
     sink: &mut Sink<'_>,
     received: &mut u64,
 ) -> Result<(), Failure> {
@@ -300,11 +311,11 @@ async fn read(
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let mut body = response.into_body();
-    while let Some(frame) = wire.frame(&mut body).await {
+    while let Some(frame) = exchange.frame(&mut body).await {
         match frame {
             Ok(frame) => {
                 if let Some(data) = frame.data_ref() {
-                    *received = received.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+                    *received = received.saturating_add(data.len() as u64);
                     sink(data)?;
                 }
             }

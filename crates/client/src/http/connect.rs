@@ -1,4 +1,4 @@
-//! How connections are made.
+//! Connections over TCP and TLS.
 
 use crate::failure::{Failure, Reason};
 use futures_util::future::BoxFuture;
@@ -25,19 +25,19 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Which server.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// Name or address; IPv6 without brackets.
+    /// The host name or IP address; IPv6 without brackets.
     pub host: String,
-    /// TCP port.
+    /// The TCP port.
     pub port: u16,
-    /// With TLS.
+    /// True if the connection uses TLS.
     pub tls: bool,
 }
 
 impl Server {
-    /// Of a URL; `None` where it names none.
+    /// Returns the server of a URL, or `None` if it names none.
     #[must_use]
     pub fn of(url: &Url) -> Option<Self> {
         let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
@@ -53,40 +53,39 @@ impl fmt::Display for Server {
 
 /// Makes connections.
 pub trait Connect: Send + Sync + 'static {
-    /// Makes one.
-    ///
-    /// The future's errors: [`Reason::Refused`], [`Reason::Unreachable`], [`Reason::Tls`].
+    /// Connects to a server. The future fails with [`Reason::Refused`], [`Reason::Unreachable`] or
+    /// [`Reason::Tls`].
     fn connect(&self, server: Server) -> BoxFuture<'static, Result<Box<dyn Stream>, Failure>>;
 }
 
-/// Whose certificates are good.
+/// The certificates that are accepted.
 #[derive(Debug, Clone, Default)]
 pub enum Trust {
-    /// Those the system trusts.
+    /// Those that the system trusts.
     #[default]
     System,
-    /// These too.
+    /// Those that the system trusts, and these.
     SystemAnd(Vec<CertificateDer<'static>>),
-    /// Any at all: the connection is encrypted, and nobody knows to whom.
+    /// All. The connection is encrypted, but the server is not authenticated.
     Any,
 }
 
 impl Trust {
-    /// Certificates in PEM beside those the system trusts.
+    /// Accepts certificates in PEM besides those that the system trusts.
     ///
     /// # Errors
-    /// Where there is none, or something that is none.
+    /// If `pem` holds no certificate, or one that cannot be read.
     pub fn system_and(pem: &[u8]) -> Result<Self, String> {
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let found = found.map_err(|error| error.to_string())?;
         if found.is_empty() {
-            return Err("no certificate in it".to_owned());
+            return Err("it holds no certificate".to_owned());
         }
         Ok(Self::SystemAnd(found))
     }
 }
 
-/// TCP, with TLS where asked for.
+/// Makes connections over TCP, with TLS for `https`.
 pub struct Network {
     tls: Arc<ClientConfig>,
 }
@@ -98,17 +97,17 @@ impl fmt::Debug for Network {
 }
 
 impl Network {
-    /// Connections to servers whose certificates are good.
+    /// Makes connections to servers whose certificates `trust` accepts.
     ///
     /// # Errors
-    /// Where a certificate to trust cannot be one.
+    /// If a certificate in `trust` cannot be used as a root, or TLS cannot be configured.
     pub fn new(trust: &Trust) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let config =
             ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
         let config = config.map_err(|error| error.to_string())?;
         let config = match trust {
-            Trust::Any => config.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider))),
+            Trust::Any => config.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(provider))),
             Trust::System | Trust::SystemAnd(_) => {
                 let mut roots = RootCertStore::empty();
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -124,11 +123,11 @@ impl Network {
     }
 }
 
-/// Takes any certificate for good; whoever shows it must have its key all the same.
+/// Accepts any certificate. The server must still prove that it has the certificate's key.
 #[derive(Debug)]
-struct Unchecked(Arc<CryptoProvider>);
+struct AcceptAny(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Unchecked {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,
@@ -170,7 +169,7 @@ impl Connect for Network {
             let tcp = TcpStream::connect((server.host.as_str(), server.port))
                 .await
                 .map_err(|error| failure(&server, &error))?;
-            // A request is one small write; waiting for more of it would only add to what is measured.
+            // A request is one small write. Delaying it would only add to the measured latency.
             let _ = tcp.set_nodelay(true);
             if !server.tls {
                 return Ok(Box::new(tcp) as Box<dyn Stream>);

@@ -1,17 +1,17 @@
-//! Which servers may be asked. Manifests come from a server under test, and name others.
+//! The servers that may be contacted. Manifests come from a server under test, and can name any other.
 
 use crate::failure::{Failure, Reason};
 use url::Url;
 
-/// Servers that may be asked.
+/// The servers that may be contacted.
 #[derive(Debug, Clone, Default)]
 pub struct AllowedHosts {
-    /// Host in lower case, and port where only one is meant.
+    /// The host in lower case, and the port if only that one is allowed.
     allowed: Vec<(String, Option<u16>)>,
 }
 
 impl AllowedHosts {
-    /// Allows the server of a URL, at its port alone.
+    /// Allows the server of a URL, at its port only.
     pub fn allow_server(&mut self, url: &Url) {
         if let Some(host) = url.host_str() {
             self.allowed.push((host.to_ascii_lowercase(), url.port_or_known_default()));
@@ -21,20 +21,25 @@ impl AllowedHosts {
     /// Allows `host` at any port, or `host:port`.
     ///
     /// # Errors
-    /// Where it is neither.
+    /// If the text is neither.
     pub fn allow(&mut self, host: &str) -> Result<(), String> {
         let url = Url::parse(&format!("http://{host}/")).map_err(|error| format!("{host}: {error}"))?;
         let plain = url.path() == "/" && url.query().is_none() && url.username().is_empty();
-        let name = url.host_str().filter(|_| plain).ok_or_else(|| format!("{host}: no host or host:port"))?;
-        // The URL does not say port 80, which is its scheme's.
-        let behind =
+        let name = url
+            .host_str()
+            .filter(|_| plain)
+            .ok_or_else(|| format!("{host}: neither a host nor host:port"))?;
+        // `Url` drops port 80, the default of the scheme.
+        let port =
             host.rsplit_once(':').filter(|_| !host.ends_with(']')).and_then(|(_, port)| port.parse().ok());
-        self.allowed.push((name.to_ascii_lowercase(), behind));
+        self.allowed.push((name.to_ascii_lowercase(), port));
         Ok(())
     }
 
+    /// Checks that the server of a URL may be contacted.
+    ///
     /// # Errors
-    /// [`Reason::HostNotAllowed`].
+    /// [`Reason::HostNotAllowed`] if it may not.
     pub fn check(&self, url: &Url) -> Result<(), Failure> {
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default();
@@ -57,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_named() {
+    fn only_the_named_hosts_and_ports_are_allowed() {
         let mut hosts = AllowedHosts::default();
         hosts.allow_server(&Url::parse("http://Origin.example:8080/x").unwrap());
         hosts.allow("cdn.example").unwrap();

@@ -1,13 +1,14 @@
-//! An HTTP/1.1 client that measures: connections kept by their players, latency from when a request was due.
+//! An HTTP/1.1 client that measures each request. Callers keep their connections, and latency counts
+//! from the time a request was due.
 //!
-//! - [`AllowedHosts`]: which servers may be asked
-//! - [`Connect`]: how connections are made
-//! - [`Client`]: one request and its answer
+//! - [`AllowedHosts`]: the servers that may be contacted
+//! - [`Connect`]: the way connections are made
+//! - [`Client`]: sends a request and reads its response
 
 mod client;
 mod connect;
+mod exchange;
 mod hosts;
-mod wire;
 
 pub use client::{Client, ClientOptions, Connection, FailedFetch, Fetched, Sink};
 pub use connect::{Connect, Network, Server, Stream, Trust};

@@ -1,8 +1,8 @@
 //! DASH media presentation descriptions (ISO/IEC 23009-1), parsed by `dash-mpd-core`.
 
 use super::{
-    Budget, MAX_RENDITIONS, ManifestError,
-    dash_segments::{Addressing, Span},
+    MAX_RENDITIONS, ManifestError, SegmentBudget,
+    dash_segments::{Addressing, PeriodRange},
     join,
 };
 use crate::presentation::{
@@ -12,7 +12,7 @@ use dash_mpd_core::{AdaptationSet, BaseURL, MPD, Period, Representation};
 use std::sync::Arc;
 use url::Url;
 
-/// The most periods that are read.
+/// The maximum number of periods.
 const MAX_PERIODS: usize = 1024;
 
 pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
@@ -24,27 +24,27 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
         return Err(ManifestError::TooMuch { what: "periods", limit: MAX_PERIODS });
     }
     if mpd.periods.iter().any(|period| period.href.is_some()) {
-        return Err(ManifestError::unsupported("a period that is told elsewhere"));
+        return Err(ManifestError::unsupported("a remote period"));
     }
-    let base = below(url, &mpd.base_url)?;
-    let mut budget = Budget::default();
+    let base = resolve(url, &mpd.base_url)?;
+    let mut budget = SegmentBudget::default();
     let mut sets: Vec<RenditionSet> = Vec::new();
     for kind in [MediaKind::Video, MediaKind::Audio, MediaKind::Text] {
         let mut periods = Vec::new();
-        for (period, span) in mpd.periods.iter().zip(spans(&mpd)) {
-            // What plays unless the viewer chooses: the one marked so (§5.8.5.5), else the first.
+        for (period, range) in mpd.periods.iter().zip(period_ranges(&mpd)) {
+            // The set marked as main plays by default (§5.8.5.5), else the first.
             let of_kind = || period.adaptations.iter().filter(|set| kind_of(set) == Some(kind));
             let Some(set) = of_kind().find(|set| is_main(set)).or_else(|| of_kind().next()) else { continue };
-            let base = below(&base, &period.BaseURL)?;
-            let scene = Scene { base: &base, period, set, span };
-            match scene.renditions(&mut budget) {
+            let base = resolve(&base, &period.BaseURL)?;
+            let context = PeriodSet { base: &base, period, set, range };
+            match context.renditions(&mut budget) {
                 Ok(renditions) => periods.push(renditions),
-                // Whatever is wrong with text, the rest can be played.
+                // A presentation can be played without its text.
                 Err(_) if kind == MediaKind::Text => {}
                 Err(error) => return Err(error),
             }
         }
-        if let Some(renditions) = through(periods, &mut budget)? {
+        if let Some(renditions) = join_periods(periods, &mut budget)? {
             sets.push(RenditionSet { kind, renditions });
         }
     }
@@ -57,32 +57,35 @@ pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError>
     Ok(Presentation { protocol: Protocol::Dash, sets })
 }
 
-/// When each period is (§5.3.2.1): where it says, else where the one before it ends; up to where it says, else to the next one or the end.
-fn spans(mpd: &MPD) -> Vec<Span> {
+/// Returns the time range of each period (§5.3.2.1). A period starts where it states, or else at the end
+/// of the one before; it ends where it states, or else at the start of the next one or the end of the
+/// presentation.
+fn period_ranges(mpd: &MPD) -> Vec<PeriodRange> {
     let seconds = |time: std::time::Duration| time.as_secs_f64();
-    let mut spans: Vec<Span> = Vec::new();
+    let mut ranges: Vec<PeriodRange> = Vec::new();
     let mut end = 0.0;
     for period in &mpd.periods {
         let start = period.start.map_or(end, seconds);
-        if let Some(before) = spans.last_mut() {
+        if let Some(before) = ranges.last_mut() {
             let until = (start - before.start).max(0.0);
             before.seconds = Some(before.seconds.map_or(until, |stated| stated.min(until)));
         }
         let stated = period.duration.map(seconds);
         end = start + stated.unwrap_or(0.0);
-        spans.push(Span { start, seconds: stated, bounded: mpd.periods.len() > 1 });
+        ranges.push(PeriodRange { start, seconds: stated, is_bounded: mpd.periods.len() > 1 });
     }
-    if let (Some(last), Some(all)) = (spans.last_mut(), mpd.mediaPresentationDuration.map(seconds)) {
+    if let (Some(last), Some(all)) = (ranges.last_mut(), mpd.mediaPresentationDuration.map(seconds)) {
         last.seconds = last.seconds.or(Some((all - last.start).max(0.0)));
     }
-    spans
+    ranges
 }
 
-/// Renditions through all periods, as many as the first has: in each of the others the one of the same name, else the highest that has no higher bit
-/// rate.
-fn through(
+/// Joins renditions over all periods. There are as many as the first period has. In each other period, a
+/// rendition continues with the one of the same name, or else with the highest one whose bit rate is
+/// not higher.
+fn join_periods(
     periods: Vec<Vec<Rendition>>,
-    budget: &mut Budget,
+    budget: &mut SegmentBudget,
 ) -> Result<Option<Vec<Rendition>>, ManifestError> {
     if periods.len() < 2 {
         return Ok(periods.into_iter().next());
@@ -94,13 +97,13 @@ fn through(
                 others.partition_point(|other| other.bandwidth <= rendition.bandwidth).saturating_sub(1);
             same.or_else(|| others.get(place)).map(|other| other.index.clone())
         });
-        Ok(Rendition { index: joined(chosen.collect(), budget)?, ..rendition.clone() })
+        Ok(Rendition { index: join_indexes(chosen.collect(), budget)?, ..rendition.clone() })
     });
     renditions.collect::<Result<_, _>>().map(Some)
 }
 
-/// At once where all is known.
-fn joined(periods: Vec<Index>, budget: &mut Budget) -> Result<Index, ManifestError> {
+/// Joins the segments of periods, at once if all of them are known.
+fn join_indexes(periods: Vec<Index>, budget: &mut SegmentBudget) -> Result<Index, ManifestError> {
     let known = |index: &Index| match index {
         Index::Known(segments) => Some(segments.clone()),
         Index::Deferred(_) | Index::Joined(_) => None,
@@ -108,19 +111,19 @@ fn joined(periods: Vec<Index>, budget: &mut Budget) -> Result<Index, ManifestErr
     let Some(known) = periods.iter().map(known).collect::<Option<Vec<_>>>() else {
         return Ok(Index::Joined(periods.into()));
     };
-    // Each rendition has its own copy.
+    // Each rendition has a copy of its segments.
     let count = known.iter().map(|segments| segments.entries.len()).fold(0, usize::saturating_add);
-    budget.take(u64::try_from(count).unwrap_or(u64::MAX))?;
+    budget.take(count as u64)?;
     Ok(Index::Known(Arc::new(Segments::joined(known))))
 }
 
-/// `contentType`, or what the types of its media say.
+/// Returns the media of a set, by its `contentType`, or by the type of its media.
 fn kind_of(set: &AdaptationSet) -> Option<MediaKind> {
     let first = set.representations.first();
     let mime = set.mimeType.as_deref().or(first.and_then(|r| r.mimeType.as_deref()));
     let stated = set.contentType.as_deref().or(first.and_then(|r| r.contentType.as_deref()));
     let codecs = set.codecs.as_deref().or(first.and_then(|r| r.codecs.as_deref())).unwrap_or_default();
-    // Pictures for fast seeking are no video (§5.3.11).
+    // Pictures for trick modes do not count as video (§5.3.11).
     let trick = |scheme: &str| scheme.contains("trickmode") || scheme.contains("thumbnail_tile");
     if set.essential_property.iter().any(|property| trick(&property.schemeIdUri)) {
         return None;
@@ -135,7 +138,7 @@ fn kind_of(set: &AdaptationSet) -> Option<MediaKind> {
     }
 }
 
-/// What segments are, by the type of their media.
+/// Returns the container for a MIME type.
 fn container(mime: &str) -> Container {
     match mime {
         "text/vtt" => Container::WebVtt,
@@ -148,25 +151,26 @@ fn is_main(set: &AdaptationSet) -> bool {
     set.Role.iter().any(|role| role.value.as_deref() == Some("main"))
 }
 
-/// `BaseURL`s are alternatives: the first is taken (§5.6.5).
-fn below(base: &Url, references: &[BaseURL]) -> Result<Url, ManifestError> {
+/// Resolves a `BaseURL`. Several of them are alternatives, of which the first is used (§5.6.5).
+fn resolve(base: &Url, references: &[BaseURL]) -> Result<Url, ManifestError> {
     references.first().map_or(Ok(base.clone()), |reference| join(base, &reference.base))
 }
 
-struct Scene<'a> {
+/// An adaptation set in its period.
+struct PeriodSet<'a> {
     base: &'a Url,
     period: &'a Period,
     set: &'a AdaptationSet,
-    span: Span,
+    range: PeriodRange,
 }
 
-impl Scene<'_> {
-    fn renditions(&self, budget: &mut Budget) -> Result<Vec<Rendition>, ManifestError> {
+impl PeriodSet<'_> {
+    fn renditions(&self, budget: &mut SegmentBudget) -> Result<Vec<Rendition>, ManifestError> {
         let all = &self.set.representations;
         if all.len() > MAX_RENDITIONS {
             return Err(ManifestError::TooMuch { what: "representations", limit: MAX_RENDITIONS });
         }
-        // Of one coding: players do not switch between them.
+        // Only renditions of one coding: players do not switch between codings.
         let family = |r: &Representation| {
             let codecs = r.codecs.as_deref().or(self.set.codecs.as_deref()).unwrap_or_default();
             codecs.split('.').next().unwrap_or_default().to_owned()
@@ -180,8 +184,8 @@ impl Scene<'_> {
         Ok(renditions)
     }
 
-    fn rendition(&self, r: &Representation, budget: &mut Budget) -> Result<Rendition, ManifestError> {
-        let base = below(&below(self.base, &self.set.BaseURL)?, &r.BaseURL)?;
+    fn rendition(&self, r: &Representation, budget: &mut SegmentBudget) -> Result<Rendition, ManifestError> {
+        let base = resolve(&resolve(self.base, &self.set.BaseURL)?, &r.BaseURL)?;
         let name = r.id.clone().unwrap_or_default();
         let bandwidth = r.bandwidth.unwrap_or(0);
         let levels = [
@@ -194,7 +198,7 @@ impl Scene<'_> {
             addressing.inherit(template.as_ref(), list.as_ref(), one_file.as_ref());
         }
         let mime = r.mimeType.as_deref().or(self.set.mimeType.as_deref()).unwrap_or_default();
-        let index = addressing.index(&base, &name, bandwidth, self.span, container(mime), budget)?;
+        let index = addressing.index(&base, &name, bandwidth, self.range, container(mime), budget)?;
         Ok(Rendition { name, bandwidth, index, coding: None })
     }
 }

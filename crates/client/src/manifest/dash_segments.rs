@@ -1,7 +1,7 @@
-//! How a DASH representation addresses its segments (ISO/IEC 23009-1 §5.3.9): `SegmentTemplate` with a timeline or a duration,
-//! `SegmentList`, `SegmentBase` with a `sidx`.
+//! The addressing of a DASH representation's segments (ISO/IEC 23009-1 §5.3.9): `SegmentTemplate` with a
+//! timeline or a duration, `SegmentList`, and `SegmentBase` with a `sidx`.
 
-use super::{Budget, Deferred, MAX_SEGMENTS, ManifestError, Reader, Template, join, range};
+use super::{Deferred, MAX_SEGMENTS, ManifestError, Reader, SegmentBudget, Template, join, range};
 use crate::presentation::{
     Addresses, ByteRange, Container, Index, Resource, Segment, SegmentGroup, Segments,
 };
@@ -11,10 +11,11 @@ use latemux_isobmff::boxes::sidx::Sidx;
 use std::sync::Arc;
 use url::Url;
 
-/// Seconds by which media may differ from a timeline, whose times should be its own: what an audio decoder needs before it starts may come first.
+/// The tolerance in seconds for segments of a timeline. Its times should be those of the media, but audio
+/// may start earlier, with samples that only prepare the decoder.
 const TOLERANCE: f64 = 0.15;
 
-/// What is said of a representation's segments at each level, the innermost last (§5.3.9.1).
+/// The addressing of a representation, merged from all levels (§5.3.9.1).
 #[derive(Debug, Default)]
 pub(super) struct Addressing {
     template: Option<SegmentTemplate>,
@@ -23,7 +24,7 @@ pub(super) struct Addressing {
 }
 
 impl Addressing {
-    /// Takes what a level below says; what it leaves out stays.
+    /// Merges the next inner level. Attributes that it omits keep the values of the outer levels.
     pub(super) fn inherit(
         &mut self,
         template: Option<&SegmentTemplate>,
@@ -72,15 +73,15 @@ impl Addressing {
         }
     }
 
-    /// Where the segments of one representation lie.
+    /// Returns the segments of one representation, or the resource that lists them.
     pub(super) fn index(
         &self,
         base: &Url,
         id: &str,
         bandwidth: u64,
-        span: Span,
+        span: PeriodRange,
         container: Container,
-        budget: &mut Budget,
+        budget: &mut SegmentBudget,
     ) -> Result<Index, ManifestError> {
         let seconds = span.seconds;
         let segments = if let Some(template) = &self.template {
@@ -96,31 +97,31 @@ impl Addressing {
     }
 }
 
-/// When the period of a representation is, in seconds.
+/// The time range of a period, in seconds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct PeriodRange {
     pub(super) start: f64,
-    /// How long it lasts, where that is known.
+    /// The duration, if it is known.
     pub(super) seconds: Option<f64>,
-    /// Another one follows, or this one follows another: nothing is played behind its end.
-    pub(super) bounded: bool,
+    /// True if there are several periods, so that nothing is played behind the end of this one.
+    pub(super) is_bounded: bool,
 }
 
 impl Segments {
-    /// As part of a period.
-    fn placed(mut self, span: Span, container: Container) -> Result<Self, ManifestError> {
+    /// Moves segments to the time range of their period.
+    fn placed(mut self, span: PeriodRange, container: Container) -> Result<Self, ManifestError> {
         for group in &mut self.groups {
             group.start = span.start;
             group.container = container;
         }
-        if let (Some(seconds), true, [group]) = (span.seconds, span.bounded, self.groups.as_slice()) {
+        if let (Some(seconds), true, [group]) = (span.seconds, span.is_bounded, self.groups.as_slice()) {
             self.entries.retain(|entry| group.seconds(entry.start) < seconds - 0.001);
         }
-        finish(self)
+        not_empty(self)
     }
 }
 
-/// Text that is one document, as long as its period.
+/// Returns the one segment of text that is a single document for the whole period.
 fn document(base: &Url, seconds: Option<f64>) -> Result<Segments, ManifestError> {
     let seconds = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
     let timescale = 1000;
@@ -130,7 +131,7 @@ fn document(base: &Url, seconds: Option<f64>) -> Result<Segments, ManifestError>
     Ok(Segments::uniform(group(None, timescale, Some(0), TOLERANCE, addresses), entries))
 }
 
-/// What all segments of a representation have in common, its period apart.
+/// Returns the group of all segments of a representation. Its period sets start and container later.
 const fn group(
     init: Option<Resource>,
     timescale: u64,
@@ -157,7 +158,7 @@ fn from_template(
     base: &Url,
     (id, bandwidth): (&str, u64),
     seconds: Option<f64>,
-    budget: &mut Budget,
+    budget: &mut SegmentBudget,
 ) -> Result<Segments, ManifestError> {
     let timescale = timescale(template.timescale)?;
     let media =
@@ -176,12 +177,13 @@ fn from_template(
                 Some(last) => last.saturating_add(1).saturating_sub(first),
                 None => count(each, timescale, seconds)?,
             };
-            // Half a segment: what a constant duration promises (§5.3.9.5.3, and DASH-IF's guidelines).
+            // With a constant duration, times may differ by half a segment (§5.3.9.5.3, and the guidelines
+            // of DASH-IF).
             let mut entries = even_entries(each, first, offset, count, budget)?;
             cut(&mut entries, seconds, timescale);
             (entries, seconds_of(each, timescale) / 2.0 + TOLERANCE)
         }
-        // One segment, as long as the period.
+        // One segment for the whole period.
         (None, None) if !media.varies() => {
             let length = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
             (even_entries(whole(length * to_f64(timescale))?, first, offset, 1, budget)?, TOLERANCE)
@@ -197,17 +199,17 @@ fn from_template(
         (None, None) => None,
     };
     let addresses = Addresses::Template { base: base.clone(), media };
-    finish(Segments::uniform(group(init, timescale, Some(offset), tolerance, addresses), entries))
+    not_empty(Segments::uniform(group(init, timescale, Some(offset), tolerance, addresses), entries))
 }
 
 fn from_list(
     list: &SegmentList,
     base: &Url,
     seconds: Option<f64>,
-    budget: &mut Budget,
+    budget: &mut SegmentBudget,
 ) -> Result<Segments, ManifestError> {
     let timescale = timescale(list.timescale)?;
-    let count = u64::try_from(list.segment_urls.len()).unwrap_or(u64::MAX);
+    let count = list.segment_urls.len() as u64;
     let (mut entries, tolerance) = match (&list.SegmentTimeline, list.duration) {
         (Some(timeline), _) => (timeline_entries(&timeline.segments, 0, 0, None, budget)?, TOLERANCE),
         (None, Some(each)) => {
@@ -219,7 +221,7 @@ fn from_list(
     cut(&mut entries, seconds, timescale);
     let mut urls = Vec::with_capacity(entries.len());
     for (entry, url) in entries.iter_mut().zip(&list.segment_urls) {
-        // What stands in the base's own file has only a range.
+        // A segment in the file of the base URL has only a range.
         urls.push(Arc::new(url.media.as_deref().map_or(Ok(base.clone()), |media| join(base, media))?));
         entry.range = url.mediaRange.as_deref().map(range).transpose()?;
     }
@@ -228,10 +230,10 @@ fn from_list(
         .map(|init| initialization(base, init.sourceURL.as_deref(), init.range.as_deref()))
         .transpose()?;
     let addresses = Addresses::List(urls);
-    finish(Segments::uniform(group(init, timescale, Some(0), tolerance, addresses), entries))
+    not_empty(Segments::uniform(group(init, timescale, Some(0), tolerance, addresses), entries))
 }
 
-fn finish(segments: Segments) -> Result<Segments, ManifestError> {
+fn not_empty(segments: Segments) -> Result<Segments, ManifestError> {
     if segments.entries.is_empty() {
         return Err(ManifestError::invalid("a representation without segments"));
     }
@@ -243,17 +245,21 @@ fn initialization(base: &Url, source: Option<&str>, bytes: Option<&str>) -> Resu
     Ok(Resource { url, range: bytes.map(range).transpose()? })
 }
 
-/// A representation that is one file with a `sidx`.
+/// A representation in one file with a `sidx`.
 #[derive(Debug, Clone)]
 pub(crate) struct OneFile {
     url: Url,
     init: Resource,
-    /// `presentationTimeOffset` and its scale.
+    /// The value of `presentationTimeOffset` and its timescale.
     offset: (i64, u64),
-    span: Span,
+    span: PeriodRange,
 }
 
-fn from_one_file(one_file: Option<&SegmentBase>, base: &Url, span: Span) -> Result<Index, ManifestError> {
+fn from_one_file(
+    one_file: Option<&SegmentBase>,
+    base: &Url,
+    span: PeriodRange,
+) -> Result<Index, ManifestError> {
     let index = one_file.and_then(|one| one.indexRange.as_deref());
     let Some(index) = index else {
         return Err(ManifestError::unsupported("a representation without segment index"));
@@ -261,7 +267,7 @@ fn from_one_file(one_file: Option<&SegmentBase>, base: &Url, span: Span) -> Resu
     let index = range(index)?;
     let init = match one_file.and_then(|one| one.Initialization.as_ref()) {
         Some(init) => initialization(base, init.sourceURL.as_deref(), init.range.as_deref())?,
-        // What stands before the index.
+        // The bytes before the index.
         None => Resource { url: base.clone(), range: ByteRange::new(0, index.first) },
     };
     let offset = ticks(one_file.and_then(|one| one.presentationTimeOffset).unwrap_or(0))?;
@@ -272,13 +278,13 @@ fn from_one_file(one_file: Option<&SegmentBase>, base: &Url, span: Span) -> Resu
 }
 
 impl OneFile {
-    /// The segments that the `sidx` at `range` of the file names.
+    /// Reads the `sidx` at `range` of the file.
     pub(super) fn read(&self, range: Option<ByteRange>, body: &[u8]) -> Result<Segments, ManifestError> {
         let at = range.map_or(0, |range| range.first);
         let body = Bytes::copy_from_slice(body);
         let sidx = Sidx::parse(&body, at)?;
         let size = body.first_chunk::<4>().map_or(0, |size| u32::from_be_bytes(*size));
-        // References count from the end of the box (ISO/IEC 14496-12 §8.16.3).
+        // References start at the end of the box (ISO/IEC 14496-12 §8.16.3).
         let mut next = at.saturating_add(u64::from(size)).saturating_add(sidx.first_offset);
         let timescale = u64::from(sidx.timescale.get());
         let mut time = ticks(sidx.earliest_presentation_time)?;
@@ -303,25 +309,26 @@ impl OneFile {
     }
 }
 
-/// `S` elements (§5.3.9.6), whose numbers go on from `first`.
+/// Returns the segments of `S` elements (§5.3.9.6), numbered from `first` on.
 fn timeline_entries(
     runs: &[S],
     first: u64,
     offset: i64,
     period_end: Option<u64>,
-    budget: &mut Budget,
+    budget: &mut SegmentBudget,
 ) -> Result<Vec<Segment>, ManifestError> {
     let mut entries: Vec<Segment> = Vec::new();
-    let (mut time, mut number) = (0_u64, first);
+    let mut time = 0_u64;
+    let mut number = first;
     for (place, run) in runs.iter().enumerate() {
         time = run.t.unwrap_or(time);
         number = run.n.unwrap_or(number);
         let repeat = match run.r.unwrap_or(0) {
-            // To the next one, or to the end of the period.
+            // A negative count repeats up to the next element or the end of the period.
             ..0 => {
                 let next = runs.get(place.saturating_add(1)).map(|next| next.t);
                 let until = next.unwrap_or(period_end);
-                let until = until.ok_or_else(|| ManifestError::invalid("S repeated without end"))?;
+                let until = until.ok_or_else(|| ManifestError::invalid("S that repeats without an end"))?;
                 until.saturating_sub(time).div_ceil(run.d.max(1)).saturating_sub(1)
             }
             repeat => repeat.unsigned_abs(),
@@ -340,13 +347,13 @@ fn timeline_entries(
     Ok(entries)
 }
 
-/// Segments of one duration (§5.3.9.5.3).
+/// Returns segments of equal duration (§5.3.9.5.3).
 fn even_entries(
     each: u64,
     first: u64,
     offset: i64,
     count: u64,
-    budget: &mut Budget,
+    budget: &mut SegmentBudget,
 ) -> Result<Vec<Segment>, ManifestError> {
     budget.take(count)?;
     let segment = |place: u64| {
@@ -358,7 +365,7 @@ fn even_entries(
     (0..count).map(segment).collect()
 }
 
-/// Nothing plays behind the end of the period: a constant duration goes beyond it.
+/// Cuts segments at the end of the period, beyond which a constant duration reaches.
 fn cut(entries: &mut Vec<Segment>, seconds: Option<f64>, timescale: u64) {
     let Some(end) = seconds.and_then(|seconds| whole(seconds * to_f64(timescale)).ok()) else { return };
     let end = i64::try_from(end).unwrap_or(i64::MAX);
@@ -369,10 +376,10 @@ fn cut(entries: &mut Vec<Segment>, seconds: Option<f64>, timescale: u64) {
     }
 }
 
-/// How many segments of `each` ticks a period has.
+/// Returns the number of segments of `each` ticks in a period.
 fn count(each: u64, timescale: u64, seconds: Option<f64>) -> Result<u64, ManifestError> {
     let seconds = seconds.ok_or_else(|| ManifestError::invalid("a period without duration"))?;
-    // Ends that differ by less than a thousandth of a segment are the same.
+    // Rounding errors of less than a thousandth of a segment add none.
     let exact = seconds * to_f64(timescale) / to_f64(each);
     whole((exact - 0.001).ceil().max(1.0))
 }
@@ -392,7 +399,7 @@ fn ticks(time: u64) -> Result<i64, ManifestError> {
     i64::try_from(time).map_err(|_| ManifestError::invalid("time beyond 63 bits"))
 }
 
-/// A number above 0 without a fraction.
+/// Rounds a number of at least 0.5.
 fn whole(number: f64) -> Result<u64, ManifestError> {
     if !(0.5..9e15).contains(&number) {
         return Err(ManifestError::invalid(format!("duration {number}")));

@@ -14,11 +14,11 @@ pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, M
         return Err(ManifestError::unsupported("a live presentation"));
     }
     let base = match text("baseURL") {
-        // It is a folder, whether it ends like one or not.
+        // It is a folder, with or without a slash at its end.
         Some(base) => join(url, &format!("{}/", base.trim_end_matches('/')))?,
         None => url.clone(),
     };
-    // Alternatives are for whoever asks for them.
+    // Alternate media do not play by default.
     let played: Vec<Node<'_, '_>> =
         children(root, "media").filter(|media| media.attribute("alternate") != Some("true")).collect();
     if played.len() > MAX_RENDITIONS {
@@ -59,7 +59,7 @@ fn rendition(base: &Url, root: Node<'_, '_>, media: Node<'_, '_>) -> Result<Rend
             let text: String = bootstrap.text().unwrap_or_default().split_whitespace().collect();
             let bytes = STANDARD
                 .decode(text)
-                .map_err(|_| ManifestError::invalid("bootstrap information that is no base64"))?;
+                .map_err(|_| ManifestError::invalid("bootstrap information that is not base64"))?;
             Index::Known(Arc::new(hds_bootstrap::read(&fragments, &bytes)?))
         }
     };

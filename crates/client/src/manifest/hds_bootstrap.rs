@@ -1,13 +1,14 @@
 //! HDS bootstrap information: the `abst` box and its run tables (Adobe Flash Video File Format Specification 10.1 §2.11.2).
 
-use super::{Budget, ManifestError};
+use super::{ManifestError, SegmentBudget};
 use crate::presentation::{Addresses, Container, Segment, SegmentGroup, Segments};
 use bytes::Bytes;
 use latemux_isobmff::{Error, cursor::Cursor};
 use std::sync::Arc;
 use url::Url;
 
-/// Seconds: times are rounded to milliseconds, and a fragment's first tag may be of the other track.
+/// The tolerance in seconds: times are rounded to milliseconds, and the first tag of a fragment may
+/// belong to the other track.
 const TOLERANCE: f64 = 0.2;
 
 impl From<Error> for ManifestError {
@@ -16,7 +17,7 @@ impl From<Error> for ManifestError {
     }
 }
 
-/// A run of fragments of the same duration; none where the duration is 0 (§2.11.2.2).
+/// A run of fragments of the same duration. A duration of 0 marks a discontinuity (§2.11.2.2).
 struct FragmentRun {
     first: u32,
     timestamp: u64,
@@ -40,7 +41,7 @@ pub(super) fn read(fragments: &Url, bytes: &[u8]) -> Result<Segments, ManifestEr
     strings(&mut abst)?; // qualities
     string(&mut abst)?; // DRM
     string(&mut abst)?; // metadata
-    // A table for each quality; one that names none is for all, and stands first.
+    // There is a table for each quality. The first one applies to all qualities.
     let mut segment_runs = Vec::new();
     for place in 0..abst.u8()? {
         let table = segment_run_table(take_box(&mut abst, b"asrt")?)?;
@@ -65,7 +66,7 @@ fn expand(
 ) -> Result<Segments, ManifestError> {
     let first = runs.iter().find(|run| run.duration > 0).map_or(1, |run| run.first);
     let total = fragment_count(segment_runs);
-    Budget::default().take(total)?;
+    SegmentBudget::default().take(total)?;
     let end = u64::from(first).saturating_add(total);
     let mut entries = Vec::new();
     let mut addresses = Vec::new();
@@ -73,14 +74,14 @@ fn expand(
     let mut runs = runs.iter().filter(|run| run.first > 0).peekable();
     while let Some(run) = runs.next() {
         match (run.duration, run.discontinuity) {
-            // The end, and a gap in the numbers alone.
+            // The end of the presentation, or a gap only in the numbers.
             (0, 0 | 1) => continue,
             (0, _) => return Err(ManifestError::unsupported("a presentation with discontinuities")),
             _ => {}
         }
         let numbers = u64::from(run.first)..runs.peek().map_or(end, |next| u64::from(next.first).min(end));
         if numbers.start < expected {
-            return Err(ManifestError::invalid("runs of fragments that go back"));
+            return Err(ManifestError::invalid("runs of fragments in the wrong order"));
         }
         for number in numbers {
             expected = number.saturating_add(1);
@@ -90,7 +91,7 @@ fn expand(
             let segment = segment_of(segment_runs, number.saturating_sub(first.into()));
             let mut url = fragments.clone();
             url.set_path(&format!("{}Seg{segment}-Frag{number}", fragments.path()));
-            let index = addresses.len().try_into().unwrap_or(u64::MAX);
+            let index = addresses.len() as u64;
             addresses.push(Arc::new(url));
             entries.push(Segment { start, duration: run.duration.into(), number: index, time, range: None });
         }
@@ -112,7 +113,8 @@ fn expand(
     Ok(Segments::uniform(group, entries))
 }
 
-/// Fragments of all segments: each run is of as many segments as there are before the next one, the last run of one.
+/// Returns the number of fragments of all segments. A run has the segments up to the next run; the last
+/// run has one segment.
 fn fragment_count(runs: &[(u32, u32)]) -> u64 {
     let next = runs.iter().skip(1).map(|&(first, _)| Some(first)).chain([None]);
     runs.iter().zip(next).fold(0, |total: u64, (&(first, each), next)| {
@@ -121,7 +123,7 @@ fn fragment_count(runs: &[(u32, u32)]) -> u64 {
     })
 }
 
-/// The number of the segment that the fragment at that place (from 0) is in.
+/// Returns the number of the segment that holds the fragment with a 0-based index.
 fn segment_of(runs: &[(u32, u32)], place: u64) -> u64 {
     let mut left = place;
     for (index, &(first, each)) in runs.iter().enumerate() {
@@ -136,7 +138,7 @@ fn segment_of(runs: &[(u32, u32)], place: u64) -> u64 {
     1
 }
 
-/// The next box, which must be of that kind.
+/// Reads the next box, which must have the given type.
 fn take_box<'a>(cursor: &mut Cursor<'a>, kind: &[u8; 4]) -> Result<Cursor<'a>, ManifestError> {
     match cursor.boxes().next().transpose()? {
         Some(found) if found.kind() == kind => {
@@ -147,10 +149,10 @@ fn take_box<'a>(cursor: &mut Cursor<'a>, kind: &[u8; 4]) -> Result<Cursor<'a>, M
     }
 }
 
-/// The most runs of segments that are read: nearly always there is one.
+/// The maximum number of runs of segments. Nearly always there is one.
 const MAX_SEGMENT_RUNS: u32 = 1024;
 
-/// First segment and fragments in each, by run.
+/// Reads runs of segments: the first segment, and the fragments in each segment.
 fn segment_run_table(mut asrt: Cursor<'_>) -> Result<Vec<(u32, u32)>, ManifestError> {
     asrt.version_and_flags()?;
     strings(&mut asrt)?;
@@ -162,7 +164,7 @@ fn segment_run_table(mut asrt: Cursor<'_>) -> Result<Vec<(u32, u32)>, ManifestEr
     (0..count).map(|_| Ok((asrt.u32()?, asrt.u32()?))).collect()
 }
 
-/// Scale and runs.
+/// Reads the timescale and the runs of fragments.
 fn fragment_run_table(mut afrt: Cursor<'_>) -> Result<(u32, Vec<FragmentRun>), ManifestError> {
     afrt.version_and_flags()?;
     let timescale = afrt.u32()?;
@@ -178,13 +180,13 @@ fn fragment_run_table(mut afrt: Cursor<'_>) -> Result<(u32, Vec<FragmentRun>), M
     Ok((timescale, runs))
 }
 
-/// As many strings as the byte before them says.
+/// Skips strings, whose number is in the byte before them.
 fn strings(cursor: &mut Cursor<'_>) -> Result<(), ManifestError> {
     let count = cursor.u8()?;
     (0..count).try_for_each(|_| string(cursor))
 }
 
-/// A string that ends with a zero.
+/// Skips a string that ends with a zero byte.
 fn string(cursor: &mut Cursor<'_>) -> Result<(), ManifestError> {
     while cursor.u8()? != 0 {}
     Ok(())

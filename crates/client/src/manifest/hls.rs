@@ -12,11 +12,11 @@ use m3u8_rs::{
 use std::sync::Arc;
 use url::Url;
 
-/// Ticks of a playlist's times: `EXTINF` has no more than microseconds to say.
+/// Ticks per second: `EXTINF` is read in microseconds.
 const TIMESCALE: u64 = 1_000_000;
 
-/// Least seconds by which `EXTINF` may differ from the media: players go by the media, and durations may be rounded to whole seconds
-/// (§4.3.2.1).
+/// The minimum tolerance in seconds: players follow the media, and `EXTINF` may be rounded to whole
+/// seconds (§4.3.2.1).
 const TOLERANCE: f64 = 0.5;
 
 pub(super) fn read(url: &Url, text: &str) -> Result<Presentation, ManifestError> {
@@ -36,7 +36,7 @@ pub(super) fn media_playlist(url: &Url, text: &str) -> Result<Segments, Manifest
     match parse(text)? {
         Playlist::MediaPlaylist(media) => segments(url, &media),
         Playlist::MasterPlaylist(_) => {
-            Err(ManifestError::invalid("a multivariant playlist where a media playlist should be"))
+            Err(ManifestError::invalid("a multivariant playlist instead of a media playlist"))
         }
     }
 }
@@ -48,20 +48,20 @@ fn parse(text: &str) -> Result<Playlist, ManifestError> {
     m3u8_rs::parse_playlist_res(text.as_bytes()).map_err(|_| ManifestError::invalid("not a playlist"))
 }
 
-/// The variants that go with the first one's audio, and that audio.
+/// Returns the variants with the audio of the first one, that audio, and the text that plays by default.
 fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>, ManifestError> {
     if master.variants.len() > MAX_RENDITIONS {
         return Err(ManifestError::TooMuch { what: "variants", limit: MAX_RENDITIONS });
     }
     let playable: Vec<&VariantStream> = master.variants.iter().filter(|v| !v.is_i_frame).collect();
-    // Variants of sound alone are for bad connections beside those with a picture.
-    let pictures: Vec<&VariantStream> = playable.iter().copied().filter(|v| has_picture(v)).collect();
-    let variants = if pictures.is_empty() { playable } else { pictures };
+    // Beside variants with video, those of audio alone are meant for bad connections.
+    let with_video: Vec<&VariantStream> = playable.iter().copied().filter(|v| has_video(v)).collect();
+    let variants = if with_video.is_empty() { playable } else { with_video };
     let first = variants.first().ok_or_else(|| ManifestError::invalid("a playlist without variants"))?;
     let audio =
         first.audio.as_ref().and_then(|group| default_of(master, &AlternativeMediaType::Audio, group));
     let audio_url = audio.and_then(|audio| audio.uri.as_deref());
-    let kind = match (audio_url, has_picture(first)) {
+    let kind = match (audio_url, has_video(first)) {
         (Some(_), true) => MediaKind::Video,
         (None, true) => MediaKind::Muxed,
         (_, false) => MediaKind::Audio,
@@ -73,7 +73,7 @@ fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>,
     }
     renditions.sort_by_key(|rendition| rendition.bandwidth);
     let mut sets = vec![RenditionSet { kind, renditions }];
-    // Where variants of sound alone have a group, it is what they are.
+    // If the variants are audio alone, the group holds the same audio.
     if let Some(audio_url) = audio_url.filter(|_| kind == MediaKind::Video) {
         sets.push(RenditionSet { kind: MediaKind::Audio, renditions: vec![rendition(url, audio_url, 0)?] });
     }
@@ -85,14 +85,15 @@ fn multivariant(url: &Url, master: &MasterPlaylist) -> Result<Vec<RenditionSet>,
     Ok(sets)
 }
 
-/// Whether a variant has video. One that does not say has.
-fn has_picture(variant: &VariantStream) -> bool {
-    const SOUND: [&str; 8] = ["mp4a", "ac-3", "ec-3", "ac-4", "Opus", "fLaC", "mhm1", "alac"];
-    let silent = |codecs: &str| codecs.split(',').all(|c| SOUND.iter().any(|s| c.trim().starts_with(s)));
-    variant.resolution.is_some() || !variant.codecs.as_deref().is_some_and(silent)
+/// Returns true if a variant has video, or does not state its codecs.
+fn has_video(variant: &VariantStream) -> bool {
+    const AUDIO_CODECS: [&str; 8] = ["mp4a", "ac-3", "ec-3", "ac-4", "Opus", "fLaC", "mhm1", "alac"];
+    let is_audio =
+        |codecs: &str| codecs.split(',').all(|c| AUDIO_CODECS.iter().any(|s| c.trim().starts_with(s)));
+    variant.resolution.is_some() || !variant.codecs.as_deref().is_some_and(is_audio)
 }
 
-/// What plays of a group unless the viewer chooses (§4.3.4.1).
+/// Returns the member of a group that plays by default (§4.3.4.1).
 fn default_of<'a>(
     master: &'a MasterPlaylist,
     kind: &AlternativeMediaType,
@@ -111,7 +112,7 @@ fn rendition(url: &Url, reference: &str, bandwidth: u64) -> Result<Rendition, Ma
 
 fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError> {
     if !media.end_list {
-        return Err(ManifestError::unsupported("a playlist without EXT-X-ENDLIST, which is live,"));
+        return Err(ManifestError::unsupported("a live playlist, without EXT-X-ENDLIST,"));
     }
     if media.segments.len() > MAX_SEGMENTS {
         return Err(ManifestError::TooMuch { what: "segments of a rendition", limit: MAX_SEGMENTS });
@@ -131,7 +132,8 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
     let mut start: i64 = 0;
     let mut entries = Vec::with_capacity(media.segments.len());
     for segment in &media.segments {
-        // What a map or a discontinuity begins has its own init segment, or its own times (§4.3.2.3, §4.3.2.5).
+        // A map starts a group with another init segment, a discontinuity one with other times
+        // (§4.3.2.3, §4.3.2.5).
         let breaks = segment.discontinuity && !groups.is_empty();
         let maps = segment.map.as_ref().is_some_and(|new| map != Some(new));
         map = segment.map.as_ref().or(map);
@@ -160,14 +162,14 @@ fn segments(url: &Url, media: &MediaPlaylist) -> Result<Segments, ManifestError>
         let range = match &segment.byte_range {
             None => None,
             Some(given) => {
-                // Without an offset it begins where the one before it ended (§4.3.2.2).
+                // Without an offset, a range starts where the one before it ended (§4.3.2.2).
                 let range = byte_range(given.length, given.offset.unwrap_or(next_offset))?;
                 next_offset = range.last.saturating_add(1);
                 Some(range)
             }
         };
         let duration = microseconds(segment)?;
-        let number = addresses.len().saturating_sub(1).try_into().unwrap_or(u64::MAX);
+        let number = addresses.len().saturating_sub(1) as u64;
         entries.push(Segment { start, duration, number, time: 0, range });
         start = start.saturating_add_unsigned(duration);
     }
@@ -187,13 +189,14 @@ fn byte_range(length: u64, offset: u64) -> Result<ByteRange, ManifestError> {
         .ok_or_else(|| ManifestError::invalid(format!("byte range {length}@{offset}")))
 }
 
-/// AES-128 encrypts whole segments; the other methods leave packets and boxes readable (§4.3.2.4).
+/// Returns true for AES-128, which encrypts whole segments. The other methods leave packets and boxes
+/// readable (§4.3.2.4).
 fn hides_container(key: &Key) -> bool {
     !matches!(key.method, KeyMethod::None | KeyMethod::SampleAES)
         && key.method != KeyMethod::Other("SAMPLE-AES-CTR".to_owned())
 }
 
-/// By its name, since the playlist does not say.
+/// Returns the container for the extension of a segment: a playlist does not state it.
 fn container(first: &MediaSegment, has_init: bool) -> Container {
     if has_init {
         return Container::Cmaf;

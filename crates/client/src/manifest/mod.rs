@@ -1,7 +1,7 @@
-//! Manifests of all protocols, read as players read them.
+//! Readers for the manifests of all protocols.
 //!
-//! What is read comes from a server that is being tested: every count is bounded before anything is made of it, and nothing a manifest says
-//! makes this crate panic.
+//! Manifests come from a server under test. Every count is bounded before memory is allocated for it,
+//! and no manifest makes this crate panic.
 
 mod dash;
 mod dash_segments;
@@ -17,37 +17,39 @@ use crate::presentation::{ByteRange, Presentation, Resource, Segments};
 use roxmltree::{Document, ParsingOptions};
 use url::Url;
 
-/// The most bytes of a manifest, playlist or segment index that are read.
+/// The maximum number of bytes of a manifest, playlist or segment index.
 pub const MAX_BYTES: usize = 16 << 20;
 
-/// The most segments of a rendition.
+/// The maximum number of segments of a rendition.
 pub const MAX_SEGMENTS: usize = 1 << 18;
 
-/// The most renditions of a presentation, and the most segments all of them have together.
+/// The maximum number of renditions of a set.
 pub(crate) const MAX_RENDITIONS: usize = 512;
+
+/// The maximum number of segments of all renditions together.
 pub(crate) const MAX_ALL_SEGMENTS: usize = 1 << 20;
 
-/// Why a manifest cannot be played.
+/// The reason why a manifest cannot be played.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// Not what it should be.
+    /// It is damaged, or does not follow its standard.
     #[error("{0}")]
     Invalid(String),
-    /// Sound, but there are no players for it here.
+    /// It is valid, but uses a feature that is not supported.
     #[error("{0} cannot be played here")]
     Unsupported(String),
-    /// More of something than is read.
+    /// It exceeds a limit.
     #[error("more than {limit} {what}")]
     TooMuch {
-        /// Of what.
+        /// The items of which there are too many.
         what: &'static str,
-        /// How many are read.
+        /// The maximum number of them.
         limit: usize,
     },
 }
 
 impl ManifestError {
-    /// Stable, for reports.
+    /// Returns the stable name for reports.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -66,10 +68,13 @@ impl ManifestError {
     }
 }
 
-/// Reads a manifest of any protocol: which one, the text says. `url` is where it came from after redirects.
+/// Reads a manifest of any protocol, which is recognised by its content. `url` is its address after
+/// redirects.
 ///
 /// # Errors
-/// Where it cannot be played.
+/// - [`ManifestError::Invalid`] if the text is no manifest, or a damaged one.
+/// - [`ManifestError::Unsupported`] for live presentations and other unsupported features.
+/// - [`ManifestError::TooMuch`] if a limit is exceeded.
 pub fn read(url: &Url, body: &[u8]) -> Result<Presentation, ManifestError> {
     if body.len() > MAX_BYTES {
         return Err(ManifestError::TooMuch { what: "bytes", limit: MAX_BYTES });
@@ -79,19 +84,21 @@ pub fn read(url: &Url, body: &[u8]) -> Result<Presentation, ManifestError> {
     if text.starts_with("#EXTM3U") {
         return hls::read(url, text);
     }
-    match root(text) {
+    match root_name(text) {
         "MPD" => dash::read(url, text),
         "SmoothStreamingMedia" => smooth::read(url, &document(text)?),
         "manifest" => hds::read(url, &document(text)?),
         "" => Err(ManifestError::invalid("neither a playlist nor XML")),
-        other => Err(ManifestError::invalid(format!("XML that begins with {other}, which is no manifest"))),
+        other => {
+            Err(ManifestError::invalid(format!("XML that begins with {other}, which is not a manifest")))
+        }
     }
 }
 
-/// A part of a manifest that is a resource of its own.
+/// A list of segments that is a resource of its own.
 #[derive(Debug, Clone)]
 pub struct Deferred {
-    /// Where it is.
+    /// Its address.
     pub resource: Resource,
     reader: Reader,
 }
@@ -100,9 +107,9 @@ pub struct Deferred {
 pub(crate) enum Reader {
     /// An HLS media playlist.
     MediaPlaylist,
-    /// `sidx` of a DASH representation.
+    /// The `sidx` of a DASH representation.
     SegmentIndex(dash_segments::OneFile),
-    /// HDS: the name of fragments before their numbers.
+    /// HDS bootstrap information, with the address of fragments up to their numbers.
     Bootstrap(Url),
 }
 
@@ -111,10 +118,10 @@ impl Deferred {
         Self { resource, reader }
     }
 
-    /// Reads it. `url` is where it came from after redirects.
+    /// Reads the list. `url` is its address after redirects.
     ///
     /// # Errors
-    /// Where it cannot be played.
+    /// The same as those of [`read`], for the body of this resource.
     pub fn read(&self, url: &Url, body: &[u8]) -> Result<Segments, ManifestError> {
         if body.len() > MAX_BYTES {
             return Err(ManifestError::TooMuch { what: "bytes", limit: MAX_BYTES });
@@ -130,8 +137,8 @@ impl Deferred {
     }
 }
 
-/// The name of the first element, without its prefix; "" where there is none.
-fn root(text: &str) -> &str {
+/// Returns the name of the first element without its prefix; empty if there is no element.
+fn root_name(text: &str) -> &str {
     let mut rest = text;
     while let Some((_, tag)) = rest.split_once('<') {
         if let Some(comment) = tag.strip_prefix("!--") {
@@ -146,7 +153,7 @@ fn root(text: &str) -> &str {
     ""
 }
 
-/// XML without a DTD: no entity can grow.
+/// Parses XML. A DTD is refused, so that entities cannot expand.
 fn document(text: &str) -> Result<Document<'_>, ManifestError> {
     let options = ParsingOptions {
         allow_dtd: false,
@@ -156,7 +163,7 @@ fn document(text: &str) -> Result<Document<'_>, ManifestError> {
     Document::parse_with_options(text, options).map_err(|error| ManifestError::invalid(error.to_string()))
 }
 
-/// A reference in a manifest against where it stands.
+/// Resolves a reference in a manifest.
 fn join(base: &Url, reference: &str) -> Result<Url, ManifestError> {
     let url = base.join(reference.trim());
     let url = url.map_err(|error| ManifestError::invalid(format!("{reference}: {error}")))?;
@@ -167,21 +174,21 @@ fn join(base: &Url, reference: &str) -> Result<Url, ManifestError> {
 }
 
 fn range(text: &str) -> Result<ByteRange, ManifestError> {
-    ByteRange::parse(text).ok_or_else(|| ManifestError::invalid(format!("{text} is no byte range")))
+    ByteRange::parse(text).ok_or_else(|| ManifestError::invalid(format!("{text} is not a byte range")))
 }
 
-/// How many segments a presentation may still have.
+/// The number of segments that a presentation may still have.
 #[derive(Debug)]
-struct Budget(usize);
+struct SegmentBudget(usize);
 
-impl Default for Budget {
+impl Default for SegmentBudget {
     fn default() -> Self {
         Self(MAX_ALL_SEGMENTS)
     }
 }
 
-impl Budget {
-    /// Takes `count` segments of one rendition.
+impl SegmentBudget {
+    /// Subtracts `count` segments of one rendition. Fails if that exceeds a limit.
     fn take(&mut self, count: u64) -> Result<usize, ManifestError> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         if count > MAX_SEGMENTS {
@@ -198,15 +205,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_root_is_found_behind_what_may_stand_before_it() {
-        assert_eq!(root("<?xml version='1.0'?>\n<!-- <MPD> --><MPD a='b'>"), "MPD");
-        assert_eq!(root("<f:manifest>"), "manifest");
-        assert_eq!(root("<!-- endless"), "");
-        assert_eq!(root("hello"), "");
+    fn the_root_is_found_behind_declarations_and_comments() {
+        assert_eq!(root_name("<?xml version='1.0'?>\n<!-- <MPD> --><MPD a='b'>"), "MPD");
+        assert_eq!(root_name("<f:manifest>"), "manifest");
+        assert_eq!(root_name("<!-- endless"), "");
+        assert_eq!(root_name("hello"), "");
     }
 
     #[test]
-    fn what_is_no_manifest_is_said_to_be_none() {
+    fn bodies_that_are_not_manifests_are_refused() {
         let url = Url::parse("http://a/b").unwrap();
         let why = |body: &[u8]| read(&url, body).unwrap_err();
         assert_eq!(why(b"<html><body>Not found").reason(), "manifest_invalid");

@@ -1,6 +1,6 @@
 //! Smooth Streaming client manifests ([MS-SSTR] 2.2.2).
 
-use super::{Budget, MAX_RENDITIONS, ManifestError, Template};
+use super::{MAX_RENDITIONS, ManifestError, SegmentBudget, Template};
 use crate::presentation::{
     Addresses, Container, DeclaredCoding, Index, MediaKind, Presentation, Protocol, Rendition, RenditionSet,
     Segment, SegmentGroup, Segments,
@@ -9,10 +9,10 @@ use roxmltree::{Document, Node};
 use std::{str::FromStr, sync::Arc};
 use url::Url;
 
-/// Ticks per second unless the manifest says otherwise (2.2.2.1).
+/// Ticks per second, unless the manifest states others (2.2.2.1).
 const TIMESCALE: u64 = 10_000_000;
 
-/// Seconds: the times of a manifest are those of its fragments.
+/// The tolerance in seconds: the times of a manifest are those of its fragments.
 const TOLERANCE: f64 = 0.1;
 
 pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, ManifestError> {
@@ -21,9 +21,9 @@ pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, M
         return Err(ManifestError::unsupported("a live presentation"));
     }
     let timescale = number(root, "TimeScale")?.unwrap_or(TIMESCALE);
-    let mut budget = Budget::default();
+    let mut budget = SegmentBudget::default();
     let mut sets = Vec::new();
-    // A player shows the first stream of each kind unless told otherwise.
+    // A player plays the first stream of each type by default.
     for (kind, name) in [(MediaKind::Video, "video"), (MediaKind::Audio, "audio")] {
         let stream = root.children().find(|n| {
             n.has_tag_name("StreamIndex") && n.attribute("Type").is_some_and(|t| t.eq_ignore_ascii_case(name))
@@ -36,7 +36,7 @@ pub(super) fn read(url: &Url, document: &Document<'_>) -> Result<Presentation, M
         return Err(ManifestError::invalid("no stream of video or audio"));
     }
     let text = root.children().find(|n| n.has_tag_name("StreamIndex") && is_text(*n));
-    // Whatever is wrong with text, the rest can be played.
+    // A presentation can be played without its text.
     if let Some(renditions) = text.and_then(|text| renditions(url, text, timescale, &mut budget).ok()) {
         sets.push(RenditionSet { kind: MediaKind::Text, renditions });
     }
@@ -47,7 +47,7 @@ fn renditions(
     url: &Url,
     stream: Node<'_, '_>,
     timescale: u64,
-    budget: &mut Budget,
+    budget: &mut SegmentBudget,
 ) -> Result<Vec<Rendition>, ManifestError> {
     let timescale = number(stream, "TimeScale")?.unwrap_or(timescale);
     if timescale == 0 {
@@ -60,8 +60,8 @@ fn renditions(
         if renditions.len() >= MAX_RENDITIONS {
             return Err(ManifestError::TooMuch { what: "quality levels", limit: MAX_RENDITIONS });
         }
-        // The list is copied for each.
-        budget.take(entries.len().try_into().unwrap_or(u64::MAX))?;
+        // Each rendition has a copy of the list.
+        budget.take(entries.len() as u64)?;
         let bandwidth =
             number(level, "Bitrate")?.ok_or_else(|| ManifestError::invalid("a level without Bitrate"))?;
         let group = SegmentGroup {
@@ -93,7 +93,7 @@ fn renditions(
     Ok(renditions)
 }
 
-/// Subtitles or captions, and no commands or other data (2.2.2.3).
+/// Returns true for subtitles and captions, but not for commands or other data (2.2.2.3).
 fn is_text(stream: Node<'_, '_>) -> bool {
     let is = |name: &str, wanted: &[&str]| {
         stream.attribute(name).is_some_and(|value| wanted.iter().any(|w| value.eq_ignore_ascii_case(w)))
@@ -101,7 +101,7 @@ fn is_text(stream: Node<'_, '_>) -> bool {
     is("Type", &["text"]) && (stream.attribute("Subtype").is_none() || is("Subtype", &["", "SUBT", "CAPT"]))
 }
 
-/// What stands for an init segment (2.2.2.5).
+/// Reads the coding that the manifest declares instead of an init segment (2.2.2.5).
 fn coding(stream: Node<'_, '_>, level: Node<'_, '_>) -> Result<DeclaredCoding, ManifestError> {
     let either = |name| level.attribute(name).or(stream.attribute(name));
     let private = level.attribute("CodecPrivateData").unwrap_or_default().trim();
@@ -128,8 +128,8 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// `c`: each begins where the one before it ends unless it says when (2.2.2.6).
-fn chunks(stream: Node<'_, '_>, budget: &mut Budget) -> Result<Vec<Segment>, ManifestError> {
+/// Reads `c` elements. A chunk starts at the end of the one before, unless it states its time (2.2.2.6).
+fn chunks(stream: Node<'_, '_>, budget: &mut SegmentBudget) -> Result<Vec<Segment>, ManifestError> {
     let chunks: Vec<Node<'_, '_>> = stream.children().filter(|n| n.has_tag_name("c")).collect();
     let mut entries = Vec::new();
     let mut at = 0_u64;
@@ -138,7 +138,7 @@ fn chunks(stream: Node<'_, '_>, budget: &mut Budget) -> Result<Vec<Segment>, Man
         let repeat: u64 = number(*chunk, "r")?.unwrap_or(1);
         let duration = match number(*chunk, "d")? {
             Some(duration) => duration,
-            // Left out where the next one tells.
+            // The duration may be omitted if the next chunk states its time.
             None => chunks
                 .get(place.saturating_add(1))
                 .and_then(|next| number::<u64>(*next, "t").transpose())
@@ -146,7 +146,7 @@ fn chunks(stream: Node<'_, '_>, budget: &mut Budget) -> Result<Vec<Segment>, Man
                 .and_then(|next| next.checked_sub(at))
                 .ok_or_else(|| ManifestError::invalid("a chunk without duration"))?,
         };
-        budget.take(repeat.saturating_add(u64::try_from(entries.len()).unwrap_or(u64::MAX)))?;
+        budget.take(repeat.saturating_add(entries.len() as u64))?;
         for _ in 0..repeat {
             let start = i64::try_from(at).map_err(|_| ManifestError::invalid("time beyond 63 bits"))?;
             entries.push(Segment { start, duration, number: 0, time: at, range: None });

@@ -1,24 +1,26 @@
-//! Addresses with addresses to fill in (ISO/IEC 23009-1 §5.3.9.4.4; [MS-SSTR] 3.1.4.2).
+//! Templates of addresses (ISO/IEC 23009-1 §5.3.9.4.4; [MS-SSTR] 3.1.4.2).
 
 use super::ManifestError;
 
-/// A template, cut at its identifiers.
+/// A template, split at its identifiers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Template(Vec<Piece>);
+pub(crate) struct Template(Vec<TemplatePiece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
-    /// With the least number of digits.
+    /// `$Number$`, with the minimum number of digits.
     Number(usize),
+    /// `$Time$`, with the minimum number of digits.
     Time(usize),
 }
 
-/// The most digits a format tag may ask for.
+/// The maximum number of digits of a format tag.
 const MAX_WIDTH: usize = 32;
 
 impl Template {
-    /// DASH: `$RepresentationID$`, `$Bandwidth$`, `$Number$`, `$Time$`, `$$`, each number with an optional `%0…d`.
+    /// Reads a template of DASH: `$RepresentationID$`, `$Bandwidth$`, `$Number$`, `$Time$` and `$$`. Each
+    /// number may have a format tag `%0…d`.
     pub(crate) fn dash(text: &str, id: &str, bandwidth: u64) -> Result<Self, ManifestError> {
         let wrong = || ManifestError::invalid(format!("template {text}"));
         let mut pieces = Vec::new();
@@ -35,19 +37,23 @@ impl Template {
                 "RepresentationID" => literal.push_str(id),
                 "Bandwidth" => literal.push_str(&format!("{bandwidth:0width$}")),
                 "Number" | "Time" => {
-                    pieces.push(Piece::Text(std::mem::take(&mut literal)));
-                    pieces.push(if name == "Time" { Piece::Time(width) } else { Piece::Number(width) });
+                    pieces.push(TemplatePiece::Text(std::mem::take(&mut literal)));
+                    pieces.push(if name == "Time" {
+                        TemplatePiece::Time(width)
+                    } else {
+                        TemplatePiece::Number(width)
+                    });
                 }
                 _ => return Err(wrong()),
             }
-            // What closes the identifier, and the text behind it.
+            // The text behind the `$` that closes the identifier.
             literal.push_str(parts.next().ok_or_else(wrong)?);
         }
-        pieces.push(Piece::Text(literal));
+        pieces.push(TemplatePiece::Text(literal));
         Ok(Self(pieces))
     }
 
-    /// Smooth Streaming: `{bitrate}` and `{start time}`, in either spelling.
+    /// Reads a template of Smooth Streaming: `{bitrate}` and `{start time}`, in either spelling.
     pub(crate) fn smooth(text: &str, bitrate: u64) -> Result<Self, ManifestError> {
         let text = ["{bitrate}", "{Bitrate}"]
             .iter()
@@ -55,15 +61,19 @@ impl Template {
         let cut = ["{start time}", "{start_time}"].iter().find_map(|place| text.split_once(place));
         let (before, behind) =
             cut.ok_or_else(|| ManifestError::invalid(format!("Url without a start time: {text}")))?;
-        Ok(Self(vec![Piece::Text(before.to_owned()), Piece::Time(1), Piece::Text(behind.to_owned())]))
+        Ok(Self(vec![
+            TemplatePiece::Text(before.to_owned()),
+            TemplatePiece::Time(1),
+            TemplatePiece::Text(behind.to_owned()),
+        ]))
     }
 
-    /// Whether segments differ in their addresses at all.
+    /// Returns true if segments have different addresses.
     pub(crate) fn varies(&self) -> bool {
-        self.0.iter().any(|piece| !matches!(piece, Piece::Text(_)))
+        self.0.iter().any(|piece| !matches!(piece, TemplatePiece::Text(_)))
     }
 
-    /// The address; what is not given stays empty.
+    /// Returns an address. Values that are not given are left empty.
     pub(crate) fn fill(&self, number: Option<u64>, time: Option<u64>) -> String {
         let digits = |value: Option<u64>, width: usize| {
             value.map(|value| format!("{value:0width$}")).unwrap_or_default()
@@ -71,15 +81,15 @@ impl Template {
         self.0
             .iter()
             .map(|piece| match piece {
-                Piece::Text(text) => text.clone(),
-                Piece::Number(width) => digits(number, *width),
-                Piece::Time(width) => digits(time, *width),
+                TemplatePiece::Text(text) => text.clone(),
+                TemplatePiece::Number(width) => digits(number, *width),
+                TemplatePiece::Time(width) => digits(time, *width),
             })
             .collect()
     }
 }
 
-/// `0…d`
+/// Reads the width of a format tag `0…d`.
 fn width(format: &str) -> Option<usize> {
     let digits = format.strip_prefix('0')?.strip_suffix('d')?;
     let width = if digits.is_empty() { 1 } else { digits.parse().ok()? };
@@ -91,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_of_dash() {
+    fn identifiers_of_dash_are_filled_in() {
         let fill = |text| Template::dash(text, "v1", 800_000).map(|t| t.fill(Some(7), Some(90_000)));
         assert_eq!(fill("$RepresentationID$/$Number%05d$.m4s").unwrap(), "v1/00007.m4s");
         assert_eq!(fill("a$$b-$Bandwidth$-$Time$").unwrap(), "a$b-800000-90000");
@@ -104,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_smooth_streaming() {
+    fn placeholders_of_smooth_streaming_are_filled_in() {
         let template =
             Template::smooth("QualityLevels({bitrate})/Fragments(video={start time})", 42).unwrap();
         assert_eq!(template.fill(None, Some(20_000_000)), "QualityLevels(42)/Fragments(video=20000000)");

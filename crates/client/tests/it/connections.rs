@@ -19,21 +19,22 @@ use tokio::{
 };
 use url::Url;
 
-/// Answers one request of each connection. A second later it says something nobody asked for and leaves, or it stays and says nothing more.
-struct Once {
-    says: &'static str,
+/// A server that sends one response on each connection. With `then`, it sends that one second later and
+/// closes the connection; otherwise it stays silent.
+struct OneResponse {
+    response: &'static str,
     then: Option<&'static str>,
     connections: AtomicU64,
 }
 
-impl Connect for Once {
+impl Connect for OneResponse {
     fn connect(&self, _: Server) -> BoxFuture<'static, Result<Box<dyn Stream>, Failure>> {
         self.connections.fetch_add(1, Relaxed);
-        let (says, then) = (self.says, self.then);
+        let (response, then) = (self.response, self.then);
         let (ours, mut theirs) = duplex(4096);
         tokio::spawn(async move {
             let _ = theirs.read(&mut [0; 4096]).await;
-            let _ = theirs.write_all(says.as_bytes()).await;
+            let _ = theirs.write_all(response.as_bytes()).await;
             sleep(Duration::from_secs(if then.is_some() { 1 } else { 3600 })).await;
             let _ = theirs.write_all(then.unwrap_or_default().as_bytes()).await;
         });
@@ -42,14 +43,14 @@ impl Connect for Once {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_cannot_be_used_again_is_not() {
+async fn a_connection_is_reused_only_if_the_server_keeps_it() {
     let late = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    for (says, then) in [
+    for (response, then) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Some(late)),
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", None),
         ("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", None),
     ] {
-        let server = Arc::new(Once { says, then, connections: AtomicU64::new(0) });
+        let server = Arc::new(OneResponse { response, then, connections: AtomicU64::new(0) });
         let url = Url::parse("http://origin.example/").unwrap();
         let mut options = ClientOptions::default();
         options.hosts.allow_server(&url);
@@ -62,9 +63,9 @@ async fn a_connection_that_cannot_be_used_again_is_not() {
                 Ok(())
             };
             client.get(&mut connection, &resource, Instant::now(), &mut keep).await.unwrap();
-            assert_eq!(body, b"ok", "{says:?}");
+            assert_eq!(body, b"ok", "{response:?}");
             sleep(Duration::from_secs(2)).await;
         }
-        assert_eq!(server.connections.load(Relaxed), 2, "{says:?}");
+        assert_eq!(server.connections.load(Relaxed), 2, "{response:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Every way of addressing segments, in manifests written by hand from the standards.
+//! Manifests written by hand from the standards, in every way of addressing segments.
 
 use crate::several::periods;
 use latemux_client::{
@@ -15,7 +15,7 @@ pub(crate) fn read(text: &str) -> Result<Presentation, ManifestError> {
     manifest::read(&Url::parse(AT).unwrap(), text.as_bytes())
 }
 
-/// The segments of the rendition at that place of the set at that place.
+/// Returns the segments of a rendition, by the indexes of its set and of the rendition.
 pub(crate) fn known(presentation: &Presentation, set: usize, rendition: usize) -> Arc<Segments> {
     match &presentation.sets[set].renditions[rendition].index {
         Index::Known(segments) => segments.clone(),
@@ -23,7 +23,7 @@ pub(crate) fn known(presentation: &Presentation, set: usize, rendition: usize) -
     }
 }
 
-/// Reads what a rendition names as its list of segments.
+/// Reads a body as the deferred list of a rendition. Also returns the list's address.
 fn deferred(rendition: &Rendition, body: &[u8]) -> (String, Result<Segments, ManifestError>) {
     let Index::Deferred(deferred) = &rendition.index else { panic!("known already") };
     let resource = &deferred.resource;
@@ -31,7 +31,7 @@ fn deferred(rendition: &Rendition, body: &[u8]) -> (String, Result<Segments, Man
     (format!("{}{range}", resource.url), deferred.read(&resource.url, body))
 }
 
-/// Addresses below the title, each with its range, its start and its duration.
+/// Returns the address of each segment, with its range, start and duration.
 pub(crate) fn listed(segments: &Segments) -> Vec<String> {
     let one = |i| {
         let resource = segments.resource(i).unwrap();
@@ -56,7 +56,7 @@ fn mpd(inside: &str) -> String {
 }
 
 #[test]
-fn dash_template_with_times() {
+fn dash_templates_with_times_are_read() {
     let text = mpd(
         r#"<SegmentTemplate timescale="1000" presentationTimeOffset="500" initialization="$RepresentationID$.mp4" media="$RepresentationID$-$Time$.m4s">
              <SegmentTimeline><S t="500" d="4000" r="1"/><S d="2000"/></SegmentTimeline></SegmentTemplate>
@@ -74,8 +74,8 @@ fn dash_template_with_times() {
 }
 
 #[test]
-fn dash_template_with_numbers_and_levels() {
-    // What the representation leaves out, its adaptation set and period say.
+fn dash_templates_inherit_from_outer_levels() {
+    // Its adaptation set and period state what the representation omits.
     let text = r#"<MPD mediaPresentationDuration="PT10S"><BaseURL>../cdn/</BaseURL><Period>
         <SegmentTemplate timescale="10" startNumber="5"/>
         <AdaptationSet mimeType="audio/mp4"><BaseURL>a/</BaseURL>
@@ -90,18 +90,18 @@ fn dash_template_with_numbers_and_levels() {
 }
 
 #[test]
-fn dash_template_with_duration() {
+fn dash_templates_with_a_duration_are_read() {
     let text = mpd(
         r#"<SegmentTemplate timescale="1000" duration="4000" startNumber="0" initialization="i.mp4" media="$Number$.m4s"/>
            <Representation id="v" bandwidth="1"/>"#,
     );
     let segments = known(&read(&text).unwrap(), 0, 0);
     assert_eq!(listed(&segments), ["title/0.m4s @0 +4", "title/1.m4s @4 +4", "title/2.m4s @8 +2"]);
-    assert!(segments.groups[0].tolerance > 2.0, "half a segment is promised, no more");
+    assert!(segments.groups[0].tolerance > 2.0, "times may differ by half a segment");
 }
 
 #[test]
-fn dash_list() {
+fn dash_lists_are_read() {
     let text = mpd(
         r#"<Representation id="v" bandwidth="1"><BaseURL>v.mp4</BaseURL><SegmentList timescale="10" duration="50">
              <Initialization range="0-99"/><SegmentURL mediaRange="100-199"/><SegmentURL media="other.m4s"/></SegmentList></Representation>"#,
@@ -111,7 +111,7 @@ fn dash_list() {
     assert_eq!(init(&segments), "http://media.example:8080/title/v.mp4 0-99");
 }
 
-/// A `sidx` as its clause says: 2 subsegments of 2 s, the first of which lies 8 bytes behind the box.
+/// Returns a `sidx` of two subsegments of 2 s. The first one starts 8 bytes behind the box.
 pub(crate) fn sidx(is_index: bool) -> Vec<u8> {
     let mut body: Vec<u8> = Vec::new();
     let mut put = |n: u32| body.extend(n.to_be_bytes());
@@ -127,7 +127,7 @@ pub(crate) fn sidx(is_index: bool) -> Vec<u8> {
 }
 
 #[test]
-fn dash_one_file() {
+fn dash_files_with_a_segment_index_are_read() {
     let text = mpd(r#"<Representation id="v" bandwidth="1"><BaseURL>v.mp4</BaseURL>
              <SegmentBase indexRange="100-155"><Initialization range="0-99"/></SegmentBase></Representation>"#);
     let presentation = read(&text).unwrap();
@@ -142,7 +142,7 @@ fn dash_one_file() {
 }
 
 #[test]
-fn dash_plays_the_main_sound_and_one_coding() {
+fn dash_plays_the_main_audio_and_one_video_coding() {
     let template = r#"<SegmentTemplate duration="5" media="$RepresentationID$-$Number$"/>"#;
     let text = format!(
         r#"<MPD mediaPresentationDuration="PT10S"><Period>{template}
@@ -162,7 +162,7 @@ fn dash_plays_the_main_sound_and_one_coding() {
 }
 
 #[test]
-fn hls_with_a_group_of_audio() {
+fn hls_variants_with_an_audio_group_are_read() {
     let master = "#EXTM3U\n#EXT-X-VERSION:6\n\
         #EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"a\",NAME=\"fr\",LANGUAGE=\"fr\",URI=\"fr.m3u8\"\n\
         #EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"a\",NAME=\"en\",LANGUAGE=\"en\",DEFAULT=YES,URI=\"en.m3u8\"\n\
@@ -198,7 +198,7 @@ fn hls_with_a_group_of_audio() {
 }
 
 #[test]
-fn hls_with_ts_and_byte_ranges() {
+fn hls_segments_may_be_byte_ranges() {
     let text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n\
         #EXTINF:2,\n#EXT-X-BYTERANGE:188@376\nall.ts\n#EXTINF:2,\n#EXT-X-BYTERANGE:376\nall.ts\n\
         #EXTINF:1,\nlast.ts\n#EXT-X-ENDLIST\n";
@@ -215,7 +215,7 @@ fn hls_with_ts_and_byte_ranges() {
 }
 
 #[test]
-fn smooth_streaming() {
+fn smooth_streaming_manifests_are_read() {
     let text = r#"<SmoothStreamingMedia MajorVersion="2" MinorVersion="2" Duration="60000000">
         <StreamIndex Type="video" Name="video" Url="QualityLevels({bitrate})/Fragments(video={start time})">
           <QualityLevel Index="0" Bitrate="900000"/><QualityLevel Index="1" Bitrate="300000"/>
@@ -238,7 +238,8 @@ fn smooth_streaming() {
     );
 }
 
-/// Bootstrap information as its clauses say: 3 fragments of 4 s from number 2 on and a last one of 1.5 s, in segments of 2.
+/// Returns bootstrap information of three fragments of 4 s, from number 2 on, and a last one of 1.5 s. A
+/// segment holds two fragments.
 fn abst() -> Vec<u8> {
     let full = |kind: &[u8; 4], payload: Vec<u8>| {
         let mut out = u32::try_from(payload.len() + 12).unwrap().to_be_bytes().to_vec();
@@ -272,7 +273,7 @@ fn abst() -> Vec<u8> {
 }
 
 #[test]
-fn hds_with_its_bootstrap_inside_and_outside() {
+fn hds_bootstrap_information_may_be_inline_or_external() {
     use base64::Engine as _;
     let inside = base64::engine::general_purpose::STANDARD.encode(abst());
     let manifest = |bootstrap: &str| {
@@ -300,7 +301,7 @@ fn hds_with_its_bootstrap_inside_and_outside() {
 }
 
 #[test]
-fn what_is_not_played_is_said() {
+fn unsupported_and_invalid_manifests_have_different_reasons() {
     let unsupported = [
         r#"<MPD type="dynamic"><Period/></MPD>"#.to_owned(),
         r#"<MPD type="static" xmlns:xlink="http://www.w3.org/1999/xlink"><Period xlink:href="p.xml"/></MPD>"#
@@ -331,7 +332,7 @@ fn what_is_not_played_is_said() {
 }
 
 #[test]
-fn more_segments_than_are_read_are_refused_before_they_are_made() {
+fn too_many_segments_are_refused_before_allocation() {
     let texts = [
         mpd(
             r#"<SegmentTemplate media="$Time$"><SegmentTimeline><S d="1" r="99999999999"/></SegmentTimeline></SegmentTemplate>
@@ -351,7 +352,7 @@ fn more_segments_than_are_read_are_refused_before_they_are_made() {
     assert_eq!(read(&many).unwrap_err().reason(), "manifest_too_large");
 }
 
-/// One of each, to break in random places.
+/// Returns one manifest of each kind, to be damaged at random positions.
 fn examples() -> Vec<String> {
     use base64::Engine as _;
     let inside = base64::engine::general_purpose::STANDARD.encode(abst());
@@ -374,7 +375,7 @@ fn examples() -> Vec<String> {
 
 proptest! {
     #[test]
-    fn nothing_a_manifest_says_panics(
+    fn no_manifest_makes_it_panic(
         which in 0..8_usize,
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cut in any::<prop::sample::Index>(),
@@ -399,7 +400,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_a_segment_index_or_bootstrap_says_panics(
+    fn no_segment_index_or_bootstrap_makes_it_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         bootstrap in any::<bool>(),
     ) {

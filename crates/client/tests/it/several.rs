@@ -1,9 +1,10 @@
-//! Manifests of several periods, timelines and init segments, and of text, written by hand.
+//! Manifests of several periods, timelines and init segments, and manifests with text.
 
 use crate::manifests::{known, listed, read, sidx};
 use latemux_client::presentation::{Container, Index, MediaKind, Presentation};
 
-/// Three periods: the second is shorter than its timeline and has no sound, the third begins by itself.
+/// Returns three periods. The second one is shorter than its timeline and has no audio; the third one
+/// states its start.
 pub(crate) fn periods() -> String {
     let set = |kind: &str, inside: &str| {
         format!(r#"<AdaptationSet contentType="{kind}" mimeType="{kind}/mp4">{inside}</AdaptationSet>"#)
@@ -17,7 +18,7 @@ pub(crate) fn periods() -> String {
     let second = template(90_000, 900_000, r#"<S t="900000" d="270000" r="5"/>"#);
     let third = template(1, 0, r#"<S t="0" d="5"/>"#);
     let two = r#"<Representation id="hi" bandwidth="900"/><Representation id="lo" bandwidth="100"/>"#;
-    // Those that the first has are to be found by their names, whatever their bit rates.
+    // Renditions continue by name, even if their bit rates are in another order.
     let turned = r#"<Representation id="hi" bandwidth="90"/><Representation id="lo" bandwidth="950"/>"#;
     let other = r#"<Representation id="ad" bandwidth="500"/><Representation id="ad-hi" bandwidth="1000"/>"#;
     format!(
@@ -34,7 +35,7 @@ pub(crate) fn periods() -> String {
 }
 
 #[test]
-fn dash_of_several_periods() {
+fn dash_periods_are_joined() {
     let presentation = read(&periods()).unwrap();
     assert_eq!(
         presentation.sets.iter().map(|set| set.kind).collect::<Vec<_>>(),
@@ -44,7 +45,7 @@ fn dash_of_several_periods() {
         presentation.sets[0].renditions.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(),
         ["lo", "hi"]
     );
-    // None of the same name: the lowest where all are higher, else the highest that is not.
+    // Without a rendition of the same name: the highest one whose bit rate is not higher, or the lowest.
     let of = |name: &str, ad: &str| {
         vec![
             format!("title/a/{name}-0.m4s @0 +4"),
@@ -75,7 +76,7 @@ fn dash_of_several_periods() {
 }
 
 #[test]
-fn dash_periods_that_are_files_with_an_index_each() {
+fn dash_periods_may_have_a_segment_index_each() {
     let period = |name: &str| {
         format!(
             r#"<Period duration="PT5S"><AdaptationSet mimeType="video/mp4"><Representation id="v" bandwidth="1">
@@ -97,7 +98,7 @@ fn dash_periods_that_are_files_with_an_index_each() {
 }
 
 #[test]
-fn hls_with_discontinuities_and_maps() {
+fn hls_discontinuities_and_maps_start_groups() {
     let text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-DISCONTINUITY\n#EXT-X-MAP:URI=\"i.mp4\"\n#EXTINF:4,\na.m4s\n#EXTINF:3.5,\nb.m4s\n\
         #EXT-X-DISCONTINUITY\n#EXT-X-MAP:URI=\"ad.mp4\"\n#EXTINF:4,\nad.m4s\n#EXT-X-DISCONTINUITY\n#EXT-X-MAP:URI=\"i.mp4\"\n#EXTINF:4,\nc.m4s\n\
         #EXT-X-MAP:URI=\"j.mp4\"\n#EXTINF:1,\nd.m4s\n#EXT-X-ENDLIST\n";
@@ -109,12 +110,12 @@ fn hls_with_discontinuities_and_maps() {
         .iter()
         .map(|group| (group.first, group.timeline, group.init.as_ref().unwrap().url.path()))
         .collect();
-    // A new map alone changes no times.
+    // A new map alone does not start a timeline.
     assert_eq!(
         groups,
         [(0, 0, "/title/i.mp4"), (2, 1, "/title/ad.mp4"), (3, 2, "/title/i.mp4"), (4, 2, "/title/j.mp4")]
     );
-    // Ranges count on within a file, but not from one part to the next.
+    // A range without offset continues the one before in the same file and group.
     let text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\n#EXT-X-BYTERANGE:188@0\nall.ts\n#EXT-X-DISCONTINUITY\n#EXTINF:2,\n#EXT-X-BYTERANGE:188@376\nall.ts\n#EXTINF:2,\n#EXT-X-BYTERANGE:188\nall.ts\n#EXT-X-ENDLIST\n";
     assert_eq!(
         listed(&known(&read(text).unwrap(), 0, 0)),
@@ -123,7 +124,7 @@ fn hls_with_discontinuities_and_maps() {
 }
 
 #[test]
-fn text_of_each_protocol() {
+fn text_of_each_protocol_is_found() {
     let text_of = |presentation: &Presentation| {
         let set = presentation.sets.iter().position(|set| set.kind == MediaKind::Text)?;
         let rendition = presentation.sets[set].renditions[0].clone();
@@ -138,7 +139,7 @@ fn text_of_each_protocol() {
             .unwrap()
     };
     let sets = [
-        // A document as long as the title, WebVTT and TTML.
+        // A single document for the whole title, WebVTT and TTML.
         (
             r#"<AdaptationSet mimeType="text/vtt"><Representation id="t"><BaseURL>t.vtt</BaseURL></Representation></AdaptationSet>"#,
             (Container::WebVtt, vec!["title/t.vtt @0 +10".to_owned()]),
@@ -147,7 +148,7 @@ fn text_of_each_protocol() {
             r#"<AdaptationSet><Representation id="t" mimeType="application/ttml+xml"><BaseURL>t.ttml</BaseURL></Representation></AdaptationSet>"#,
             (Container::Ttml, vec!["title/t.ttml @0 +10".to_owned()]),
         ),
-        // In segments, and in fragments; the main one, not the first.
+        // Text in segments, and in fragments. The main set is chosen, not the first.
         (
             r#"<AdaptationSet mimeType="text/vtt"><SegmentTemplate media="t$Number$.vtt" duration="5"/><Representation id="t"/></AdaptationSet>"#,
             (Container::WebVtt, vec!["title/t1.vtt @0 +5".to_owned(), "title/t2.vtt @5 +5".to_owned()]),
@@ -160,7 +161,7 @@ fn text_of_each_protocol() {
     for (set, expected) in sets {
         assert_eq!(text_of(&with(set)), Some(expected), "{set}");
     }
-    // What is no text, or cannot be read, is left out, and the rest is played.
+    // Sets that are not text, or cannot be read, are left out.
     for set in [
         r#"<AdaptationSet contentType="image" mimeType="image/jpeg"/>"#,
         r#"<AdaptationSet mimeType="text/vtt"/>"#,

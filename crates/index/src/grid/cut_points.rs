@@ -1,14 +1,12 @@
 //! The points where a track can be cut: sync samples, or starts of fragments.
 
 use crate::media::{Samples, Track, TrackKind};
-use latemux_isobmff::{Time, time::Round};
+use latemux_isobmff::{Time, Timescale, time::Round};
 use std::ops::Range;
 
-/// Largest distance, in milliseconds, at which sync points of different renditions count as the
-/// same: time scales round.
-pub(crate) const TOLERANCE_MILLIS: i64 = 10;
+/// Largest distance in milliseconds between equal sync points of renditions: time scales round.
+const TOLERANCE_MILLIS: i64 = 10;
 
-/// A point where a track can be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CutPoint {
     /// Index of the sample or fragment that starts there.
@@ -56,8 +54,7 @@ impl<'a> CutTrack<'a> {
         Self { track, points }
     }
 
-    /// Returns true if some samples of a cut, which starts with a sync sample, are presented before
-    /// that sample.
+    /// Returns true if samples of a cut are presented before the sync sample it starts with.
     pub(crate) fn leads(&self, cut: &Range<u32>) -> bool {
         let from = |index: u32| {
             let points = self.points.as_deref().unwrap_or_default();
@@ -69,8 +66,7 @@ impl<'a> CutTrack<'a> {
         earliest.zip(first).is_some_and(|(earliest, first)| earliest < first)
     }
 
-    /// Returns the earliest presentation time of the samples from a cut point to the next one, in
-    /// track ticks.
+    /// Returns the earliest presentation time from a cut point to the next one, in track ticks.
     pub(crate) fn earliest(&self, point: CutPoint) -> i64 {
         let Some(points) = &self.points else {
             return match &self.track.samples {
@@ -123,17 +119,16 @@ impl<'a> CutPoints<'a> {
 
     /// Returns the cut point at `time`, within the tolerance.
     pub(crate) fn near(&mut self, time: Time) -> Option<CutPoint> {
-        let (from, until) = self.around(time);
+        let (from, until) = around(time, self.track.timescale);
         self.at_or_after(from).filter(|point| point.time <= until)
     }
 
-    /// Returns the cut point for a boundary of the grid at `time`, or `None` if nothing of the
-    /// track comes at or after it.
+    /// Returns the cut point for a boundary at `time`, `None` if nothing of the track comes later.
     pub(crate) fn boundary(&mut self, time: Time) -> Option<CutPoint> {
         let exact = time.in_scale(self.track.timescale, Round::Up);
         let Samples::Fragments(table) = &self.track.samples else {
             return if self.track.kind == TrackKind::Video {
-                let (from, _) = self.around(time);
+                let (from, _) = around(time, self.track.timescale);
                 self.at_or_after(from)
             } else {
                 self.at_or_after(exact)
@@ -153,12 +148,11 @@ impl<'a> CutPoints<'a> {
             _ => after,
         }
     }
+}
 
-    fn around(&self, time: Time) -> (i64, i64) {
-        let scale = self.track.timescale;
-        let tolerance =
-            Time::new(TOLERANCE_MILLIS, latemux_isobmff::Timescale::MILLIS).in_scale(scale, Round::Down);
-        let exact = time.in_scale(scale, Round::Nearest);
-        (exact.saturating_sub(tolerance), exact.saturating_add(tolerance))
-    }
+/// Returns the earliest and the latest time, in ticks, of a cut point that counts as at `time`.
+pub(crate) fn around(time: Time, scale: Timescale) -> (i64, i64) {
+    let tolerance = Time::new(TOLERANCE_MILLIS, Timescale::MILLIS).in_scale(scale, Round::Down);
+    let exact = time.in_scale(scale, Round::Nearest);
+    (exact.saturating_sub(tolerance), exact.saturating_add(tolerance))
 }

@@ -61,7 +61,8 @@ impl Grid {
         // A track that continues for long after the reference has ended is cut at its own points.
         let reference_end = Time::new(reference.end, reference.timescale);
         let outlasting = cuts.iter().max_by_key(|cut| end_of(cut))?;
-        let (last, last_end) = (outlasting.track, end_of(outlasting));
+        let last = outlasting.track;
+        let last_end = end_of(outlasting);
         let mut points = CutPoints::new(outlasting);
         let mut steps = TargetMultiples::from(reference_end.max(start), target);
         let rest = last.end.saturating_sub(reference_end.in_scale(last.timescale, Round::Up));
@@ -78,7 +79,6 @@ impl Grid {
     }
 
     /// Returns the number of segments.
-    #[must_use]
     pub fn segment_count(&self) -> usize {
         self.starts.len()
     }
@@ -136,7 +136,6 @@ fn longest(start: Time, boundaries: &[Time], end: i64) -> i64 {
 
 /// Multiples of the target duration.
 struct TargetMultiples {
-    /// Number of the current multiple.
     number: i128,
     /// Target duration in nanoseconds, ≥ 1.
     target: i128,

@@ -7,14 +7,12 @@ use crate::{
 use latemux_isobmff::{Time, Timescale, boxes::elst::Edit, time::Round};
 use std::ops::Range;
 
-/// A track's edit list, reduced to what is served: an optional delay, then one range of the media
-/// at normal speed.
+/// A track's edit list: an optional delay, then one range of the media at normal speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Edits {
     /// The mapping from media time to presentation time.
     pub(crate) presentation: Presentation,
-    /// The range that plays, in composition time on the output timeline. `None` if there is no edit
-    /// list.
+    /// The range that plays, in composition time on the output timeline, if there is an edit list.
     played: Option<PlayedRange>,
 }
 
@@ -28,8 +26,7 @@ struct PlayedRange {
 }
 
 /// Length of audio before an edit's start that is kept unchanged, in milliseconds: encoder delay
-/// and the priming a decoder needs (AAC 2112 samples, Opus 312 + 80 ms pre-roll), with room to
-/// spare.
+/// and decoder priming (AAC 2112 samples, Opus 312 + 80 ms pre-roll), with room to spare.
 const PRIMING_MILLIS: i64 = 250;
 
 /// Number of audio frames kept before the one that covers an edit's start, if the edit starts later
@@ -42,8 +39,7 @@ impl Edits {
     ///
     /// # Errors
     ///
-    /// The unsupported structure, if the list pauses, changes the speed, has several parts or
-    /// starts beyond 2^63.
+    /// The unsupported structure: pauses, other speeds, several parts, or a start beyond 2^63.
     pub(crate) fn resolve(
         edits: &[Edit],
         movie: Timescale,
@@ -103,12 +99,10 @@ impl Edits {
         self.played.map(|played| played.start.saturating_sub(self.presentation.shift))
     }
 
-    /// Returns the samples that play, an empty range if none do. `table` is on the output timeline
-    /// and complete.
+    /// Returns the samples that play, if any. `table` is on the output timeline and complete.
     ///
     /// Video starts at a sync sample, so that everything from the edit's start on can be decoded.
-    /// Players hide the frames before it, because the edit list in the init segment says so. Decode
-    /// times stay the source's.
+    /// Players hide the frames before it, following the edit list in the init segment.
     pub(crate) fn samples(&self, table: &SampleTable, kind: TrackKind, timescale: Timescale) -> Range<u32> {
         let len = table.len();
         let Some(first_sync) = table.sync_from(0) else { return 0..0 };
@@ -143,8 +137,7 @@ fn covering(table: &SampleTable, time: i64) -> u32 {
 
 /// Returns the last sync sample in decode order whose composition time is at or before `time`.
 fn last_sync_composed_until(table: &SampleTable, time: i64) -> Option<u32> {
-    // Composition time ≥ decode time + the smallest offset, so samples decoded later than this do
-    // not qualify.
+    // Composition time ≥ decode time + the smallest offset, so later samples do not qualify.
     let (least, _) = table.composition_bounds();
     let latest = table.decoded_until(time.saturating_sub(least.into())).checked_sub(1)?;
     let mut sync = table.sync_until(latest)?;

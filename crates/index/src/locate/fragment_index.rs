@@ -37,6 +37,11 @@ pub(crate) struct FragmentIndex {
 }
 
 impl FragmentIndex {
+    /// Returns the offsets of all fragments, track by track.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = u64> {
+        self.tracks.iter().flat_map(|track| track.entries.iter().map(|entry| entry.bytes.start))
+    }
+
     /// Returns the start of each track's first fragment, as the index states it.
     pub(crate) fn firsts(&self) -> Vec<Option<i64>> {
         self.tracks.iter().map(|listed| listed.entries.first().map(|first| first.time)).collect()
@@ -52,8 +57,7 @@ pub(crate) enum IndexReading {
     Incomplete(Vec<u64>),
 }
 
-/// Returns the fragments that are read, besides the first and last one, to check the times of the
-/// index.
+/// Returns fragments, besides the first and last, that are read to check the times of the index.
 pub(crate) fn probes(listed: &IndexedTrack) -> impl Iterator<Item = &IndexedFragment> {
     let middle = listed.entries.len() / 2;
     [1, middle.max(1)].into_iter().filter_map(|number| listed.entries.get(number))

@@ -1,9 +1,8 @@
-//! Reading the samples of a fragment. If `sidx` or `mfra` index a file, its fragments are known,
-//! but their samples only once the fragment's `moof` has been read, in the same request as its
-//! media.
+//! Reading the samples of a fragment. `sidx` and `mfra` list only fragments: their samples are
+//! known once the fragment's `moof` has been read, in the same request as its media.
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblemKind},
     locate::moof_samples::{self, FragmentError, FragmentedTrack, every_sample_is_sync},
     media::{MediaIndex, Samples, Track, fragment_samples::FragmentSamples},
     table::samples::Sample,
@@ -39,19 +38,22 @@ pub enum FragmentStep {
 
 impl FragmentReader {
     /// Returns a reader for the fragment that lies at `range` of the object.
-    #[must_use]
     pub fn new(index: Arc<MediaIndex>, range: Range<u64>) -> Self {
         let track = |track: &Track| {
-            let all_sync = every_sample_is_sync(track.kind, &track.codec);
-            let shift = track.presentation.shift;
-            let mut fragmented =
-                FragmentedTrack::new(track.id, track.timescale, track.sample_description, all_sync, shift);
-            if let Samples::Fragments(table) = &track.samples {
-                let start = table.at(range.start).and_then(|index| table.start(index));
-                fragmented.expected_composition =
-                    start.map(|start| start.saturating_add(track.presentation.media_time));
+            let start = match &track.samples {
+                Samples::Fragments(table) => table.at(range.start).and_then(|index| table.start(index)),
+                Samples::Table(_) => None,
+            };
+            FragmentedTrack {
+                id: track.id,
+                timescale: track.timescale,
+                sample_description: track.sample_description,
+                all_sync: every_sample_is_sync(track.kind, &track.codec),
+                shift: track.presentation.shift,
+                next: None,
+                expected_composition: start.map(|s| s.saturating_add(track.presentation.media_time)),
+                listed: None,
             }
-            fragmented
         };
         let tracks: Vec<_> = index.tracks.iter().map(track).collect();
         let samples = vec![Vec::new(); tracks.len()];
@@ -111,10 +113,9 @@ impl FragmentReader {
                 // A sample lasts until the next one is decoded.
                 let step = sample.decode_time.checked_sub(last.decode_time);
                 last.duration = step.and_then(|step| u32::try_from(step).ok()).ok_or_else(|| {
-                    FragmentError::Track(TrackProblem::Malformed {
-                        track: self.index.tracks.get(number).map_or(0, |track| track.id),
-                        what: format!("decode times go from {} to {}", last.decode_time, sample.decode_time),
-                    })
+                    let id = self.index.tracks.get(number).map_or(0, |track| track.id);
+                    let what = format!("decode times go from {} to {}", last.decode_time, sample.decode_time);
+                    FragmentError::Track(TrackProblemKind::Malformed(what).of(id))
                 })?;
             }
             track.push(sample);

@@ -1,7 +1,7 @@
 //! Fragmented files: finding all fragments by `sidx`, by `mfra` or by a scan.
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblemKind},
     locate::{
         fragment_index::{FragmentIndex, IndexReading, IndexedTrack, probes, wanted},
         moof_samples::{self, FragmentedTrack},
@@ -22,23 +22,25 @@ use bytes::Bytes;
 use latemux_isobmff::fragment::Moof;
 use std::{collections::BTreeSet, ops::Range};
 
+/// A table and, if its fragments hold several tracks, the track's bit rate in bits per second.
+type RatedTable = (FragmentTable, Option<u64>);
+
 /// The way to a file's samples.
 #[derive(Debug)]
 pub(crate) enum FoundSamples {
     /// All samples are in the tables of `moov`.
     Tables,
-    /// Fragments are known: for each described track a table and, if fragments hold several tracks,
-    /// its bit rate.
+    /// Fragments are known: a table for each described track.
     Fragments {
         source: IndexSource,
         /// The boxes the tables were made from, with their offsets in the object.
         boxes: Vec<(u64, Bytes)>,
-        tables: Vec<(FragmentTable, Option<u64>)>,
+        tables: Vec<RatedTable>,
     },
     /// Every `moof` must be read.
     Scan(Box<Scan>),
     /// Every `moof` has been read: a table for each described track.
-    Scanned(Vec<Result<SampleTable, TrackProblem>>),
+    Scanned(Vec<Result<SampleTable, TrackProblemKind>>),
 }
 
 /// Finds all fragments of a file whose `moov` announces them.
@@ -52,49 +54,50 @@ pub(crate) fn find(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<Foun
         let track = found.movie.tracks.get(*number);
         track.is_some_and(|track| track.as_ref().is_ok_and(|track| track.tables.stsz.count() > 0))
     });
-    let (mut known, mut firsts) = (BTreeSet::new(), Vec::new());
+    let mut known = BTreeSet::new();
+    let mut firsts = Vec::new();
     if !in_moov {
         if !sidx.is_empty() {
             match segment_index::read(reader, found, &sidx)? {
-                IndexReading::Complete(index) => match tables(reader, found, index)? {
-                    Ok(found) => return Ok(found),
-                    Err(starts) => known.extend(starts),
+                IndexReading::Complete(index) => match tables(reader, found, &index)? {
+                    Some(tables) => return Ok(fragments(index, tables)),
+                    None => known.extend(index.starts()),
                 },
                 IndexReading::Incomplete(starts) => known.extend(starts),
             }
         }
         match random_access::read(reader, found, first_moof)? {
-            IndexReading::Complete(index) => {
-                firsts = index.firsts();
-                match tables(reader, found, index)? {
-                    Ok(found) => return Ok(found),
-                    Err(starts) => known.extend(starts),
+            IndexReading::Complete(index) => match tables(reader, found, &index)? {
+                Some(tables) => return Ok(fragments(index, tables)),
+                None => {
+                    firsts = index.firsts();
+                    known.extend(index.starts());
                 }
-            }
+            },
             IndexReading::Incomplete(starts) => known.extend(starts),
         }
     }
     scan(reader, found, known.into_iter().collect(), &firsts)
 }
 
-/// Like [`find`], but every `moof` is to be read. An index box only tells where they start, so that
-/// many can be read at once.
+fn fragments(index: FragmentIndex, tables: Vec<RatedTable>) -> FoundSamples {
+    FoundSamples::Fragments { source: index.source, boxes: index.boxes, tables }
+}
+
+/// Like [`find`], but reads every `moof`. An index box only tells where they start.
 pub(crate) fn find_all(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<FoundSamples, Pause> {
     let (sidx, first_moof) = behind_moov(reader, found)?;
     let Some(first_moof) = first_moof else { return Ok(FoundSamples::Tables) };
-    let attempt = if sidx.is_empty() {
+    let reading = if sidx.is_empty() {
         random_access::read(reader, found, first_moof)?
     } else {
         segment_index::read(reader, found, &sidx)?
     };
-    let mut firsts = Vec::new();
-    let known: BTreeSet<u64> = match attempt {
-        IndexReading::Complete(index) => {
-            firsts = index.firsts();
-            index.tracks.iter().flat_map(|listed| listed.entries.iter().map(|e| e.bytes.start)).collect()
-        }
-        IndexReading::Incomplete(starts) => starts.into_iter().collect(),
+    let (starts, firsts) = match reading {
+        IndexReading::Complete(index) => (index.starts().collect(), index.firsts()),
+        IndexReading::Incomplete(starts) => (starts, Vec::new()),
     };
+    let known: BTreeSet<u64> = starts.into_iter().collect();
     scan(reader, found, known.into_iter().collect(), &firsts)
 }
 
@@ -119,15 +122,16 @@ fn behind_moov(reader: &ObjectReader<'_>, found: &FoundMovie) -> Result<(Vec<Top
 }
 
 fn fragmented_track(description: &TrackDescription) -> FragmentedTrack {
-    let shift = description.edits.presentation.shift;
-    let all_sync = description.every_sample_is_sync();
-    FragmentedTrack::new(
-        description.id,
-        description.timescale,
-        description.sample_description,
-        all_sync,
-        shift,
-    )
+    FragmentedTrack {
+        id: description.id,
+        timescale: description.timescale,
+        sample_description: description.sample_description,
+        all_sync: description.every_sample_is_sync(),
+        shift: description.edits.presentation.shift,
+        next: None,
+        expected_composition: None,
+        listed: None,
+    }
 }
 
 /// Starts a scan. `firsts` are the tracks' first times by an index box that is not used otherwise.
@@ -218,7 +222,6 @@ fn measure(
                 moof_samples::resolve(&moof, at, reader.object_size, defaults, &mut tracks, |_, s| {
                     let first = presentation.time(s.decode_time, s.composition_offset);
                     let end = first.saturating_add(s.duration.into());
-                    let (bytes, duration) = (u64::from(s.size), u64::from(s.duration));
                     let m = measured.get_or_insert(FragmentMeasurement {
                         first,
                         end,
@@ -235,8 +238,8 @@ fn measure(
                     m.first = m.first.min(first);
                     m.end = m.end.max(end);
                     m.count += 1;
-                    m.bytes += bytes;
-                    m.duration += duration;
+                    m.bytes += u64::from(s.size);
+                    m.duration += u64::from(s.duration);
                     Ok(())
                 });
             resolved.map_err(IndexError::from)?;
@@ -257,19 +260,15 @@ fn measure(
     Ok(measured)
 }
 
-/// Makes tables of a complete index, checked against fragments of each track. Returns the offsets
-/// of fragments instead if the index turns out to be wrong.
+/// Makes a table for each described track. Returns `None` if the index contradicts the fragments that
+/// are read to check it.
 fn tables(
     reader: &ObjectReader<'_>,
     found: &FoundMovie,
-    index: FragmentIndex,
-) -> Result<Result<FoundSamples, Vec<u64>>, Pause> {
-    let starts = |index: &FragmentIndex| -> Vec<u64> {
-        index.tracks.iter().flat_map(|listed| listed.entries.iter().map(|e| e.bytes.start)).collect()
-    };
-    let shared_bounds = same_ends(&index.tracks);
-    if !shared_bounds {
-        return Ok(Err(starts(&index)));
+    index: &FragmentIndex,
+) -> Result<Option<Vec<RatedTable>>, Pause> {
+    if !same_ends(&index.tracks) {
+        return Ok(None);
     }
     reader.need_all(wanted(reader, &index.tracks))?;
 
@@ -277,13 +276,13 @@ fn tables(
     let mut tables = Vec::new();
     for (number, (listed, (_, description))) in index.tracks.iter().zip(&found.descriptions).enumerate() {
         let (Some(first), Some(last)) = (listed.entries.first(), listed.entries.last()) else {
-            return Ok(Err(starts(&index)));
+            return Ok(None);
         };
         let Some(measured) = measure(reader, found, number, &first.bytes, first.time, false)? else {
-            return Ok(Err(starts(&index)));
+            return Ok(None);
         };
         let Some(origin) = origin(reader, found, number, listed, &measured)? else {
-            return Ok(Err(starts(&index)));
+            return Ok(None);
         };
         let Origin { offset, first_start, reorder } = origin;
         let end = match listed.end {
@@ -291,11 +290,11 @@ fn tables(
             None => {
                 let to_end = last.bytes.start..index.end;
                 let Some(at_end) = measure(reader, found, number, &to_end, last.time, true)? else {
-                    return Ok(Err(starts(&index)));
+                    return Ok(None);
                 };
                 // An index with decode times in place of presentation times fails here.
                 if at_end.timed && at_end.first.saturating_sub(last.time) != offset {
-                    return Ok(Err(starts(&index)));
+                    return Ok(None);
                 }
                 // The stated end is exact. The sum of samples may not be, if each has times rounded
                 // to the ticks of the file.
@@ -303,13 +302,12 @@ fn tables(
                 stated.unwrap_or(at_end.end)
             }
         };
-        // An index that marks no fragment as a random access point states nothing about sync
-        // samples.
+        // An index without any random access point states nothing about sync samples.
         let says_sync = listed.entries.iter().any(|entry| entry.sync);
         let all_sync = description.kind != TrackKind::Video
             || description.every_sample_is_sync()
             || (!says_sync && measured.sync);
-        let mut builder = FragmentTableBuilder::new().first_offset(measured.composition);
+        let mut builder = FragmentTableBuilder::default().first_offset(measured.composition);
         for (number, entry) in listed.entries.iter().enumerate() {
             let time = if number == 0 { first_start } else { entry.time.saturating_add(offset) };
             if !builder.push(
@@ -319,7 +317,7 @@ fn tables(
                 entry.lead,
                 entry.sync || all_sync,
             ) {
-                return Ok(Err(starts(&index)));
+                return Ok(None);
             }
         }
         let bitrate = several.then(|| {
@@ -328,7 +326,7 @@ fn tables(
         });
         tables.push((builder.finish(end, reorder), bitrate));
     }
-    Ok(Ok(FoundSamples::Fragments { source: index.source, boxes: index.boxes, tables }))
+    Ok(Some(tables))
 }
 
 /// The origin of the times of an index.
@@ -389,8 +387,7 @@ fn origin(
     if probed.iter().any(|&by_probe| by_probe != offset) {
         return Ok(None);
     }
-    // The samples last longer than the index states. A single fragment must match exactly, since
-    // reading it costs little.
+    // The samples last longer than the index states. A single fragment must match exactly.
     let half_a_sample = i64::try_from(measured.duration / measured.count.max(1) / 2).unwrap_or(0);
     let tolerance = if listed.entries.len() > 1 { half_a_sample } else { 0 };
     let next = listed.entries.get(1).map(|next| next.time).or(listed.end);

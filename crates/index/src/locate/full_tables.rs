@@ -45,11 +45,10 @@ impl FullTables {
                 let tracks =
                     found.descriptions.iter().zip(tables).filter_map(|((number, description), table)| {
                         let table = table.as_ref().ok().filter(|table| !table.is_empty())?.clone();
-                        let (timescale, edits) = (description.timescale, description.edits);
                         let track = FullTrack {
-                            timescale,
+                            timescale: description.timescale,
                             sample_description: description.sample_description,
-                            edits,
+                            edits: description.edits,
                             table,
                         };
                         Some((*number, track))

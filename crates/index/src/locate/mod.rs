@@ -17,7 +17,7 @@ mod segment_index;
 mod track_description;
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblemKind},
     locate::{
         fragmented::FoundSamples,
         full_tables::FullTables,
@@ -26,7 +26,7 @@ use crate::{
         object_reader::{ObjectReader, Pause},
         read_buffer::{ObjectBytes, ReadBuffer},
         scan::Scan,
-        track_description::{TrackDescription, malformed},
+        track_description::TrackDescription,
     },
     media::{IndexSource, MediaIndex, Samples, Track, stamp::MediaStamp},
     table::samples::SampleTable,
@@ -52,8 +52,7 @@ pub enum Step {
     /// These ranges must be read, all at once if possible: one round trip. Then call
     /// [`Locator::step`] with all of them.
     Read(Vec<Range<u64>>),
-    /// Like `Read`, but every `moof` of the object will have to be read. Callers should log that
-    /// once.
+    /// Like `Read`, but every `moof` will have to be read. Callers should log that once.
     Scan(Vec<Range<u64>>),
     /// The index is complete.
     Done(Box<MediaIndex>),
@@ -61,7 +60,7 @@ pub enum Step {
 
 /// Finds the index of one object. It must not take more round trips than needed: progressive files
 /// take at most two (one if `moov` is within the head), `sidx` two, `mfra` three.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Locator {
     limits: Limits,
     read: ReadBuffer,
@@ -80,30 +79,17 @@ pub struct Locator {
 /// Number of bytes of the object's start that go into its fingerprint.
 const FINGERPRINT_HEAD: u64 = 64 << 10;
 
-/// The size of an object divided by the size that its `moov` rarely exceeds. A `moov` grows with
-/// the duration, by 200 to 700 bytes a second, and the media grows at least a hundred times as
-/// fast.
+/// The size of an object divided by the size that its `moov` rarely exceeds. A `moov` grows by 200
+/// to 700 bytes a second, and the media grows at least a hundred times as fast.
 const USUAL_SHARE: u64 = 64;
 
-/// Largest number of round trips for one object. A fragmented file without an index takes one for
-/// each fragment.
+/// Largest number of round trips. A fragmented file without an index takes one for each fragment.
 const MAX_ROUND_TRIPS: u32 = 1 << 18;
 
 impl Locator {
     /// Returns a locator whose first read is the head.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            read: ReadBuffer::default(),
-            requested: None,
-            round_trips: 0,
-            head: Bytes::new(),
-            movie: None,
-            scan: None,
-            full: false,
-            tables: None,
-        }
+        Self { limits, ..Self::default() }
     }
 
     /// Returns a locator that reads every `moof` of a fragmented file, whatever its own index says,
@@ -114,36 +100,31 @@ impl Locator {
     }
 
     /// Returns true for a locator made by [`Self::for_full_tables`].
-    #[must_use]
     pub fn is_for_full_tables(&self) -> bool {
         self.full
     }
 
-    /// Returns all sample tables after [`Step::Done`], if the locator was made by
-    /// [`Self::for_full_tables`].
-    #[must_use]
+    /// Returns all sample tables after [`Step::Done`] of a [`Self::for_full_tables`] locator.
     pub fn full_tables(&self) -> Option<&FullTables> {
         self.tables.as_ref()
     }
 
-    /// Returns the position of a scan of all fragments, in bytes from the start of the object, or 0
-    /// if there is none.
-    #[must_use]
+    /// Returns the position of a scan of all fragments in bytes, or 0 if there is none.
     pub fn scanned(&self) -> u64 {
-        self.scan.as_ref().map_or(0, Scan::position)
+        self.scan.as_ref().map_or(0, |scan| scan.at)
     }
 
     /// Returns the first reads. `listed` is the object's size in bytes, if a listing states it.
     ///
     /// With a listed size, each end of the object is read as far as the index of most objects of
-    /// that size extends, so that one round trip is enough wherever `moov` is. Small objects are
-    /// read whole.
-    #[must_use]
+    /// that size extends: one round trip is enough wherever `moov` is. Small objects are read
+    /// whole.
     pub fn first_reads(&self, listed: Option<u64>) -> FirstReads {
         let Limits { head, tail, ahead, .. } = self.limits;
         let Some(size) = listed else { return FirstReads { head, tail: None } };
         let usual = (size / USUAL_SHARE).min(ahead);
-        let (head, tail) = (head.max(usual), tail.max(usual));
+        let head = head.max(usual);
+        let tail = tail.max(usual);
         match size.checked_sub(tail) {
             Some(start) if start > head => FirstReads { head, tail: Some(start..size) },
             _ => FirstReads { head: head.max(size), tail: None },
@@ -151,7 +132,6 @@ impl Locator {
     }
 
     /// Takes the bytes that were read, at least those requested, and returns the next step.
-    /// `object_size` is in bytes.
     ///
     /// # Errors
     ///
@@ -228,7 +208,7 @@ impl Locator {
             other => other,
         };
         if let Some(scan) = &self.scan {
-            self.read.forget_before(scan.position());
+            self.read.forget_before(scan.at);
         }
         let outcome = outcome?;
         // Nothing pauses from here on.
@@ -242,7 +222,6 @@ impl Locator {
     }
 }
 
-/// Assembles the index.
 fn finish(
     object_size: u64,
     head: &Bytes,
@@ -254,43 +233,37 @@ fn finish(
     let stamp = MediaStamp::find(&bytes);
     let mut index_boxes = vec![(range.start, bytes)];
     let mut scanned = (0, None);
-    let (source, tracks): (_, Vec<Result<Track, TrackProblem>>) = match outcome {
+    let ids: Vec<u32> = descriptions.iter().map(|(_, track)| track.id).collect();
+    let descriptions = descriptions.into_iter();
+    let (source, tracks): (_, Vec<Result<Track, TrackProblemKind>>) = match outcome {
         FoundSamples::Tables | FoundSamples::Scan(_) => {
             let read = |(number, description): (usize, TrackDescription)| match movie.tracks.get(number) {
                 Some(Ok(track)) => {
                     let table = description.read_tables(track, object_size)?;
                     description.with_table(table)
                 }
-                _ => Err(malformed(description.id, "not read")),
+                _ => Err(TrackProblemKind::malformed("not read")),
             };
-            (IndexSource::SampleTables, descriptions.into_iter().map(read).collect())
+            (IndexSource::SampleTables, descriptions.map(read).collect())
         }
         FoundSamples::Fragments { source, boxes, tables } => {
             index_boxes.extend(boxes);
-            let tracks = descriptions.into_iter().zip(tables);
-            (
-                source,
-                tracks
-                    .map(|((_, description), (table, rate))| description.with_fragments(table, rate))
-                    .collect(),
-            )
+            let tracks = descriptions.zip(tables);
+            (source, tracks.map(|((_, track), (table, rate))| track.with_fragments(table, rate)).collect())
         }
         FoundSamples::Scanned(tables) => {
             if let Some(scan) = scan {
-                scanned = (scan.moof_bytes(), Some(scan.digest()));
+                scanned = (scan.moof_bytes, Some(scan.digest));
             }
-            let tracks = descriptions.into_iter().zip(tables);
-            (
-                IndexSource::Scan,
-                tracks.map(|((_, description), table)| description.with_table(table?)).collect(),
-            )
+            let tracks = descriptions.zip(tables);
+            (IndexSource::Scan, tracks.map(|((_, track), table)| track.with_table(table?)).collect())
         }
     };
     let mut served = Vec::new();
-    for track in tracks {
+    for (id, track) in ids.into_iter().zip(tracks) {
         match track {
             Ok(track) => served.push(track),
-            Err(problem) => left_out.push(problem),
+            Err(kind) => left_out.push(kind.of(id)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The samples of a `moof`, with defaults, positions and times resolved (ISO/IEC 14496-12 §8.8).
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblem, TrackProblemKind},
     media::TrackKind,
     table::samples::Sample,
 };
@@ -26,41 +26,17 @@ pub(crate) struct FragmentedTrack {
     pub(crate) shift: i64,
     /// Decode time after the last sample seen, on the output timeline.
     pub(crate) next: Option<i64>,
-    /// Composition time of the first sample on the output timeline, used if the fragment states no
-    /// time.
+    /// Composition time of the first sample on the output timeline, for fragments without a time.
     pub(crate) expected_composition: Option<i64>,
     /// Composition time of the track's first sample on the output timeline, as an index box states
     /// it. It decides whether a `tfxd` holds decode or presentation times.
     pub(crate) listed: Option<i64>,
 }
 
-impl FragmentedTrack {
-    pub(crate) fn new(
-        id: u32,
-        timescale: Timescale,
-        sample_description: u32,
-        all_sync: bool,
-        shift: i64,
-    ) -> Self {
-        Self {
-            id,
-            timescale,
-            sample_description,
-            all_sync,
-            shift,
-            next: None,
-            expected_composition: None,
-            listed: None,
-        }
-    }
-}
-
-/// The problem with a fragment.
 #[derive(Debug, Clone)]
 pub(crate) enum FragmentError {
     /// Samples end beyond the object.
     Truncated(String),
-    /// One track is at fault.
     Track(TrackProblem),
 }
 
@@ -76,9 +52,8 @@ impl From<FragmentError> for IndexError {
 /// Largest number of samples of one track in a fragment: fragments of hours stay below it.
 const MAX_SAMPLES: u32 = 1 << 20;
 
-/// Passes every sample of `tracks` in a `moof` that lies at `offset` to `sample`, with the track's
-/// index in `tracks`. Other tracks are followed too: their sizes may determine the positions of
-/// these tracks' samples.
+/// Passes every sample of `tracks` in a `moof` at `offset` to `sample`, with the track's index.
+/// Other tracks are followed too: their sizes may determine the positions of these samples.
 pub(crate) fn resolve(
     moof: &Moof,
     offset: u64,
@@ -150,7 +125,7 @@ pub(crate) fn resolve(
 }
 
 fn malformed(track: u32, what: &str) -> FragmentError {
-    FragmentError::Track(TrackProblem::Malformed { track, what: what.to_owned() })
+    FragmentError::Track(TrackProblemKind::malformed(what).of(track))
 }
 
 fn check_description(
@@ -164,10 +139,10 @@ fn check_description(
     match named {
         None | Some(0) => Ok(()),
         Some(index) if index == track.sample_description => Ok(()),
-        Some(_) => Err(FragmentError::Track(TrackProblem::Unsupported {
-            track: track.id,
-            what: "a track with several sample entries in use".into(),
-        })),
+        Some(_) => {
+            let kind = TrackProblemKind::Unsupported("a track with several sample entries in use".into());
+            Err(FragmentError::Track(kind.of(track.id)))
+        }
     }
 }
 
@@ -237,9 +212,8 @@ impl SampleDefaults {
     }
 }
 
-/// Returns true if sample flags can be ignored: every sample of the codec can be decoded by itself,
-/// whatever the writer states. xHE-AAC is the exception (ISO/IEC 23003-3: immediate play-out
-/// frames).
+/// Returns true if sample flags can be ignored: every sample of the codec can be decoded by itself.
+/// xHE-AAC is an exception (ISO/IEC 23003-3: immediate play-out frames).
 pub(crate) fn every_sample_is_sync(kind: TrackKind, codec: &Codec) -> bool {
     match &codec.config {
         Config::Aac(aac) => aac.core_object_type != 42 && aac.object_type != 42,

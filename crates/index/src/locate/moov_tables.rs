@@ -1,32 +1,22 @@
 //! Packing the sample tables of `moov` (ISO/IEC 14496-12 §8.6 and §8.7), checked against each other
 //! and against the object's size.
 
-use crate::table::samples::{SampleTable, SampleTableBuilder};
+use crate::{
+    error::TrackProblemKind,
+    table::samples::{SampleTable, SampleTableBuilder},
+};
 use latemux_isobmff::{boxes::stsz::SampleSizes, movie::SampleTables};
 
 /// Largest number of samples of a track: 24 hours of 2.5 ms Opus packets, nearly twice over.
 pub(crate) const MAX_SAMPLES: u32 = 1 << 26;
 
-/// The reason why tables make no track.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TableError {
-    /// There are no samples.
-    Empty,
-    /// The tables are valid, but not supported.
-    Unsupported(&'static str),
-    /// The tables contradict each other or the object.
-    Malformed(String),
-    /// A sample (1-based number) would end at this byte, beyond the object.
-    Truncated { sample: u32, end: u64 },
-}
-
-fn malformed<T>(what: impl Into<String>) -> Result<T, TableError> {
-    Err(TableError::Malformed(what.into()))
+fn malformed<T>(what: impl Into<String>) -> Result<T, TrackProblemKind> {
+    Err(TrackProblemKind::malformed(what))
 }
 
 /// Returns the sample entry (1-based index) that the samples use. Only one for each track is
 /// supported, since a second one would change the decoder's configuration.
-pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TableError> {
+pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TrackProblemKind> {
     let chunks = tables.stco.count();
     let mut used = None;
     for run in tables.stsc.iter() {
@@ -38,10 +28,14 @@ pub(crate) fn sample_description(tables: &SampleTables) -> Result<u32, TableErro
         match used {
             None => used = Some(run.sample_description_index),
             Some(index) if index == run.sample_description_index => {}
-            Some(_) => return Err(TableError::Unsupported("a track with several sample entries in use")),
+            Some(_) => {
+                return Err(TrackProblemKind::Unsupported(
+                    "a track with several sample entries in use".into(),
+                ));
+            }
         }
     }
-    used.ok_or(TableError::Empty)
+    used.ok_or(TrackProblemKind::Empty)
 }
 
 /// Packs the tables. Decode times start at 0 and all samples play. `all_sync` is for media in which
@@ -53,15 +47,15 @@ pub(crate) fn read(
     tables: &SampleTables,
     object_size: u64,
     all_sync: bool,
-) -> Result<SampleTable, TableError> {
+) -> Result<SampleTable, TrackProblemKind> {
     let count = tables.stsz.count();
     if count == 0 {
-        return Err(TableError::Empty);
+        return Err(TrackProblemKind::Empty);
     }
     if count > MAX_SAMPLES {
         return malformed(format!("{count} samples, more than {MAX_SAMPLES}"));
     }
-    let mut builder = SampleTableBuilder::new();
+    let mut builder = SampleTableBuilder::default();
     read_sizes_and_chunks(tables, object_size, &mut builder)?;
 
     for run in tables.stts.iter() {
@@ -86,8 +80,7 @@ pub(crate) fn read(
         Some(stss) if !(all_sync && stss.iter().len() == 0) => {
             let mut last = 0;
             for number in stss.iter() {
-                // §8.6.2: numbers start at 1 and ascend strictly. Repeated numbers and 0 are
-                // harmless.
+                // §8.6.2: numbers ascend strictly from 1. Repeated numbers and 0 are harmless.
                 if number < last {
                     return malformed("stss: sample numbers do not ascend");
                 }
@@ -102,13 +95,12 @@ pub(crate) fn read(
     Ok(builder.finish(0))
 }
 
-/// Reads `stsz`, `stsc` and `stco`. Every sample must have a size, a chunk and a position within
-/// the object.
+/// Reads `stsz`, `stsc` and `stco`. Every sample needs a size, a chunk and a valid position.
 fn read_sizes_and_chunks(
     tables: &SampleTables,
     object_size: u64,
     builder: &mut SampleTableBuilder,
-) -> Result<(), TableError> {
+) -> Result<(), TrackProblemKind> {
     let count = tables.stsz.count();
     let constant = match tables.stsz {
         SampleSizes::Constant { size, .. } => {
@@ -151,7 +143,7 @@ fn read_sizes_and_chunks(
         };
         let end = offset.saturating_add(bytes);
         if end > object_size {
-            return Err(TableError::Truncated { sample: done + samples, end });
+            return Err(TrackProblemKind::Truncated { sample: done + samples, end, object_size });
         }
         builder.push_chunk(offset, samples, bytes);
         done += samples;

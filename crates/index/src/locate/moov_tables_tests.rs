@@ -50,7 +50,7 @@ fn samples(tables: &SampleTables) -> Vec<Sample> {
 
 fn rejection(tables: &SampleTables) -> String {
     match read(tables, SIZE, false) {
-        Err(TableError::Malformed(what)) => what,
+        Err(TrackProblemKind::Malformed(what)) => what,
         other => panic!("{other:?}"),
     }
 }
@@ -142,8 +142,8 @@ fn unproven_sample_counts_are_rejected_or_cost_nothing() {
         stsc: stsc(&[(1, u32::MAX, 1)]),
         ..tables()
     };
-    assert!(matches!(read_large(huge.clone()), Err(TableError::Malformed(_))));
-    assert!(matches!(read(&huge, SIZE, false), Err(TableError::Malformed(_))));
+    assert!(matches!(read_large(huge.clone()), Err(TrackProblemKind::Malformed(_))));
+    assert!(matches!(read(&huge, SIZE, false), Err(TrackProblemKind::Malformed(_))));
     // The largest number allowed, in one chunk, is one run in every column.
     let most =
         SampleTables { stsz: SampleSizes::Constant { size: 1, count: MAX_SAMPLES }, stss: None, ..huge };
@@ -177,15 +177,18 @@ fn contradictory_tables_are_rejected() {
     };
     assert_eq!(rejection(&back), "stsc: chunk numbers do not ascend");
     let beyond = SampleTables { stco: [1000, 3000, SIZE - 216].into_iter().collect(), ..tables() };
-    assert!(matches!(read(&beyond, SIZE, false), Err(TableError::Truncated { sample: 10, end: 10_001 })));
+    assert!(matches!(
+        read(&beyond, SIZE, false),
+        Err(TrackProblemKind::Truncated { sample: 10, end: 10_001, .. })
+    ));
     let wraps = SampleTables { stco: [1000, u64::MAX - 5, 2000].into_iter().collect(), ..tables() };
-    assert!(matches!(read(&wraps, SIZE, false), Err(TableError::Truncated { .. })));
+    assert!(matches!(read(&wraps, SIZE, false), Err(TrackProblemKind::Truncated { .. })));
 }
 
 #[test]
 fn several_sample_entries_in_use_are_rejected() {
     let with = |runs: &[(u32, u32, u32)]| sample_description(&SampleTables { stsc: stsc(runs), ..tables() });
     assert_eq!(with(&[(1, 4, 2), (3, 2, 2)]), Ok(2));
-    assert!(matches!(with(&[(1, 4, 1), (3, 2, 2)]), Err(TableError::Unsupported(_))));
-    assert_eq!(with(&[]), Err(TableError::Empty));
+    assert!(matches!(with(&[(1, 4, 1), (3, 2, 2)]), Err(TrackProblemKind::Unsupported(_))));
+    assert_eq!(with(&[]), Err(TrackProblemKind::Empty));
 }

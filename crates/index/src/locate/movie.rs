@@ -1,10 +1,10 @@
 //! Finding `moov`, and the tracks in it that can be served.
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblem, TrackProblemKind},
     locate::{
         object_reader::{ObjectReader, Pause},
-        track_description::{TrackDescription, malformed},
+        track_description::TrackDescription,
     },
 };
 use bytes::Bytes;
@@ -32,8 +32,7 @@ pub(crate) fn find(reader: &ObjectReader<'_>) -> Result<FoundMovie, Pause> {
     let mut cut_short = false;
     for number in 0..MAX_BOXES_BEFORE_MOOV {
         let rest = size.saturating_sub(at);
-        // Little but `moov` follows the media, so all of it is read at once, unless it is too
-        // large.
+        // Little but `moov` follows the media: all of it is read at once, unless it is too large.
         let usual = (size >> 4).clamp(1 << 20, reader.limits.max_index.max(1 << 20));
         let ahead = if rest <= usual { at..size } else { reader.window(at) };
         let Some(found) = reader.top_box(at, ahead)? else { break };
@@ -78,9 +77,12 @@ impl FoundMovie {
             match track {
                 Ok(track) => match TrackDescription::read(track, &movie) {
                     Ok(description) => descriptions.push((number, description)),
-                    Err(problem) => left_out.push(problem),
+                    Err(kind) => left_out.push(kind.of(track.id)),
                 },
-                Err(error) => left_out.push(malformed(error.id.unwrap_or(0), error.error.to_string())),
+                Err(error) => {
+                    let kind = TrackProblemKind::malformed(error.error.to_string());
+                    left_out.push(kind.of(error.id.unwrap_or(0)));
+                }
             }
         }
         Ok(Self { range, bytes, movie, descriptions, left_out })

@@ -32,7 +32,6 @@ pub(crate) struct ObjectReader<'a> {
     pub(crate) limits: Limits,
 }
 
-/// A box at the top level of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct TopBox {
     pub(crate) kind: FourCc,
@@ -52,14 +51,12 @@ impl ObjectReader<'_> {
         self.clamp(offset..offset.saturating_add(self.limits.tail.max(1024)))
     }
 
-    /// Returns the part of a range that lies within the object.
     pub(crate) fn clamp(&self, range: Range<u64>) -> Range<u64> {
         range.start.min(self.object_size)..range.end.min(self.object_size)
     }
 
     /// Returns the last bytes of the object, enough for most `mfra`. These have about 20 bytes for
-    /// each track and fragment, so the range grows with the object: a second read costs more than
-    /// reading too much.
+    /// each track and fragment, and a second read costs more than reading too much.
     pub(crate) fn tail(&self) -> Range<u64> {
         let len = (self.object_size >> 8).clamp(self.limits.tail, self.limits.tail.max(1 << 20));
         self.object_size.saturating_sub(len)..self.object_size
@@ -92,11 +89,13 @@ impl ObjectReader<'_> {
     /// bytes after it are requested along with it.
     pub(crate) fn whole(&self, found: &TopBox, what: &'static str) -> Result<Bytes, Pause> {
         if found.size() > self.limits.max_index {
-            let (value, limit) = (found.size(), self.limits.max_index);
+            let value = found.size();
+            let limit = self.limits.max_index;
             return Err(IndexError::TooLarge { what, value, limit }.into());
         }
         if found.range.end > self.object_size {
-            let (start, end, size) = (found.range.start, found.range.end, self.object_size);
+            let Range { start, end } = found.range;
+            let size = self.object_size;
             let what = format!("{what} at byte {start} ends at {end}, but the object ends at {size}");
             return Err(IndexError::Truncated(what).into());
         }

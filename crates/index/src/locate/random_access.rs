@@ -14,8 +14,7 @@ use latemux_isobmff::{
 };
 use std::collections::BTreeSet;
 
-/// Largest number of `moof`s before a track's first listed one that are checked for unlisted
-/// samples.
+/// Largest number of `moof`s before a track's first listed one that are checked for samples.
 const MAX_UNLISTED: u32 = 64;
 
 /// Reads the `mfra` of a file, if it has one.
@@ -50,8 +49,7 @@ pub(crate) fn read(
     if !complete {
         return incomplete();
     }
-    // Tracks that share a `moof` must share all, or one's fragments would end where the other's do
-    // not.
+    // Tracks that share a `moof` must share all, or their fragments would end at different offsets.
     let common: BTreeSet<u64> = lists
         .iter()
         .map(|list| list.iter().map(|(offset, _)| *offset).collect::<BTreeSet<u64>>())

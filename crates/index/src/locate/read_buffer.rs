@@ -28,8 +28,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Returns the bytes of a range: a view if one read holds it, else a copy. `None` if some bytes
-    /// are missing.
+    /// Returns the bytes of a range, if all are there: a view if one read holds it, else a copy.
     pub(crate) fn get(&self, range: &Range<u64>) -> Option<Bytes> {
         if range.is_empty() {
             return Some(Bytes::new());

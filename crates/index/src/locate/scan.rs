@@ -1,12 +1,11 @@
 //! Reading every `moof` of a fragmented file that has no index of all its tracks.
 
 use crate::{
-    error::{IndexError, TrackProblem},
+    error::{IndexError, TrackProblemKind},
     locate::{
         moof_samples::{self, FragmentError, FragmentedTrack},
         moov_tables::MAX_SAMPLES,
         object_reader::{ObjectReader, Pause},
-        track_description::malformed,
     },
     table::samples::{Sample, SampleTable, SampleTableBuilder},
 };
@@ -20,17 +19,17 @@ const PARALLEL_READS: usize = 32;
 /// A scan in progress. Samples are on the source timeline.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// Offset of the next box.
-    at: u64,
+    /// Offset of the next box. Bytes before it are not needed again.
+    pub(crate) at: u64,
     /// Offsets of fragments that an incomplete index lists, ascending.
     known: Vec<u64>,
     defaults: Vec<Trex>,
-    /// One entry for each of `collected`. A track that failed gets the ID 0, which no fragment
-    /// names.
+    /// One entry for each of `collected`. A failed track gets the ID 0, which no fragment names.
     tracks: Vec<FragmentedTrack>,
-    collected: Vec<Result<ScannedTable, TrackProblem>>,
-    digest: u128,
-    moof_bytes: u64,
+    collected: Vec<Result<ScannedTable, TrackProblemKind>>,
+    /// Digest of all `moof`s read.
+    pub(crate) digest: u128,
+    pub(crate) moof_bytes: u64,
 }
 
 impl Scan {
@@ -46,10 +45,10 @@ impl Scan {
             .iter_mut()
             .zip(before)
             .map(|(track, table)| {
-                let mut collected = ScannedTable::new();
+                let mut collected = ScannedTable::default();
                 for sample in table.iter().flat_map(|table| table.range(0..u32::MAX)) {
                     track.next = Some(sample.decode_time + i64::from(sample.duration));
-                    collected.push(&sample).map_err(|what| malformed(track.id, what))?;
+                    collected.push(&sample).map_err(TrackProblemKind::Malformed)?;
                 }
                 Ok(collected)
             })
@@ -57,26 +56,11 @@ impl Scan {
         Self { at, known, defaults, tracks, collected, digest: 0, moof_bytes: 0 }
     }
 
-    /// Returns the offset of the next box. Bytes before it are not needed again.
-    pub(crate) fn position(&self) -> u64 {
-        self.at
-    }
-
-    /// Returns the number of bytes of all `moof`s read.
-    pub(crate) fn moof_bytes(&self) -> u64 {
-        self.moof_bytes
-    }
-
-    /// Returns the digest of all `moof`s read.
-    pub(crate) fn digest(&self) -> u128 {
-        self.digest
-    }
-
     /// Continues from box to box as far as bytes have been read.
     pub(crate) fn run(
         &mut self,
         reader: &ObjectReader<'_>,
-    ) -> Result<Vec<Result<SampleTable, TrackProblem>>, Pause> {
+    ) -> Result<Vec<Result<SampleTable, TrackProblemKind>>, Pause> {
         while self.at < reader.object_size {
             let found = match reader.top_box(self.at, reader.window(self.at)) {
                 Ok(found) => found,
@@ -90,7 +74,8 @@ impl Scan {
                 let bytes = reader.whole(&found, "moof")?;
                 self.moof_bytes += found.size();
                 if self.moof_bytes > reader.limits.max_index {
-                    let (value, limit) = (self.moof_bytes, reader.limits.max_index);
+                    let value = self.moof_bytes;
+                    let limit = reader.limits.max_index;
                     return Err(IndexError::TooLarge { what: "all moof together", value, limit }.into());
                 }
                 let mut digest = Xxh3::new();
@@ -139,40 +124,32 @@ impl Scan {
                 Err(truncated) => return Err(truncated.into()),
             };
             // The failed track is left out, and the others still play.
-            let id = failed_track(&failed);
-            let Some(number) = self.tracks.iter().position(|track| track.id == id && id != 0) else {
+            let Some(number) = self.tracks.iter().position(|track| track.id == failed.track && track.id != 0)
+            else {
                 return Err(IndexError::Malformed(failed.to_string()).into());
             };
-            self.fail(number, failed);
+            self.fail(number, failed.kind);
         }
     }
 
     fn push(&mut self, number: usize, sample: &Sample) {
         let Some(Ok(collected)) = self.collected.get_mut(number) else { return };
         if let Err(what) = collected.push(sample) {
-            let id = self.tracks.get(number).map_or(0, |track| track.id);
-            self.fail(number, malformed(id, what));
+            self.fail(number, TrackProblemKind::Malformed(what));
         }
     }
 
-    fn fail(&mut self, number: usize, problem: TrackProblem) {
+    fn fail(&mut self, number: usize, kind: TrackProblemKind) {
         if let (Some(track), Some(collected)) = (self.tracks.get_mut(number), self.collected.get_mut(number))
         {
             track.id = 0;
-            *collected = Err(problem);
+            *collected = Err(kind);
         }
-    }
-}
-
-fn failed_track(problem: &TrackProblem) -> u32 {
-    match problem {
-        TrackProblem::Malformed { track, .. } | TrackProblem::Unsupported { track, .. } => *track,
-        _ => 0,
     }
 }
 
 /// A sample table that grows sample by sample.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ScannedTable {
     builder: SampleTableBuilder,
     first_decode_time: Option<i64>,
@@ -184,16 +161,6 @@ pub(crate) struct ScannedTable {
 }
 
 impl ScannedTable {
-    pub(crate) fn new() -> Self {
-        Self {
-            builder: SampleTableBuilder::new(),
-            first_decode_time: None,
-            last: (0, 0),
-            chunk: (0, 0, 0),
-            count: 0,
-        }
-    }
-
     /// Appends a sample. A sample lasts until the next one is decoded, whatever its own duration
     /// says: this closes gaps between fragments as players do.
     pub(crate) fn push(&mut self, sample: &Sample) -> Result<(), String> {
@@ -205,7 +172,8 @@ impl ScannedTable {
             Some(_) => {
                 let step = sample.decode_time.checked_sub(self.last.0).and_then(|s| u32::try_from(s).ok());
                 let Some(step) = step else {
-                    let (from, to) = (self.last.0, sample.decode_time);
+                    let from = self.last.0;
+                    let to = sample.decode_time;
                     return Err(format!("decode times go from {from} to {to}"));
                 };
                 self.builder.durations.push(step);

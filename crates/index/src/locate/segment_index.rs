@@ -1,5 +1,4 @@
-//! Finding fragments by `sidx` (ISO/IEC 14496-12 §8.16.3): one box, one for each track, or a tree
-//! of them.
+//! Finding fragments by `sidx` (ISO/IEC 14496-12 §8.16.3): one, one for each track, or a tree.
 
 use crate::{
     error::IndexError,
@@ -54,20 +53,18 @@ pub(crate) fn read(
         }
         let mut walk = SidxWalk { reader, boxes: &mut boxes, media: Vec::new(), same_scale: true };
         let sidx = walk.index(root, None, MAX_DEPTH)?;
-        let (media, same_scale) = (walk.media, walk.same_scale);
-        let starts = media.iter().map(|m| m.bytes.start);
-        if !same_scale || trees.iter().any(|tree| tree.reference_id == sidx.reference_id) {
-            let known = trees.iter().flat_map(|tree| tree.media.iter().map(|m| m.bytes.start));
-            return Ok(IndexReading::Incomplete(known.chain(starts).collect()));
-        }
+        let repeated = trees.iter().any(|tree| tree.reference_id == sidx.reference_id);
+        let same_scale = walk.same_scale;
         trees.push(SidxTree {
             reference_id: sidx.reference_id,
             timescale: sidx.timescale,
             first_time: sidx.earliest_presentation_time,
-            media,
+            media: walk.media,
         });
+        if repeated || !same_scale {
+            return Ok(IndexReading::Incomplete(starts(&trees)));
+        }
     }
-    let starts = || trees.iter().flat_map(|tree| tree.media.iter().map(|m| m.bytes.start)).collect();
 
     // With one track and one tree, the track ID in the `sidx` does not matter.
     let only = match trees.as_slice() {
@@ -78,7 +75,7 @@ pub(crate) fn read(
     for (_, description) in &found.descriptions {
         match trees.iter().find(|tree| tree.reference_id == description.id).or(only) {
             Some(tree) if !tree.media.is_empty() => tracks.push(list(tree, description.timescale)),
-            _ => return Ok(IndexReading::Incomplete(starts())),
+            _ => return Ok(IndexReading::Incomplete(starts(&trees))),
         }
     }
     let end = tracks.iter().flat_map(|t| t.entries.last()).map(|entry| entry.bytes.end).max().unwrap_or(0);
@@ -87,9 +84,13 @@ pub(crate) fn read(
         return Err(IndexError::Truncated(what).into());
     }
     if end < reader.object_size && goes_on(reader, end, &tracks)? {
-        return Ok(IndexReading::Incomplete(starts()));
+        return Ok(IndexReading::Incomplete(starts(&trees)));
     }
     Ok(IndexReading::Complete(FragmentIndex { source: IndexSource::SegmentIndex, boxes, tracks, end }))
+}
+
+fn starts(trees: &[SidxTree]) -> Vec<u64> {
+    trees.iter().flat_map(|tree| tree.media.iter().map(|media| media.bytes.start)).collect()
 }
 
 /// Returns true if more than boxes without media follows the last indexed fragment.

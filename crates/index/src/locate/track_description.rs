@@ -1,12 +1,8 @@
 //! Describing a track from its `trak`, or the reason why it cannot be served.
 
 use crate::{
-    error::TrackProblem,
-    locate::{
-        edits::Edits,
-        moof_samples::every_sample_is_sync,
-        moov_tables::{self, TableError},
-    },
+    error::TrackProblemKind,
+    locate::{edits::Edits, moof_samples::every_sample_is_sync, moov_tables},
     media::{Samples, Track, TrackKind},
     table::{fragment_table::FragmentTable, samples::SampleTable},
 };
@@ -40,27 +36,27 @@ pub(crate) struct TrackDescription {
 
 impl TrackDescription {
     /// Reads everything that does not depend on samples.
-    pub(crate) fn read(track: &movie::Track, movie: &Movie) -> Result<Self, TrackProblem> {
+    pub(crate) fn read(track: &movie::Track, movie: &Movie) -> Result<Self, TrackProblemKind> {
         let id = track.id;
         let kind = match &track.handler.0 {
             b"vide" => TrackKind::Video,
             b"soun" => TrackKind::Audio,
             b"text" | b"subt" => TrackKind::Text,
-            _ => return Err(TrackProblem::UnsupportedCodec { track: id, format: track.handler }),
+            _ => return Err(TrackProblemKind::UnsupportedCodec(track.handler)),
         };
         let sample_description = match moov_tables::sample_description(&track.tables) {
             Ok(index) => index,
             // There are no samples in `moov`: `trex` states the default of fragments.
-            Err(TableError::Empty) => {
+            Err(TrackProblemKind::Empty) => {
                 let trex = movie.fragments.iter().flatten().find(|trex| trex.track_id == id);
                 let index = trex.map_or(1, |trex| trex.sample_description_index);
                 if track.sample_entries.len() > 1 { index } else { 1 }
             }
-            Err(error) => return Err(problem(id, error, 0)),
+            Err(kind) => return Err(kind),
         };
-        let entry = sample_description.checked_sub(1).and_then(|i| usize::try_from(i).ok());
+        let entry = sample_description.checked_sub(1).map(|i| i as usize);
         let Some(entry) = entry.and_then(|i| track.sample_entries.get(i)) else {
-            return Err(malformed(id, "no sample entry for its samples"));
+            return Err(TrackProblemKind::malformed("no sample entry for its samples"));
         };
         let location = location(track, entry, movie.fragments.is_some())?;
         // A view would keep the whole `moov` in memory.
@@ -68,12 +64,12 @@ impl TrackDescription {
         let codec = match codec::describe(&sample_entry, track.handler) {
             Ok(codec) => codec,
             Err(BoxError::Unsupported { .. }) => {
-                return Err(TrackProblem::UnsupportedCodec { track: id, format: entry.format });
+                return Err(TrackProblemKind::UnsupportedCodec(entry.format));
             }
-            Err(error) => return Err(malformed(id, error.to_string())),
+            Err(error) => return Err(TrackProblemKind::malformed(error.to_string())),
         };
         if let Some(scheme) = codec.protection {
-            return Err(TrackProblem::Encrypted { track: id, scheme });
+            return Err(TrackProblemKind::Encrypted(scheme));
         }
         let fits = match codec.media {
             Media::Video(_) => kind == TrackKind::Video,
@@ -81,11 +77,11 @@ impl TrackDescription {
             Media::Text => kind == TrackKind::Text,
         };
         if codec.config == Config::Other || !fits {
-            return Err(TrackProblem::UnsupportedCodec { track: id, format: codec.format });
+            return Err(TrackProblemKind::UnsupportedCodec(codec.format));
         }
         let fragmented = movie.fragments.is_some();
         let edits = Edits::resolve(&track.edits, movie.timescale, track.timescale, fragmented)
-            .map_err(|what| TrackProblem::Unsupported { track: id, what: what.into() })?;
+            .map_err(|what| TrackProblemKind::Unsupported(what.into()))?;
         Ok(Self {
             id,
             kind,
@@ -112,31 +108,28 @@ impl TrackDescription {
         &self,
         track: &movie::Track,
         object_size: u64,
-    ) -> Result<SampleTable, TrackProblem> {
+    ) -> Result<SampleTable, TrackProblemKind> {
         // The size of another object is checked when that is read, see `MediaIndex::of_media`.
         let object_size = if self.location.is_some() { u64::MAX } else { object_size };
         moov_tables::read(&track.tables, object_size, self.kind != TrackKind::Video)
-            .map_err(|error| problem(self.id, error, object_size))
     }
 
     /// Makes the track from all its samples on the source timeline, and applies the edit list.
-    pub(crate) fn with_table(mut self, mut table: SampleTable) -> Result<Track, TrackProblem> {
-        let id = self.id;
+    pub(crate) fn with_table(mut self, mut table: SampleTable) -> Result<Track, TrackProblemKind> {
         if table.is_empty() {
-            return Err(TrackProblem::Empty { track: id });
+            return Err(TrackProblemKind::Empty);
         }
         if table.sync_from(0).is_none() {
-            return Err(TrackProblem::NoSyncSample { track: id });
+            return Err(TrackProblemKind::NoSyncSample);
         }
         let presentation = self.edits.presentation;
         table.shift(presentation.shift);
         let range = self.edits.samples(&table, self.kind, self.timescale);
         table.keep(range);
-        // Negative composition offsets are raised; a later start of the presentation keeps all
-        // times.
+        // Negative composition offsets are raised; a later presentation start keeps all times.
         let presentation = &mut self.edits.presentation;
         presentation.media_time = presentation.media_time.saturating_add(table.lift_compositions().into());
-        let (first, end) = table.presented(presentation).ok_or(TrackProblem::Empty { track: id })?;
+        let (first, end) = table.presented(presentation).ok_or(TrackProblemKind::Empty)?;
         let bytes = table.bytes_in(0..u32::MAX);
         self.finish(first, end, Samples::Table(table), |duration| Some(rate(bytes, duration?)))
     }
@@ -147,13 +140,13 @@ impl TrackDescription {
         self,
         table: FragmentTable,
         bitrate: Option<u64>,
-    ) -> Result<Track, TrackProblem> {
-        let id = self.id;
-        let first = table.start(0).ok_or(TrackProblem::Empty { track: id })?;
+    ) -> Result<Track, TrackProblemKind> {
+        let first = table.start(0).ok_or(TrackProblemKind::Empty)?;
         if self.kind == TrackKind::Video && table.sync_from(0) != Some(0) {
-            return Err(TrackProblem::NoSyncSample { track: id });
+            return Err(TrackProblemKind::NoSyncSample);
         }
-        let (end, bytes) = (table.end(), table.bytes());
+        let end = table.end();
+        let bytes = table.bytes();
         self.finish(first, end, Samples::Fragments(table), |duration| {
             bitrate.or_else(|| Some(rate(bytes, duration?)))
         })
@@ -172,10 +165,10 @@ impl TrackDescription {
         end: i64,
         samples: Samples,
         bitrate: impl FnOnce(Option<(u64, u32)>) -> Option<u64>,
-    ) -> Result<Track, TrackProblem> {
+    ) -> Result<Track, TrackProblemKind> {
         let start = first.max(0);
         if end <= start {
-            return Err(TrackProblem::Empty { track: self.id });
+            return Err(TrackProblemKind::Empty);
         }
         let ticks = u64::try_from(end.saturating_sub(start)).ok().filter(|&ticks| ticks > 0);
         let average_bitrate = bitrate(ticks.map(|ticks| (ticks, self.timescale.get()))).unwrap_or(0);
@@ -200,15 +193,13 @@ impl TrackDescription {
     }
 }
 
-/// Returns the location of the media of a sample entry (ISO/IEC 14496-12 §8.7.2), or `None` for the
-/// object with the `moov`.
+/// Returns the location of a sample entry's media (ISO/IEC 14496-12 §8.7.2), if not the object.
 fn location(
     track: &movie::Track,
     entry: &SampleEntry,
     fragmented: bool,
-) -> Result<Option<Arc<str>>, TrackProblem> {
-    let unsupported =
-        |what: &'static str| Err(TrackProblem::Unsupported { track: track.id, what: what.into() });
+) -> Result<Option<Arc<str>>, TrackProblemKind> {
+    let unsupported = |what: &'static str| Err(TrackProblemKind::Unsupported(what.into()));
     let number = usize::from(entry.data_reference_index).checked_sub(1);
     // An index out of range means the first entry, as other readers assume.
     let reference = number.and_then(|i| track.data_references.get(i)).or(track.data_references.first());
@@ -220,22 +211,8 @@ fn location(
     }
 }
 
-/// Returns the bit rate in bits per second of some bytes over a duration of (ticks, ticks per
-/// second). Ticks are not 0.
+/// Returns the bit rate of some bytes, in bits per second. Ticks of (ticks, scale) are > 0.
 pub(crate) fn rate(bytes: u64, (ticks, scale): (u64, u32)) -> u64 {
     let bits = u128::from(bytes) * 8 * u128::from(scale);
     u64::try_from(bits / u128::from(ticks.max(1))).unwrap_or(u64::MAX)
-}
-
-pub(crate) fn malformed(track: u32, what: impl Into<String>) -> TrackProblem {
-    TrackProblem::Malformed { track, what: what.into() }
-}
-
-fn problem(track: u32, error: TableError, object_size: u64) -> TrackProblem {
-    match error {
-        TableError::Empty => TrackProblem::Empty { track },
-        TableError::Unsupported(what) => TrackProblem::Unsupported { track, what: what.into() },
-        TableError::Malformed(what) => TrackProblem::Malformed { track, what },
-        TableError::Truncated { sample, end } => TrackProblem::Truncated { track, sample, end, object_size },
-    }
 }

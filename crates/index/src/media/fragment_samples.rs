@@ -14,7 +14,6 @@ pub struct FragmentSamples {
 
 impl FragmentSamples {
     /// Returns the number of bytes of memory this holds.
-    #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.tracks.iter().map(|t| size_of_val::<[Sample]>(t)).sum()
     }
@@ -22,8 +21,7 @@ impl FragmentSamples {
 
 /// A source of fragments whose samples are known already.
 pub trait KnownFragments {
-    /// Returns the samples of the fragment that starts at `offset` of object number `object` of the
-    /// title.
+    /// Returns the samples of the fragment that starts at `offset` of the title's object `object`.
     fn get(&self, object: usize, offset: u64) -> Option<Arc<FragmentSamples>>;
 }
 

@@ -124,7 +124,6 @@ impl MediaIndex {
     }
 
     /// Returns the number of bytes of memory the index holds.
-    #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let tracks: usize = self
             .tracks

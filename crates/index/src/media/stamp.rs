@@ -7,8 +7,7 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Number of bytes of a media object's start that are compared with the stamp.
 pub const MEDIA_HEAD: u64 = 16 << 10;
 
-/// The size and start of a media object when its index MP4 was made: a `uuid` box at the end of the
-/// `moov` that latemux writes.
+/// The size and start of a media object when its index MP4 was made: a `uuid` box in the `moov`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaStamp {
     /// Size of the object in bytes.
@@ -26,7 +25,6 @@ const USERTYPE: [u8; 16] =
 impl MediaStamp {
     /// Returns the stamp of an object of `size` bytes that starts with `head`. Only the first
     /// [`MEDIA_HEAD`] bytes of it count.
-    #[must_use]
     pub fn of(size: u64, head: &[u8]) -> Self {
         let len = usize::try_from(MEDIA_HEAD).unwrap_or(usize::MAX).min(head.len());
         let head = head.get(..len).unwrap_or_default();
@@ -42,17 +40,17 @@ impl MediaStamp {
         let mut payload = stamp.payload;
         payload.skip(USERTYPE.len()).ok()?;
         payload.version_up_to(0).ok()?;
-        let (size, head) = (payload.u64().ok()?, payload.u32().ok()?);
+        let size = payload.u64().ok()?;
+        let head = payload.u32().ok()?;
         Some(Self { size, head, digest: u128::from_be_bytes(payload.array().ok()?) })
     }
 
-    /// Returns the difference if an object of `size` bytes that starts with `head` is not the
-    /// stamped one.
+    /// Returns the difference to an object of `size` bytes that starts with `head`, if any.
     pub(crate) fn differs(&self, size: u64, head: &[u8]) -> Option<String> {
         if self.size != size {
             return Some(format!("it was made for media of {} bytes, but the media has {size}", self.size));
         }
-        let known = usize::try_from(self.head).ok().and_then(|len| head.get(..len));
+        let known = head.get(..self.head as usize);
         let other = known.is_some_and(|known| xxh3_128(known) != self.digest);
         other.then(|| format!("the first {} bytes of the media are different", self.head))
     }

@@ -93,10 +93,9 @@ impl<'a> ByteReader<'a> {
         std::str::from_utf8(self.blob()?).map_err(|_| PersistError::Damaged("text that is not UTF-8"))
     }
 
-    /// Reads the number of items that follow, each of at least `size` bytes. It is an error if
-    /// there are fewer bytes.
+    /// Reads the number of items that follow, each of at least `size` bytes, if they fit.
     pub(super) fn count(&mut self, size: usize) -> Result<usize, PersistError> {
-        let count = usize::try_from(self.u32()?).map_err(|_| SHORT)?;
+        let count = self.u32()? as usize;
         if count > self.0.len() / size { Err(SHORT) } else { Ok(count) }
     }
 

@@ -5,8 +5,7 @@
 /// the object would.
 pub const FORMAT: u16 = 3;
 
-/// The reason why bytes are not a persisted index of this version. They are to be discarded, and
-/// the index made anew.
+/// The reason why bytes are no persisted index of this version. The index is to be made anew.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PersistError {
@@ -26,7 +25,6 @@ pub enum PersistError {
 
 impl PersistError {
     /// Returns the stable word for logs and metrics.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotThis(_) => "not_an_index",

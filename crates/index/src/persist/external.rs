@@ -11,7 +11,6 @@ use xxhash_rust::xxh3::Xxh3;
 impl MediaIndex {
     /// Returns the locations of its tracks' media, each once, in the order of the tracks: as the
     /// file states them, or `None` for the object itself. All but index MP4s return `[None]`.
-    #[must_use]
     pub fn locations(&self) -> Vec<Option<Arc<str>>> {
         let mut locations = Vec::new();
         for track in &self.tracks {

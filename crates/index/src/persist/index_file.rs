@@ -13,6 +13,7 @@
 use crate::{
     error::IndexError,
     locate::full_tables::{FullTables, FullTrack},
+    table::rice::gcd,
 };
 use bytes::{BufMut, Bytes};
 use latemux_isobmff::{
@@ -86,7 +87,6 @@ struct TrackTiming {
     media: u64,
 }
 
-/// Appends a box with the given payload.
 fn put(out: &mut Vec<u8>, kind: FourCc, payload: &[u8]) {
     put_header(out, kind, payload.len() as u64);
     out.put_slice(payload);
@@ -287,14 +287,15 @@ impl FullTrack {
 
     /// Appends the `stbl`: the source's sample entries, and all samples of all fragments.
     fn stbl(&self, source: &Cursor<'_>, out: &mut Vec<u8>) -> Result<(), IndexError> {
-        let mut durations = RunLengths::default();
-        let mut compositions = RunLengths::default();
-        let (mut sizes, mut sync) = (Vec::new(), Vec::new());
+        let mut durations: Vec<(u32, u32)> = Vec::new();
+        let mut compositions: Vec<(i32, u32)> = Vec::new();
+        let mut sizes = Vec::new();
+        let mut sync = Vec::new();
         let mut chunks: Vec<(u64, u32)> = Vec::new();
         let mut reached = None;
         for (number, sample) in (1_u32..).zip(self.table.range(0..u32::MAX)) {
-            durations.push(sample.duration);
-            compositions.push(sample.composition_offset);
+            push_run(&mut durations, sample.duration);
+            push_run(&mut compositions, sample.composition_offset);
             sizes.push(sample.size);
             if sample.sync {
                 sync.push(number);
@@ -306,9 +307,9 @@ impl FullTrack {
             reached = Some(sample.offset.saturating_add(sample.size.into()));
         }
         let stts: TimeToSamples =
-            durations.0.iter().map(|&(delta, count)| stts::Run { count, delta }).collect();
+            durations.iter().map(|&(delta, count)| stts::Run { count, delta }).collect();
         let ctts: CompositionOffsets =
-            compositions.0.iter().map(|&(offset, count)| ctts::Run { count, offset }).collect();
+            compositions.iter().map(|&(offset, count)| ctts::Run { count, offset }).collect();
         let stsz: SampleSizes = sizes.into_iter().collect();
         let stss: SyncSamples = sync.into_iter().collect();
         let mut per_chunk: Vec<stsc::Run> = Vec::new();
@@ -323,7 +324,7 @@ impl FullTrack {
         let mut payload = Vec::new();
         payload.put_slice(&source.find(b"stsd")?.raw());
         stts.write(&mut payload);
-        if compositions.0.iter().any(|&(offset, _)| offset != 0) {
+        if compositions.iter().any(|&(offset, _)| offset != 0) {
             ctts.write(&mut payload);
         }
         if !self.table.all_sync() {
@@ -337,22 +338,11 @@ impl FullTrack {
     }
 }
 
-/// Runs of equal values, with their counts.
-#[derive(Debug)]
-struct RunLengths<T>(Vec<(T, u32)>);
-
-impl<T> Default for RunLengths<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T: PartialEq> RunLengths<T> {
-    fn push(&mut self, value: T) {
-        match self.0.last_mut() {
-            Some((last, count)) if *last == value => *count += 1,
-            _ => self.0.push((value, 1)),
-        }
+/// Appends a value to runs of equal values with their counts.
+fn push_run<T: PartialEq>(runs: &mut Vec<(T, u32)>, value: T) {
+    match runs.last_mut() {
+        Some((last, count)) if *last == value => *count += 1,
+        _ => runs.push((value, 1)),
     }
 }
 
@@ -382,9 +372,5 @@ fn with_scale(payload: &[u8], scale: Timescale) -> Vec<u8> {
 }
 
 fn common_multiple(a: u32, b: u32) -> Option<u32> {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x.max(1)).checked_mul(b)
+    (a / gcd(a, b).max(1)).checked_mul(b)
 }

@@ -1,7 +1,7 @@
 //! Objects, tracks and fragments as bytes.
 
 use crate::{
-    error::TrackProblem,
+    error::{TrackProblem, TrackProblemKind},
     media::{
         IndexSource, MediaIndex, Samples, Track, TrackKind, fragment_samples::FragmentSamples,
         stamp::MediaStamp,
@@ -162,58 +162,56 @@ fn four(bytes: &mut ByteReader<'_>) -> Result<FourCc, PersistError> {
 }
 
 fn put_problem(problem: &TrackProblem, out: &mut ByteWriter) {
-    let mut head = |number: u8| {
+    let mut start = |number: u8| {
         out.u8(number);
-        out.u32(problem.track());
+        out.u32(problem.track);
     };
-    match problem {
-        TrackProblem::Encrypted { scheme, .. } => {
-            head(0);
+    match &problem.kind {
+        TrackProblemKind::Encrypted(scheme) => {
+            start(0);
             out.bytes(&scheme.0);
         }
-        TrackProblem::UnsupportedCodec { format, .. } => {
-            head(1);
+        TrackProblemKind::UnsupportedCodec(format) => {
+            start(1);
             out.bytes(&format.0);
         }
-        TrackProblem::Empty { .. } => head(2),
-        TrackProblem::NoSyncSample { .. } => head(3),
-        TrackProblem::Malformed { what, .. } => {
-            head(4);
+        TrackProblemKind::Empty => start(2),
+        TrackProblemKind::NoSyncSample => start(3),
+        TrackProblemKind::Malformed(what) => {
+            start(4);
             out.text(what);
         }
-        TrackProblem::Truncated { sample, end, object_size, .. } => {
-            head(5);
+        TrackProblemKind::Truncated { sample, end, object_size } => {
+            start(5);
             out.u32(*sample);
             out.u64(*end);
             out.u64(*object_size);
         }
-        TrackProblem::Unsupported { what, .. } => {
-            head(6);
+        TrackProblemKind::Unsupported(what) => {
+            start(6);
             out.text(what);
         }
     }
 }
 
 fn take_problem(bytes: &mut ByteReader<'_>) -> Result<TrackProblem, PersistError> {
-    let (number, track) = (bytes.u8()?, bytes.u32()?);
-    Ok(match number {
-        0 => TrackProblem::Encrypted { track, scheme: four(bytes)? },
-        1 => TrackProblem::UnsupportedCodec { track, format: four(bytes)? },
-        2 => TrackProblem::Empty { track },
-        3 => TrackProblem::NoSyncSample { track },
-        4 => TrackProblem::Malformed { track, what: bytes.text()?.to_owned() },
-        5 => TrackProblem::Truncated {
-            track,
-            sample: bytes.u32()?,
-            end: bytes.u64()?,
-            object_size: bytes.u64()?,
-        },
-        6 => TrackProblem::Unsupported { track, what: bytes.text()?.to_owned().into() },
+    let number = bytes.u8()?;
+    let track = bytes.u32()?;
+    let kind = match number {
+        0 => TrackProblemKind::Encrypted(four(bytes)?),
+        1 => TrackProblemKind::UnsupportedCodec(four(bytes)?),
+        2 => TrackProblemKind::Empty,
+        3 => TrackProblemKind::NoSyncSample,
+        4 => TrackProblemKind::Malformed(bytes.text()?.to_owned()),
+        5 => {
+            TrackProblemKind::Truncated { sample: bytes.u32()?, end: bytes.u64()?, object_size: bytes.u64()? }
+        }
+        6 => TrackProblemKind::Unsupported(bytes.text()?.to_owned().into()),
         _ => return Err(PersistError::Damaged("a problem of an unknown kind")),
-    })
+    };
+    Ok(TrackProblem { track, kind })
 }
 
-/// Number of bytes of a sample.
 const SAMPLE: usize = 8 + 4 + 8 + 4 + 4 + 1;
 
 pub(super) fn put_fragment(fragment: &FragmentSamples, out: &mut ByteWriter) {

@@ -32,7 +32,6 @@ const MAGIC: &[u8; 9] = b"lmx index";
 /// Number of bytes before the payload.
 const HEADER: usize = MAGIC.len() + 2 + 1 + 8 + 8;
 
-/// The kind of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ContentKind {
     Media = 1,
@@ -50,7 +49,6 @@ impl ContentKind {
 
 impl MediaIndex {
     /// Returns the index as bytes, for [`Self::from_bytes`].
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         wrap(ContentKind::Media, |out| media::put_index(self, out))
     }
@@ -69,7 +67,6 @@ impl MediaIndex {
 
 impl FragmentSamples {
     /// Returns the samples as bytes, for [`Self::from_bytes`].
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         wrap(ContentKind::Fragment, |out| media::put_fragment(self, out))
     }

@@ -82,15 +82,16 @@ pub(super) fn take_column(bytes: &mut ByteReader<'_>) -> Result<Column, PersistE
             let stream = bytes.blob()?;
             let ascend = directory.is_sorted_by_key(|entry| entry.before())
                 && directory.is_sorted_by_key(|entry| entry.byte);
-            let within = directory.last().is_none_or(|last| {
-                last.before() <= total && usize::try_from(last.byte).is_ok_and(|byte| byte <= stream.len())
-            });
+            let within = directory
+                .last()
+                .is_none_or(|last| last.before() <= total && last.byte as usize <= stream.len());
             let starts = directory.first().is_none_or(|first| (first.before(), first.byte) == (0, 0));
-            let entries = usize::try_from(len.div_ceil(STRIDE)) == Ok(directory.len());
+            let entries = len.div_ceil(STRIDE) as usize == directory.len();
             if !(ascend && within && starts && entries && total < MAX_SUM) {
                 return Err(DAMAGED);
             }
-            let (directory, stream) = (directory.into(), stream.into());
+            let directory = directory.into();
+            let stream = stream.into();
             Ok(Column(ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total }))))
         }
         _ => Err(PersistError::Damaged("a column of an unknown form")),
@@ -144,7 +145,8 @@ pub(super) fn put_layout(layout: &Layout, out: &mut ByteWriter) {
 
 pub(super) fn take_layout(bytes: &mut ByteReader<'_>) -> Result<Layout, PersistError> {
     let tracks = bytes.list(2 * COLUMN, |bytes| {
-        let (sizes, chunk_samples) = (take_column(bytes)?, take_column(bytes)?);
+        let sizes = take_column(bytes)?;
+        let chunk_samples = take_column(bytes)?;
         let chunks = match bytes.u8()? {
             0 => ChunkPositions::Separate(take_positions(bytes)?),
             1 => {
@@ -160,11 +162,10 @@ pub(super) fn take_layout(bytes: &mut ByteReader<'_>) -> Result<Layout, PersistE
 }
 
 fn number(bytes: &mut ByteReader<'_>) -> Result<usize, PersistError> {
-    usize::try_from(bytes.u32()?).map_err(|_| PersistError::Damaged("a number that is too large"))
+    Ok(bytes.u32()? as usize)
 }
 
-/// Writes a table. `layouts` holds the layouts of all tables before, which tracks of one object
-/// share.
+/// Writes a table. `layouts` holds those of all tables before, which tracks of one object share.
 pub(super) fn put_table<'a>(
     table: &'a SampleTable,
     layouts: &mut Vec<&'a Arc<Layout>>,

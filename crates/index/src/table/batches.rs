@@ -7,8 +7,7 @@ use crate::table::{
 };
 use std::ops::Range;
 
-/// Consecutive samples, column by column. All slices have the same length, except one that is left
-/// out.
+/// Consecutive samples, column by column. All slices that are present have the same length.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleBatch<'a> {
     /// Decode time of the first sample on the output timeline, in track ticks.
@@ -26,7 +25,6 @@ pub struct SampleBatch<'a> {
 
 impl SampleBatch<'_> {
     /// Returns the first sample alone, or an empty batch if there is none.
-    #[must_use]
     pub fn first(&self) -> Self {
         Self {
             decode_time: self.decode_time,
@@ -73,7 +71,6 @@ struct BatchBuffers {
 impl SampleTable {
     /// Returns the samples from each of `cuts` (0-based indexes, ascending) to the next cut. A
     /// batch is clamped to the table.
-    #[must_use]
     pub fn batches<'a>(&'a self, cuts: &'a [u32]) -> SampleBatches<'a> {
         let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
         let first = clamp(cuts.first().copied().unwrap_or(0));
@@ -101,13 +98,13 @@ impl SampleBatches<'_> {
     }
 
     /// Returns the next batch, or `None` after the last cut.
-    #[must_use]
     pub fn next_batch(&mut self) -> Option<SampleBatch<'_>> {
         let (&[start, end], rest) = (self.cuts.first_chunk()?, self.cuts.get(1..)?);
         self.cuts = rest;
         let clamp = |index: u32| self.window.start.saturating_add(index).min(self.window.end);
-        let (start, end) = (clamp(start), clamp(end));
-        let len = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+        let start = clamp(start);
+        let end = clamp(end);
+        let len = end.saturating_sub(start) as usize;
         let BatchBuffers { sizes, durations, packed, composition_offsets, sync } = &mut self.read;
 
         let fill = |values: &mut Values<'_>, buffer: &mut Vec<u32>| {

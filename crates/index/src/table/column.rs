@@ -3,8 +3,8 @@
 mod build;
 mod values;
 
-pub use build::ColumnBuilder;
-pub use values::Values;
+pub(crate) use build::ColumnBuilder;
+pub(crate) use values::Values;
 
 use crate::table::rice::{BLOCK, BlockReader};
 use std::ops::Range;
@@ -14,14 +14,13 @@ use values::{Block, Source};
 const BLOCK_LEN: u32 = 64;
 const _: () = assert!(BLOCK_LEN as usize == BLOCK && STRIDE.is_multiple_of(BLOCK_LEN));
 
-/// Number of values between two directory entries of a packed column. A seek decodes at most that
-/// many values.
+/// Number of values between two directory entries: a seek decodes at most that many.
 pub(crate) const STRIDE: u32 = 256;
 
 /// A column of `u32` values: a constant, runs, or blocks of 64 Rice-coded values, whichever is
 /// smallest. Reading one value costs O(log n), and reading on from there O(1).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column(pub(crate) ColumnEncoding);
+pub(crate) struct Column(pub(crate) ColumnEncoding);
 
 /// The encodings of a column. All but constants are boxed: most columns of a short title are
 /// constant, and a boxed encoding keeps a column at 16 bytes.
@@ -45,14 +44,11 @@ pub(crate) struct Packed {
     pub(crate) len: u32,
     pub(crate) directory: Box<[DirectoryEntry]>,
     pub(crate) stream: Box<[u8]>,
-    /// Sum of all values.
     pub(crate) total: u64,
 }
 
-/// A run of equal values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Index of its first value.
     pub(crate) start: u32,
     pub(crate) value: u32,
     /// Sum of all values before it.
@@ -61,8 +57,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirectoryEntry {
-    /// Sum of all values before the entry. The 64 bits are split into two halves so that an entry
-    /// takes 12 bytes, not 16.
+    /// Sum of all values before the entry, split so that an entry takes 12 bytes, not 16.
     pub(crate) before: [u32; 2],
     /// Offset in the stream of the entry's first block, in bytes.
     pub(crate) byte: u32,
@@ -75,15 +70,7 @@ impl DirectoryEntry {
 }
 
 impl Column {
-    /// Returns a column of `len` equal values.
-    #[must_use]
-    pub fn constant(value: u32, len: u32) -> Self {
-        Self(ColumnEncoding::Constant { len, value })
-    }
-
-    /// Returns the number of values.
-    #[must_use]
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         match &self.0 {
             ColumnEncoding::Constant { len, .. } => *len,
             ColumnEncoding::Runs(form) => form.len,
@@ -91,26 +78,16 @@ impl Column {
         }
     }
 
-    /// Returns true if there are no values.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the value at a 0-based index.
-    #[must_use]
-    pub fn get(&self, index: u32) -> Option<u32> {
+    pub(crate) fn get(&self, index: u32) -> Option<u32> {
         self.iter_from(index).next()
     }
 
     /// Returns the values from an index on, none if it is beyond the end.
-    #[must_use]
-    pub fn iter_from(&self, index: u32) -> Values<'_> {
+    pub(crate) fn iter_from(&self, index: u32) -> Values<'_> {
         self.seek(index).1
     }
 
-    /// Returns [`Self::sum_before`] and [`Self::iter_from`] for little more than the cost of one of
-    /// them.
+    /// Returns [`Self::sum_before`] and [`Self::iter_from`] for little more than the cost of one.
     pub(crate) fn seek(&self, index: u32) -> (u64, Values<'_>) {
         let len = self.len();
         let index = index.min(len);
@@ -149,8 +126,7 @@ impl Column {
     }
 
     /// Returns the sum of all values before an index, or of all values if it is beyond the end.
-    #[must_use]
-    pub fn sum_before(&self, index: u32) -> u64 {
+    pub(crate) fn sum_before(&self, index: u32) -> u64 {
         let index = index.min(self.len());
         match &self.0 {
             ColumnEncoding::Constant { value, .. } => u64::from(*value) * u64::from(index),
@@ -169,15 +145,12 @@ impl Column {
         }
     }
 
-    /// Returns the sum of all values.
-    #[must_use]
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.sum_before(self.len())
     }
 
     /// Returns the largest index, at most [`Self::len`], with `sum_before(index) <= sum`.
-    #[must_use]
-    pub fn find(&self, sum: u64) -> u32 {
+    pub(crate) fn find(&self, sum: u64) -> u32 {
         let len = self.len();
         let clamp = |index: u64| u32::try_from(index).map_or(len, |i| i.min(len));
         match &self.0 {
@@ -216,8 +189,7 @@ impl Column {
     }
 
     /// Returns the value that all entries of a range share, if the range is not empty and they do.
-    #[must_use]
-    pub fn constant_in(&self, range: Range<u32>) -> Option<u32> {
+    pub(crate) fn constant_in(&self, range: Range<u32>) -> Option<u32> {
         let count = range.end.min(self.len()).checked_sub(range.start)?;
         match &self.0 {
             ColumnEncoding::Constant { value, .. } => (count > 0).then_some(*value),
@@ -235,9 +207,7 @@ impl Column {
         }
     }
 
-    /// Returns the number of bytes on the heap.
-    #[must_use]
-    pub fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {
             ColumnEncoding::Constant { .. } => 0,
             ColumnEncoding::Runs(form) => size_of::<Runs>() + size_of_val::<[Run]>(&form.runs),

@@ -23,7 +23,6 @@ pub struct Fragment {
 
 impl Fragment {
     /// Returns its byte range in the object.
-    #[must_use]
     pub fn bytes(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(self.size)
     }
@@ -35,9 +34,7 @@ pub struct FragmentTable {
     pub(crate) first_start: i64,
     /// End of the last fragment's presentation, in track ticks.
     pub(crate) end: i64,
-    /// See [`Self::reorder`].
     pub(crate) reorder: u32,
-    /// See [`Self::first_offset`].
     pub(crate) first_offset: i32,
     /// Distance from each start to the next one, in track ticks.
     pub(crate) steps: Column,
@@ -52,19 +49,16 @@ pub struct FragmentTable {
 
 impl FragmentTable {
     /// Returns the number of fragments.
-    #[must_use]
     pub fn len(&self) -> u32 {
         self.sizes.len()
     }
 
     /// Returns true if there are no fragments.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sizes.is_empty()
+        self.len() == 0
     }
 
     /// Returns the fragment at a 0-based index.
-    #[must_use]
     pub fn get(&self, index: u32) -> Option<Fragment> {
         let size = self.sizes.get(index)?;
         let start = self.start(index)?;
@@ -78,7 +72,6 @@ impl FragmentTable {
     }
 
     /// Returns the start of a fragment's presentation, in track ticks.
-    #[must_use]
     pub fn start(&self, index: u32) -> Option<i64> {
         let since = i64::try_from(self.steps.sum_before(index)).unwrap_or(i64::MAX);
         (index < self.len()).then(|| self.first_start.saturating_add(since))
@@ -87,7 +80,6 @@ impl FragmentTable {
     /// Returns the presentation time of the sync sample a fragment starts with, in track ticks. It
     /// is later than the start of the fragment if frames that are decoded after the sync sample are
     /// presented before it.
-    #[must_use]
     pub fn sync_time(&self, index: u32) -> Option<i64> {
         let lead = self.leads.as_ref().and_then(|leads| leads.get(index)).unwrap_or(0);
         Some(self.start(index)?.saturating_add(lead.into()))
@@ -95,7 +87,6 @@ impl FragmentTable {
 
     /// Returns the first fragment whose sync sample is presented at or after `time` (track ticks),
     /// or [`Self::len`] if there is none.
-    #[must_use]
     pub fn synced_from(&self, time: i64) -> u32 {
         let mut index = self.starting_from(time);
         while let Some(before) =
@@ -106,9 +97,7 @@ impl FragmentTable {
         index
     }
 
-    /// Returns the first fragment that starts at or after `time` (track ticks), or [`Self::len`] if
-    /// there is none.
-    #[must_use]
+    /// Returns the first fragment that starts at or after `time` (track ticks), or [`Self::len`].
     pub fn starting_from(&self, time: i64) -> u32 {
         let Some(before) = time.checked_sub(1).and_then(|t| t.checked_sub(self.first_start)) else {
             return 0;
@@ -119,10 +108,10 @@ impl FragmentTable {
 
     /// Returns the fragment whose first byte is at `offset` of the object, in O(log n). It relies
     /// on fragments lying in ascending order, as they do in practice, and may miss one otherwise.
-    #[must_use]
     pub fn at(&self, offset: u64) -> Option<u32> {
         let position = |index: u32| self.positions.get(index, self.sizes.sum_before(index));
-        let (mut low, mut high) = (0, self.len());
+        let mut low = 0;
+        let mut high = self.len();
         while low < high {
             let middle = low + (high - low) / 2;
             if position(middle) < offset {
@@ -135,7 +124,6 @@ impl FragmentTable {
     }
 
     /// Returns the first fragment at or after `index` that starts with a sync sample.
-    #[must_use]
     pub fn sync_from(&self, index: u32) -> Option<u32> {
         // Sums of this column count sync fragments. `find` returns the last index with that count
         // before it.
@@ -144,14 +132,12 @@ impl FragmentTable {
     }
 
     /// Returns the last fragment before `index` that starts with a sync sample.
-    #[must_use]
     pub fn sync_before(&self, index: u32) -> Option<u32> {
         let count = self.sync.sum_before(index).checked_sub(1)?;
         Some(self.sync.find(count))
     }
 
     /// Returns the end of the last fragment's presentation, in track ticks.
-    #[must_use]
     pub fn end(&self) -> i64 {
         self.end
     }
@@ -159,25 +145,21 @@ impl FragmentTable {
     /// Returns how long before its presentation the first sample of a fragment must be decoded so
     /// that no sample is decoded after it is presented, in track ticks. It is the longest such time
     /// of the fragments that were read to check the index.
-    #[must_use]
     pub fn reorder(&self) -> u32 {
         self.reorder
     }
 
     /// Returns the composition offset of the track's first sample in decode order, in track ticks.
-    #[must_use]
     pub fn first_offset(&self) -> i32 {
         self.first_offset
     }
 
     /// Returns the total size of all fragments in bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.sizes.total()
     }
 
     /// Returns the number of bytes of memory this table holds.
-    #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.steps.heap_bytes()
             + self.leads.as_ref().map_or(0, Column::heap_bytes)
@@ -187,8 +169,7 @@ impl FragmentTable {
     }
 }
 
-/// Builds a [`FragmentTable`] fragment by fragment.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FragmentTableBuilder {
     first_start: i64,
     last_start: Option<i64>,
@@ -202,20 +183,6 @@ pub(crate) struct FragmentTableBuilder {
 }
 
 impl FragmentTableBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
-            first_start: 0,
-            last_start: None,
-            first_offset: 0,
-            steps: ColumnBuilder::default(),
-            leads: ColumnBuilder::default(),
-            any_leads: false,
-            sizes: ColumnBuilder::default(),
-            positions: PositionsBuilder::new(),
-            sync: ColumnBuilder::default(),
-        }
-    }
-
     /// Appends a fragment and returns true. Appends nothing and returns false if it has 4 GiB or
     /// more, or does not start after the one before.
     #[must_use]
@@ -241,7 +208,6 @@ impl FragmentTableBuilder {
         true
     }
 
-    /// Sets [`FragmentTable::first_offset`].
     pub(crate) fn first_offset(self, first_offset: i32) -> Self {
         Self { first_offset, ..self }
     }
@@ -284,7 +250,7 @@ mod tests {
                 (offset, start) = (offset + gap + size, fragment.end);
                 fragment
             }).collect();
-            let mut builder = FragmentTableBuilder::new();
+            let mut builder = FragmentTableBuilder::default();
             let lead_of = |f: &Fragment| lead.min(f.end - f.start - 1);
             for f in &fragments {
                 prop_assert!(builder.push(f.offset, f.size, f.start, lead_of(f), f.sync));

@@ -38,8 +38,7 @@ pub(crate) enum ChunkPositions {
     Separate(Positions),
     /// Offsets relative to the chunks of other tracks.
     Interleaved {
-        /// Bytes between the end of the chunk before in the object, of whichever track, and each
-        /// chunk.
+        /// Bytes between the end of the chunk before, of whichever track, and each chunk.
         gaps: Column,
         /// For each other track its number, and how many of its chunks lie between each chunk and
         /// this track's chunk before.
@@ -113,11 +112,11 @@ impl Layout {
         let bytes = |tracks: &mut dyn Iterator<Item = &TrackLayout>| {
             tracks.map(TrackLayout::heap_bytes).sum::<usize>()
         };
-        let (now, before) = (bytes(&mut layout.tracks.iter()), bytes(&mut tracks.iter().copied()));
-        (now < before).then_some(layout)
+        let interleaved = bytes(&mut layout.tracks.iter());
+        let separate = bytes(&mut tracks.iter().copied());
+        (interleaved < separate).then_some(layout)
     }
 
-    /// Returns a track by its number.
     pub(crate) fn track(&self, number: usize) -> Option<&TrackLayout> {
         self.tracks.get(number)
     }
@@ -210,8 +209,7 @@ impl Layout {
         Some(SampleInChunk { number, sample, chunk: self.track(number)?.chunk_samples.find(sample.into()) })
     }
 
-    /// Returns true if a sample lies before another one. Both are in tracks that are described
-    /// relative to each other.
+    /// Returns true if a sample lies before another one. Their tracks are interleaved.
     fn precedes(&self, one: &SampleInChunk, other: &SampleInChunk) -> Option<bool> {
         if one.number == other.number {
             return Some(one.sample < other.sample);
@@ -223,7 +221,6 @@ impl Layout {
         Some(u64::from(one.chunk) < counts.sum_before(other.chunk.saturating_add(1)))
     }
 
-    /// Returns the byte range of one sample.
     fn sample_range(&self, at: &SampleInChunk) -> Option<Range<u64>> {
         let track = self.track(at.number)?;
         let (before, mut sizes) = track.sizes.seek(at.sample);
@@ -255,7 +252,6 @@ impl Layout {
     }
 }
 
-/// A sample and the chunk that holds it.
 #[derive(Debug)]
 struct SampleInChunk {
     number: usize,
@@ -349,8 +345,7 @@ impl Iterator for SamplePlacesIter<'_> {
     }
 }
 
-/// Reads offsets and sizes of the chunks of a track whose chunks have ascending offsets of their
-/// own.
+/// Reads offsets and sizes of the chunks of a track that is not interleaved and ascends.
 struct ChunkReader<'a> {
     positions: PositionsIter<'a>,
     chunk_samples: Values<'a>,

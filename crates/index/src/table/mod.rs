@@ -1,7 +1,7 @@
 //! Sample and fragment tables of a track, packed into columns of numbers.
 
 pub mod batches;
-pub mod column;
+pub(crate) mod column;
 pub mod fragment_table;
 pub(crate) mod layout;
 pub(crate) mod positions;

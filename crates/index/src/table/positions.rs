@@ -60,7 +60,6 @@ impl Positions {
     }
 }
 
-/// Reads [`Positions`] in order.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "the large one is the usual one, and none is kept")]
 pub(crate) enum PositionsIter<'a> {
@@ -69,8 +68,7 @@ pub(crate) enum PositionsIter<'a> {
 }
 
 impl PositionsIter<'_> {
-    /// Returns the next item's offset. `size_before` is the size in bytes of the item just read, 0
-    /// for the first.
+    /// Returns the next item's offset. `size_before` is the size of the item just read, 0 at first.
     pub(crate) fn next(&mut self, size_before: u64) -> Option<u64> {
         match self {
             Self::Gaps { gaps, end } => {
@@ -85,10 +83,11 @@ impl PositionsIter<'_> {
     }
 }
 
-/// Builds [`Positions`] item by item.
 #[derive(Debug, Default)]
 pub(crate) struct PositionsBuilder {
-    gaps: Option<ColumnBuilder>,
+    gaps: ColumnBuilder,
+    /// True once an item lies before the end of the one before, or too far behind it for a gap.
+    needs_halves: bool,
     /// End of the item before, in bytes from the start of the object.
     end: u64,
     high: ColumnBuilder,
@@ -96,17 +95,13 @@ pub(crate) struct PositionsBuilder {
 }
 
 impl PositionsBuilder {
-    pub(crate) fn new() -> Self {
-        Self { gaps: Some(ColumnBuilder::default()), ..Self::default() }
-    }
-
     /// Appends an item of `size` bytes at `offset`.
     pub(crate) fn push(&mut self, offset: u64, size: u64) {
         // A gap that goes back, or is too large for the column, is only possible with halves.
         let gap = offset.checked_sub(self.end).and_then(|gap| u32::try_from(gap).ok());
-        match (gap, &mut self.gaps) {
-            (Some(gap), Some(gaps)) => gaps.push(gap),
-            _ => self.gaps = None,
+        match gap {
+            Some(gap) => self.gaps.push(gap),
+            None => self.needs_halves = true,
         }
         self.end = offset.saturating_add(size);
         self.high.push(u32::try_from(offset >> 32).unwrap_or(u32::MAX));
@@ -114,9 +109,9 @@ impl PositionsBuilder {
     }
 
     pub(crate) fn finish(self) -> Positions {
-        Positions(match self.gaps {
-            Some(gaps) => PositionsEncoding::Gaps(gaps.finish()),
-            None => PositionsEncoding::Halves(Box::new([self.high.finish(), self.low.finish()])),
+        Positions(match self.needs_halves {
+            false => PositionsEncoding::Gaps(self.gaps.finish()),
+            true => PositionsEncoding::Halves(Box::new([self.high.finish(), self.low.finish()])),
         })
     }
 }
@@ -141,7 +136,7 @@ mod tests {
                     end = *offset + *size;
                 }
             }
-            let mut builder = PositionsBuilder::new();
+            let mut builder = PositionsBuilder::default();
             pieces.iter().for_each(|&(offset, size)| builder.push(offset, size));
             let positions = builder.finish();
             if ascending {

@@ -159,7 +159,7 @@ fn best_k(values: &(impl Iterator<Item = u64> + Clone)) -> (u64, u32) {
         .unwrap_or((0, 0))
 }
 
-fn gcd(mut a: u32, mut b: u32) -> u32 {
+pub(crate) fn gcd(mut a: u32, mut b: u32) -> u32 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -171,14 +171,13 @@ pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
-/// The reverse of [`zigzag`].
 pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
 }
 
 /// Reads a stream that [`BitWriter`] wrote, in this process or into a persisted index. A damaged
 /// stream gives wrong values, but no panic.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct BlockReader<'a> {
     bytes: &'a [u8],
     bit: usize,
@@ -192,19 +191,10 @@ pub(crate) struct BlockReader<'a> {
 impl<'a> BlockReader<'a> {
     /// Reads from a byte where a block starts with a fresh [`BlockState`].
     pub(crate) fn new(bytes: &'a [u8], start: usize) -> Self {
-        Self {
-            bytes,
-            bit: start * 8,
-            state: BlockState::default(),
-            left: 0,
-            k: 0,
-            centred: false,
-            all_equal: false,
-        }
+        Self { bytes, bit: start * 8, ..Self::default() }
     }
 
-    /// Returns at least 56 bits from the current position, left-aligned. After the end they are
-    /// zeros.
+    /// Returns at least 56 bits from the current position, left-aligned, zeros after the end.
     #[inline]
     fn peek(&self) -> u64 {
         let byte = self.bit >> 3;
@@ -248,8 +238,7 @@ impl<'a> BlockReader<'a> {
         u32::try_from(value).unwrap_or(0)
     }
 
-    /// Reads as many values as `out` takes. Several codes are read from one word, which is three
-    /// times as fast as one by one.
+    /// Fills `out`. Reading several codes from one word is three times as fast as one by one.
     pub(crate) fn fill(&mut self, mut out: &mut [u32]) {
         while !out.is_empty() {
             if self.left == 0 {
@@ -267,8 +256,8 @@ impl<'a> BlockReader<'a> {
         }
     }
 
-    /// Skips values and returns their sum. This costs less than [`Self::fill`], since codes are not
-    /// converted to values.
+    /// Skips values and returns their sum. Codes are not converted to values, as [`Self::fill`]
+    /// does.
     pub(crate) fn sum(&mut self, count: u32) -> u64 {
         let mut codes = [0_u64; BLOCK];
         let mut left = count;

@@ -36,7 +36,6 @@ pub struct SampleTable {
     pub(crate) durations: Column,
     /// Zigzag-coded composition offsets. `None` if all are 0.
     pub(crate) compositions: Option<Column>,
-    /// Smallest and largest composition offset.
     pub(crate) composition_bounds: (i32, i32),
     /// Ticks added to every composition offset of the column, see
     /// [`SampleTable::lift_compositions`].
@@ -51,13 +50,11 @@ pub struct SampleTable {
 
 impl SampleTable {
     /// Returns the number of samples that play.
-    #[must_use]
     pub fn len(&self) -> u32 {
         self.window.end - self.window.start
     }
 
     /// Returns true if no samples play.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -81,7 +78,6 @@ impl SampleTable {
     }
 
     /// Returns one sample by its index. O(log n).
-    #[must_use]
     pub fn get(&self, index: u32) -> Option<Sample> {
         self.range(index..index.saturating_add(1)).next()
     }
@@ -94,7 +90,6 @@ impl SampleTable {
     }
 
     /// Returns the media bytes in a range of samples. O(log n).
-    #[must_use]
     pub fn bytes_in(&self, range: Range<u32>) -> u64 {
         let range = self.in_columns(&range);
         let sum = |end| self.layout.track(self.track).map_or(0, |laid| laid.sizes.sum_before(end));
@@ -103,20 +98,17 @@ impl SampleTable {
 
     /// Returns the decode time of a sample on the output timeline in track ticks, or the end of the
     /// last one if the index is beyond the end.
-    #[must_use]
     pub fn decode_time(&self, index: u32) -> i64 {
         self.decode_time_in_columns(self.in_columns(&(index..index)).start)
     }
 
     /// Returns the composition time of a sample on the output timeline, in track ticks.
-    #[must_use]
     pub fn composition_time(&self, index: u32) -> Option<i64> {
         let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
         Some(self.decode_time_in_columns(number).saturating_add(self.composition_in_columns(number).into()))
     }
 
     /// Returns the first sync sample at or after `index`.
-    #[must_use]
     pub fn sync_from(&self, index: u32) -> Option<u32> {
         let number = self.window.start.checked_add(index).filter(|number| *number < self.window.end)?;
         let found = match &self.sync {
@@ -134,7 +126,6 @@ impl SampleTable {
     }
 
     /// Returns the last sync sample at or before `index`.
-    #[must_use]
     pub fn sync_until(&self, index: u32) -> Option<u32> {
         let number = self.in_columns(&(index..index)).start.min(self.window.end.checked_sub(1)?);
         let found = match &self.sync {
@@ -152,7 +143,6 @@ impl SampleTable {
 
     /// Returns the number of samples whose decode time is at or before `time`, on the output
     /// timeline.
-    #[must_use]
     pub fn decoded_until(&self, time: i64) -> u32 {
         let Ok(into) = u64::try_from(time.saturating_sub(self.first_decode_time)) else { return 0 };
         // `find` returns the last sample that starts then. The end of the table is no sample.
@@ -161,26 +151,21 @@ impl SampleTable {
     }
 
     /// Returns the smallest and largest composition offset, in track ticks.
-    #[must_use]
     pub fn composition_bounds(&self) -> (i32, i32) {
         self.composition_bounds
     }
 
-    /// Returns the duration of each sample of a range in track ticks, if all of them last equally
-    /// long.
-    #[must_use]
+    /// Returns the duration of each sample of a range in track ticks, if it is the same for all.
     pub fn constant_duration(&self, range: Range<u32>) -> Option<u32> {
         self.durations.constant_in(self.in_columns(&range))
     }
 
     /// Returns true if every sample is a sync sample.
-    #[must_use]
     pub fn all_sync(&self) -> bool {
         self.sync.is_none()
     }
 
     /// Returns the number of bytes of memory this table holds.
-    #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let columns = [Some(&self.durations), self.compositions.as_ref(), self.sync.as_ref()];
         let columns: usize = columns.into_iter().flatten().map(Column::heap_bytes).sum();
@@ -199,8 +184,7 @@ impl SampleTable {
         }
     }
 
-    /// Keeps only a range of samples playing. The columns stay, since an edit list rarely hides
-    /// much.
+    /// Keeps only a range of samples playing. Columns stay, since an edit list rarely hides much.
     pub(crate) fn keep(&mut self, range: Range<u32>) {
         self.window = self.in_columns(&range);
     }
@@ -287,7 +271,6 @@ pub(crate) fn composition(packed: u32) -> i32 {
     (packed >> 1).cast_signed() ^ (packed & 1).cast_signed().wrapping_neg()
 }
 
-/// Reads a table in order.
 struct SamplesIter<'a> {
     number: u32,
     end: u32,
@@ -337,9 +320,8 @@ impl Iterator for SamplesIter<'_> {
     }
 }
 
-/// Builds a [`SampleTable`] column by column. All samples play until [`SampleTable::keep`] is
-/// called.
-#[derive(Debug)]
+/// Builds a [`SampleTable`] column by column. All samples play until [`SampleTable::keep`].
+#[derive(Debug, Default)]
 pub(crate) struct SampleTableBuilder {
     pub(crate) durations: ColumnBuilder,
     pub(crate) sizes: ColumnBuilder,
@@ -353,21 +335,6 @@ pub(crate) struct SampleTableBuilder {
 }
 
 impl SampleTableBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
-            durations: ColumnBuilder::default(),
-            sizes: ColumnBuilder::default(),
-            compositions: ColumnBuilder::default(),
-            composition_bounds: None,
-            chunk_samples: ColumnBuilder::default(),
-            chunks: PositionsBuilder::new(),
-            sync: ColumnBuilder::default(),
-            last_sync: 0,
-            all_sync: false,
-        }
-    }
-
-    /// Returns the number of composition offsets so far.
     pub(crate) fn compositions(&self) -> u32 {
         self.compositions.len()
     }
@@ -381,8 +348,7 @@ impl SampleTableBuilder {
         self.compositions.push_run(u32::try_from(zigzag(offset.into())).unwrap_or(0), count);
     }
 
-    /// Appends a chunk of `samples` contiguous samples from `offset` on, with `bytes` bytes in
-    /// total.
+    /// Appends a chunk of `samples` contiguous samples from `offset` on, `bytes` bytes in total.
     pub(crate) fn push_chunk(&mut self, offset: u64, samples: u32, bytes: u64) {
         self.chunk_samples.push(samples);
         self.chunks.push(offset, bytes);
@@ -394,7 +360,6 @@ impl SampleTableBuilder {
         self.last_sync = number;
     }
 
-    /// Marks every sample as a sync sample.
     pub(crate) fn set_all_sync(&mut self) {
         self.all_sync = true;
     }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 /// Builds a table from samples.
 pub(crate) fn build(samples: &[Sample]) -> SampleTable {
-    let mut builder = SampleTableBuilder::new();
+    let mut builder = SampleTableBuilder::default();
     for (number, sample) in (0..).zip(samples) {
         builder.durations.push(sample.duration);
         builder.sizes.push(sample.size);

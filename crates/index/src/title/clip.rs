@@ -10,18 +10,17 @@
 //! their first sample from that time on, as everywhere.
 
 use crate::{
-    grid::cut_points::TOLERANCE_MILLIS,
+    grid::cut_points::around,
     media::{Samples, Track, TrackKind},
     table::samples::SampleTable,
     title::{Title, TitleTrack},
 };
-use latemux_isobmff::{Time, Timescale, time::Round};
+use latemux_isobmff::{Time, time::Round};
+use std::{iter, ops::Range};
 
-/// Largest number of sync samples examined for one cut. Only hostile files have more, and they are
-/// cut at the grid.
+/// Largest number of sync samples examined for one cut. Only hostile files have more.
 const MAX_STEPS: usize = 4096;
 
-/// Begin or end of a clip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClipEdge {
     /// A boundary of the grid, as the index of the segment that starts there. One past the last
@@ -31,7 +30,6 @@ enum ClipEdge {
     Inside(Time),
 }
 
-/// The position where a track is cut.
 struct TrackCut {
     /// Index of the first sample (or fragment) after the cut.
     sample: u32,
@@ -69,19 +67,9 @@ impl Title {
 
     fn begin_edge(&self, time: Time) -> ClipEdge {
         let grid = self.grid_at(time);
-        let inside = self.lead_in(grid).and_then(|(lead, position)| {
-            let track = self.track(lead);
-            let ticks = time.in_scale(track.timescale, Round::Down);
-            let points = SegmentCutPoints { track, title_track: lead, position };
-            let mut point = points.last_until(ticks)?;
-            for _ in 0..MAX_STEPS {
-                let at = Time::new(points.time(point)?, track.timescale);
-                if self.all_video_at(at) {
-                    return Some(at);
-                }
-                point = points.before(point)?;
-            }
-            None
+        let inside = self.lead_points(grid).and_then(|points| {
+            let first = points.last_until(time.in_scale(points.track.timescale, Round::Down));
+            self.shared_point(&points, first, |point| points.before(point))
         });
         inside.map_or(ClipEdge::Grid(grid), ClipEdge::Inside)
     }
@@ -91,36 +79,37 @@ impl Title {
             return ClipEdge::Grid(self.segments_of_grid());
         }
         let grid = self.grid_at(time);
-        let starts_there = usize::try_from(grid).ok().and_then(|i| self.grid.starts.get(i)) == Some(&time);
-        if starts_there {
+        if self.grid.starts.get(grid as usize) == Some(&time) {
             return ClipEdge::Grid(grid);
         }
-        let inside = self.lead_in(grid).and_then(|(lead, position)| {
-            let track = self.track(lead);
-            let ticks = time.in_scale(track.timescale, Round::Up);
-            let points = SegmentCutPoints { track, title_track: lead, position };
-            let mut point = points.first_from(ticks)?;
-            for _ in 0..MAX_STEPS {
-                let at = Time::new(points.time(point)?, track.timescale);
-                if self.all_video_at(at) {
-                    return Some(at);
-                }
-                point = points.after(point)?;
-            }
-            None
+        let inside = self.lead_points(grid).and_then(|points| {
+            let first = points.first_from(time.in_scale(points.track.timescale, Round::Up));
+            self.shared_point(&points, first, |point| points.after(point))
         });
         inside.map_or(ClipEdge::Grid(grid.saturating_add(1)), ClipEdge::Inside)
     }
 
-    /// Returns the lead track, and the position of its segment that starts with a segment of the
-    /// grid.
-    fn lead_in(&self, grid: u32) -> Option<(&TitleTrack, usize)> {
-        let lead = self.tracks.first()?;
-        Some((lead, lead.grid_segments.binary_search(&grid).ok()?))
+    /// Returns the time of the first point from `first` on at which all video can be cut.
+    fn shared_point(
+        &self,
+        points: &SegmentCutPoints<'_>,
+        first: Option<u32>,
+        step: impl Fn(u32) -> Option<u32>,
+    ) -> Option<Time> {
+        let times = iter::successors(first, |&point| step(point)).take(MAX_STEPS);
+        let mut times = times.map_while(|point| Some(Time::new(points.time(point)?, points.track.timescale)));
+        times.find(|&time| self.all_video_at(time))
     }
 
-    /// Returns true if every video track that has not ended has a cut point inside a segment at a
-    /// time.
+    /// Returns the cut points of the lead track in its segment that starts with a grid segment.
+    fn lead_points(&self, grid: u32) -> Option<SegmentCutPoints<'_>> {
+        let lead = self.tracks.first()?;
+        let position = lead.grid_segments.binary_search(&grid).ok()?;
+        let cut = *lead.cuts.get(position)?..*lead.cuts.get(position + 1)?;
+        Some(SegmentCutPoints { track: self.track(lead), cut })
+    }
+
+    /// Returns true if every video track that has not ended has a cut point in a segment at a time.
     fn all_video_at(&self, time: Time) -> bool {
         self.tracks.iter().all(|title_track| {
             let track = self.track(title_track);
@@ -145,7 +134,8 @@ impl Title {
         if from.sample >= until.sample || from.time >= until.time {
             return nothing();
         }
-        let (mut cuts, mut times) = (vec![from.sample], vec![from.time]);
+        let mut cuts = vec![from.sample];
+        let mut times = vec![from.time];
         let mut grid_segments: Vec<u32> =
             title_track.grid_segments.get(from.segment).copied().into_iter().collect();
         let rest = title_track.cuts.iter().zip(&title_track.times).zip(&title_track.grid_segments);
@@ -181,8 +171,7 @@ fn cut(track: &Track, title_track: &TitleTrack, edge: ClipEdge) -> Option<TrackC
         ClipEdge::Grid(grid) => at(title_track.grid_segments.partition_point(|&g| g < grid)),
         ClipEdge::Inside(time) => {
             let Some(sample) = inside(track, title_track, time) else {
-                // Without a point inside a segment, the track is cut at the first segment from then
-                // on.
+                // Without a point in a segment, the track is cut at the first segment from then on.
                 let ticks = time.in_scale(track.timescale, Round::Up);
                 let segments = title_track.times.len().saturating_sub(1);
                 return at(title_track.times.partition_point(|&t| t < ticks).min(segments));
@@ -235,12 +224,6 @@ fn inside(track: &Track, title_track: &TitleTrack, time: Time) -> Option<u32> {
     earliest(track, sample).filter(|time| time > start && time < end).map(|_| sample)
 }
 
-fn around(time: Time, scale: Timescale) -> (i64, i64) {
-    let tolerance = Time::new(TOLERANCE_MILLIS, Timescale::MILLIS).in_scale(scale, Round::Down);
-    let exact = time.in_scale(scale, Round::Nearest);
-    (exact.saturating_sub(tolerance), exact.saturating_add(tolerance))
-}
-
 /// Returns the presentation time of a sample, in track ticks.
 fn presented(track: &Track, table: &SampleTable, sample: u32) -> Option<i64> {
     Some(table.composition_time(sample)?.saturating_sub(track.presentation.media_time))
@@ -248,8 +231,7 @@ fn presented(track: &Track, table: &SampleTable, sample: u32) -> Option<i64> {
 
 /// Returns the first sync sample presented at or after a time in track ticks.
 fn sync_from_time(track: &Track, table: &SampleTable, time: i64) -> Option<u32> {
-    // Samples are presented at most this long after they are decoded, so earlier ones do not
-    // qualify.
+    // Samples are presented at most this long after they are decoded: earlier ones do not qualify.
     let latest = i64::from(table.composition_bounds().1);
     let decoded = time.saturating_add(track.presentation.media_time).saturating_sub(latest).saturating_sub(1);
     let mut sample = table.sync_from(table.decoded_until(decoded))?;
@@ -274,7 +256,7 @@ fn earliest(track: &Track, point: u32) -> Option<i64> {
         return Some(own);
     }
     let next = table.sync_from(point.checked_add(1)?).unwrap_or(table.len());
-    let count = usize::try_from(next.saturating_sub(point)).unwrap_or(usize::MAX);
+    let count = next.saturating_sub(point) as usize;
     let times =
         table.timing(point).take(count).map(|(decode, _, offset)| track.presentation.time(decode, offset));
     Some(times.min().unwrap_or(own).min(own))
@@ -283,16 +265,13 @@ fn earliest(track: &Track, point: u32) -> Option<i64> {
 /// Cut points inside one segment of a track, without the one it starts with.
 struct SegmentCutPoints<'a> {
     track: &'a Track,
-    title_track: &'a TitleTrack,
-    /// Position of the segment in the track's lists.
-    position: usize,
+    /// Samples or fragments of the segment.
+    cut: Range<u32>,
 }
 
 impl SegmentCutPoints<'_> {
     fn within(&self, point: u32) -> Option<u32> {
-        let (start, end) =
-            (self.title_track.cuts.get(self.position)?, self.title_track.cuts.get(self.position + 1)?);
-        (point > *start && point < *end).then_some(point)
+        (point > self.cut.start && point < self.cut.end).then_some(point)
     }
 
     fn time(&self, point: u32) -> Option<i64> {
@@ -306,8 +285,7 @@ impl SegmentCutPoints<'_> {
     fn last_until(&self, time: i64) -> Option<u32> {
         match &self.track.samples {
             Samples::Table(table) => {
-                // Samples presented by then have been decoded by then, except with negative
-                // composition offsets.
+                // Samples presented by then have been decoded by then, but for negative offsets.
                 let earliest = i64::from(table.composition_bounds().0.min(0));
                 let composed = time.saturating_add(self.track.presentation.media_time);
                 let decoded = table.decoded_until(composed.saturating_sub(earliest));

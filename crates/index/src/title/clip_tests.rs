@@ -4,6 +4,7 @@ use crate::{
     title::SegmentSamples,
     title::grid_tests::{any_track, audio, fragments, frames, table_track, title, video},
 };
+use latemux_isobmff::Timescale;
 use proptest::prelude::*;
 
 fn millis(time: i64) -> Option<Time> {

@@ -82,7 +82,7 @@ pub(crate) fn audio(count: u32) -> Track {
 }
 
 pub(crate) fn fragments(kind: TrackKind, timescale: u32, starts: &[i64], end: i64) -> Track {
-    let mut builder = FragmentTableBuilder::new();
+    let mut builder = FragmentTableBuilder::default();
     for (i, &start) in (0..).zip(starts) {
         assert!(builder.push(1000 + i * 100, 100, start, 0, true));
     }

@@ -18,20 +18,14 @@ use xxhash_rust::xxh3::Xxh3;
 /// One title: its objects, the tracks that play together, and the grid they are cut by. Immutable.
 #[derive(Debug, Clone)]
 pub struct Title {
-    /// See [`Self::objects`].
     objects: Vec<Arc<MediaIndex>>,
-    /// See [`Self::tracks`].
     tracks: Vec<TitleTrack>,
     /// (object, track) indexes of tracks that a selection leaves out. They are kept so that
     /// properties of the whole title do not depend on the selection.
     unlisted: Vec<(usize, usize)>,
-    /// See [`Self::grid`].
     grid: Arc<Grid>,
-    /// See [`Self::target`].
     target: Duration,
-    /// See [`Self::problems`].
     problems: Vec<TitleProblem>,
-    /// See [`Self::fingerprint`].
     fingerprint: u128,
 }
 
@@ -46,9 +40,8 @@ pub struct TitleTrack {
     pub name: TrackName,
     /// 0-based number of its first segment in the whole title, which is not 0 in most clips.
     pub first: u32,
-    /// First sample (or fragment) of each of its segments, and one past the last: `cuts.len() ==
-    /// segments + 1`. Grid segments in which the track starts no sample are joined to the one
-    /// before.
+    /// First sample (or fragment) of each of its segments, and one past the last. Grid segments in
+    /// which the track starts no sample are joined to the one before.
     pub cuts: Vec<u32>,
     /// Presentation time of each cut in track ticks, the first clamped to ≥ 0; `times.len() ==
     /// cuts.len()`.
@@ -64,8 +57,7 @@ pub struct TitleTrack {
 /// A track's name in URLs, `trackName[_lang][_n]=bitrate`, unique within a title.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrackName {
-    /// `video`, `audio` or `textstream`, with `_lang` if known, and `_n` (from 1) if names would
-    /// collide.
+    /// `video`, `audio` or `textstream`, with `_lang` if known, and `_n` (from 1) after collisions.
     pub stem: String,
     /// Bit rate in bits per second, rounded to thousands, at least 1000.
     pub bitrate: u64,
@@ -144,17 +136,7 @@ impl Title {
         });
         let names = names(&places.iter().map(track_at).collect::<Vec<_>>());
         let places: Vec<_> = places.into_iter().zip(names).collect();
-        let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
-        let fingerprint = fingerprint(&objects, &grid, target);
-        Ok(Self {
-            objects,
-            tracks,
-            unlisted: Vec::new(),
-            grid: Arc::new(grid),
-            target,
-            problems,
-            fingerprint,
-        })
+        Self::assemble(objects, &places, target, problems)
     }
 
     /// Makes one title of named tracks of several objects, as a server manifest lists them. Names
@@ -169,7 +151,6 @@ impl Title {
         chosen: Vec<NamedTrack>,
         target: Duration,
     ) -> Result<Self, IndexError> {
-        let mut problems = Vec::new();
         let mut taken = BTreeSet::new();
         let mut places = Vec::new();
         for NamedTrack { object, track, name } in chosen {
@@ -181,67 +162,80 @@ impl Title {
             let kind = objects[*object].tracks[*track].kind;
             (kind, if kind == TrackKind::Video { name.bitrate } else { 0 })
         });
-        let (grid, tracks) = cut(&objects, &places, target, &mut problems)?;
+        let mut title = Self::assemble(objects, &places, target, Vec::new())?;
         // Manifests contain the names, and languages that the objects do not state.
         let mut digest = Xxh3::new();
-        digest.update(&fingerprint(&objects, &grid, target).to_le_bytes());
-        for track in &tracks {
-            let language = &objects[track.object].tracks[track.track].language;
+        digest.update(&title.fingerprint.to_le_bytes());
+        for track in &title.tracks {
+            let language = &title.track(track).language;
             digest.update(format!("{}:{}:{} {language};", track.object, track.track, track.name).as_bytes());
         }
-        let fingerprint = digest.digest128();
-        Ok(Self {
-            objects,
-            tracks,
-            unlisted: Vec::new(),
-            grid: Arc::new(grid),
-            target,
-            problems,
-            fingerprint,
-        })
+        title.fingerprint = digest.digest128();
+        Ok(title)
+    }
+
+    fn assemble(
+        objects: Vec<Arc<MediaIndex>>,
+        places: &[((usize, usize), TrackName)],
+        target: Duration,
+        mut problems: Vec<TitleProblem>,
+    ) -> Result<Self, IndexError> {
+        let tracks = places.iter().map(|&((object, track), _)| &objects[object].tracks[track]);
+        let cuts: Vec<CutTrack<'_>> = tracks.map(CutTrack::new).collect();
+        let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
+            let left_out = objects.iter().find_map(|object| object.left_out.first());
+            return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
+        };
+        if alignment == Alignment::Misaligned {
+            problems.push(TitleProblem {
+                object: None,
+                reason: "misaligned_gops",
+                detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
+            });
+        }
+        let tracks = places
+            .iter()
+            .zip(&cuts)
+            .map(|(((object, index), name), cut)| TitleTrack::cut(*object, *index, name.clone(), cut, &grid));
+        let tracks = tracks.collect();
+        let fingerprint = fingerprint(&objects, &grid, target);
+        let grid = Arc::new(grid);
+        Ok(Self { objects, tracks, unlisted: Vec::new(), grid, target, problems, fingerprint })
     }
 
     /// Returns the objects in order: as listed, or by name in a folder.
     #[inline]
-    #[must_use]
     pub fn objects(&self) -> &[Arc<MediaIndex>] {
         &self.objects
     }
 
     /// Returns the tracks: video by ascending bit rate, then audio in object order, then text.
     #[inline]
-    #[must_use]
     pub fn tracks(&self) -> &[TitleTrack] {
         &self.tracks
     }
 
     /// Returns the boundaries of its segments.
     #[inline]
-    #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
 
     /// Returns the target duration that the grid was laid for.
     #[inline]
-    #[must_use]
     pub fn target(&self) -> Duration {
         self.target
     }
 
-    /// Returns problems that do not keep the title from playing: tracks left out, GOPs that
-    /// disagree.
+    /// Returns problems that do not keep the title from playing, such as tracks left out.
     #[inline]
-    #[must_use]
     pub fn problems(&self) -> &[TitleProblem] {
         &self.problems
     }
 
-    /// Returns a digest of everything by which the title determines the bytes of responses: the
-    /// objects' fingerprints, the grid and the target duration, and the names and languages of a
-    /// server manifest.
+    /// Returns a digest of all that determines the bytes of responses: the objects' fingerprints,
+    /// the grid and the target duration, and the names and languages of a server manifest.
     #[inline]
-    #[must_use]
     pub fn fingerprint(&self) -> u128 {
         self.fingerprint
     }
@@ -254,7 +248,6 @@ impl Title {
     }
 
     /// Returns the track of the index behind a title track.
-    #[must_use]
     pub fn track(&self, track: &TitleTrack) -> &Track {
         &self.objects[track.object].tracks[track.track]
     }
@@ -269,8 +262,8 @@ impl Title {
         self.tracks.iter().map(|track| (track.object, track.track)).chain(self.unlisted.iter().copied())
     }
 
-    /// Returns the same title with some of its tracks (indexes into [`Self::tracks`]). A selection
-    /// changes no segment.
+    /// Returns the same title with some of its tracks (indexes into [`Self::tracks`]), cut as
+    /// before.
     #[must_use]
     pub fn with_tracks(&self, mut keep: impl FnMut(usize) -> bool) -> Self {
         let mut tracks = Vec::new();
@@ -298,7 +291,7 @@ impl Title {
         self
     }
 
-    pub(crate) fn selected(&self, tracks: Vec<TitleTrack>, unlisted: Vec<(usize, usize)>) -> Self {
+    fn selected(&self, tracks: Vec<TitleTrack>, unlisted: Vec<(usize, usize)>) -> Self {
         Self {
             objects: self.objects.clone(),
             tracks,
@@ -311,7 +304,6 @@ impl Title {
     }
 
     /// Finds a track by its name in URLs, and returns its index.
-    #[must_use]
     pub fn find(&self, name: &TrackName) -> Option<usize> {
         self.tracks.iter().position(|t| &t.name == name)
     }
@@ -322,7 +314,6 @@ impl Title {
     }
 
     /// Returns the samples of a segment of a track (an index into [`Self::tracks`]).
-    #[must_use]
     pub fn samples(&self, track: usize, segment: &Segment, known: &dyn KnownFragments) -> SegmentSamples {
         let Some(title_track) = self.tracks.get(track) else { return SegmentSamples::Known(Vec::new()) };
         match &self.track(title_track).samples {
@@ -356,33 +347,6 @@ pub struct NamedTrack {
     pub name: TrackName,
 }
 
-/// Cuts tracks in title order by one grid.
-fn cut(
-    objects: &[Arc<MediaIndex>],
-    places: &[((usize, usize), TrackName)],
-    target: Duration,
-    problems: &mut Vec<TitleProblem>,
-) -> Result<(Grid, Vec<TitleTrack>), IndexError> {
-    let track_at = |&((object, track), _): &((usize, usize), TrackName)| &objects[object].tracks[track];
-    let cuts: Vec<CutTrack<'_>> = places.iter().map(|place| CutTrack::new(track_at(place))).collect();
-    let Some((grid, alignment)) = Grid::lay(&cuts, target) else {
-        let left_out = objects.iter().find_map(|object| object.left_out.first());
-        return Err(left_out.map_or(IndexError::NoMedia, |problem| IndexError::NoTracks(problem.clone())));
-    };
-    if alignment == Alignment::Misaligned {
-        problems.push(TitleProblem {
-            object: None,
-            reason: "misaligned_gops",
-            detail: "video renditions share too few sync samples: each is cut at its own".to_owned(),
-        });
-    }
-    let places = places.iter().zip(&cuts);
-    let tracks = places
-        .map(|(((object, index), name), cut)| TitleTrack::cut(*object, *index, name.clone(), cut, &grid));
-    let tracks = tracks.collect();
-    Ok((grid, tracks))
-}
-
 /// Returns the name, or the first of `_1`, `_2`, … that is free.
 fn unique(name: TrackName, taken: &mut BTreeSet<TrackName>) -> TrackName {
     let numbered = (1_u32..).map(|n| TrackName { stem: format!("{}_{n}", name.stem), bitrate: name.bitrate });
@@ -392,7 +356,6 @@ fn unique(name: TrackName, taken: &mut BTreeSet<TrackName>) -> TrackName {
     free
 }
 
-/// Returns names for tracks in title order.
 fn names(tracks: &[&Track]) -> Vec<TrackName> {
     let mut taken = BTreeSet::new();
     tracks
@@ -413,7 +376,6 @@ fn names(tracks: &[&Track]) -> Vec<TrackName> {
         .collect()
 }
 
-/// Returns the digest of the objects, the grid and the target duration.
 fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u128 {
     let mut digest = Xxh3::new();
     for object in objects {
@@ -428,7 +390,6 @@ fn fingerprint(objects: &[Arc<MediaIndex>], grid: &Grid, target: Duration) -> u1
 }
 
 impl TitleTrack {
-    /// Cuts a track by the grid.
     fn cut(object: usize, index: usize, name: TrackName, by: &CutTrack<'_>, grid: &Grid) -> Self {
         let track = by.track;
         let len = match &track.samples {
@@ -452,8 +413,8 @@ impl TitleTrack {
                 && matches!(track.samples, Samples::Table(_))
                 && let Some(last) = grid_segments.last_mut()
             {
-                // The last segment starts after this boundary too, so the grid segment before holds
-                // nothing of the track.
+                // The last segment starts after this boundary too: the grid segment before is
+                // empty.
                 *last = number;
             }
         }
@@ -465,7 +426,6 @@ impl TitleTrack {
     }
 
     /// Returns the number of segments.
-    #[must_use]
     pub fn segment_count(&self) -> u32 {
         u32::try_from(self.cuts.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
@@ -473,7 +433,6 @@ impl TitleTrack {
     /// Returns true if the first sample of every segment is known to have a composition offset
     /// other than 0, as in tracks with reordered frames and offsets that are not negative. `track`
     /// is the track behind this one. O(segments).
-    #[must_use]
     pub fn starts_composed(&self, track: &Track) -> bool {
         let Samples::Table(table) = &track.samples else { return false };
         let composed =
@@ -490,19 +449,16 @@ impl TitleTrack {
     }
 
     /// Returns the numbers of its segments, 0-based in the whole title.
-    #[must_use]
     pub fn numbers(&self) -> Range<u32> {
         self.first..self.first.saturating_add(self.segment_count())
     }
 
     /// Returns the position of a segment in the lists of this track.
-    #[must_use]
     pub fn position(&self, number: u32) -> Option<usize> {
-        usize::try_from(number.checked_sub(self.first)?).ok()
+        Some(number.checked_sub(self.first)? as usize)
     }
 
     /// Returns a segment by its 0-based number in the whole title.
-    #[must_use]
     pub fn segment(&self, number: u32) -> Option<Segment> {
         let i = self.position(number)?;
         Some(Segment {
@@ -514,7 +470,6 @@ impl TitleTrack {
     }
 
     /// Returns the segment that starts exactly at `start`, in track ticks. O(log n).
-    #[must_use]
     pub fn segment_at(&self, start: i64) -> Option<Segment> {
         let i = self.times.binary_search(&start).ok()?;
         self.segment(self.first.saturating_add(u32::try_from(i).ok()?))

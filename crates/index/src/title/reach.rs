@@ -18,14 +18,12 @@ impl Title {
     /// The range is a hint for prefetching: it may be too small or too large if samples do not lie
     /// in order of time. `None` for an empty cut, or one beyond the track's samples. O(log n) for
     /// each track.
-    #[must_use]
     pub fn reach(&self, track: usize, cut: &Range<u32>) -> Option<Range<u64>> {
         self.reach_of(self.tracks.get(track)?.object, &self.grid_range(track, cut)?)
     }
 
     /// Returns the part of the grid that holds samples or fragments of a track. [`Self::reach_of`]
     /// it is the same for all tracks of an object.
-    #[must_use]
     pub fn grid_range(&self, track: usize, cut: &Range<u32>) -> Option<Range<u32>> {
         let asked = self.tracks.get(track)?;
         if cut.is_empty() || asked.cuts.last().is_none_or(|&end| cut.end > end) {
@@ -35,7 +33,6 @@ impl Title {
     }
 
     /// Returns the reach of a part of the grid in an object.
-    #[must_use]
     pub fn reach_of(&self, object: usize, grid: &Range<u32>) -> Option<Range<u64>> {
         let together = || self.tracks.iter().filter(|track| track.object == object);
         let extents = together().filter_map(|track| match &self.track(track).samples {
@@ -72,8 +69,7 @@ impl TitleTrack {
         Some(start..self.grid_segments.get(end).copied().unwrap_or(u32::MAX))
     }
 
-    /// Returns the samples or fragments of this track in segments of the grid, or `None` if there
-    /// are none.
+    /// Returns the samples or fragments of this track in segments of the grid, if there are any.
     fn cut_of_grid(&self, grid: &Range<u32>) -> Option<Range<u32>> {
         let first = self.grid_segments.partition_point(|&g| g < grid.start);
         let end = self.grid_segments.partition_point(|&g| g < grid.end);

@@ -22,7 +22,7 @@ use std::{
 pub(crate) fn full(object: &Bytes, limits: Limits) -> Result<(Locator, MediaIndex, u64), IndexError> {
     let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(limits);
-    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
+    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     let mut read = 0;
     loop {
         let got = wants.iter().map(|range| {
@@ -105,8 +105,8 @@ fn same_packets(index: &Path, media: &Path, fragmented: bool) -> Result<(), Stri
     for stream in &ours {
         let other = theirs.iter().find(|s| s.id == stream.id).ok_or("no such stream")?;
         let packets = |packets: &[Packet]| -> Vec<Packet> {
-            // ffmpeg applies the edit list to packets only with sample tables, so times are compared
-            // relative to the first packet.
+            // ffmpeg applies the edit list to packets only with sample tables, so times are
+            // compared relative to the first packet.
             let first = packets.first().filter(|_| fragmented).map_or((0, 0), |p| (p.pts, p.dts));
             let moved = |p: &Packet| Packet { pts: p.pts - first.0, dts: p.dts - first.1, ..*p };
             packets.iter().map(moved).map(|p| Packet { discard: p.discard && !fragmented, ..p }).collect()

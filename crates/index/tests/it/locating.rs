@@ -46,7 +46,7 @@ pub(crate) fn locate_by(
     read: impl Fn(&Range<u64>) -> Bytes,
 ) -> Result<Located, IndexError> {
     let locator = Locator::new(limits);
-    let wants = vec![0..size.min(locator.first_reads(None).head)];
+    let wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     run(locator, wants, size, read)
 }
 

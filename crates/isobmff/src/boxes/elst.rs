@@ -35,9 +35,7 @@ impl Edit {
         let (version, _) = payload.version_up_to(1)?;
         let count = payload.u32()?;
         payload.check_count("entry_count", u64::from(count), if version == 0 { 12 } else { 20 })?;
-        if count > Self::MAX {
-            return Err(payload.too_large("entry_count", u64::from(count), u64::from(Self::MAX)));
-        }
+        payload.check_limit("entry_count", count.into(), Self::MAX.into())?;
         (0..count).map(|_| Self::parse(&mut payload, version)).collect()
     }
 

@@ -53,10 +53,8 @@ impl Mfra {
         for child in mfra.payload.boxes() {
             let child = child?;
             if child.kind() == b"tfra" {
-                if tracks.len() >= Self::MAX_TRACKS {
-                    let limit = Self::MAX_TRACKS as u64;
-                    return Err(mfra.payload.too_large("number of tfra", limit + 1, limit));
-                }
+                let count = tracks.len() as u64 + 1;
+                mfra.payload.check_limit("number of tfra", count, Self::MAX_TRACKS as u64)?;
                 tracks.push(Tfra::parse(child.payload)?);
             }
         }
@@ -70,8 +68,7 @@ impl Tfra {
         let track_id = payload.u32()?;
         let lengths = payload.u32()?;
         // Two bits each: the length in bytes, minus 1.
-        let length = |shift: u32| (lengths >> shift & 3) as usize + 1;
-        let (traf, trun, sample) = (length(4), length(2), length(0));
+        let [traf, trun, sample] = [4, 2, 0].map(|shift| (lengths >> shift & 3) as usize + 1);
         let count = payload.u32()?;
         let fixed = if version == 0 { 8 } else { 16 };
         payload.check_count("number_of_entry", u64::from(count), fixed + traf + trun + sample)?;
@@ -120,7 +117,8 @@ impl WriteBox for Tfra {
 impl Tfra {
     /// Returns the version, and the lengths in bytes of the `traf`, `trun` and sample numbers.
     fn fields(&self) -> (u8, [u8; 3]) {
-        let (mut highest, mut wide) = ([0_u32; 3], 0);
+        let mut highest = [0_u32; 3];
+        let mut wide = 0;
         for entry in &self.entries {
             wide = wide.max(entry.time).max(entry.moof_offset);
             for (highest, number) in highest.iter_mut().zip([entry.traf, entry.trun, entry.sample]) {

@@ -1,5 +1,5 @@
-//! One file for each box, named by its four-character code: layout, reading, and writing of the boxes
-//! that latemux sends.
+//! One file for each box, named by its four-character code: layout, reading, and writing of the
+//! boxes that latemux sends.
 //!
 //! Table boxes are views: `parse` checks the declared count against the payload, and `iter` decodes
 //! entries one by one.
@@ -7,9 +7,9 @@
 //! # Errors
 //! All parsers here return [`Error::Truncated`](crate::Error::Truncated) if fields are missing,
 //! [`Error::TooLarge`](crate::Error::TooLarge) if a count is more than the bytes can hold, and
-//! [`Error::Unsupported`](crate::Error::Unsupported) for versions with an unknown layout. Parsers of
-//! whole boxes return [`Error::Missing`](crate::Error::Missing) for a box of another type. Errors of
-//! child boxes are returned too. Each parser documents only its other errors.
+//! [`Error::Unsupported`](crate::Error::Unsupported) for versions with an unknown layout. Parsers
+//! of whole boxes return [`Error::Missing`](crate::Error::Missing) for a box of another type.
+//! Errors of child boxes are returned too. Each parser documents only its other errors.
 
 pub mod ctts;
 pub mod dref;

@@ -15,7 +15,8 @@ pub struct Sidx {
     pub reference_id: u32,
     /// Timescale of the times below.
     pub timescale: Timescale,
-    /// Earliest presentation time of the first subsegment, in [`Self::timescale`] ticks, before the edit list.
+    /// Earliest presentation time of the first subsegment, in [`Self::timescale`] ticks, before the
+    /// edit list.
     pub earliest_presentation_time: u64,
     /// Bytes from the end of this box to the first referenced byte.
     pub first_offset: u64,

@@ -31,9 +31,7 @@ impl SampleEntry {
         payload.version_and_flags()?;
         let count = payload.u32()?;
         payload.check_count("entry_count", u64::from(count), 16)?;
-        if count > Self::MAX {
-            return Err(payload.too_large("entry_count", u64::from(count), u64::from(Self::MAX)));
-        }
+        payload.check_limit("entry_count", count.into(), Self::MAX.into())?;
         let mut entries = Vec::new();
         let mut boxes = payload.boxes();
         for _ in 0..count {

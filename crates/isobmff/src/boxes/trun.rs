@@ -59,8 +59,8 @@ impl TrackRun {
         let data_offset = if flags & DATA_OFFSET != 0 { Some(payload.i32()?) } else { None };
         let first_sample_flags = if flags & FIRST_SAMPLE_FLAGS != 0 { Some(payload.u32()?) } else { None };
         let entry_len = entry_len(flags);
-        if entry_len == 0 && count > Self::MAX_BARE {
-            return Err(payload.too_large("sample_count", u64::from(count), u64::from(Self::MAX_BARE)));
+        if entry_len == 0 {
+            payload.check_limit("sample_count", count.into(), Self::MAX_BARE.into())?;
         }
         let entries = payload.table("sample_count", count, entry_len)?;
         Ok(Self { data_offset, first_sample_flags, count, flags: flags & PER_SAMPLE, entries })

@@ -83,7 +83,8 @@ fn presentation(bits: &mut BitReader<'_>, ac4: &mut Ac4) -> Option<()> {
     if bits.flag()? {
         bits.skip(5)?;
     }
-    // dsi_frame_rate_multiply_info, dsi_frame_rate_fraction_info, presentation_emdf_version, presentation_key_id.
+    // dsi_frame_rate_multiply_info, dsi_frame_rate_fraction_info, presentation_emdf_version,
+    // presentation_key_id.
     bits.skip(2 + 2 + 5 + 10)?;
     if bits.flag()? {
         let mode = bits.u8(5)?;
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_program_id_is_skipped_before_a_5_1_presentation() {
-        // dac4 version 1, bitstream 2, 48 kHz, rate index 1, one presentation; program id 1 without UUID; no rates.
+        // dac4 version 1, bitstream 2, 48 kHz, rate index 1, one presentation; program id 1 without
+        // UUID; no rates.
         let mut record = hex("20a201 800080 0000000000000000");
         // Version 1, 12 bytes; config 31, compatibility 3.
         record.extend(hex("01 0c fb"));

@@ -2,8 +2,8 @@
 
 use super::audio_coding::AudioCoding;
 use super::children::Children;
-use super::description::{Codec, Config, Media};
-use super::sample_entry::{AudioFields, SampleEntry};
+use super::description::{Aac, Codec, Config, Media};
+use super::sample_entry::{AudioFields, EntryBody};
 use super::{aac, ac3, ac4, colour, dts, esds, flac, mp3, opus, other, sinf};
 use crate::{Error, FourCc};
 
@@ -19,7 +19,7 @@ fn is_read(format: FourCc) -> bool {
         || dts::is_dts(format)
 }
 
-pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
+pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
     let (stated, boxes) = entry.audio()?;
     let protection = if sinf::is_protected(entry.format) { Some(sinf::protection(&boxes)?) } else { None };
     let format = protection.map_or(entry.format, |protection| protection.original);
@@ -83,7 +83,7 @@ fn mp4a(boxes: &Children, stated: AudioFields) -> Result<AudioCoding, Error> {
 }
 
 /// Sorts out object types 32 to 34, which are the layers of MPEG-1 and MPEG-2 audio.
-fn aac_config(config: super::Aac) -> Config {
+fn aac_config(config: Aac) -> Config {
     match config.core_object_type {
         34 => Config::Mp3,
         32 | 33 => Config::Other,

@@ -3,7 +3,7 @@
 use super::description::{Audio, Config, DeclaredBitrate};
 use super::sample_entry::AudioFields;
 
-/// Codec-specific part of a [`super::Codec`].
+/// Codec-specific part of a [`Codec`](super::description::Codec).
 pub(super) struct AudioCoding {
     pub(super) rfc6381: String,
     pub(super) config: Config,

@@ -110,8 +110,7 @@ fn color_config(bits: &mut BitReader<'_>, profile: u8, mut sequence: Sequence) -
     }
     let monochrome = profile != 1 && bits.flag()?;
     if bits.flag()? {
-        let (primaries, transfer, matrix) = (bits.u8(8)?, bits.u8(8)?, bits.u8(8)?);
-        sequence.colour = Some(Colour { primaries, transfer, matrix });
+        sequence.colour = Some(Colour { primaries: bits.u8(8)?, transfer: bits.u8(8)?, matrix: bits.u8(8)? });
     }
     // sRGB in 4:4:4 implies full range and has no flag.
     let srgb = Some(Colour { primaries: 1, transfer: 13, matrix: 0 });

@@ -191,9 +191,8 @@ mod tests {
     fn high_profile_with_extensions_and_a_pixel_aspect_is_described() {
         let avcc = boxed(
             b"avcC",
-            &hex(
-                "0164001fffe1001d6764001facd900c8146ffc010000b440000003004000000f23c60c6580 01000568ef9cb22c fdf8f800",
-            ),
+            &hex("0164001fffe1001d6764001facd900c8146ffc010000b440000003004000000f23c60c6580 \
+                 01000568ef9cb22c fdf8f800"),
         );
         let pasp = boxed(b"pasp", &hex("00000040 0000002d"));
         let btrt = boxed(b"btrt", &hex("000123aa 0015f290 000c30e0"));

@@ -32,8 +32,8 @@ const PAIRS: u16 = 0b1010_1110_0110_0110;
 fn coherent_acoustics(bits: &mut BitReader<'_>) -> Option<(AudioFields, DeclaredBitrate)> {
     let sample_rate = bits.bits(32)?;
     let bitrate = DeclaredBitrate::new(bits.bits(32)?, bits.bits(32)?);
-    // pcmSampleDepth; FrameDuration, StreamConstruction, CoreLFEPresent, CoreLayout, CoreSize, StereoDownmix,
-    // RepresentationType.
+    // pcmSampleDepth; FrameDuration, StreamConstruction, CoreLFEPresent, CoreLayout, CoreSize,
+    // StereoDownmix, RepresentationType.
     bits.skip(8 + 2 + 5 + 1 + 6 + 14 + 1 + 3)?;
     let layout = bits.u16(16)?;
     let channels = u16::try_from(layout.count_ones() + (layout & PAIRS).count_ones()).unwrap_or(0);

@@ -104,7 +104,8 @@ mod tests {
     fn optional_fields_and_long_lengths_are_skipped() {
         // It depends on another stream, and has a URL of three bytes and a clock reference.
         let codec = read(
-            "00000000 03 20 0001 e0 0002 03 616263 0004 04 11 40 15 000300 00030d40 00020000 05 02 1210 06 01 02",
+            "00000000 03 20 0001 e0 0002 03 616263 0004 04 11 40 15 000300 00030d40 00020000 05 02 \
+             1210 06 01 02",
         );
         let codec = codec.unwrap();
         assert_eq!(codec.rfc6381, "mp4a.40.2");
@@ -114,7 +115,8 @@ mod tests {
         );
         // An unknown descriptor first, lengths of four bytes, and one beyond the end.
         let codec = read(
-            "00000000 ff 01 00 03 80808022 0000 00 04 808080ff 40 15 000000 00000000 00000000 05 808080 02 1210",
+            "00000000 ff 01 00 03 80808022 0000 00 04 808080ff 40 15 000000 00000000 00000000 05 \
+             808080 02 1210",
         );
         assert_eq!(codec.unwrap().declared_bitrate, crate::codec::DeclaredBitrate::default());
     }

@@ -130,7 +130,8 @@ fn skip_short_term_sets(bits: &mut BitReader<'_>) -> Option<()> {
             }
             pictures = kept;
         } else {
-            let (before, after) = (bits.ue()?, bits.ue()?);
+            let before = bits.ue()?;
+            let after = bits.ue()?;
             if before > MAX_SET_PICTURES || after > MAX_SET_PICTURES {
                 return None;
             }

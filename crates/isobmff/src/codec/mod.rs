@@ -33,7 +33,7 @@ mod tests;
 
 use crate::{Error, FourCc, boxes::stsd};
 use bytes::Bytes;
-use sample_entry::SampleEntry;
+use sample_entry::EntryBody;
 
 pub use description::{
     Aac, Audio, Avc, Codec, Colour, Config, DeclaredBitrate, Hevc, Media, Video, VideoRange,
@@ -46,7 +46,7 @@ pub use description::{
 /// absent, cut off or malformed; [`Error::Unsupported`] if the coding name or the record's version
 /// is unknown.
 pub fn describe(entry: &stsd::SampleEntry, handler: FourCc) -> Result<Codec, Error> {
-    let entry = SampleEntry::new(entry)?;
+    let entry = EntryBody::new(entry)?;
     let format = entry.format;
     // QuickTime calls both uncompressed video and unsigned 8-bit PCM `raw `. The handler decides.
     let is_raw_audio = format == b"raw " && handler == b"soun";
@@ -65,7 +65,7 @@ pub fn describe(entry: &stsd::SampleEntry, handler: FourCc) -> Result<Codec, Err
 /// configuration record such as `avcC` or `dec3`. `None` if there is no such box.
 #[must_use]
 pub fn configuration_record(entry: &stsd::SampleEntry, kind: &[u8; 4]) -> Option<Bytes> {
-    let entry = SampleEntry::new(entry).ok()?;
+    let entry = EntryBody::new(entry).ok()?;
     let boxes = if video::is_video(entry.format) { entry.video().ok()?.1 } else { entry.audio().ok()?.1 };
     boxes.first(kind).map(|record| record.body)
 }

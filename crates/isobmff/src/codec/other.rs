@@ -1,4 +1,4 @@
-//! AudioCoding names that exist but that no protocol here carries, described well enough for a report.
+//! Coding names that exist but that no protocol here carries, described well enough for a report.
 
 use super::audio_coding::AudioCoding;
 use super::children::{Child, Children};
@@ -23,15 +23,13 @@ const AUDIO: [&[u8; 4]; 38] = [
     b"dra1", b"g719", b"g726", b"m4ae", b"raw ",
 ];
 
-/// Audio under Microsoft's format tags 2 (ADPCM) and 0x11 (IMA ADPCM) in QuickTime.
-const TAGGED_AUDIO: [&[u8; 4]; 2] = [b"ms\0\x02", b"ms\0\x11"];
-
 pub(super) fn is_video(format: FourCc) -> bool {
     VIDEO.contains(&&format.0)
 }
 
 pub(super) fn is_audio(format: FourCc) -> bool {
-    AUDIO.contains(&&format.0) || TAGGED_AUDIO.contains(&&format.0)
+    // Microsoft's format tags 2 and 0x11 are two forms of ADPCM.
+    AUDIO.contains(&&format.0) || matches!(&format.0, b"ms\0\x02" | b"ms\0\x11")
 }
 
 /// Returns the coding name without the spaces that pad it.
@@ -53,8 +51,8 @@ fn vvc_rfc6381(format: FourCc, vvcc: &Child) -> Option<String> {
     if !bits.flag()? {
         return None;
     }
-    // ols_idx, num_sublayers, constant_frame_rate, chroma_format_idc, bit_depth_minus8, reserved; reserved and
-    // num_bytes_constraint_info.
+    // ols_idx, num_sublayers, constant_frame_rate, chroma_format_idc, bit_depth_minus8, reserved;
+    // reserved and num_bytes_constraint_info.
     bits.skip(9 + 3 + 2 + 2 + 3 + 5 + 8)?;
     let profile = bits.u8(7)?;
     let tier = if bits.flag()? { 'H' } else { 'L' };

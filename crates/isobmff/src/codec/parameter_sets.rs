@@ -1,5 +1,5 @@
-//! Elements that the sequence parameter sets of AVC and HEVC share (ISO/IEC 14496-10 and 23008-2), and
-//! the values that are read from the sequence headers of all video codecs.
+//! Elements that the sequence parameter sets of AVC and HEVC share (ISO/IEC 14496-10 and 23008-2),
+//! and the values that are read from the sequence headers of all video codecs.
 
 use super::description::Colour;
 use crate::bits::{BitReader, without_emulation_prevention};
@@ -78,8 +78,8 @@ pub(super) fn read_vui(bits: &mut BitReader<'_>, sequence: &mut Sequence) -> Opt
         bits.skip(3)?;
         sequence.full_range = Some(bits.flag()?);
         if bits.flag()? {
-            let (primaries, transfer, matrix) = (bits.u8(8)?, bits.u8(8)?, bits.u8(8)?);
-            sequence.colour = Some(Colour { primaries, transfer, matrix });
+            sequence.colour =
+                Some(Colour { primaries: bits.u8(8)?, transfer: bits.u8(8)?, matrix: bits.u8(8)? });
         }
     }
     Some(())

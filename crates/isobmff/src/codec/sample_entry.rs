@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 /// A sample entry without its header.
 #[derive(Debug, Clone)]
-pub(super) struct SampleEntry {
+pub(super) struct EntryBody {
     pub(super) format: FourCc,
     /// The bytes from the reserved ones before `data_reference_index` on.
     pub(super) body: Bytes,
@@ -42,7 +42,7 @@ const AUDIO_FIELDS: usize = ENTRY_FIELDS + 20;
 const AUDIO_V1_FIELDS: usize = AUDIO_FIELDS + 16;
 const AUDIO_V2_FIELDS: usize = AUDIO_FIELDS + 36;
 
-impl SampleEntry {
+impl EntryBody {
     pub(super) fn new(entry: &stsd::SampleEntry) -> Result<Self, Error> {
         let at = Position { path: BoxPath::default().join(FourCc(*b"stsd")).join(entry.format), offset: 0 };
         let mut head = BitReader::new(&entry.raw);
@@ -51,11 +51,8 @@ impl SampleEntry {
         if entry.raw.len() < header + ENTRY_FIELDS {
             return Err(at.truncated());
         }
-        Ok(Self {
-            format: entry.format,
-            body: entry.raw.slice(header..),
-            at: Position { offset: if size == 1 { 16 } else { 8 }, ..at },
-        })
+        let at = Position { offset: header as u64, ..at };
+        Ok(Self { format: entry.format, body: entry.raw.slice(header..), at })
     }
 
     /// Walks the boxes from `start` bytes into the body on.
@@ -67,9 +64,9 @@ impl SampleEntry {
         let mut bits = BitReader::new(&self.body);
         let fields = (|| {
             bits.skip((ENTRY_FIELDS + 16) * 8)?;
-            let (width, height) = (bits.u16(16)?, bits.u16(16)?);
+            let fields = VideoFields { width: bits.u16(16)?, height: bits.u16(16)? };
             bits.skip((VIDEO_FIELDS - ENTRY_FIELDS - 20) * 8)?;
-            Some(VideoFields { width, height })
+            Some(fields)
         })();
         Ok((fields.ok_or(self.at.truncated())?, self.children(VIDEO_FIELDS)))
     }
@@ -140,7 +137,7 @@ fn hertz(rate: f64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::SampleEntry;
+    use super::EntryBody;
     use crate::codec::tests::sample_entries::{boxed, entry};
 
     fn audio_entry(version: u16, extra: &[u8], boxes: &[u8]) -> (u16, u32, usize) {
@@ -150,7 +147,7 @@ mod tests {
         body.extend([0, 2, 0, 16, 0, 0, 0, 0, 0xac, 0x44, 0, 0]);
         body.extend_from_slice(extra);
         body.extend_from_slice(boxes);
-        let (fields, boxes) = SampleEntry::new(&entry(b"mp4a", &body)).unwrap().audio().unwrap();
+        let (fields, boxes) = EntryBody::new(&entry(b"mp4a", &body)).unwrap().audio().unwrap();
         (fields.channels, fields.sample_rate, boxes.count())
     }
 
@@ -168,8 +165,8 @@ mod tests {
         v2.extend([0, 0, 0, 6]);
         v2.extend([0x7f, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(audio_entry(2, &v2, &btrt), (6, 96000, 1));
-        assert!(SampleEntry::new(&entry(b"mp4a", &[0; 7])).is_err());
-        assert!(SampleEntry::new(&entry(b"mp4a", &[0; 27])).unwrap().audio().is_err());
-        assert!(SampleEntry::new(&entry(b"avc1", &[0; 77])).unwrap().video().is_err());
+        assert!(EntryBody::new(&entry(b"mp4a", &[0; 7])).is_err());
+        assert!(EntryBody::new(&entry(b"mp4a", &[0; 27])).unwrap().audio().is_err());
+        assert!(EntryBody::new(&entry(b"avc1", &[0; 77])).unwrap().video().is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::children::Children;
 use super::description::{Codec, Config, Media};
-use super::sample_entry::{ENTRY_FIELDS, SampleEntry};
+use super::sample_entry::{ENTRY_FIELDS, EntryBody};
 use super::{colour, sinf};
 use crate::{Error, FourCc};
 
@@ -15,7 +15,7 @@ pub(super) fn is_text(format: FourCc) -> bool {
     matches!(&format.0, b"wvtt" | b"stpp" | b"enct" | b"encs") || OTHER.contains(&&format.0)
 }
 
-pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
+pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
     let protection = if sinf::is_protected(entry.format) { Some(protection(entry)?) } else { None };
     let format = protection.map_or(entry.format, |protection| protection.original);
     let (rfc6381, config, boxes) = match &format.0 {
@@ -40,7 +40,7 @@ pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
 
 /// Reads `sinf` of an encrypted entry. The start of its boxes depends on the original coding name,
 /// which only `sinf` states, so both layouts are tried.
-fn protection(entry: &SampleEntry) -> Result<sinf::Protection, Error> {
+fn protection(entry: &EntryBody) -> Result<sinf::Protection, Error> {
     let plain = sinf::protection(&entry.children(ENTRY_FIELDS));
     match (plain, xml_subtitle(entry)) {
         (Err(_), Some(stpp)) => sinf::protection(&entry.children(stpp.end)),
@@ -56,7 +56,7 @@ struct XmlSubtitle<'a> {
     end: usize,
 }
 
-fn xml_subtitle(entry: &SampleEntry) -> Option<XmlSubtitle<'_>> {
+fn xml_subtitle(entry: &EntryBody) -> Option<XmlSubtitle<'_>> {
     let mut end = ENTRY_FIELDS;
     let mut string = || {
         let rest = entry.body.get(end..)?;
@@ -64,7 +64,8 @@ fn xml_subtitle(entry: &SampleEntry) -> Option<XmlSubtitle<'_>> {
         end += length + 1;
         rest.get(..length)
     };
-    let (namespaces, schema_locations) = (string()?, string()?);
+    let namespaces = string()?;
+    let schema_locations = string()?;
     // auxiliary_mime_types. Older editions made it optional, so a writer may have left it out at
     // the end.
     let _ = string();

@@ -2,10 +2,10 @@
 
 use super::children::Children;
 use super::colour;
-use super::description::{Codec, Colour, Config, DeclaredBitrate, Media, Video};
+use super::description::{Codec, Colour, Config, DeclaredBitrate, Media, Video, VideoRange};
 use super::dolby_vision::{self, DolbyVision};
 use super::parameter_sets::Sequence;
-use super::sample_entry::SampleEntry;
+use super::sample_entry::EntryBody;
 use super::{av1, avc, esds, hevc, other, sinf, vp9};
 use crate::{Error, FourCc};
 
@@ -36,7 +36,7 @@ fn is_read(format: FourCc) -> bool {
     ) || dolby_vision::is_primary(format)
 }
 
-pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
+pub(super) fn describe(entry: &EntryBody) -> Result<Codec, Error> {
     let (fields, boxes) = entry.video()?;
     let protection = if sinf::is_protected(entry.format) { Some(sinf::protection(&boxes)?) } else { None };
     let format = protection.map_or(entry.format, |protection| protection.original);
@@ -53,7 +53,7 @@ pub(super) fn describe(entry: &SampleEntry) -> Result<Codec, Error> {
         pixel_aspect: colour::reduced(aspect),
         range: match dolby {
             Some(dolby) => dolby.range(described),
-            None => described.map_or(super::VideoRange::Sdr, Colour::range),
+            None => described.map_or(VideoRange::Sdr, Colour::range),
         },
         colour: described,
         supplemental: dolby.and_then(|dolby| dolby.supplemental(format, transfer)),

@@ -31,7 +31,8 @@ pub struct InitSegment {
     pub brands: FileType,
     /// Timescale of [`Self::duration`].
     pub timescale: Timescale,
-    /// Duration of the presentation in [`Self::timescale`] ticks, for `mehd`; `None` leaves the box out.
+    /// Duration of the presentation in [`Self::timescale`] ticks, for `mehd`; `None` leaves the box
+    /// out.
     pub duration: Option<u64>,
     /// Tracks; exactly one in CMAF.
     pub tracks: Vec<InitTrack>,
@@ -133,9 +134,7 @@ impl Trak<'_> {
             display_size: track.display_size,
         };
         let edits = [Edit { duration: 0, media_time: Some(track.edit_media_time), rate: Edit::NORMAL_RATE }];
-        let elst = EditList(&edits);
-        let edts: [&dyn WriteBox; 1] = [&elst];
-        let edts = Container(b"edts", &edts);
+        let edts = Container(b"edts", &[&EditList(&edits)]);
 
         let mdhd = Mdhd { timescale: track.timescale, duration: 0, language: track.language.clone() };
         let elng = Elng(&track.language);
@@ -146,12 +145,8 @@ impl Trak<'_> {
         let stsc = SamplesToChunks::default();
         let stsz = SampleSizes::default();
         let stco = ChunkOffsets::default();
-        let stbl: [&dyn WriteBox; 5] = [&stsd, &stts, &stsc, &stsz, &stco];
-        let stbl = Container(b"stbl", &stbl);
-        let dinf: [&dyn WriteBox; 1] = [&SelfContained];
-        let dinf = Container(b"dinf", &dinf);
-        let minf: [&dyn WriteBox; 3] = [&header, &dinf, &stbl];
-        let minf = Container(b"minf", &minf);
+        let stbl = Container(b"stbl", &[&stsd, &stts, &stsc, &stsz, &stco]);
+        let minf = Container(b"minf", &[&header, &Container(b"dinf", &[&SelfContained]), &stbl]);
         let mut mdia: Vec<&dyn WriteBox> = vec![&mdhd, &hdlr];
         if track.language.packed().is_none() {
             mdia.push(&elng);

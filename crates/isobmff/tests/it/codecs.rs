@@ -301,7 +301,7 @@ fn descriptions_match_those_of_ffprobe() {
     assert!(unopened.len() <= 2, "{unopened:?}");
 }
 
-/// Where the sample entry states no size, the parameter sets alone give the same size.
+/// If the sample entry states no size, the parameter sets alone give the same size.
 #[test]
 fn parameter_sets_give_the_size_of_the_entry() {
     if media_folder().is_none() {

@@ -301,10 +301,11 @@ proptest! {
     fn segment_indexes_read_back_equal(
         reference_id: u32, timescale in 1..=u32::MAX, time: u64, offset: u64, shift in 0..40u32,
         references in prop::collection::vec(
-            (any::<bool>(), 0..=Reference::MAX_SIZE, any::<u32>(), any::<bool>(), 0..8u8, 0..=Reference::MAX_SAP_DELTA),
+            (any::<bool>(), 0..=Reference::MAX_SIZE, any::<u32>(), any::<bool>(), 0..8u8,
+             0..=Reference::MAX_SAP_DELTA),
             0..30,
         ),
-        ) {
+    ) {
         let references = references.iter();
         let references = references.map(|&(is_index, size, duration, starts_with_sap, sap_type, sap_delta)| {
             Reference { is_index, size, duration, starts_with_sap, sap_type, sap_delta }

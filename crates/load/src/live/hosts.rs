@@ -1,4 +1,4 @@
-//! Machines that run `latemux load --host-stats`: what they do, asked for each second.
+//! The resource usage of other machines, which run `latemux load --host-stats`.
 
 use crate::usage::{Host, HostUse};
 use latemux_client::{
@@ -13,81 +13,81 @@ use std::{
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use url::Url;
 
-/// How often they are asked.
+/// The interval of requests to each machine.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What is older says nothing of now.
-const FRESH: Duration = Duration::from_secs(3);
+/// The age at which a usage is out of date.
+const MAX_AGE: Duration = Duration::from_secs(3);
 
-/// The most bytes of an answer.
+/// The maximum number of bytes of a response.
 const MAX_BYTES: usize = 16 << 10;
 
-/// Where they tell it.
+/// The path of the usage on each machine.
 pub(super) const PATH: &str = "/host.json";
 
-/// Another machine.
+/// A machine that is watched.
 #[derive(Debug)]
 pub struct HostStats {
     url: Url,
-    heard: Mutex<Heard>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug)]
-struct Heard {
+struct State {
     last: Result<Host, String>,
     used: Option<(Instant, HostUse)>,
 }
 
 impl HostStats {
-    /// Of what listens at an address: `host:port`. `None` where it is none.
+    /// Watches the machine at an address `host:port`. Returns `None` if the text is not one.
     #[must_use]
     pub fn at(address: &str) -> Option<Self> {
         let url = Url::parse(&format!("http://{address}{PATH}")).ok()?;
         let plain = url.path() == PATH && url.username().is_empty() && url.query().is_none();
         (plain && url.has_host()).then(|| Self {
             url,
-            heard: Mutex::new(Heard { last: Err("it has not answered yet".to_owned()), used: None }),
+            state: Mutex::new(State { last: Err("it has not responded yet".to_owned()), used: None }),
         })
     }
 
-    /// Where it is asked.
+    /// Returns the URL of its usage.
     #[must_use]
     pub const fn url(&self) -> &Url {
         &self.url
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it did in the last second that is known of.
+    /// Returns its usage in the last second, unless that is out of date.
     pub(super) fn latest(&self) -> Option<HostUse> {
-        self.heard().used.filter(|(at, _)| at.elapsed() < FRESH).map(|(_, used)| used)
+        self.state().used.filter(|(at, _)| at.elapsed() < MAX_AGE).map(|(_, used)| used)
     }
 
-    /// Its name, or address, and what it said last or why it did not.
+    /// Returns its name or address, and its last reading or the reason why there is none.
     pub(super) fn named(&self) -> (String, Result<Host, String>) {
         let address = self.url.authority().to_owned();
-        let last = self.heard().last.clone();
+        let last = self.state().last.clone();
         let name =
             last.as_ref().map_or_else(|_| address.clone(), |host| format!("{} ({address})", host.name));
         (name, last)
     }
 
-    fn hear(&self, said: Result<Host, String>) {
-        let mut heard = self.heard();
-        let used = match (&heard.last, &said) {
+    fn update(&self, new: Result<Host, String>) {
+        let mut state = self.state();
+        let used = match (&state.last, &new) {
             (Ok(before), Ok(now)) => now.since(before),
             _ => None,
         };
         if let Some(used) = used {
-            heard.used = Some((Instant::now(), used));
+            state.used = Some((Instant::now(), used));
         }
-        heard.last = said;
+        state.last = new;
     }
 }
 
-/// Asks a machine each second, for ever.
+/// Requests the usage of a machine each second, without end.
 pub async fn watch(client: Client, host: Arc<HostStats>) {
     let mut clock = interval(PERIOD);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -99,16 +99,16 @@ pub async fn watch(client: Client, host: Arc<HostStats>) {
         let mut keep = |piece: &[u8]| {
             body.extend_from_slice(piece);
             if body.len() > MAX_BYTES {
-                return Err(Failure::new(Reason::TooLarge, "more than statistics of a host"));
+                return Err(Failure::new(Reason::TooLarge, "a response of more than 16 KiB"));
             }
             Ok(())
         };
-        let answer = client.get(&mut connection, &resource, Instant::now(), &mut keep).await;
-        host.hear(match answer {
+        let fetched = client.get(&mut connection, &resource, Instant::now(), &mut keep).await;
+        host.update(match fetched {
             Ok(_) => {
-                serde_json::from_slice(&body).map_err(|error| format!("no statistics of a host: {error}"))
+                serde_json::from_slice(&body).map_err(|error| format!("not statistics of a host: {error}"))
             }
-            Err(lost) => Err(lost.failure.to_string()),
+            Err(failed) => Err(failed.failure.to_string()),
         });
     }
 }

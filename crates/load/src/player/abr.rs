@@ -1,35 +1,37 @@
-//! Which rendition comes next.
+//! The choice of renditions.
 
 use latemux_client::presentation::{MediaKind, RenditionSet, parse_bit_rate};
 use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
 
-/// How a player chooses.
+/// The algorithm by which a player chooses renditions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Abr {
-    /// The highest below 0.8 times the throughput, the harmonic mean of the last 5 segments (as FESTIVE: Jiang et al., CoNEXT 2012).
+    /// The highest rendition below 0.8 times the throughput, which is the harmonic mean of the last five
+    /// segments (as in FESTIVE: Jiang et al., CoNEXT 2012).
     Throughput,
-    /// By how full the buffer is (BBA-0: Huang et al., SIGCOMM 2014): the lowest below a quarter, the highest above nine tenths.
+    /// By the buffer level (BBA-0: Huang et al., SIGCOMM 2014): the lowest rendition below a quarter, the
+    /// highest above nine tenths.
     Buffer,
-    /// The highest that is not above a bit rate; the lowest where all are.
+    /// The highest rendition that is not above a bit rate, or the lowest if all are.
     Fixed(u64),
-    /// Any, each time.
+    /// A random rendition for each segment.
     Random,
-    /// As a file says.
+    /// The bit rate that a trace states.
     Trace(Arc<Trace>),
 }
 
-/// Bit rates by media time.
+/// Bit rates by media time in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace(Vec<(f64, u64)>);
 
 impl Trace {
-    /// The most lines.
+    /// The maximum number of lines.
     const MAX: usize = 1 << 20;
 
-    /// Reads lines of a time in seconds and a bit rate; what is behind `#` is not read.
+    /// Reads lines of a time in seconds and a bit rate. `#` starts a comment.
     ///
     /// # Errors
-    /// A line that is something else, times that do not rise, or none at all.
+    /// If a line is malformed, the times do not start at 0 and rise, or there are no lines.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut steps: Vec<(f64, u64)> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
@@ -38,11 +40,12 @@ impl Trace {
                 continue;
             }
             let (time, rate) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-            let time: f64 = time.parse().map_err(|_| format!("line {line}: no time in seconds: {text}"))?;
+            let time: f64 =
+                time.parse().map_err(|_| format!("line {line}: not a time in seconds: {text}"))?;
             let rate = parse_bit_rate(rate.trim()).map_err(|why| format!("line {line}: {why}"))?;
             let rises = steps.last().map_or(time == 0.0, |(last, _)| time > *last);
             if !rises || !time.is_finite() {
-                return Err(format!("line {line}: times begin at 0 and rise: {text}"));
+                return Err(format!("line {line}: times must start at 0 and rise: {text}"));
             }
             if steps.len() >= Self::MAX {
                 return Err(format!("more than {} lines", Self::MAX));
@@ -55,7 +58,7 @@ impl Trace {
         Ok(Self(steps))
     }
 
-    /// The bit rate at a media time.
+    /// Returns the bit rate at a media time.
     fn at(&self, time: f64) -> u64 {
         let behind = self.0.partition_point(|(from, _)| *from <= time);
         self.0.get(behind.saturating_sub(1)).map_or(0, |(_, rate)| *rate)
@@ -65,7 +68,7 @@ impl Trace {
 impl FromStr for Abr {
     type Err = String;
 
-    /// All but `trace:FILE`, which is read from a file.
+    /// Reads all algorithms but `trace:FILE`, whose file the caller reads.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "throughput" => Ok(Self::Throughput),
@@ -93,17 +96,18 @@ impl fmt::Display for Abr {
     }
 }
 
-/// What a choice is made from.
+/// The state on which a choice depends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Situation {
-    /// Seconds of media ahead, and the most there may be.
+    /// Seconds of buffered media.
     pub(super) buffer: f64,
+    /// The maximum of buffered media in seconds.
     pub(super) max_buffer: f64,
-    /// Media time of the segment to come, in seconds from the start of the presentation.
+    /// The start of the next segment, in seconds of the presentation.
     pub(super) time: f64,
 }
 
-/// Throughput of the last segments, in bits per second.
+/// The throughput of the last segments, in bits per second.
 #[derive(Debug, Default)]
 pub(super) struct Throughput(VecDeque<f64>);
 
@@ -120,7 +124,7 @@ impl Throughput {
         self.0.push_back(rate.max(1.0));
     }
 
-    /// What can be relied on; `None` before the first segment.
+    /// Returns the throughput with a margin of safety; `None` before the first segment.
     fn safe(&self) -> Option<f64> {
         let inverse: f64 = self.0.iter().map(|rate| rate.recip()).sum();
         #[expect(clippy::cast_precision_loss, reason = "at most 5")]
@@ -130,7 +134,7 @@ impl Throughput {
 }
 
 impl Abr {
-    /// The place of a rendition in its set.
+    /// Returns the index of a rendition in its set. For audio and text it is always the highest.
     pub(super) fn choose(
         &self,
         set: &RenditionSet,
@@ -139,7 +143,6 @@ impl Abr {
         random: &mut fastrand::Rng,
     ) -> usize {
         let last = set.renditions.len().saturating_sub(1);
-        // Sound is small, and nobody wants to hear it change.
         if matches!(set.kind, MediaKind::Audio | MediaKind::Text) {
             return last;
         }
@@ -193,9 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn by_throughput() {
+    fn throughput_is_a_harmonic_mean_with_a_margin() {
         let mut throughput = Throughput::default();
-        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 0, "nothing is known yet");
+        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 0, "no throughput is known yet");
         throughput.add(1_000_000, 1.0);
         assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 2);
         // 8, 1 and 1 Mbit/s: the harmonic mean is 1.4, of which 0.8 is 1.13.
@@ -206,11 +209,11 @@ mod tests {
         throughput.add(62_500, 1.0);
         assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 1, "0.78");
         (0..5).for_each(|_| throughput.add(12_500, 1.0));
-        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 0, "the first ones are forgotten");
+        assert_eq!(choose(&Abr::Throughput, &throughput, 0.0), 0, "earlier segments no longer count");
     }
 
     #[test]
-    fn by_buffer_rate_chance_and_trace() {
+    fn other_algorithms_choose_by_buffer_rate_trace_or_at_random() {
         let none = Throughput::default();
         for (buffer, place) in [(0.0, 0), (7.5, 0), (16.0, 0), (16.3, 1), (26.0, 1), (27.0, 2), (40.0, 2)] {
             assert_eq!(choose(&Abr::Buffer, &none, buffer), place, "{buffer}");
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn malformed_traces_and_algorithms_are_refused() {
         for text in
             ["", "# nothing", "1 800k", "0 800k\n0 900k", "0", "x 1k", "0 -1", "0 1\nNaN 1", "0 1\ninf 2"]
         {

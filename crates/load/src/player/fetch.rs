@@ -1,7 +1,6 @@
-//! Requests of players: each is checked, and counted once.
+//! The requests of players. Each body is checked, and each request is counted once.
 
 use super::{Session, SetFetcher};
-use crate::results::Measured;
 use latemux_client::{
     check::{Check, Init, Span},
     failure::{Failure, Reason},
@@ -12,7 +11,7 @@ use latemux_client::{
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// What players ask for.
+/// The class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Manifest,
@@ -23,7 +22,7 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// As in reports.
+    /// Returns the name that reports use.
     fn name(self, protocol: Option<Protocol>) -> &'static str {
         let of = |names: [&'static str; 4]| match protocol {
             Some(Protocol::Hls) => names[0],
@@ -45,29 +44,29 @@ impl Class {
     }
 }
 
-/// A segment that came.
+/// A segment that was requested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FetchedSegment {
     pub(super) rendition: usize,
-    /// Seconds from the start of the presentation.
+    /// Start and end in seconds of the presentation.
     pub(super) start: f64,
     pub(super) end: f64,
-    /// When the last segment ends.
+    /// The end of the last segment of the rendition.
     pub(super) last: f64,
-    /// What came of it; `None` where it failed.
+    /// The measurements; `None` if the request failed.
     pub(super) arrived: Option<Arrived>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived {
     pub(super) bytes: u64,
-    /// Seconds from when it was asked for.
+    /// Seconds from when the request was sent.
     pub(super) seconds: f64,
 }
 
-/// A request for something that is read whole.
+/// A request for a body that is parsed as a whole.
 struct WholeRequest<'a> {
-    who: u64,
+    player: u64,
     class: Class,
     protocol: Option<Protocol>,
     resource: &'a Resource,
@@ -77,30 +76,24 @@ struct WholeRequest<'a> {
 impl Session {
     fn count(
         &self,
-        who: u64,
+        player: u64,
         class: &'static str,
-        answer: &Result<Fetched, FailedFetch>,
+        fetched: &Result<Fetched, FailedFetch>,
         wrong: Option<&Failure>,
     ) {
-        let timed = match answer {
-            Ok(answer) => {
-                Measured { latency: answer.latency, first_byte: Some(answer.first_byte), bytes: answer.bytes }
-            }
-            Err(lost) => Measured { latency: lost.latency, first_byte: None, bytes: lost.bytes },
-        };
-        let failure = answer.as_ref().err().map(|lost| &lost.failure).or(wrong);
-        self.recorder.request(who, class, timed, failure);
+        let failure = fetched.as_ref().err().map(|failed| &failed.failure).or(wrong);
+        self.recorder.request(player, class, fetched.into(), failure);
     }
 
-    /// Gets a body that is read whole, and reads it. `name` is its class where reading tells.
+    /// Fetches and parses a body. `name` returns the class if it depends on the content.
     async fn read<T>(
         &self,
-        ask: WholeRequest<'_>,
+        request: WholeRequest<'_>,
         connection: &mut Connection,
         read: impl FnOnce(&Fetched, &[u8]) -> Result<T, Failure>,
         name: impl FnOnce(&T) -> Option<&'static str>,
     ) -> Option<T> {
-        let WholeRequest { who, class, protocol, resource, due } = ask;
+        let WholeRequest { player, class, protocol, resource, due } = request;
         let mut body = Vec::new();
         let mut keep = |piece: &[u8]| {
             if body.len().saturating_add(piece.len()) > MAX_BYTES {
@@ -110,34 +103,34 @@ impl Session {
             body.extend_from_slice(piece);
             Ok(())
         };
-        let answer = self.client.get(connection, resource, due, &mut keep).await;
-        let read = answer.as_ref().ok().map(|answer| read(answer, &body));
+        let fetched = self.client.get(connection, resource, due, &mut keep).await;
+        let read = fetched.as_ref().ok().map(|fetched| read(fetched, &body));
         let good = read.as_ref().and_then(|read| read.as_ref().ok());
         let class = good.and_then(name).unwrap_or_else(|| class.name(protocol));
-        self.count(who, class, &answer, read.as_ref().and_then(|read| read.as_ref().err()));
+        self.count(player, class, &fetched, read.as_ref().and_then(|read| read.as_ref().err()));
         read.and_then(Result::ok)
     }
 
-    /// The manifest; `None` where it cannot be played, which is counted.
+    /// Fetches the manifest. Returns `None` if that fails, which is counted.
     pub(super) async fn manifest(
         &self,
-        who: u64,
+        player: u64,
         connection: &mut Connection,
         resource: &Resource,
         due: Instant,
     ) -> Option<Arc<Presentation>> {
-        let read = |answer: &Fetched, body: &[u8]| {
-            self.parse_cache.presentation(&answer.url, body, self.behaviour.text)
+        let read = |fetched: &Fetched, body: &[u8]| {
+            self.parse_cache.presentation(&fetched.url, body, self.behaviour.text)
         };
         let name = |presentation: &Arc<Presentation>| Some(Class::Manifest.name(Some(presentation.protocol)));
-        let ask = WholeRequest { who, class: Class::Manifest, protocol: None, resource, due };
-        self.read(ask, connection, read, name).await
+        let request = WholeRequest { player, class: Class::Manifest, protocol: None, resource, due };
+        self.read(request, connection, read, name).await
     }
 
-    /// The list of segments of a rendition.
+    /// Returns the segments of a rendition, and fetches their lists if necessary.
     async fn segments(
         &self,
-        who: u64,
+        player: u64,
         presentation: &Presentation,
         fetcher: &mut SetFetcher,
         place: usize,
@@ -156,12 +149,12 @@ impl Session {
             match index {
                 Index::Known(segments) => periods.push(segments.clone()),
                 Index::Deferred(deferred) => {
-                    let read = |answer: &Fetched, body: &[u8]| {
-                        self.parse_cache.segments(deferred, &answer.url, body)
+                    let read = |fetched: &Fetched, body: &[u8]| {
+                        self.parse_cache.segments(deferred, &fetched.url, body)
                     };
                     let (protocol, resource) = (Some(presentation.protocol), &deferred.resource);
-                    let ask = WholeRequest { who, class: Class::Index, protocol, resource, due: *due };
-                    periods.push(self.read(ask, &mut fetcher.connection, read, |_| None).await?);
+                    let request = WholeRequest { player, class: Class::Index, protocol, resource, due: *due };
+                    periods.push(self.read(request, &mut fetcher.connection, read, |_| None).await?);
                     *due = Instant::now();
                 }
                 Index::Joined(_) => return None,
@@ -175,10 +168,10 @@ impl Session {
         Some(segments)
     }
 
-    /// The init segment that one of a rendition's segments needs: `Some(None)` where it needs none.
+    /// Returns the init segment for a segment, or `Some(None)` if it needs none.
     async fn init(
         &self,
-        who: u64,
+        player: u64,
         presentation: &Presentation,
         fetcher: &mut SetFetcher,
         (place, index): (usize, usize),
@@ -194,24 +187,25 @@ impl Session {
         let mut url = resource.url.clone();
         url.set_fragment(resource.range.map(|range| range.to_string()).as_deref());
         let read = |_: &Fetched, body: &[u8]| self.parse_cache.init(&url, body);
-        let ask = WholeRequest {
-            who,
+        let request = WholeRequest {
+            player,
             class: Class::Init,
             protocol: Some(presentation.protocol),
             resource,
             due: *due,
         };
-        let init = self.read(ask, &mut fetcher.connection, read, |_| None).await?;
+        let init = self.read(request, &mut fetcher.connection, read, |_| None).await?;
         *due = Instant::now();
         *fetcher.renditions.get_mut(place)? = Some((segments.clone(), Some((part, init.clone()))));
         Some(Some(init))
     }
 
-    /// The next segment of a fetcher in that rendition: the one behind the last, or the one at `from` (seconds). `None` where it cannot be told
-    /// which that is.
+    /// Fetches the next segment of a set in a rendition: the one behind the last, or after a change of
+    /// rendition or a seek the one at `from`, in seconds. Returns `None` if its list or init segment
+    /// cannot be fetched.
     pub(super) async fn segment(
         &self,
-        who: u64,
+        player: u64,
         presentation: &Presentation,
         fetcher: &mut SetFetcher,
         place: usize,
@@ -219,35 +213,36 @@ impl Session {
         due: Instant,
     ) -> Option<FetchedSegment> {
         let mut due = due;
-        let segments = self.segments(who, presentation, fetcher, place, &mut due).await?;
+        let segments = self.segments(player, presentation, fetcher, place, &mut due).await?;
         let index = match (fetcher.last, from) {
             (Some((rendition, index)), _) if rendition == place => index.saturating_add(1),
-            // Renditions may be cut a little differently.
+            // The segments of two renditions may start at slightly different times.
             (_, Some(from)) => segments.at(from + 0.05),
             (_, None) => 0,
         };
         let resource = segments.resource(index)?;
         let (start, duration) = segments.time(index)?;
-        let init = self.init(who, presentation, fetcher, (place, index), &mut due).await?;
+        let init = self.init(player, presentation, fetcher, (place, index), &mut due).await?;
         let part = segments.group(index)?;
         let mut check = Check::segment(part.container, init.as_ref(), part.timescale);
         let mut push = |piece: &[u8]| {
             check.push(piece);
             Ok(())
         };
-        let answer = self.client.get(&mut fetcher.connection, &resource, due, &mut push).await;
-        let wrong = answer
+        let fetched = self.client.get(&mut fetcher.connection, &resource, due, &mut push).await;
+        let wrong = fetched
             .is_ok()
             .then(|| self.timeline(fetcher, &segments, place, index, check.finish()))
             .and_then(Result::err);
         let wrong = wrong
             .map(|failure| Failure { detail: format!("{}: {}", resource.url, failure.detail), ..failure });
         let kind = presentation.sets.get(fetcher.set)?.kind;
-        self.count(who, Class::Segment(kind).name(Some(presentation.protocol)), &answer, wrong.as_ref());
+        self.count(player, Class::Segment(kind).name(Some(presentation.protocol)), &fetched, wrong.as_ref());
         fetcher.last = Some((place, index));
-        // A wrong body is counted, and played: a player would try, too.
-        let arrived =
-            answer.ok().map(|answer| Arrived { bytes: answer.bytes, seconds: answer.transfer.as_secs_f64() });
+        // A body that fails its check is counted as a failure, but plays like any other.
+        let arrived = fetched
+            .ok()
+            .map(|fetched| Arrived { bytes: fetched.bytes, seconds: fetched.transfer.as_secs_f64() });
         Some(FetchedSegment { rendition: place, start, end: start + duration, last: segments.end(), arrived })
     }
 

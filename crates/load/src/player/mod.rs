@@ -1,7 +1,7 @@
-//! One viewer: a manifest, then segments, as the buffer has room for them.
+//! One simulated viewer: it fetches a manifest, then segments while its buffer has room.
 //!
-//! Video and audio come over a connection each. Playing is a clock: media is shown as fast as time goes by, stops where the buffer ends, and
-//! goes on when enough is there again. Nothing is decoded.
+//! Video and audio have a connection each. Playback is a clock that advances in real time, stops at the
+//! end of the buffer, and continues when enough media is buffered again. Nothing is decoded.
 
 mod abr;
 mod buffer;
@@ -25,18 +25,18 @@ use tokio::{sync::watch, time::Instant};
 use url::Url;
 pub use viewing::play;
 
-/// How players behave.
+/// The behaviour of players.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
-    /// How they choose renditions.
+    /// The choice of renditions.
     pub abr: Abr,
-    /// The most seconds of media they keep ahead.
+    /// The maximum of buffered media in seconds.
     pub max_buffer: f64,
-    /// Seconds of media they want before they play, or go on.
+    /// The seconds of buffered media with which playback starts, or continues after a stall.
     pub start_buffer: f64,
-    /// Seeks to any place, per minute of playing; 0 for none.
+    /// Seeks to random positions, per minute of playback; 0 for none.
     pub seek_rate: f64,
-    /// Whether they fetch text too.
+    /// If true, players fetch text too.
     pub text: bool,
 }
 
@@ -46,7 +46,7 @@ impl Default for Behaviour {
     }
 }
 
-/// What all players of a run share.
+/// The state that all players of a run share.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) client: Client,
@@ -56,39 +56,39 @@ pub struct Session {
 }
 
 impl Session {
-    /// For a run whose measurements go to `recorder`.
+    /// Makes a session whose measurements go to `recorder`.
     #[must_use]
     pub fn new(client: Client, recorder: Arc<Recorder>, behaviour: Behaviour) -> Self {
         Self { client, recorder, behaviour, parse_cache: ParseCache::default() }
     }
 }
 
-/// A player to be.
+/// The parameters of one player.
 #[derive(Debug, Clone)]
 pub struct Player {
-    /// Its number, unlike any other's.
+    /// Its number, which is unique in the run.
     pub number: u64,
-    /// What it plays.
+    /// The manifest that it plays.
     pub url: Url,
-    /// What its chance is made of.
+    /// The seed of its random choices.
     pub seed: u64,
-    /// When it was to come.
+    /// The time at which it should start.
     pub due: Instant,
-    /// Becomes true when no more requests shall be made.
+    /// Becomes true when it must make no more requests.
     pub stop: watch::Receiver<bool>,
 }
 
-/// What a player knows of a rendition: its segments, and the init segment it had last, with the place of its part.
+/// The segments of a rendition, and its last init segment with the index of its group of segments.
 type KnownRendition = (Arc<Segments>, Option<(usize, Arc<Init>)>);
 
-/// What a player knows of one of the sets it plays.
+/// Fetches the segments of one set, one after the other.
 #[derive(Debug, Default)]
 struct SetFetcher {
     set: usize,
     connection: Connection,
-    /// By place in the set.
+    /// The known renditions, by their index in the set.
     renditions: Vec<Option<KnownRendition>>,
-    /// The rendition and index of the last segment asked for.
+    /// The rendition and index of the last segment that was requested.
     last: Option<(usize, usize)>,
     timeline: Timeline,
 }

@@ -1,4 +1,4 @@
-//! What thousands of players read from the same bytes is read and kept once.
+//! Parsed manifests, lists of segments and init segments, which all players share.
 
 use bytes::Bytes;
 use latemux_client::{
@@ -14,10 +14,10 @@ use std::{
 };
 use url::Url;
 
-/// Entries of each kind; beyond that all are forgotten.
+/// The maximum number of entries of each kind. When it is reached, all of them are dropped.
 const MAX: usize = 4096;
 
-/// Manifests, lists of segments and init segments, by the bytes they were read from.
+/// Manifests, lists of segments and init segments, by their URL and the hash of their bytes.
 #[derive(Debug, Default)]
 pub(crate) struct ParseCache {
     hasher: RandomState,
@@ -45,36 +45,39 @@ impl ParseCache {
         if map.len() >= MAX {
             map.clear();
         }
-        // Of those who read it at the same time, one wins.
+        // If several players parsed the same bytes at the same time, one result is kept.
         Ok(map.entry(key).or_insert(made).clone())
     }
 
-    /// `text`: with text; the same at each call.
+    /// Returns the presentation of a manifest, without text unless `with_text`, which must be the same in
+    /// each call.
     pub(crate) fn presentation(
         &self,
         url: &Url,
         body: &[u8],
-        text: bool,
+        with_text: bool,
     ) -> Result<Arc<Presentation>, Failure> {
         self.get(&self.presentations, url, body, || {
             let mut read = manifest::read(url, body).map_err(|why| failure(url, &why))?;
-            read.sets.retain(|set| text || set.kind != MediaKind::Text);
+            read.sets.retain(|set| with_text || set.kind != MediaKind::Text);
             Ok(read)
         })
     }
 
+    /// Returns the segments that a deferred list names.
     pub(crate) fn segments(
         &self,
         deferred: &Deferred,
         url: &Url,
         body: &[u8],
     ) -> Result<Arc<Segments>, Failure> {
-        // Two representations may have their index in the same file.
+        // Several representations may have their index in one file, at different ranges.
         let mut key = deferred.resource.url.clone();
         key.set_fragment(deferred.resource.range.map(|range| range.to_string()).as_deref());
         self.get(&self.segments, &key, body, || deferred.read(url, body).map_err(|why| failure(url, &why)))
     }
 
+    /// Returns an init segment.
     pub(crate) fn init(&self, url: &Url, body: &[u8]) -> Result<Arc<Init>, Failure> {
         self.get(&self.inits, url, body, || Init::read(&Bytes::copy_from_slice(body)))
     }

@@ -1,4 +1,5 @@
-//! The player of the published load tests: manifest, then audio segment k, video segment k, k + 1, …, as fast as they come; it shows nothing.
+//! The player of published load tests: after the manifest it fetches audio segment k, video segment k,
+//! audio segment k + 1 and so on, as fast as possible, without playback.
 
 use super::{
     Player, Session, SetFetcher,
@@ -12,10 +13,10 @@ use latemux_client::{
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Segments that fail one after the other before it gives up.
+/// The number of consecutive failed segments after which it gives up.
 const MAX_FAILURES: u32 = 5;
 
-/// Goes through one title once, or until told to stop.
+/// Fetches a title once, or until it is stopped.
 pub(crate) async fn sequence(session: Arc<Session>, player: Player) -> PlayerEnd {
     let who = player.number;
     session.recorder.player_started(who);
@@ -40,7 +41,7 @@ async fn walk(session: &Session, player: &Player) -> PlayerEnd {
         let renditions = presentation.sets.get(set).map_or(0, |set| set.renditions.len());
         (SetFetcher { set, renditions: vec![None; renditions], ..SetFetcher::default() }, None)
     };
-    // One connection for all, as one request follows the other.
+    // All sets share one connection, since requests do not overlap.
     let mut fetchers: Vec<(SetFetcher, Option<f64>)> = order.into_iter().map(fetcher).collect();
     let mut failures = 0;
     while !fetchers.is_empty() {

@@ -1,9 +1,9 @@
-//! A viewing from manifest to end.
+//! A player that watches a title as a viewer does, from the manifest to the end.
 
 use super::{
     Player, Session, SetFetcher,
     abr::{Situation, Throughput},
-    buffer::{Clock, SetBuffer, Wait, enough, limit},
+    buffer::{Clock, SetBuffer, Wait, has_enough, playable_until},
     fetch::FetchedSegment,
 };
 use crate::results::{PlayerEnd, Players};
@@ -15,18 +15,18 @@ use latemux_client::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
-/// Requests that fail one after the other before a player gives up.
+/// The number of consecutive failed requests after which a player gives up.
 const MAX_FAILURES: u32 = 5;
 
-/// How long a player waits before it asks again for what it cannot do without.
+/// The wait before a player retries to fetch a list of segments or an init segment.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Plays one title once, or until told to stop. Everything that happens is counted.
+/// Plays a title once, or until it is stopped. All events are recorded.
 pub async fn play(session: Arc<Session>, player: Player) -> PlayerEnd {
-    let who = player.number;
-    session.recorder.player_started(who);
+    let number = player.number;
+    session.recorder.player_started(number);
     let played = viewing(&session, player).await;
-    session.recorder.player_left(who, played);
+    session.recorder.player_left(number, played);
     played
 }
 
@@ -34,11 +34,11 @@ async fn viewing(session: &Arc<Session>, player: Player) -> PlayerEnd {
     if *player.stop.borrow() {
         return PlayerEnd::Stopped;
     }
-    let who = player.number;
-    session.recorder.lag(who, player.due.elapsed());
+    let number = player.number;
+    session.recorder.lag(number, player.due.elapsed());
     let mut connection = Connection::default();
     let resource = Resource { url: player.url.clone(), range: None };
-    let Some(presentation) = session.manifest(who, &mut connection, &resource, player.due).await else {
+    let Some(presentation) = session.manifest(number, &mut connection, &resource, player.due).await else {
         return PlayerEnd::Failed;
     };
     let mut viewing = Viewing::new(session, presentation, connection, player);
@@ -47,48 +47,49 @@ async fn viewing(session: &Arc<Session>, player: Player) -> PlayerEnd {
     played
 }
 
-/// A download that ended.
+/// The end of a download.
 struct Done {
     fetcher: SetFetcher,
     place: usize,
-    /// The seek it was begun after.
+    /// The generation in which it started.
     generation: u32,
-    got: Option<FetchedSegment>,
+    segment: Option<FetchedSegment>,
 }
 
 struct Viewing<'a> {
     session: &'a Arc<Session>,
     player: Player,
     presentation: Arc<Presentation>,
-    /// `None` while it is on its way with a download.
+    /// The fetchers by set; `None` while a download has it.
     fetchers: Vec<Option<SetFetcher>>,
     buffers: Vec<SetBuffer>,
     downloads: FuturesUnordered<BoxFuture<'static, Done>>,
     clock: Clock,
-    /// Whether the clock has been set to the first segment.
-    began: bool,
+    /// True once the clock is at the start of the first segment.
+    has_begun: bool,
+    /// The number of seeks so far. Downloads of earlier generations are not played.
     generation: u32,
     throughput: Throughput,
     random: fastrand::Rng,
     next_seek: Option<Instant>,
     failures: u32,
-    /// End of the media, as far as is known.
+    /// The end of the media, as far as it is known.
     end: f64,
     tally: QualityTally,
 }
 
-/// What counts for the quality of a viewing: of video, or of what has both.
+/// The sums from which quality is computed, of video, or of segments with video and audio.
 #[derive(Default)]
 struct QualityTally {
-    /// Media shown, in seconds, without the part that is playing.
+    /// Seconds of media that were played, without the current stretch.
     shown: f64,
-    /// Rendition, bit rate and duration of the last segment.
+    /// The rendition and bit rate of the last segment.
     last: Option<(usize, f64)>,
     segments: f64,
     rates: f64,
     changes: f64,
     switches: u64,
-    /// Bits and seconds of what was fetched.
+    /// Bits and seconds of the segments that were fetched.
     bits: f64,
     seconds: f64,
     highest: f64,
@@ -110,7 +111,7 @@ impl<'a> Viewing<'a> {
                 ..SetFetcher::default()
             }));
         }
-        // The manifest's connection is used on.
+        // The first set uses the connection of the manifest.
         if let Some(Some(first)) = fetchers.first_mut() {
             first.connection = connection;
         }
@@ -120,7 +121,7 @@ impl<'a> Viewing<'a> {
             fetchers,
             downloads: FuturesUnordered::new(),
             clock: Clock::Waiting { why: Wait::Startup, since: player.due, at: 0.0 },
-            began: false,
+            has_begun: false,
             generation: 0,
             throughput: Throughput::default(),
             random: fastrand::Rng::with_seed(player.seed),
@@ -140,13 +141,13 @@ impl<'a> Viewing<'a> {
             let now = Instant::now();
             let stopping = *self.player.stop.borrow();
             if stopping && self.downloads.is_empty() {
-                self.pause(now);
+                self.stop_clock(now);
                 return PlayerEnd::Stopped;
             }
             if self.failures >= MAX_FAILURES {
-                // What is on its way is counted too.
+                // Requests in flight are counted too.
                 while self.downloads.next().await.is_some() {}
-                self.pause(Instant::now());
+                self.stop_clock(Instant::now());
                 return PlayerEnd::Failed;
             }
             if self.tick(now) {
@@ -168,30 +169,31 @@ impl<'a> Viewing<'a> {
         }
     }
 
-    /// Whether the end was shown. Stalls where media is missing, from when it was missing.
+    /// Returns true if playback has reached the end. Starts a stall if media is missing, from the time on
+    /// since when it was missing.
     fn tick(&mut self, now: Instant) -> bool {
         let Clock::Playing { from, .. } = self.clock else {
-            // Nothing is left to wait for.
-            return self.buffers.iter().all(|buffer| buffer.done) && !self.began;
+            // Without any segment there is nothing to wait for.
+            return self.buffers.iter().all(|buffer| buffer.is_done) && !self.has_begun;
         };
-        let limit = limit(&self.buffers).unwrap_or(from);
+        let limit = playable_until(&self.buffers).unwrap_or(from);
         if self.clock.position(now) < limit {
             return false;
         }
         let since = self.clock.when(limit).unwrap_or(now).min(now);
         self.tally.shown += (limit - from).max(0.0);
         self.clock = Clock::Waiting { why: Wait::Stall, since, at: limit };
-        if self.buffers.iter().all(|buffer| buffer.done) {
+        if self.buffers.iter().all(|buffer| buffer.is_done) {
             return true;
         }
         self.session.recorder.stall_started(self.player.number);
         false
     }
 
-    /// Plays where there is enough.
+    /// Starts the clock if enough media is buffered.
     fn start_playing(&mut self, now: Instant) {
         let Clock::Waiting { why, since, at } = self.clock else { return };
-        if !self.began || !enough(&self.buffers, at, self.session.behaviour.start_buffer) {
+        if !self.has_begun || !has_enough(&self.buffers, at, self.session.behaviour.start_buffer) {
             return;
         }
         let waited = now.saturating_duration_since(since);
@@ -201,7 +203,7 @@ impl<'a> Viewing<'a> {
 
     fn waited(&mut self, why: Wait, waited: Duration) {
         let micros = crate::results::micros(waited);
-        // What a viewer asked for is no stall.
+        // A wait after a seek does not lower quality.
         if why != Wait::Seek {
             self.tally.waited += waited.as_secs_f64();
         }
@@ -212,11 +214,12 @@ impl<'a> Viewing<'a> {
         });
     }
 
-    /// Stops the clock for good: what was shown until now counts, and so does a stall that had not ended.
-    fn pause(&mut self, now: Instant) {
+    /// Stops the clock for good. Counts the media played until now, and a stall that has not ended.
+    fn stop_clock(&mut self, now: Instant) {
         match self.clock {
             Clock::Playing { from, .. } => {
-                let to = limit(&self.buffers).map_or(from, |limit| self.clock.position(now).min(limit));
+                let to =
+                    playable_until(&self.buffers).map_or(from, |limit| self.clock.position(now).min(limit));
                 self.tally.shown += (to - from).max(0.0);
             }
             Clock::Waiting { why: Wait::Stall, since, .. } => {
@@ -231,7 +234,7 @@ impl<'a> Viewing<'a> {
         let position = self.clock.position(now);
         for place in 0..self.buffers.len() {
             let Some(buffer) = self.buffers.get_mut(place) else { continue };
-            if buffer.busy || buffer.done {
+            if buffer.is_busy || buffer.is_done {
                 continue;
             }
             if buffer.due.is_some_and(|due| due > now) {
@@ -244,7 +247,7 @@ impl<'a> Viewing<'a> {
             }
             let due = buffer.due.take().unwrap_or(now);
             let Some(fetcher) = self.fetchers.get_mut(place).and_then(Option::take) else { continue };
-            buffer.busy = true;
+            buffer.is_busy = true;
             self.download(place, fetcher, due, now, ahead);
         }
     }
@@ -257,51 +260,53 @@ impl<'a> Viewing<'a> {
             Situation { buffer: ahead.max(0.0), max_buffer: behaviour.max_buffer, time: from.unwrap_or(0.0) };
         let Some(set) = self.presentation.sets.get(place) else { return };
         let rendition = behaviour.abr.choose(set, &self.throughput, situation, &mut self.random);
-        let (session, presentation) = (self.session.clone(), self.presentation.clone());
-        let (who, generation) = (self.player.number, self.generation);
+        let session = self.session.clone();
+        let presentation = self.presentation.clone();
+        let player = self.player.number;
+        let generation = self.generation;
         self.downloads.push(Box::pin(async move {
-            let got = session.segment(who, &presentation, &mut fetcher, rendition, from, due).await;
-            Done { fetcher, place, generation, got }
+            let segment = session.segment(player, &presentation, &mut fetcher, rendition, from, due).await;
+            Done { fetcher, place, generation, segment }
         }));
     }
 
     fn take(&mut self, done: Done) {
-        let Done { mut fetcher, place, generation, got } = done;
-        let stale = generation != self.generation;
-        if stale {
-            // The segment is of where the viewer was before: the next one does not follow it.
+        let Done { mut fetcher, place, generation, segment } = done;
+        let is_stale = generation != self.generation;
+        if is_stale {
+            // The segment belongs to the position before a seek, and the next one does not follow it.
             fetcher.last = None;
         }
         if let Some(slot) = self.fetchers.get_mut(place) {
             *slot = Some(fetcher);
         }
         let Some(buffer) = self.buffers.get_mut(place) else { return };
-        buffer.busy = false;
-        let Some(got) = got else {
+        buffer.is_busy = false;
+        let Some(segment) = segment else {
             self.failures += 1;
             buffer.due = Instant::now().checked_add(RETRY_DELAY);
             return;
         };
-        self.failures = if got.arrived.is_some() { 0 } else { self.failures + 1 };
-        self.end = self.end.max(got.last);
-        if stale {
+        self.failures = if segment.arrived.is_some() { 0 } else { self.failures + 1 };
+        self.end = self.end.max(segment.last);
+        if is_stale {
             return;
         }
-        buffer.until = Some(got.end);
-        buffer.done = got.end >= got.last - 1e-6;
+        buffer.until = Some(segment.end);
+        buffer.is_done = segment.end >= segment.last - 1e-6;
         if let Clock::Waiting { why: Wait::Startup, since, at } = self.clock {
-            let at = if self.began { at.min(got.start) } else { got.start };
+            let at = if self.has_begun { at.min(segment.start) } else { segment.start };
             self.clock = Clock::Waiting { why: Wait::Startup, since, at };
-            self.began = true;
+            self.has_begun = true;
         }
-        self.note(place, got);
+        self.add_to_tally(place, segment);
     }
 
-    /// What a segment adds to the quality of the viewing.
-    fn note(&mut self, place: usize, got: FetchedSegment) {
-        let Some(arrived) = got.arrived else { return };
+    /// Adds a segment to the sums of quality and throughput.
+    fn add_to_tally(&mut self, place: usize, segment: FetchedSegment) {
+        let Some(arrived) = segment.arrived else { return };
         let sets = &self.presentation.sets;
-        // Text is too small to tell what a connection can do.
+        // Text is too small to measure throughput with.
         if sets.get(place).is_none_or(|set| set.kind != MediaKind::Text) {
             self.throughput.add(arrived.bytes, arrived.seconds);
         }
@@ -310,25 +315,26 @@ impl<'a> Viewing<'a> {
         let Some(set) = sets.get(main).filter(|_| place == main) else { return };
         #[expect(clippy::cast_precision_loss, reason = "bits of a segment")]
         let bits = arrived.bytes as f64 * 8.0;
-        let seconds = (got.end - got.start).max(1e-3);
+        let seconds = (segment.end - segment.start).max(1e-3);
         #[expect(clippy::cast_precision_loss, reason = "bit rates")]
         let stated =
             |place: usize| set.renditions.get(place).map(|r| r.bandwidth as f64).filter(|rate| *rate > 0.0);
-        // Those that do not say are all the same.
-        let rate = stated(got.rendition).unwrap_or(1.0);
+        // Renditions without a stated bit rate count as equal.
+        let rate = stated(segment.rendition).unwrap_or(1.0);
         let tally = &mut self.tally;
         tally.highest = tally.highest.max(stated(set.renditions.len().saturating_sub(1)).unwrap_or(rate));
         tally.bits += bits;
         tally.seconds += seconds;
         tally.segments += 1.0;
         tally.rates += rate;
-        if let Some((_, before)) = tally.last.filter(|(rendition, _)| *rendition != got.rendition) {
+        if let Some((_, before)) = tally.last.filter(|(rendition, _)| *rendition != segment.rendition) {
             tally.switches += 1;
             tally.changes += (rate - before).abs();
         }
-        tally.last = Some((got.rendition, rate));
+        tally.last = Some((segment.rendition, rate));
     }
 
+    /// Returns the time of the next random seek.
     fn seek_after(&mut self, now: Instant) -> Option<Instant> {
         let rate = self.session.behaviour.seek_rate / 60.0;
         if rate <= 0.0 {
@@ -338,7 +344,7 @@ impl<'a> Viewing<'a> {
         now.checked_add(Duration::try_from_secs_f64(wait).ok()?)
     }
 
-    /// Goes to any place, if it is time to: what is ahead is thrown away.
+    /// Seeks to a random position if a seek is due. The buffers are emptied.
     fn seek(&mut self, now: Instant) {
         let Clock::Playing { from, .. } = self.clock else { return };
         if self.next_seek.is_none_or(|at| at > now) {
@@ -350,30 +356,30 @@ impl<'a> Viewing<'a> {
         self.clock = Clock::Waiting { why: Wait::Seek, since: now, at: target };
         self.generation = self.generation.wrapping_add(1);
         for buffer in &mut self.buffers {
-            *buffer = SetBuffer { until: Some(target), busy: buffer.busy, ..SetBuffer::default() };
+            *buffer = SetBuffer { until: Some(target), is_busy: buffer.is_busy, ..SetBuffer::default() };
         }
         for fetcher in self.fetchers.iter_mut().flatten() {
             fetcher.last = None;
         }
     }
 
-    /// When something happens without a download.
+    /// Returns the time of the next event other than the end of a download.
     fn wake(&self, stopping: bool) -> Option<Instant> {
         if stopping {
             return None;
         }
-        let empty = limit(&self.buffers).and_then(|limit| self.clock.when(limit));
+        let empty = playable_until(&self.buffers).and_then(|limit| self.clock.when(limit));
         let room = self
             .buffers
             .iter()
-            .filter(|buffer| !buffer.busy && !buffer.done)
+            .filter(|buffer| !buffer.is_busy && !buffer.is_done)
             .filter_map(|buffer| buffer.due)
             .min();
         let seek = self.next_seek.filter(|_| matches!(self.clock, Clock::Playing { .. }));
         [empty, room, seek].into_iter().flatten().min()
     }
 
-    /// Adds the viewing to what players saw.
+    /// Records the measurements of the whole viewing.
     fn report(&self) {
         let tally = &self.tally;
         self.session.recorder.update_players(self.player.number, |players: &mut Players| {
@@ -388,15 +394,16 @@ impl<'a> Viewing<'a> {
 }
 
 impl QualityTally {
-    /// The linear quality of Yin et al. (SIGCOMM 2015), eq. 5, in parts of the best there could have been: the bit rates of all segments, less
-    /// the changes from one to the next, less the seconds of waiting each weighed as a segment of the highest bit rate. From -1 to 1.
+    /// Returns the linear quality of Yin et al. (SIGCOMM 2015), eq. 5, relative to the best possible one,
+    /// from -1 to 1: the bit rates of all segments, less the changes between them, less the highest bit
+    /// rate for each second of waiting.
     fn quality(&self) -> f64 {
         let sum = self.rates - self.changes - self.highest * self.waited;
         (sum / (self.segments * self.highest).max(1.0)).clamp(-1.0, 1.0)
     }
 }
 
-/// Rounded; what is below 0 is 0.
+/// Rounds a number; negative numbers become 0.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not below 0")]
 fn to_u64(number: f64) -> u64 {
     number.round().max(0.0) as u64

@@ -3,7 +3,7 @@
 use crate::results::{Histogram, Run};
 use std::fmt::Write as _;
 
-/// A table of requests by run and class: counts, bytes, latencies in microseconds.
+/// Returns a table of requests by run and class: counts, bytes, and latencies in microseconds.
 #[must_use]
 pub fn requests(runs: &[(String, Run)]) -> String {
     let mut out =
@@ -30,7 +30,7 @@ pub fn requests(runs: &[(String, Run)]) -> String {
     out
 }
 
-/// A table of failed requests by run, class and reason.
+/// Returns a table of failed requests by run, class and reason.
 #[must_use]
 pub fn errors(runs: &[(String, Run)]) -> String {
     let mut out = String::from("run,class,reason,requests\r\n");
@@ -44,7 +44,7 @@ pub fn errors(runs: &[(String, Run)]) -> String {
     out
 }
 
-/// A table of what happened in each second since the start.
+/// Returns a table of the seconds since the start of each run.
 #[must_use]
 pub fn seconds(runs: &[(String, Run)]) -> String {
     let mut out = String::from("run,second,requests,failed,bytes,mean_us,came,left,players,stalls\r\n");
@@ -69,7 +69,7 @@ pub fn seconds(runs: &[(String, Run)]) -> String {
     out
 }
 
-/// All histograms, each value with how often it was counted: what a distribution is drawn from.
+/// Returns a table of all histograms: each value with its count.
 #[must_use]
 pub fn histograms(runs: &[(String, Run)]) -> String {
     let mut out = String::from("run,of,value,count\r\n");
@@ -94,7 +94,7 @@ pub fn histograms(runs: &[(String, Run)]) -> String {
     out
 }
 
-/// Quoted where it must be.
+/// Quotes a field if necessary.
 fn field(text: &str) -> String {
     if text.contains(['"', ',', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! A table for the terminal.
+//! A text for the terminal.
 
 use crate::{
     results::{Histogram, Part, Requests, Run},
@@ -6,14 +6,16 @@ use crate::{
 };
 use std::fmt::Write as _;
 
-/// Latencies later than this, in microseconds, are the generator's own doing if it was late by as much.
+/// The delay of the generator, in microseconds, above which a note says that it was late.
 const LATE: u64 = 10_000;
 
-/// Seconds at the limit are told from so many milliseconds on, and if they are one in so many.
-const BRIEF: u64 = 2000;
-const OFTEN: u64 = 20;
+/// The milliseconds of saturation from which a note says so, if they are also a share of the run.
+const MIN_SATURATED: u64 = 2000;
 
-/// What a run measured, in words and columns.
+/// The minimum share of the run, as its reciprocal.
+const MIN_SATURATED_SHARE: u64 = 20;
+
+/// Returns the results of a run as tables and sentences.
 #[must_use]
 pub fn summary(run: &Run) -> String {
     let part = &run.whole;
@@ -66,7 +68,7 @@ pub fn summary(run: &Run) -> String {
     out
 }
 
-/// Failures by reason, each with an example.
+/// Writes the failures by reason, each with an example.
 fn failures(out: &mut String, part: &Part) {
     for (reason, count) in &part.results.total().errors {
         let example = part.examples.get(reason).and_then(|details| details.first());
@@ -81,20 +83,21 @@ fn failures(out: &mut String, part: &Part) {
 /// Returns the resources that the generator used, in words.
 pub(crate) fn generator(part: &Part) -> String {
     format!(
-        "the generator took {:.0} % of {} cores and {:.0} MB",
-        processor(part) * 100.0,
+        "the generator used {:.0} % of {} cores and {:.0} MB",
+        cpu_share(part) * 100.0,
         part.generator.cores,
         float(part.generator.memory) / 1e6,
     )
 }
 
-/// Where the generator was the limit, and not the server.
+/// Returns sentences that say when the generator was the limit, and not the server.
 #[must_use]
 pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
     let mut notes = Vec::new();
-    let (used, waited) = (processor(part), of_cores(part, part.generator.waited));
+    let used = cpu_share(part);
+    let waited = share_of_cores(part, part.generator.waited);
     let saturated = part.generator.saturated;
-    let sometimes = saturated >= BRIEF && saturated.saturating_mul(OFTEN) >= part.took;
+    let sometimes = saturated >= MIN_SATURATED && saturated.saturating_mul(MIN_SATURATED_SHARE) >= part.took;
     if used + waited > LIMIT || sometimes {
         let when = if used + waited > LIMIT {
             String::new()
@@ -102,7 +105,7 @@ pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
             format!(" in {} of {} s", saturated / 1000, part.took / 1000)
         };
         notes.push(format!(
-            "this generator was the limit{when}: it used {:.0} % of its cores and waited for them another {:.0} %; more machines, or fewer players, tell more of the server",
+            "this generator was the limit{when}: it used {:.0} % of its cores and waited for them another {:.0} %; use more machines or fewer players to measure the server",
             used * 100.0,
             waited * 100.0
         ));
@@ -110,19 +113,19 @@ pub(crate) fn generator_notes(part: &Part) -> Vec<String> {
     let late = part.results.lag.quantile(0.99);
     if late > LATE {
         notes.push(format!(
-            "this generator was late: a hundredth of its requests left {} ms or more after they were due, which is part of their latency",
+            "this generator was late: 1 % of its requests were sent {} ms or more after they were due, which is part of their latency",
             late / 1000
         ));
     }
     notes
 }
 
-/// Part of all cores' time.
-fn processor(part: &Part) -> f64 {
-    of_cores(part, part.generator.cpu)
+/// Returns the share of all cores' time that the generator used.
+fn cpu_share(part: &Part) -> f64 {
+    share_of_cores(part, part.generator.cpu)
 }
 
-fn of_cores(part: &Part, milliseconds: u64) -> f64 {
+fn share_of_cores(part: &Part, milliseconds: u64) -> f64 {
     float(milliseconds) / float((part.took * part.generator.cores).max(1))
 }
 
@@ -162,7 +165,7 @@ fn scaled(name: &str, histogram: &Histogram, scale: impl Fn(f64) -> f64) -> [Str
     ]
 }
 
-/// Columns as wide as what is in them, the first to the left.
+/// Writes columns as wide as their content. The first one is aligned to the left.
 fn table(out: &mut String, rows: &[[String; 9]]) {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -195,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn whether_the_generator_was_the_limit() {
+    fn notes_say_when_the_generator_was_the_limit() {
         let two = Generator { cores: 2, ..Generator::default() };
         let noted_of = |generator| noted(60_000, generator, &[100; 1000]);
         assert_eq!(noted_of(Generator { cpu: 90_000, waited: 10_000, saturated: 1000, ..two }), "");
         let used = noted_of(Generator { cpu: 110_000, ..two });
         assert!(used.starts_with("this generator was the limit: it used 92 % of its cores"), "{used}");
-        // Others had the cores.
+        // Other processes used the cores.
         let waited = noted_of(Generator { cpu: 60_000, waited: 66_000, ..two });
         assert!(
             waited.contains("was the limit: it used 50 % of its cores and waited for them another 55 %"),
@@ -215,7 +218,7 @@ mod tests {
         let late: Vec<u64> = (0..100).map(|request| if request < 97 { 0 } else { 25_000 }).collect();
         let late = noted(60_000, two, &late);
         assert!(
-            late.starts_with("this generator was late: a hundredth of its requests left 25 ms or more"),
+            late.starts_with("this generator was late: 1 % of its requests were sent 25 ms or more"),
             "{late}"
         );
     }

@@ -1,21 +1,21 @@
-//! Histograms of three significant digits that are kept, written and added without loss.
+//! Histograms of three significant digits. Writing, reading and merging them loses nothing.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Deserializer as Reader, Serializer as _, V2Serializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use std::fmt;
 
-/// Significant digits.
+/// The significant digits of values.
 const DIGITS: u8 = 3;
 
-/// The largest value that is told from larger ones: an hour in microseconds, or 3.6 Gbit/s.
+/// The maximum value; larger ones count as this. It is an hour in microseconds, or 3.6 Gbit/s.
 const MAX: u64 = 3_600_000_000;
 
-/// A histogram. Written as text, it is HdrHistogram's own format (V2) in base 64.
+/// A histogram. It is serialised in the V2 format of HdrHistogram, in base 64.
 #[derive(Clone)]
 pub struct Histogram(Option<Box<hdrhistogram::Histogram<u64>>>);
 
-/// Equal where they counted the same.
+/// Histograms are equal if they counted the same values.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.recorded().eq(other.recorded())
@@ -29,14 +29,14 @@ impl fmt::Debug for Histogram {
 }
 
 impl Default for Histogram {
-    /// Empty, and small as long as it is.
+    /// Makes an empty histogram, which allocates nothing.
     fn default() -> Self {
         Self(None)
     }
 }
 
 impl Histogram {
-    fn made(&mut self) -> Option<&mut hdrhistogram::Histogram<u64>> {
+    fn allocated(&mut self) -> Option<&mut hdrhistogram::Histogram<u64>> {
         if self.0.is_none() {
             let mut made = hdrhistogram::Histogram::new(DIGITS).ok()?;
             made.auto(true);
@@ -47,46 +47,46 @@ impl Histogram {
 
     /// Counts a value.
     pub fn record(&mut self, value: u64) {
-        if let Some(histogram) = self.made() {
-            // It grows by itself up to that.
+        if let Some(histogram) = self.allocated() {
+            // It resizes itself up to the maximum, so that recording cannot fail.
             let _ = histogram.record(value.min(MAX));
         }
     }
 
-    /// Adds another one. Exact: both count in the same steps.
+    /// Adds another histogram. This is exact, since both have the same buckets.
     pub fn merge(&mut self, other: &Self) {
         let Some(other) = other.0.as_deref() else { return };
-        if let Some(histogram) = self.made() {
-            // It grows by itself; of the same digits, nothing else can fail.
+        if let Some(histogram) = self.allocated() {
+            // It resizes itself, and both have the same digits: adding cannot fail.
             let _ = histogram.add(other);
         }
     }
 
-    /// Values counted.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.len())
     }
 
-    /// The value that this part (0 to 1) of all are not above; 0 where there is none.
+    /// Returns the value that a share of all values, from 0 to 1, does not exceed; 0 if it is empty.
     #[must_use]
-    pub fn quantile(&self, part: f64) -> u64 {
-        self.0.as_ref().map_or(0, |histogram| histogram.value_at_quantile(part))
+    pub fn quantile(&self, share: f64) -> u64 {
+        self.0.as_ref().map_or(0, |histogram| histogram.value_at_quantile(share))
     }
 
-    /// The largest.
+    /// Returns the maximum; 0 if it is empty.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.max())
     }
 
-    /// The mean of all; 0 where there is none.
+    /// Returns the mean; 0 if it is empty.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.0.as_ref().map_or(0.0, |histogram| histogram.mean())
     }
 
-    /// Values and how often each was counted, rising.
+    /// Returns the values in rising order, each with its count.
     pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let recorded = self.0.iter().flat_map(|histogram| histogram.iter_recorded());
         recorded.map(|step| (step.value_iterated_to(), step.count_at_value()))
@@ -97,7 +97,7 @@ impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut bytes = Vec::new();
         if let Some(histogram) = &self.0 {
-            // How it grew is no part of what it says.
+            // The current size of its buckets must not show in the text.
             let mut fixed = hdrhistogram::Histogram::<u64>::new_with_bounds(1, MAX, DIGITS)
                 .map_err(ser::Error::custom)?;
             fixed.add(histogram.as_ref()).map_err(ser::Error::custom)?;
@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // Each case writes and reads a dozen histograms of all their steps.
+        // Each case writes and reads a dozen histograms.
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn parts_add_up_to_the_whole_in_any_order(values in proptest::collection::vec((0..u64::MAX >> 20, 0..3_usize), 0..200)) {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn three_digits_are_kept() {
+    fn quantiles_have_three_significant_digits() {
         let mut histogram = Histogram::default();
         (1..=1000).for_each(|n| histogram.record(n * 1000));
         assert!((499_000..=501_000).contains(&histogram.quantile(0.5)));
@@ -167,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_histogram_is_refused() {
+    fn texts_that_are_not_such_histograms_are_refused() {
         for wrong in ["\"!\"", "\"AAAA\"", "3"] {
             assert!(serde_json::from_str::<Histogram>(wrong).is_err(), "{wrong}");
         }
-        // Of other steps: it could not be added exactly.
+        // A histogram of other buckets could not be added exactly.
         let coarse = hdrhistogram::Histogram::<u64>::new(2).unwrap();
         let mut bytes = Vec::new();
         V2Serializer::new().serialize(&coarse, &mut bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What was measured, so that parts of it from many machines add up exactly.
+//! The results of a run. Parts that several machines measured add up exactly.
 
 mod histogram;
 mod part;
@@ -12,17 +12,18 @@ pub use recorder::{Counts, Measured, PlayerEnd, Recorder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// All that a run measured. Merging is exact: the order, and how players were spread over machines, do not matter.
+/// The results of a run or of a part of it. Merging is exact: neither the order nor the distribution of
+/// players over machines matters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
-    /// By class: `dash.video`, `hls.playlist`, `single`, …
+    /// Requests by class: `dash.video`, `hls.playlist`, `single`, …
     pub requests: BTreeMap<String, Requests>,
-    /// What players saw.
+    /// Measurements of players.
     pub players: Players,
-    /// What happened in each second since the start.
+    /// Each second since the start.
     pub seconds: Vec<Second>,
-    /// By how much requests were sent later than they were due, in microseconds: the generator's own doing.
+    /// Delays of requests behind their due times that the generator caused, in microseconds.
     pub lag: Histogram,
 }
 
@@ -30,67 +31,77 @@ pub struct Results {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requests {
-    /// Requests, failed ones too.
+    /// The number of requests, including failed ones.
     pub count: u64,
-    /// Bytes of bodies, those of failed answers too.
+    /// Bytes of bodies, including those of failed requests.
     pub bytes: u64,
-    /// Failed ones by reason.
+    /// The number of failed requests by reason.
     pub errors: BTreeMap<String, u64>,
-    /// From when a request was due to the last byte of its answer, in microseconds; failed ones too.
+    /// Times from when a request was due to its end, in microseconds, including failed requests.
     pub latency: Histogram,
-    /// From when a request was due to the head of a good answer, in microseconds.
+    /// Times from when a request was due to the head of a successful response, in microseconds.
     pub first_byte: Histogram,
 }
 
 impl Requests {
-    /// Failed ones.
+    /// Returns the number of failed requests.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        for (reason, count) in &other.errors {
+            *self.errors.entry(reason.clone()).or_default() += count;
+        }
+        self.latency.merge(&other.latency);
+        self.first_byte.merge(&other.first_byte);
+    }
 }
 
-/// What players saw.
+/// Measurements of players.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Players {
-    /// That came.
+    /// Players that started.
     pub started: u64,
-    /// That played to the end of their title.
+    /// Players that reached the end of their title.
     pub finished: u64,
-    /// That gave up: too many requests failed one after the other.
+    /// Players that gave up, because too many consecutive requests failed.
     pub failed: u64,
-    /// That were still playing when the run ended.
+    /// Players that were playing when the run ended.
     pub stopped: u64,
-    /// Seconds before a picture, in microseconds.
+    /// Waits before playback starts, in microseconds.
     pub startup: Histogram,
-    /// Each wait for media while playing, in microseconds; how many there were is its count.
+    /// Stalls during playback, in microseconds.
     pub stalls: Histogram,
-    /// Each wait after a seek, in microseconds.
+    /// Waits after seeks, in microseconds.
     pub seeks: Histogram,
-    /// Media shown, in microseconds.
+    /// The duration of all media played, in microseconds.
     pub shown: u64,
-    /// Changes of rendition.
+    /// The number of changes of rendition.
     pub switches: u64,
-    /// Mean bit rate of each player, in bits per second.
+    /// The mean bit rate of each player, in bits per second.
     pub bitrate: Histogram,
-    /// Quality of each player: `(1 + score) × 1000`, see `docs/load.md`.
+    /// The quality of each player as `(1 + score) × 1000`; `docs/load.md` defines the score.
     pub quality: Histogram,
 }
 
-/// What happened in one second.
+/// The events of one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Second {
-    /// Answers that ended.
+    /// Requests that ended.
     pub requests: u64,
-    /// Failed ones of these.
+    /// Requests that failed.
     pub errors: u64,
     /// Bytes of their bodies.
     pub bytes: u64,
-    /// Sum of their latencies, in microseconds.
+    /// The sum of their latencies, in microseconds.
     pub latency: u64,
-    /// Players that came.
+    /// Players that started.
     pub came: u64,
     /// Players that left.
     pub left: u64,
@@ -98,44 +109,40 @@ pub struct Second {
     pub stalls: u64,
 }
 
+impl Second {
+    fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.bytes += other.bytes;
+        self.latency += other.latency;
+        self.came += other.came;
+        self.left += other.left;
+        self.stalls += other.stalls;
+    }
+}
+
 impl Results {
-    /// Adds another part.
+    /// Adds the results of another part.
     pub fn merge(&mut self, other: &Self) {
         for (class, theirs) in &other.requests {
-            let ours = self.requests.entry(class.clone()).or_default();
-            ours.count += theirs.count;
-            ours.bytes += theirs.bytes;
-            for (reason, count) in &theirs.errors {
-                *ours.errors.entry(reason.clone()).or_default() += count;
-            }
-            ours.latency.merge(&theirs.latency);
-            ours.first_byte.merge(&theirs.first_byte);
+            self.requests.entry(class.clone()).or_default().merge(theirs);
         }
         self.players.merge(&other.players);
         if self.seconds.len() < other.seconds.len() {
             self.seconds.resize(other.seconds.len(), Second::default());
         }
         for (ours, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
-            ours.requests += theirs.requests;
-            ours.errors += theirs.errors;
-            ours.bytes += theirs.bytes;
-            ours.latency += theirs.latency;
-            ours.came += theirs.came;
-            ours.left += theirs.left;
-            ours.stalls += theirs.stalls;
+            ours.merge(theirs);
         }
         self.lag.merge(&other.lag);
     }
 
-    /// Requests of all classes together.
+    /// Returns the sum of all classes.
     #[must_use]
     pub fn total(&self) -> Requests {
-        let mut total = Self::default();
-        for requests in self.requests.values() {
-            let part = Self { requests: [(String::new(), requests.clone())].into(), ..Self::default() };
-            total.merge(&part);
-        }
-        total.requests.remove("").unwrap_or_default()
+        let mut total = Requests::default();
+        self.requests.values().for_each(|requests| total.merge(requests));
+        total
     }
 }
 

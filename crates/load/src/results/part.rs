@@ -1,4 +1,4 @@
-//! A part of a run as a file: what one machine measured.
+//! A part of a run, which one machine measured, as a file; and the sum of all parts.
 
 use super::Results;
 use serde::{Deserialize, Serialize};
@@ -9,60 +9,60 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the files are, so that others in the same folder are told from them.
+/// Identifies the files among others in a folder.
 const KIND: &str = "latemux-load";
 
-/// The layout of [`Part`]; others are refused.
+/// The version of the layout of [`Part`]. Other versions are refused.
 const FORMAT: u32 = 1;
 
-/// The most bytes of a part that are read.
+/// The maximum number of bytes of a part.
 pub const MAX_PART: u64 = 256 << 20;
 
-/// What one machine measured, and how.
+/// The results of one machine, with the plan of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
     kind: String,
     format: u32,
-    /// False while the run lasts, and for ever where it was stopped.
+    /// False while the run lasts, and if it was stopped.
     pub complete: bool,
-    /// Which part of the run, as `i/N`.
+    /// The shard of the run, as `i/N`.
     pub shard: String,
-    /// When it started, in milliseconds since 1970.
+    /// The start in milliseconds since 1970.
     pub started: u64,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub took: u64,
-    /// The plan: options by name. The same for all parts of a run.
+    /// The options of the run by name. They are the same for all parts.
     pub plan: BTreeMap<String, String>,
-    /// What was measured.
+    /// The results.
     pub results: Results,
-    /// Some failures in words, by reason.
+    /// Descriptions of some failures, by reason.
     pub examples: BTreeMap<String, Vec<String>>,
-    /// What measuring took.
+    /// The resources that the generator used.
     pub generator: Generator,
 }
 
-/// What the generator itself took.
+/// The resources that the load generator used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
-    /// Processor time, in milliseconds.
+    /// The processor time in milliseconds.
     pub cpu: u64,
-    /// Cores it could have used.
+    /// The number of cores it could use.
     pub cores: u64,
-    /// The most memory it had, in bytes.
+    /// The maximum memory in bytes.
     pub memory: u64,
-    /// Time its threads, ready to run, waited for a core, in milliseconds.
+    /// The time that runnable threads waited for a core, in milliseconds.
     #[serde(default)]
     pub waited: u64,
-    /// Time in which work and such waiting took more than nine tenths of its cores, in milliseconds. Of several machines: of the one that
-    /// had most.
+    /// The time in which work and waiting took more than nine tenths of the cores, in milliseconds. For
+    /// several machines, the maximum of them.
     #[serde(default)]
     pub saturated: u64,
 }
 
 impl Part {
-    /// A part of a plan, of which nothing is measured yet.
+    /// Makes a part without results.
     #[must_use]
     pub fn new(shard: String, started: u64, plan: BTreeMap<String, String>) -> Self {
         Self {
@@ -79,30 +79,30 @@ impl Part {
         }
     }
 
-    /// Its name in a folder of a run.
+    /// Returns the name of its file.
     #[must_use]
     pub fn file_name(&self) -> String {
         format!("part-{}.json", self.shard.replace('/', "-of-"))
     }
 
-    /// Whether that is a name of a part.
+    /// Returns true if a file name is that of a part.
     #[must_use]
     pub fn is_name(name: &str) -> bool {
         name.starts_with("part-") && name.ends_with(".json")
     }
 
-    /// As it is written.
+    /// Returns the content of its file.
     ///
     /// # Errors
-    /// None that is known of: what is measured can be written.
-    pub fn bytes(&self) -> Result<Vec<u8>, Error> {
+    /// If serialisation fails, for which no cause is known.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         Ok(serde_json::to_vec(self)?)
     }
 
-    /// From what was written.
+    /// Reads the content of a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`ErrorKind::InvalidData`] if it is not a part, or has another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let part: Self = serde_json::from_slice(bytes)?;
         if part.kind != KIND || part.format != FORMAT {
@@ -111,29 +111,29 @@ impl Part {
         Ok(part)
     }
 
-    /// Writes it to a folder: all of it is there, or what was there before.
+    /// Writes the file to a folder, atomically: if that fails, an earlier file stays as it was.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(self.file_name());
         let beside = path.with_extension("json.part");
         let written = fs::File::create(&beside).and_then(|mut file| {
-            file.write_all(&self.bytes()?)?;
+            file.write_all(&self.to_bytes()?)?;
             file.sync_all()
         });
         if let Err(error) = written.and_then(|()| fs::rename(&beside, &path)) {
-            // What is not whole is of no use.
+            // An incomplete file is of no use.
             let _ = fs::remove_file(&beside);
             return Err(error);
         }
         Ok(())
     }
 
-    /// Reads one.
+    /// Reads a file.
     ///
     /// # Errors
-    /// What the file system says, or what is wrong with it.
+    /// An error of the file system, or those of [`from_bytes`](Self::from_bytes).
     pub fn read(path: &Path) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         fs::File::open(path)?.take(MAX_PART).read_to_end(&mut bytes)?;
@@ -141,20 +141,20 @@ impl Part {
     }
 }
 
-/// Parts of one run, added up.
+/// The sum of the parts of a run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// What all parts have in common, and the sum of what they measured. Complete where all parts are there and complete.
+    /// The sum of all parts. It is complete if no part is missing or partial.
     pub whole: Part,
-    /// Parts that are missing or stopped early, in words.
+    /// Sentences about parts that are missing or partial.
     pub notes: Vec<String>,
 }
 
 impl Run {
-    /// Adds up all parts in a folder. The order of files does not matter.
+    /// Adds up all parts in a folder.
     ///
     /// # Errors
-    /// Where there is none, one cannot be read, or two are not of the same plan.
+    /// If the folder has no parts, a part cannot be read, or two parts have different plans.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let mut paths: Vec<PathBuf> = fs::read_dir(folder)
             .map_err(|error| Error::new(error.kind(), format!("{}: {error}", folder.display())))?
@@ -171,10 +171,10 @@ impl Run {
         Self::merge_named(&folder.display().to_string(), parts)
     }
 
-    /// Adds up all parts of a place, each with the name of its file.
+    /// Adds up parts, each with the name of its file. `place` names their folder in errors.
     ///
     /// # Errors
-    /// Where there is none, or two are not of the same plan.
+    /// If there are no parts, or two of them have different plans.
     pub fn merge_named(place: &str, parts: Vec<(String, Part)>) -> Result<Self, Error> {
         let (names, parts): (Vec<String>, Vec<Part>) = parts.into_iter().unzip();
         for (name, part) in names.iter().zip(&parts) {
@@ -185,14 +185,14 @@ impl Run {
         Self::merge(&parts).ok_or_else(|| invalid(place, "no results in it (part-*.json)"))
     }
 
-    /// One part by itself, wherever the others are.
+    /// Makes a run of one part, even if it has others.
     #[must_use]
     pub fn single(part: Part) -> Self {
         let notes = partial(&part).into_iter().collect();
         Self { whole: part, notes }
     }
 
-    /// Adds up parts; `None` where there are none.
+    /// Adds up parts; `None` if there are none.
     #[must_use]
     pub fn merge(parts: &[Part]) -> Option<Self> {
         let (first, others) = parts.split_first()?;
@@ -212,13 +212,13 @@ impl Run {
         }
         let mut notes: Vec<String> = parts.iter().filter_map(partial).collect();
         let count: usize = first.shard.split('/').nth(1).and_then(|count| count.parse().ok()).unwrap_or(1);
-        let there: BTreeSet<&str> = parts.iter().map(|part| part.shard.as_str()).collect();
-        if there.len() < count {
-            notes.push(format!("{} of {count} parts are missing", count.saturating_sub(there.len())));
+        let shards: BTreeSet<&str> = parts.iter().map(|part| part.shard.as_str()).collect();
+        if shards.len() < count {
+            notes.push(format!("{} of {count} parts are missing", count.saturating_sub(shards.len())));
         }
         whole.complete = notes.is_empty();
         if count > 1 {
-            whole.shard = format!("{} of {count} parts", there.len());
+            whole.shard = format!("{} of {count} parts", shards.len());
         }
         Some(Self { whole, notes })
     }
@@ -229,7 +229,7 @@ fn invalid(place: &str, why: &str) -> Error {
 }
 
 fn partial(part: &Part) -> Option<String> {
-    let why = || format!("part {} did not end by itself: what it has is partial", part.shard);
+    let why = || format!("part {} was stopped early: its results are partial", part.shard);
     (!part.complete).then(why)
 }
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_folder_add_up() {
+    fn parts_of_a_folder_are_added_up() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Run::read(folder.path()).unwrap_err().to_string().contains("no results"));
         part("1/2", 30).write(folder.path()).unwrap();
@@ -265,7 +265,11 @@ mod tests {
         stopped.complete = false;
         stopped.write(folder.path()).unwrap();
         let run = Run::read(folder.path()).unwrap();
-        assert!(!run.whole.complete && run.notes[0].contains("part 1/2 did not end"), "{:?}", run.notes);
+        assert!(
+            !run.whole.complete && run.notes[0].contains("part 1/2 was stopped early"),
+            "{:?}",
+            run.notes
+        );
 
         let mut other = part("1/2", 30);
         other.plan.clear();
@@ -281,11 +285,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_leaves_what_was_there() {
+    fn a_failed_write_keeps_the_earlier_file() {
         let folder = tempfile::tempdir().unwrap();
         let before = part("0/1", 10);
         before.write(folder.path()).unwrap();
-        // Where the new file should be is a folder.
+        // A folder has the name of the temporary file.
         fs::create_dir(folder.path().join("part-0-of-1.json.part")).unwrap();
         assert!(part("0/1", 20).write(folder.path()).is_err());
         assert_eq!(Part::read(&folder.path().join("part-0-of-1.json")).unwrap(), before);

@@ -1,7 +1,10 @@
-//! Where everyone's measurements go while a run lasts.
+//! The collection of measurements while a run lasts.
 
-use super::{Histogram, Results, Second};
-use latemux_client::failure::{Failure, Reason};
+use super::{Histogram, Players, Results, Second};
+use latemux_client::{
+    failure::{Failure, Reason},
+    http::{FailedFetch, Fetched},
+};
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -9,13 +12,14 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Failures of a reason whose details are kept.
+/// The number of failures of each reason whose details are kept.
 const EXAMPLES: usize = 3;
 
-/// The most seconds that are told apart: a day.
+/// The maximum number of seconds that are recorded separately: a day.
 const MAX_SECONDS: usize = 86_400;
 
-/// Collects results. Parts of it are locked for a moment each, so that thousands of players do not wait for each other.
+/// Collects measurements of many players. It is divided into stripes, each of which is locked briefly,
+/// so that players rarely wait for each other.
 #[derive(Debug)]
 pub struct Recorder {
     start: Instant,
@@ -23,25 +27,26 @@ pub struct Recorder {
     examples: Mutex<BTreeMap<Reason, Vec<String>>>,
 }
 
-/// A stripe of what was measured.
+/// The measurements of some players.
 #[derive(Debug, Default)]
 struct Stripe {
     results: Results,
     counts: Counts,
-    /// Latencies since they were last asked for, in microseconds; `None` where nobody asks.
+    /// Latencies since [`Recorder::take_recent`] was last called, in microseconds; `None` before the
+    /// first call.
     recent: Option<Histogram>,
 }
 
-/// Sums until now: what is cheap to look at every second.
+/// Sums that are cheap to read every second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that ended.
     pub requests: u64,
-    /// Failed ones of these.
+    /// Requests that failed.
     pub errors: u64,
     /// Bytes of bodies.
     pub bytes: u64,
-    /// Players that came.
+    /// Players that started.
     pub came: u64,
     /// Players that left.
     pub left: u64,
@@ -50,91 +55,105 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the number of players that came and have not left.
+    /// Returns the number of players that have started and not left.
     #[must_use]
     pub const fn playing(&self) -> u64 {
         self.came.saturating_sub(self.left)
     }
 }
 
-/// A request that ended.
+/// The measurements of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
-    /// From when it was due to its end.
+    /// The time from when the request was due to its end.
     pub latency: Duration,
-    /// From when it was due to the head of the answer, where there was one.
+    /// The time from when it was due to the head of the response; `None` if it failed.
     pub first_byte: Option<Duration>,
     /// Bytes of the body.
     pub bytes: u64,
 }
 
-/// What became of a player.
+impl From<&Result<Fetched, FailedFetch>> for Measured {
+    fn from(result: &Result<Fetched, FailedFetch>) -> Self {
+        match result {
+            Ok(fetched) => {
+                let first_byte = Some(fetched.first_byte);
+                Self { latency: fetched.latency, first_byte, bytes: fetched.bytes }
+            }
+            Err(failed) => Self { latency: failed.latency, first_byte: None, bytes: failed.bytes },
+        }
+    }
+}
+
+/// The way in which a player ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlayerEnd {
-    /// It came to the end of its title.
+    /// It reached the end of its title.
     Finished,
-    /// Too many requests failed one after the other.
+    /// Too many consecutive requests failed.
     Failed,
-    /// The run ended before.
+    /// The run ended.
     Stopped,
 }
 
 impl Recorder {
-    /// For a run that starts now.
+    /// Makes a recorder for a run that starts at `start`.
     #[must_use]
     pub fn new(start: Instant) -> Self {
-        let stripes = std::thread::available_parallelism().map_or(1, usize::from) * 2;
-        Self { start, stripes: (0..stripes).map(|_| Mutex::default()).collect(), examples: Mutex::default() }
+        let count = std::thread::available_parallelism().map_or(1, usize::from) * 2;
+        Self { start, stripes: (0..count).map(|_| Mutex::default()).collect(), examples: Mutex::default() }
     }
 
-    /// When the run started.
+    /// Returns the start of the run.
     #[must_use]
     pub const fn start(&self) -> Instant {
         self.start
     }
 
-    fn stripe(&self, who: u64) -> MutexGuard<'_, Stripe> {
-        let count = u64::try_from(self.stripes.len()).unwrap_or(1).max(1);
-        let index = usize::try_from(who % count).unwrap_or(0);
+    fn stripe(&self, player: u64) -> MutexGuard<'_, Stripe> {
+        let count = self.stripes.len() as u64;
+        let index = usize::try_from(player % count).unwrap_or(0);
         #[expect(clippy::indexing_slicing, reason = "below the length, which is not 0")]
-        self.stripes[index].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.stripes[index])
     }
 
-    /// Counts a request of the player `who`, due by `lag` before it was sent.
-    pub fn request(&self, who: u64, class: &str, timed: Measured, failure: Option<&Failure>) {
+    /// Counts a request of a player.
+    pub fn request(&self, player: u64, class: &str, measured: Measured, failure: Option<&Failure>) {
         let now = self.start.elapsed();
-        let mut stripe = self.stripe(who);
-        let Stripe { results: stripe, counts, recent } = &mut *stripe;
-        if !stripe.requests.contains_key(class) {
-            stripe.requests.insert(class.to_owned(), super::Requests::default());
-        }
-        let micros = micros(timed.latency);
-        counts.requests += 1;
-        counts.bytes += timed.bytes;
-        counts.errors += u64::from(failure.is_some());
-        if let Some(recent) = recent {
-            recent.record(micros);
-        }
-        if let Some(requests) = stripe.requests.get_mut(class) {
-            requests.count += 1;
-            requests.bytes += timed.bytes;
-            requests.latency.record(micros);
-            if let Some(first_byte) = timed.first_byte {
-                requests.first_byte.record(super::micros(first_byte));
+        let micros = micros(measured.latency);
+        let failed = u64::from(failure.is_some());
+        {
+            let mut stripe = self.stripe(player);
+            let Stripe { results, counts, recent } = &mut *stripe;
+            counts.requests += 1;
+            counts.bytes += measured.bytes;
+            counts.errors += failed;
+            if let Some(recent) = recent {
+                recent.record(micros);
             }
-            if let Some(failure) = failure {
-                *requests.errors.entry(failure.reason.to_string()).or_default() += 1;
+            if !results.requests.contains_key(class) {
+                results.requests.insert(class.to_owned(), super::Requests::default());
+            }
+            if let Some(requests) = results.requests.get_mut(class) {
+                requests.count += 1;
+                requests.bytes += measured.bytes;
+                requests.latency.record(micros);
+                if let Some(first_byte) = measured.first_byte {
+                    requests.first_byte.record(self::micros(first_byte));
+                }
+                if let Some(failure) = failure {
+                    *requests.errors.entry(failure.reason.to_string()).or_default() += 1;
+                }
+            }
+            if let Some(second) = second(results, now) {
+                second.requests += 1;
+                second.bytes += measured.bytes;
+                second.latency += micros;
+                second.errors += failed;
             }
         }
-        if let Some(second) = second(stripe, now) {
-            second.requests += 1;
-            second.bytes += timed.bytes;
-            second.latency += micros;
-            second.errors += u64::from(failure.is_some());
-        }
-        drop(stripe);
         if let Some(failure) = failure {
-            let mut examples = self.examples.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut examples = lock(&self.examples);
             let of_reason = examples.entry(failure.reason).or_default();
             if of_reason.len() < EXAMPLES {
                 of_reason.push(failure.detail.clone());
@@ -142,69 +161,72 @@ impl Recorder {
         }
     }
 
-    /// Counts by how much something was done later than it was due.
-    pub fn lag(&self, who: u64, lag: Duration) {
-        self.stripe(who).results.lag.record(micros(lag));
+    /// Records a delay of the generator behind the time an action was due.
+    pub fn lag(&self, player: u64, lag: Duration) {
+        self.stripe(player).results.lag.record(micros(lag));
     }
 
-    /// A player comes.
-    pub fn player_started(&self, who: u64) {
-        let now = self.start.elapsed();
-        let mut stripe = self.stripe(who);
-        stripe.counts.came += 1;
-        stripe.results.players.started += 1;
-        if let Some(second) = second(&mut stripe.results, now) {
+    /// Counts a player that starts.
+    pub fn player_started(&self, player: u64) {
+        self.count(player, |counts, results, second| {
+            counts.came += 1;
+            results.players.started += 1;
             second.came += 1;
-        }
+        });
     }
 
-    /// A player leaves.
-    pub fn player_left(&self, who: u64, played: PlayerEnd) {
-        let now = self.start.elapsed();
-        let mut stripe = self.stripe(who);
-        stripe.counts.left += 1;
-        let players = &mut stripe.results.players;
-        match played {
-            PlayerEnd::Finished => players.finished += 1,
-            PlayerEnd::Failed => players.failed += 1,
-            PlayerEnd::Stopped => players.stopped += 1,
-        }
-        if let Some(second) = second(&mut stripe.results, now) {
+    /// Counts a player that leaves.
+    pub fn player_left(&self, player: u64, end: PlayerEnd) {
+        self.count(player, |counts, results, second| {
+            counts.left += 1;
+            match end {
+                PlayerEnd::Finished => results.players.finished += 1,
+                PlayerEnd::Failed => results.players.failed += 1,
+                PlayerEnd::Stopped => results.players.stopped += 1,
+            }
             second.left += 1;
-        }
+        });
     }
 
-    /// A player begins to wait for media.
-    pub fn stall_started(&self, who: u64) {
-        let now = self.start.elapsed();
-        let mut stripe = self.stripe(who);
-        stripe.counts.stalls += 1;
-        if let Some(second) = second(&mut stripe.results, now) {
+    /// Counts a stall that begins.
+    pub fn stall_started(&self, player: u64) {
+        self.count(player, |counts, _, second| {
+            counts.stalls += 1;
             second.stalls += 1;
+        });
+    }
+
+    /// Counts an event of a player in the current second. After the first day, the second is lost.
+    fn count(&self, player: u64, count: impl FnOnce(&mut Counts, &mut Results, &mut Second)) {
+        let now = self.start.elapsed();
+        let mut stripe = self.stripe(player);
+        let Stripe { results, counts, .. } = &mut *stripe;
+        let mut current = second(results, now).copied().unwrap_or_default();
+        count(counts, results, &mut current);
+        if let Some(second) = second(results, now) {
+            *second = current;
         }
     }
 
-    /// Takes note of something else of a player.
-    pub fn update_players(&self, who: u64, note: impl FnOnce(&mut super::Players)) {
-        note(&mut self.stripe(who).results.players);
+    /// Updates the measurements of players.
+    pub fn update_players(&self, player: u64, update: impl FnOnce(&mut Players)) {
+        update(&mut self.stripe(player).results.players);
     }
 
-    /// All there is until now.
+    /// Returns all results until now.
     #[must_use]
     pub fn results(&self) -> Results {
         let mut all = Results::default();
-        for stripe in &self.stripes {
-            all.merge(&stripe.lock().unwrap_or_else(PoisonError::into_inner).results);
-        }
+        self.stripes.iter().for_each(|stripe| all.merge(&lock(stripe).results));
         all
     }
 
-    /// Sums until now.
+    /// Returns the sums until now.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let mut all = Counts::default();
         for stripe in &self.stripes {
-            let counts = stripe.lock().unwrap_or_else(PoisonError::into_inner).counts;
+            let counts = lock(stripe).counts;
             all.requests += counts.requests;
             all.errors += counts.errors;
             all.bytes += counts.bytes;
@@ -215,31 +237,36 @@ impl Recorder {
         all
     }
 
-    /// Latencies of all requests that ended since this was last called, in microseconds; none the first time.
+    /// Returns the latencies of all requests since the last call, in microseconds. The first call
+    /// returns none, and starts the collection.
     #[must_use]
     pub fn take_recent(&self) -> Histogram {
         let mut all = Histogram::default();
         for stripe in &self.stripes {
-            let mut stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
-            let recent = stripe.recent.replace(Histogram::default());
-            drop(stripe);
+            let recent = lock(stripe).recent.replace(Histogram::default());
             recent.iter().for_each(|recent| all.merge(recent));
         }
         all
     }
 
-    /// Some failures in words, by reason.
+    /// Returns descriptions of some failures, by reason.
     #[must_use]
     pub fn examples(&self) -> BTreeMap<String, Vec<String>> {
-        let examples = self.examples.lock().unwrap_or_else(PoisonError::into_inner);
+        let examples = lock(&self.examples);
         examples.iter().map(|(reason, details)| (reason.to_string(), details.clone())).collect()
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whole microseconds.
 pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// Returns the current second, or `None` after the first day.
 fn second(results: &mut Results, since_start: Duration) -> Option<&mut Second> {
     let index = usize::try_from(since_start.as_secs()).ok().filter(|&index| index < MAX_SECONDS)?;
     if results.seconds.len() <= index {

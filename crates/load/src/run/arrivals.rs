@@ -1,13 +1,14 @@
-//! When players come.
+//! The start times of players.
 
 use std::{fmt, str::FromStr, time::Duration};
 
-/// How arrivals are spread.
+/// The distribution of start times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// Evenly over the ramp; who has finished comes again, so that there are always as many.
+    /// Evenly over the ramp. A player that has finished starts again, so that their number is constant.
     Closed,
-    /// So many per second, at random and whatever the server does; each plays once.
+    /// At random, with this number of players per second on average, independent of the server. Each
+    /// player plays once.
     Poisson(f64),
 }
 
@@ -35,7 +36,7 @@ impl fmt::Display for Arrivals {
     }
 }
 
-/// Which part of a run this is: the players whose numbers leave this remainder.
+/// A part of a run: the players whose number modulo `count` is `index`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: u64,
@@ -43,14 +44,14 @@ pub struct Shard {
 }
 
 impl Default for Shard {
-    /// All of it.
+    /// Returns the whole run.
     fn default() -> Self {
         Self { index: 0, count: 1 }
     }
 }
 
 impl Shard {
-    /// Whether a player is of this part.
+    /// Returns true if a player belongs to this part.
     #[must_use]
     pub const fn has(self, number: u64) -> bool {
         number % self.count == self.index
@@ -60,7 +61,7 @@ impl Shard {
 impl FromStr for Shard {
     type Err = String;
 
-    /// `i/N`, where the first is 0.
+    /// Reads `i/N`, where the first `i` is 0.
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
         match numbers {
@@ -76,18 +77,18 @@ impl fmt::Display for Shard {
     }
 }
 
-/// A player's coming.
+/// The start of a player.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// The player's number in the whole run.
+    /// The number of the player in the whole run.
     pub number: u64,
-    /// From the start of the run.
+    /// The time since the start of the run.
     pub at: Duration,
-    /// What the player's chance is made of.
+    /// The seed of the player's random choices.
     pub seed: u64,
 }
 
-/// All arrivals of a run, rising; the same for the same seed, whatever part is looked at.
+/// Returns the arrivals of a shard in their order. For a seed they are the same in every sharding.
 pub(super) fn schedule(
     arrivals: Arrivals,
     players: u64,
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_parts_of_the_whole() {
+    fn shards_add_up_to_the_whole_run() {
         for arrivals in [Arrivals::Closed, Arrivals::Poisson(3.0)] {
             let mut parts = [all(arrivals, "0/3"), all(arrivals, "1/3"), all(arrivals, "2/3")].concat();
             parts.sort_by_key(|arrival| arrival.number);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_is_even_and_chance_has_its_rate() {
+    fn ramps_are_even_and_random_arrivals_have_their_rate() {
         let ramp = all(Arrivals::Closed, "0/1");
         assert_eq!((ramp[0].at, ramp[500].at), (Duration::ZERO, Duration::from_secs(5)));
         let chance = all(Arrivals::Poisson(50.0), "0/1");
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed() {
+    fn arrivals_and_shards_are_parsed() {
         assert_eq!("poisson:2.5".parse(), Ok(Arrivals::Poisson(2.5)));
         for wrong in ["poisson:0", "poisson:-1", "poisson:inf", "poisson", "open"] {
             assert!(wrong.parse::<Arrivals>().is_err(), "{wrong}");

@@ -1,6 +1,6 @@
-//! Many viewers: when each comes, how long they stay, and what they measured.
+//! Many players: when each one starts, and when the run ends.
 //!
-//! Runs of the same plan on several machines are parts of one: each takes the players of its [`Shard`] and leaves the others alone.
+//! Several machines can share a run: each takes the players of its [`Shard`] of the same plan.
 
 mod arrivals;
 mod players;

@@ -1,4 +1,4 @@
-//! Players that come, play and leave.
+//! Runs of players.
 
 use super::{Arrival, Arrivals, Shard, arrivals::schedule};
 use crate::{
@@ -13,40 +13,41 @@ use tokio::{
 };
 use url::Url;
 
-/// How long a player that failed waits before it comes again.
+/// The wait before a failed player starts again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// What players do.
+/// The kind of players.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Show the title, as viewers do.
+    /// Play the title in real time, as viewers do.
     Watch,
-    /// Fetch one segment after the other, audio before video, as fast as they come.
+    /// Fetch one segment after the other, audio before video, as fast as possible.
     Sequence,
 }
 
-/// Who comes when.
+/// A plan of a run of players.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What is played: player n takes the one at n modulo their number. Not empty.
+    /// The manifests; not empty. Player n plays the one at index n modulo their number.
     pub urls: Vec<Url>,
-    /// What they do.
+    /// The kind of players.
     pub style: Style,
-    /// How many in the whole run.
+    /// The number of players in the whole run.
     pub players: u64,
-    /// Time over which they come, where that is even.
+    /// The time over which players start, for [`Arrivals::Closed`].
     pub ramp: Duration,
-    /// How they come.
+    /// The distribution of start times.
     pub arrivals: Arrivals,
-    /// When the run ends, from its start; without it each plays once.
+    /// The duration of the run. Without it, each player plays once.
     pub duration: Option<Duration>,
-    /// Which of them are ours.
+    /// The players of this machine.
     pub shard: Shard,
-    /// What chance is made of.
+    /// The random seed.
     pub seed: u64,
 }
 
-/// Lets players of a plan come until it ends, or until `stop` is true: then no new requests are made, and those on their way are waited for.
+/// Runs a plan until all players have ended, its duration is over, or `stop` is true. In the end no new
+/// requests are made, and those in flight are awaited.
 pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<bool>) {
     let start = session.recorder.start();
     let (ending, ended) = watch::channel(*stop.borrow());
@@ -64,7 +65,7 @@ pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<b
         tokio::select! {
             () = sleep_until(next.unwrap_or(start)), if next.is_some() => {
                 let Some(arrival) = arrivals.next() else { continue };
-                tasks.spawn(viewer(session.clone(), shared.clone(), arrival, again, ended.clone()));
+                tasks.spawn(play_repeatedly(session.clone(), shared.clone(), arrival, again, ended.clone()));
             }
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             () = sleep_until(end.unwrap_or(start)), if open && end.is_some() => {
@@ -72,7 +73,7 @@ pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<b
                 let _ = ending.send(true);
             }
             changed = stop.changed(), if open => {
-                // Whoever could have told to stop is gone: then nobody does.
+                // Without a sender, nothing can stop the run any more.
                 if changed.is_ok() && *stop.borrow() {
                     open = false;
                     let _ = ending.send(true);
@@ -84,8 +85,8 @@ pub async fn run(session: Arc<Session>, plan: &Plan, mut stop: watch::Receiver<b
     }
 }
 
-/// One place in the audience.
-async fn viewer(
+/// Plays once, or again and again until the run ends.
+async fn play_repeatedly(
     session: Arc<Session>,
     plan: Arc<Plan>,
     arrival: Arrival,
@@ -93,7 +94,7 @@ async fn viewer(
     stop: watch::Receiver<bool>,
 ) {
     let Arrival { number, at, mut seed } = arrival;
-    let urls = u64::try_from(plan.urls.len()).unwrap_or(1).max(1);
+    let urls = (plan.urls.len() as u64).max(1);
     let Some(url) = usize::try_from(number % urls).ok().and_then(|place| plan.urls.get(place)) else {
         return;
     };

@@ -1,7 +1,7 @@
-//! One URL, again and again, as `ab` does; or several in turn.
+//! Requests for one URL again and again, as `ab` makes them, or for several in turn.
 
 use super::Shard;
-use crate::results::{Measured, Recorder};
+use crate::results::Recorder;
 use latemux_client::{
     http::{Client, Connection},
     presentation::Resource,
@@ -20,24 +20,25 @@ use tokio::{
 };
 use url::Url;
 
-/// Which URLs, and how often.
+/// A plan of requests.
 #[derive(Debug, Clone)]
 pub struct SinglePlan {
-    /// The URLs: the first request of a run asks for the first, each other one for the next, and so on from the first again.
+    /// The URLs; not empty. Request n of the run is for the one at index n modulo their number.
     pub urls: Vec<Url>,
-    /// Connections that ask at the same time.
+    /// The number of connections.
     pub concurrency: u64,
-    /// Requests in all, of the whole run; `None` for as many as there is time for.
+    /// The number of requests of the whole run; `None` for as many as the duration allows.
     pub requests: Option<u64>,
-    /// Requests per second, each due at its time whatever becomes of the others; without it each connection asks when it has its answer.
+    /// Requests per second. Each one is due at its time, independent of the others. Without a rate, a
+    /// connection sends a request when it has received a response.
     pub rate: Option<f64>,
-    /// When the run ends, from its start.
+    /// The duration of the run.
     pub duration: Option<Duration>,
-    /// Which requests are ours.
+    /// The requests of this machine.
     pub shard: Shard,
 }
 
-/// Asks until all is asked, or until `stop` is true.
+/// Makes requests until all of them are made, or the duration is over, or `stop` is true.
 pub async fn run_single(
     client: Client,
     recorder: Arc<Recorder>,
@@ -48,12 +49,12 @@ pub async fn run_single(
     let mut workers = JoinSet::new();
     for worker in 0..plan.concurrency {
         let (client, recorder, plan) = (client.clone(), recorder.clone(), plan.clone());
-        workers.spawn(ask(client, recorder, plan, worker, next.clone(), stop.clone()));
+        workers.spawn(make_requests(client, recorder, plan, worker, next.clone(), stop.clone()));
     }
     while workers.join_next().await.is_some() {}
 }
 
-async fn ask(
+async fn make_requests(
     client: Client,
     recorder: Arc<Recorder>,
     plan: SinglePlan,
@@ -80,13 +81,14 @@ async fn ask(
                 #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
                 let offset = Duration::try_from_secs_f64(number as f64 / rate).unwrap_or(Duration::MAX);
                 let Some(due) = start.checked_add(offset) else { return };
-                let early = due > Instant::now();
+                let is_early = due > Instant::now();
                 tokio::select! {
                     () = sleep_until(due) => {}
                     Ok(_) = stop.wait_for(|stop| *stop) => return,
                 }
-                // Later than that is this generator's doing where it was free to ask in time; else the server's, which kept it waiting.
-                if early {
+                // A connection that was free before is late because of the generator. Otherwise the
+                // server has kept it busy.
+                if is_early {
                     recorder.lag(worker, due.elapsed());
                 }
                 due
@@ -95,18 +97,10 @@ async fn ask(
         if *stop.borrow() || end.is_some_and(|end| due >= end) {
             return;
         }
-        let turn = number.checked_rem(u64::try_from(resources.len()).unwrap_or(0));
+        let turn = number.checked_rem(resources.len() as u64);
         let Some(resource) = turn.and_then(|turn| resources.get(usize::try_from(turn).ok()?)) else { return };
-        let answer = client.get(&mut connection, resource, due, &mut |_| Ok(())).await;
-        let (timed, failure) = match &answer {
-            Ok(answer) => {
-                let first_byte = Some(answer.first_byte);
-                (Measured { latency: answer.latency, first_byte, bytes: answer.bytes }, None)
-            }
-            Err(lost) => {
-                (Measured { latency: lost.latency, first_byte: None, bytes: lost.bytes }, Some(&lost.failure))
-            }
-        };
-        recorder.request(worker, "single", timed, failure);
+        let fetched = client.get(&mut connection, resource, due, &mut |_| Ok(())).await;
+        let failure = fetched.as_ref().err().map(|failed| &failed.failure);
+        recorder.request(worker, "single", (&fetched).into(), failure);
     }
 }

@@ -1,34 +1,34 @@
-//! What a whole machine is doing, from procfs: proc_stat(5), proc_meminfo(5), proc_pid_net(5).
+//! The resources that a machine uses, from procfs: proc_stat(5), proc_meminfo(5), proc_pid_net(5).
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Counters of a machine since it started, as it tells them itself. What was used meanwhile lies between two of them.
+/// A reading of a machine's counters since it started. The usage lies between two readings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its name.
+    /// The host name.
     pub name: String,
-    /// By its own clock since it started, in milliseconds.
+    /// The uptime in milliseconds.
     pub at: u64,
-    /// Its cores.
+    /// The number of cores.
     pub cores: u64,
-    /// Processor time of all its cores together, in ticks.
+    /// The time of all cores together, in ticks.
     pub ticks: u64,
-    /// Of these, neither idle nor waiting for a disk.
+    /// The ticks that were neither idle nor waiting for a disk.
     pub busy: u64,
-    /// Bytes of memory it has.
+    /// The memory in bytes.
     pub memory: u64,
-    /// Bytes of it that programs cannot have.
+    /// The memory that is not available, in bytes.
     pub used: u64,
-    /// Bytes that came over all its interfaces but the loopback.
+    /// Bytes received over all interfaces but the loopback.
     pub received: u64,
-    /// Bytes that left over these.
+    /// Bytes sent over these.
     pub sent: u64,
     /// Bytes over the loopback.
     pub loopback: u64,
 }
 
-/// What a machine did between two readings.
+/// The usage of a machine between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct HostUse {
     /// Part of all its cores' time, from 0 to 1.
@@ -44,7 +44,7 @@ pub struct HostUse {
 }
 
 impl Host {
-    /// Of this machine, now; zeros where there is no procfs.
+    /// Reads the counters of this machine; zeros without procfs.
     #[must_use]
     pub fn now() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Host {
         let mut host = Self {
             name: name.to_owned(),
             at: milliseconds(uptime).unwrap_or(0),
-            cores: u64::try_from(cores).unwrap_or(0),
+            cores: cores as u64,
             ticks,
             busy,
             memory: total,
@@ -86,14 +86,15 @@ impl Host {
         host
     }
 
-    /// What happened since an earlier reading of the same machine; `None` where the machine has started anew, or no time has passed.
+    /// Returns the usage since an earlier reading of the same machine; `None` if the machine has restarted,
+    /// or no time has passed.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn since(&self, before: &Self) -> Option<HostUse> {
         let less = |now: u64, before: u64| now.checked_sub(before);
         let milliseconds = less(self.at, before.at).filter(|passed| *passed > 0)?;
         let (busy, ticks) = (less(self.busy, before.busy)?, less(self.ticks, before.ticks)?);
-        // An interface that went away takes its count with it.
+        // The counts of an interface that was removed are lost, so that the sum may fall.
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1000.0 / milliseconds as f64;
         Some(HostUse {
             cpu: if ticks == 0 { 0.0 } else { busy as f64 / ticks as f64 },
@@ -105,8 +106,8 @@ impl Host {
     }
 }
 
-/// All ticks of all cores, and those of work. What a hypervisor gave to others (`steal`) is not to be had, and counts as work; time of
-/// guests is in `user` already.
+/// Returns the ticks of all cores, and those of work. Time that a hypervisor gave to other machines
+/// (`steal`) counts as work; `user` includes the time of guests.
 fn processors(stat: &str) -> Option<(u64, u64)> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> = all.split_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
@@ -115,14 +116,14 @@ fn processors(stat: &str) -> Option<(u64, u64)> {
     Some((ticks, ticks.saturating_sub(idle).saturating_sub(waiting)))
 }
 
-/// Seconds with two places.
+/// Reads seconds with two decimal places.
 fn milliseconds(uptime: &str) -> Option<u64> {
     let (seconds, hundredths) = uptime.split_whitespace().next()?.split_once('.')?;
     let seconds: u64 = seconds.parse().ok()?;
     seconds.checked_mul(1000)?.checked_add(hundredths.get(..2)?.parse::<u64>().ok()? * 10)
 }
 
-/// Name, bytes received, bytes sent.
+/// Reads a line of an interface: its name, bytes received and bytes sent.
 fn interface(line: &str) -> Option<(&str, u64, u64)> {
     let (name, counts) = line.split_once(':')?;
     let mut counts = counts.split_whitespace();
@@ -140,7 +141,7 @@ mod tests {
         lo:  500 1 0 0 0 0 0 0  500 1 0 0 0 0 0 0\n  eth0: 1000 2 0 0 0 0 0 0 3000 4 0 0 0 0 0 0\n  eth1:  100 2 0 0 0 0 0 0 200 4 0 0 0 0 0 0\n";
 
     #[test]
-    fn as_the_kernel_writes_them() {
+    fn files_of_procfs_are_read() {
         let host = Host::parse("box", "12.34 20.00\n", STAT, MEMORY, INTERFACES);
         assert_eq!((host.name.as_str(), host.at, host.cores), ("box", 12_340, 2));
         assert_eq!((host.ticks, host.busy), (990, 170));
@@ -150,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_between_two_readings() {
+    fn usage_is_the_difference_of_two_readings() {
         let before = Host::parse("box", "10.00 1", STAT, MEMORY, INTERFACES);
         let mut now = before.clone();
         (now.at, now.ticks, now.busy, now.received) = (12_000, 1390, 270, 5100);
         let used = now.since(&before).unwrap();
         assert_eq!((used.cpu, used.received, used.sent), (0.25, 2000.0, 0.0));
-        assert_eq!(before.since(&now), None, "it started anew");
+        assert_eq!(before.since(&now), None, "the machine restarted");
         assert_eq!(now.since(&now), None, "no time has passed");
     }
 

@@ -1,4 +1,4 @@
-//! What this process takes of its machine, and what the machine does, from procfs.
+//! The resources that this process and its machine use, from procfs.
 
 mod host;
 
@@ -8,33 +8,33 @@ use crate::results::Generator;
 use std::{collections::BTreeMap, fs, time::Duration};
 use tokio::time::Instant;
 
-/// Clock ticks per second in procfs: 100 on every Linux there is (`USER_HZ`).
+/// Clock ticks per second in procfs (`USER_HZ`), which is 100 on every Linux.
 const TICKS: u64 = 100;
 
-/// A second counts as one at the limit if work, and waiting for a core to do it, took more than this part of the cores' time.
+/// The share of the cores' time, used or waited for, above which the process counts as saturated.
 pub(crate) const LIMIT: f64 = 0.9;
 
-/// What this process takes, looked at about once a second.
+/// Measures the resources of this process. It is to be sampled about once a second.
 #[derive(Debug)]
 pub struct Meter {
     cores: u64,
     at: Instant,
-    /// Milliseconds of processor time until then.
+    /// Milliseconds of processor time until the last sample.
     cpu: u64,
-    /// Milliseconds a core was waited for, altogether.
+    /// Milliseconds in which threads waited for a core, in total.
     waited: u64,
-    /// By thread, in nanoseconds: what ends takes its count with it.
+    /// The same for each current thread at the last sample, in nanoseconds.
     threads: BTreeMap<String, u64>,
-    /// Time that was at the limit.
+    /// The time in which the process was saturated.
     saturated: Duration,
 }
 
 impl Default for Meter {
-    /// Counts waiting from now on.
+    /// Starts to measure waiting times.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            cores: u64::try_from(cores).unwrap_or(1),
+            cores: cores as u64,
             at: Instant::now(),
             cpu: cpu(),
             waited: 0,
@@ -45,7 +45,8 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// Looks again. Gives the part of its cores' time that this process used since it looked last, 1 for all of it.
+    /// Takes a sample. Returns the share of the cores' time that this process used since the last one,
+    /// from 0 to 1.
     pub fn sample(&mut self) -> f64 {
         let now = Instant::now();
         let passed = now.saturating_duration_since(self.at);
@@ -66,7 +67,7 @@ impl Meter {
         part(used)
     }
 
-    /// All there is until the last look; zeros where there is no procfs.
+    /// Returns the usage until the last sample; zeros without procfs.
     #[must_use]
     pub fn generator(&self) -> Generator {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -80,20 +81,21 @@ impl Meter {
     }
 }
 
-/// Bytes of memory this process has now.
+/// Returns the memory of this process in bytes.
 #[must_use]
 pub fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     kib(&status, "VmRSS:").unwrap_or(0).saturating_mul(1024)
 }
 
-/// Milliseconds of processor time since this process started.
+/// Returns the processor time since this process started, in milliseconds.
 fn cpu() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     processor_ticks(&stat).unwrap_or(0).saturating_mul(1000 / TICKS)
 }
 
-/// Nanoseconds that each thread, ready to run, waited for a core: the second number of schedstat. Nothing where the kernel does not count it.
+/// Returns the nanoseconds in which each thread was runnable and waited for a core: the second number of
+/// schedstat. Empty if the kernel does not count it.
 fn waits() -> BTreeMap<String, u64> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
     let waited = |thread: fs::DirEntry| {
@@ -104,14 +106,15 @@ fn waits() -> BTreeMap<String, u64> {
     threads.filter_map(|thread| waited(thread.ok()?)).collect()
 }
 
-/// User and system time, fields 14 and 15 of proc_pid_stat(5); the second one may hold spaces and brackets.
+/// Returns user and system time, fields 14 and 15 of proc_pid_stat(5). Field 2 may hold spaces and
+/// brackets.
 fn processor_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     user.checked_add(system)
 }
 
-/// A line of proc_pid_status(5).
+/// Returns the number of a line of proc_pid_status(5).
 fn kib(status: &str, name: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
@@ -127,7 +130,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
-    fn as_the_kernel_writes_them() {
+    fn files_of_procfs_are_read() {
         let stat = "42 (a ) b) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 7 8 20 0 1 0 99";
         assert_eq!(processor_ticks(stat), Some(200));
         assert_eq!(kib("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n", "VmHWM:"), Some(2048));
@@ -135,9 +138,9 @@ mod tests {
         assert!(own.cores > 0 && own.memory > 1 << 20 && memory() > 1 << 20, "{own:?}");
     }
 
-    /// Also on a machine whose cores others use too: waiting for them counts.
+    /// Holds on a busy machine too, since waiting for a core counts.
     #[test]
-    fn a_process_that_does_nothing_else_is_at_its_limit() {
+    fn a_process_of_busy_threads_is_saturated() {
         let mut meter = Meter::default();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

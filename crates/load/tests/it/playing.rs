@@ -1,4 +1,5 @@
-//! Players against streams that ffmpeg made: all of it is asked for, nothing is wrong with it, and what players see is what a clock says.
+//! Players of streams that ffmpeg made: they request all segments without failures, and their times are
+//! those of the clock.
 
 use latemux_load::{
     player::{Abr, Behaviour, Session, Trace},
@@ -30,7 +31,7 @@ pub(crate) fn fixed(rate: u64) -> Behaviour {
     Behaviour { abr: Abr::Fixed(rate), ..Behaviour::default() }
 }
 
-/// Runs a plan to its end; gives what was measured and what went wrong.
+/// Runs a plan to its end. Returns the results, and descriptions of failures.
 pub(crate) async fn played(
     server: &MemoryServer,
     plan: &Plan,
@@ -43,8 +44,8 @@ pub(crate) async fn played(
     (recorder.results(), recorder.examples())
 }
 
-/// Plays it with one player to its end; nothing may go wrong.
-pub(crate) async fn sound(server: &MemoryServer, path: &str, rate: u64) -> Results {
+/// Plays a title once with one player, and asserts that nothing fails.
+pub(crate) async fn play_without_failure(server: &MemoryServer, path: &str, rate: u64) -> Results {
     let (results, wrong) = played(server, &plan(path), fixed(rate)).await;
     assert_eq!(wrong, BTreeMap::new(), "{path}");
     let players = &results.players;
@@ -64,14 +65,14 @@ pub(crate) fn classes(results: &Results) -> Vec<(&str, u64)> {
     results.requests.iter().map(|(class, requests)| (class.as_str(), requests.count)).collect()
 }
 
-/// 12 s were shown, give or take what AAC needs before it starts.
-fn twelve_seconds(results: &Results) {
+/// Asserts that 12 s were played, apart from the priming samples of AAC.
+fn assert_twelve_seconds(results: &Results) {
     let shown = results.players.shown;
     assert!((11_900_000..12_150_000).contains(&shown), "{shown}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn dash_in_each_way_of_addressing() {
+async fn dash_is_played_in_each_way_of_addressing() {
     let ways = [
         ("template-timeline", ""),
         ("template-duration", "-use_timeline 0"),
@@ -81,31 +82,31 @@ async fn dash_in_each_way_of_addressing() {
     for (name, how) in ways {
         let server = MemoryServer::new(files(dash(name, how)));
         let start = Instant::now();
-        let results = sound(&server, "index.mpd", u64::MAX).await;
+        let results = play_without_failure(&server, "index.mpd", u64::MAX).await;
         let audio = results.requests["dash.audio"].count;
         let expected = [("dash.audio", audio), ("dash.init", 2), ("dash.manifest", 1), ("dash.video", 6)];
         assert_eq!(classes(&results), expected, "{name}");
         assert!((6..=7).contains(&audio), "{name}: {audio}");
-        twelve_seconds(&results);
-        assert!((11.9..12.2).contains(&start.elapsed().as_secs_f64()), "the clock is the viewer's");
-        assert_eq!(server.connections(), 2, "one for the picture, one for the sound");
+        assert_twelve_seconds(&results);
+        assert!((11.9..12.2).contains(&start.elapsed().as_secs_f64()), "playback is in real time");
+        assert_eq!(server.connections(), 2, "one for video, one for audio");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn dash_by_times_in_its_addresses() {
-    // Video alone: ffmpeg's manifest and its files do not agree on when sound begins.
+async fn dash_is_played_by_times_in_addresses() {
+    // Video alone: ffmpeg's manifest and its files disagree about the start of audio.
     let how = "-map 0:v -f dash -seg_duration 2 -media_seg_name chunk-$Time$.m4s {}/index.mpd";
     let server = MemoryServer::new(files(packaged("template-time", how)));
-    let results = sound(&server, "index.mpd", u64::MAX).await;
+    let results = play_without_failure(&server, "index.mpd", u64::MAX).await;
     assert_eq!(classes(&results), [("dash.init", 1), ("dash.manifest", 1), ("dash.video", 6)]);
     assert!(server.counts().contains_key("/chunk-25600.m4s"), "{:?}", server.counts());
-    twelve_seconds(&results);
+    assert_twelve_seconds(&results);
 }
 
 #[tokio::test(start_paused = true)]
-async fn dash_as_one_file_with_an_index() {
-    // ffmpeg's own MP4 with a sidx, and a description of it written by hand.
+async fn dash_is_played_from_one_file_with_an_index() {
+    // An MP4 with a sidx by ffmpeg, and a manifest for it written by hand.
     let folder = packaged(
         "sidx",
         "-map 0:v -movflags frag_keyframe+empty_moov+default_base_moof+global_sidx {}/v.mp4",
@@ -123,16 +124,16 @@ async fn dash_as_one_file_with_an_index() {
         MemoryServer::new(
             move |request| if request.path == "/m.mpd" { Reply::ok(mpd.clone()) } else { files(request) },
         );
-    let results = sound(&server, "m.mpd", u64::MAX).await;
+    let results = play_without_failure(&server, "m.mpd", u64::MAX).await;
     assert_eq!(
         classes(&results),
         [("dash.index", 1), ("dash.init", 1), ("dash.manifest", 1), ("dash.video", 6)]
     );
-    twelve_seconds(&results);
+    assert_twelve_seconds(&results);
 }
 
 #[tokio::test(start_paused = true)]
-async fn hls_with_every_kind_of_segment() {
+async fn hls_is_played_with_every_kind_of_segment() {
     let cases = [
         ("ts", hls("ts", ""), "hls.muxed", 0),
         ("ts-ranges", hls("ts-ranges", "-hls_flags single_file"), "hls.muxed", 0),
@@ -143,44 +144,44 @@ async fn hls_with_every_kind_of_segment() {
     ];
     for (name, folder, class, inits) in cases {
         let server = MemoryServer::new(files(folder));
-        let results = sound(&server, "index.m3u8", u64::MAX).await;
+        let results = play_without_failure(&server, "index.m3u8", u64::MAX).await;
         assert_eq!(results.requests[class].count, 6, "{name}");
         assert_eq!(results.requests.get("hls.init").map_or(0, |r| r.count), inits, "{name}");
-        twelve_seconds(&results);
+        assert_twelve_seconds(&results);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn sound_alone() {
+async fn audio_alone_is_played() {
     let hls = "-vn -f hls -hls_time 2 -hls_playlist_type vod {}/index.m3u8";
     let dash = "-vn -f dash -seg_duration 2 {}/index.mpd";
     for (name, how, manifest, class) in
         [("hls", hls, "index.m3u8", "hls.muxed"), ("dash", dash, "index.mpd", "dash.audio")]
     {
         let server = MemoryServer::new(files(packaged(&format!("sound-{name}"), how)));
-        let results = sound(&server, manifest, u64::MAX).await;
+        let results = play_without_failure(&server, manifest, u64::MAX).await;
         assert!((6..=7).contains(&results.requests[class].count), "{name}: {:?}", classes(&results));
-        twelve_seconds(&results);
-        // There is nothing better: the best there could have been.
+        assert_twelve_seconds(&results);
+        // Without another rendition, quality is the best possible.
         assert_eq!((results.players.bitrate.count(), results.players.quality.max()), (1, 2000), "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn smooth_streaming_and_hds() {
+async fn smooth_streaming_and_hds_are_played() {
     let server = MemoryServer::new(smooth_files(smooth(), "800000", "586667"));
-    let results = sound(&server, "Manifest", u64::MAX).await;
+    let results = play_without_failure(&server, "Manifest", u64::MAX).await;
     assert_eq!(classes(&results), [("smooth.audio", 6), ("smooth.manifest", 1), ("smooth.video", 6)]);
-    twelve_seconds(&results);
+    assert_twelve_seconds(&results);
 
     let server = MemoryServer::new(files(hds()));
-    let results = sound(&server, "index.f4m", u64::MAX).await;
+    let results = play_without_failure(&server, "index.f4m", u64::MAX).await;
     assert_eq!(classes(&results), [("hds.bootstrap", 1), ("hds.manifest", 1), ("hds.muxed", 6)]);
-    twelve_seconds(&results);
+    assert_twelve_seconds(&results);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_manifest_of_ffmpeg_that_leaves_out_its_start_names_fragments_that_are_not_there() {
+async fn a_manifest_that_names_missing_fragments_makes_the_player_fail() {
     let server = MemoryServer::new(files(smooth()));
     let (results, _) = played(&server, &plan("Manifest"), fixed(u64::MAX)).await;
     let video = &results.requests["smooth.video"];
@@ -189,12 +190,12 @@ async fn the_manifest_of_ffmpeg_that_leaves_out_its_start_names_fragments_that_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn renditions_are_chosen_and_each_is_checked_against_the_other() {
+async fn renditions_are_switched_without_gaps() {
     let folder = dash("template-timeline", "");
     for (abr, switches) in [
         (Abr::Fixed(0), 0..=0),
         (Abr::Trace(Arc::new(Trace::parse("0 max\n4 min\n8 max").unwrap())), 2..=2),
-        // From the lowest to the highest, once it knows how fast memory is.
+        // From the lowest to the highest, once the throughput is known.
         (Abr::Throughput, 1..=1),
         (Abr::Buffer, 0..=1),
         (Abr::Random, 0..=5),
@@ -206,7 +207,7 @@ async fn renditions_are_chosen_and_each_is_checked_against_the_other() {
         assert!(switches.contains(&results.players.switches), "{abr}: {}", results.players.switches);
         assert_eq!(results.requests["dash.video"].count, 6);
         if matches!(abr, Abr::Trace(_)) {
-            // Four segments of 300 kbit/s, two of a third of it, and the way there and back: 4 + ⅔ − 2 × ⅔, of 6.
+            // Four segments of 300 kbit/s, two of a third of that, and two changes: 4 + ⅔ − 2 × ⅔, of 6.
             assert!(
                 (1553..=1558).contains(&results.players.quality.max()),
                 "{}",
@@ -238,7 +239,7 @@ async fn the_buffer_paces_requests() {
     let behaviour = Behaviour { max_buffer: 4.0, ..fixed(u64::MAX) };
     let (results, wrong) = played(&paced, &plan("index.mpd"), behaviour).await;
     assert_eq!((wrong, results.players.stalls.count()), (BTreeMap::new(), 0));
-    // Two at once; then one whenever less than 4 s are ahead.
+    // Three at once, then one whenever less than 4 s are buffered.
     let times: Vec<f64> = when.lock().unwrap().clone();
     let expected = [0.0, 0.0, 0.0, 2.0, 4.0, 6.0];
     assert_eq!(times.len(), expected.len());
@@ -249,7 +250,7 @@ async fn the_buffer_paces_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_is_seen_as_stalls_by_its_viewers() {
+async fn a_slow_server_causes_stalls() {
     let inner = files(dash("template-timeline", ""));
     let server = MemoryServer::new(move |request| {
         let mut reply = inner(request);
@@ -260,34 +261,34 @@ async fn a_slow_server_is_seen_as_stalls_by_its_viewers() {
         reply
     });
     let (results, wrong) = played(&server, &plan("index.mpd"), fixed(u64::MAX)).await;
-    assert_eq!(wrong, BTreeMap::new(), "slow is not wrong");
+    assert_eq!(wrong, BTreeMap::new(), "slow responses are not failures");
     let players = &results.players;
     assert!((2_990..3_100).contains(&(players.startup.max() / 1000)), "{}", players.startup.max());
-    assert_eq!(players.stalls.count(), 5, "before each of the others");
+    assert_eq!(players.stalls.count(), 5, "before each further segment");
     assert!((990..1_100).contains(&(players.stalls.max() / 1000)), "{}", players.stalls.max());
     let sum = |what: fn(&Second) -> u64| results.seconds.iter().map(what).sum::<u64>();
     let total = results.total();
     assert_eq!((sum(|s| s.stalls), sum(|s| s.requests), sum(|s| s.errors)), (5, total.count, 0));
-    // Of 18 s and more, in microseconds.
+    // Six segments of 3 s each, in microseconds.
     assert!((17_900_000..18_500_000).contains(&sum(|s| s.latency)), "{}", sum(|s| s.latency));
-    twelve_seconds(&results);
-    // Six segments of quality 1, less 3 s and 5 × 1 s of waiting, in parts of six: a third below 0.
+    assert_twelve_seconds(&results);
+    // Six segments of quality 1, less 3 s and 5 × 1 s of waiting, divided by six: -1/3.
     assert!((650..670).contains(&players.quality.max()), "{}", players.quality.max());
     let latency = &results.requests["dash.video"].latency;
     assert!((2_990_000..3_100_000).contains(&latency.quantile(0.5)), "{}", latency.quantile(0.5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_generator_that_is_late_does_not_hide_it() {
+async fn delays_of_the_generator_are_part_of_latency() {
     let server = MemoryServer::new(files(dash("template-timeline", "")));
-    // The second player is due at 5 s, and there is room for the first one's fourth segment at 2 s, for another every 2 s.
+    // The second player is due at 5 s. The buffer of the first one has room at 2 s, and then every 2 s.
     let plan = Plan { players: 2, ramp: Duration::from_secs(10), ..plan("index.mpd") };
     let behaviour = Behaviour { max_buffer: 4.0, ..fixed(u64::MAX) };
     let recorder = Arc::new(Recorder::new(Instant::now()));
     let session = Arc::new(Session::new(server.client(), recorder.clone(), behaviour));
     let (_stop, stopped) = watch::channel(false);
     let running = tokio::spawn(async move { run(session, &plan, stopped).await });
-    // The clock jumps over the time at which each is due, twice: nobody comes to it for half a second.
+    // Twice, the clock jumps over a due time, as if the generator had been suspended for half a second.
     let mut lags = Vec::new();
     for (wait, jump) in [(1.9, 0.6), (2.4, 0.7)] {
         tokio::time::sleep(Duration::from_secs_f64(wait)).await;
@@ -300,7 +301,7 @@ async fn a_generator_that_is_late_does_not_hide_it() {
         }
     }
     running.await.unwrap();
-    // Its sound, whose segments are a little shorter, was due a little before.
+    // Audio segments are a little shorter, so that audio was due a little earlier.
     assert!((49..=59).contains(&lags[0].0) && (49..=59).contains(&lags[0].1), "{lags:?}");
     let results = recorder.results();
     assert!((590_000..=610_000).contains(&results.lag.max()), "{}", results.lag.max());
@@ -309,7 +310,7 @@ async fn a_generator_that_is_late_does_not_hide_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_on_its_way_at_the_end_is_waited_for() {
+async fn requests_in_flight_at_the_end_are_awaited() {
     let inner = files(dash("template-timeline", ""));
     let server = MemoryServer::new(move |request| Reply { delay: Duration::from_secs(4), ..inner(request) });
     let plan = Plan {
@@ -321,7 +322,7 @@ async fn what_is_on_its_way_at_the_end_is_waited_for() {
     let start = Instant::now();
     let (results, wrong) = played(&server, &plan, fixed(u64::MAX)).await;
     assert_eq!((wrong, results.players.stopped), (BTreeMap::new(), 3));
-    // All three had asked for something at 8, 9 and 10 s.
+    // The last requests were sent at 8, 9 and 10 s.
     assert!((13.9..14.1).contains(&start.elapsed().as_secs_f64()), "{:?}", start.elapsed());
     let total = results.total();
     assert_eq!(
@@ -331,7 +332,7 @@ async fn what_is_on_its_way_at_the_end_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn viewers_seek_and_wait_for_it() {
+async fn seeks_cause_waits_but_no_stalls() {
     let server = MemoryServer::new(files(dash("template-timeline", "")));
     let behaviour = Behaviour { seek_rate: 30.0, ..fixed(u64::MAX) };
     let plan = Plan { players: 20, ..plan("index.mpd") };
@@ -340,11 +341,11 @@ async fn viewers_seek_and_wait_for_it() {
     let players = &results.players;
     assert_eq!((players.finished, players.stalls.count()), (20, 0));
     assert!(players.seeks.count() > 20, "{}", players.seeks.count());
-    assert!(results.requests["dash.video"].count > 6 * 20, "what is thrown away is fetched again");
+    assert!(results.requests["dash.video"].count > 6 * 20, "segments that were dropped are fetched again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ramp_of_players_that_come_again_until_the_end() {
+async fn players_of_a_ramp_start_again_until_the_end() {
     let server = MemoryServer::new(files(hls("ts", "")));
     let plan = Plan {
         players: 10,
@@ -372,7 +373,7 @@ async fn two_shards_make_the_unsharded_run() {
     let folder = dash("template-timeline", "");
     let plan = Plan { players: 9, ramp: Duration::from_secs(6), ..plan("index.mpd") };
     let behaviour = Behaviour { abr: Abr::Random, seek_rate: 6.0, ..Behaviour::default() };
-    // In a time of its own, where nothing takes any: each measures the same.
+    // In paused time, each run measures the same.
     let mut parts = Vec::new();
     for shard in ["0/1", "0/2", "1/2"] {
         let server = MemoryServer::new(files(folder.clone()));
@@ -391,7 +392,7 @@ async fn two_shards_make_the_unsharded_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_published_player_takes_turns() {
+async fn a_sequence_alternates_between_audio_and_video() {
     let server = MemoryServer::new(files(dash("template-duration", "-use_timeline 0")));
     let plan = Plan { style: Style::Sequence, ..plan("index.mpd") };
     let (results, wrong) = played(&server, &plan, fixed(u64::MAX)).await;
@@ -405,7 +406,7 @@ async fn the_published_player_takes_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_url_again_and_again() {
+async fn single_urls_are_requested_over_all_connections() {
     let server =
         MemoryServer::new(|_| Reply { delay: Duration::from_millis(20), ..Reply::ok(vec![7; 5000]) });
     let mut plan = SinglePlan {
@@ -424,7 +425,7 @@ async fn one_url_again_and_again() {
     assert_eq!((results.total().count, results.total().bytes), (1000, 5_000_000));
     assert_eq!((server.connections(), start.elapsed().as_secs()), (10, 2));
 
-    // Parts add up.
+    // A shard makes its share of the requests.
     plan.shard = "1/3".parse().unwrap();
     let recorder = Arc::new(Recorder::new(Instant::now()));
     run_single(server.client(), recorder.clone(), &plan, stopped).await;
@@ -432,7 +433,7 @@ async fn one_url_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() {
+async fn a_pause_of_the_server_delays_all_requests_that_were_due() {
     let first = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let server = MemoryServer::new(move |_| {
         let pause = first.swap(false, std::sync::atomic::Ordering::Relaxed);
@@ -450,7 +451,8 @@ async fn a_pause_of_the_server_is_seen_by_all_who_should_have_asked_meanwhile() 
     let recorder = Arc::new(Recorder::new(Instant::now()));
     run_single(server.client(), recorder.clone(), &plan, stopped).await;
     let latency = recorder.results().total().latency;
-    // One answer took a second; those due meanwhile came a millisecond apart behind it: the 50th was due at 500 ms and answered at 1050 ms.
+    // One response took a second, and those that were due meanwhile followed a millisecond apart: the 50th
+    // request was due at 500 ms and ended at 1050 ms.
     assert!((990_000..1_010_000).contains(&latency.max()), "{}", latency.max());
     assert!((530_000..570_000).contains(&latency.quantile(0.75)), "{}", latency.quantile(0.75));
 }

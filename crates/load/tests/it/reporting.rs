@@ -1,4 +1,4 @@
-//! Reports say what results say.
+//! Reports have the numbers of the results.
 
 use crate::playing::{fixed, plan, played};
 use latemux_load::{
@@ -12,7 +12,7 @@ use latemux_testmedia::{
 };
 use std::collections::BTreeMap;
 
-/// Three players, one of whose segments is not there.
+/// Runs three players against a server that lacks one segment.
 async fn measured() -> Run {
     let inner = files(dash("template-timeline", ""));
     let server = MemoryServer::new(move |request| {
@@ -30,7 +30,7 @@ async fn measured() -> Run {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_and_the_tables() {
+async fn page_and_tables_have_the_numbers_of_the_results() {
     let run = measured().await;
     let results = run.whole.results.clone();
     let text = summary(&run);

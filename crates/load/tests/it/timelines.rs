@@ -1,19 +1,20 @@
-//! Presentations of several timelines, and text: manifests written by hand over streams that ffmpeg made.
+//! Players of presentations with several timelines, and of text. The manifests are written by hand for
+//! streams that ffmpeg made.
 
-use crate::playing::{classes, fixed, plan, played, sound};
+use crate::playing::{classes, fixed, plan, play_without_failure, played};
 use latemux_load::{player::Behaviour, results::Results};
 use latemux_testmedia::{
     memory_server::{MemoryServer, folders_and_documents},
     streams::{dash, dash_of_periods, dash_period, hls, hls_of_segment_lines, hls_segment_lines},
 };
 
-/// What was shown, in seconds.
+/// Returns the media played, in seconds.
 fn shown(results: &Results) -> f64 {
     f64::from(u32::try_from(results.players.shown / 1000).unwrap()) / 1000.0
 }
 
 #[tokio::test(start_paused = true)]
-async fn periods_are_played_one_behind_the_other() {
+async fn periods_are_played_one_after_the_other() {
     let (one, two) = (dash("template-timeline", ""), dash("list", "-use_template 0"));
     let first = dash_period(&one, "a", r#"duration="PT12S""#);
     let second = dash_period(&two, "b", "");
@@ -21,10 +22,10 @@ async fn periods_are_played_one_behind_the_other() {
         vec![("/a", one.clone()), ("/b", two.clone())],
         vec![
             ("/m.mpd", dash_of_periods(&[first.clone(), second])),
-            ("/wrong.mpd", dash_of_periods(&[first, late(&one)])),
+            ("/wrong.mpd", dash_of_periods(&[first, misplaced(&one)])),
         ],
     );
-    let results = sound(&server, "m.mpd", u64::MAX).await;
+    let results = play_without_failure(&server, "m.mpd", u64::MAX).await;
     let audio = results.requests["dash.audio"].count;
     let expected = [("dash.audio", audio), ("dash.init", 4), ("dash.manifest", 1), ("dash.video", 12)];
     assert_eq!(classes(&results), expected);
@@ -36,8 +37,8 @@ async fn periods_are_played_one_behind_the_other() {
     assert_eq!((errors.get("wrong_time"), errors.len()), (Some(&6), 1), "{wrong:?}");
 }
 
-/// The second period, whose media time 0 is said to be elsewhere.
-fn late(folder: &std::path::Path) -> String {
+/// Returns a second period with a wrong offset of its media time.
+fn misplaced(folder: &std::path::Path) -> String {
     dash_period(folder, "a", "")
         .replace("<SegmentTemplate ", r#"<SegmentTemplate presentationTimeOffset="12800000" "#)
         .replace(r#"t="0""#, r#"t="12800000""#)
@@ -56,17 +57,17 @@ async fn times_may_restart_only_at_a_discontinuity() {
                 ("/silent.m3u8", hls_of_segment_lines(&[a, b], "")),
             ],
         );
-        let results = sound(&server, "two.m3u8", u64::MAX).await;
+        let results = play_without_failure(&server, "two.m3u8", u64::MAX).await;
         let asked: u64 = classes(&results).iter().map(|(_, count)| count).sum();
         assert_eq!((asked, results.requests["hls.muxed"].count), (13 + inits, 12), "{name}");
         assert!((23.9..24.1).contains(&shown(&results)), "{name}: {}", shown(&results));
-        // Times that begin anew without a word.
+        // Times that restart without a discontinuity.
         let (results, wrong) = played(&server, &plan("silent.m3u8"), fixed(u64::MAX)).await;
         assert_eq!(results.requests["hls.muxed"].errors.get("wrong_time"), Some(&6), "{name}: {wrong:?}");
     }
 }
 
-/// Plays it with text; nothing may go wrong but what is said.
+/// Plays a title with text to its end. Returns the results and the reasons of failures.
 async fn with_text(server: &MemoryServer, path: &str) -> (Results, Vec<String>) {
     let behaviour = Behaviour { text: true, ..fixed(u64::MAX) };
     let (results, wrong) = played(server, &plan(path), behaviour).await;
@@ -75,7 +76,7 @@ async fn with_text(server: &MemoryServer, path: &str) -> (Results, Vec<String>) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn text_is_fetched_by_those_who_want_it() {
+async fn text_is_fetched_only_if_enabled() {
     let (video, stream) = (dash("template-timeline", ""), hls("ts", ""));
     let vtt =
         "WEBVTT\nX-TIMESTAMP-MAP=MPEGTS:126000,LOCAL:00:00:00.000\n\n00:01.000 --> 00:02.000\nGood morning\n"
@@ -117,7 +118,7 @@ async fn text_is_fetched_by_those_who_want_it() {
             (texts, wrong.into_iter().map(str::to_owned).collect()),
             "{path}"
         );
-        // Nobody else asks for it.
+        // Without the option, text is not requested.
         let (results, wrong) = played(&server, &plan(path), fixed(u64::MAX)).await;
         assert!(wrong.is_empty(), "{path}: {wrong:?}");
         assert!(!results.requests.contains_key(class), "{path}");

@@ -148,7 +148,7 @@ fn find_track<'a>(element: &Element, file: &'a IndexedFile) -> Result<ElementTra
         }
     }
     let mut left_out = file.objects().flat_map(|object| &object.index.left_out);
-    if let Some(problem) = left_out.find(|problem| problem.track() == id) {
+    if let Some(problem) = left_out.find(|problem| problem.track == id) {
         return Ok(ElementTrack::LeftOut(IndexError::NoTracks(problem.clone())));
     }
     ids.truncate(16);

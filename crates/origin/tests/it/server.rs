@@ -119,7 +119,8 @@ pub(crate) fn library() -> Arc<Memory> {
 /// Returns the index MP4 of a file.
 pub(crate) fn index_file(media: &Bytes, location: &str) -> Bytes {
     let mut locator = Locator::for_full_tables(Limits::default());
-    let mut wants = vec![0..u64::try_from(media.len()).unwrap().min(locator.first_reads(None).head)];
+    let mut wants: Vec<_> =
+        std::iter::once(0..u64::try_from(media.len()).unwrap().min(locator.first_reads(None).head)).collect();
     loop {
         let got = wants.iter().map(|range| {
             let at = |n: u64| usize::try_from(n).unwrap();

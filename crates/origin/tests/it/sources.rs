@@ -19,7 +19,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 fn read(object: &Bytes) -> (Locator, MediaIndex) {
     let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(Limits::default());
-    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
+    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     loop {
         let got = wants.iter().map(|range| {
             let at = |n: u64| usize::try_from(n).unwrap();

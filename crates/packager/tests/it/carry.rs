@@ -1,4 +1,4 @@
-//! What is carried by what, and what is packed with what.
+//! Codecs that each protocol carries, and the segments that muxed tracks share.
 
 use crate::{
     media::{avc_aac, ladder},
@@ -17,13 +17,13 @@ use std::time::Duration;
 
 const TARGET: Duration = Duration::from_secs(2);
 
-/// DASH, HLS CMAF and HLS TS, in this order.
+/// Returns true for each protocol that carries the track, in the order DASH, HLS CMAF, HLS TS.
 fn carried(track: &Track) -> [bool; 3] {
     [Protocol::Dash, Protocol::HlsCmaf, Protocol::HlsTs].map(|protocol| carries(protocol, track).is_ok())
 }
 
 #[test]
-fn each_protocol_carries_what_it_has_a_mapping_for() {
+fn each_protocol_carries_the_codecs_it_has_a_mapping_for() {
     let origin = Origin::open(&[avc_aac()], TARGET);
     let mut track = origin.title.track(&origin.title.tracks()[0]).clone();
     assert_eq!(carried(&track), [true, true, true]);
@@ -50,7 +50,7 @@ fn each_protocol_carries_what_it_has_a_mapping_for() {
 }
 
 #[test]
-fn adts_says_what_it_can() {
+fn ts_carries_only_the_aac_that_adts_can_describe() {
     let origin = Origin::open(&[avc_aac()], TARGET);
     let audio = origin.title.of_kind(TrackKind::Audio).next().unwrap();
     let plain = origin.title.track(&origin.title.tracks()[audio]).clone();
@@ -63,7 +63,7 @@ fn adts_says_what_it_can() {
         ts
     };
     assert!(with(&|_| {}));
-    // HE-AAC v1 and v2 ride on an AAC-LC core.
+    // HE-AAC v1 and v2 have an AAC-LC core.
     assert!(with(&|aac| aac.object_type = 29));
     assert!(with(&|aac| aac.channel_config = 7));
     assert!(with(&|aac| (aac.channel_config, aac.program_config) = (0, true)));
@@ -75,10 +75,10 @@ fn adts_says_what_it_can() {
     assert!(!with(&|aac| aac.frame_length = 960));
 }
 
-/// However two tracks are cut, each sample of both is in one segment, in order.
+/// Each sample of two tracks is in exactly one segment, in order, for any cuts of the two tracks.
 #[test]
-fn muxing_loses_nothing_and_repeats_nothing() {
-    // Bits say which of the four inner cuts of video, and which of audio, are not made.
+fn muxing_keeps_every_sample_exactly_once() {
+    // The bits select the inner cuts to leave out: four of video, four of audio.
     for missing in 0_u32..256 {
         let mut origin = Origin::open(&ladder(), TARGET);
         let audio = origin.title.of_kind(TrackKind::Audio).next().unwrap();

@@ -1,4 +1,5 @@
-//! Clips: in every protocol, what comes out is the source's packets between two sync samples, at the times the manifest says.
+//! Clips in every protocol: they hold the source's packets between two sync samples, at the times
+//! that the manifest states.
 
 use crate::{
     hds,
@@ -16,24 +17,24 @@ use std::{fs, path::PathBuf, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
 
-/// A clip of a source with a key frame every second, or (ms) where it has them.
+/// A clip of a source with a key frame every second, or at other known times.
 struct Case {
     files: Vec<PathBuf>,
     query: &'static str,
-    /// Where it begins and ends, in ms; sound up to one frame later.
-    stretch: (i64, i64),
+    /// Start and end in ms; audio may differ by one frame.
+    range: (i64, i64),
 }
 
 fn cases() -> Vec<Case> {
-    let case = |files: Vec<PathBuf>, query, stretch| Case { files, query, stretch };
+    let case = |files: Vec<PathBuf>, query, range| Case { files, query, range };
     vec![
-        // Inside segments, both ends.
+        // Both ends lie inside segments.
         case(vec![avc_aac()], "?vbegin=3.2&vend=6.7", (3000, 7000)),
-        // With the grid.
+        // Both ends lie on the grid.
         case(vec![avc_aac()], "?vbegin=2.9&vend=4", (2000, 4000)),
         case(vec![avc_aac()], "?vbegin=4.5", (4000, i64::MAX)),
         case(vec![avc_aac()], "?vend=2.5", (i64::MIN, 3000)),
-        // Within one GOP; in the first segment; in the last.
+        // Within one GOP, in the first segment, and in the last.
         case(vec![avc_aac()], "?vbegin=3.5&vend=3.6", (3000, 4000)),
         case(vec![avc_aac()], "?vbegin=1.000000001&vend=1.5", (1000, 2000)),
         case(vec![avc_aac()], "?vbegin=8.5&vend=100", (8000, i64::MAX)),
@@ -51,7 +52,8 @@ fn millis(time: i64, scale: u32) -> i64 {
     (time * 1000).div_euclid(i64::from(scale))
 }
 
-/// The packets of a source in a clip: video from key frame to key frame in decode order, sound by its time.
+/// Returns the packets of a source in a clip: video from key frame to key frame in decode order,
+/// audio by its time.
 fn wanted(source: &Stream, (begin, end): (i64, i64)) -> &[Packet] {
     let time = |packet: &Packet| millis(packet.pts, source.timescale);
     let cut = |at: i64| {
@@ -62,22 +64,24 @@ fn wanted(source: &Stream, (begin, end): (i64, i64)) -> &[Packet] {
     &source.packets[begin..cut(end)]
 }
 
-/// The source a demuxed track is from, and the packets of it that should be there: those at whose hashes it is. Fragments of sound are not
-/// cut: of those, what is there must go on without a gap.
+/// Finds the source of a demuxed track by the hashes of its packets, and returns it with the
+/// packets that should be present. Fragments of audio are not cut: of those, the packets must be
+/// contiguous.
 #[track_caller]
 fn source_of<'a>(what: &str, got: &Stream, sources: &'a [Stream], case: &Case) -> (&'a Stream, &'a [Packet]) {
     let hashes = |packets: &[Packet]| packets.iter().map(|p| p.hash.clone()).collect::<Vec<_>>();
     let ours = hashes(&got.packets);
     for source in sources.iter().filter(|s| s.kind == got.kind) {
-        let want = wanted(source, case.stretch);
+        let want = wanted(source, case.range);
         if hashes(want) == ours {
             return (source, want);
         }
-        // Presented before the source's first key frame, or hidden by its edit list.
+        // Some packets are presented before the source's first key frame, or hidden by its edit
+        // list.
         let at = source.packets.windows(ours.len()).position(|w| hashes(w) == ours);
         if let Some(at) = at {
             let (first, last) = (&source.packets[at], &source.packets[at + ours.len() - 1]);
-            let frame = |a: i64, b: i64| a == b || (a - b).abs() <= 1100;
+            let near = |a: i64, b: i64| a == b || (a - b).abs() <= 1100;
             let from = want.first().unwrap();
             let to = want.last().unwrap();
             assert!(
@@ -85,14 +89,14 @@ fn source_of<'a>(what: &str, got: &Stream, sources: &'a [Stream], case: &Case) -
                 "{what}: {first:?} to {last:?}, not {from:?} to {to:?}"
             );
             let ms = |p: &Packet| millis(p.pts, source.timescale);
-            assert!(frame(ms(first), ms(from)) && frame(ms(last), ms(to)), "{what}: {first:?} {from:?}");
+            assert!(near(ms(first), ms(from)) && near(ms(last), ms(to)), "{what}: {first:?} {from:?}");
             return (source, &source.packets[at..at + ours.len()]);
         }
     }
-    panic!("{what}: {} packets of no source", ours.len());
+    panic!("{what}: no source has these {} packets", ours.len());
 }
 
-/// Whether its sound can be cut only where fragments begin.
+/// Returns true if the source's audio can be cut only where fragments start.
 fn is_cut_at_fragments(case: &Case) -> bool {
     [with_mfra(), fragmented()].contains(&case.files[0])
 }
@@ -109,7 +113,7 @@ fn demux(what: &str, bytes: &[u8]) -> Vec<Stream> {
 }
 
 #[test]
-fn dash_has_the_packets_at_their_times() {
+fn dash_clips_hold_the_packets_at_their_times() {
     for (n, case) in cases().iter().enumerate() {
         for option in ["", "mpd_segment_template=number&"] {
             let mut origin = Origin::open(&case.files, TARGET);
@@ -158,7 +162,7 @@ fn dash_has_the_packets_at_their_times() {
                     }
                 }
             }
-            // The period begins with the first of them and lasts until the end of the last one.
+            // The period starts with the first track and lasts until the end of the last one.
             let least = starts.iter().copied().fold(f64::MAX, f64::min);
             assert!(least.abs() < 1e-4 && starts.iter().all(|s| *s < 1.1), "{what}: {starts:?}");
             let duration = mpd.mediaPresentationDuration.unwrap().as_secs_f64();
@@ -168,8 +172,9 @@ fn dash_has_the_packets_at_their_times() {
     }
 }
 
-/// Times of playlists: what they say in all is what is there, and there is no more of it than one frame.
-fn hls(query: &str, kind: &str) {
+/// Checks that playlists state the duration of their packets, and that this differs from the clip
+/// by at most a frame.
+fn check_hls(query: &str, kind: &str) {
     for (n, case) in cases().iter().enumerate() {
         let mut origin = Origin::open(&case.files, TARGET);
         let sources = sources(case);
@@ -180,17 +185,17 @@ fn hls(query: &str, kind: &str) {
             list.variants.iter().filter(|v| !v.is_i_frame).map(|v| v.uri.clone()).collect();
         let more = list.alternatives.iter().filter_map(|a| a.uri.clone());
         for (i, uri) in uris.into_iter().chain(more).enumerate() {
-            assert!(uri.contains(&full[1..]), "{what}: {uri} carries {full}\n{text}");
+            assert!(uri.contains(&full[1..]), "{what}: {uri} should contain {full}\n{text}");
             let played = play(&mut origin, &uri);
             let ts = played.init.is_none();
             let file = format!("{kind}-{n}-{i}.{}", if ts { "ts" } else { "mp4" });
             let mut first = i64::MAX;
             for got in demux(&file, &played.whole()) {
                 if ts {
-                    // Bytes are framed otherwise there.
+                    // TS frames the bytes differently, so only times are compared.
                     let exact = |t: i64, scale: u32| (t * 90_000).div_euclid(i64::from(scale)) + 900_000;
                     let same = |source: &&Stream| {
-                        let packets = wanted(source, case.stretch);
+                        let packets = wanted(source, case.range);
                         source.kind == got.kind
                             && packets.len() == got.packets.len()
                             && packets
@@ -210,23 +215,19 @@ fn hls(query: &str, kind: &str) {
                 }
                 first = first.min(millis(got.packets.iter().map(|p| p.pts).min().unwrap(), got.timescale));
             }
-            let said: u64 = played.durations.iter().sum();
-            let (begin, end) = case.stretch;
+            let total: u64 = played.durations.iter().sum();
+            let (begin, end) = case.range;
             if begin != i64::MIN && end != i64::MAX {
                 let want = u64::try_from(end - begin).unwrap() * 1000;
-                let off = said.abs_diff(want);
-                let frame = if case.files[0] == with_mfra() || case.files[0] == fragmented() {
-                    1_100_000
-                } else {
-                    41_000
-                };
-                assert!(off <= frame, "{what} {uri}: {said} of {want}");
+                let difference = total.abs_diff(want);
+                let frame = if is_cut_at_fragments(case) { 1_100_000 } else { 41_000 };
+                assert!(difference <= frame, "{what} {uri}: {total} of {want}");
                 let start = first - if ts { 10_000 } else { 0 };
-                let off = start.abs_diff(begin);
-                assert!(off * 1000 <= frame + 70_000, "{what} {uri}: from {start}, not {begin}");
+                let difference = start.abs_diff(begin);
+                assert!(difference * 1000 <= frame + 70_000, "{what} {uri}: from {start}, not {begin}");
             }
         }
-        // I-frames: as many as segments, and the first is the clip's first.
+        // There are as many I-frames as segments, and the first is the first frame of the clip.
         for frames in list.variants.iter().filter(|v| v.is_i_frame) {
             let played = play(&mut origin, &frames.uri);
             let got = demux(
@@ -235,7 +236,7 @@ fn hls(query: &str, kind: &str) {
             );
             assert!(got[0].packets.iter().all(|p| p.key) && got[0].packets.len() == played.segments.len());
             let video: Vec<&Stream> = sources.iter().filter(|s| s.kind == "video").collect();
-            let first = wanted(video[0], case.stretch)[0].pts;
+            let first = wanted(video[0], case.range)[0].pts;
             let at = millis(got[0].packets[0].pts, got[0].timescale)
                 - if played.init.is_none() { 10_000 } else { 0 };
             assert_eq!(at, millis(first, video[0].timescale), "{what}");
@@ -244,17 +245,17 @@ fn hls(query: &str, kind: &str) {
 }
 
 #[test]
-fn hls_ts_has_the_packets_at_their_times() {
-    hls("?", "ts");
+fn hls_ts_clips_hold_the_packets_at_their_times() {
+    check_hls("?", "ts");
 }
 
 #[test]
-fn hls_cmaf_has_the_packets_at_their_times() {
-    hls("?hls_fmp4&", "cmaf");
+fn hls_cmaf_clips_hold_the_packets_at_their_times() {
+    check_hls("?hls_fmp4&", "cmaf");
 }
 
 #[test]
-fn smooth_has_the_packets_at_its_times() {
+fn smooth_clips_hold_the_packets_at_their_times() {
     for (n, case) in cases().iter().enumerate() {
         let mut origin = Origin::open(&case.files, TARGET);
         let sources = sources(case);
@@ -276,7 +277,7 @@ fn smooth_has_the_packets_at_its_times() {
             for (got, want) in got.packets.iter().zip(want) {
                 delays.push(got.pts + level.times[0] - smooth::floor(want.pts, source.timescale));
             }
-            // What is the same as in the whole title has the same bytes at the same time.
+            // Fragments of the whole title that are not cut have the same bytes at the same time.
             let mut same = 0;
             for (pair, fragment) in level.times.windows(2).zip(&level.fragments) {
                 let Some(at) = whole.times.windows(2).position(|w| w == pair) else { continue };
@@ -293,9 +294,9 @@ fn smooth_has_the_packets_at_its_times() {
 }
 
 #[test]
-fn hds_has_the_packets_at_its_times() {
+fn hds_clips_hold_the_packets_at_their_times() {
     for (n, case) in cases().iter().enumerate() {
-        // No HEVC.
+        // HDS does not carry HEVC.
         if case.files == [hevc()] || case.files == [hevc_open()] {
             continue;
         }
@@ -321,7 +322,7 @@ fn hds_has_the_packets_at_its_times() {
     }
 }
 
-/// URLs of all segments a playlist names, and their bytes.
+/// Returns URLs and bytes of all segments in the first variant's playlist.
 fn segments(origin: &mut Origin, query: &str) -> Vec<(String, Vec<u8>)> {
     let (_, list) = multivariant(origin, query);
     let uri = list.variants[0].uri.clone();
@@ -330,7 +331,7 @@ fn segments(origin: &mut Origin, query: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn whole_segments_keep_their_urls() {
+fn whole_segments_of_a_clip_keep_their_urls() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     for option in ["?", "?hls_fmp4&"] {
         let whole = segments(&mut origin, option.strip_suffix(['?', '&']).unwrap_or_default());
@@ -345,10 +346,8 @@ fn whole_segments_keep_their_urls() {
             assert!(cut.1.len() < whole.1.len());
         }
     }
-    // Asked for with a clip that does not touch it, a segment is what it is without; its ETag too.
-    let (_, list) = multivariant(&mut origin, "");
+    // A clip that does not touch a segment changes neither the segment nor its ETag.
     let whole = segments(&mut origin, "")[2].0.clone();
-    drop(list);
     let plain = fetch(&mut origin, &format!("{BASE}{whole}")).unwrap();
     let clipped = fetch(&mut origin, &format!("{BASE}{whole}?vbegin=3&vend=7")).unwrap();
     assert_eq!((plain.digest, plain.bytes), (clipped.digest, clipped.bytes));
@@ -360,9 +359,9 @@ fn whole_segments_keep_their_urls() {
     assert_eq!(outside.map(drop).map_err(|e| e.reason()), Err("no_such_segment"));
 }
 
-/// Sound that goes on for long after the picture has ended.
+/// The audio lasts much longer than the video.
 #[test]
-fn a_track_that_has_ended_is_left_out() {
+fn a_track_that_ends_before_the_clip_is_left_out() {
     let file = make(
         "clip-outlasted",
         "mp4",
@@ -383,7 +382,7 @@ fn a_track_that_has_ended_is_left_out() {
 }
 
 #[test]
-fn a_clip_beyond_the_end_has_nothing() {
+fn a_clip_beyond_the_end_is_refused() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     for path in [".mpd", ".m3u8", "Manifest", ".f4m"] {
         for query in ["vbegin=9.2", "vbegin=1000000000", "vbegin=500&vend=1000"] {

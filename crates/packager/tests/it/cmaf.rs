@@ -1,9 +1,10 @@
-//! CMAF segments of files ffmpeg made, demuxed by ffprobe again: every packet is the source's, and every length is what was promised.
+//! CMAF segments of ffmpeg's files, demuxed by ffprobe: every packet equals the source's, and every
+//! length equals the planned one.
 
 use crate::{
     media::{
-        Source, assert_same_packets, avc_aac, fragmented, hevc, hevc_open, probe_ours, shared, signed,
-        with_mfra, with_sidx,
+        Source, assert_same_packets, avc_aac, fragmented, hevc, hevc_open, probe_without_warnings, shared,
+        signed, with_mfra, with_sidx,
     },
     oracles::{self, Fragment, moov},
     origin::Origin,
@@ -14,13 +15,14 @@ use std::{path::Path, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
 
-/// Every track of a file, packed whole, holds the packets the file holds.
-fn packs_what_is_there(what: &str, file: &Path) {
-    comes_out(what, &Source::files(&[file]));
+/// Asserts that every track of a file, packaged as a whole, holds the packets of the file.
+fn assert_file_packets(what: &str, file: &Path) {
+    assert_source_packets(what, &Source::files(&[file]));
 }
 
-/// Every track of a title, packed whole, holds the packets that are in it, for as long as they last there.
-pub(crate) fn comes_out(what: &str, source: &Source) {
+/// Asserts that every track of a title, packaged as a whole, holds its packets with their
+/// durations.
+pub(crate) fn assert_source_packets(what: &str, source: &Source) {
     let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let mut packed = 0;
     for kind in [TrackKind::Video, TrackKind::Audio, TrackKind::Text] {
@@ -36,7 +38,7 @@ pub(crate) fn comes_out(what: &str, source: &Source) {
             let issues = transmux::validate::validate_cmaf_track(&bytes, &slices);
             assert!(issues.is_empty(), "{what} {name}: {issues:#?}");
             segments.iter().for_each(|s| bytes.extend_from_slice(s));
-            let streams = probe_ours(&format!("{what}-{name}"), &bytes);
+            let streams = probe_without_warnings(&format!("{what}-{name}"), &bytes);
             let kind = match kind {
                 TrackKind::Video => "video",
                 TrackKind::Audio => "audio",
@@ -45,43 +47,43 @@ pub(crate) fn comes_out(what: &str, source: &Source) {
             let (file, number, want) = source.streams().filter(|(_, _, s)| s.kind == kind).nth(n).unwrap();
             assert_eq!(streams.len(), 1);
             let hidden = assert_same_packets(&format!("{what} {name}"), &streams[0], want);
-            let said = oracles::durations(file, number, want).expect("another's parser reads it too");
-            assert_eq!(durations, said[hidden..], "{what} {name}: durations");
+            let stated = oracles::durations(file, number, want).expect("the other parser reads it too");
+            assert_eq!(durations, stated[hidden..], "{what} {name}: durations");
             packed += 1;
         }
     }
-    assert!(packed > 0, "{what}: nothing packed");
+    assert!(packed > 0, "{what}: no track was packaged");
 }
 
 #[test]
-fn avc_and_aac_with_edits_and_b_frames() {
-    packs_what_is_there("avc-aac", &avc_aac());
+fn avc_and_aac_with_edits_and_b_frames_keep_their_packets() {
+    assert_file_packets("avc-aac", &avc_aac());
 }
 
 #[test]
-fn hevc_with_b_frames() {
-    packs_what_is_there("hevc", &hevc());
-    packs_what_is_there("hevc-open", &hevc_open());
+fn hevc_with_b_frames_keeps_its_packets() {
+    assert_file_packets("hevc", &hevc());
+    assert_file_packets("hevc-open", &hevc_open());
 }
 
 #[test]
-fn fragments_without_an_index() {
-    packs_what_is_there("fragmented", &fragmented());
+fn fragments_without_an_index_keep_their_packets() {
+    assert_file_packets("fragmented", &fragmented());
 }
 
 #[test]
-fn fragments_with_sidx() {
-    packs_what_is_there("sidx", &with_sidx());
-    packs_what_is_there("signed", &signed());
+fn fragments_with_sidx_keep_their_packets() {
+    assert_file_packets("sidx", &with_sidx());
+    assert_file_packets("signed", &signed());
 }
 
 #[test]
-fn fragments_with_mfra() {
-    packs_what_is_there("mfra", &with_mfra());
+fn fragments_with_mfra_keep_their_packets() {
+    assert_file_packets("mfra", &with_mfra());
 }
 
 #[test]
-fn sizes_are_those_of_the_plans() {
+fn sizes_from_tables_equal_those_of_the_plans() {
     for file in [avc_aac(), hevc(), hevc_open(), fragmented()] {
         let mut origin = Origin::open(&[&file], TARGET);
         for index in 0..origin.title.tracks().len() {
@@ -91,14 +93,14 @@ fn sizes_are_those_of_the_plans() {
             assert_eq!(sizes.len(), usize::try_from(origin.segment_count(&name)).unwrap());
             assert!(sizes.len() > 3);
             for (n, size) in (1..).zip(sizes) {
-                let answer = origin.get(&Resource::DashSegment(name.clone(), n)).unwrap();
-                assert_eq!(answer.content_length, size, "{name} {n}");
+                let response = origin.get(&Resource::DashSegment(name.clone(), n)).unwrap();
+                assert_eq!(response.content_length, size, "{name} {n}");
                 let content_type = if name.stem == "video" { "video/mp4" } else { "audio/mp4" };
-                assert_eq!((answer.class, answer.content_type), (Class::Media, content_type));
+                assert_eq!((response.class, response.content_type), (Class::Media, content_type));
             }
             for (n, size) in (1..).zip(sizes::segment_sizes(&origin.title, index, Protocol::HlsTs)) {
                 match origin.get(&Resource::HlsTsSegment(vec![name.clone()], n)) {
-                    Ok(answer) => assert_eq!(answer.content_length, size, "{name} {n} in TS"),
+                    Ok(response) => assert_eq!(response.content_length, size, "{name} {n} in TS"),
                     Err(PackError::CannotCarry { .. }) => assert_eq!(size, 376),
                     Err(error) => panic!("{error}"),
                 }
@@ -108,16 +110,16 @@ fn sizes_are_those_of_the_plans() {
         let names: Vec<_> = lead.iter().map(|&i| origin.title.tracks()[i].name.clone()).collect();
         if names.len() == 2 {
             for (n, size) in (1..).zip(sizes::muxed_sizes(&origin.title, &lead, Protocol::HlsTs)) {
-                let answer = origin.get(&Resource::HlsTsSegment(names.clone(), n)).unwrap();
-                assert_eq!(answer.content_length, size, "{n} muxed");
+                let response = origin.get(&Resource::HlsTsSegment(names.clone(), n)).unwrap();
+                assert_eq!(response.content_length, size, "{n} muxed");
             }
         }
     }
 }
 
-/// Of fragments only their own sizes are known: what is said must be enough.
+/// Only the sizes of the source's fragments are known here, so the estimate is an upper bound.
 #[test]
-fn sizes_of_fragments_are_enough() {
+fn estimated_sizes_of_fragments_are_upper_bounds() {
     for file in [with_sidx(), with_mfra()] {
         let mut origin = Origin::open(&[&file], TARGET);
         for index in 0..origin.title.tracks().len() {
@@ -131,25 +133,25 @@ fn sizes_of_fragments_are_enough() {
             let protocols: [(_, &dyn Fn(u32) -> Resource); 2] =
                 [(Protocol::HlsCmaf, &cmaf), (Protocol::HlsTs, &ts)];
             for (protocol, resource) in protocols {
-                let mut both = (0, 0);
-                for (n, enough) in (1..).zip(sizes::segment_sizes(&origin.title, index, protocol)) {
+                let mut totals = (0, 0);
+                for (n, estimate) in (1..).zip(sizes::segment_sizes(&origin.title, index, protocol)) {
                     let length = origin.get(&resource(n)).unwrap().content_length;
                     assert!(
-                        length <= enough,
-                        "{} {name} {protocol:?} {n}: {length} > {enough}",
+                        length <= estimate,
+                        "{} {name} {protocol:?} {n}: {length} > {estimate}",
                         file.display()
                     );
-                    both = (both.0 + length, both.1 + enough);
+                    totals = (totals.0 + length, totals.1 + estimate);
                 }
-                assert!(both.0 > 0);
-                eprintln!("{} {name} {protocol:?}: {} of {}", file.display(), both.0, both.1);
+                assert!(totals.0 > 0);
+                eprintln!("{} {name} {protocol:?}: {} of {}", file.display(), totals.0, totals.1);
             }
         }
     }
 }
 
 #[test]
-fn iframes_are_the_first_sample_alone() {
+fn an_iframe_is_the_first_sample_of_its_segment_alone() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let name = origin.names(TrackKind::Video).remove(0);
     let index = origin.title.find(&name).unwrap();
@@ -166,7 +168,7 @@ fn iframes_are_the_first_sample_alone() {
         let segment = origin.get(&Resource::HlsSegment(vec![name.clone()], n)).unwrap();
         assert_ne!(frame.digest, segment.digest);
         let packets = |bytes: &[u8], what: &str| {
-            probe_ours(&format!("iframe-{n}-{what}"), &[&init, bytes].concat()).remove(0).packets
+            probe_without_warnings(&format!("iframe-{n}-{what}"), &[&init, bytes].concat()).remove(0).packets
         };
         let (alone, all) = (packets(&frame.bytes, "alone"), packets(&segment.bytes, "all"));
         assert_eq!(alone.len(), 1);
@@ -176,31 +178,32 @@ fn iframes_are_the_first_sample_alone() {
 }
 
 #[test]
-fn one_segment_has_one_body_whatever_asks_for_it() {
+fn a_segment_has_the_same_body_under_every_url() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     for name in [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat() {
         let track = origin.title.find(&name).unwrap();
         for n in 1..=origin.segment_count(&name) {
             let start = origin.title.tracks()[track].segment(n - 1).unwrap().start;
-            let answers = [
+            let responses = [
                 Resource::DashSegmentAt(name.clone(), u64::try_from(start).unwrap()),
                 Resource::DashSegment(name.clone(), n),
                 Resource::HlsSegment(vec![name.clone()], n),
             ]
             .map(|resource| origin.get(&resource).unwrap());
-            assert!(answers.iter().all(|a| a.bytes == answers[0].bytes && a.digest == answers[0].digest));
+            let first = &responses[0];
+            assert!(responses.iter().all(|r| r.bytes == first.bytes && r.digest == first.digest));
         }
     }
 }
 
 #[test]
-fn a_slice_of_a_plan_is_that_part_of_its_body() {
+fn a_slice_of_a_plan_is_that_range_of_its_body() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let name = origin.names(TrackKind::Audio).remove(0);
     let resource = Resource::DashSegment(name, 2);
     let body = origin.get(&resource).unwrap().bytes;
     let plan = origin.plan(&resource).unwrap();
-    assert!(plan.source_ranges().count() > 1, "interleaved audio lies in several places");
+    assert!(plan.source_ranges().count() > 1, "interleaved audio has several source ranges");
     for (from, to) in [(0, 1), (0, 700), (100, 101), (500, 9000), (body.len() - 1, body.len() + 5)] {
         let slice = plan.slice(from as u64..to as u64).unwrap();
         let bytes: Vec<u8> = slice.iter().flat_map(|part| origin.part(part)).collect();
@@ -209,16 +212,16 @@ fn a_slice_of_a_plan_is_that_part_of_its_body() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn absent_tracks_and_segments_are_refused() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let video = origin.names(TrackKind::Video).remove(0);
     let audio = origin.names(TrackKind::Audio).remove(0);
-    let mut nobody = video.clone();
-    nobody.bitrate += 1;
+    let mut unknown = video.clone();
+    unknown.bitrate += 1;
     let past = origin.segment_count(&video) + 1;
     for (resource, reason) in [
-        (Resource::DashInit(nobody.clone()), "no_such_track"),
-        (Resource::DashSegment(nobody, 1), "no_such_track"),
+        (Resource::DashInit(unknown.clone()), "no_such_track"),
+        (Resource::DashSegment(unknown, 1), "no_such_track"),
         (Resource::DashSegment(video.clone(), past), "no_such_segment"),
         (Resource::DashSegmentAt(video.clone(), 1), "no_such_segment"),
         (Resource::DashSegmentAt(video.clone(), u64::MAX), "no_such_segment"),
@@ -234,9 +237,9 @@ fn what_is_not_there_is_said() {
     }
 }
 
-/// Real files nobody here made. What ffprobe says of the source itself is not held against us.
+/// Real files from other writers. Warnings of ffprobe about the source itself do not count.
 #[test]
-fn shared_media() {
+fn shared_media_keep_their_packets() {
     let files = [
         "androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4",
         "androidx/bbb_800x640_768kbps_30fps_vp9.mp4",
@@ -268,20 +271,16 @@ fn shared_media() {
         "mp4ff/prog_8s.mp4",
         "mp4ff/v300_multiple_segments.mp4",
     ];
-    let there: Vec<_> = files.iter().filter_map(|name| Some((*name, shared(name)?))).collect();
-    let failed: Vec<_> = there
+    let present: Vec<_> = files.iter().filter_map(|name| Some((*name, shared(name)?))).collect();
+    let failed: Vec<_> = present
         .iter()
         .filter(|(name, file)| {
             let what = name.replace('/', "-");
-            std::panic::catch_unwind(|| packs_what_is_there(&what, file)).is_err()
+            std::panic::catch_unwind(|| assert_file_packets(&what, file)).is_err()
         })
         .map(|(name, _)| name)
         .collect();
-    eprintln!(
-        "{} of {} shared files are here, {} skipped",
-        there.len(),
-        files.len(),
-        files.len() - there.len()
-    );
+    let skipped = files.len() - present.len();
+    eprintln!("{} of {} shared files are present, {skipped} skipped", present.len(), files.len());
     assert!(failed.is_empty(), "{failed:#?}");
 }

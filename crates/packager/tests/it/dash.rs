@@ -1,4 +1,4 @@
-//! MPDs read back by a parser that is not ours, and followed to their segments.
+//! MPDs, parsed by an independent parser and followed to their segments.
 
 use crate::{
     media::{avc_aac, fragmented, hevc, hevc_open, ladder, signed, with_mfra, with_sidx},
@@ -29,7 +29,7 @@ fn template<'a>(set: &'a AdaptationSet, representation: &'a Representation) -> &
     representation.SegmentTemplate.as_ref().or(set.SegmentTemplate.as_ref()).unwrap()
 }
 
-/// Start and duration of every segment, as a player computes them.
+/// Returns start and duration of every segment, as a player computes them.
 fn timeline(template: &SegmentTemplate) -> Vec<(u64, u64)> {
     let mut at = 0;
     let mut segments = Vec::new();
@@ -43,7 +43,7 @@ fn timeline(template: &SegmentTemplate) -> Vec<(u64, u64)> {
     segments
 }
 
-/// What a player asks for, from the manifest's text alone; then what that is to us.
+/// Parses the URL that a player takes from the manifest.
 fn follow(relative: &str) -> Resource {
     let address = Address::parse(&format!("/{NAME}.mp4/{relative}"), None).expect(relative);
     assert_eq!(address.base, format!("{NAME}.mp4"));
@@ -51,7 +51,7 @@ fn follow(relative: &str) -> Resource {
 }
 
 #[test]
-fn the_timeline_is_that_of_the_segments_to_the_tick() {
+fn the_timeline_matches_the_segments_to_the_tick() {
     let mut titles: Vec<Vec<PathBuf>> =
         [avc_aac(), hevc(), hevc_open(), fragmented(), with_sidx(), with_mfra(), signed()]
             .into_iter()
@@ -75,8 +75,8 @@ fn the_timeline_is_that_of_the_segments_to_the_tick() {
                         let url = fill(&template.media)
                             .replace("$Time$", &start.to_string())
                             .replace("$Number$", &n.to_string());
-                        let answer = origin.get(&follow(&url)).unwrap();
-                        let fragment = Fragment::read(&moov, &answer.bytes);
+                        let response = origin.get(&follow(&url)).unwrap();
+                        let fragment = Fragment::read(&moov, &response.bytes);
                         let what = format!("{} {url}", files[0].display());
                         assert_eq!(fragment.start().max(0), i64::try_from(start).unwrap(), "{what}");
                         assert_eq!(fragment.end(), i64::try_from(start + duration).unwrap(), "{what}");
@@ -94,12 +94,12 @@ fn the_timeline_is_that_of_the_segments_to_the_tick() {
 }
 
 #[test]
-fn the_manifest_says_what_the_media_is() {
+fn the_manifest_describes_the_media() {
     let mut origin = Origin::open(&ladder(), TARGET);
     let mpd = mpd(&mut origin, DashTemplate::Time);
     assert_eq!(mpd.mpdtype.as_deref(), Some("static"));
     assert_eq!(mpd.profiles.as_deref(), Some("urn:mpeg:dash:profile:isoff-live:2011"));
-    // 9 s of video; the audio's last frame may reach beyond.
+    // 9 s of video; the last audio frame may end later.
     let duration = mpd.mediaPresentationDuration.unwrap();
     assert!(duration >= Duration::from_secs(9) && duration < Duration::from_millis(9100), "{duration:?}");
 
@@ -131,7 +131,7 @@ fn the_manifest_says_what_the_media_is() {
 }
 
 #[test]
-fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
+fn bandwidth_and_buffer_suffice_for_every_run_of_segments() {
     let mut origin = Origin::open(&ladder(), TARGET);
     let mpd = mpd(&mut origin, DashTemplate::Time);
     let buffer = mpd.minBufferTime.unwrap().as_micros();
@@ -159,7 +159,7 @@ fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
                 let mut bits = 0;
                 for &(more, at) in &segments[first..] {
                     bits += more;
-                    // A microsecond of grace for the rounding above.
+                    // One microsecond is allowed for the rounding above.
                     let received = u128::from(bandwidth) * (buffer + at - segments[first].1 + 1) / 1_000_000;
                     assert!(bits <= received, "{name} from {first}: {bits} > {received}");
                 }
@@ -169,7 +169,7 @@ fn bandwidth_and_buffer_hold_for_every_run_of_segments() {
 }
 
 #[test]
-fn manifests_differ_by_name_and_media_does_not() {
+fn the_digest_of_a_manifest_depends_on_its_base_but_that_of_media_does_not() {
     let origin = Origin::open(&[avc_aac()], TARGET);
     let video = origin.names(TrackKind::Video).remove(0);
     let digest = |name: &str, resource: &Resource| match latemux_packager::plan(
@@ -180,7 +180,7 @@ fn manifests_differ_by_name_and_media_does_not() {
     .unwrap()
     {
         latemux_packager::Planned::Ready(plan) => plan.digest,
-        _ => panic!("sample tables need nothing"),
+        _ => panic!("sample tables need no reads"),
     };
     let manifest = Resource::DashManifest(DashTemplate::Time);
     assert_ne!(digest("a", &manifest), digest("b", &manifest));
@@ -189,7 +189,7 @@ fn manifests_differ_by_name_and_media_does_not() {
     assert_eq!(digest("a", &segment), digest("b", &segment));
 }
 
-/// A title whose media says something ffmpeg cannot be made to write.
+/// Returns a title whose tracks are altered to properties that ffmpeg cannot write.
 fn altered(alter: impl FnOnce(&mut Vec<Track>)) -> Origin {
     let mut origin = Origin::open(&ladder(), TARGET);
     let mut tracks: Vec<Track> =
@@ -219,7 +219,7 @@ fn audio_of(track: &mut Track) -> &mut Audio {
 }
 
 #[test]
-fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
+fn hdr_is_a_separate_set_with_essential_properties() {
     let hdr = |track: &mut Track| {
         let video = video_of(track);
         video.range = VideoRange::Pq;
@@ -230,7 +230,7 @@ fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
     let text = origin.text(&Resource::DashManifest(DashTemplate::Time));
     assert!(text.contains(r#"scte214:supplementalCodecs="dvh1.08.07" scte214:supplementalProfiles="db4h""#));
     assert!(text.contains(r#"xmlns:scte214="urn:scte:dash:scte214-extensions""#));
-    // The schema has an order: properties, role, template, representations.
+    // The schema prescribes an order: properties, role, template, representations.
     let set = text.split("<AdaptationSet").nth(2).unwrap();
     let places =
         ["<EssentialProperty", "<Role", "<SegmentTemplate", "<Representation"].map(|e| set.find(e).unwrap());
@@ -239,17 +239,17 @@ fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
     let [sdr, hdr_set, ..] = sets(&mpd) else { panic!("{text}") };
     assert_eq!((sdr.representations.len(), hdr_set.representations.len()), (2, 1));
     assert!(sdr.essential_property.is_empty());
-    let said: Vec<_> = hdr_set
+    let properties: Vec<_> = hdr_set
         .essential_property
         .iter()
         .map(|p| (p.schemeIdUri.rsplit(':').next().unwrap(), p.value.as_deref().unwrap()))
         .collect();
     assert_eq!(
-        said,
+        properties,
         [("ColourPrimaries", "9"), ("MatrixCoefficients", "9"), ("TransferCharacteristics", "16")]
     );
 
-    // With nothing else to play, a player that does not know the scheme should play it all the same.
+    // Without an alternative, a player that does not know the scheme should play it too.
     let mut origin = altered(|tracks| tracks[..3].iter_mut().for_each(hdr));
     let mpd = self::mpd(&mut origin, DashTemplate::Time);
     assert!(sets(&mpd)[0].essential_property.is_empty());
@@ -257,7 +257,7 @@ fn hdr_is_a_set_of_its_own_that_sdr_displays_may_leave() {
 }
 
 #[test]
-fn dolby_audio_is_described_in_its_own_terms() {
+fn dolby_audio_is_described_by_its_own_schemes() {
     let mut origin = altered(|tracks| {
         tracks[3].codec.config = Config::Eac3;
         *audio_of(&mut tracks[3]) = Audio { channels: 6, sample_rate: 48000, joc: Some(16) };
@@ -267,8 +267,8 @@ fn dolby_audio_is_described_in_its_own_terms() {
     let mpd = mpd(&mut origin, DashTemplate::Time);
     let [_, eac3, ac4] = sets(&mpd) else { panic!("{:#?}", sets(&mpd)) };
     let channels = |set: &AdaptationSet| {
-        let said = &set.representations[0].AudioChannelConfiguration[0];
-        (said.schemeIdUri.clone(), said.value.clone().unwrap())
+        let configuration = &set.representations[0].AudioChannelConfiguration[0];
+        (configuration.schemeIdUri.clone(), configuration.value.clone().unwrap())
     };
     let scheme = |year| format!("tag:dolby.com,{year}:dash:audio_channel_configuration:");
     assert_eq!(channels(eac3), (scheme(2014) + "2011", "F801".to_owned()));
@@ -279,7 +279,7 @@ fn dolby_audio_is_described_in_its_own_terms() {
 }
 
 #[test]
-fn open_gops_are_not_called_closed() {
+fn open_gops_have_their_own_sap_type() {
     for (file, sap) in [(hevc(), Some(1)), (hevc_open(), Some(3)), (with_sidx(), None)] {
         let mut origin = Origin::open(&[file], TARGET);
         let mpd = mpd(&mut origin, DashTemplate::Time);
@@ -290,7 +290,7 @@ fn open_gops_are_not_called_closed() {
 }
 
 #[test]
-fn what_cannot_be_carried_is_left_out_or_refused() {
+fn codecs_that_cannot_be_carried_are_left_out_or_refused() {
     let other = |track: &mut Track| track.codec.config = Config::Other;
     let mut origin = altered(|tracks| other(&mut tracks[0]));
     assert_eq!(sets(&mpd(&mut origin, DashTemplate::Time))[0].representations.len(), 2);
@@ -303,9 +303,9 @@ fn what_cannot_be_carried_is_left_out_or_refused() {
 }
 
 #[test]
-fn renditions_that_disagree_are_said_to() {
+fn renditions_with_different_cuts_are_not_aligned() {
     let mut origin = Origin::open(&ladder(), TARGET);
-    // As if the second rendition had no key frame where the others have their second segment.
+    // The second rendition gets no key frame where the others start their second segment.
     origin.title = origin.title.with_joined_segments(1, 1);
     let mpd = mpd(&mut origin, DashTemplate::Time);
     let video = &sets(&mpd)[0];
@@ -317,14 +317,14 @@ fn renditions_that_disagree_are_said_to() {
 }
 
 #[test]
-fn a_title_that_starts_late_starts_its_period_with_it() {
+fn a_late_start_becomes_the_presentation_time_offset() {
     let file = make(
         "pack-late",
         "mp4",
         "-f lavfi -i testsrc2=size=160x90:rate=25:duration=5 -c:v libx264 -preset veryfast -bf 0 -g 25 \
          -movflags frag_keyframe+empty_moov+default_base_moof+skip_trailer",
     );
-    // As if it had been cut from the middle of something: every decode time is 10 s later.
+    // As if the file had been cut from a longer one, every decode time becomes 10 s later.
     let mut file = std::fs::read(file).unwrap();
     let places: Vec<_> =
         (8..file.len()).filter(|&at| file[at - 8..].starts_with(b"tfdt\x01\0\0\0")).collect();

@@ -1,11 +1,13 @@
-//! Several tracks in one fMP4 segment: every packet of both comes out of the segments their playlist names, demuxed by ffprobe.
+//! Several tracks in one fMP4 segment: ffprobe finds every packet of both in the segments of their
+//! playlist.
 
 use crate::{
     media::{
-        Source, assert_same_packets, avc_aac, fragmented, ladder, probe_ours, shared, signed, with_mfra,
+        Source, assert_same_packets, avc_aac, fragmented, ladder, probe_without_warnings, shared, signed,
+        with_mfra,
     },
     origin::Origin,
-    player::{Played, play},
+    player::{Presentation, play},
 };
 use latemux_index::media::TrackKind;
 use latemux_packager::{PackError, Resource, plan::Class};
@@ -14,18 +16,20 @@ use std::{path::PathBuf, time::Duration};
 const TARGET: Duration = Duration::from_secs(2);
 
 /// Plays the first video and the first audio track together.
-fn together(origin: &mut Origin, query: &str) -> Played {
+fn together(origin: &mut Origin, query: &str) -> Presentation {
     let first = |kind| origin.names(kind).remove(0);
-    let (video, audio) = (first(TrackKind::Video), first(TrackKind::Audio));
+    let video = first(TrackKind::Video);
+    let audio = first(TrackKind::Audio);
     play(origin, &format!("x-{audio}-{video}.m3u8?hls_fmp4{query}"))
 }
 
-fn comes_out(what: &str, files: &[PathBuf]) -> usize {
+/// Asserts that muxed segments hold the packets of the source, and returns their number.
+fn assert_muxed_packets(what: &str, files: &[PathBuf]) -> usize {
     let source = Source::files(files);
     let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let played = together(&mut origin, "");
     assert!(played.init.is_some() && played.playlist.version == Some(6), "{what}: {}", played.text);
-    let streams = probe_ours(&format!("{what}-together"), &played.whole());
+    let streams = probe_without_warnings(&format!("{what}-together"), &played.whole());
     assert_eq!(streams.len(), 2, "{what}");
     for (got, kind) in streams.iter().zip(["video", "audio"]) {
         let (_, _, want) = source.streams().find(|(_, _, stream)| stream.kind == kind).unwrap();
@@ -35,19 +39,19 @@ fn comes_out(what: &str, files: &[PathBuf]) -> usize {
 }
 
 #[test]
-fn files_of_every_kind() {
+fn muxed_segments_hold_the_packets_of_every_kind_of_file() {
     for file in [avc_aac(), fragmented(), signed(), with_mfra()] {
         let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        assert!(comes_out(&name, &[file]) > 2);
+        assert!(assert_muxed_packets(&name, &[file]) > 2);
     }
-    assert!(comes_out("ladder", &ladder()) > 2);
+    assert!(assert_muxed_packets("ladder", &ladder()) > 2);
 }
 
 #[test]
-fn shared_media() {
+fn muxed_segments_hold_the_packets_of_shared_media() {
     for name in ["androidx/sample.mp4", "androidx/edit_list_positive_shift.mp4"] {
         if let Some(file) = shared(name) {
-            comes_out(&name.replace('/', "-"), &[file]);
+            assert_muxed_packets(&name.replace('/', "-"), &[file]);
         }
     }
 }
@@ -58,14 +62,14 @@ fn joined_segments_hold_the_same_packets() {
     let plain = together(&mut origin, "");
     let joined = together(&mut origin, "&hls_minimum_fragment_length=5");
     assert!(joined.segments.len() < plain.segments.len(), "{}", joined.text);
-    let packets = |name: &str, played: &Played| probe_ours(name, &played.whole());
+    let packets = |name: &str, played: &Presentation| probe_without_warnings(name, &played.whole());
     for (got, want) in packets("joined", &joined).iter().zip(&packets("not-joined", &plain)) {
         assert_same_packets("joined", got, want);
     }
 }
 
 #[test]
-fn one_body_whatever_the_order() {
+fn the_body_does_not_depend_on_the_order_of_tracks() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let names = [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat();
     let other: Vec<_> = names.iter().rev().cloned().collect();
@@ -83,7 +87,7 @@ fn one_body_whatever_the_order() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn absent_tracks_and_segments_are_refused() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let video = origin.names(TrackKind::Video).remove(0);
     let audio = origin.names(TrackKind::Audio).remove(0);

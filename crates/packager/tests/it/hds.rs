@@ -1,11 +1,11 @@
-//! HDS as a player sees it: manifest and bootstrap information read by code of these tests, fragments unwrapped, and their tags demuxed as FLV
-//! by ffprobe.
+//! HDS as a player sees it: these tests read manifest and bootstrap information with their own
+//! code, unwrap the fragments, and let ffprobe demux their tags as FLV.
 
 use crate::{
+    delays::{Delays, fingerprint, matching_source},
     media::{
         Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, signed, with_mfra, with_sidx,
     },
-    moved::{Moved, fingerprint, origin_of},
     origin::Origin,
     player::{BASE, fetch},
     smooth_init::boxes,
@@ -39,12 +39,13 @@ fn from_base64(text: &str) -> Vec<u8> {
     digits.chunks(4).flat_map(group).collect()
 }
 
-/// What bootstrap information says.
+/// Contents of bootstrap information.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bootstrap {
     current_media_time: u64,
     fragments_per_segment: u32,
-    /// Number, start in ms and duration in ms of the first fragment of each run; the last one ends the presentation.
+    /// Number, start in ms and duration in ms of the first fragment of each run; the last run ends
+    /// the presentation.
     runs: Vec<(u32, u64, u32)>,
 }
 
@@ -58,7 +59,7 @@ impl Bootstrap {
             rest = tail;
             head.iter().fold(0_u64, |n, &b| n << 8 | u64::from(b))
         };
-        assert_eq!((number(4), number(4), number(1)), (0, 1, 0), "version; profile named, not live");
+        assert_eq!((number(4), number(4), number(1)), (0, 1, 0), "version; named profile, not live");
         assert_eq!(number(4), 1000);
         let current_media_time = number(8);
         assert_eq!(number(8), 0);
@@ -90,12 +91,12 @@ impl Bootstrap {
         Self { current_media_time, fragments_per_segment, runs }
     }
 
-    /// Number of the first fragment.
+    /// Returns the number of the first fragment.
     fn first(&self) -> u32 {
         self.runs[0].0
     }
 
-    /// When each fragment begins, and when the last one ends, in ms.
+    /// Returns the start of each fragment, and the end of the last one, in ms.
     pub(crate) fn times(&self) -> Vec<u64> {
         let (end, runs) = self.runs.split_last().unwrap();
         assert_eq!(*end, (0, 0, 0));
@@ -106,7 +107,7 @@ impl Bootstrap {
             times.extend((0..u64::from(next - first)).map(|n| start + n * u64::from(duration)));
         }
         let last = runs.last().unwrap();
-        assert_eq!(times.last(), Some(&last.1), "the last fragment has a run of its own");
+        assert_eq!(times.last(), Some(&last.1), "the last run has one fragment");
         times.push(last.1 + u64::from(last.2));
         times
     }
@@ -117,9 +118,9 @@ fn play(origin: &mut Origin) -> Vec<Media> {
 }
 
 pub(crate) fn play_at(origin: &mut Origin, query: &str) -> Vec<Media> {
-    let answer = fetch(origin, &format!("{BASE}.f4m{query}")).unwrap();
-    assert_eq!((answer.content_type, answer.class), ("application/f4m+xml", Class::Manifest));
-    let text = String::from_utf8(answer.bytes).unwrap();
+    let response = fetch(origin, &format!("{BASE}.f4m{query}")).unwrap();
+    assert_eq!((response.content_type, response.class), ("application/f4m+xml", Class::Manifest));
+    let text = String::from_utf8(response.bytes).unwrap();
     let document = Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let root = document.root_element();
     assert_eq!(
@@ -151,11 +152,11 @@ pub(crate) fn play_at(origin: &mut Origin, query: &str) -> Vec<Media> {
         .map(|attributes| {
             let inline = &bootstraps[&attributes["bootstrapInfoId"]];
             let url = attributes["url"].strip_suffix('-').unwrap();
-            // Of a clip of whole fragments, their URLs do not say that it is one.
+            // If a clip consists of whole fragments, their URLs do not name it.
             let clip = query.strip_prefix('?').filter(|_| !url.contains('/'));
             let folder = clip.map_or_else(String::new, |clip| format!("{clip}/"));
-            let beside = fetch(origin, &format!("{BASE}{folder}{url}.abst")).unwrap();
-            assert_eq!((beside.content_type, &beside.bytes), ("video/abst", inline));
+            let external = fetch(origin, &format!("{BASE}{folder}{url}.abst")).unwrap();
+            assert_eq!((external.content_type, &external.bytes), ("video/abst", inline));
             let bootstrap = Bootstrap::read(inline);
             let fragments = (bootstrap.first()..=bootstrap.fragments_per_segment)
                 .map(|n| fetch(origin, &format!("{BASE}{}Seg1-Frag{n}", attributes["url"])).unwrap().bytes)
@@ -165,7 +166,7 @@ pub(crate) fn play_at(origin: &mut Origin, query: &str) -> Vec<Media> {
         .collect()
 }
 
-/// The tags of a fragment, which is a `moof` with its number and an `mdat`.
+/// Returns the tags of a fragment, which is a `moof` with its number and an `mdat`.
 fn tags(number: usize, fragment: &[u8]) -> &[u8] {
     let [(moof, head), (mdat, tags)] = boxes(fragment)[..] else { panic!("two boxes") };
     assert_eq!((moof, mdat), (*b"moof", *b"mdat"));
@@ -174,7 +175,8 @@ fn tags(number: usize, fragment: &[u8]) -> &[u8] {
     tags
 }
 
-/// Type, time in ms and the first two bytes of every tag; their sizes agree with what stands behind them.
+/// Returns type, time in ms and the first two bytes of every tag, and checks the sizes behind the
+/// tags.
 fn walk(mut tags: &[u8]) -> Vec<(u8, u32, [u8; 2])> {
     let mut found = Vec::new();
     while !tags.is_empty() {
@@ -189,7 +191,7 @@ fn walk(mut tags: &[u8]) -> Vec<(u8, u32, [u8; 2])> {
     found
 }
 
-/// What ffprobe finds in the tags of all fragments; it has nothing to say of them.
+/// Returns the streams that ffprobe finds in the tags of all fragments, without a warning.
 pub(crate) fn demuxed(what: &str, media: &Media) -> Vec<Stream> {
     let mut flv = b"FLV\x01\x05\0\0\0\x09\0\0\0\0".to_vec();
     let first = usize::try_from(media.bootstrap.first()).unwrap();
@@ -205,16 +207,18 @@ pub(crate) fn millis(ticks: i64, timescale: u32) -> i64 {
     (ticks * 1000).div_euclid(i64::from(timescale))
 }
 
-/// Of files, as [`comes_out`].
-fn files_come_out(what: &str, files: &[&Path], constant_rate: bool) {
-    comes_out(what, &Source::files(files), constant_rate);
+/// Checks files like [`assert_source_packets`].
+fn assert_file_packets(what: &str, files: &[&Path], constant_rate: bool) {
+    assert_source_packets(what, &Source::files(files), constant_rate);
 }
 
-/// Every packet of every track that HDS carries comes out of the fragments, times rounded down to ms and shifted by one constant.
-pub(crate) fn comes_out(what: &str, source: &Source, constant_rate: bool) {
+/// Asserts that the fragments hold every packet of every track that HDS carries, at times rounded
+/// down to ms and shifted by one constant.
+pub(crate) fn assert_source_packets(what: &str, source: &Source, constant_rate: bool) {
     let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let all = play(&mut origin);
-    let (mut moved, mut seen) = (Moved::default(), Vec::new());
+    let mut delays = Delays::default();
+    let mut seen = Vec::new();
     for (n, media) in all.iter().enumerate() {
         let what = format!("{what}-{n}");
         let times = media.bootstrap.times();
@@ -223,29 +227,30 @@ pub(crate) fn comes_out(what: &str, source: &Source, constant_rate: bool) {
             let tags = walk(tags(n + 1, fragment));
             assert_eq!(u64::from(tags[0].1), times[n], "{what}: fragment {n}");
             assert!(tags.windows(2).all(|w| w[0].1 <= w[1].1), "{what}: fragment {n} in order");
-            // A sequence header of each kind of tag there is, before the first of the others.
+            // Sequence headers for each type of tag that occurs, before all other tags.
             let headers = tags.iter().take_while(|t| t.2[1] == 0 && t.2[0] != 0x2F).count();
             let kinds: std::collections::BTreeSet<u8> = tags.iter().map(|t| t.0).collect();
             assert_eq!(headers, kinds.len(), "{what}: fragment {n}");
         }
         for got in demuxed(&what, media) {
-            let (want, packets) = origin_of(&what, &got, source);
+            let (want, packets) = matching_source(&what, &got, source);
             if got.kind == "video" {
                 let keys = packets.iter().filter(|p| p.key).count();
-                let said = media.fragments.iter().enumerate();
-                let said = said.flat_map(|(n, f)| walk(tags(n + 1, f))).filter(|t| t.2 == [0x17, 1]).count();
-                assert_eq!(said, keys, "{what}: key frames");
+                let found = media.fragments.iter().enumerate();
+                let found =
+                    found.flat_map(|(n, f)| walk(tags(n + 1, f))).filter(|t| t.2 == [0x17, 1]).count();
+                assert_eq!(found, keys, "{what}: key frames");
             }
             let reorder = if got.kind == "video" { packets[0].pts - packets[0].dts } else { 0 };
             for (got_packet, packet) in got.packets.iter().zip(packets) {
                 let decoded = constant_rate.then(|| millis(packet.dts + reorder, want.timescale));
                 let at = (got_packet.dts, got_packet.pts);
-                moved.note(&got.kind, at, millis(packet.pts, want.timescale), decoded);
+                delays.add(&got.kind, at, millis(packet.pts, want.timescale), decoded);
             }
             seen.push(fingerprint(&got));
         }
     }
-    moved.delay(what, 1000);
+    delays.common(what, 1000);
     seen.sort();
     seen.dedup();
     let carried = origin
@@ -253,15 +258,16 @@ pub(crate) fn comes_out(what: &str, source: &Source, constant_rate: bool) {
         .tracks()
         .iter()
         .filter(|t| latemux_packager::carry::carries(Protocol::Hds, origin.title.track(t)).is_ok());
-    assert_eq!(seen.len(), carried.count(), "{what}: every track was there");
+    assert_eq!(seen.len(), carried.count(), "{what}: number of tracks");
 }
 
 #[test]
-fn avc_and_aac() {
-    files_come_out("hds-avc-aac", &[&avc_aac()], true);
+fn avc_and_aac_keep_their_packets() {
+    assert_file_packets("hds-avc-aac", &[&avc_aac()], true);
 }
 
-/// Its first picture is presented at 0: ffprobe moves pictures alone, so that none is decoded after it is presented.
+/// Returns a source whose first frame is presented at 0. ffprobe moves only video, so that no frame
+/// is decoded after it is presented.
 fn presented_from_0() -> Source {
     let mut source = Source::files(&[signed()]);
     for video in source.files.iter_mut().flat_map(|file| &mut file.1).filter(|s| s.kind == "video") {
@@ -272,18 +278,18 @@ fn presented_from_0() -> Source {
 }
 
 #[test]
-fn fragments_of_every_kind_of_index() {
-    files_come_out("hds-fragmented", &[&fragmented()], true);
-    files_come_out("hds-sidx", &[&with_sidx()], true);
-    files_come_out("hds-mfra", &[&with_mfra()], true);
-    comes_out("hds-signed", &presented_from_0(), true);
+fn fragments_with_every_kind_of_index_keep_their_packets() {
+    assert_file_packets("hds-fragmented", &[&fragmented()], true);
+    assert_file_packets("hds-sidx", &[&with_sidx()], true);
+    assert_file_packets("hds-mfra", &[&with_mfra()], true);
+    assert_source_packets("hds-signed", &presented_from_0(), true);
 }
 
 #[test]
-fn renditions_and_languages() {
+fn renditions_and_languages_are_listed_and_keep_their_packets() {
     let files = ladder();
     let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
-    files_come_out("hds-ladder", &files, true);
+    assert_file_packets("hds-ladder", &files, true);
     let media = play(&mut Origin::open(&files, TARGET));
     let [low, middle, high, french] = &media[..] else { panic!("{} media", media.len()) };
     for (media, height) in [(low, "180"), (middle, "288"), (high, "360")] {
@@ -297,10 +303,10 @@ fn renditions_and_languages() {
     assert!(kbits(low) < kbits(middle) && kbits(middle) < kbits(high));
 }
 
-/// Past the 24 bits of a tag's time.
+/// Times exceed the 24 bits that a tag has for the lower part.
 #[test]
-fn five_hours_of_tags() {
-    files_come_out("hds-long", &[&five_hours()], true);
+fn five_hours_of_tags_keep_their_times() {
+    assert_file_packets("hds-long", &[&five_hours()], true);
     let media = play(&mut Origin::open(&[five_hours()], TARGET));
     assert!(media[0].bootstrap.current_media_time > 1 << 24);
     let last = media[0].fragments.last().unwrap();
@@ -308,23 +314,24 @@ fn five_hours_of_tags() {
 }
 
 #[test]
-fn mp3_has_no_header() {
+fn mp3_has_no_sequence_header() {
     for rate in [44_100, 48_000, 22_050] {
         let file = make(
             "hds-mp3",
             "mp4",
             &format!(
                 "-f lavfi -i testsrc2=size=192x108:rate=25:duration=4 \
-                 -f lavfi -i sine=frequency=440:sample_rate={rate}:duration=4 -c:v libx264 -preset veryfast -g 50 \
+                 -f lavfi -i sine=frequency=440:sample_rate={rate}:duration=4 \
+                 -c:v libx264 -preset veryfast -g 50 \
                  -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a libmp3lame -b:a 64k"
             ),
         );
-        comes_out_mp3(&format!("hds-mp3-{rate}"), &file);
+        assert_mp3_packets(&format!("hds-mp3-{rate}"), &file);
     }
 }
 
-/// As [`comes_out`] for one file with MP3, of which only AVC has a sequence header.
-fn comes_out_mp3(what: &str, file: &Path) {
+/// Checks a file with MP3 like [`assert_source_packets`]. Only its AVC has a sequence header.
+fn assert_mp3_packets(what: &str, file: &Path) {
     let media = play(&mut Origin::open(&[file], TARGET)).remove(0);
     let got = demuxed(what, &media);
     let want = probe(file, &[]).streams;
@@ -337,7 +344,7 @@ fn comes_out_mp3(what: &str, file: &Path) {
 }
 
 #[test]
-fn sizes_are_those_of_the_plans() {
+fn sizes_from_tables_equal_those_of_the_plans() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     assert!(origin.title.tracks().iter().all(|t| matches!(origin.title.track(t).samples, Samples::Table(_))));
     let names = [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat();
@@ -346,15 +353,15 @@ fn sizes_are_those_of_the_plans() {
         let sizes = sizes::muxed_sizes(&origin.title, &tracks, Protocol::Hds);
         assert!(sizes.len() > 3);
         for (n, size) in (1..).zip(sizes) {
-            let answer = origin.get(&Resource::HdsFragment(names.to_vec(), n)).unwrap();
-            assert_eq!(answer.content_length, size);
-            assert_eq!((answer.class, answer.content_type), (Class::Media, "video/f4f"));
+            let response = origin.get(&Resource::HdsFragment(names.to_vec(), n)).unwrap();
+            assert_eq!(response.content_length, size);
+            assert_eq!((response.class, response.content_type), (Class::Media, "video/f4f"));
         }
     }
 }
 
 #[test]
-fn one_fragment_has_one_body_whatever_the_order_in_its_url() {
+fn the_body_does_not_depend_on_the_order_of_tracks() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let (video, audio) = (origin.names(TrackKind::Video).remove(0), origin.names(TrackKind::Audio).remove(0));
     let [one, other] = [vec![video.clone(), audio.clone()], vec![audio, video]]
@@ -363,7 +370,7 @@ fn one_fragment_has_one_body_whatever_the_order_in_its_url() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn absent_tracks_and_segments_are_refused() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let video = origin.names(TrackKind::Video).remove(0);
     let past = origin.segment_count(&video) + 1;
@@ -378,9 +385,9 @@ fn what_is_not_there_is_said() {
     assert_eq!(error.map_err(|e| e.reason()), Err("cannot_carry"));
 }
 
-/// Files nobody here made.
+/// Files from other writers.
 #[test]
-fn shared_media() {
+fn shared_media_keep_their_packets() {
     let files = [
         ("androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4", true),
         ("androidx/bt601.mp4", false),
@@ -392,15 +399,16 @@ fn shared_media() {
         ("mp4ff/bbb_prog_10s.mp4", true),
         ("mp4ff/prog_8s.mp4", true),
     ];
-    let there: Vec<_> = files.iter().filter_map(|(name, rate)| Some((*name, *rate, shared(name)?))).collect();
-    let failed: Vec<_> = there
+    let present: Vec<_> =
+        files.iter().filter_map(|(name, rate)| Some((*name, *rate, shared(name)?))).collect();
+    let failed: Vec<_> = present
         .iter()
         .filter(|(name, rate, file)| {
             let what = name.replace('/', "-");
-            std::panic::catch_unwind(|| files_come_out(&what, &[file], *rate)).is_err()
+            std::panic::catch_unwind(|| assert_file_packets(&what, &[file], *rate)).is_err()
         })
         .map(|(name, ..)| name)
         .collect();
-    eprintln!("{} of {} shared files are here", there.len(), files.len());
+    eprintln!("{} of {} shared files are present", present.len(), files.len());
     assert!(failed.is_empty(), "{failed:#?}");
 }

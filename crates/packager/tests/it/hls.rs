@@ -1,9 +1,9 @@
-//! HLS playlists, read back and followed as a player does.
+//! HLS playlists, parsed and followed as a player does.
 
 use crate::{
     media::{avc_aac, hevc, ladder, shared, with_sidx},
     origin::Origin,
-    player::{Played, fetch, multivariant, play},
+    player::{Presentation, fetch, multivariant, play},
 };
 use latemux_index::media::TrackKind;
 use latemux_packager::{PackError, Resource, address::HlsContainer};
@@ -17,8 +17,8 @@ fn variants(playlist: &MasterPlaylist) -> Vec<&VariantStream> {
     playlist.variants.iter().filter(|variant| !variant.is_i_frame).collect()
 }
 
-/// What every playlist of segments promises.
-fn check_playlist(what: &str, played: &Played, total: f64) {
+/// Checks the tags that every playlist of segments must have.
+fn check_playlist(what: &str, played: &Presentation, total: f64) {
     let playlist = &played.playlist;
     assert!(playlist.end_list && playlist.playlist_type == Some(MediaPlaylistType::Vod), "{what}");
     assert!(playlist.independent_segments && playlist.unknown_tags.is_empty(), "{what}");
@@ -36,8 +36,9 @@ fn check_playlist(what: &str, played: &Played, total: f64) {
     assert_eq!(playlist.version, Some(version), "{what}");
 }
 
-/// Bits per second that segments really take: the peak of any one that lasts at least half the target, and the average.
-fn rates(played: &[&Played]) -> (u64, u64) {
+/// Returns the bits per second of the actual segments: the peak of any that lasts at least half the
+/// target, and the average.
+fn rates(played: &[&Presentation]) -> (u64, u64) {
     let lead = played[0];
     let bits = |n: usize| -> u64 {
         played.iter().map(|p| p.segments.get(n).map_or(0, |s| s.len() as u64 * 8)).sum()
@@ -52,7 +53,7 @@ fn rates(played: &[&Played]) -> (u64, u64) {
 }
 
 #[test]
-fn ts_has_audio_muxed_and_other_languages_beside_it() {
+fn ts_muxes_one_language_and_lists_the_others_as_renditions() {
     let mut origin = Origin::open(&ladder(), TARGET);
     let (text, playlist) = multivariant(&mut origin, "");
     assert!(text.starts_with("#EXTM3U\n#EXT-X-VERSION:4\n#EXT-X-INDEPENDENT-SEGMENTS\n"), "{text}");
@@ -108,9 +109,9 @@ fn ts_has_audio_muxed_and_other_languages_beside_it() {
     assert_eq!(playlist.variants.iter().filter(|variant| variant.is_i_frame).count(), 3);
 }
 
-/// Nothing to choose: no rendition to choose from.
+/// Without a choice there is no rendition.
 #[test]
-fn one_muxed_track_is_no_rendition() {
+fn a_single_muxed_audio_track_is_no_rendition() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let (text, playlist) = multivariant(&mut origin, "");
     assert!(playlist.alternatives.is_empty(), "{text}");
@@ -120,7 +121,7 @@ fn one_muxed_track_is_no_rendition() {
     let played = play(&mut origin, &variant.uri);
     check_playlist("muxed", &played, 9.1);
     assert_eq!(variant.average_bandwidth, Some(rates(&[&played]).1));
-    // In CMAF it is beside the video, and must be named.
+    // In CMAF it is separate from the video, and must be listed.
     let (text, playlist) = multivariant(&mut origin, "?hls_fmp4");
     assert_eq!(
         (playlist.alternatives.len(), variants(&playlist)[0].audio.as_deref()),
@@ -130,7 +131,7 @@ fn one_muxed_track_is_no_rendition() {
 }
 
 #[test]
-fn cmaf_has_all_audio_beside_the_video() {
+fn cmaf_lists_all_audio_as_renditions() {
     let mut origin = Origin::open(&ladder(), TARGET);
     let (text, playlist) = multivariant(&mut origin, "?hls_fmp4");
     assert!(text.starts_with("#EXTM3U\n#EXT-X-VERSION:6\n"), "{text}");
@@ -138,7 +139,7 @@ fn cmaf_has_all_audio_beside_the_video() {
         text.lines().filter(|line| line.contains(".m3u8")).all(|line| line.contains(".m3u8?hls_fmp4")),
         "{text}"
     );
-    let audio: Vec<Played> =
+    let audio: Vec<Presentation> =
         playlist.alternatives.iter().map(|a| play(&mut origin, a.uri.as_ref().unwrap())).collect();
     assert_eq!(audio.len(), 2);
     for played in &audio {
@@ -160,7 +161,7 @@ fn cmaf_has_all_audio_beside_the_video() {
 }
 
 #[test]
-fn what_ts_cannot_carry_goes_out_in_cmaf() {
+fn codecs_that_ts_cannot_carry_are_sent_in_cmaf() {
     let mut origin = Origin::open(&[hevc()], TARGET);
     let (_, playlist) = multivariant(&mut origin, "");
     let list = variants(&playlist);
@@ -168,7 +169,7 @@ fn what_ts_cannot_carry_goes_out_in_cmaf() {
     assert!(list[0].uri.ends_with(".m3u8?hls_fmp4"));
     assert_eq!(list[0].frame_rate, Some(29.97));
     assert!(play(&mut origin, &list[0].uri).init.is_some());
-    // The name without the query gets the same.
+    // The name without the query gives the same playlist.
     let plain = list[0].uri.trim_end_matches("?hls_fmp4").to_owned();
     assert!(play(&mut origin, &plain).init.is_some());
     let name = origin.names(TrackKind::Video).remove(0);
@@ -177,7 +178,7 @@ fn what_ts_cannot_carry_goes_out_in_cmaf() {
 }
 
 #[test]
-fn audio_codecs_are_groups_of_their_own() {
+fn each_audio_codec_has_its_own_group() {
     let file = make(
         "hls-codecs",
         "mp4",
@@ -199,12 +200,14 @@ fn audio_codecs_are_groups_of_their_own() {
 }
 
 #[test]
-fn audio_alone() {
+fn audio_alone_is_listed_as_variants() {
     let file = make(
         "hls-audio",
         "mp4",
-        "-f lavfi -i sine=frequency=440:sample_rate=44100:duration=9 -map 0 -map 0 -map 0 -c:a aac -b:a:0 32k \
-         -b:a:1 96k -b:a:2 64k -metadata:s:a:0 language=eng -metadata:s:a:1 language=eng -metadata:s:a:2 language=deu",
+        "-f lavfi -i sine=frequency=440:sample_rate=44100:duration=9 -map 0 -map 0 -map 0 -c:a aac \
+         -b:a:0 32k \
+         -b:a:1 96k -b:a:2 64k -metadata:s:a:0 language=eng -metadata:s:a:1 language=eng \
+         -metadata:s:a:2 language=deu",
     );
     let mut origin = Origin::open(&[&file], TARGET);
     for query in ["", "?hls_fmp4"] {
@@ -239,7 +242,7 @@ fn fragments_play_in_either_container() {
 }
 
 #[test]
-fn text_is_a_group_in_cmaf() {
+fn text_is_a_rendition_group_in_cmaf() {
     let Some(file) = shared("androidx/webvtt-in-mp4.mp4") else { return };
     let mut origin = Origin::open(&[avc_aac(), file], TARGET);
     let (text, playlist) = multivariant(&mut origin, "?hls_fmp4");
@@ -255,17 +258,17 @@ fn text_is_a_group_in_cmaf() {
 }
 
 #[test]
-fn what_is_no_playlist() {
+fn invalid_combinations_of_tracks_are_refused() {
     let mut origin = Origin::open(&ladder(), TARGET);
     let (video, audio) = (origin.names(TrackKind::Video), origin.names(TrackKind::Audio));
-    let mut ask = |tracks: Vec<_>, container| origin.get(&Resource::HlsPlaylist(tracks, container));
-    let twice = ask(vec![video[0].clone(), video[1].clone()], HlsContainer::Auto);
+    let mut get = |tracks: Vec<_>, container| origin.get(&Resource::HlsPlaylist(tracks, container));
+    let twice = get(vec![video[0].clone(), video[1].clone()], HlsContainer::Auto);
     assert!(matches!(twice, Err(PackError::NoSuchTrack(_))), "{twice:?}");
-    let none = ask(vec![], HlsContainer::Auto);
+    let none = get(vec![], HlsContainer::Auto);
     assert!(none.is_err(), "{none:?}");
-    let sound = origin.get(&Resource::HlsIFramePlaylist(audio[0].clone(), HlsContainer::Auto));
-    assert!(matches!(sound, Err(PackError::NoSuchTrack(_))), "{sound:?}");
-    // However the tracks are ordered, a segment has one URL.
+    let no_video = origin.get(&Resource::HlsIFramePlaylist(audio[0].clone(), HlsContainer::Auto));
+    assert!(matches!(no_video, Err(PackError::NoSuchTrack(_))), "{no_video:?}");
+    // A segment has one URL, for any order of the tracks.
     let one =
         origin.text(&Resource::HlsPlaylist(vec![audio[0].clone(), video[0].clone()], HlsContainer::Auto));
     let other =
@@ -273,9 +276,9 @@ fn what_is_no_playlist() {
     assert_eq!(one, other);
 }
 
-/// The key frames alone: what an I-frame playlist names is one picture each.
+/// Each segment of an I-frame playlist is one key frame.
 #[test]
-fn key_frames_stand_alone() {
+fn iframe_playlists_hold_one_key_frame_for_each_segment() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let (_, playlist) = multivariant(&mut origin, "");
     let variant = playlist.variants.iter().find(|variant| variant.is_i_frame).unwrap().uri.clone();
@@ -290,8 +293,8 @@ fn key_frames_stand_alone() {
     assert!(fetch(&mut origin, "/a/x.mp4/keyframes/x-video=1-1.ts").is_err());
 }
 
-/// Everything a CMAF playlist names has the bytes DASH has.
-pub(crate) fn is_dash(objects: &[bytes::Bytes]) {
+/// Asserts that all segments of the CMAF playlists have the same bytes as in DASH.
+pub(crate) fn assert_equals_dash(objects: &[bytes::Bytes]) {
     let mut origin = Origin::of(objects.to_vec(), TARGET).unwrap();
     let (_, playlist) = multivariant(&mut origin, "?hls_fmp4");
     let names = [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat();

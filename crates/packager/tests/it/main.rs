@@ -1,17 +1,18 @@
-//! The packager from outside: files in, manifests and segments out, judged by tools that are not ours.
+//! Tests from outside the crate: files in, manifests and segments out, checked by independent
+//! tools.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod carry;
 mod clip;
 mod cmaf;
 mod dash;
+mod delays;
 mod fmp4;
 mod hds;
 mod hls;
 mod matrix;
 mod media;
-mod moved;
 mod oracles;
 mod origin;
 mod pack;

@@ -1,7 +1,8 @@
-//! Every way of storing a title times every protocol: what comes out is the same, packet by packet, and equals what ffprobe says of the
-//! title in its plainest form.
+//! Every way of storing a title with every protocol: the packets that come out are the same, and
+//! equal those that ffprobe finds in the title's plainest form.
 //!
-//! Most ways of storing give the very same bytes, so ffprobe is asked about few of them; see [`crate::media::probed`].
+//! Most ways of storing give the same bytes, so ffprobe runs for few of them; see
+//! [`crate::media::probed`].
 
 use crate::{
     cmaf, hds, hls,
@@ -24,34 +25,35 @@ use std::{
     time::Duration,
 };
 
-/// A title in one way of storing it.
+/// A title stored in one way.
 struct Stored {
     what: String,
     source: Source,
-    /// How its index is found.
+    /// Way in which its index is found.
     index: IndexSource,
-    /// Whether ffprobe reads it right.
-    known: bool,
-    /// What ffprobe takes the last samples to last.
+    /// True if ffprobe reads it correctly.
+    ffprobe_reads: bool,
+    /// Durations that ffprobe assumes for the last samples.
     rate: smooth::Rate,
 }
 
 impl Stored {
     fn new(what: String, source: Source, index: IndexSource) -> Self {
-        // ffprobe does not follow an index to others, and takes data without a stated place to begin at the base.
-        let known = !what.contains("Runs") && matches!(index, SampleTables | Scan);
-        // Cut within an audio frame, it adds what is cut off to the last one.
+        // ffprobe does not follow one `sidx` to another, and assumes that data without a stated
+        // offset starts at the base.
+        let ffprobe_reads = !what.contains("Runs") && matches!(index, SampleTables | Scan);
+        // If a file is cut within an audio frame, ffprobe adds the cut duration to the last frame.
         let rate = if what == "cut" { smooth::Rate::Variable } else { smooth::Rate::Constant };
-        Self { what, source, index, known, rate }
+        Self { what, source, index, ffprobe_reads, rate }
     }
 }
 
-/// Streams of a file, stored by ffmpeg in another way.
+/// Returns the streams of a file, stored by ffmpeg in another way.
 fn copy(name: &str, file: &Path, args: &str) -> Vec<u8> {
     fs::read(make(name, "mp4", &format!("-i {} -c copy {args}", file.display()))).unwrap()
 }
 
-/// As ffmpeg writes fragments for others to find: to be written anew in every way.
+/// Options for fragments that can be rewritten in every way.
 const FRAGMENTS: &str = "-movflags frag_keyframe+delay_moov+default_base_moof+skip_trailer";
 
 fn tables() -> Vec<Stored> {
@@ -76,7 +78,7 @@ fn tables() -> Vec<Stored> {
     found
 }
 
-/// Tables with other times: each is its own measure.
+/// Returns tables with other times. Each is compared with ffprobe's reading of itself.
 fn times() -> Vec<Stored> {
     let file = avc_aac();
     let path = file.display();
@@ -92,7 +94,8 @@ fn times() -> Vec<Stored> {
         .into()
 }
 
-/// All of index, decode time and base of offsets; with them, by turns, each way of saying the rest.
+/// Returns all combinations of index, decode time and base of offsets, each with one of the ways to
+/// store the other values, in turn.
 fn fragments() -> Vec<Stored> {
     use DecodeTime::{Absent, Narrow, Wide};
     let file = avc_aac();
@@ -121,7 +124,7 @@ fn fragments() -> Vec<Stored> {
     found
 }
 
-/// What only files of one track have.
+/// Returns the forms that only files of one track have.
 fn fragments_of_one_track() -> Vec<Stored> {
     let file = avc_aac();
     let alone = make("matrix-video", "mp4", &format!("-i {} -map 0:v -c copy", file.display()));
@@ -140,7 +143,7 @@ fn all() -> Vec<Stored> {
     [tables(), times(), fragments(), fragments_of_one_track()].into_iter().flatten().collect()
 }
 
-/// Does something with every way of storing; says of all that fail how.
+/// Runs a check for every way of storing, and reports all that fail.
 fn each(check: impl Fn(&Stored)) {
     let stored = all();
     let failed: Vec<String> = stored
@@ -160,12 +163,12 @@ fn packets(streams: &[Stream]) -> Vec<Vec<(i64, i64, String)>> {
     streams.iter().map(of).collect()
 }
 
-/// The ways of storing are what they are said to be: ffprobe reads the same in those it can read.
+/// Checks the test data itself: ffprobe finds the same packets in every form that it can read.
 #[test]
-fn ffprobe_reads_the_same_whatever_the_way() {
+fn ffprobe_reads_the_same_packets_from_every_form() {
     each(|stored| {
         assert_eq!(index(&stored.source.objects[0]).unwrap().source, stored.index);
-        if stored.known {
+        if stored.ffprobe_reads {
             let file = folder().join(format!("matrix-{}.mp4", std::process::id()));
             fs::write(&file, &stored.source.objects[0]).unwrap();
             let probe = probe(&file, &[]);
@@ -177,47 +180,47 @@ fn ffprobe_reads_the_same_whatever_the_way() {
 }
 
 #[test]
-fn dash_and_cmaf() {
-    each(|stored| cmaf::comes_out("matrix", &stored.source));
+fn dash_and_cmaf_hold_the_same_packets() {
+    each(|stored| cmaf::assert_source_packets("matrix", &stored.source));
 }
 
 #[test]
-fn hls_in_cmaf_is_dash() {
-    each(|stored| hls::is_dash(&stored.source.objects));
+fn hls_in_cmaf_equals_dash() {
+    each(|stored| hls::assert_equals_dash(&stored.source.objects));
 }
 
 #[test]
-fn hls_in_ts() {
-    each(|stored| drop(ts::comes_out("matrix", &stored.source, &ts::AAC)));
+fn hls_in_ts_holds_the_same_packets() {
+    each(|stored| drop(ts::assert_source_packets("matrix", &stored.source, &ts::AAC)));
 }
 
 #[test]
-fn smooth_streaming() {
-    each(|stored| smooth::comes_out("matrix-smooth", &stored.source, stored.rate));
+fn smooth_streaming_holds_the_same_packets() {
+    each(|stored| smooth::assert_source_packets("matrix-smooth", &stored.source, stored.rate));
 }
 
 #[test]
-fn http_dynamic_streaming() {
-    each(|stored| hds::comes_out("matrix-hds", &stored.source, true));
+fn http_dynamic_streaming_holds_the_same_packets() {
+    each(|stored| hds::assert_source_packets("matrix-hds", &stored.source, true));
 }
 
-/// NAL lengths of two bytes: TS undoes them, and comes out the same. DASH passes them on.
+/// TS replaces NAL lengths, so two-byte lengths make no difference to it. DASH keeps them.
 #[test]
-fn short_nal_lengths() {
+fn two_byte_nal_lengths_are_supported() {
     let file = avc_aac();
     let source = Source::files(&[&file]);
     let plain = copy("matrix-fragments", &file, FRAGMENTS);
     for index in [Index::Neither, Index::Sidx] {
         let variant = Fragmented { index, nal_lengths: 2, ..Fragmented::default() };
         let short = source.stored_as(fragmented(&plain, variant));
-        let whole = ts::comes_out("matrix-short", &short, &ts::AAC);
+        let whole = ts::assert_source_packets("matrix-short", &short, &ts::AAC);
         let long = source.stored_as(fragmented(&plain, Fragmented { nal_lengths: 4, ..variant }));
-        assert!(whole == ts::comes_out("matrix-long", &long, &ts::AAC), "{index:?}");
+        assert!(whole == ts::assert_source_packets("matrix-long", &long, &ts::AAC), "{index:?}");
         let mut origin = Origin::of(short.objects, Duration::from_secs(2)).unwrap();
         let name = origin.names(latemux_index::media::TrackKind::Video).remove(0);
         let (init, segments) = origin.cmaf(&name);
         let bytes: Bytes = [vec![init], segments].concat().concat().into();
-        let ours = crate::media::probe_ours("matrix-short", &bytes);
-        assert_eq!(ours[0].packets.len(), source.files[0].1[0].packets.len());
+        let streams = crate::media::probe_without_warnings("matrix-short", &bytes);
+        assert_eq!(streams[0].packets.len(), source.files[0].1[0].packets.len());
     }
 }

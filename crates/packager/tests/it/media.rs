@@ -1,4 +1,4 @@
-//! Files to package, and what ffprobe says of what came out.
+//! Files to package, and the results of ffprobe for the packaged files.
 
 use bytes::Bytes;
 use latemux_testmedia::{
@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 const X264: &str = "-c:v libx264 -preset veryfast -g 25 -keyint_min 25 -sc_threshold 0 -pix_fmt yuv420p";
 
-/// AVC with B-frames and AAC: 9 s, key frames every second, audio a little longer.
+/// Makes AVC with B-frames and AAC: 9 s, key frames every second, audio a little longer.
 pub(crate) fn avc_aac() -> PathBuf {
     make(
         "pack-avc-aac",
@@ -27,12 +27,13 @@ pub(crate) fn avc_aac() -> PathBuf {
     )
 }
 
-/// HEVC with B-frames, 30000/1001 frames per second, moov first.
+/// Makes HEVC with B-frames, 30000/1001 frames per second, moov first.
 pub(crate) fn hevc() -> PathBuf {
     x265("pack-hevc", "open-gop=0")
 }
 
-/// The same with open GOPs: pictures are presented before the key frame they are decoded after.
+/// Makes the same with open GOPs: frames are presented before the key frame that precedes them in
+/// decode order.
 pub(crate) fn hevc_open() -> PathBuf {
     x265("pack-hevc-open", "open-gop=1")
 }
@@ -43,23 +44,25 @@ fn x265(name: &str, option: &str) -> PathBuf {
         "mp4",
         &format!(
             "-f lavfi -i testsrc2=size=320x180:rate=30000/1001:duration=7 -c:v libx265 -preset ultrafast \
-             -x265-params keyint=30:min-keyint=30:scenecut=0:bframes=2:{option}:log-level=error:pools=none -tag:v hvc1 \
-             -movflags +faststart"
+             -x265-params keyint=30:min-keyint=30:scenecut=0:bframes=2:{option}:log-level=error:\
+             pools=none -tag:v hvc1 -movflags +faststart"
         ),
     )
 }
 
-/// AVC and AAC in the same fragments, with neither `sidx` nor `mfra`.
+/// Makes AVC and AAC in common fragments, with neither `sidx` nor `mfra`.
 pub(crate) fn fragmented() -> PathBuf {
     in_fragments("pack-fragmented", 48000, "frag_keyframe+empty_moov+default_base_moof+skip_trailer")
 }
 
-/// AVC and AAC in fragments of their own, with an `mfra` at the end; offsets from the start of the file.
+/// Makes AVC and AAC in separate fragments, with an `mfra` at the end and offsets from the start of
+/// the file.
 pub(crate) fn with_mfra() -> PathBuf {
     in_fragments("pack-mfra", 44100, "frag_keyframe+empty_moov+separate_moof")
 }
 
-/// AVC and AAC in the same fragments, each with its `sidx`; composition offsets below 0, audio whose `sidx` counts from before 0.
+/// Makes AVC and AAC in common fragments, with a `sidx` for each. Composition offsets are negative,
+/// and the audio's `sidx` starts before 0.
 pub(crate) fn signed() -> PathBuf {
     let flags = "frag_keyframe+empty_moov+default_base_moof+negative_cts_offsets+global_sidx";
     in_fragments("pack-signed", 48000, flags)
@@ -71,12 +74,13 @@ fn in_fragments(name: &str, rate: u32, flags: &str) -> PathBuf {
         "mp4",
         &format!(
             "-f lavfi -i testsrc2=size=320x180:rate=25:duration=9 \
-             -f lavfi -i sine=frequency=440:sample_rate={rate}:duration=9 {X264} -bf 2 -c:a aac -b:a 64k -movflags {flags}"
+             -f lavfi -i sine=frequency=440:sample_rate={rate}:duration=9 {X264} -bf 2 -c:a aac \
+             -b:a 64k -movflags {flags}"
         ),
     )
 }
 
-/// One track in fragments with a `sidx`.
+/// Makes one track in fragments with a `sidx`.
 pub(crate) fn with_sidx() -> PathBuf {
     make(
         "pack-sidx",
@@ -88,7 +92,7 @@ pub(crate) fn with_sidx() -> PathBuf {
     )
 }
 
-/// Five hours of slides, 100 s each: past 2^24 ms.
+/// Makes five hours of slides of 100 s each, so that times exceed 2^24 ms.
 pub(crate) fn five_hours() -> PathBuf {
     make(
         "pack-five-hours",
@@ -98,7 +102,8 @@ pub(crate) fn five_hours() -> PathBuf {
     )
 }
 
-/// Three renditions of one video, of different sizes and rates, and two languages in a file of their own.
+/// Makes three renditions of one video, of different sizes and bit rates, and a file with two
+/// languages.
 pub(crate) fn ladder() -> Vec<PathBuf> {
     let rendition = |height: u32, kbits: u32| {
         let width = height * 16 / 9;
@@ -120,35 +125,36 @@ pub(crate) fn ladder() -> Vec<PathBuf> {
     vec![rendition(180, 150), rendition(288, 300), rendition(360, 600), audio]
 }
 
-/// Shared media made by others, where it is at hand: `LATEMUX_MEDIA`, or the folder beside the repository.
+/// Returns a shared media file, if there is one: in `LATEMUX_MEDIA`, or in the folder beside the
+/// repository.
 pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/media");
     let folder = std::env::var_os("LATEMUX_MEDIA").map_or_else(beside, PathBuf::from);
     Some(folder.join(name)).filter(|file| file.exists())
 }
 
-/// What is served, and what is in it.
+/// Objects to serve, and the same media in files that ffprobe reads correctly.
 pub(crate) struct Source {
-    /// What is served.
+    /// The objects of the title.
     pub(crate) objects: Vec<Bytes>,
-    /// What ffprobe says of the same media, in files of which it is known to read everything right.
+    /// The files with the streams that ffprobe finds in them.
     pub(crate) files: Vec<(Bytes, Vec<Stream>)>,
 }
 
 impl Source {
-    /// Files that are served as they are.
+    /// Serves the files unchanged.
     pub(crate) fn files(files: &[impl AsRef<Path>]) -> Self {
         let read = |file: &Path| (Bytes::from(fs::read(file).unwrap()), probe::probe(file, &[]).streams);
         let files: Vec<_> = files.iter().map(|file| read(file.as_ref())).collect();
         Self { objects: files.iter().map(|(bytes, _)| bytes.clone()).collect(), files }
     }
 
-    /// The same media, stored as other bytes.
+    /// Serves the same media, stored as other bytes.
     pub(crate) fn stored_as(&self, bytes: Vec<u8>) -> Self {
         Self { objects: vec![bytes.into()], files: self.files.clone() }
     }
 
-    /// All streams, each with the file it is in and its number there.
+    /// Iterates over all streams, each with its file and its number there.
     pub(crate) fn streams(&self) -> impl Iterator<Item = (&Bytes, usize, &Stream)> {
         self.files.iter().flat_map(|(file, streams)| {
             streams.iter().enumerate().map(move |(number, stream)| (file, number, stream))
@@ -156,54 +162,62 @@ impl Source {
     }
 }
 
-/// Writes bytes for a tool to read; whoever asks removes them.
+/// Writes bytes to a file for a tool to read. The caller removes it.
 pub(crate) fn write(name: &str, bytes: &[u8]) -> PathBuf {
     let file = folder().join(format!("packed-{}-{name}", std::process::id()));
     fs::write(&file, bytes).unwrap();
     file
 }
 
-/// What was found out about some bytes in this process. The same bytes are asked about once: where one title is stored in many ways, most
-/// come out the same.
-type Known<T> = Mutex<BTreeMap<(u128, usize), Arc<T>>>;
+/// Results of a tool by hash of its input and stream. Equal inputs are run only once: a title that
+/// is stored in many ways mostly gives the same output.
+type Results<T> = Mutex<BTreeMap<(u128, usize), Arc<T>>>;
 
-fn once<T>(known: &Known<T>, name: &str, bytes: &[u8], stream: usize, ask: impl Fn(&Path) -> T) -> Arc<T> {
+fn once<T>(
+    results: &Results<T>,
+    name: &str,
+    bytes: &[u8],
+    stream: usize,
+    run: impl Fn(&Path) -> T,
+) -> Arc<T> {
     let key = (xxh3_128(bytes), stream);
-    if let Some(answer) = known.lock().unwrap().get(&key) {
-        return answer.clone();
+    if let Some(result) = results.lock().unwrap().get(&key) {
+        return result.clone();
     }
     let file = write(name, bytes);
-    let answer = Arc::new(ask(&file));
+    let result = Arc::new(run(&file));
     fs::remove_file(file).unwrap();
-    known.lock().unwrap().insert(key, answer.clone());
-    answer
+    results.lock().unwrap().insert(key, result.clone());
+    result
 }
 
-/// What ffprobe says of bytes in a file called so.
+/// Probes bytes in a file of this name.
 pub(crate) fn probed(name: &str, bytes: &[u8]) -> Arc<Probe> {
-    static KNOWN: Known<Probe> = Mutex::new(BTreeMap::new());
-    once(&KNOWN, name, bytes, 0, |file| probe::probe(file, &[]))
+    static RESULTS: Results<Probe> = Mutex::new(BTreeMap::new());
+    once(&RESULTS, name, bytes, 0, |file| probe::probe(file, &[]))
 }
 
-/// The bytes of each packet of a stream, in order.
+/// Returns the bytes of each packet of a stream, in order.
 pub(crate) fn packet_data(name: &str, bytes: &[u8], stream: usize, packets: &[Packet]) -> Arc<Vec<Vec<u8>>> {
-    static KNOWN: Known<Vec<Vec<u8>>> = Mutex::new(BTreeMap::new());
-    once(&KNOWN, name, bytes, stream, |file| probe::data(file, stream, packets))
+    static RESULTS: Results<Vec<Vec<u8>>> = Mutex::new(BTreeMap::new());
+    once(&RESULTS, name, bytes, stream, |file| probe::data(file, stream, packets))
 }
 
-/// The streams of bytes we made, of which ffprobe must have nothing to say.
+/// Returns the streams of packaged bytes, for which ffprobe must print no warning.
 #[track_caller]
-pub(crate) fn probe_ours(what: &str, bytes: &[u8]) -> Vec<Stream> {
+pub(crate) fn probe_without_warnings(what: &str, bytes: &[u8]) -> Vec<Stream> {
     let probe = probed(&format!("{what}.mp4"), bytes);
     assert_eq!(probe.warnings, "", "{what}");
     probe.streams.clone()
 }
 
-/// Two streams hold the same packets; says which differ first, and how many of the source's are hidden.
+/// Asserts that two streams hold the same packets. Returns the number of the source's packets that
+/// are hidden.
 ///
-/// Packets of the source that end before presentation begins may be missing: an edit list hides them, and no decoder needs
-/// all of them. Durations are not compared: of fragments, ffprobe guesses them from decode times and the codec. Those are read by
-/// another's parser, [`crate::oracles::durations`].
+/// Packets of the source that end before presentation begins may be absent: an edit list hides
+/// them, and no decoder needs all of them. Durations are not compared, because ffprobe guesses
+/// those of fragments from decode times and the codec. [`crate::oracles::durations`] reads them
+/// with another parser.
 #[track_caller]
 pub(crate) fn assert_same_packets(what: &str, got: &Stream, want: &Stream) -> usize {
     assert_eq!((&got.kind, &got.codec, got.timescale), (&want.kind, &want.codec, want.timescale), "{what}");

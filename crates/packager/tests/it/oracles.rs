@@ -1,4 +1,4 @@
-//! Readers of fragmented MP4 that others wrote.
+//! Independent readers of fragmented MP4.
 
 use crate::{
     media::{avc_aac, fragmented, hevc, signed, with_mfra, with_sidx},
@@ -15,7 +15,7 @@ fn sources() -> Vec<PathBuf> {
     vec![avc_aac(), hevc(), fragmented(), with_sidx(), with_mfra(), signed()]
 }
 
-/// Every box, read to its end.
+/// Reads every box to its end.
 fn boxes(bytes: &[u8]) -> Vec<Any> {
     let mut cursor = Cursor::new(bytes);
     let mut found = Vec::new();
@@ -26,7 +26,7 @@ fn boxes(bytes: &[u8]) -> Vec<Any> {
     found
 }
 
-/// The `moov` of an init segment that is `ftyp` and `moov`.
+/// Reads the `moov` of an init segment, which consists of `ftyp` and `moov`.
 pub(crate) fn moov(init: &[u8]) -> Moov {
     match boxes(init).as_slice() {
         [Any::Ftyp(ftyp), Any::Moov(moov)] => {
@@ -37,7 +37,7 @@ pub(crate) fn moov(init: &[u8]) -> Moov {
     }
 }
 
-/// What is in a media segment that is `styp`, `moof` and `mdat`.
+/// Contents of a media segment, which consists of `styp`, `moof` and `mdat`.
 #[derive(Debug)]
 pub(crate) struct Fragment {
     pub(crate) sequence: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// Reads a media segment with the init segment's edit list.
+    /// Reads a media segment, and applies the init segment's edit list.
     pub(crate) fn read(moov: &Moov, segment: &[u8]) -> Self {
         let found = boxes(segment);
         let [Any::Styp(_), Any::Moof(moof), Any::Mdat(mdat)] = found.as_slice() else {
@@ -55,7 +55,7 @@ impl Fragment {
         };
         let [traf] = moof.traf.as_slice() else { panic!("one track") };
         let [trun] = traf.trun.as_slice() else { panic!("one run") };
-        // Offsets are from the moof on, which follows the styp.
+        // Offsets count from the moof, which follows the styp.
         let styp = usize::try_from(u32::from_be_bytes(segment[..4].try_into().unwrap())).unwrap();
         let head = segment.len() - mdat.data.len();
         assert_eq!(usize::try_from(trun.data_offset.unwrap()).unwrap(), head - styp);
@@ -74,55 +74,57 @@ impl Fragment {
         Self { sequence: moof.mfhd.sequence_number, media: mdat.data.clone(), samples }
     }
 
-    /// Presentation time of the sample that is presented first.
+    /// Returns the presentation time of the first sample in presentation order.
     pub(crate) fn start(&self) -> i64 {
         self.samples.iter().map(|&(_, at, _)| at).min().unwrap()
     }
 
-    /// End of the sample that is presented last.
+    /// Returns the end of the last sample in presentation order.
     pub(crate) fn end(&self) -> i64 {
         self.samples.iter().map(|&(_, at, duration)| at + duration).max().unwrap()
     }
 }
 
-/// How long each sample of a file's track (by its number in the file) lasts, in track ticks: what `stts`, `trun`, `tfhd` and `trex` say.
-/// `None` of files that this reader does not take, or takes otherwise than ffprobe.
+/// Returns the duration of each sample of a file's track (by its number in the file), in track
+/// ticks, from `stts`, `trun`, `tfhd` and `trex`. `None` for files that this reader refuses, or
+/// reads with another number of samples than ffprobe.
 pub(crate) fn durations(file: &[u8], number: usize, stream: &Stream) -> Option<Vec<i64>> {
     let mut cursor = Cursor::new(file);
     let mut found = None;
-    let mut said: Vec<u32> = Vec::new();
+    let mut durations: Vec<u32> = Vec::new();
     while let Some(any) = Any::decode_maybe(&mut cursor).ok()? {
         match any {
             Any::Moov(moov) => {
                 let trak = moov.trak.get(number)?;
                 let runs = &trak.mdia.minf.stbl.stts.entries;
-                said.extend(runs.iter().flat_map(|run| vec![run.sample_delta; run.sample_count as usize]));
+                durations
+                    .extend(runs.iter().flat_map(|run| vec![run.sample_delta; run.sample_count as usize]));
                 let id = trak.tkhd.track_id;
                 let trex = moov.mvex.iter().flat_map(|mvex| &mvex.trex).find(|trex| trex.track_id == id);
                 found = Some((id, trex.map_or(0, |trex| trex.default_sample_duration)));
             }
             Any::Moof(moof) => {
-                let (id, of_all) = found?;
+                let (id, track_default) = found?;
                 for traf in moof.traf.iter().filter(|traf| traf.tfhd.track_id == id) {
-                    let default = traf.tfhd.default_sample_duration.unwrap_or(of_all);
+                    let default = traf.tfhd.default_sample_duration.unwrap_or(track_default);
                     let samples = traf.trun.iter().flat_map(|trun| &trun.samples);
-                    said.extend(samples.map(|sample| sample.duration.unwrap_or(default)));
+                    durations.extend(samples.map(|sample| sample.duration.unwrap_or(default)));
                 }
             }
             _ => {}
         }
     }
-    (said.len() == stream.packets.len()).then(|| said.into_iter().map(i64::from).collect())
+    (durations.len() == stream.packets.len()).then(|| durations.into_iter().map(i64::from).collect())
 }
 
-/// What the edit list takes off.
+/// Returns the media time at which the edit list starts.
 fn media_time(moov: &Moov) -> i64 {
     let edits = moov.trak[0].edts.as_ref().and_then(|edts| edts.elst.as_ref());
     edits.map_or(0, |elst| i64::try_from(elst.entries[0].media_time.unwrap()).unwrap())
 }
 
 #[test]
-fn mp4_atom_reads_what_was_meant() {
+fn mp4_atom_reads_the_planned_segments() {
     for file in sources() {
         let mut origin = Origin::open(&[&file], TARGET);
         for name in [origin.names(TrackKind::Video), origin.names(TrackKind::Audio)].concat() {

@@ -1,4 +1,4 @@
-//! A title over files in memory: index, plan and read, as an origin does, without I/O.
+//! A title over files in memory. It indexes, plans and reads as an origin does, but without I/O.
 
 use bytes::{Bytes, BytesMut};
 use latemux_index::{
@@ -15,14 +15,14 @@ use latemux_packager::{
 };
 use std::{collections::HashMap, ops::Range, path::Path, sync::Arc, time::Duration};
 
-/// The NAME the URLs of test titles carry.
+/// Base of the URLs of test titles.
 pub(crate) const NAME: &str = "x";
 
 /// Finds the index of an object in memory.
 pub(crate) fn index(object: &Bytes) -> Result<MediaIndex, IndexError> {
     let size = object.len() as u64;
     let mut locator = Locator::new(Limits::default());
-    let mut wants = vec![0..size.min(locator.first_reads(None).head)];
+    let mut wants: Vec<_> = std::iter::once(0..size.min(locator.first_reads(None).head)).collect();
     loop {
         let got = wants.iter().map(|range| read(object, range)).collect();
         match locator.step(size, got)? {
@@ -44,6 +44,7 @@ pub(crate) struct Origin {
     known: Known,
 }
 
+/// Fragments whose samples have been read, by object and offset.
 #[derive(Default)]
 struct Known(HashMap<(usize, u64), Arc<FragmentSamples>>);
 
@@ -53,9 +54,9 @@ impl KnownFragments for Known {
     }
 }
 
-/// An answer in full.
+/// A complete response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) bytes: Vec<u8>,
     pub(crate) content_length: u64,
     pub(crate) content_type: &'static str,
@@ -64,29 +65,30 @@ pub(crate) struct Answer {
 }
 
 impl Origin {
-    /// One title of several files.
+    /// Opens one title of several files.
     pub(crate) fn open(files: &[impl AsRef<Path>], target: Duration) -> Self {
         let read = |file: &dyn AsRef<Path>| Bytes::from(std::fs::read(file).unwrap());
         Self::of(files.iter().map(|file| read(file)).collect(), target).unwrap()
     }
 
-    /// One title of several objects.
+    /// Opens one title of several objects.
     pub(crate) fn of(objects: Vec<Bytes>, target: Duration) -> Result<Self, IndexError> {
         let indexes = objects.iter().map(|o| index(o).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { title: Title::new(indexes, target)?, objects, known: Known::default() })
     }
 
-    /// Names of tracks of a kind.
+    /// Returns the names of all tracks of a kind.
     pub(crate) fn names(&self, kind: TrackKind) -> Vec<TrackName> {
         self.title.of_kind(kind).map(|i| self.title.tracks()[i].name.clone()).collect()
     }
 
-    /// Segments of a track.
+    /// Returns the number of segments of a track.
     pub(crate) fn segment_count(&self, name: &TrackName) -> u32 {
         self.title.tracks()[self.title.find(name).unwrap()].segment_count()
     }
 
-    /// Plans a request for a whole title's resource, reading `moof`s as it asks.
+    /// Plans a request for a resource of the whole title, and reads the `moof`s that the plan
+    /// needs.
     pub(crate) fn plan(&mut self, resource: &Resource) -> Result<Plan, PackError> {
         self.plan_address(&Address::new(NAME, resource.clone()))
     }
@@ -102,7 +104,7 @@ impl Origin {
                 }
             }
         }
-        panic!("the plan of {address:?} asks again for what it was given");
+        panic!("the plan of {address:?} needs fragments that it was given");
     }
 
     /// Reads the samples of a fragment.
@@ -126,13 +128,13 @@ impl Origin {
         }
     }
 
-    /// Answers a request.
-    pub(crate) fn get(&mut self, resource: &Resource) -> Result<Answer, PackError> {
-        self.ask(&Address::new(NAME, resource.clone()))
+    /// Returns the response to a request for a resource of the whole title.
+    pub(crate) fn get(&mut self, resource: &Resource) -> Result<Response, PackError> {
+        self.get_address(&Address::new(NAME, resource.clone()))
     }
 
-    /// Answers a request for an address.
-    pub(crate) fn ask(&mut self, address: &Address) -> Result<Answer, PackError> {
+    /// Returns the response to a request for an address.
+    pub(crate) fn get_address(&mut self, address: &Address) -> Result<Response, PackError> {
         let mut plan = self.plan_address(address)?;
         let mut bytes = BytesMut::new();
         for part in &plan.parts {
@@ -146,7 +148,7 @@ impl Origin {
             transform.finish(&mut bytes);
         }
         assert_eq!(bytes.len() as u64, plan.content_length, "length of {address:?}");
-        Ok(Answer {
+        Ok(Response {
             bytes: bytes.to_vec(),
             content_length: plan.content_length,
             content_type: plan.content_type,
@@ -155,7 +157,7 @@ impl Origin {
         })
     }
 
-    /// The bytes of a part.
+    /// Returns the bytes of a part.
     pub(crate) fn part(&self, part: &Part) -> Bytes {
         match part {
             Part::Inline(bytes) => bytes.clone(),
@@ -166,12 +168,12 @@ impl Origin {
         }
     }
 
-    /// A manifest as text.
+    /// Returns a manifest as text.
     pub(crate) fn text(&mut self, resource: &Resource) -> String {
         String::from_utf8(self.get(resource).unwrap().bytes).unwrap()
     }
 
-    /// The CMAF track in full: the init segment, and every media segment.
+    /// Returns a whole CMAF track: the init segment, and every media segment.
     pub(crate) fn cmaf(&mut self, name: &TrackName) -> (Vec<u8>, Vec<Vec<u8>>) {
         let init = self.get(&Resource::DashInit(name.clone())).unwrap().bytes;
         let segments = (1..=self.segment_count(name))

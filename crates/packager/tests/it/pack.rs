@@ -1,9 +1,10 @@
-//! Packed files: the served segments with an index around, read by other makes, and packed again to the same bytes.
+//! Packed files: the served segments with an index. Other readers read them, and packing them again
+//! gives the same bytes.
 
 use crate::{
     media::{
-        assert_same_packets, avc_aac, fragmented, hevc, hevc_open, ladder, probe_ours, shared, with_mfra,
-        with_sidx, write,
+        assert_same_packets, avc_aac, fragmented, hevc, hevc_open, ladder, probe_without_warnings, shared,
+        with_mfra, with_sidx, write,
     },
     origin::Origin,
     smooth::tfxd,
@@ -32,7 +33,7 @@ use std::{
 const TARGET: Duration = Duration::from_secs(2);
 const SCALE: i128 = 10_000_000;
 
-/// A track in a file of its own, and where its segments are in it.
+/// Packs a track into a file, and returns the ranges of its segments in it.
 fn packed_cmaf(origin: &mut Origin, name: &TrackName) -> (Vec<u8>, Vec<Range<usize>>) {
     let track = origin.title.find(name).unwrap();
     let resources: Vec<_> =
@@ -49,15 +50,18 @@ fn packed_cmaf(origin: &mut Origin, name: &TrackName) -> (Vec<u8>, Vec<Range<usi
     (file, ranges)
 }
 
-/// Which fragment is where.
-type Places = Vec<(Resource, Range<usize>)>;
+/// The range of each fragment in a file.
+type FragmentRanges = Vec<(Resource, Range<usize>)>;
 
-/// All tracks that Smooth Streaming carries (indexes) in one file, and which fragments are where in it.
-fn packed_ismv(origin: &mut Origin, tracks: &[usize]) -> Result<(Vec<u8>, Places), PackError> {
+/// Packs tracks that Smooth Streaming carries (by index) into one file, and returns the ranges of
+/// its fragments.
+fn packed_ismv(origin: &mut Origin, tracks: &[usize]) -> Result<(Vec<u8>, FragmentRanges), PackError> {
     let layout = Layout::new(&origin.title, tracks)?;
-    let (mut file, places) = (layout.header().to_vec(), layout.fragments().collect::<Vec<_>>());
-    let (mut written, mut ranges) = (Vec::new(), Vec::new());
-    for place in places {
+    let mut file = layout.header().to_vec();
+    let fragments = layout.fragments().collect::<Vec<_>>();
+    let mut written = Vec::new();
+    let mut ranges = Vec::new();
+    for place in fragments {
         let start = file.len();
         let fragment = Fragment::of(&origin.plan(&place.resource)?)?;
         written.push((place.track, start as u64, fragment));
@@ -73,7 +77,7 @@ fn carried(origin: &Origin, protocol: Protocol) -> Vec<usize> {
     (0..origin.title.tracks().len()).filter(carried).collect()
 }
 
-/// Every box, read to its end by another's parser, with where it starts.
+/// Reads every box to its end with an independent parser, and returns their offsets too.
 fn boxes(bytes: &[u8]) -> Vec<(u64, Any)> {
     let mut cursor = Cursor::new(bytes);
     let mut found = Vec::new();
@@ -94,7 +98,7 @@ fn kind_of(kind: TrackKind) -> &'static str {
     }
 }
 
-/// The stream of a source that a track is of.
+/// Returns the stream of a source that a track comes from.
 fn source_of<'a>(sources: &'a [Vec<Stream>], origin: &Origin, track: usize) -> &'a Stream {
     let title_track = &origin.title.tracks()[track];
     let tracks = &origin.title.objects()[title_track.object].tracks;
@@ -103,7 +107,8 @@ fn source_of<'a>(sources: &'a [Vec<Stream>], origin: &Origin, track: usize) -> &
     sources[title_track.object].iter().filter(|s| s.kind == kind_of(kind)).nth(nth).unwrap()
 }
 
-/// Presentation times of a track's samples, from the `tfxd` of each fragment and the edit list.
+/// Returns the presentation times of a track's samples, from the `tfxd` of each fragment and the
+/// edit list.
 fn presented(found: &[(u64, Any)], file: &[u8], trak: &mp4_atom::Trak) -> Vec<i128> {
     let edit = trak.edts.as_ref().and_then(|edts| edts.elst.as_ref());
     let edit = i128::from(edit.map_or(0, |elst| elst.entries[0].media_time.unwrap()));
@@ -114,7 +119,7 @@ fn presented(found: &[(u64, Any)], file: &[u8], trak: &mp4_atom::Trak) -> Vec<i1
         if traf.tfhd.track_id != trak.tkhd.track_id {
             continue;
         }
-        // With its `mdat`, up to the next.
+        // The fragment with its `mdat`, up to the next one.
         let [start, end] = [*at, found[n + 2].0].map(|at| usize::try_from(at).unwrap());
         let mut time = i128::from(tfxd(&file[start..end]).0);
         for sample in &traf.trun[0].samples {
@@ -125,8 +130,9 @@ fn presented(found: &[(u64, Any)], file: &[u8], trak: &mp4_atom::Trak) -> Vec<i1
     times
 }
 
-/// Each track as a CMAF file: read by others, the same packets, the same again. How many there were.
-fn cmaf_files(what: &str, files: &[&Path]) -> usize {
+/// Packs each track as a CMAF file and checks that other readers find the same packets and that
+/// packing it again gives the same file. Returns the number of tracks.
+fn check_cmaf_files(what: &str, files: &[&Path]) -> usize {
     let sources: Vec<Vec<Stream>> = files.iter().map(|file| probe(file, &[]).streams).collect();
     let mut origin = Origin::open(files, TARGET);
     let tracks = carried(&origin, Protocol::Dash);
@@ -135,7 +141,7 @@ fn cmaf_files(what: &str, files: &[&Path]) -> usize {
         let what = format!("{what} {name}");
         let (file, ranges) = packed_cmaf(&mut origin, &name);
 
-        // As others read it: what `sidx` says is where the served segments are.
+        // Other readers find the served segments in the ranges that `sidx` states.
         let (init, segments) = origin.cmaf(&name);
         let found = boxes(&file);
         let [(_, Any::Ftyp(_)), (_, Any::Moov(_)), (sidx_at, Any::Sidx(sidx)), rest @ ..] = found.as_slice()
@@ -144,7 +150,7 @@ fn cmaf_files(what: &str, files: &[&Path]) -> usize {
         };
         assert_eq!(file[..init.len()], init, "{what}: init segment");
         assert_eq!((*sidx_at, sidx.first_offset), (init.len() as u64, 0), "{what}");
-        assert_eq!(rest.len(), 3 * segments.len(), "{what}: styp, moof, mdat each");
+        assert_eq!(rest.len(), 3 * segments.len(), "{what}: styp, moof, mdat for each segment");
         let mut at = usize::try_from(rest[0].0).unwrap();
         assert_eq!(sidx.references.len(), segments.len(), "{what}");
         for (n, ((reference, range), segment)) in
@@ -158,33 +164,31 @@ fn cmaf_files(what: &str, files: &[&Path]) -> usize {
         }
         assert_eq!(at, file.len(), "{what}");
         let durations: u64 = sidx.references.iter().map(|r| u64::from(r.subsegment_duration)).sum();
-        let track_ = origin.title.track(&origin.title.tracks()[track]);
+        let source_track = origin.title.track(&origin.title.tracks()[track]);
         let end = i64::try_from(sidx.earliest_presentation_time + durations).unwrap();
-        assert_eq!(end, track_.end + track_.presentation.media_time, "{what}");
+        assert_eq!(end, source_track.end + source_track.presentation.media_time, "{what}");
         let slices: Vec<&[u8]> = ranges.iter().map(|range| &file[range.clone()]).collect();
         let issues = transmux::validate::validate_cmaf_track(&init, &slices);
         assert!(issues.is_empty(), "{what}: {issues:#?}");
 
-        let streams = probe_ours(&what.replace(['/', ' '], "-"), &file);
+        let streams = probe_without_warnings(&what.replace(['/', ' '], "-"), &file);
         assert_eq!(streams.len(), 1, "{what}");
         assert_same_packets(&what, &streams[0], source_of(&sources, &origin, track));
 
-        // Its own source.
+        // The packed file as a source.
         let mut again = Origin::of(vec![file.clone().into()], TARGET).unwrap();
-        assert_eq!(
-            again.title.objects()[0].source,
-            IndexSource::SegmentIndex,
-            "{what}: the index is believed"
-        );
+        assert_eq!(again.title.objects()[0].source, IndexSource::SegmentIndex, "{what}: the index is used");
         let name = again.title.tracks()[0].name.clone();
         let packed = packed_cmaf(&mut again, &name).0;
-        assert!(packed == file, "{what}: packed again it is another file");
+        assert!(packed == file, "{what}: packed again it differs");
     }
     tracks.len()
 }
 
-/// All tracks as one ismv: read by others, the same packets at times rounded down, the same again; also of some of its tracks.
-fn ismv_file(what: &str, files: &[&Path]) -> usize {
+/// Packs all tracks, and then each of them alone, as an ismv file. Checks that other readers find
+/// the same packets at times rounded down, and that packing it again gives the same file. Returns
+/// the number of tracks.
+fn check_ismv_file(what: &str, files: &[&Path]) -> usize {
     let sources: Vec<Vec<Stream>> = files.iter().map(|file| probe(file, &[]).streams).collect();
     let mut origin = Origin::open(files, TARGET);
     let tracks = carried(&origin, Protocol::Smooth);
@@ -202,13 +206,13 @@ fn ismv_file(what: &str, files: &[&Path]) -> usize {
             panic!("{what}: {found:?}")
         };
         assert_eq!(ftyp.major_brand.to_string(), "isml");
-        assert_eq!(fragments.len(), 2 * ranges.len(), "{what}: moof, mdat each");
+        assert_eq!(fragments.len(), 2 * ranges.len(), "{what}: moof, mdat for each fragment");
         for (resource, range) in &ranges {
             assert!(file[range.clone()] == origin.get(resource).unwrap().bytes, "{what}: {resource:?}");
         }
         assert_eq!(moov.trak.len(), chosen.len(), "{what}");
-        // Each entry of `mfra` leads to a fragment of its track, and none is left out.
-        let mut places: Vec<u64> = Vec::new();
+        // The entries of `mfra` lead to all fragments of their tracks.
+        let mut offsets: Vec<u64> = Vec::new();
         for (trak, tfra) in moov.trak.iter().zip(&mfra.tfra) {
             assert_eq!(trak.tkhd.track_id, tfra.track_id, "{what}");
             for entry in &tfra.entries {
@@ -217,19 +221,17 @@ fn ismv_file(what: &str, files: &[&Path]) -> usize {
                     panic!("{what}: no moof at {}", entry.moof_offset)
                 };
                 assert_eq!(moof.traf[0].tfhd.track_id, tfra.track_id, "{what}");
-                places.push(*at);
+                offsets.push(*at);
             }
         }
-        places.sort_unstable();
-        assert!(
-            places.iter().eq(found.iter().filter(|(_, any)| matches!(any, Any::Moof(_))).map(|(at, _)| at)),
-            "{what}"
-        );
+        offsets.sort_unstable();
+        let moofs = found.iter().filter(|(_, any)| matches!(any, Any::Moof(_)));
+        assert!(offsets.iter().eq(moofs.map(|(at, _)| at)), "{what}");
 
         let name = format!("{}-{n}", what.replace(['/', ' ', '[', ']', ','], "-"));
         let path = write(&format!("{name}.ismv"), &file);
         let Probe { streams, warnings } = probe(&path, &[]);
-        // Of timed text, ffprobe knows that it does not know it.
+        // ffprobe does not support this form of timed text, and says so.
         let unknown = |line: &&str| line.starts_with("Unsupported codec with id 0");
         let warnings: Vec<_> = warnings.lines().filter(|line| !unknown(line)).collect();
         assert_eq!(warnings, Vec::<&str>::new(), "{what}");
@@ -241,15 +243,18 @@ fn ismv_file(what: &str, files: &[&Path]) -> usize {
             assert_eq!((&got.kind, &got.codec), (&want.kind, &want.codec), "{what}");
             let hidden = want.packets.len() - got.packets.len();
             let (hidden, want_packets) = want.packets.split_at(hidden);
-            assert!(hidden.iter().all(|p| p.pts + p.duration <= 0), "{what}: only hidden ones go");
+            assert!(
+                hidden.iter().all(|p| p.pts + p.duration <= 0),
+                "{what}: a packet that is shown is absent"
+            );
             let presented = presented(&found, &file, trak);
             assert_eq!(presented.len(), want_packets.len(), "{what}");
             let floor = |ticks: i64| (i128::from(ticks) * SCALE).div_euclid(want.timescale.into());
-            // ffmpeg has the media of every track begin at 0: it knows no `tfxd`.
-            let begins = i128::from(got.packets[0].pts) - floor(want_packets[0].pts);
+            // ffmpeg does not read `tfxd`, and starts the media of every track at 0.
+            let offset = i128::from(got.packets[0].pts) - floor(want_packets[0].pts);
             for (n, ((got, want), time)) in got.packets.iter().zip(want_packets).zip(presented).enumerate() {
                 assert_eq!((&got.hash, got.key), (&want.hash, want.key), "{what}: packet {n}");
-                assert_eq!(i128::from(got.pts) - begins, floor(want.pts), "{what}: packet {n}");
+                assert_eq!(i128::from(got.pts) - offset, floor(want.pts), "{what}: packet {n}");
                 assert_eq!(time, floor(want.pts), "{what}: packet {n}");
             }
         }
@@ -257,52 +262,54 @@ fn ismv_file(what: &str, files: &[&Path]) -> usize {
         let mut again = Origin::of(vec![file.clone().into()], TARGET).unwrap();
         let all: Vec<usize> = (0..again.title.tracks().len()).collect();
         let packed = packed_ismv(&mut again, &all).unwrap().0;
-        assert!(packed == file, "{what}: packed again it is another file");
+        assert!(packed == file, "{what}: packed again it differs");
     }
     tracks.len()
 }
 
-fn goes_round(what: &str, files: &[&Path]) {
-    let cmaf = cmaf_files(what, files);
-    let smooth = ismv_file(what, files);
+fn check_packed_files(what: &str, files: &[&Path]) {
+    let cmaf = check_cmaf_files(what, files);
+    let smooth = check_ismv_file(what, files);
     assert!(cmaf > 0 && smooth <= cmaf, "{what}: {cmaf} CMAF files, {smooth} tracks in an ismv");
 }
 
 #[test]
-fn avc_and_aac_with_edits() {
-    goes_round("pack-avc-aac", &[&avc_aac()]);
+fn avc_and_aac_with_edits_are_packed() {
+    check_packed_files("pack-avc-aac", &[&avc_aac()]);
 }
 
 #[test]
-fn hevc_closed_and_open() {
-    goes_round("pack-hevc", &[&hevc()]);
-    goes_round("pack-hevc-open", &[&hevc_open()]);
+fn hevc_with_closed_and_open_gops_is_packed() {
+    check_packed_files("pack-hevc", &[&hevc()]);
+    check_packed_files("pack-hevc-open", &[&hevc_open()]);
 }
 
 #[test]
-fn fragments_of_every_kind_of_index() {
-    goes_round("pack-fragmented", &[&fragmented()]);
-    goes_round("pack-sidx", &[&with_sidx()]);
-    goes_round("pack-mfra", &[&with_mfra()]);
+fn fragments_with_every_kind_of_index_are_packed() {
+    check_packed_files("pack-fragmented", &[&fragmented()]);
+    check_packed_files("pack-sidx", &[&with_sidx()]);
+    check_packed_files("pack-mfra", &[&with_mfra()]);
 }
 
 #[test]
-fn renditions_and_languages() {
+fn renditions_and_languages_are_packed() {
     let mut files = ladder();
-    // It reorders less than the others do.
+    // Without B-frames, this rendition reorders less than the others.
     files.push(make(
         "pack-no-b-frames",
         "mp4",
-        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=9 -c:v libx264 -preset veryfast -g 25 -keyint_min 25 \
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=9 -c:v libx264 -preset veryfast -g 25 \
+         -keyint_min 25 \
          -sc_threshold 0 -pix_fmt yuv420p -bf 0 -b:v 60k",
     ));
     let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    goes_round("pack-ladder", &files);
+    check_packed_files("pack-ladder", &files);
 }
 
-/// Key frames where the content wants them, just before and just after multiples of the target, at rates that round.
+/// Key frames lie at scene changes, just before and just after multiples of the target, at rates
+/// that round.
 #[test]
-fn irregular_key_frames() {
+fn irregular_key_frames_are_packed() {
     for (rate, audio, frames) in [
         ("30000/1001", 44100, "0,1.97,2.4,3.99,5.5,5.99,8.2"),
         ("60", 48000, "0,1.99,3.98,4.01,6.5,7.99,9.9"),
@@ -313,17 +320,19 @@ fn irregular_key_frames() {
             "mp4",
             &format!(
                 "-f lavfi -i testsrc2=size=192x108:rate={rate}:duration=11 \
-                 -f lavfi -i sine=frequency=440:sample_rate={audio}:duration=11 -c:v libx264 -preset veryfast -bf 2 \
+                 -f lavfi -i sine=frequency=440:sample_rate={audio}:duration=11 \
+                 -c:v libx264 -preset veryfast -bf 2 \
                  -g 500 -sc_threshold 0 -force_key_frames {frames} -pix_fmt yuv420p -c:a aac -b:a 64k"
             ),
         );
-        goes_round(&format!("pack-irregular-{audio}"), &[&file]);
+        check_packed_files(&format!("pack-irregular-{audio}"), &[&file]);
     }
 }
 
 #[test]
-fn every_codec() {
-    let source = "-f lavfi -i testsrc2=size=192x108:rate=25:duration=5 -f lavfi -i sine=frequency=440:sample_rate=48000:duration=5";
+fn every_codec_is_packed() {
+    let source = "-f lavfi -i testsrc2=size=192x108:rate=25:duration=5 \
+        -f lavfi -i sine=frequency=440:sample_rate=48000:duration=5";
     for (video, audio) in [
         ("libx264 -preset ultrafast -g 25 -pix_fmt yuv420p", "eac3 -b:a 192k"),
         (
@@ -336,13 +345,13 @@ fn every_codec() {
     ] {
         let file = make("pack-codec", "mp4", &format!("{source} -c:v {video} -c:a {audio} -strict -2"));
         let what: Vec<&str> = [video, audio].iter().filter_map(|c| c.split(' ').next()).collect();
-        goes_round(&format!("pack-{}", what.join("-")), &[&file]);
+        check_packed_files(&format!("pack-{}", what.join("-")), &[&file]);
     }
 }
 
-/// Real files nobody here made.
+/// Real files from other writers.
 #[test]
-fn shared_media() {
+fn shared_media_are_packed() {
     let files = [
         "androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4",
         "androidx/edit_list_positive_shift.mp4",
@@ -361,25 +370,21 @@ fn shared_media() {
         "mp4ff/ed_hevc.mp4",
         "mp4ff/v300_multiple_segments.mp4",
     ];
-    let there: Vec<_> = files.iter().filter_map(|name| Some((*name, shared(name)?))).collect();
-    let failed: Vec<_> = there
+    let present: Vec<_> = files.iter().filter_map(|name| Some((*name, shared(name)?))).collect();
+    let failed: Vec<_> = present
         .iter()
         .filter(|(name, file)| {
-            std::panic::catch_unwind(|| goes_round(&format!("pack-{name}"), &[file])).is_err()
+            std::panic::catch_unwind(|| check_packed_files(&format!("pack-{name}"), &[file])).is_err()
         })
         .map(|(name, _)| name)
         .collect();
-    eprintln!(
-        "{} of {} shared files are here, {} skipped",
-        there.len(),
-        files.len(),
-        files.len() - there.len()
-    );
+    let skipped = files.len() - present.len();
+    eprintln!("{} of {} shared files are present, {skipped} skipped", present.len(), files.len());
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
 #[test]
-fn what_cannot_be_packed_is_said() {
+fn files_that_cannot_be_packed_are_refused() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let name = origin.names(TrackKind::Video).remove(0);
     let track = origin.title.find(&name).unwrap();
@@ -399,7 +404,7 @@ fn what_cannot_be_packed_is_said() {
 
     assert_eq!(Layout::new(&origin.title, &[]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
     assert_eq!(Layout::new(&origin.title, &[7]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
-    // TS is neither.
+    // TS is neither CMAF nor Smooth Streaming.
     let ts = origin.plan(&Resource::HlsTsSegment(vec![name], 1)).unwrap();
     assert!(Fragment::of(&ts).is_err());
 }

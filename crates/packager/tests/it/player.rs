@@ -1,23 +1,24 @@
-//! A player that knows nothing but URLs: reads playlists with `m3u8-rs` and fetches what they name.
+//! A player that starts from a URL only: it reads playlists with `m3u8-rs` and fetches the URLs in
+//! them.
 
-use crate::origin::{Answer, NAME, Origin};
+use crate::origin::{NAME, Origin, Response};
 use latemux_packager::{Address, PackError};
 use m3u8_rs::{MasterPlaylist, MediaPlaylist, Playlist};
 
-/// Where the title is.
+/// Base URL of the title.
 pub(crate) const BASE: &str = "/a/x.mp4/";
 
 /// Fetches a URL: a path with its query.
-pub(crate) fn fetch(origin: &mut Origin, url: &str) -> Result<Answer, PackError> {
+pub(crate) fn fetch(origin: &mut Origin, url: &str) -> Result<Response, PackError> {
     let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
     let address = Address::parse(path, query).unwrap_or_else(|error| panic!("{url}: {error}"));
     assert_eq!(address.base, "a/x.mp4");
-    assert_eq!(address.to_url(), url, "printed as it was read");
+    assert_eq!(address.to_url(), url, "written as it was parsed");
     let base = NAME.to_owned();
-    origin.ask(&Address { base, ..address })
+    origin.get_address(&Address { base, ..address })
 }
 
-/// A URL relative to another (RFC 3986 §5.2, as far as playlists use it).
+/// Resolves a URL relative to another (RFC 3986 §5.2, as far as playlists use it).
 pub(crate) fn resolve(base: &str, relative: &str) -> String {
     let base = base.split('?').next().unwrap();
     let mut folder: Vec<&str> = base.split('/').collect();
@@ -30,25 +31,25 @@ pub(crate) fn resolve(base: &str, relative: &str) -> String {
     format!("{}/{rest}", folder.join("/"))
 }
 
-/// One media or I-frame playlist with all it names.
-pub(crate) struct Played {
+/// A media or I-frame playlist with its init segment and all its segments.
+pub(crate) struct Presentation {
     pub(crate) text: String,
     pub(crate) playlist: MediaPlaylist,
     pub(crate) init: Option<Vec<u8>>,
     pub(crate) segments: Vec<Vec<u8>>,
-    /// Microseconds of every segment.
+    /// Duration of every segment in microseconds.
     pub(crate) durations: Vec<u64>,
 }
 
-impl Played {
-    /// All bytes in a row.
+impl Presentation {
+    /// Returns the init segment and all segments as one file.
     pub(crate) fn whole(&self) -> Vec<u8> {
         let init = self.init.iter().flatten();
         init.chain(self.segments.iter().flatten()).copied().collect()
     }
 }
 
-/// The multivariant playlist, as text and read.
+/// Returns the multivariant playlist, as text and parsed.
 pub(crate) fn multivariant(origin: &mut Origin, query: &str) -> (String, MasterPlaylist) {
     let text = String::from_utf8(fetch(origin, &format!("{BASE}.m3u8{query}")).unwrap().bytes).unwrap();
     match m3u8_rs::parse_playlist_res(text.as_bytes()) {
@@ -57,8 +58,8 @@ pub(crate) fn multivariant(origin: &mut Origin, query: &str) -> (String, MasterP
     }
 }
 
-/// A media playlist named in the multivariant one, with all its segments.
-pub(crate) fn play(origin: &mut Origin, uri: &str) -> Played {
+/// Plays a media playlist of the multivariant playlist, with all its segments.
+pub(crate) fn play(origin: &mut Origin, uri: &str) -> Presentation {
     let url = resolve(BASE, uri);
     let text = String::from_utf8(fetch(origin, &url).unwrap().bytes).unwrap();
     let Ok(Playlist::MediaPlaylist(playlist)) = m3u8_rs::parse_playlist_res(text.as_bytes()) else {
@@ -71,7 +72,7 @@ pub(crate) fn play(origin: &mut Origin, uri: &str) -> Played {
         .iter()
         .map(|segment| fetch(origin, &resolve(&url, &segment.uri)).unwrap().bytes)
         .collect();
-    // m3u8-rs keeps them in 32 bits of float.
+    // m3u8-rs keeps durations in 32-bit floats.
     let durations: Vec<u64> = text
         .lines()
         .filter_map(|line| line.strip_prefix("#EXTINF:")?.strip_suffix(','))
@@ -82,5 +83,5 @@ pub(crate) fn play(origin: &mut Origin, uri: &str) -> Played {
         })
         .collect();
     assert_eq!(durations.len(), segments.len());
-    Played { text, playlist, init, segments, durations }
+    Presentation { text, playlist, init, segments, durations }
 }

@@ -12,14 +12,14 @@ use std::{fs, time::Duration};
 
 const TARGET: Duration = Duration::from_secs(2);
 
+/// Percent-encodes a filter as the packager writes it.
 fn encoded(filter: &str) -> String {
-    // As the packager prints it.
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
     filter.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 #[test]
-fn a_filter_chooses_tracks_by_what_is_known_of_them() {
+fn a_filter_selects_tracks_by_their_properties() {
     let origin = Origin::open(&ladder(), TARGET);
     let title = &origin.title;
     let names: Vec<String> = title.tracks().iter().map(|t| t.name.to_string()).collect();
@@ -34,7 +34,7 @@ fn a_filter_chooses_tracks_by_what_is_known_of_them() {
         ("MaxHeight<288".to_owned(), &[0]),
         ("MaxHeight>=288".to_owned(), &[1, 2]),
         ("MaxWidth>320".to_owned(), &[1, 2]),
-        // Sound has no width: only this is true of it.
+        // Audio has no width, so only this comparison is true for it.
         ("MaxWidth!=320".to_owned(), &[1, 2, 3, 4]),
         (format!("systemBitrate=={middle}"), &[1]),
         (format!(r#"systemBitrate<={middle}&&type=="video""#), &[0, 1]),
@@ -58,7 +58,7 @@ fn a_filter_chooses_tracks_by_what_is_known_of_them() {
 }
 
 #[test]
-fn manifests_list_what_a_filter_chooses_and_nothing_moves() {
+fn manifests_list_the_filtered_tracks_with_unchanged_segments() {
     let mut origin = Origin::open(&ladder(), TARGET);
     let names: Vec<String> = origin.title.tracks().iter().map(|t| t.name.to_string()).collect();
     let filter = encoded(r#"type=="video"&&MaxHeight==288||systemLanguage=="fra""#);
@@ -71,12 +71,12 @@ fn manifests_list_what_a_filter_chooses_and_nothing_moves() {
         let filtered = text(&mut origin, &format!("?filter={filter}"));
         for (i, name) in names.iter().enumerate() {
             let (stem, bitrate) = name.split_once('=').unwrap();
-            let spelled = if path == "Manifest" { format!("Bitrate=\"{bitrate}\"") } else { name.clone() };
-            // All sound has one bit rate, and a stream of each language.
-            let spelled = if path == "Manifest" && i > 2 { format!("Name=\"{stem}\"") } else { spelled };
-            assert_eq!(filtered.contains(&spelled), chosen.contains(&i), "{path}: {name}\n{filtered}");
+            let listed = if path == "Manifest" { format!("Bitrate=\"{bitrate}\"") } else { name.clone() };
+            // All audio has one bit rate, and one stream for each language.
+            let listed = if path == "Manifest" && i > 2 { format!("Name=\"{stem}\"") } else { listed };
+            assert_eq!(filtered.contains(&listed), chosen.contains(&i), "{path}: {name}\n{filtered}");
         }
-        // When segments begin does not depend on what is listed beside them.
+        // The times of segments do not depend on the other tracks of the manifest.
         if path == "Manifest" {
             let lines = |text: &str| {
                 text.lines()
@@ -91,7 +91,7 @@ fn manifests_list_what_a_filter_chooses_and_nothing_moves() {
             );
         }
     }
-    // Playlists carry it on, segments do not.
+    // Playlists pass the filter on, segments do not.
     let (text, list) = multivariant(&mut origin, &format!("?filter={filter}"));
     let uris: Vec<&str> = list.variants.iter().map(|v| v.uri.as_str()).collect();
     assert_eq!(uris.len(), 2, "{text}");
@@ -100,9 +100,9 @@ fn manifests_list_what_a_filter_chooses_and_nothing_moves() {
         let played = play(&mut origin, uri);
         assert!(played.playlist.segments.iter().all(|s| !s.uri.contains('?')), "{}", played.text);
     }
-    // A playlist of what the filter leaves out is not there.
-    let out = format!("{BASE}x-{}.m3u8?filter={filter}", names[0]);
-    assert_eq!(fetch(&mut origin, &out).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
+    // A playlist of a track that the filter leaves out does not exist.
+    let filtered_out = format!("{BASE}x-{}.m3u8?filter={filter}", names[0]);
+    assert_eq!(fetch(&mut origin, &filtered_out).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
     for path in [".mpd", ".m3u8", "Manifest", ".f4m"] {
         let none = fetch(&mut origin, &format!("{BASE}{path}?filter=trackID%3D%3D77"));
         assert_eq!(none.map(drop).map_err(|e| e.reason()), Err("filter_selects_nothing"), "{path}");
@@ -112,7 +112,7 @@ fn manifests_list_what_a_filter_chooses_and_nothing_moves() {
 /// Times and hashes of a stream's packets.
 type Packets = Vec<(i64, String)>;
 
-/// Durations and URLs of a playlist's segments, and the packets of all its streams.
+/// Returns durations and URLs of a playlist's segments, and the packets of all its streams.
 fn packets(origin: &mut Origin, query: &str, name: &str) -> (Vec<u64>, Vec<String>, Vec<Packets>) {
     let (_, list) = multivariant(origin, query);
     let played = play(origin, &list.variants[0].uri.clone());
@@ -125,13 +125,13 @@ fn packets(origin: &mut Origin, query: &str, name: &str) -> (Vec<u64>, Vec<Strin
 }
 
 #[test]
-fn joined_segments_hold_what_they_are_joined_of() {
+fn joined_segments_hold_the_packets_of_their_parts() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     for (option, extension) in [("?", "ts"), ("?hls_fmp4&", "mp4")] {
         let plain = option.strip_suffix(['?', '&']).unwrap_or_default();
         let name = format!("joined.{extension}");
         let (durations, uris, all) = packets(&mut origin, plain, &name);
-        // 2, 2, 2, 2 and 1 s, and the rest of the sound.
+        // 2, 2, 2, 2 and 1 s, and the rest of the audio.
         assert_eq!(durations.len(), 5);
         for (minimum, count) in [(500, 5), (2000, 4), (2500, 2), (4000, 2), (5000, 1), (600_000, 1)] {
             let (seconds, fraction) = (minimum / 1000, minimum % 1000 / 100);
@@ -146,16 +146,16 @@ fn joined_segments_hold_what_they_are_joined_of() {
             for (name, duration) in names.iter().zip(&joined) {
                 let number = name.split('?').next().unwrap();
                 let whole = uris.iter().position(|uri| uri == number).unwrap();
-                // One that is not joined keeps its URL.
+                // A segment that is not joined keeps its URL.
                 assert_eq!(name.contains('?'), *duration != durations[whole], "{query}: {name}");
             }
         }
-        // A clip, joined: from 3 s.
+        // A clip from 3 s on, joined.
         let query = format!("{option}vbegin=3&hls_minimum_fragment_length=2.5");
         let (joined, _, _) = packets(&mut origin, &query, &name);
         assert_eq!(joined[0] / 1_000_000, 3, "{joined:?}");
     }
-    // What is not HLS has the grid's segments.
+    // Other protocols have the segments of the grid.
     let mpd = |origin: &mut Origin, query: &str| fetch(origin, &format!("{BASE}.mpd{query}")).unwrap().bytes;
     assert_eq!(mpd(&mut origin, ""), mpd(&mut origin, "?hls_minimum_fragment_length=4"));
 }

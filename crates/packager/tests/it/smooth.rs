@@ -1,9 +1,10 @@
-//! Smooth Streaming as a player sees it: the client manifest read by another's parser, its URLs followed, and what they give put behind an
-//! init segment made from the manifest alone, demuxed by ffprobe.
+//! Smooth Streaming as a player sees it: an independent parser reads the client manifest, its URLs
+//! are followed, and ffprobe demuxes the fragments behind an init segment that is made from the
+//! manifest alone.
 
 use crate::{
+    delays::{Delays, matching_source},
     media::{Source, avc_aac, five_hours, fragmented, hevc, ladder, probed, shared, with_mfra, with_sidx},
-    moved::{Moved, origin_of},
     origin::Origin,
     player::{BASE, fetch},
     smooth_init::{boxes, init},
@@ -19,10 +20,10 @@ const SCALE: i64 = 10_000_000;
 
 /// A quality level with all its fragments.
 pub(crate) struct Level {
-    /// Attributes of it and of its stream.
+    /// Attributes of the level, and then those of its stream.
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) stream: BTreeMap<String, String>,
-    /// When each begins, and when the last one ends.
+    /// Start of each fragment, and end of the last one.
     pub(crate) times: Vec<i64>,
     pub(crate) fragments: Vec<Vec<u8>>,
 }
@@ -35,11 +36,11 @@ fn play(origin: &mut Origin) -> (BTreeMap<String, String>, Vec<Level>) {
     play_at(origin, "")
 }
 
-/// Reads the manifest as players do, and fetches everything it names.
+/// Reads the manifest as players do, and fetches all its fragments.
 pub(crate) fn play_at(origin: &mut Origin, query: &str) -> (BTreeMap<String, String>, Vec<Level>) {
-    let answer = fetch(origin, &format!("{BASE}Manifest{query}")).unwrap();
-    assert_eq!((answer.content_type, answer.class), ("application/vnd.ms-sstr+xml", Class::Manifest));
-    let text = String::from_utf8(answer.bytes).unwrap();
+    let response = fetch(origin, &format!("{BASE}Manifest{query}")).unwrap();
+    assert_eq!((response.content_type, response.class), ("application/vnd.ms-sstr+xml", Class::Manifest));
+    let text = String::from_utf8(response.bytes).unwrap();
     let document = Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let root = document.root_element();
     assert_eq!(root.tag_name().name(), "SmoothStreamingMedia");
@@ -73,9 +74,9 @@ pub(crate) fn play_at(origin: &mut Origin, query: &str) -> (BTreeMap<String, Str
                 .iter()
                 .map(|t| {
                     let url = format!("{BASE}{}", url.replace("{start time}", &t.to_string()));
-                    let answer = fetch(origin, &url).unwrap();
-                    assert_eq!(answer.class, Class::Media);
-                    answer.bytes
+                    let response = fetch(origin, &url).unwrap();
+                    assert_eq!(response.class, Class::Media);
+                    response.bytes
                 })
                 .collect();
             levels.push(Level {
@@ -89,12 +90,12 @@ pub(crate) fn play_at(origin: &mut Origin, query: &str) -> (BTreeMap<String, Str
     let count = names.len();
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), count, "streams have names of their own");
+    assert_eq!(names.len(), count, "names of streams are unique");
     (attributes(root), levels)
 }
 
-/// A fragment is `moof` and `mdat`, without what came into the standard later, and says when it is: time and duration in its `tfxd`.
-/// Its third value is the number of samples.
+/// Returns time, duration and number of samples of a fragment. A fragment is `moof` and `mdat`,
+/// without boxes that came into the standard later; its `tfxd` states time and duration.
 pub(crate) fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
     const TFXD: &[u8] = b"\x6d\x1d\x9b\x05\x42\xd5\x44\xe6\x80\xe2\x14\x1d\xaf\xf7\x57\xb2\x01\0\0\0";
     let top = boxes(fragment);
@@ -111,9 +112,9 @@ pub(crate) fn tfxd(fragment: &[u8]) -> (i64, i64, usize) {
     (number(0), number(8), usize::try_from(samples).unwrap())
 }
 
-/// What ffprobe finds in a level; it has nothing to say of it.
+/// Returns the stream that ffprobe finds in a level, without a warning.
 pub(crate) fn demuxed(what: &str, level: &Level) -> Stream {
-    // The manifest does not say what number the track has in its fragments: players read it there.
+    // The manifest does not state the track ID of the fragments, so players read it from them.
     let moof = boxes(&level.fragments[0])[0].1;
     let traf = boxes(moof).into_iter().find(|(kind, _)| kind == b"traf").unwrap().1;
     let track_id = u32::from_be_bytes(boxes(traf)[0].1[4..8].try_into().unwrap());
@@ -123,7 +124,7 @@ pub(crate) fn demuxed(what: &str, level: &Level) -> Stream {
         .copied()
         .collect();
     let probe = probed(&format!("{what}.mp4"), &bytes);
-    // Of timed text, ffprobe knows that it does not know it.
+    // ffprobe does not support this form of timed text, and says so.
     let unknown = |line: &&str| line.starts_with("Unsupported codec with id 0");
     let text = level.stream["Type"] == "text";
     let warnings: Vec<_> = probe.warnings.lines().filter(|line| !(text && unknown(line))).collect();
@@ -138,26 +139,27 @@ pub(crate) fn floor(ticks: i64, timescale: u32) -> i64 {
     i64::try_from((i128::from(ticks) * i128::from(SCALE)).div_euclid(i128::from(timescale))).unwrap()
 }
 
-/// How regular a source is.
+/// Regularity of a source's frames.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rate {
     /// Decode times differ from the source's by a constant.
     Constant,
-    /// Frames last unequally: only presentation is as in the source.
+    /// Frames have different durations: only presentation times equal the source's.
     Variable,
 }
 
-/// Of files, as [`comes_out`].
-fn files_come_out(what: &str, files: &[&Path], rate: Rate) {
-    comes_out(what, &Source::files(files), rate);
+/// Checks files like [`assert_source_packets`].
+fn assert_file_packets(what: &str, files: &[&Path], rate: Rate) {
+    assert_source_packets(what, &Source::files(files), rate);
 }
 
-/// Every packet of every track that Smooth carries comes out of the fragments the manifest names: bytes, key frames, and times rounded down
-/// to 100 ns, all shifted by one constant.
-pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
+/// Asserts that the fragments of the manifest hold every packet of every track that Smooth carries:
+/// bytes, key frames, and times rounded down to 100 ns, all shifted by one constant.
+pub(crate) fn assert_source_packets(what: &str, source: &Source, rate: Rate) {
     let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let (root, levels) = play(&mut origin);
-    let (mut moved, mut ends) = (Moved::default(), Vec::new());
+    let mut delays = Delays::default();
+    let mut ends = Vec::new();
     for (n, level) in levels.iter().enumerate() {
         let what = format!("{what}-{n}");
         let got = demuxed(&what, level);
@@ -165,19 +167,19 @@ pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
         for (window, fragment) in level.times.windows(2).zip(&level.fragments) {
             let (time, duration, samples) = tfxd(fragment);
             assert_eq!((time, duration), (window[0], window[1] - window[0]), "{what}");
-            // Each begins where the samples before it end.
+            // Each fragment starts where the samples before it end.
             assert_eq!(got.packets[first].dts + level.times[0], time, "{what}");
             first += samples;
         }
         assert_eq!(first, got.packets.len(), "{what}");
-        let (want, packets) = origin_of(&what, &got, source);
+        let (want, packets) = matching_source(&what, &got, source);
         let scale = want.timescale;
 
-        // ffprobe begins with 0 where no fragment says when it is.
+        // ffprobe starts at 0, because it reads no times from fragments.
         assert_eq!(got.packets[0].dts, 0);
         let start = level.times[0];
         assert!(start >= 0);
-        // The last fragment lasts until its last sample has been shown.
+        // The last fragment ends with the presentation of its last sample.
         let shown = packets.iter().map(|p| p.pts + p.duration).max().unwrap();
         ends.push((
             level.times.last().unwrap() - floor(shown, scale),
@@ -191,10 +193,10 @@ pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
             assert!(rate == Rate::Variable || pts >= dts, "{what}: packet {n}");
             last = dts;
             let decoded = (rate == Rate::Constant).then(|| floor(want.dts + reorder, scale));
-            moved.note(&got.kind, (dts, pts), floor(want.pts, scale), decoded);
+            delays.add(&got.kind, (dts, pts), floor(want.pts, scale), decoded);
         }
     }
-    let delay = moved.delay(what, SCALE);
+    let delay = delays.common(what, SCALE);
     let exact_ends = ends.iter().filter(|&&(_, known)| known && rate == Rate::Constant);
     assert!(exact_ends.map(|(end, _)| end).all(|end| *end == delay), "{what}: {ends:?}");
     let expected = origin
@@ -212,34 +214,35 @@ pub(crate) fn comes_out(what: &str, source: &Source, rate: Rate) {
 }
 
 #[test]
-fn avc_and_aac() {
-    files_come_out("smooth-avc-aac", &[&avc_aac()], Rate::Constant);
+fn avc_and_aac_keep_their_packets() {
+    assert_file_packets("smooth-avc-aac", &[&avc_aac()], Rate::Constant);
 }
 
 #[test]
-fn hevc_at_30000_over_1001() {
-    files_come_out("smooth-hevc", &[&hevc()], Rate::Constant);
+fn hevc_at_30000_over_1001_keeps_its_packets() {
+    assert_file_packets("smooth-hevc", &[&hevc()], Rate::Constant);
 }
 
 #[test]
-fn fragments_of_every_kind_of_index() {
-    files_come_out("smooth-fragmented", &[&fragmented()], Rate::Constant);
-    files_come_out("smooth-sidx", &[&with_sidx()], Rate::Constant);
-    files_come_out("smooth-mfra", &[&with_mfra()], Rate::Constant);
+fn fragments_with_every_kind_of_index_keep_their_packets() {
+    assert_file_packets("smooth-fragmented", &[&fragmented()], Rate::Constant);
+    assert_file_packets("smooth-sidx", &[&with_sidx()], Rate::Constant);
+    assert_file_packets("smooth-mfra", &[&with_mfra()], Rate::Constant);
 }
 
-/// Renditions with and without B-frames: one stream, one timeline.
+/// Renditions with and without B-frames share one stream and one timeline.
 #[test]
-fn renditions_that_reorder_differently() {
+fn renditions_that_reorder_differently_share_a_timeline() {
     let mut files = ladder();
     files.push(make(
         "smooth-no-b-frames",
         "mp4",
-        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=9 -c:v libx264 -preset veryfast -g 25 -keyint_min 25 \
+        "-f lavfi -i testsrc2=size=160x90:rate=25:duration=9 -c:v libx264 -preset veryfast -g 25 \
+         -keyint_min 25 \
          -sc_threshold 0 -pix_fmt yuv420p -bf 0 -b:v 60k",
     ));
     let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
-    files_come_out("smooth-ladder", &files, Rate::Constant);
+    assert_file_packets("smooth-ladder", &files, Rate::Constant);
     let mut origin = Origin::open(&files, TARGET);
     let (_, levels) = play(&mut origin);
     let streams: Vec<_> = levels.iter().map(|l| l.stream["Name"].as_str()).collect();
@@ -252,23 +255,24 @@ fn renditions_that_reorder_differently() {
 }
 
 #[test]
-fn rates_that_do_not_divide_100_ns() {
+fn rates_that_do_not_divide_100_ns_keep_their_packets() {
     for (rate, audio) in [("24000/1001", 44100), ("30", 22050), ("60000/1001", 32000)] {
         let file = make(
             "smooth-odd-rates",
             "mp4",
             &format!(
                 "-f lavfi -i testsrc2=size=192x108:rate={rate}:duration=9 \
-                 -f lavfi -i sine=frequency=440:sample_rate={audio}:duration=9 -c:v libx264 -preset veryfast -bf 3 \
+                 -f lavfi -i sine=frequency=440:sample_rate={audio}:duration=9 \
+                 -c:v libx264 -preset veryfast -bf 3 \
                  -g 24 -keyint_min 24 -sc_threshold 0 -pix_fmt yuv420p -c:a aac -b:a 64k"
             ),
         );
-        files_come_out(&format!("smooth-odd-{audio}"), &[&file], Rate::Constant);
+        assert_file_packets(&format!("smooth-odd-{audio}"), &[&file], Rate::Constant);
     }
 }
 
 #[test]
-fn dolby_digital_plus() {
+fn dolby_digital_plus_is_described_and_keeps_its_packets() {
     let file = make(
         "smooth-eac3",
         "mp4",
@@ -276,16 +280,17 @@ fn dolby_digital_plus() {
          -f lavfi -i sine=frequency=440:sample_rate=48000:duration=6 -c:v libx264 -preset veryfast -g 50 \
          -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a eac3 -b:a 192k -ac 6",
     );
-    files_come_out("smooth-eac3", &[&file], Rate::Constant);
+    assert_file_packets("smooth-eac3", &[&file], Rate::Constant);
     let (_, levels) = play(&mut Origin::open(&[&file], TARGET));
     let audio = &levels[1].attributes;
     assert_eq!((&*audio["FourCC"], &*audio["AudioTag"], &*audio["Channels"]), ("EC-3", "65534", "6"));
     assert!(audio["CodecPrivateData"].starts_with("00063F000000AF87FBA7022DFB42A4D405CD93843BDD"));
 }
 
-/// Spectral band replication signalled behind the core's configuration: ffmpeg's encoder has none, but leaves room to say so.
+/// Spectral band replication is signalled behind the core's configuration. ffmpeg's encoder has
+/// none, but leaves room for the signal.
 #[test]
-fn high_efficiency_aac_is_named_so() {
+fn high_efficiency_aac_has_its_own_fourcc() {
     let file = make(
         "smooth-half-rate",
         "mp4",
@@ -297,39 +302,45 @@ fn high_efficiency_aac_is_named_so() {
     bytes[config + 4] = 0x98;
     let mut origin = Origin::of(vec![bytes.into()], TARGET).unwrap();
     let (_, levels) = play(&mut origin);
-    let said = |name: &str| levels[0].attributes[name].as_str();
-    assert_eq!((said("FourCC"), said("CodecPrivateData")), ("AACH", "131056E598"));
-    assert_eq!((said("SamplingRate"), said("Channels"), said("AudioTag")), ("24000", "2", "255"));
+    let attribute = |name: &str| levels[0].attributes[name].as_str();
+    assert_eq!((attribute("FourCC"), attribute("CodecPrivateData")), ("AACH", "131056E598"));
+    let format = (attribute("SamplingRate"), attribute("Channels"), attribute("AudioTag"));
+    assert_eq!(format, ("24000", "2", "255"));
 }
 
-/// Frames of several durations: decode times are not the source's, but each fragment still begins where the one before ends.
+/// Frames have several durations. Decode times differ from the source's, but each fragment still
+/// starts where the one before ends.
 #[test]
-fn variable_frame_rate() {
+fn a_variable_frame_rate_keeps_its_packets() {
     let file = make(
         "smooth-vfr",
         "mp4",
-        "-f lavfi -i testsrc2=size=192x108:rate=30:duration=9 -vf select='lt(mod(n,7),4)+eq(mod(n,45),0)' -vsync vfr \
-         -c:v libx264 -preset veryfast -bf 3 -force_key_frames expr:gte(t,n_forced*1.5) -sc_threshold 0 -pix_fmt yuv420p",
+        "-f lavfi -i testsrc2=size=192x108:rate=30:duration=9 \
+         -vf select='lt(mod(n,7),4)+eq(mod(n,45),0)' -vsync vfr \
+         -c:v libx264 -preset veryfast -bf 3 -force_key_frames expr:gte(t,n_forced*1.5) \
+         -sc_threshold 0 -pix_fmt yuv420p",
     );
-    files_come_out("smooth-vfr", &[&file], Rate::Variable);
+    assert_file_packets("smooth-vfr", &[&file], Rate::Variable);
 }
 
-/// A stream has one timeline: a rendition that is cut at other times is a stream of its own, though its URLs look alike.
+/// A stream has one timeline. A rendition that is cut at other times is a separate stream, although
+/// its URLs look alike.
 #[test]
-fn renditions_that_are_not_aligned() {
+fn renditions_that_are_not_aligned_are_separate_streams() {
     let rendition = |gop: u32| {
         make(
             "smooth-gop",
             "mp4",
             &format!(
-                "-f lavfi -i testsrc2=size=192x108:rate=25:duration=9 -c:v libx264 -preset veryfast -bf 2 -g {gop} \
+                "-f lavfi -i testsrc2=size=192x108:rate=25:duration=9 -c:v libx264 -preset veryfast \
+                 -bf 2 -g {gop} \
                  -keyint_min {gop} -sc_threshold 0 -pix_fmt yuv420p"
             ),
         )
     };
     let files = [rendition(50), rendition(35)];
     let files: Vec<&Path> = files.iter().map(std::path::PathBuf::as_path).collect();
-    files_come_out("smooth-misaligned", &files, Rate::Constant);
+    assert_file_packets("smooth-misaligned", &files, Rate::Constant);
     let mut origin = Origin::open(&files, TARGET);
     let (_, levels) = play(&mut origin);
     let names: Vec<_> = levels.iter().map(|l| l.stream["Name"].as_str()).collect();
@@ -337,13 +348,14 @@ fn renditions_that_are_not_aligned() {
     assert!(levels.iter().all(|l| l.stream["Url"].contains("Fragments(video=")));
 }
 
-/// What Smooth cannot carry is not in the manifest, and not served.
+/// Tracks that Smooth cannot carry are not in the manifest, and not served.
 #[test]
-fn the_rest_plays_without_what_is_left_out() {
+fn tracks_that_cannot_be_carried_are_left_out() {
     let file = make(
         "smooth-opus",
         "mp4",
-        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=4 -f lavfi -i sine=frequency=440:sample_rate=48000:duration=4 \
+        "-f lavfi -i testsrc2=size=192x108:rate=25:duration=4 \
+         -f lavfi -i sine=frequency=440:sample_rate=48000:duration=4 \
          -c:v libx264 -preset veryfast -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a libopus",
     );
     let mut origin = Origin::open(&[file], TARGET);
@@ -353,21 +365,21 @@ fn the_rest_plays_without_what_is_left_out() {
     for resource in [Resource::SmoothFragment(opus.clone(), 0), Resource::HdsFragment(vec![opus], 1)] {
         assert_eq!(origin.plan(&resource).map(drop).map_err(|e| e.reason()), Err("cannot_carry"));
     }
-    // NAL lengths of two bytes: players make a decoder's configuration that says four.
+    // NAL lengths of two bytes: players always assume four.
     if let Some(file) = shared("androidx/sample_2_byte_NAL_length.mp4") {
         let (_, levels) = play(&mut Origin::open(&[file], TARGET));
         assert!(levels.iter().all(|level| level.stream["Type"] == "audio"));
     }
 }
 
-/// The longest samples there are: 100 s each, five hours.
+/// Samples of 100 s each, for five hours.
 #[test]
 fn long_titles_do_not_drift() {
-    files_come_out("smooth-long", &[&five_hours()], Rate::Constant);
+    assert_file_packets("smooth-long", &[&five_hours()], Rate::Constant);
 }
 
 #[test]
-fn sizes_are_those_of_the_plans() {
+fn sizes_from_tables_equal_those_of_the_plans() {
     for file in [avc_aac(), hevc()] {
         let mut origin = Origin::open(&[&file], TARGET);
         let (_, levels) = play(&mut origin);
@@ -383,14 +395,16 @@ fn sizes_are_those_of_the_plans() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn absent_tracks_and_segments_are_refused() {
     let mut origin = Origin::open(&[avc_aac()], TARGET);
     let video = origin.names(TrackKind::Video).remove(0);
-    let mut nobody = video.clone();
-    nobody.bitrate += 1;
-    for (name, time, reason) in
-        [(&nobody, 0, "no_such_track"), (&video, 1, "no_such_segment"), (&video, u64::MAX, "no_such_segment")]
-    {
+    let mut unknown = video.clone();
+    unknown.bitrate += 1;
+    for (name, time, reason) in [
+        (&unknown, 0, "no_such_track"),
+        (&video, 1, "no_such_segment"),
+        (&video, u64::MAX, "no_such_segment"),
+    ] {
         let error = origin.plan(&Resource::SmoothFragment(name.clone(), time)).map(drop);
         assert_eq!(error.map_err(|e: PackError| e.reason()), Err(reason));
     }
@@ -403,9 +417,9 @@ fn what_is_not_there_is_said() {
     assert_eq!(error.map_err(|e| e.reason()), Err("cannot_carry"));
 }
 
-/// Files nobody here made.
+/// Files from other writers.
 #[test]
-fn shared_media() {
+fn shared_media_keep_their_packets() {
     use Rate::{Constant, Variable};
     let files = [
         ("androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4", Constant),
@@ -416,7 +430,7 @@ fn shared_media() {
         ("androidx/h265_bframes.mp4", Variable),
         ("androidx/long_edit_list_audioonly.mp4", Variable),
         ("androidx/sample.mp4", Variable),
-        // Its index says that it ends a frame later than it does.
+        // Its index states an end that is one frame too late.
         ("androidx/sample_eac3_fragmented.mp4", Variable),
         ("androidx/sample_eac3joc.mp4", Constant),
         ("androidx/sample_fragmented.mp4", Variable),
@@ -430,15 +444,16 @@ fn shared_media() {
         ("mp4ff/stpp_combined.mp4", Constant),
         ("androidx/ttml-in-mp4.mp4", Constant),
     ];
-    let there: Vec<_> = files.iter().filter_map(|(name, rate)| Some((*name, *rate, shared(name)?))).collect();
-    let failed: Vec<_> = there
+    let present: Vec<_> =
+        files.iter().filter_map(|(name, rate)| Some((*name, *rate, shared(name)?))).collect();
+    let failed: Vec<_> = present
         .iter()
         .filter(|(name, rate, file)| {
             let what = name.replace('/', "-");
-            std::panic::catch_unwind(|| files_come_out(&what, &[file], *rate)).is_err()
+            std::panic::catch_unwind(|| assert_file_packets(&what, &[file], *rate)).is_err()
         })
         .map(|(name, ..)| name)
         .collect();
-    eprintln!("{} of {} shared files are here", there.len(), files.len());
+    eprintln!("{} of {} shared files are present", present.len(), files.len());
     assert!(failed.is_empty(), "{failed:#?}");
 }

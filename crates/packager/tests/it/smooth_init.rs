@@ -1,11 +1,11 @@
-//! An init segment from what a Smooth Streaming client manifest says of a quality level, as players make one. Written for these tests from
-//! the standards, with none of the code under test.
+//! An init segment made from a quality level of a Smooth Streaming client manifest, as players make
+//! one. It is written for these tests from the standards, without the code under test.
 
 use std::collections::BTreeMap;
 
 type Attributes = BTreeMap<String, String>;
 
-/// Type and payload of the boxes in a run of bytes, which they fill.
+/// Returns type and payload of the boxes in `bytes`, which must fill them.
 pub(crate) fn boxes(bytes: &[u8]) -> Vec<([u8; 4], &[u8])> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
@@ -35,7 +35,7 @@ fn u32s(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|n| n.to_be_bytes()).collect()
 }
 
-/// NAL units of a byte stream with start codes of four bytes.
+/// Returns the NAL units of a byte stream with start codes of four bytes.
 fn nal_units(stream: &[u8]) -> Vec<&[u8]> {
     let starts: Vec<usize> =
         stream.windows(4).enumerate().filter(|(_, w)| *w == [0, 0, 0, 1]).map(|(at, _)| at + 4).collect();
@@ -47,7 +47,7 @@ fn with_length(nal: &[u8]) -> Vec<u8> {
     [&u16s(&[u16::try_from(nal.len()).unwrap()])[..], nal].concat()
 }
 
-/// `avcC` (ISO/IEC 14496-15 §5.3.3.1) of a sequence and picture parameter sets.
+/// Builds `avcC` (ISO/IEC 14496-15 §5.3.3.1) from sequence and picture parameter sets.
 fn avcc(data: &[u8]) -> Vec<u8> {
     let nals = nal_units(data);
     let of = |kind: u8| nals.iter().filter(move |nal| nal[0] & 0x1F == kind).collect::<Vec<_>>();
@@ -58,7 +58,8 @@ fn avcc(data: &[u8]) -> Vec<u8> {
     boxed(b"avcC", &[&head, &lists(&sps), &[count(&pps)], &lists(&pps)])
 }
 
-/// `hvcC` (ISO/IEC 14496-15 §8.3.3.1) of parameter sets; its profile fields are a general player's guess, for decoders read the sets.
+/// Builds `hvcC` (ISO/IEC 14496-15 §8.3.3.1) from parameter sets. Its profile fields are a guess,
+/// since decoders read the sets.
 fn hvcc(data: &[u8]) -> Vec<u8> {
     let arrays: Vec<u8> = nal_units(data)
         .iter()
@@ -73,7 +74,7 @@ fn hvcc(data: &[u8]) -> Vec<u8> {
     boxed(b"hvcC", &[&head, &arrays])
 }
 
-/// `esds` (ISO/IEC 14496-14 §5.6) of an AudioSpecificConfig.
+/// Builds `esds` (ISO/IEC 14496-14 §5.6) from an AudioSpecificConfig.
 fn esds(asc: &[u8]) -> Vec<u8> {
     let descriptor = |tag: u8, parts: &[&[u8]]| {
         let payload = parts.concat();
@@ -83,20 +84,20 @@ fn esds(asc: &[u8]) -> Vec<u8> {
     boxed(b"esds", &[&[0; 4], &descriptor(3, &[&[0, 1, 0], &config, &descriptor(6, &[&[2]])])])
 }
 
-fn visual(kind: &[u8; 4], width: u16, height: u16, record: &[u8]) -> Vec<u8> {
+fn video_entry(kind: &[u8; 4], width: u16, height: u16, record: &[u8]) -> Vec<u8> {
     let fields =
         [&[0; 6][..], &u16s(&[1]), &[0; 16], &u16s(&[width, height]), &u32s(&[0x48_0000, 0x48_0000, 0])];
     boxed(kind, &[&fields.concat(), &u16s(&[1]), &[0; 32], &u16s(&[24, 0xFFFF]), record])
 }
 
-fn sound(kind: &[u8; 4], level: &Attributes, record: &[u8]) -> Vec<u8> {
+fn audio_entry(kind: &[u8; 4], level: &Attributes, record: &[u8]) -> Vec<u8> {
     let number = |name: &str| level[name].parse::<u16>().unwrap();
     let (channels, bits, rate) = (number("Channels"), number("BitsPerSample"), number("SamplingRate"));
     let fields = [&[0; 6][..], &u16s(&[1]), &[0; 8], &u16s(&[channels, bits, 0, 0, rate, 0])];
     boxed(kind, &[&fields.concat(), record])
 }
 
-/// `ftyp` and `moov` for a quality level of a stream.
+/// Builds `ftyp` and `moov` for a quality level of a stream.
 pub(crate) fn init(level: &Attributes, stream: &Attributes, track_id: u32) -> Vec<u8> {
     let data = unhex(&level["CodecPrivateData"]);
     let size = || {
@@ -104,12 +105,12 @@ pub(crate) fn init(level: &Attributes, stream: &Attributes, track_id: u32) -> Ve
         (number("MaxWidth"), number("MaxHeight"))
     };
     let entry = match level["FourCC"].as_str() {
-        "AVC1" => visual(b"avc1", size().0, size().1, &avcc(&data)),
-        "HVC1" => visual(b"hvc1", size().0, size().1, &hvcc(&data)),
-        "HEV1" => visual(b"hev1", size().0, size().1, &hvcc(&data)),
-        "AACL" | "AACH" => sound(b"mp4a", level, &esds(&data)),
-        // Behind the fields of a WAVEFORMATEXTENSIBLE.
-        "EC-3" => sound(b"ec-3", level, &boxed(b"dec3", &[&data[22..]])),
+        "AVC1" => video_entry(b"avc1", size().0, size().1, &avcc(&data)),
+        "HVC1" => video_entry(b"hvc1", size().0, size().1, &hvcc(&data)),
+        "HEV1" => video_entry(b"hev1", size().0, size().1, &hvcc(&data)),
+        "AACL" | "AACH" => audio_entry(b"mp4a", level, &esds(&data)),
+        // The record follows the fields of a WAVEFORMATEXTENSIBLE.
+        "EC-3" => audio_entry(b"ec-3", level, &boxed(b"dec3", &[&data[22..]])),
         "TTML" => boxed(b"stpp", &[&[0; 6], &u16s(&[1]), b"http://www.w3.org/ns/ttml\0\0\0"]),
         other => panic!("FourCC {other}"),
     };

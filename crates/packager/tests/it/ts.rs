@@ -1,4 +1,4 @@
-//! TS playlists from outside: every packet of a file comes out of the segments its playlists name.
+//! TS playlists from the outside: the segments of a file's playlists hold every packet of the file.
 
 use crate::{
     media::{Source, avc_aac, fragmented, packet_data, probed, shared, with_mfra, with_sidx, write},
@@ -22,7 +22,8 @@ fn in_90khz(time: i64, scale: u32) -> i64 {
     (time * 90_000).div_euclid(i64::from(scale)) + 900_000
 }
 
-/// NAL units of a sample whose lengths have `size` bytes, but for delimiters and parameter sets.
+/// Returns the NAL units of a sample whose lengths have `size` bytes, without delimiters and
+/// parameter sets.
 fn nals(sample: &[u8], size: usize) -> Vec<&[u8]> {
     let mut rest = sample;
     let mut out = Vec::new();
@@ -36,7 +37,7 @@ fn nals(sample: &[u8], size: usize) -> Vec<&[u8]> {
     out
 }
 
-/// The same of a byte stream. Zeros at the end of a NAL unit are not its own.
+/// Returns the same NAL units of a byte stream. Zeros at the end of a NAL unit do not belong to it.
 fn nals_of_stream(stream: &[u8]) -> Vec<&[u8]> {
     let starts: Vec<usize> =
         stream.windows(3).enumerate().filter(|(_, w)| *w == [0, 0, 1]).map(|(at, _)| at + 3).collect();
@@ -48,17 +49,18 @@ fn nals_of_stream(stream: &[u8]) -> Vec<&[u8]> {
     out
 }
 
-/// What to expect of a source.
+/// Properties of a source that the comparison depends on.
 pub(crate) struct Expect {
-    /// Bytes of its NAL lengths.
+    /// Size of its NAL lengths in bytes.
     length_size: usize,
-    /// Ticks of 90 kHz that frames within a PES packet may be off: ffprobe counts them from the first.
-    off: i64,
-    /// ADTS or not.
+    /// Ticks of 90 kHz by which frames within a PES packet may differ, since ffprobe counts them
+    /// from the first.
+    tolerance: i64,
+    /// Size of the ADTS header of each audio frame; 0 for none.
     header: usize,
 }
 
-pub(crate) const AAC: Expect = Expect { length_size: 4, off: 0, header: 7 };
+pub(crate) const AAC: Expect = Expect { length_size: 4, tolerance: 0, header: 7 };
 
 fn check_video(what: &str, expect: &Expect, object: &[u8], want: &Stream, got: &Stream, bytes: &[Vec<u8>]) {
     assert_eq!(got.packets.len(), want.packets.len(), "{what}");
@@ -75,7 +77,7 @@ fn slice<'a>(object: &'a [u8], packet: &Packet) -> &'a [u8] {
     &object[at..at + usize::try_from(packet.size).unwrap()]
 }
 
-/// What ffmpeg says when it decodes a file.
+/// Returns the warnings of ffmpeg when it decodes a file.
 fn decode(file: &Path) -> String {
     let decoded = Command::new("ffmpeg")
         .args(["-v", "warning", "-nostdin", "-i"])
@@ -87,22 +89,24 @@ fn decode(file: &Path) -> String {
     String::from_utf8_lossy(&decoded.stderr).into_owned()
 }
 
-/// Follows the first variant's playlist and compares what comes out with what is in the file.
-fn file_comes_out(what: &str, file: &Path, expect: &Expect) {
-    let whole = comes_out(what, &Source::files(&[file]), expect);
-    // Decoders have nothing to say either, where they have not of the source, and no counter is missed.
+/// Plays the first variant and compares its packets with those of the file.
+fn assert_file_packets(what: &str, file: &Path, expect: &Expect) {
+    let whole = assert_source_packets(what, &Source::files(&[file]), expect);
+    // Decoders print no warning either, if they print none for the source, and no continuity
+    // counter is skipped.
     let out = write(&format!("{what}.ts"), &whole);
     if decode(file).is_empty() {
         assert_eq!(decode(&out), "", "{what}");
     }
     let debug = Command::new("ffprobe").args(["-v", "debug", "-show_packets"]).arg(&out).output().unwrap();
-    let said = String::from_utf8_lossy(&debug.stderr);
-    assert!(!said.contains("Continuity check failed"), "{what}");
+    let log = String::from_utf8_lossy(&debug.stderr);
+    assert!(!log.contains("Continuity check failed"), "{what}");
     fs::remove_file(out).unwrap();
 }
 
-/// The same of any source; what came out.
-pub(crate) fn comes_out(what: &str, source: &Source, expect: &Expect) -> Vec<u8> {
+/// Compares the packets of the first variant with those of any source, and returns the variant's
+/// segments.
+pub(crate) fn assert_source_packets(what: &str, source: &Source, expect: &Expect) -> Vec<u8> {
     let mut origin = Origin::of(source.objects.clone(), TARGET).unwrap();
     let (_, playlist) = multivariant(&mut origin, "");
     let uri = playlist.variants[0].uri.clone();
@@ -119,14 +123,15 @@ pub(crate) fn comes_out(what: &str, source: &Source, expect: &Expect) -> Vec<u8>
             check_video(&what, expect, file, want, got, &bytes);
             continue;
         }
-        // What an edit list hides may be left out.
+        // Packets that an edit list hides may be left out.
         let hidden = want.packets.len() - got.packets.len();
         assert!(want.packets[..hidden].iter().all(|p| p.pts + p.duration <= 0), "{what}");
         for (n, ((got, packet), bytes)) in
             got.packets.iter().zip(&want.packets[hidden..]).zip(&*bytes).enumerate()
         {
             let pts = in_90khz(packet.pts, want.timescale);
-            assert!((got.pts - pts).abs() <= expect.off, "{what}: packet {n} at {} for {pts}", got.pts);
+            let difference = (got.pts - pts).abs();
+            assert!(difference <= expect.tolerance, "{what}: packet {n} at {} for {pts}", got.pts);
             assert_eq!(&bytes[expect.header..], slice(file, packet), "{what}: packet {n}");
         }
     }
@@ -134,31 +139,32 @@ pub(crate) fn comes_out(what: &str, source: &Source, expect: &Expect) -> Vec<u8>
 }
 
 #[test]
-fn avc_and_aac() {
-    file_comes_out("ts-avc-aac", &avc_aac(), &AAC);
+fn avc_and_aac_keep_their_packets() {
+    assert_file_packets("ts-avc-aac", &avc_aac(), &AAC);
 }
 
 #[test]
-fn fragments() {
-    file_comes_out("ts-fragmented", &fragmented(), &AAC);
-    file_comes_out("ts-sidx", &with_sidx(), &AAC);
-    file_comes_out("ts-mfra", &with_mfra(), &Expect { off: 4, ..AAC });
+fn fragments_keep_their_packets() {
+    assert_file_packets("ts-fragmented", &fragmented(), &AAC);
+    assert_file_packets("ts-sidx", &with_sidx(), &AAC);
+    assert_file_packets("ts-mfra", &with_mfra(), &Expect { tolerance: 4, ..AAC });
 }
 
 #[test]
-fn rates_that_do_not_divide_90_khz() {
+fn rates_that_do_not_divide_90_khz_keep_their_packets() {
     let file = make(
         "ts-odd-rates",
         "mp4",
         "-f lavfi -i testsrc2=size=192x108:rate=24000/1001:duration=9 \
-         -f lavfi -i sine=frequency=440:sample_rate=44100:duration=9 -c:v libx264 -preset veryfast -bf 3 -g 24 \
+         -f lavfi -i sine=frequency=440:sample_rate=44100:duration=9 -c:v libx264 -preset veryfast \
+         -bf 3 -g 24 \
          -keyint_min 24 -sc_threshold 0 -pix_fmt yuv420p -video_track_timescale 24000 -c:a aac -b:a 64k",
     );
-    file_comes_out("ts-odd-rates", &file, &Expect { off: 4, ..AAC });
+    assert_file_packets("ts-odd-rates", &file, &Expect { tolerance: 4, ..AAC });
 }
 
 #[test]
-fn dolby_and_mp3() {
+fn dolby_and_mp3_keep_their_packets() {
     for (codec, options) in
         [("ac3", "ac3 -b:a 192k"), ("eac3", "eac3 -b:a 192k"), ("mp3", "libmp3lame -b:a 96k")]
     {
@@ -167,41 +173,43 @@ fn dolby_and_mp3() {
             "mp4",
             &format!(
                 "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 \
-                 -f lavfi -i sine=frequency=440:sample_rate=48000:duration=6 -c:v libx264 -preset veryfast -g 50 \
+                 -f lavfi -i sine=frequency=440:sample_rate=48000:duration=6 \
+                 -c:v libx264 -preset veryfast -g 50 \
                  -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p -c:a {options} -ac 2"
             ),
         );
-        file_comes_out(&format!("ts-{codec}"), &file, &Expect { header: 0, ..AAC });
+        assert_file_packets(&format!("ts-{codec}"), &file, &Expect { header: 0, ..AAC });
     }
 }
 
-/// Six channels that no number names: each frame brings its program config element.
+/// No channelConfiguration names these six channels, so each frame carries a program config
+/// element.
 #[test]
-fn channels_in_a_hexagon() {
+fn hexagonal_channels_keep_their_packets() {
     let file = make(
         "ts-hexagon",
         "mp4",
         "-f lavfi -i sine=duration=6:sample_rate=48000,aformat=channel_layouts=hexagonal -c:a aac -b:a 192k",
     );
-    file_comes_out("ts-hexagon", &file, &Expect { header: 7 + 9, ..AAC });
+    assert_file_packets("ts-hexagon", &file, &Expect { header: 7 + 9, ..AAC });
 }
 
-/// Files nobody here made.
+/// Files from other writers.
 #[test]
-fn shared_media() {
-    let off = Expect { off: 4, ..AAC };
+fn shared_media_keep_their_packets() {
+    let tolerant = Expect { tolerance: 4, ..AAC };
     for (name, expect) in [
-        ("androidx/sample.mp4", &off),
-        ("androidx/sample_2_byte_NAL_length.mp4", &Expect { length_size: 2, ..off }),
-        ("androidx/sample_portrait.mp4", &off),
-        ("androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4", &off),
-        ("androidx/edit_list_positive_shift.mp4", &off),
-        ("androidx/sample_with_invalid_nalu.mp4", &off),
-        ("mp4ff/bbb_prog_10s.mp4", &off),
-        ("mp4ff/prog_8s.mp4", &off),
+        ("androidx/sample.mp4", &tolerant),
+        ("androidx/sample_2_byte_NAL_length.mp4", &Expect { length_size: 2, ..tolerant }),
+        ("androidx/sample_portrait.mp4", &tolerant),
+        ("androidx/bbb_800x640_768kbps_30fps_avc_pyramid_3b.mp4", &tolerant),
+        ("androidx/edit_list_positive_shift.mp4", &tolerant),
+        ("androidx/sample_with_invalid_nalu.mp4", &tolerant),
+        ("mp4ff/bbb_prog_10s.mp4", &tolerant),
+        ("mp4ff/prog_8s.mp4", &tolerant),
     ] {
         if let Some(file) = shared(name) {
-            file_comes_out(&name.replace('/', "-"), &file, expect);
+            assert_file_packets(&name.replace('/', "-"), &file, expect);
         }
     }
 }

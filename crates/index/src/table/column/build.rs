@@ -15,7 +15,7 @@ impl FromIterator<u32> for Column {
 
 /// Builds a [`Column`] value by value, holding little more than the result.
 #[derive(Debug, Default)]
-pub struct ColumnBuilder {
+pub(crate) struct ColumnBuilder {
     len: u32,
     total: u64,
     /// Runs so far. Empty once packing has turned out to be much smaller.
@@ -35,17 +35,16 @@ struct Packer {
 }
 
 impl ColumnBuilder {
-    /// Up to this number of runs, nothing is packed: runs are smaller, and cheaper to build and
-    /// read.
+    /// Up to this number of runs, nothing is packed: runs are smaller, and cheaper to read.
     const FEW_RUNS: usize = 8;
 
     /// Appends a value. A column holds at most `u32::MAX` values; further ones are ignored.
-    pub fn push(&mut self, value: u32) {
+    pub(crate) fn push(&mut self, value: u32) {
         self.push_run(value, 1);
     }
 
     /// Appends `count` equal values. With few runs, this costs no more than one value.
-    pub fn push_run(&mut self, value: u32, count: u32) {
+    pub(crate) fn push_run(&mut self, value: u32, count: u32) {
         let count = count.min(u32::MAX - self.len);
         if count == 0 {
             return;
@@ -79,27 +78,12 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns the number of values so far.
-    #[must_use]
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Returns true if there are no values.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Returns the sum of the values so far.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
     /// Returns the column in its smallest encoding.
-    #[must_use]
-    pub fn finish(self) -> Column {
+    pub(crate) fn finish(self) -> Column {
         let Self { len, total, runs, packer } = self;
         let form = match packer {
             Some(packer) if packer.runs_given_up || packer.bytes() < size_of_val::<[Run]>(&runs) => {
@@ -148,7 +132,8 @@ impl Packer {
 
     fn finish(mut self, len: u32, total: u64) -> ColumnEncoding {
         self.flush();
-        let (directory, stream) = (self.directory.into_boxed_slice(), self.stream.finish());
+        let directory = self.directory.into_boxed_slice();
+        let stream = self.stream.finish();
         ColumnEncoding::Packed(Box::new(Packed { len, directory, stream, total }))
     }
 }

@@ -8,7 +8,7 @@ use std::{ops::Range, slice};
 
 /// Reads a column in order.
 #[derive(Debug, Clone)]
-pub struct Values<'a> {
+pub(crate) struct Values<'a> {
     pub(super) left: u32,
     pub(super) state: Source<'a>,
     /// Values read in advance. A block at a time is three times as fast as single values.
@@ -34,7 +34,6 @@ pub(super) enum Source<'a> {
         value: u32,
         /// Number of values left in this run.
         count: u32,
-        /// The runs after this one.
         next: slice::Iter<'a, Run>,
         len: u32,
     },
@@ -134,8 +133,7 @@ impl Values<'_> {
         skipped.iter().map(|&value| u64::from(value)).sum()
     }
 
-    /// Returns the sum of the next `count` values, or of all that are left. Much faster than value
-    /// by value.
+    /// Returns the sum of the next `count` values, or of all that are left.
     pub(crate) fn sum_next(&mut self, count: u32) -> u64 {
         let mut wanted = count.min(self.left);
         let mut sum = 0_u64;
@@ -171,8 +169,7 @@ impl Values<'_> {
         sum
     }
 
-    /// Reads the next values into `out`, and returns how many there were. Much faster than value by
-    /// value.
+    /// Reads the next values into `out`, and returns how many there were.
     pub(crate) fn fill(&mut self, out: &mut [u32]) -> usize {
         let count = out.len().min(self.left as usize);
         let mut at = 0;

@@ -125,7 +125,8 @@ fn xhe_aac_configurations_are_read() {
     // AOT 42; 48 kHz; then UsacConfig: 48 kHz, 2:1 SBR (2048 samples out), stereo.
     let usac = read("11111 001010 0011 0010 00011 011 00010 000000");
     assert_eq!(usac, ("mp4a.40.42".into(), 2, 48000, (42, 42, 48000, 2, false, 2048)));
-    // 38.4 kHz by index, 4:1, mono; then an escaped rate without SBR and a channel count written out.
+    // 38.4 kHz by index, 4:1, mono; then an escaped rate without SBR and a channel count written
+    // out.
     let more = read("11111 001010 1111 000000001001011000000000 0001 10010 100 00001 0000");
     assert_eq!((more.1, more.2, more.3.5), (1, 38400, 4096));
     let escaped = read("11111 001010 0011 0000 11111 000000001010110001000100 001 00000 11111 00000011 0000");

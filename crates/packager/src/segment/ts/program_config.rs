@@ -82,8 +82,8 @@ mod tests {
     /// LC, 48 kHz, configuration 0, with only a single front channel and a front pair.
     #[test]
     fn an_element_is_shifted_to_end_at_a_byte_boundary() {
-        // 00010 0011 0000 0 0 0 | 0000 01 0011 0010 0000 0000 00 000 0000 0 0 0 00000 10001, filled up
-        // to the byte's end, no comment
+        // 00010 0011 0000 0 0 0 | 0000 01 0011 0010 0000 0000 00 000 0000 0 0 0 00000 10001, filled
+        // up to the byte's end, no comment
         let asc = [0x11, 0x80, 0x04, 0xC8, 0x00, 0x00, 0x01, 0x10, 0];
         // 101, then the same element.
         let pce = [0xA0, 0x99, 0x00, 0x00, 0x00, 0x22, 0];

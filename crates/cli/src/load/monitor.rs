@@ -1,4 +1,4 @@
-//! What is shown while a run lasts: a page, and a line on the terminal.
+//! The display of a run in progress: a page, and a line on the terminal.
 
 use super::Load;
 use crate::serve::say;
@@ -16,15 +16,17 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval},
 };
 
-/// How often all is renewed; and every how many of these the results are written.
+/// The interval of updates.
 const PERIOD: Duration = Duration::from_secs(1);
-const WRITE: u32 = 5;
 
-/// The longest another machine may take to say what it does.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// The number of updates after which the results are written.
+const WRITE_EVERY: u32 = 5;
 
-/// Looks at a run once a second. The line is not shown where standard error is no terminal.
-pub(super) struct Watch {
+/// The timeout of requests to a watched machine.
+const HOST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Observes a run once a second. The line is hidden if standard error is not a terminal.
+pub(super) struct Monitor {
     recorder: Arc<Recorder>,
     bar: ProgressBar,
     clock: Interval,
@@ -34,30 +36,31 @@ pub(super) struct Watch {
     live: Option<Arc<Live>>,
 }
 
-impl Watch {
-    /// With a page, where the flags ask for one.
-    pub(super) fn new(recorder: Arc<Recorder>, page: Option<Page>) -> Self {
+impl Monitor {
+    /// Starts to observe a run, and opens its page if there is one.
+    pub(super) fn new(recorder: Arc<Recorder>, page: Option<PendingPage>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(2));
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
             bar.set_style(style);
         }
         let mut clock = interval(PERIOD);
         clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first one is at once.
+        // The first tick would be at once.
         clock.reset();
         let live = page.map(|page| page.open(recorder.clone()));
         Self { recorder, bar, clock, ticks: 0, before: Counts::default(), meter: Meter::default(), live }
     }
 
-    /// Comes back a second after it did last; true when it is time to write the results. May be dropped at any time.
+    /// Waits for the next second and updates the display. Returns true if the results are to be written.
+    /// The future can be dropped at any time.
     pub(super) async fn tick(&mut self) -> bool {
         self.clock.tick().await;
-        self.look();
+        self.update();
         self.ticks = self.ticks.wrapping_add(1);
-        self.ticks.is_multiple_of(WRITE)
+        self.ticks.is_multiple_of(WRITE_EVERY)
     }
 
-    fn look(&mut self) {
+    fn update(&mut self) {
         let cpu = self.meter.sample();
         if let Some(live) = &self.live {
             live.sample(cpu);
@@ -78,7 +81,7 @@ impl Watch {
         self.bar.tick();
     }
 
-    /// What has been measured until now.
+    /// Writes the results until now into a part.
     pub(super) fn fill(&self, part: &mut Part) {
         part.took = super::milliseconds(self.recorder.start().elapsed());
         part.results = self.recorder.results();
@@ -89,9 +92,9 @@ impl Watch {
         }
     }
 
-    /// Takes the line away; waits until open pages have seen the end.
+    /// Removes the line, and waits until open pages have shown the end.
     pub(super) async fn end(&mut self, part: &mut Part) {
-        self.look();
+        self.update();
         self.bar.finish_and_clear();
         self.fill(part);
         if let Some(live) = &self.live {
@@ -100,20 +103,21 @@ impl Watch {
     }
 }
 
-/// A page to be.
-pub(super) struct Page {
+/// A page whose run has not started.
+pub(super) struct PendingPage {
     listener: TcpListener,
     hosts: Vec<Arc<HostStats>>,
     network: Arc<Network>,
 }
 
-impl Page {
-    /// Listens, so that what is wrong with an address is known before anything is measured; says where.
+impl PendingPage {
+    /// Listens on the address of the page and prints it. An address that cannot be used fails before
+    /// anything is measured.
     pub(super) async fn new(flags: &Load) -> Result<Option<Self>> {
         let Some(address) = flags.ui else { return Ok(None) };
         let host = |text: &String| {
             let host = HostStats::at(text);
-            host.map(Arc::new).with_context(|| format!("--watch-host: no HOST:PORT: '{text}'"))
+            host.map(Arc::new).with_context(|| format!("--watch-host: not HOST:PORT: '{text}'"))
         };
         let hosts = flags.watch_host.iter().map(host).collect::<Result<Vec<_>>>()?;
         let listener =
@@ -126,23 +130,26 @@ impl Page {
         for host in &self.hosts {
             let mut hosts = AllowedHosts::default();
             hosts.allow_server(host.url());
-            let options = ClientOptions { hosts, timeout: PATIENCE, ..ClientOptions::default() };
+            let options = ClientOptions { hosts, timeout: HOST_TIMEOUT, ..ClientOptions::default() };
             let client = Client::new(self.network.clone(), options);
             tokio::spawn(live::watch(client, host.clone()));
         }
         let live = Arc::new(Live::new(recorder, self.hosts));
-        // Ends with the runtime.
+        // The task ends with the runtime.
         tokio::spawn(live::serve(self.listener, live.clone()));
         live
     }
 }
 
-/// Tells what this machine does, until told to stop.
-pub(super) async fn tell_host(address: std::net::SocketAddr, stop: impl Future<Output = ()>) -> Result<()> {
+/// Serves the resource usage of this machine until `stop` is done.
+pub(super) async fn serve_host_stats(
+    address: std::net::SocketAddr,
+    stop: impl Future<Output = ()>,
+) -> Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-    let known = latemux_load::usage::Host::now();
-    ensure!(known.cores > 0, "this system does not tell what it does: there is no /proc");
-    say(&format!("{} tells what it does at http://{}/host.json\n", known.name, listener.local_addr()?))?;
+    let host = latemux_load::usage::Host::now();
+    ensure!(host.cores > 0, "the resource usage of this system is not known: there is no /proc");
+    say(&format!("resource usage of {} at http://{}/host.json\n", host.name, listener.local_addr()?))?;
     tokio::select! {
         () = live::serve_host(listener) => {}
         () = stop => {}

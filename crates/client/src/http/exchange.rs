@@ -1,5 +1,5 @@
-//! HTTP on a connection for one exchange. Between exchanges a connection is a socket and nothing else: hyper keeps 8 KiB to write from and a read
-//! buffer for each, which is most of what a player that waits for its buffer to empty would take.
+//! HTTP on a connection, for one exchange. Between exchanges only the socket is kept: hyper's write
+//! buffer of 8 KiB and its read buffer would be most of the memory of an idle player.
 
 use super::Stream;
 use bytes::Bytes;
@@ -16,8 +16,9 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A connection that speaks HTTP. It is driven by whoever waits for something of it, not by a task of its own.
-pub(super) struct Wire {
+/// One exchange on a connection. The caller that waits for the exchange also drives the connection, so
+/// that no task is needed.
+pub(super) struct Exchange {
     driver: Driver,
     sender: SendRequest<Empty<Bytes>>,
 }
@@ -30,13 +31,13 @@ struct Driver {
 }
 
 impl Driver {
-    /// Its errors come to whoever waits for an answer.
+    /// Drives the connection. Its errors reach the caller through the response.
     fn poll(&mut self, context: &mut Context<'_>) {
         self.ended = self.ended || self.connection.poll_without_shutdown(context).is_ready();
     }
 
-    /// Waits for something that comes of driving the connection.
-    async fn until<T>(&mut self, work: impl Future<Output = T>) -> T {
+    /// Drives the connection until a future is done.
+    async fn drive_until<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
             self.poll(context);
@@ -46,8 +47,8 @@ impl Driver {
     }
 }
 
-impl Wire {
-    /// Begins an exchange; reads as many bytes at a time.
+impl Exchange {
+    /// Starts an exchange that reads up to `read_buffer` bytes at a time.
     pub(super) async fn begin(stream: Box<dyn Stream>, read_buffer: usize) -> hyper::Result<Self> {
         let made =
             Builder::new().read_buf_exact_size(Some(read_buffer)).handshake(TokioIo::new(stream)).await;
@@ -55,22 +56,23 @@ impl Wire {
         Ok(Self { driver: Driver { connection: Box::new(connection), ended: false }, sender })
     }
 
-    /// Sends the request; gives the head of the answer. What a server did to an idle connection is seen before anything is sent.
+    /// Sends the request and returns the head of the response. If the server has closed the idle
+    /// connection, that is detected before anything is sent.
     pub(super) async fn send(&mut self, request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
         let Self { driver, sender } = self;
-        let answer = async {
+        let response = async {
             sender.ready().await?;
             sender.send_request(request).await
         };
-        driver.until(answer).await
+        driver.drive_until(response).await
     }
 
-    /// The next piece of the answer's body.
+    /// Returns the next frame of the response's body.
     pub(super) async fn frame(&mut self, body: &mut Incoming) -> Option<hyper::Result<Frame<Bytes>>> {
-        self.driver.until(body.frame()).await
+        self.driver.drive_until(body.frame()).await
     }
 
-    /// Ends the exchange, once its body was read; gives the connection if another can follow.
+    /// Ends the exchange after its body was read. Returns the connection if it can be used again.
     pub(super) async fn end(mut self) -> Option<Box<dyn Stream>> {
         poll_fn(|context| {
             self.driver.poll(context);

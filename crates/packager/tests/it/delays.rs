@@ -1,22 +1,28 @@
-//! What Smooth Streaming and HDS do to times: the same packets, all of them later by one constant.
+//! Times in Smooth Streaming and HDS: the packets are the same, but all of them are later by one
+//! constant.
 
 use crate::media::Source;
 use latemux_testmedia::probe::{Packet, Stream};
 
-/// Bytes and sizes of packets: what a stream is known by.
+/// Returns hashes and sizes of packets, which identify a stream.
 pub(crate) fn fingerprint(stream: &Stream) -> Vec<(String, u64)> {
     stream.packets.iter().map(|p| (p.hash.clone(), p.size)).collect()
 }
 
-/// The stream of a source that holds these packets, and those of its own that are there: all but some at its start that are never shown.
+/// Finds the stream of a source that holds these packets, and returns it with those of its packets
+/// that are present. Only packets at its start that are never shown may be absent.
 #[track_caller]
-pub(crate) fn origin_of<'a>(what: &str, got: &Stream, source: &'a Source) -> (&'a Stream, &'a [Packet]) {
+pub(crate) fn matching_source<'a>(
+    what: &str,
+    got: &Stream,
+    source: &'a Source,
+) -> (&'a Stream, &'a [Packet]) {
     let ours = fingerprint(got);
     let of_kind = source.streams().map(|(.., stream)| stream).filter(|stream| stream.kind == got.kind);
     let mut same = of_kind.filter(|stream| fingerprint(stream).ends_with(&ours));
-    let want = same.next().unwrap_or_else(|| panic!("{what} {}: of no source", got.kind));
+    let want = same.next().unwrap_or_else(|| panic!("{what} {}: no source has these packets", got.kind));
     let (hidden, shown) = want.packets.split_at(want.packets.len() - got.packets.len());
-    assert!(hidden.iter().all(|p| p.pts + p.duration <= 0), "{what}: only hidden ones go");
+    assert!(hidden.iter().all(|p| p.pts + p.duration <= 0), "{what}: a packet that is shown is absent");
     assert_eq!(want.codec, got.codec, "{what}");
     for (n, (got, want)) in got.packets.iter().zip(shown).enumerate() {
         assert_eq!(got.key, want.key, "{what}: packet {n}");
@@ -24,24 +30,24 @@ pub(crate) fn origin_of<'a>(what: &str, got: &Stream, source: &'a Source) -> (&'
     (want, shown)
 }
 
-/// By how much times were moved.
+/// Delays of packets against their source.
 #[derive(Default)]
-pub(crate) struct Moved {
+pub(crate) struct Delays {
     presented: Vec<i64>,
     decoded: Vec<(String, i64)>,
 }
 
-impl Moved {
-    /// Notes a packet of ours with `dts` and `pts`, which the source presents at `presented`. `decoded` where its decode time is to be
-    /// that, and not just before its presentation.
-    pub(crate) fn note(&mut self, kind: &str, (dts, pts): (i64, i64), presented: i64, decoded: Option<i64>) {
+impl Delays {
+    /// Adds a packet with `dts` and `pts` that the source presents at `presented`. `decoded` is its
+    /// decode time in the source, if the packet must keep it.
+    pub(crate) fn add(&mut self, kind: &str, (dts, pts): (i64, i64), presented: i64, decoded: Option<i64>) {
         self.presented.push(pts - presented);
         self.decoded.extend(decoded.map(|decoded| (kind.to_owned(), dts - decoded)));
     }
 
-    /// The one delay of everything, within a second of `scale` ticks.
+    /// Returns the common delay of all packets, which must be less than a second of `scale` ticks.
     #[track_caller]
-    pub(crate) fn delay(mut self, what: &str, scale: i64) -> i64 {
+    pub(crate) fn common(mut self, what: &str, scale: i64) -> i64 {
         self.presented.sort_unstable();
         self.presented.dedup();
         assert_eq!(self.presented.len(), 1, "{what}: presented with delays {:?}", self.presented);
@@ -52,7 +58,7 @@ impl Moved {
         );
         self.decoded.sort_unstable();
         self.decoded.dedup();
-        // One for video, one for audio.
+        // One delay for video, one for audio.
         assert!(self.decoded.len() <= 2, "{what}: {:?}", self.decoded);
         self.presented[0]
     }
