@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use latemux_origin::relative_url;
-use latemux_packager::manifest::server::{MAX_BYTES, Source, parse, write};
+use latemux_packager::manifest::server::{MAX_BYTES, ManifestTrack, parse, write};
 use latemux_storage::write::destination;
 
 /// Writes the manifest completely, or not at all.
@@ -32,9 +32,9 @@ pub(crate) fn run(flags: &args::Manifest) -> Result<()> {
             ensure!(!index.tracks.is_empty(), "{source}: no track can be served");
             files.push((relative_url(&path), index));
         }
-        let tracks: Vec<Source<'_>> = files
+        let tracks: Vec<ManifestTrack<'_>> = files
             .iter()
-            .flat_map(|(src, index)| index.tracks.iter().map(|track| Source { src, track }))
+            .flat_map(|(src, index)| index.tracks.iter().map(|track| ManifestTrack { src, track }))
             .collect();
         let text = write(&tracks);
         ensure!(text.len() <= MAX_BYTES, "a manifest of {} bytes is larger than servers accept", text.len());

@@ -47,7 +47,7 @@ impl TitleRequest {
     pub(crate) fn is_manifest(&self) -> bool {
         match self {
             Self::Native(address) => address.resource.is_manifest(),
-            Self::NginxVod(address) => address.file.is_manifest(),
+            Self::NginxVod(address) => address.resource.is_manifest(),
         }
     }
 

@@ -5,12 +5,14 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a measurement that cannot go on should stop, and prints"
+    reason = "a benchmark prints, and stops if it cannot measure"
 )]
 
 #[path = "../tests/it/origin.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use all of it")]
 mod origin;
+
+mod looped;
 
 use bytes::Bytes;
 use latemux_index::{MediaIndex, Title, media::TrackKind, media::fragment_samples::NoFragments};
@@ -19,30 +21,18 @@ use latemux_packager::{
     address::{DashTemplate, HlsContainer},
     plan,
 };
-use latemux_testmedia::recipe::{AAC, AVC, folder, make};
-use std::{hint::black_box, path::PathBuf, process::Command, sync::Arc, time::Duration};
+use latemux_testmedia::recipe::{AAC, AVC, make};
+use looped::looped;
+use std::{hint::black_box, path::PathBuf, sync::Arc, time::Duration};
 use xxhash_rust::xxh3::xxh3_64;
 
 const ROUNDS: usize = 9;
 const PER_ROUND: u32 = 16;
 const TARGET: Duration = Duration::from_secs(4);
 
-/// Two minutes, 60 times over.
+/// Returns two minutes of media, played 60 times.
 fn two_hours(name: &str, args: &str) -> PathBuf {
-    let (short, long) = (make(name, "mp4", args), folder().join(format!("{name}-two-hours.mp4")));
-    if !long.exists() {
-        let part = folder().join(format!("{name}-two-hours-{}.mp4", std::process::id()));
-        let status = Command::new("ffmpeg")
-            .args(["-v", "error", "-nostdin", "-y", "-stream_loop", "59", "-i"])
-            .arg(&short)
-            .args(["-c", "copy"])
-            .arg(&part)
-            .status()
-            .expect("ffmpeg is installed");
-        assert!(status.success());
-        std::fs::rename(part, &long).expect("same folder");
-    }
-    long
+    looped(&make(name, "mp4", args), &format!("{name}-two-hours"), 60)
 }
 
 fn renditions() -> Vec<PathBuf> {

@@ -2,20 +2,22 @@
 //! title against the 2-minute one that it was looped from, in one run, as a ratio of medians. `make
 //! bench-crates` runs it.
 
-#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a benchmark stops if it cannot measure")]
 
 #[path = "../tests/it/origin.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use all of it")]
 mod origin;
 
+mod looped;
+
 use latemux_index::media::TrackKind;
 use latemux_packager::Resource;
-use latemux_testmedia::recipe::{AAC, AVC, folder, make};
+use latemux_testmedia::recipe::{AAC, AVC, make};
+use looped::looped;
 use origin::Origin;
 use std::{
     hint::black_box,
     path::PathBuf,
-    process::Command,
     time::{Duration, Instant},
 };
 
@@ -33,28 +35,15 @@ fn two_minutes() -> PathBuf {
     )
 }
 
-/// The same samples, 120 times over.
+/// Returns the same samples, played 120 times.
 fn four_hours() -> PathBuf {
-    let (short, long) = (two_minutes(), folder().join("four-hours.mp4"));
-    if !long.exists() {
-        let part = folder().join(format!("four-hours-{}.mp4", std::process::id()));
-        let status = Command::new("ffmpeg")
-            .args(["-v", "error", "-nostdin", "-y", "-stream_loop", "119", "-i"])
-            .arg(&short)
-            .args(["-c", "copy"])
-            .arg(&part)
-            .status()
-            .expect("ffmpeg is installed");
-        assert!(status.success());
-        std::fs::rename(part, &long).expect("same folder");
-    }
-    long
+    looped(&two_minutes(), "four-hours", 120)
 }
 
 /// Returns `PER_ROUND` segments spread over the whole title.
 fn requests(origin: &Origin, protocol: &str) -> Vec<Resource> {
-    let (video, audio) =
-        (origin.names(TrackKind::Video)[0].clone(), origin.names(TrackKind::Audio)[0].clone());
+    let video = origin.names(TrackKind::Video)[0].clone();
+    let audio = origin.names(TrackKind::Audio)[0].clone();
     let count = origin.segment_count(&video) - 1;
     (0..PER_ROUND)
         .map(|i| {
@@ -71,7 +60,7 @@ fn requests(origin: &Origin, protocol: &str) -> Vec<Resource> {
 fn round(origin: &mut Origin, requests: &[Resource]) -> Duration {
     let start = Instant::now();
     for request in requests {
-        black_box(origin.plan(request).expect("a segment that is there"));
+        black_box(origin.plan(request).expect("an existing segment"));
     }
     start.elapsed()
 }
@@ -90,14 +79,17 @@ fn main() {
     println!("index bytes in memory, of moov: 2 min {:?}, 4 h {:?}", heap(&short), heap(&long));
     println!("{:12} {:>12} {:>12} {:>7}", "plan of", "2 min", "4 h", "ratio");
     for protocol in ["DASH video", "DASH audio", "HLS TS"] {
-        let (of_short, of_long) = (requests(&short, protocol), requests(&long, protocol));
+        let of_short = requests(&short, protocol);
+        let of_long = requests(&long, protocol);
         // The rounds alternate, so that a change of the machine's speed affects both.
-        let (mut shorts, mut longs) = (Vec::new(), Vec::new());
+        let mut shorts = Vec::new();
+        let mut longs = Vec::new();
         for _ in 0..ROUNDS {
             shorts.push(round(&mut short, &of_short));
             longs.push(round(&mut long, &of_long));
         }
-        let (s, l) = (median(shorts) / PER_ROUND, median(longs) / PER_ROUND);
+        let s = median(shorts) / PER_ROUND;
+        let l = median(longs) / PER_ROUND;
         println!("{protocol:12} {s:>12.2?} {l:>12.2?} {:>7.3}", l.as_secs_f64() / s.as_secs_f64());
     }
 }

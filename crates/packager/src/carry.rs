@@ -1,19 +1,27 @@
-//! Which protocol carries which codec. What a protocol cannot carry is left out of its manifest, with the reason in the log
-//! and in `inspect`; it is never sent broken.
+//! The codecs that each protocol carries. A track that a protocol cannot carry is left out of its
+//! manifest, with the reason in the log and in `inspect`. It is never sent broken.
 //!
-//! | | DASH | HLS CMAF | HLS TS | Smooth | HDS | why |
+//! | | DASH | HLS CMAF | HLS TS | Smooth | HDS | note |
 //! |---|---|---|---|---|---|---|
-//! | AVC | ✓ | ✓ | ✓ | ✓ | ✓ | with NAL lengths of 1 or 2 bytes, a TS segment is read before the answer starts; Smooth players and FLV expect 4 |
-//! | HEVC | ✓ | ✓ | – | ✓ | – | Apple's authoring specification 1.5: HEVC shall be in fMP4 |
-//! | AV1, VP9 | ✓ | ✓ | – | – | – | no TS mapping in HLS; hls.js and Shaka play VP9 in CMAF, though Apple lists none |
-//! | AAC | ✓ | ✓ | what ADTS can say | ✓ but xHE | Main, LC, HE | ISO/IEC 14496-3 §1.A.2: profiles 1–4, 13 rates, frames of 1024 |
-//! | E-AC-3 | ✓ | ✓ | ✓ | ✓ | – | Smooth knows it by a WAVEFORMATEXTENSIBLE |
+//! | AVC | ✓ | ✓ | ✓ | ✓ | ✓ | see NAL lengths below |
+//! | HEVC | ✓ | ✓ | – | ✓ | – | see HEVC below |
+//! | AV1, VP9 | ✓ | ✓ | – | – | – | see AV1 and VP9 below |
+//! | AAC | ✓ | ✓ | what ADTS can state | ✓ but xHE | Main, LC, HE | see AAC below |
+//! | E-AC-3 | ✓ | ✓ | ✓ | ✓ | – | Smooth states it by a WAVEFORMATEXTENSIBLE |
 //! | AC-3 | ✓ | ✓ | ✓ | – | – | |
 //! | MP3 | ✓ | ✓ | ✓ | – | FLV's rates | |
-//! | AC-4, DTS, Opus, FLAC | ✓ | ✓ | – | – | – | in fMP4 each has a binding and a CODECS name, in HLS TS none |
+//! | AC-4, DTS, Opus, FLAC | ✓ | ✓ | – | – | – | no CODECS name in HLS TS |
 //! | `stpp` | ✓ | ✓ | – | ✓ | – | HLS carries timed text beside TS, not in it |
 //! | `wvtt` | ✓ | ✓ | – | – | – | |
+//!
+//! - NAL lengths: with 1 or 2 bytes, a TS segment is read before its response starts. Smooth
+//!   Streaming players and FLV expect 4 bytes.
+//! - HEVC: Apple's authoring specification 1.5 demands fMP4.
+//! - AV1 and VP9 have no TS mapping in HLS. hls.js and Shaka play VP9 in CMAF, though Apple's lists
+//!   do not contain it.
+//! - AAC in ADTS (ISO/IEC 14496-3 §1.A.2): profiles 1–4, 13 rates, frames of 1024 samples.
 
+use crate::PackError;
 use latemux_index::Track;
 use latemux_isobmff::codec::{Aac, Avc, Codec, Config, Hevc, Media};
 
@@ -59,50 +67,45 @@ pub fn carries(protocol: Protocol, track: &Track) -> Result<(), String> {
         return Err(format!("{} is encrypted ({scheme})", codec.format));
     }
     match (protocol, &codec.config) {
-        (
-            Protocol::Dash | Protocol::HlsCmaf,
-            Config::Avc(_)
-            | Config::Hevc(_)
-            | Config::Av1
-            | Config::Vp9
-            | Config::Aac(_)
-            | Config::Mp3
-            | Config::Ac3
-            | Config::Eac3
-            | Config::Ac4
-            | Config::Opus
-            | Config::Flac
-            | Config::Dts
-            | Config::Wvtt
-            | Config::Stpp,
-        )
+        (protocol, Config::Other) => Err(no_mapping(protocol, codec)),
+        (Protocol::Dash | Protocol::HlsCmaf, _)
         | (Protocol::HlsTs, Config::Avc(_) | Config::Mp3 | Config::Ac3 | Config::Eac3)
         | (Protocol::Smooth, Config::Eac3 | Config::Stpp) => Ok(()),
-        (Protocol::HlsTs, Config::Aac(aac)) => in_adts(aac),
+        (Protocol::HlsTs, Config::Aac(aac)) => check_adts(aac),
         (Protocol::HlsTs, Config::Wvtt | Config::Stpp) => {
             Err(format!("HLS TS carries no timed text ({})", codec.format))
         }
         (Protocol::Smooth | Protocol::Hds, Config::Avc(avc)) => {
-            base_layer(protocol, codec)?;
-            avc_by_configuration(protocol, avc)
+            check_sample_entry(protocol, codec)?;
+            check_avc(protocol, avc)
         }
         (Protocol::Smooth, Config::Hevc(hevc)) => {
-            base_layer(protocol, codec)?;
-            hevc_by_configuration(hevc)
+            check_sample_entry(protocol, codec)?;
+            check_hevc(hevc)
         }
         // Low-delay AAC and xHE-AAC have no FourCC.
-        (Protocol::Smooth, Config::Aac(aac)) => object_type_up_to(4, protocol, aac),
-        (Protocol::Hds, Config::Aac(aac)) => object_type_up_to(2, protocol, aac),
-        (Protocol::Hds, Config::Mp3) => at_rate_of_flv(codec),
-        (protocol, _) => Err(format!("{} has no mapping for {}", protocol.name(), codec.format)),
+        (Protocol::Smooth, Config::Aac(aac)) => check_object_type(4, protocol, aac),
+        (Protocol::Hds, Config::Aac(aac)) => check_object_type(2, protocol, aac),
+        (Protocol::Hds, Config::Mp3) => check_flv_rate(codec),
+        (protocol, _) => Err(no_mapping(protocol, codec)),
     }
+}
+
+/// Checks if a protocol carries a track. Fails with [`PackError::CannotCarry`] if it does not.
+pub(crate) fn must_carry(protocol: Protocol, track: &Track) -> Result<(), PackError> {
+    let format = track.codec.format;
+    carries(protocol, track).map_err(|_| PackError::CannotCarry { protocol: protocol.name(), format })
+}
+
+fn no_mapping(protocol: Protocol, codec: &Codec) -> String {
+    format!("{} has no mapping for {}", protocol.name(), codec.format)
 }
 
 /// Refuses Dolby Vision sample entries. These protocols do not name sample entries: a decoder only
 /// learns that the track is AVC or HEVC, and must be able to decode it as such.
-fn base_layer(protocol: Protocol, codec: &Codec) -> Result<(), String> {
+fn check_sample_entry(protocol: Protocol, codec: &Codec) -> Result<(), String> {
     if codec.format.0.starts_with(b"dv") {
-        return Err(format!("{} has no mapping for {}", protocol.name(), codec.format));
+        return Err(no_mapping(protocol, codec));
     }
     Ok(())
 }
@@ -110,16 +113,16 @@ fn base_layer(protocol: Protocol, codec: &Codec) -> Result<(), String> {
 /// Checks that a decoder can be set up from the configuration alone. Parameter sets are in the
 /// manifest or in a tag of their own. Lengths must have four bytes: Smooth players build the
 /// decoder's configuration from the manifest with that number, and Flash decodes no other.
-fn avc_by_configuration(protocol: Protocol, avc: &Avc) -> Result<(), String> {
-    four_bytes(protocol, avc.nal_length_size)?;
+fn check_avc(protocol: Protocol, avc: &Avc) -> Result<(), String> {
+    check_nal_lengths(protocol, avc.nal_length_size)?;
     if avc.sps.is_empty() || avc.pps.is_empty() {
         return Err(format!("{} needs the parameter sets that are only in the samples", protocol.name()));
     }
     Ok(())
 }
 
-fn hevc_by_configuration(hevc: &Hevc) -> Result<(), String> {
-    four_bytes(Protocol::Smooth, hevc.nal_length_size)?;
+fn check_hevc(hevc: &Hevc) -> Result<(), String> {
+    check_nal_lengths(Protocol::Smooth, hevc.nal_length_size)?;
     // nal_unit_type of VPS, SPS and PPS (ISO/IEC 23008-2 Table 7-1).
     let has = |kind: u8| hevc.nal_units.iter().any(|nal| nal.first().is_some_and(|b| b >> 1 & 0x3F == kind));
     if !(has(32) && has(33) && has(34)) {
@@ -128,14 +131,14 @@ fn hevc_by_configuration(hevc: &Hevc) -> Result<(), String> {
     Ok(())
 }
 
-fn four_bytes(protocol: Protocol, nal_length_size: u8) -> Result<(), String> {
+fn check_nal_lengths(protocol: Protocol, nal_length_size: u8) -> Result<(), String> {
     if nal_length_size != 4 {
         return Err(format!("{} has NAL unit lengths of 4 bytes, not {nal_length_size}", protocol.name()));
     }
     Ok(())
 }
 
-fn object_type_up_to(highest: u8, protocol: Protocol, aac: &Aac) -> Result<(), String> {
+fn check_object_type(highest: u8, protocol: Protocol, aac: &Aac) -> Result<(), String> {
     if !(1..=highest).contains(&aac.core_object_type) {
         return Err(format!("{} cannot carry audio object type {}", protocol.name(), aac.core_object_type));
     }
@@ -143,26 +146,25 @@ fn object_type_up_to(highest: u8, protocol: Protocol, aac: &Aac) -> Result<(), S
 }
 
 /// Sampling rates that an FLV audio tag can state for MP3 (Video File Format Specification 10.1
-/// §E.4.2.1). 48 kHz has the code of 44.1 kHz in all writers, because the frames state the rate
-/// too.
+/// §E.4.2.1). 48 kHz has the code of 44.1 kHz by convention; the frames state the rate too.
 pub(crate) const FLV_MP3_RATES: [u32; 5] = [48_000, 44_100, 22_050, 11_025, 8000];
 
-fn at_rate_of_flv(codec: &Codec) -> Result<(), String> {
+fn check_flv_rate(codec: &Codec) -> Result<(), String> {
     match &codec.media {
         Media::Audio(audio) if FLV_MP3_RATES.contains(&audio.sample_rate) => Ok(()),
         Media::Audio(audio) => Err(format!("HDS has no code for MP3 at {} Hz", audio.sample_rate)),
-        Media::Video(_) | Media::Text => Err("MP3 that is no audio".to_owned()),
+        Media::Video(_) | Media::Text => Err("MP3 in a track that is not audio".to_owned()),
     }
 }
 
 /// Sampling frequencies in Hz, in the order of their `samplingFrequencyIndex` (ISO/IEC 14496-3
 /// Table 1.18). ADTS has no escape for other rates.
-const ADTS_RATES: [u32; 13] =
+pub(crate) const ADTS_RATES: [u32; 13] =
     [96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350];
 
-/// Checks that an ADTS header can state the configuration (ISO/IEC 14496-3 §1.A.2.2). SBR and PS
-/// are signalled implicitly.
-fn in_adts(aac: &Aac) -> Result<(), String> {
+/// Checks that ADTS can state the configuration (ISO/IEC 14496-3 §1.A.2.2). SBR and PS are
+/// implicit.
+fn check_adts(aac: &Aac) -> Result<(), String> {
     if !(1..=4).contains(&aac.core_object_type) {
         return Err(format!("ADTS cannot carry audio object type {}", aac.core_object_type));
     }
@@ -170,7 +172,7 @@ fn in_adts(aac: &Aac) -> Result<(), String> {
         return Err(format!("ADTS has no index for {} Hz", aac.core_sample_rate));
     }
     if aac.channel_config > 7 {
-        return Err(format!("ADTS cannot say channel configuration {}", aac.channel_config));
+        return Err(format!("ADTS cannot state channel configuration {}", aac.channel_config));
     }
     if aac.channel_config == 0 && !aac.program_config {
         return Err("the channels are neither in a configuration nor in a program config element".to_owned());

@@ -2,8 +2,7 @@
 
 use latemux_isobmff::FourCc;
 
-/// The reason why a request cannot be planned. [`PackError::reason`] is the stable word for logs
-/// and responses.
+/// The reason why a request cannot be planned. [`Self::reason`] is the stable word for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
@@ -35,8 +34,7 @@ pub enum PackError {
     /// The clip contains no sample: it begins after the title ends or ends before the title begins.
     #[error("there is nothing in the clip")]
     NothingInClip,
-    /// The segment is too large to address or to hold, such as more than 4 GiB of samples in one
-    /// `trun`.
+    /// The segment is too large to address or to hold, such as a `trun` of more than 4 GiB.
     #[error("segment too large: {0}")]
     TooLarge(&'static str),
 }

@@ -1,30 +1,31 @@
-//! From a request and an index to a plan: the exact bytes of a manifest or segment, said before a media byte is read.
+//! The `plan` stage of a request: from a URL and the index of a title to the exact bytes of a
+//! response, known before a media byte is read.
 //!
-//! Pure: no I/O, no clock, no randomness. The same title, grid and request give the same bytes on every node.
+//! This crate is pure: no I/O, no clock, no randomness. The same title, grid and request give the
+//! same bytes on every node.
 //!
 //! ```text
-//! URL ──address──► Resource ──plan──► Plan { length, ETag, parts } ──(origin reads)──► bytes
+//! URL ──address──► Resource, Selection ──plan──► Plan { length, digest, parts }
 //! ```
 //!
-//! - [`address`]: the grammars that both print and parse URLs
-//! - [`filter`]: which tracks of a title a request is about
-//! - [`selected`]: what of a title a request is about
-//! - [`carry`]: which protocol carries which codec, and why not
-//! - [`mod@plan`]: request + title → [`Plan`]
-//! - [`segment`]: CMAF, TS, Smooth Streaming and HDS segments: inline bytes and source ranges
-//! - [`pack`]: whole files of such segments: CMAF track files and ismv
+//! - [`address`]: the grammars that print and parse URLs
+//! - [`selection`]: the part of a title that a request selects: filter, clip, length of segments
+//! - [`carry`]: the codecs that each protocol carries
+//! - [`mod@plan`]: from a title and an address to a [`Plan`]
+//! - [`segment`]: CMAF, TS, Smooth Streaming and HDS segments, as inline bytes and source ranges
+//! - [`manifest`]: DASH, HLS, Smooth Streaming and HDS manifests; server manifests
 //! - [`sizes`]: exact segment sizes and bit rates for manifests
-//! - [`manifest`]: DASH, HLS, Smooth Streaming and HDS manifests
+//! - [`pack`]: whole files of segments: CMAF track files and ismv
 
 pub mod address;
 pub mod carry;
 pub mod error;
-pub mod filter;
 pub mod manifest;
 pub mod pack;
+mod part;
 pub mod plan;
 pub mod segment;
-pub mod selected;
+pub mod selection;
 pub mod sizes;
 
 pub use address::{Address, AddressError, Resource};

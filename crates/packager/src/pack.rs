@@ -3,14 +3,14 @@
 //! - [`cmaf`]: one track behind a segment index, for byte ranges
 //! - [`ismv`]: any number of tracks, as servers of Smooth Streaming read them
 //!
-//! A file consists of the plans ([`crate::plan()`]) of its segments, one after the other. The index
-//! of the file describes each segment with values read from the inline bytes at the start of its
-//! plan: [`Fragment::of`].
+//! A file consists of the plans ([`crate::plan()`]) of its segments, one after the other. The
+//! file's index states values read from the inline bytes at the start of each plan:
+//! [`Fragment::of`].
 
 pub mod cmaf;
 pub mod ismv;
 
-use crate::{PackError, Plan, plan::Part};
+use crate::{PackError, Part, Plan};
 use bytes::Bytes;
 use latemux_isobmff::{
     boxes::trun::TrackRun,

@@ -1,8 +1,17 @@
-//! The plan: what a response will be, before any media byte is read.
+//! The plan of a response: everything about it that is known before any media byte is read.
+//!
+//! [`plan`] takes a title and an [`Address`] and returns a [`Plan`]: the exact length of the body, a
+//! digest that the ETag is made from, and the [`Part`]s of the body in order. A part is either inline
+//! bytes, made here from the index, or a source range, which is sent as it is stored. If the body is
+//! TS, a [`Transform`] turns the source ranges into the body, and its length is known all the same.
+//!
+//! Two kinds of sources need a read before the plan ([`Planned`]): fragments whose samples the index
+//! does not hold, and TS of video whose length depends on its media.
 
 mod following;
-mod request;
+mod planner;
 
+pub use crate::part::{Part, SourceRange, Transform};
 pub use following::following;
 
 use crate::{
@@ -10,12 +19,11 @@ use crate::{
     address::Links,
     carry::Protocol,
     manifest::{dash, hds, hls, smooth},
-    segment::{Mux, ts},
-    selected::Selected,
+    segment::{PackedTracks, ts},
+    selection::Selected,
 };
-use bytes::{Bytes, BytesMut};
 use latemux_index::{Title, media::fragment_samples::KnownFragments};
-use request::{Request, Take};
+use planner::{Planner, SampleChoice};
 use std::ops::Range;
 
 /// The result of planning: a plan, or what must be read before there can be one.
@@ -88,15 +96,6 @@ impl MediaFirst {
 /// Media type registered for TS, used for audio alone too.
 const TS_TYPE: &str = "video/mp2t";
 
-/// A byte range of one of the title's objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceRange {
-    /// Index into [`Title::objects`].
-    pub object: usize,
-    /// Bytes, counted from the start of the object.
-    pub range: Range<u64>,
-}
-
 /// Everything known about a response before its media is read.
 #[derive(Debug)]
 pub struct Plan {
@@ -130,27 +129,6 @@ pub enum Class {
     Media,
 }
 
-/// One piece of a plan: of its body, or of the transform's input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    /// Bytes made from the index.
-    Inline(Bytes),
-    /// An untouched slice of a source object.
-    Source(SourceRange),
-}
-
-/// Turns source bytes into body bytes in one pass. The input is the bytes of all parts in order,
-/// inline parts included, in pieces of any size. The total output has
-/// [`Plan::content_length`](crate::Plan::content_length) bytes for every input of the planned
-/// length.
-pub trait Transform: Send + std::fmt::Debug {
-    /// Takes the next bytes of the parts and appends all output that they allow to `out`.
-    fn write(&mut self, input: &[u8], out: &mut BytesMut);
-
-    /// Ends the input and appends the rest of the output.
-    fn finish(&mut self, out: &mut BytesMut);
-}
-
 impl Plan {
     /// Returns the parts that make the bytes `range` of the body, trimmed to it. Bytes beyond the
     /// end of the body are left out. `None` if a transform makes the body: its output must be
@@ -164,7 +142,8 @@ impl Plan {
         let mut slice = Vec::new();
         for part in &self.parts {
             let end = at.saturating_add(part.len());
-            let (from, to) = (range.start.max(at), range.end.min(end));
+            let from = range.start.max(at);
+            let to = range.end.min(end);
             if from < to {
                 slice.push(part.trimmed(from - at..to - at));
             }
@@ -182,52 +161,6 @@ impl Plan {
     }
 }
 
-impl Part {
-    /// Returns the number of bytes.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Inline(bytes) => bytes.len() as u64,
-            Self::Source(source) => source.range.end.saturating_sub(source.range.start),
-        }
-    }
-
-    /// True if the part has no bytes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the bytes `range` of the part, which must lie within it.
-    fn trimmed(&self, range: Range<u64>) -> Self {
-        match self {
-            Self::Inline(bytes) => {
-                // Both bounds are at most the length, which is a `usize`.
-                let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
-                Self::Inline(bytes.slice(at(range.start)..at(range.end)))
-            }
-            Self::Source(source) => {
-                let from = source.range.start.saturating_add(range.start);
-                let to = source.range.start.saturating_add(range.end);
-                Self::Source(SourceRange { object: source.object, range: from..to })
-            }
-        }
-    }
-
-    /// Appends a slice of an object. If it continues the last part, that part is extended.
-    pub(crate) fn push_source(parts: &mut Vec<Self>, object: usize, range: Range<u64>) {
-        if range.is_empty() {
-            return;
-        }
-        match parts.last_mut() {
-            Some(Self::Source(last)) if last.object == object && last.range.end == range.start => {
-                last.range.end = range.end;
-            }
-            _ => parts.push(Self::Source(SourceRange { object, range })),
-        }
-    }
-}
-
 /// Plans a response.
 ///
 /// For segments and init segments the cost does not grow with the title, except at the ends of a
@@ -237,54 +170,58 @@ impl Part {
 /// [`PackError`] if the title has no such track or segment, if the selection is empty, if the
 /// protocol does not carry a track, or if a segment is too large.
 pub fn plan(title: &Title, address: &Address, known: &dyn KnownFragments) -> Result<Planned, PackError> {
-    let selected = &Selected::new(title, address)?;
+    let selected = &Selected::new(title, &address.selection, address.resource.is_manifest())?;
     let title = selected.title();
-    let request = Request { selected, title, address, known };
+    let planner = Planner { selected, title, address, known };
     // Only manifests hold URLs.
     let links = || Links::new(address);
     match &address.resource {
         Resource::DashManifest(template) => {
-            request.manifest("application/dash+xml", dash::mpd(selected, &links(), *template)?)
+            planner.manifest("application/dash+xml", dash::mpd(selected, &links(), *template)?)
         }
         Resource::SmoothManifest => {
-            request.manifest("application/vnd.ms-sstr+xml", smooth::client_manifest(selected, &links())?)
+            planner.manifest("application/vnd.ms-sstr+xml", smooth::client_manifest(selected, &links())?)
         }
-        Resource::HdsManifest => request.manifest("application/f4m+xml", hds::manifest(selected, &links())?),
-        Resource::HdsBootstrap(tracks) => request.manifest("video/abst", hds::bootstrap(selected, tracks)?),
-        Resource::SmoothFragment(track, time) => request.smooth_fragment(track, *time),
-        Resource::HdsFragment(tracks, n) => request.hds_fragment(tracks, *n),
+        Resource::HdsManifest => planner.manifest("application/f4m+xml", hds::manifest(selected, &links())?),
+        Resource::HdsBootstrap(tracks) => planner.manifest("video/abst", hds::bootstrap(selected, tracks)?),
+        Resource::SmoothFragment(track, time) => planner.smooth_fragment(track, *time),
+        Resource::HdsFragment(tracks, n) => planner.hds_fragment(tracks, *n),
         Resource::HlsMultivariant(container) => {
-            request.playlist(hls::multivariant(selected, &links(), *container)?)
+            planner.playlist(hls::multivariant(selected, &links(), *container)?)
         }
         Resource::HlsPlaylist(tracks, container) => {
-            request.playlist(hls::media(selected, &links(), tracks, *container)?)
+            planner.playlist(hls::media(selected, &links(), tracks, *container)?)
         }
         Resource::HlsIFramePlaylist(track, container) => {
-            request.playlist(hls::iframes(selected, &links(), track, *container)?)
+            planner.playlist(hls::iframes(selected, &links(), track, *container)?)
         }
-        Resource::DashInit(track) => request.cmaf_init(Protocol::Dash, track),
+        Resource::DashInit(track) => planner.cmaf_init(Protocol::Dash, track),
         Resource::HlsInit(tracks) => match tracks.as_slice() {
-            [track] => request.cmaf_init(Protocol::HlsCmaf, track),
-            tracks => request.muxed_init(tracks),
+            [track] => planner.cmaf_init(Protocol::HlsCmaf, track),
+            tracks => planner.muxed_init(tracks),
         },
         Resource::DashSegmentAt(track, time) => {
             let find = |t: usize| title.tracks().get(t)?.segment_at(i64::try_from(*time).ok()?);
-            request.cmaf_segment(Protocol::Dash, track, find, *time, Take::All)
+            planner.cmaf_segment(Protocol::Dash, track, find, *time, SampleChoice::All)
         }
-        Resource::DashSegment(track, n) => request.cmaf_segment_number(Protocol::Dash, track, *n, Take::All),
+        Resource::DashSegment(track, n) => {
+            planner.cmaf_segment_number(Protocol::Dash, track, *n, SampleChoice::All)
+        }
         Resource::HlsSegment(tracks, n) => {
-            let [track] = tracks.as_slice() else { return request.muxed_segment(tracks, *n) };
+            let [track] = tracks.as_slice() else { return planner.muxed_segment(tracks, *n) };
             let find = |t: usize| {
-                let mux = Mux::new(title, std::slice::from_ref(&t))?.joined(selected.minimum);
-                mux.parts(n.checked_sub(1)?).find_map(|(_, part)| part)
+                let packed = PackedTracks::new(title, std::slice::from_ref(&t))?.joined(selected.minimum);
+                packed.share(t, n.checked_sub(1)?)
             };
-            request.cmaf_segment(Protocol::HlsCmaf, track, find, u64::from(*n), Take::All)
+            planner.cmaf_segment(Protocol::HlsCmaf, track, find, u64::from(*n), SampleChoice::All)
         }
         Resource::HlsIFrameCmaf(track, n) => {
-            request.cmaf_segment_number(Protocol::HlsCmaf, track, *n, Take::IFrame)
+            planner.cmaf_segment_number(Protocol::HlsCmaf, track, *n, SampleChoice::IFrame)
         }
-        Resource::HlsTsSegment(tracks, n) => request.ts_segment(tracks, *n, Take::All),
-        Resource::HlsIFrameTs(track, n) => request.ts_segment(std::slice::from_ref(track), *n, Take::IFrame),
+        Resource::HlsTsSegment(tracks, n) => planner.ts_segment(tracks, *n, SampleChoice::All),
+        Resource::HlsIFrameTs(track, n) => {
+            planner.ts_segment(std::slice::from_ref(track), *n, SampleChoice::IFrame)
+        }
     }
 }
 

@@ -18,7 +18,7 @@ fn untransformed(parts: Vec<Part>) -> Plan {
 }
 
 /// Returns every byte of the parts, each with its origin.
-fn spelled(parts: &[Part]) -> Vec<(usize, u64)> {
+fn origins(parts: &[Part]) -> Vec<(usize, u64)> {
     parts
         .iter()
         .flat_map(|part| match part {
@@ -29,7 +29,7 @@ fn spelled(parts: &[Part]) -> Vec<(usize, u64)> {
 }
 
 #[test]
-fn neighbouring_slices_become_one() {
+fn neighbouring_slices_are_joined() {
     let mut parts = Vec::new();
     for (object, range) in [(0, 5..7), (0, 7..9), (1, 9..10), (0, 10..10), (1, 10..11), (1, 12..13)] {
         Part::push_source(&mut parts, object, range);
@@ -39,7 +39,7 @@ fn neighbouring_slices_become_one() {
 
 proptest! {
     #[test]
-    fn a_slice_is_that_part_of_the_whole(
+    fn a_slice_holds_its_range_of_the_body(
         parts in prop::collection::vec(
             prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..6).prop_map(|b| Part::Inline(b.into())),
@@ -51,8 +51,8 @@ proptest! {
         len in 0_u64..60,
     ) {
         let plan = untransformed(parts);
-        let whole = spelled(&plan.parts);
-        let slice = spelled(&plan.slice(from..from + len).unwrap());
+        let whole = origins(&plan.parts);
+        let slice = origins(&plan.slice(from..from + len).unwrap());
         let at = |n: u64| usize::try_from(n).unwrap().min(whole.len());
         prop_assert_eq!(slice.as_slice(), &whole[at(from)..at(from + len)]);
     }

@@ -1,10 +1,9 @@
 //! Exact sizes of a track's segments, and the bit rates that manifests state. O(samples), at some
-//! nanoseconds each: tables are read column by column. The origin caches the manifests made from
-//! them.
+//! nanoseconds each: tables are read by columns. The origin caches manifests.
 
 use crate::{
     carry::Protocol,
-    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
+    segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, smooth, ts},
 };
 use latemux_index::{
     Title, Track,
@@ -17,9 +16,8 @@ use latemux_isobmff::{Time, Timescale, codec::Config, time::Round};
 /// Returns the bytes of every segment of a track (an index into [`Title::tracks`]) in a protocol,
 /// as sent alone: in TS with PAT and PMT. Empty if there is no such track.
 ///
-/// For a track that is only known by its fragments, the sizes are upper estimates: the source bytes
-/// of the fragments plus the overhead of the container. Of fragments with several tracks, a
-/// generous share is counted.
+/// If only the fragments of a track are known, the sizes are upper estimates: their source bytes
+/// plus the container's overhead. Of fragments with several tracks, a generous share is counted.
 #[must_use]
 pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     muxed_sizes(title, &[track], protocol)
@@ -30,32 +28,33 @@ pub fn segment_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64
 /// of all of them for one segment of the lead.
 #[must_use]
 pub fn muxed_sizes(title: &Title, tracks: &[usize], protocol: Protocol) -> Vec<u64> {
-    Mux::new(title, tracks).map(|mux| mux_sizes(title, &mux, protocol)).unwrap_or_default()
+    PackedTracks::new(title, tracks).map(|packed| packed_sizes(title, &packed, protocol)).unwrap_or_default()
 }
 
 /// Returns the bytes of every segment of tracks packed together, like [`muxed_sizes`].
-#[must_use]
-pub fn mux_sizes(title: &Title, mux: &Mux<'_>, protocol: Protocol) -> Vec<u64> {
-    let mut sizes: Vec<u64> = mux.numbers().map(|_| container_bytes(protocol)).collect();
-    for track in mux.tracks() {
-        for (sum, part) in sizes.iter_mut().zip(part_sizes(title, mux, track, protocol)) {
-            *sum = sum.saturating_add(part);
+pub(crate) fn packed_sizes(title: &Title, packed: &PackedTracks<'_>, protocol: Protocol) -> Vec<u64> {
+    let mut sizes: Vec<u64> = packed.numbers().map(|_| container_bytes(protocol)).collect();
+    for track in packed.tracks() {
+        for (sum, size) in sizes.iter_mut().zip(share_sizes(title, packed, track, protocol)) {
+            *sum = sum.saturating_add(size);
         }
     }
     sizes
 }
 
-/// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone. For a
-/// track that is only known by its fragments, returns the size of the whole segment, because the
-/// end of the I-frame is unknown.
+/// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone; the
+/// size of the segment if only the fragments of the track are known.
 #[must_use]
 pub fn iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> Vec<u64> {
     segment_and_iframe_sizes(title, track, protocol).1
 }
 
 /// Returns both [`segment_sizes`] and [`iframe_sizes`] at the cost of one of them.
-#[must_use]
-pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol) -> (Vec<u64>, Vec<u64>) {
+pub(crate) fn segment_and_iframe_sizes(
+    title: &Title,
+    track: usize,
+    protocol: Protocol,
+) -> (Vec<u64>, Vec<u64>) {
     let sizes = || segment_sizes(title, track, protocol);
     let Some(title_track) = title.tracks().get(track) else { return (Vec::new(), Vec::new()) };
     let container = container_bytes(protocol);
@@ -66,7 +65,8 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
                 if !compositions {
                     stretches = stretches.without_compositions();
                 }
-                let (mut whole, mut first) = (Vec::new(), Vec::new());
+                let mut whole = Vec::new();
+                let mut first = Vec::new();
                 while let Some(stretch) = stretches.next_batch() {
                     whole.push(container.saturating_add(size(&stretch)));
                     first.push(container.saturating_add(size(&stretch.first())));
@@ -77,7 +77,7 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
                 let segments = title_track.numbers().filter_map(|number| title_track.segment(number));
                 let first = segments.map(|mut segment| {
                     segment.cut.end = segment.cut.start.saturating_add(1);
-                    part_size(title, track, &segment, protocol).saturating_add(container)
+                    share_size(title, track, &segment, protocol).saturating_add(container)
                 });
                 (sizes(), first.collect())
             }
@@ -90,11 +90,11 @@ pub fn segment_and_iframe_sizes(title: &Title, track: usize, protocol: Protocol)
 }
 
 /// Returns the bytes of a track's share of every segment, without [`container_bytes`].
-fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) -> Vec<u64> {
+fn share_sizes(title: &Title, packed: &PackedTracks<'_>, track: usize, protocol: Protocol) -> Vec<u64> {
     let of_title = &title.tracks()[track];
     if let Samples::Table(table) = &title.track(of_title).samples
         && let Some(StretchSize { bytes: size, compositions }) = StretchSize::new(title, of_title, protocol)
-        && let Some(cuts) = cuts_of_parts(mux, track)
+        && let Some(cuts) = cuts_of_shares(packed, track)
     {
         let mut sizes = Vec::with_capacity(cuts.len());
         let mut stretches = table.batches(&cuts);
@@ -106,12 +106,11 @@ fn part_sizes(title: &Title, mux: &Mux<'_>, track: usize, protocol: Protocol) ->
         }
         return sizes;
     }
-    let parts = mux.numbers().map(|number| mux.part(track, number));
-    parts.map(|part| part.map_or(0, |part| part_size(title, track, &part, protocol))).collect()
+    let shares = packed.numbers().map(|number| packed.share(track, number));
+    shares.map(|share| share.map_or(0, |share| share_size(title, track, &share, protocol))).collect()
 }
 
-/// Computes the bytes of a stretch of samples without looking at each. The result equals that of
-/// [`share_size`].
+/// Computes the bytes of a stretch of samples at once. The result equals that of [`share_size`].
 struct StretchSize<'a> {
     bytes: Box<dyn Fn(&SampleBatch<'_>) -> u64 + 'a>,
     /// True if the size depends on composition offsets.
@@ -136,13 +135,12 @@ impl<'a> StretchSize<'a> {
 
 /// Returns the shares of a track as consecutive cuts, with empty ones for missing shares. `None` if
 /// the first share is missing or the shares do not follow one another.
-fn cuts_of_parts(mux: &Mux<'_>, track: usize) -> Option<Vec<u32>> {
+fn cuts_of_shares(packed: &PackedTracks<'_>, track: usize) -> Option<Vec<u32>> {
     let mut cuts: Vec<u32> = Vec::new();
-    for number in mux.numbers() {
-        let part = mux.part(track, number);
-        match (cuts.last(), part) {
-            (None, Some(part)) => cuts.extend([part.cut.start, part.cut.end]),
-            (Some(&last), Some(part)) if part.cut.start == last => cuts.push(part.cut.end),
+    for number in packed.numbers() {
+        match (cuts.last(), packed.share(track, number)) {
+            (None, Some(share)) => cuts.extend([share.cut.start, share.cut.end]),
+            (Some(&last), Some(share)) if share.cut.start == last => cuts.push(share.cut.end),
             (Some(&last), None) => cuts.push(last),
             _ => return None,
         }
@@ -160,7 +158,7 @@ fn container_bytes(protocol: Protocol) -> u64 {
 }
 
 /// Returns the bytes that the samples of `segment.cut` take, without [`container_bytes`].
-fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol) -> u64 {
+fn share_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol) -> u64 {
     let title_track = &title.tracks()[index];
     let track = title.track(title_track);
     match (&track.samples, protocol) {
@@ -179,7 +177,7 @@ fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol)
             let ticks = segment.end.saturating_sub(segment.start);
             let millis = Time::new(ticks, track.timescale).in_scale(Timescale::MILLIS, Round::Up);
             let millis = u64::try_from(millis).unwrap_or(0);
-            let media = share(track, &title.objects()[title_track.object].tracks, all, millis);
+            let media = estimated_share(track, &title.objects()[title_track.object].tracks, all, millis);
             fragment_estimate(track, media, millis, protocol)
         }
     }
@@ -188,7 +186,7 @@ fn part_size(title: &Title, index: usize, segment: &Segment, protocol: Protocol)
 /// Estimates how much of `bytes` of fragments that last `millis` milliseconds belongs to `track`,
 /// if all tracks of the object may be in them: its share by bit rates, at least the bytes of its
 /// own rate in that time, and a quarter more because rates vary.
-fn share(track: &Track, tracks: &[Track], bytes: u64, millis: u64) -> u64 {
+fn estimated_share(track: &Track, tracks: &[Track], bytes: u64, millis: u64) -> u64 {
     let own = u128::from(track.average_bitrate);
     let all: u128 = tracks.iter().map(|t| u128::from(t.average_bitrate)).sum();
     if own == 0 || own == all {
@@ -200,8 +198,7 @@ fn share(track: &Track, tracks: &[Track], bytes: u64, millis: u64) -> u64 {
 }
 
 /// Estimates the size of a segment made of fragments with `media` bytes and `millis` milliseconds.
-/// `media` includes the `moof`s of the source, which outweigh the new ones. TS and FLV add bytes to
-/// every sample.
+/// `media` includes the source's larger `moof`s. TS and FLV add bytes to every sample.
 fn fragment_estimate(track: &Track, media: u64, millis: u64, protocol: Protocol) -> u64 {
     /// Samples per second that video rarely exceeds.
     const FRAMES_PER_SECOND: u64 = 60;
@@ -258,9 +255,10 @@ impl Bitrate {
         let target = ((2 * longest + timescale) / (2 * timescale)).max(1) * timescale;
         let (bytes, ticks) = total(segments);
         let mut peak = 0;
-        let mut any = false;
+        let mut has_run = false;
         for start in 0..segments.len() {
-            let (mut run_bytes, mut run_ticks) = (0, 0);
+            let mut run_bytes = 0;
+            let mut run_ticks = 0;
             for segment in segments.iter().skip(start) {
                 run_bytes += u128::from(segment.bytes);
                 run_ticks += u128::from(segment.duration.max(1));
@@ -269,13 +267,13 @@ impl Bitrate {
                 }
                 if 2 * run_ticks >= target {
                     peak = peak.max(rate(run_bytes, run_ticks));
-                    any = true;
+                    has_run = true;
                 }
             }
         }
         let average = rate(bytes, ticks);
         // A title shorter than half a target has no such run.
-        Self { peak: if any { peak.max(average) } else { average }, average }
+        Self { peak: if has_run { peak.max(average) } else { average }, average }
     }
 
     /// Returns the bit rates of tracks packed together, or fetched together ([`muxed_sizes`]).
@@ -286,36 +284,31 @@ impl Bitrate {
     }
 }
 
-/// Returns the segments of tracks packed together with their sizes, and the ticks per second of
-/// their durations.
-#[must_use]
-pub fn sized_segments(title: &Title, tracks: &[usize], protocol: Protocol) -> (Vec<SegmentSize>, u32) {
-    let Some(mux) = Mux::new(title, tracks) else { return (Vec::new(), 1) };
-    let duration = |number| {
-        let (start, end) = mux.times(number)?;
-        u64::try_from(end.ticks.saturating_sub(start.ticks)).ok()
-    };
-    let segments = mux
+/// Returns the segments of tracks packed together, and the ticks per second of their durations.
+pub(crate) fn sized_segments(title: &Title, tracks: &[usize], protocol: Protocol) -> (Vec<SegmentSize>, u32) {
+    let Some(packed) = PackedTracks::new(title, tracks) else { return (Vec::new(), 1) };
+    let segments = packed
         .numbers()
-        .zip(mux_sizes(title, &mux, protocol))
-        .map(|(number, bytes)| SegmentSize { bytes, duration: duration(number).unwrap_or(0).max(1) })
+        .zip(packed_sizes(title, &packed, protocol))
+        .map(|(number, bytes)| SegmentSize { bytes, duration: packed.duration(number) })
         .collect();
-    (segments, title.track(mux.lead()).timescale.get())
+    (segments, title.track(packed.lead()).timescale.get())
 }
 
 /// Returns the least time in milliseconds, rounded up, that a client must buffer at `bandwidth`
 /// bits per second so that every segment has arrived whole when its playback begins, whichever
 /// segment the client starts with: `@minBufferTime` (ISO/IEC 23009-1 §5.3.1.2, §5.3.5.4).
-#[must_use]
-pub fn min_buffer_millis(segments: &[SegmentSize], timescale: u32, bandwidth: u64) -> u64 {
-    // The unit is bits × ticks per second. A client that starts with segment j at time s_j has
-    // received bandwidth × (buffer + s_k − s_j) bits at time s_k and needs those of segments j to
-    // k.
-    let (scale, rate) = (i128::from(timescale), i128::from(bandwidth.max(1)));
-    let (mut bits, mut start, mut least, mut buffer) = (0_i128, 0_i128, i128::MAX, 0_i128);
+pub(crate) fn min_buffer_millis(segments: &[SegmentSize], timescale: u32, bandwidth: u64) -> u64 {
+    // In bits × ticks per second. A client that starts with segment j at time s_j has received
+    // bandwidth × (buffer + s_k − s_j) bits at time s_k and needs those of segments j to k.
+    let scale = i128::from(timescale);
+    let rate = i128::from(bandwidth.max(1));
+    let mut bits = 0_i128;
+    let mut start = 0_i128;
+    let mut least = i128::MAX;
+    let mut buffer = 0_i128;
     for segment in segments {
-        // Saturates only for rates and durations that no file has. The buffer is then too long,
-        // never too short.
+        // Saturates only for rates and durations of no real file. The buffer is then too long.
         let ahead = |bits: i128| (bits * scale).saturating_sub(start.saturating_mul(rate));
         least = least.min(ahead(bits));
         let next = bits + i128::from(segment.bytes) * 8;
@@ -349,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_last_segment_makes_no_peak() {
+    fn a_short_last_segment_does_not_set_the_peak() {
         let s = segments(&[(1000, 4000), (1000, 4000), (500, 40)]);
         // 8 kbit over 4 s, or 12 kbit over 4.04 s with the tail. Alone, the tail would give 100
         // kbit/s.
@@ -359,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn buffer_is_enough_and_not_more() {
+    fn the_buffer_is_the_smallest_that_suffices() {
         let s = segments(&[(1000, 4000), (2000, 4000), (1500, 4000), (900, 100)]);
         let rate = Bitrate::of(&s, 1000).peak;
         let enough = |millis: u64| {

@@ -31,15 +31,18 @@ fn index(object: &Bytes) -> MediaIndex {
     }
 }
 
-fn sample_by_sample(title: &Title, mux: &Mux<'_>, protocol: Protocol) -> Vec<u64> {
-    let parts = |number| {
-        mux.parts(number).filter_map(|(track, part)| Some(part_size(title, track, &part?, protocol)))
+fn sample_by_sample(title: &Title, packed: &PackedTracks<'_>, protocol: Protocol) -> Vec<u64> {
+    let shares = |number| {
+        packed.shares(number).filter_map(|(track, share)| Some(share_size(title, track, &share?, protocol)))
     };
-    mux.numbers().map(|number| parts(number).fold(container_bytes(protocol), u64::saturating_add)).collect()
+    packed
+        .numbers()
+        .map(|number| shares(number).fold(container_bytes(protocol), u64::saturating_add))
+        .collect()
 }
 
 #[test]
-fn all_sizes() {
+fn sizes_of_columns_equal_those_of_samples() {
     let seconds = |s: i64| Some(Time::new(s * 100 + 37, Timescale::new(100).unwrap()));
     let harbour = ["harbour/audio-fra.mp4", "harbour/video-180p.mp4", "harbour/video-360p.mp4"];
     for files in [&["lighthouse.mp4"][..], &["buoy.mp4"], &["ferry.mp4"], &harbour] {
@@ -53,30 +56,30 @@ fn all_sizes() {
                     [Protocol::Dash, Protocol::HlsCmaf, Protocol::HlsTs, Protocol::Hds, Protocol::Smooth]
                 {
                     for minimum in [None, Some(Duration::from_secs(5))] {
-                        let mux = Mux::new(title, tracks).unwrap().joined(minimum);
-                        let expected = sample_by_sample(title, &mux, protocol);
+                        let packed = PackedTracks::new(title, tracks).unwrap().joined(minimum);
+                        let expected = sample_by_sample(title, &packed, protocol);
                         assert!(!expected.is_empty());
                         assert_eq!(
-                            mux_sizes(title, &mux, protocol),
+                            packed_sizes(title, &packed, protocol),
                             expected,
                             "{files:?} {tracks:?} {protocol:?}"
                         );
                     }
-                    iframes(title, tracks[0], protocol);
+                    check_iframes(title, tracks[0], protocol);
                 }
             }
         }
     }
 }
 
-fn iframes(title: &Title, track: usize, protocol: Protocol) {
+fn check_iframes(title: &Title, track: usize, protocol: Protocol) {
     let title_track = &title.tracks()[track];
     let mut segments: Vec<Segment> =
         title_track.numbers().map(|number| title_track.segment(number).unwrap()).collect();
     if matches!(title.track(title_track).samples, Samples::Table(_)) {
         segments.iter_mut().for_each(|segment| segment.cut.end = segment.cut.start + 1);
     }
-    let size = |segment| part_size(title, track, segment, protocol) + container_bytes(protocol);
+    let size = |segment| share_size(title, track, segment, protocol) + container_bytes(protocol);
     let expected: Vec<u64> = segments.iter().map(size).collect();
     let (whole, first) = segment_and_iframe_sizes(title, track, protocol);
     assert_eq!((&whole, &first), (&segment_sizes(title, track, protocol), &expected));

@@ -123,8 +123,8 @@ impl Title {
         let addresses = resources(&origin, protocol).into_iter().map(|what| Address::new(&self.base, what));
         let addresses: Vec<Address> = addresses.collect();
         let body = |address: Address| {
-            let answer = origin.ask(&address).expect("a segment that is there");
-            (address.to_url(), answer.bytes)
+            let response = origin.get_address(&address).expect("the segment exists");
+            (address.to_url(), response.bytes)
         };
         addresses.into_iter().map(body).collect()
     }

@@ -11,7 +11,7 @@ use latemux_origin::SegmentBytes;
 use latemux_packager::{
     Resource,
     carry::Protocol,
-    pack::{Fragment, cmaf, ismv::Layout},
+    pack::{Fragment, cmaf, ismv::IsmvFile},
     sizes::segment_sizes,
 };
 use latemux_storage::write::Writer;
@@ -105,10 +105,10 @@ impl Packing {
     }
 
     async fn write_ismv(&self, tracks: &[usize], writer: &mut Writer) -> Result<u64> {
-        let layout = Layout::new(&self.title.title, tracks)?;
+        let layout = IsmvFile::new(&self.title.title, tracks)?;
         let mut written = self.put(layout.header(), writer).await?;
         let mut places = Vec::new();
-        let open = |place: latemux_packager::pack::ismv::Place| async move {
+        let open = |place: latemux_packager::pack::ismv::FragmentRequest| async move {
             let (fragment, bytes) = self.open(place.resource).await?;
             anyhow::Ok((place.track, fragment, bytes))
         };

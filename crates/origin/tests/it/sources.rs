@@ -10,7 +10,7 @@ use latemux_index::{
     locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes},
 };
 use latemux_origin::{OriginConfig, config::SourcesConfig};
-use latemux_packager::manifest::server::{Source, write};
+use latemux_packager::manifest::server::{ManifestTrack, write};
 use latemux_storage::{Folder, Memory, counting::Counting};
 use latemux_testmedia::recipe;
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
@@ -42,7 +42,7 @@ fn manifest(files: &[(&str, &Bytes)]) -> String {
     let indexes: Vec<(&str, MediaIndex)> =
         files.iter().map(|(name, object)| (*name, read(object).1)).collect();
     let tracks =
-        indexes.iter().flat_map(|(src, index)| index.tracks.iter().map(|track| Source { src, track }));
+        indexes.iter().flat_map(|(src, index)| index.tracks.iter().map(|track| ManifestTrack { src, track }));
     write(&tracks.collect::<Vec<_>>())
 }
 

@@ -1,27 +1,16 @@
-//! The URLs that a manifest holds: of other manifests, which carry its selection on, and of
-//! segments.
+//! The URLs in a manifest: of other manifests, which carry its selection on, and of segments.
 //!
 //! The URL of a segment states only what the segment's bytes depend on. A segment that is the same
-//! in a clip as in the whole title has one URL, and so one ETag, in both. Forms whose paths hold
-//! the clip are the exception: there, only the ETag is the same.
+//! in a clip as in the whole title has one URL, and so one ETag, in both. If paths hold the clip,
+//! as in some forms, only the ETag is the same.
 
-use super::{
-    Address, DashTemplate, HlsContainer, Profile, Resource, Selection, name_of, native, query, rep_id,
-};
+use super::{Address, DashTemplate, HlsContainer, Profile, Resource, name_of, native, query, rep_id};
+use crate::selection::{Extent, Selection};
 use latemux_index::title::TrackName;
-
-/// States if a segment is the same as in the whole title.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// The segment is the same, whatever else the selection leaves out.
-    Whole,
-    /// The segment exists only with the selection: it is cut off or joined.
-    Selected,
-}
 
 /// Builds the URLs that the manifest at an address holds, relative to that manifest.
 #[derive(Debug)]
-pub struct Links<'a> {
+pub(crate) struct Links<'a> {
     profile: &'a Profile,
     name: String,
     manifest: &'a Resource,
@@ -29,9 +18,7 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    /// Returns the builder of URLs for the manifest at `address`.
-    #[must_use]
-    pub fn new(address: &'a Address) -> Self {
+    pub(crate) fn new(address: &'a Address) -> Self {
         Self {
             profile: &address.profile,
             name: name_of(&address.base),
@@ -41,73 +28,57 @@ impl<'a> Links<'a> {
     }
 
     /// Returns the percent-encoded NAME that URLs of the title carry.
-    #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the text that players put in place of `$RepresentationID$`.
-    #[must_use]
-    pub fn representation_id(&self, track: &TrackName) -> String {
+    pub(crate) fn representation_id(&self, track: &TrackName) -> String {
         match self.profile {
             Profile::Native => rep_id(track),
-            Profile::NginxVod(form) => form.representation_id(track),
+            Profile::NginxVod(urls) => urls.representation_id(track),
         }
     }
 
-    /// Returns `SegmentTemplate@initialization`.
-    #[must_use]
-    pub fn dash_initialization(&self) -> String {
+    pub(crate) fn dash_initialization(&self) -> String {
         match self.profile {
             Profile::Native => native::dash_initialization(&self.name),
-            Profile::NginxVod(form) => form.dash_initialization(),
+            Profile::NginxVod(urls) => urls.dash_initialization(),
         }
     }
 
-    /// Returns `SegmentTemplate@media`.
-    #[must_use]
-    pub fn dash_media(&self, template: DashTemplate, extent: Extent) -> String {
+    pub(crate) fn dash_media(&self, template: DashTemplate, extent: Extent) -> String {
         match self.profile {
             Profile::Native => native::dash_media(template, &self.name) + &self.query(extent),
-            Profile::NginxVod(form) => form.dash_media(),
+            Profile::NginxVod(urls) => urls.dash_media(),
         }
     }
 
-    /// Returns the URL of a media playlist with this selection.
-    #[must_use]
-    pub fn hls_playlist(&self, tracks: Vec<TrackName>, container: HlsContainer) -> String {
+    pub(crate) fn hls_playlist(&self, tracks: Vec<TrackName>, container: HlsContainer) -> String {
         self.url(&Resource::HlsPlaylist(tracks, container), self.selection)
     }
 
-    /// Returns the URL of an I-frame playlist with this selection.
-    #[must_use]
-    pub fn hls_iframe_playlist(&self, track: TrackName, container: HlsContainer) -> String {
+    pub(crate) fn hls_iframe_playlist(&self, track: TrackName, container: HlsContainer) -> String {
         self.url(&Resource::HlsIFramePlaylist(track, container), self.selection)
     }
 
-    /// Returns the URL of an init segment.
-    #[must_use]
-    pub fn hls_init(&self, tracks: Vec<TrackName>) -> String {
+    pub(crate) fn hls_init(&self, tracks: Vec<TrackName>) -> String {
         self.url(&Resource::HlsInit(tracks), &Selection::default())
     }
 
     /// Returns the URL of a media segment, which may be joined.
-    #[must_use]
-    pub fn hls_segment(&self, segment: &Resource, extent: Extent) -> String {
-        let selection = self.of_segments(extent);
+    pub(crate) fn hls_segment(&self, segment: &Resource, extent: Extent) -> String {
+        let selection = self.for_segments(extent);
         let minimum_segment = self.selection.minimum_segment.filter(|_| extent == Extent::Selected);
         self.url(segment, &Selection { minimum_segment, ..selection })
     }
 
-    /// Returns the URL of an I-frame.
-    #[must_use]
-    pub fn hls_iframe(&self, frame: &Resource, extent: Extent) -> String {
-        self.url(frame, &self.of_segments(extent))
+    pub(crate) fn hls_iframe(&self, frame: &Resource, extent: Extent) -> String {
+        self.url(frame, &self.for_segments(extent))
     }
 
     /// Returns `StreamIndex@Url` of tracks with a stem, with placeholders that a player fills in.
-    #[must_use]
-    pub fn smooth_url(&self, stem: &str, extent: Extent) -> String {
+    pub(crate) fn smooth_url(&self, stem: &str, extent: Extent) -> String {
         match self.profile {
             Profile::Native => native::smooth_url(stem) + &self.query(extent),
             Profile::NginxVod(_) => native::smooth_url(stem),
@@ -115,23 +86,22 @@ impl<'a> Links<'a> {
     }
 
     /// Returns `media@url`, to which players append `SegX-FragN`.
-    #[must_use]
-    pub fn hds_url(&self, tracks: &[TrackName], extent: Extent) -> String {
+    pub(crate) fn hds_url(&self, tracks: &[TrackName], extent: Extent) -> String {
         match self.profile {
-            Profile::Native => native::hds_url(&self.name, tracks, self.of_segments(extent).clip),
-            Profile::NginxVod(form) => form.hds_url(tracks),
+            Profile::Native => native::hds_url(&self.name, tracks, self.for_segments(extent).clip),
+            Profile::NginxVod(urls) => urls.hds_url(tracks),
         }
     }
 
     /// Returns the query that follows the path of a template.
     fn query(&self, extent: Extent) -> String {
-        query::of_selection(&self.of_segments(extent))
+        query::of_selection(&self.for_segments(extent))
     }
 
-    fn of_segments(&self, extent: Extent) -> Selection {
+    fn for_segments(&self, extent: Extent) -> Selection {
         match extent {
             Extent::Whole => Selection::default(),
-            Extent::Selected => self.selection.of_segments(),
+            Extent::Selected => self.selection.for_segments(),
         }
     }
 
@@ -139,7 +109,7 @@ impl<'a> Links<'a> {
     /// below the base, all other manifests directly under it.
     fn url(&self, resource: &Resource, selection: &Selection) -> String {
         match self.profile {
-            Profile::NginxVod(form) => form.url(resource, selection),
+            Profile::NginxVod(urls) => urls.url(resource, selection),
             Profile::Native => {
                 let query = query::of(resource, selection);
                 let path = native::path(resource, &self.name, selection.clip);

@@ -8,7 +8,8 @@
 //!           | [NAME] ".m3u8"                             HLS multivariant playlist
 //!           | NAME 1*("-" REPID) ".m3u8"                 HLS media playlist
 //!           | NAME 1*("-" REPID) "-" N ".ts"             HLS TS segment
-//!           | "hls/" NAME 1*("-" REPID) ["-" N] ".m4s"   HLS CMAF init, segment; of several tracks, fMP4
+//!           | "hls/" NAME 1*("-" REPID) ".m4s"           HLS CMAF init; fMP4 for several tracks
+//!           | "hls/" NAME 1*("-" REPID) "-" N ".m4s"     HLS CMAF segment; fMP4 likewise
 //!           | "keyframes/" NAME "-" REPID ".m3u8"        HLS I-frame playlist
 //!           | "keyframes/" NAME "-" REPID "-" N (".ts" | ".m4s")
 //!           | "Manifest" | "manifest"                    Smooth Streaming client manifest
@@ -16,27 +17,30 @@
 //!           | [NAME] ".f4m"                              HDS manifest
 //!           | [CLIP "/"] NAME 1*("-" REPID) ".abst"      HDS bootstrap information
 //!           | [CLIP "/"] NAME 1*("-" REPID) "-Seg1-Frag" N   HDS fragment
-//! CLIP      = "vbegin=" SECONDS | "vend=" SECONDS | "vbegin=" SECONDS "&vend=" SECONDS, as a query has it
+//! CLIP      = "vbegin=" SECONDS ["&vend=" SECONDS] | "vend=" SECONDS   as in a query
 //! REPID     = STEM "=" BITRATE
-//! N         = 1*DIGIT from 1, TIME and BITRATE = 1*DIGIT; without leading zeros, so that each has one spelling
+//! N         = 1*DIGIT from 1
+//! TIME      = 1*DIGIT
+//! BITRATE   = 1*DIGIT
 //! ```
 //!
-//! REPIDs are found from the right. A stem may hold `-` (`audio_pt-BR`): it starts at the last `video`, `audio` or `textstream` that
+//! Numbers have no leading zeros, so that each has one spelling. REPIDs are found from the right. A
+//! stem may hold `-` (`audio_pt-BR`): it starts at the last `video`, `audio` or `textstream` that
 //! follows a `-`, else behind the last `-`.
 
 use super::{
-    Clip, DashTemplate, RESERVED, Resource,
-    query::{Options, clip_of_folder, folder_of_clip},
+    DashTemplate, Resource,
+    name::{KINDS, RESERVED},
+    query::{QueryOptions, clip_of_folder, folder_of_clip},
     rep_id,
 };
+use crate::selection::Clip;
 use latemux_index::title::TrackName;
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
-use std::{borrow::Cow, fmt::Write as _};
+use std::borrow::Cow;
 
 /// Most tracks that one media playlist may name. No manifest names more.
 pub(super) const MAX_TRACKS: usize = 8;
-/// The words that a stem with a `-` in it begins with.
-pub(super) const KINDS: [&str; 3] = ["video", "audio", "textstream"];
 /// The folder of I-frame playlists and their segments.
 pub(super) const KEYFRAMES: &str = "keyframes/";
 /// Text between the tracks and the number of an HDS fragment. All fragments are in segment 1.
@@ -52,9 +56,8 @@ pub(super) struct Parsed {
     pub(super) clip: Option<Clip>,
 }
 
-/// Parses a URL path (with or without its leading `/`, percent-encoded). Returns `None` if the path
-/// does not match this grammar.
-pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
+/// Parses a URL path (percent-encoded, leading `/` optional). `None` if it is not of this grammar.
+pub(super) fn parse(path: &str, options: &QueryOptions) -> Option<Parsed> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let components = path.split('/').map(decode).collect::<Option<Vec<_>>>()?;
     let (file, folders) = components.split_last()?;
@@ -79,20 +82,13 @@ pub(super) fn parse(path: &str, options: &Options) -> Option<Parsed> {
     {
         (base, clip) = (before, Some(found));
     }
-    let sound = |c: &Cow<'_, str>| !matches!(&**c, "" | "." | "..");
-    base.iter().all(sound).then(|| Parsed { base: base.join("/"), resource, clip })
+    let is_name = |c: &Cow<'_, str>| !matches!(&**c, "" | "." | "..");
+    base.iter().all(is_name).then(|| Parsed { base: base.join("/"), resource, clip })
 }
 
-/// Returns the path relative to the base (`BASE/`). `name` is the NAME to print, already encoded
-/// ([`super::name_of`]).
+/// Returns the path relative to the base (`BASE/`). `name` is the encoded NAME to print.
 pub(super) fn path(resource: &Resource, name: &str, clip: Clip) -> String {
-    let ids = |tracks: &[TrackName]| {
-        tracks.iter().fold(String::new(), |mut ids, track| {
-            // Writing to a string cannot fail.
-            let _ = write!(ids, "-{}", rep_id(track));
-            ids
-        })
-    };
+    let ids = rep_ids_of;
     let id = |track: &TrackName| ids(std::slice::from_ref(track));
     match resource {
         Resource::DashManifest(_) => ".mpd".to_owned(),
@@ -123,8 +119,7 @@ pub(super) fn dash_initialization(name: &str) -> String {
     format!("dash/{name}-$RepresentationID$.dash")
 }
 
-/// Returns `SegmentTemplate@media`, relative to the base. `name` holds no `$`, because
-/// [`super::name_of`] encodes it.
+/// Returns `SegmentTemplate@media`, relative to the base. `name` is encoded and holds no `$`.
 pub(super) fn dash_media(template: DashTemplate, name: &str) -> String {
     match template {
         DashTemplate::Time => format!("dash/{name}-$RepresentationID$-$Time$.dash"),
@@ -132,34 +127,35 @@ pub(super) fn dash_media(template: DashTemplate, name: &str) -> String {
     }
 }
 
-/// Returns `StreamIndex@Url` of tracks with a stem, relative to the base, with placeholders that a
-/// player fills in.
+/// Returns `StreamIndex@Url` of tracks with a stem, relative to the base.
 pub(super) fn smooth_url(stem: &str) -> String {
     format!("QualityLevels({{bitrate}})/Fragments({}={{start time}})", utf8_percent_encode(stem, RESERVED))
 }
 
-/// Returns `media@url`: the URL of an HDS fragment without the end that a player appends, relative
-/// to the base.
+/// Returns `media@url`, relative to the base: the URL of an HDS fragment up to [`HDS_ADDED`].
 pub(super) fn hds_url(name: &str, tracks: &[TrackName], clip: Clip) -> String {
     let url = hds_fragments(name, tracks, clip);
     url.strip_suffix(HDS_ADDED).map_or_else(String::new, str::to_owned)
 }
 
-/// Returns the URL of an HDS fragment up to its number.
-fn hds_fragments(name: &str, tracks: &[TrackName], clip: Clip) -> String {
-    let ids: String = tracks.iter().map(|track| format!("-{}", rep_id(track))).collect();
-    format!("{}{name}{ids}{HDS_FRAGMENT}", clip_folder(clip))
+/// Returns the REPIDs of tracks, each with a hyphen before it.
+fn rep_ids_of(tracks: &[TrackName]) -> String {
+    tracks.iter().map(|track| format!("-{}", rep_id(track))).collect()
 }
 
-/// Returns the folder that states a clip, which other URLs state in their query. Empty for the
-/// whole title.
+/// Returns the URL of an HDS fragment up to its number.
+fn hds_fragments(name: &str, tracks: &[TrackName], clip: Clip) -> String {
+    format!("{}{name}{}{HDS_FRAGMENT}", clip_folder(clip), rep_ids_of(tracks))
+}
+
+/// Returns the folder that states a clip in place of a query. Empty for the whole title.
 fn clip_folder(clip: Clip) -> String {
     let folder = folder_of_clip(clip);
     if folder.is_empty() { folder } else { folder + "/" }
 }
 
 /// Parses the name of a file directly under the base.
-fn base_file(file: &str, options: &Options) -> Option<Resource> {
+fn base_file(file: &str, options: &QueryOptions) -> Option<Resource> {
     if file.ends_with(".mpd") {
         return Some(Resource::DashManifest(options.template));
     }
@@ -212,7 +208,7 @@ fn hls_cmaf_file(file: &str) -> Option<Resource> {
 }
 
 /// Parses the name of a file under `keyframes/`.
-fn keyframe_file(file: &str, options: &Options) -> Option<Resource> {
+fn keyframe_file(file: &str, options: &QueryOptions) -> Option<Resource> {
     if let Some(stem) = file.strip_suffix(".m3u8") {
         return Some(Resource::HlsIFramePlaylist(only_rep_id(stem)?, options.container));
     }
@@ -228,8 +224,8 @@ fn keyframe_file(file: &str, options: &Options) -> Option<Resource> {
 pub(super) fn smooth_fragment(level: &str, file: &str) -> Option<Resource> {
     let bitrate = number(level.strip_prefix("QualityLevels(")?.strip_suffix(')')?)?;
     let (stem, time) = file.strip_prefix("Fragments(")?.strip_suffix(')')?.rsplit_once('=')?;
-    let named = !stem.is_empty() && !stem.contains('=');
-    named.then_some(Resource::SmoothFragment(TrackName { stem: stem.to_owned(), bitrate }, number(time)?))
+    let is_named = !stem.is_empty() && !stem.contains('=');
+    is_named.then_some(Resource::SmoothFragment(TrackName { stem: stem.to_owned(), bitrate }, number(time)?))
 }
 
 /// Splits `…-N`, N counted from 1.
@@ -273,33 +269,34 @@ fn last_rep_id(stem: &str) -> Option<(&str, TrackName)> {
             .any(|kind| stem.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')))
     };
     let at = dashes.clone().find(is_kind).or_else(|| dashes.next())?;
-    let (rest, stem) = (left.get(..at)?, left.get(at + 1..)?);
+    let rest = left.get(..at)?;
+    let stem = left.get(at + 1..)?;
     (!stem.is_empty()).then(|| (rest, TrackName { stem: stem.to_owned(), bitrate }))
 }
 
 /// Parses digits without leading zeros, so that each number has one spelling.
 pub(super) fn number<N: std::str::FromStr>(digits: &str) -> Option<N> {
-    let canonical =
+    let is_canonical =
         digits.bytes().all(|b| b.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'));
-    canonical.then(|| digits.parse().ok()).flatten()
+    is_canonical.then(|| digits.parse().ok()).flatten()
 }
 
-/// Percent-decodes one path component, once. Returns `None` for a `%` without two hex digits, for
-/// bytes that are not UTF-8, and for characters that a name may not hold (`/` and `\` reach this
-/// function only in encoded form).
+/// Percent-decodes one path component, once. `None` for a `%` without two hex digits, for bytes
+/// that are not UTF-8, and for characters that a name may not hold (`/` and `\` get here only
+/// encoded).
 pub(super) fn decode(component: &str) -> Option<Cow<'_, str>> {
     let bytes = component.as_bytes();
     // Most components need no decoding.
     if bytes.iter().all(|&byte| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'\\')) {
         return Some(Cow::Borrowed(component));
     }
-    let whole = |(at, _): (usize, _)| {
+    let is_escape = |(at, _): (usize, _)| {
         bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
     };
-    if !component.match_indices('%').all(whole) {
+    if !component.match_indices('%').all(is_escape) {
         return None;
     }
     let decoded = percent_decode_str(component).decode_utf8().ok()?;
-    let misplaced = |c: char| c == '/' || c == '\\' || c.is_control();
-    (!decoded.contains(misplaced)).then_some(decoded)
+    let is_misplaced = |c: char| c == '/' || c == '\\' || c.is_control();
+    (!decoded.contains(is_misplaced)).then_some(decoded)
 }

@@ -3,43 +3,43 @@
 //! Unknown parameters are ignored. If a parameter occurs several times, the last one counts. A
 //! parameter without a value counts as absent.
 
-use super::{AddressError, Clip, DashTemplate, HlsContainer, RESERVED, Resource, Selection};
-use crate::filter::{Filter, MAX_BYTES};
+use super::{
+    AddressError, DashTemplate, HlsContainer, Resource,
+    name::RESERVED,
+    parameter::{BEGIN, END, FILTER, MINIMUM_SEGMENT},
+};
+use crate::selection::{
+    Clip, Selection,
+    filter::{Filter, MAX_BYTES},
+};
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use std::time::Duration;
 
-/// Name of the parameter that holds a filter.
-pub const FILTER: &str = "filter";
-/// Name of the parameter that holds a clip's start, in seconds with decimals.
-pub const BEGIN: &str = "vbegin";
-/// Name of the parameter that holds a clip's end, in seconds with decimals.
-pub const END: &str = "vend";
-/// Name of the parameter that holds the shortest length of HLS segments, in seconds with decimals.
-pub const MINIMUM_SEGMENT: &str = "hls_minimum_fragment_length";
 /// The highest accepted value of [`MINIMUM_SEGMENT`].
 const LONGEST_MINIMUM: Duration = Duration::from_secs(600);
 
-/// The parsed parameters of a query.
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct QueryOptions {
     pub(super) template: DashTemplate,
     pub(super) container: HlsContainer,
     selection: Result<Selection, AddressError>,
 }
 
-impl Options {
+impl QueryOptions {
     /// Parses a query, with TS as the default container of HLS.
     ///
     /// Manifest options with an unknown value keep their default. A malformed selection is an
     /// error, because a client must not receive what it meant to leave out.
     pub(super) fn parse(query: &str) -> Self {
-        Self::or(HlsContainer::Auto, query)
+        Self::with_container(HlsContainer::Auto, query)
     }
 
     /// Parses a query, with another default container of HLS.
-    pub(super) fn or(mut container: HlsContainer, query: &str) -> Self {
+    pub(super) fn with_container(mut container: HlsContainer, query: &str) -> Self {
         let mut template = DashTemplate::Time;
-        let (mut begin, mut end, mut minimum) = ("", "", "");
+        let mut begin = "";
+        let mut end = "";
+        let mut minimum = "";
         let mut filter = "";
         for parameter in Parameters(query) {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
@@ -66,10 +66,9 @@ impl Options {
     }
 }
 
-/// Parses the name of a folder that states a clip as a query does. Returns `None` if it states no
-/// clip.
+/// Parses the name of a folder that states a clip. `None` if it states none.
 pub(super) fn clip_of_folder(name: &str) -> Option<Clip> {
-    let clip = Options::parse(name).selection.ok()?.clip;
+    let clip = QueryOptions::parse(name).selection.ok()?.clip;
     (!clip.is_everything() && folder_of_clip(clip) == name).then_some(clip)
 }
 
@@ -129,8 +128,7 @@ fn parameters(selection: &Selection) -> impl Iterator<Item = String> + use<> {
     .flatten()
 }
 
-/// Iterates over the parameters of a query. A filter may hold an unescaped `&&`, which separates no
-/// parameters.
+/// Iterates over the parameters of a query. An unescaped `&&` in a filter separates none.
 struct Parameters<'a>(&'a str);
 
 impl<'a> Iterator for Parameters<'a> {
@@ -165,15 +163,15 @@ fn filter(value: &str) -> Result<Option<Filter>, AddressError> {
     if value.len() > 3 * MAX_BYTES {
         return Err(malformed(format!("longer than {MAX_BYTES} bytes")));
     }
-    // Queries are encoded as forms are (WHATWG URL standard §5.1). A filter has no plus sign
-    // outside of text.
+    // Queries are encoded as forms are (WHATWG URL standard §5.1). `+` is a space.
     let spaced = value.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| malformed("not UTF-8".to_owned()))?;
     Filter::parse(&decoded).map(Some).map_err(malformed)
 }
 
 fn clip(begin: &str, end: &str) -> Result<Clip, AddressError> {
-    let (begin, end) = (time(BEGIN, begin)?, time(END, end)?);
+    let begin = time(BEGIN, begin)?;
+    let end = time(END, end)?;
     let parameter = if end.is_some() { END } else { BEGIN };
     Clip::new(begin, end)
         .map_err(|problem| AddressError::Malformed { parameter, problem: problem.to_owned() })
@@ -200,8 +198,8 @@ fn time(parameter: &'static str, value: &str) -> Result<Option<Duration>, Addres
 /// Parses digits, optionally with a point and more digits, of which nine count.
 fn seconds(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) {
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_digits(whole) || !is_digits(fraction) {
         return None;
     }
     let nanos = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
@@ -209,7 +207,6 @@ fn seconds(text: &str) -> Option<Duration> {
     Some(Duration::new(whole.parse().ok()?, nanos))
 }
 
-/// Formats seconds with as many decimals as needed.
 fn decimal(time: Duration) -> String {
     let text = format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,5 +1,6 @@
 use super::{native::MAX_TRACKS, *};
-use crate::filter::tests::any_filter;
+use crate::selection::{Clip, Extent, filter::tests::any_filter};
+use latemux_index::title::TrackName;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ fn parsed(url: &str) -> Option<(String, Resource)> {
 }
 
 #[test]
-fn reads_every_form_of_the_table() {
+fn every_form_of_the_table_is_parsed() {
     use DashTemplate::{Number, Time};
     use HlsContainer::{Auto, Cmaf};
     let video = || track("video", 400_000);
@@ -75,7 +76,7 @@ fn reads_every_form_of_the_table() {
 }
 
 #[test]
-fn refuses_what_is_no_address() {
+fn other_paths_are_refused() {
     for url in [
         "/",
         "",
@@ -123,7 +124,7 @@ fn refuses_what_is_no_address() {
 }
 
 #[test]
-fn names_are_printed_the_same_however_they_were_asked() {
+fn printed_names_do_not_depend_on_the_request() {
     for (base, name) in [
         ("x.mp4", "x"),
         ("a/b/x.y.mp4", "x.y"),
@@ -144,7 +145,7 @@ fn names_are_printed_the_same_however_they_were_asked() {
 }
 
 #[test]
-fn a_name_is_not_taken_for_the_start_of_a_track() {
+fn a_name_is_never_taken_for_the_start_of_a_track() {
     for base in ["my-video_1-hd.ism", "my-video=1-.mp4", "my-video-audio-video=1-hd.mp4"] {
         let address = Address::new(base, Resource::DashInit(track("English", 1)));
         assert_eq!(Address::parse(&address.to_url(), None), Ok(address), "{base}");
@@ -155,7 +156,7 @@ fn a_name_is_not_taken_for_the_start_of_a_track() {
 }
 
 #[test]
-fn keyframe_playlists_point_one_folder_up() {
+fn iframe_playlists_point_one_folder_up() {
     let video = || track("video", 400_000);
     let playlist = Address::new("x", Resource::HlsIFramePlaylist(video(), HlsContainer::Cmaf));
     let links = Links::new(&playlist);
@@ -221,7 +222,7 @@ fn any_selection() -> impl Strategy<Value = Selection> {
 }
 
 #[test]
-fn a_filter_is_read_in_every_encoding() {
+fn a_filter_is_parsed_in_every_encoding() {
     let read = |query: &str| {
         let filter = Address::parse("/x/.m3u8", Some(query)).map(|address| address.selection.filter);
         filter.map(|filter| filter.map(|f| f.to_string())).map_err(|e| e.reason())
@@ -246,7 +247,7 @@ fn a_filter_is_read_in_every_encoding() {
 }
 
 #[test]
-fn a_clip_is_a_stretch_of_time() {
+fn a_clip_is_parsed_or_refused() {
     let read = |query: &str| Address::parse("/x/.mpd", Some(query)).map(|address| address.selection.clip);
     let clip = |begin: Option<u64>, end: Option<u64>| {
         Ok(Clip::new(begin.map(Duration::from_millis), end.map(Duration::from_millis)).unwrap())
@@ -284,7 +285,7 @@ fn a_clip_is_a_stretch_of_time() {
 }
 
 #[test]
-fn manifests_carry_their_selection_on_and_segments_what_they_depend_on() {
+fn urls_carry_the_part_of_the_selection_that_their_bytes_depend_on() {
     let query = "hls_fmp4&vbegin=1.5&hls_minimum_fragment_length=8";
     let address = Address::parse("/x/.m3u8", Some(query)).unwrap();
     let links = Links::new(&address);
@@ -302,7 +303,7 @@ fn manifests_carry_their_selection_on_and_segments_what_they_depend_on() {
 
 proptest! {
     #[test]
-    fn parse_of_print_is_the_identity(
+    fn a_printed_url_parses_to_its_address(
         base in any_base(),
         resource in any_resource(),
         selection in any_selection(),
@@ -314,7 +315,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_parses_prints_to_itself(path in "/?([a-z.%]{0,4}/)?(dash/|hls/|keyframes/)?[-=a-z0-9_]{0,24}(\\.mpd|\\.m3u8|\\.dash|\\.m4s|\\.ts|\\.f4m|\\.abst|-Seg1-Frag[0-9]{1,3})") {
+    fn a_parsed_path_prints_to_its_address(path in "/?([a-z.%]{0,4}/)?(dash/|hls/|keyframes/)?[-=a-z0-9_]{0,24}(\\.mpd|\\.m3u8|\\.dash|\\.m4s|\\.ts|\\.f4m|\\.abst|-Seg1-Frag[0-9]{1,3})") {
         if let Ok(address) = Address::parse(&path, None) {
             let url = address.to_url();
             let (path, query) = url.split_once('?').map_or((url.as_str(), None), |(p, q)| (p, Some(q)));
@@ -323,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn no_input_panics(path in "\\PC*", query in "\\PC*") {
+    fn no_input_causes_a_panic(path in "\\PC*", query in "\\PC*") {
         let _ = Address::parse(&path, Some(&query));
     }
 }

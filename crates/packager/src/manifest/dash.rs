@@ -7,39 +7,34 @@
 
 mod adaptation;
 mod describe;
-mod timeline;
 
 use super::{
-    longest,
-    xml::{Tag, Xml},
+    MICROS, carries_none, longest,
+    timeline::Timeline,
+    xml::{StartTag, Xml},
 };
 use crate::{
     PackError,
-    address::{DashTemplate, Extent, Links},
+    address::{DashTemplate, Links},
     carry::{Protocol, carries},
-    selected::Selected,
+    selection::{Extent, Selected},
     sizes::min_buffer_millis,
 };
 use adaptation::{AdaptationSet, Representation};
 use latemux_index::media::TrackKind;
 use latemux_isobmff::{
-    FourCc, Time, Timescale,
+    Time,
     codec::{Media, VideoRange},
     time::Round,
 };
-use timeline::Timeline;
 
-/// Microseconds: finer than any display's frame, and exact for most timescales' ticks in decimal.
-const MICROS: Timescale = match Timescale::new(1_000_000) {
-    Some(scale) => scale,
-    None => Timescale::MILLIS,
-};
-
-/// Returns the MPD of the selected part of a title. O(samples).
-///
-/// # Errors
+/// Returns the MPD of the selected part of a title. O(samples). Fails with
 /// [`PackError::CannotCarry`] if DASH carries no track of the title.
-pub fn mpd(selected: &Selected<'_>, links: &Links<'_>, template: DashTemplate) -> Result<String, PackError> {
+pub(crate) fn mpd(
+    selected: &Selected<'_>,
+    links: &Links<'_>,
+    template: DashTemplate,
+) -> Result<String, PackError> {
     let title = selected.title();
     let carried = (0..title.tracks().len())
         .filter(|&i| {
@@ -49,8 +44,7 @@ pub fn mpd(selected: &Selected<'_>, links: &Links<'_>, template: DashTemplate) -
         .map(|i| Representation::new(selected, i, links));
     let sets = adaptation::group(carried);
     if sets.is_empty() {
-        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
-        return Err(PackError::CannotCarry { protocol: Protocol::Dash.name(), format });
+        return Err(carries_none(title, Protocol::Dash));
     }
     let representations = || sets.iter().flat_map(|s| &s.representations);
     let zero = Time::new(0, MICROS);
@@ -79,15 +73,15 @@ pub fn mpd(selected: &Selected<'_>, links: &Links<'_>, template: DashTemplate) -
         .attr("minBufferTime", iso8601(i64::try_from(buffer).unwrap_or(i64::MAX).saturating_mul(1000)))
         .children();
     xml.tag("Period").attr("id", 1).attr("start", "PT0S").children();
-    let scene = Scene::new(&sets, links, template, start);
+    let writer = MpdWriter::new(&sets, links, template, start);
     for (number, set) in (1..).zip(&sets) {
-        scene.adaptation_set(&mut xml, number, set);
+        writer.write_set(&mut xml, number, set);
     }
     Ok(xml.finish())
 }
 
 /// Writes adaptation sets, with what each must know of the others.
-struct Scene<'a> {
+struct MpdWriter<'a> {
     links: &'a Links<'a>,
     template: DashTemplate,
     /// Presentation time of the start of the period.
@@ -98,7 +92,7 @@ struct Scene<'a> {
     has_sdr: bool,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> MpdWriter<'a> {
     fn new(sets: &'a [AdaptationSet<'a>], links: &'a Links<'a>, template: DashTemplate, start: Time) -> Self {
         let all = || sets.iter().flat_map(|s| &s.representations);
         let audio = || all().filter(|r| r.track.kind == TrackKind::Audio);
@@ -113,7 +107,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    fn adaptation_set(&self, xml: &mut Xml, number: u32, set: &AdaptationSet<'_>) {
+    fn write_set(&self, xml: &mut Xml, number: u32, set: &AdaptationSet<'_>) {
         let Some(first) = set.representations.first() else { return };
         let kind = first.track.kind;
         let language = &first.track.language;
@@ -128,7 +122,7 @@ impl<'a> Scene<'a> {
             .attr("contentType", content_type)
             .attr("mimeType", mime_type)
             .attr_if("lang", language.is_known().then_some(language))
-            .attr("segmentAlignment", set.aligned())
+            .attr("segmentAlignment", set.is_aligned())
             .attr_if("startWithSAP", set.starts_with_sap());
         if kind == TrackKind::Video {
             tag = tag
@@ -149,15 +143,15 @@ impl<'a> Scene<'a> {
         descriptor(xml, "Role", "urn:mpeg:dash:role:2011", role);
         let shared = set.shared_timeline();
         if let Some(timeline) = shared {
-            self.segment_template(xml, (timeline, first), set.extent());
+            self.write_template(xml, (timeline, first), set.extent());
         }
         for representation in &set.representations {
-            self.representation(xml, representation, shared.is_none());
+            self.write_representation(xml, representation, shared.is_none());
         }
         xml.close();
     }
 
-    fn representation(&self, xml: &mut Xml, r: &Representation<'_>, own_timeline: bool) {
+    fn write_representation(&self, xml: &mut Xml, r: &Representation<'_>, has_own_timeline: bool) {
         let codec = &r.track.codec;
         let mut tag = xml
             .tag("Representation")
@@ -171,7 +165,7 @@ impl<'a> Scene<'a> {
             }
             Media::Text => tag,
         };
-        let has_children = own_timeline || matches!(&codec.media, Media::Audio(_));
+        let has_children = has_own_timeline || matches!(&codec.media, Media::Audio(_));
         if !has_children {
             tag.empty();
             return;
@@ -180,27 +174,27 @@ impl<'a> Scene<'a> {
         if let Media::Audio(audio) = &codec.media {
             describe::audio(xml, audio, &codec.config);
         }
-        if own_timeline {
-            self.segment_template(xml, (&r.timeline, r), r.extent);
+        if has_own_timeline {
+            self.write_template(xml, (&r.timeline, r), r.extent);
         }
         xml.close();
     }
 
     /// Writes the `SegmentTemplate` of a timeline and a representation that has it.
-    fn segment_template(
+    fn write_template(
         &self,
         xml: &mut Xml,
-        (timeline, of): (&Timeline, &Representation<'_>),
+        (timeline, representation): (&Timeline, &Representation<'_>),
         extent: Extent,
     ) {
-        let timescale = of.timescale;
+        let timescale = representation.timescale;
         let offset = self.start.in_scale(timescale, Round::Down);
         xml.tag("SegmentTemplate")
             .attr("timescale", timescale.get())
             .attr_if("presentationTimeOffset", (offset > 0).then_some(offset))
             .attr_if(
                 "startNumber",
-                (self.template == DashTemplate::Number).then(|| of.first.saturating_add(1)),
+                (self.template == DashTemplate::Number).then(|| representation.first.saturating_add(1)),
             )
             .attr("initialization", self.links.dash_initialization())
             .attr("media", self.links.dash_media(self.template, extent))
@@ -219,10 +213,10 @@ impl<'a> Scene<'a> {
 }
 
 fn video_attributes<'a>(
-    tag: Tag<'a>,
+    tag: StartTag<'a>,
     video: &latemux_isobmff::codec::Video,
     frame_rate: Option<(u32, u32)>,
-) -> Tag<'a> {
+) -> StartTag<'a> {
     let frame_rate = frame_rate.map(|(n, d)| if d == 1 { n.to_string() } else { format!("{n}/{d}") });
     // Dolby Vision on a base layer: `codec/brand` (ANSI/SCTE 214-1 §6.2.1.1, §6.2.1.2).
     let supplemental = video.supplemental.as_deref().map(|s| s.split_once('/').unwrap_or((s, "")));
@@ -242,8 +236,7 @@ fn descriptor(xml: &mut Xml, element: &'static str, scheme: &str, value: impl st
 /// Formats microseconds as xs:duration, without trailing zeros.
 fn iso8601(micros: i64) -> String {
     let micros = micros.max(0);
-    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-    let text = format!("PT{seconds}.{fraction:06}");
+    let text = format!("PT{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     format!("{}S", text.trim_end_matches('0').trim_end_matches('.'))
 }
 

@@ -1,19 +1,19 @@
-//! HDS: the manifest (Flash Media Manifest File Format Specification 1.0, "F4M") and the bootstrap
-//! information it holds.
+//! HDS: the manifest (Flash Media Manifest File Format Specification 1.0, "F4M") and its bootstrap
+//! information.
 //!
-//! Video is muxed with the audio that plays by default. Audio in other languages is listed as
-//! alternatives, in fragments of its own.
+//! Video is muxed with the audio that plays by default. Audio in other languages is an alternative
+//! in fragments of its own.
 
 mod bootstrap;
 mod metadata;
 
-use super::xml::Xml;
+use super::{carries_none, xml::Xml};
 use crate::{
     PackError,
     address::Links,
-    carry::{Protocol, carries},
-    segment::{Clock, Mux, f4f},
-    selected::Selected,
+    carry::{Protocol, carries, must_carry},
+    segment::{Clock, PackedTracks, f4f},
+    selection::Selected,
     sizes::Bitrate,
 };
 use latemux_index::{
@@ -21,19 +21,16 @@ use latemux_index::{
     media::TrackKind,
     title::{TitleTrack, TrackName},
 };
-use latemux_isobmff::{FourCc, codec::Media as CodecMedia};
+use latemux_isobmff::codec::Media;
 
-/// Returns the manifest of the selected part of a title. O(samples).
-///
-/// # Errors
+/// Returns the manifest of the selected part of a title. O(samples). Fails with
 /// [`PackError::CannotCarry`] if HDS carries no track of the title.
-pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
+pub(crate) fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
     let title = selected.title();
     let clock = f4f::clock(title);
-    let media = media(title);
+    let media = media_elements(title);
     if media.is_empty() {
-        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
-        return Err(PackError::CannotCarry { protocol: Protocol::Hds.name(), format });
+        return Err(carries_none(title, Protocol::Hds));
     }
     let times: Vec<Fragments> = media.iter().map(|m| Fragments::of(title, &clock, &m.tracks)).collect();
     let start = times.iter().filter_map(|t| t.times.first()).min().copied().unwrap_or(0);
@@ -46,7 +43,7 @@ pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, Pa
     xml.tag("streamType").text("recorded");
     xml.tag("deliveryType").text("streaming");
     xml.tag("duration").text(&seconds(millis));
-    // Media whose fragments have the same numbers and times share one bootstrap.
+    // MediaElement whose fragments have the same numbers and times share one bootstrap.
     let mut bootstraps: Vec<&Fragments> = Vec::new();
     let mut shared = Vec::new();
     for times in &times {
@@ -69,19 +66,14 @@ pub fn manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, Pa
 }
 
 /// Returns the bootstrap information of tracks packed together, as a resource of its own.
-/// O(segments).
-///
-/// # Errors
-/// [`PackError::NoSuchTrack`] if the title has no such track, [`PackError::CannotCarry`] if HDS
-/// does not carry it, [`PackError::NothingInClip`] if it has no fragment.
-pub fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
+/// O(segments). Fails with [`PackError::NoSuchTrack`] if the title has no such track, with
+/// [`PackError::CannotCarry`] if HDS does not carry it, with [`PackError::NothingInClip`] without
+/// fragments.
+pub(crate) fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>, PackError> {
     let title = selected.title();
     let find = |name: &TrackName| {
         let index = title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
-        let track = title.track(&title.tracks()[index]);
-        let format = track.codec.format;
-        let carried = carries(Protocol::Hds, track).map(|()| index);
-        carried.map_err(|_| PackError::CannotCarry { protocol: Protocol::Hds.name(), format })
+        must_carry(Protocol::Hds, title.track(&title.tracks()[index])).map(|()| index)
     };
     let tracks = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let fragments = Fragments::of(title, &f4f::clock(title), &tracks);
@@ -92,14 +84,15 @@ pub fn bootstrap(selected: &Selected<'_>, names: &[TrackName]) -> Result<Vec<u8>
 }
 
 /// The tracks of one `media` element.
-struct Media {
+struct MediaElement {
     /// Indexes into [`Title::tracks`] in the order of URLs: audio first.
     tracks: Vec<usize>,
     /// True if it replaces the audio of other elements.
-    alternate: bool,
+    is_alternate: bool,
 }
 
-fn media(title: &Title) -> Vec<Media> {
+/// Returns the elements of a title: video with the default audio, then other languages.
+fn media_elements(title: &Title) -> Vec<MediaElement> {
     let carried = |kind| {
         title.of_kind(kind).filter(|&i| {
             let track = &title.tracks()[i];
@@ -109,24 +102,27 @@ fn media(title: &Title) -> Vec<Media> {
     let audio: Vec<usize> = carried(TrackKind::Audio).collect();
     let track = |i: usize| title.track(&title.tracks()[i]);
     let default = audio.iter().copied().find(|&i| track(i).enabled).or(audio.first().copied());
-    let mut media: Vec<Media> = carried(TrackKind::Video)
-        .map(|video| Media { tracks: default.into_iter().chain([video]).collect(), alternate: false })
+    let mut media: Vec<MediaElement> = carried(TrackKind::Video)
+        .map(|video| MediaElement {
+            tracks: default.into_iter().chain([video]).collect(),
+            is_alternate: false,
+        })
         .collect();
     if media.is_empty() {
-        return audio.into_iter().map(|i| Media { tracks: vec![i], alternate: false }).collect();
+        return audio.into_iter().map(|i| MediaElement { tracks: vec![i], is_alternate: false }).collect();
     }
     let mut languages: Vec<&str> = default.map(|i| track(i).language.as_str()).into_iter().collect();
     for i in audio {
         let language = track(i).language.as_str();
         if !languages.contains(&language) {
             languages.push(language);
-            media.push(Media { tracks: vec![i], alternate: true });
+            media.push(MediaElement { tracks: vec![i], is_alternate: true });
         }
     }
     media
 }
 
-impl Media {
+impl MediaElement {
     fn write(
         &self,
         xml: &mut Xml,
@@ -140,14 +136,14 @@ impl Media {
         let names: Vec<TrackName> = self.tracks.iter().map(|&i| title.tracks()[i].name.clone()).collect();
         let tracks = || self.tracks.iter().map(|&i| title.track(&title.tracks()[i]));
         let video = tracks().find_map(|track| match &track.codec.media {
-            CodecMedia::Video(video) => Some(video),
-            CodecMedia::Audio(_) | CodecMedia::Text => None,
+            Media::Video(video) => Some(video),
+            Media::Audio(_) | Media::Text => None,
         });
         let language = tracks().map(|track| &track.language).find(|language| language.is_known());
-        let language = language.filter(|_| self.alternate);
+        let language = language.filter(|_| self.is_alternate);
         xml.tag("media")
-            .attr_if("alternate", self.alternate.then_some(true))
-            .attr_if("type", self.alternate.then_some("audio"))
+            .attr_if("alternate", self.is_alternate.then_some(true))
+            .attr_if("type", self.is_alternate.then_some("audio"))
             .attr_if("label", language)
             .attr_if("lang", language)
             .attr("bitrate", Bitrate::of_tracks(title, &self.tracks, Protocol::Hds).peak.div_ceil(1000))
@@ -172,22 +168,22 @@ struct Fragments {
 
 impl Fragments {
     fn of(title: &Title, clock: &Clock<'_>, tracks: &[usize]) -> Self {
-        let Some(mux) = Mux::new(title, tracks) else { return Self::default() };
-        let Some(lead) = title.find(&mux.lead().name) else { return Self::default() };
+        let Some(packed) = PackedTracks::new(title, tracks) else { return Self::default() };
+        let Some(lead) = title.find(&packed.lead().name) else { return Self::default() };
         let mut times = clock.boundaries(lead);
         let numbers = |&i: &usize| title.tracks().get(i).map(TitleTrack::numbers);
         // Fragments of a source cannot be cut, so their tracks may bring samples from before the
         // lead's start. The first segment always brings all earlier samples of the others.
-        for (number, time) in mux.numbers().zip(&mut times) {
-            let parts = mux.parts(number).filter_map(|(i, part)| clock.boundary(i, part?.number));
-            *time = parts.fold(*time, i64::min);
+        for (number, time) in packed.numbers().zip(&mut times) {
+            let shares = packed.shares(number).filter_map(|(i, share)| clock.boundary(i, share?.number));
+            *time = shares.fold(*time, i64::min);
         }
         // The last fragment holds the samples of the other tracks behind the end of the lead.
         let ends = tracks.iter().filter_map(|i| clock.boundary(*i, numbers(i)?.end));
         if let (Some(last), Some(end)) = (times.last_mut(), ends.max()) {
             *last = end.max(*last);
         }
-        Self { first: mux.lead().first.saturating_add(1), times }
+        Self { first: packed.lead().first.saturating_add(1), times }
     }
 }
 
@@ -203,12 +199,12 @@ fn base64(bytes: &[u8]) -> String {
     for chunk in bytes.chunks(3) {
         let group = chunk.iter().fold(0_u32, |group, &byte| group << 8 | u32::from(byte));
         let group = group << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            if place > chunk.len() {
+        for position in 0..4 {
+            if position > chunk.len() {
                 text.push('=');
                 continue;
             }
-            let digit = usize::try_from(group >> (18 - 6 * place) & 63).unwrap_or(0);
+            let digit = usize::try_from(group >> (18 - 6 * position) & 63).unwrap_or(0);
             text.push(DIGITS.get(digit).map_or('=', |&d| char::from(d)));
         }
     }
@@ -220,7 +216,7 @@ mod tests {
     use super::base64;
 
     #[test]
-    fn test_vectors_of_rfc_4648() {
+    fn the_test_vectors_of_rfc_4648_are_encoded() {
         for (bytes, text) in [
             ("", ""),
             ("f", "Zg=="),

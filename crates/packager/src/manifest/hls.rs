@@ -10,8 +10,8 @@ mod multivariant;
 mod rates;
 mod renditions;
 
-pub use media::{iframes, media};
-pub use multivariant::multivariant;
+pub(crate) use media::{iframes, media};
+pub(crate) use multivariant::multivariant;
 
 use crate::{
     PackError,
@@ -23,11 +23,11 @@ use latemux_isobmff::FourCc;
 
 /// Returns the tracks of a kind that a protocol carries, as indexes into [`Title::tracks`].
 fn carried(title: &Title, kind: TrackKind, protocol: Protocol) -> Vec<usize> {
-    let serves = |&i: &usize| {
+    let is_carried = |&i: &usize| {
         let track = &title.tracks()[i];
         track.segment_count() > 0 && carries(protocol, title.track(track)).is_ok()
     };
-    title.of_kind(kind).filter(serves).collect()
+    title.of_kind(kind).filter(is_carried).collect()
 }
 
 /// Returns the protocol of a title as a whole.
@@ -36,9 +36,9 @@ fn protocol_of(title: &Title, container: HlsContainer) -> Protocol {
         return Protocol::HlsCmaf;
     }
     let count = |kind, protocol| carried(title, kind, protocol).len();
-    let lost = |kind| count(kind, Protocol::HlsTs) < count(kind, Protocol::HlsCmaf);
-    let silent = count(TrackKind::Audio, Protocol::HlsTs) == 0 && lost(TrackKind::Audio);
-    if lost(TrackKind::Video) || silent { Protocol::HlsCmaf } else { Protocol::HlsTs }
+    let loses = |kind| count(kind, Protocol::HlsTs) < count(kind, Protocol::HlsCmaf);
+    let is_silent = count(TrackKind::Audio, Protocol::HlsTs) == 0 && loses(TrackKind::Audio);
+    if loses(TrackKind::Video) || is_silent { Protocol::HlsCmaf } else { Protocol::HlsTs }
 }
 
 /// Returns the container that URLs in a playlist of a protocol name.

@@ -14,7 +14,10 @@ mod parse;
 pub use parse::{MAX_BYTES, ManifestError, parse};
 
 use super::xml::Xml;
-use crate::{Address, Resource};
+use crate::{
+    Address, Resource,
+    selection::filter::{four_cc, kind_name},
+};
 use latemux_index::{Track, media::TrackKind, title::TrackName};
 use latemux_isobmff::{
     boxes::mdhd::Language,
@@ -51,7 +54,7 @@ impl Element {
     /// Describes the element for error messages.
     #[must_use]
     pub fn describe(&self) -> String {
-        format!("<{} src=\"{}\"> in line {}", word(self.kind), self.src, self.line)
+        format!("<{} src=\"{}\"> in line {}", kind_name(self.kind), self.src, self.line)
     }
 
     /// Returns the name of the track in URLs, before collisions are resolved:
@@ -63,22 +66,13 @@ impl Element {
     }
 }
 
-/// Returns the element's name.
-fn word(kind: TrackKind) -> &'static str {
-    match kind {
-        TrackKind::Video => "video",
-        TrackKind::Audio => "audio",
-        TrackKind::Text => "textstream",
-    }
-}
-
 /// Longest `trackName` that is kept, in bytes.
 const MAX_NAME: usize = 64;
 
 fn track_name(kind: TrackKind, name: Option<&str>, language: &Language, bitrate: u64) -> TrackName {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') { c } else { '_' };
-    let name: String = name.unwrap_or_else(|| word(kind)).chars().map(plain).take(MAX_NAME).collect();
-    let name = if name.is_empty() { word(kind).to_owned() } else { name };
+    let to_plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') { c } else { '_' };
+    let name: String = name.unwrap_or_else(|| kind_name(kind)).chars().map(to_plain).take(MAX_NAME).collect();
+    let name = if name.is_empty() { kind_name(kind).to_owned() } else { name };
     let stem = if language.is_known() { format!("{name}_{language}") } else { name };
     let named = TrackName { stem, bitrate };
     // A stem with `-` in it cannot always be parsed from a URL.
@@ -92,7 +86,7 @@ fn track_name(kind: TrackKind, name: Option<&str>, language: &Language, bitrate:
 
 /// A track to be listed in a server manifest.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct ManifestTrack<'a> {
     /// Location of its file, as a URL relative to the manifest.
     pub src: &'a str,
     /// The track itself.
@@ -101,7 +95,7 @@ pub struct Source<'a> {
 
 /// Returns the text of a server manifest.
 #[must_use]
-pub fn write(sources: &[Source<'_>]) -> String {
+pub fn write(tracks: &[ManifestTrack<'_>]) -> String {
     let mut xml = Xml::new();
     xml.tag("smil").attr("xmlns", parse::SMIL).children();
     xml.tag("head").children();
@@ -109,9 +103,9 @@ pub fn write(sources: &[Source<'_>]) -> String {
     xml.close();
     xml.tag("body").children();
     xml.tag("switch").children();
-    for Source { src, track } in sources {
+    for ManifestTrack { src, track } in tracks {
         let language = track.language.is_known().then_some(&track.language);
-        xml.tag(word(track.kind))
+        xml.tag(kind_name(track.kind))
             .attr("src", src)
             .attr("systemBitrate", rounded(track.average_bitrate))
             .attr_if("systemLanguage", language)
@@ -129,22 +123,13 @@ fn rounded(bitrate: u64) -> u64 {
     (bitrate.saturating_add(500) / 1000).max(1).saturating_mul(1000)
 }
 
-/// Returns the value of the param `FourCC`.
-pub(crate) fn four_cc(track: &Track) -> String {
-    match &track.codec.config {
-        Config::Avc(_) => "AVC1".to_owned(),
-        Config::Aac(_) => "AACL".to_owned(),
-        _ => track.codec.format.to_string(),
-    }
-}
-
 fn params(track: &Track) -> Vec<(&'static str, String)> {
     let mut params = vec![
         ("trackID", track.id.to_string()),
-        ("trackName", word(track.kind).to_owned()),
+        ("trackName", kind_name(track.kind).to_owned()),
         ("timescale", track.timescale.get().to_string()),
+        ("FourCC", four_cc(track)),
     ];
-    params.push(("FourCC", four_cc(track)));
     match &track.codec.media {
         Media::Video(video) => {
             params.push(("MaxWidth", video.width.to_string()));

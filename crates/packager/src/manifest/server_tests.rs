@@ -38,7 +38,7 @@ const UNIFIED: &str = r#"<?xml version="1.0" encoding="utf-8"?>
 </smil>"#;
 
 #[test]
-fn what_unified_writes() {
+fn a_manifest_of_unified_streaming_is_parsed() {
     let manifest = parse(UNIFIED.as_bytes()).unwrap();
     let shown: Vec<_> = manifest
         .elements
@@ -67,39 +67,36 @@ fn with(element: &str) -> String {
 }
 
 #[test]
-fn an_element_that_is_wrong_is_named() {
+fn errors_name_the_wrong_element() {
     let id = "<param name=\"trackID\" value=\"1\"/>";
-    for (element, said) in [
-        (format!("<video systemBitrate=\"1\">{id}</video>"), "<video> in line 2: it has no src"),
-        (format!("<audio src=\"\" systemBitrate=\"1\">{id}</audio>"), "<audio> in line 2: it has no src"),
-        (
-            format!("<video src=\"a.mp4\">{id}</video>"),
-            "<video src=\"a.mp4\"> in line 2: it has no systemBitrate",
-        ),
+    for (element, message) in [
+        (format!("<video systemBitrate=\"1\">{id}</video>"), "<video> in line 2: no src"),
+        (format!("<audio src=\"\" systemBitrate=\"1\">{id}</audio>"), "<audio> in line 2: no src"),
+        (format!("<video src=\"a.mp4\">{id}</video>"), "<video src=\"a.mp4\"> in line 2: no systemBitrate"),
         (
             format!("<video src=\"a.mp4\" systemBitrate=\"fast\">{id}</video>"),
-            "<video src=\"a.mp4\"> in line 2: its systemBitrate is \"fast\"",
+            "<video src=\"a.mp4\"> in line 2: wrong systemBitrate \"fast\"",
         ),
         (
             format!("<video src=\"a.mp4\" systemBitrate=\"0\">{id}</video>"),
-            "<video src=\"a.mp4\"> in line 2: its systemBitrate is \"0\"",
+            "<video src=\"a.mp4\"> in line 2: wrong systemBitrate \"0\"",
         ),
         (
             "<audio src=\"a.mp4\" systemBitrate=\"1\"/>".to_owned(),
-            "<audio src=\"a.mp4\"> in line 2: it has no param trackID",
+            "<audio src=\"a.mp4\"> in line 2: no param trackID",
         ),
         (
             "<audio src=\"a.mp4\" systemBitrate=\"1\"><param name=\"trackID\" value=\"0\"/></audio>"
                 .to_owned(),
-            "<audio src=\"a.mp4\"> in line 2: its trackID is \"0\"",
+            "<audio src=\"a.mp4\"> in line 2: wrong trackID \"0\"",
         ),
         (
             "<audio src=\"a.mp4\" systemBitrate=\"1\"><param name=\"trackID\" value=\"4294967297\"/></audio>"
                 .to_owned(),
-            "<audio src=\"a.mp4\"> in line 2: its trackID is \"4294967297\"",
+            "<audio src=\"a.mp4\"> in line 2: wrong trackID \"4294967297\"",
         ),
     ] {
-        assert_eq!(refused(&with(&element)), ("manifest_malformed", said.to_owned()));
+        assert_eq!(refused(&with(&element)), ("manifest_malformed", message.to_owned()));
     }
     for xml in ["", "<a/>", "<smil/>", "<smil><body><switch/></body></smil>", "not XML", "<smil><body>"] {
         assert_eq!(refused(xml).0, "manifest_malformed", "{xml}");
@@ -111,9 +108,9 @@ fn an_element_that_is_wrong_is_named() {
 fn hostile_documents_are_refused_quickly() {
     let started = Instant::now();
     let laughs = "<!DOCTYPE smil [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;&a;&a;\">]><smil>&b;</smil>";
-    let (reason, said) = refused(laughs);
+    let (reason, message) = refused(laughs);
     assert_eq!(reason, "manifest_malformed");
-    assert!(said.contains("DTD"), "{said}");
+    assert!(message.contains("DTD"), "{message}");
     let outside = "<!DOCTYPE smil SYSTEM \"file:///etc/passwd\"><smil/>";
     assert_eq!(refused(outside).0, "manifest_malformed");
     assert!(refused(&with("<video src=\"&x;\"/>")).1.contains("entity"));
@@ -136,14 +133,14 @@ fn hostile_documents_are_refused_quickly() {
 
 proptest! {
     #[test]
-    fn no_bytes_break_it(bytes: Vec<u8>, text in "[<>/=\"a-z !&;\\[\\]-]{0,60}") {
+    fn no_input_causes_a_panic(bytes: Vec<u8>, text in "[<>/=\"a-z !&;\\[\\]-]{0,60}") {
         let _ = parse(&bytes);
         let _ = parse(text.as_bytes());
         let _ = parse(with(&text).as_bytes());
     }
 
     #[test]
-    fn every_name_is_found_again_in_a_url(
+    fn every_name_can_be_parsed_from_a_url(
         name in proptest::option::of(".{0,80}|[a-z-]{1,9}|-?(audio|video)-x"),
         language in "[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,2}|video|x-audio-video",
         bitrate in 1..=1_000_000_000_000_u64,

@@ -1,35 +1,31 @@
 //! Smooth Streaming: the client manifest ([MS-SSTR] 2.2.2).
 //!
 //! A player switches within a stream: renditions of one kind, one name in URLs and one coding,
-//! whose fragments begin at the same times. All times are in units of 100 ns and on the [`Clock`]
-//! of the fragments.
+//! whose fragments begin at the same times. All times are in 100 ns, on the fragments' [`Clock`].
 
 mod codec;
 
-use super::xml::Xml;
+use super::{carries_none, timeline::Timeline, xml::Xml};
 use crate::{
     PackError,
-    address::{Extent, Links},
+    address::Links,
     carry::{Protocol, carries},
     segment::{Clock, smooth},
-    selected::Selected,
+    selection::{Extent, Selected},
 };
 use codec::CodecAttributes;
 use latemux_index::{Track, media::TrackKind, title::TitleTrack};
-use latemux_isobmff::{FourCc, codec::Media};
+use latemux_isobmff::codec::Media;
 use std::collections::BTreeSet;
 
-/// Returns the client manifest of the selected part of a title. O(segments).
-///
-/// # Errors
+/// Returns the client manifest of the selected part of a title. O(segments). Fails with
 /// [`PackError::CannotCarry`] if Smooth Streaming carries no track of the title.
-pub fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
+pub(crate) fn client_manifest(selected: &Selected<'_>, links: &Links<'_>) -> Result<String, PackError> {
     let title = selected.title();
     let clock = smooth::clock(title);
     let streams = streams(selected, &clock);
     if streams.is_empty() {
-        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
-        return Err(PackError::CannotCarry { protocol: Protocol::Smooth.name(), format });
+        return Err(carries_none(title, Protocol::Smooth));
     }
     let start = streams.iter().filter_map(|s| s.times.first()).min().copied().unwrap_or(0);
     let end = streams.iter().filter_map(|s| s.times.last()).max().copied().unwrap_or(0);
@@ -93,8 +89,7 @@ fn streams<'a>(selected: &'a Selected<'_>, clock: &Clock<'_>) -> Vec<Stream<'a>>
             }
             continue;
         }
-        // A rendition with another coding or other cuts is a stream of its own and needs a unique
-        // name. URLs keep the track's stem.
+        // A rendition with another coding or other cuts is a stream with a name of its own.
         let numbered = (1_u32..).map(|n| format!("{stem}_{n}")).filter(|name| !stems.contains(name.as_str()));
         let free = std::iter::once(stem.to_owned()).chain(numbered).find(|name| !names.contains(name));
         let name = free.unwrap_or_else(|| stem.to_owned());
@@ -142,11 +137,11 @@ impl Stream<'_> {
         for (index, level) in self.levels.iter().enumerate() {
             level.write(xml, index);
         }
-        for chunk in chunks(&self.times) {
+        for run in &Timeline::new(&self.times).0 {
             xml.tag("c")
-                .attr_if("t", chunk.time)
-                .attr("d", chunk.duration)
-                .attr_if("r", (chunk.count > 1).then_some(chunk.count))
+                .attr_if("t", run.time)
+                .attr("d", run.duration)
+                .attr_if("r", (run.repeat > 0).then_some(run.repeat + 1))
                 .empty();
         }
         xml.close();
@@ -174,45 +169,5 @@ impl Level<'_> {
         tag.attr_if("NALUnitLengthField", codec.nal_length)
             .attr("CodecPrivateData", &codec.private_data)
             .empty();
-    }
-}
-
-/// Fragments of one duration that follow one another: a `c`.
-#[derive(Debug, PartialEq, Eq)]
-struct Chunk {
-    /// On the first one only: all others follow without a gap.
-    time: Option<i64>,
-    duration: i64,
-    /// How many, from 1: unlike in DASH the first one counts.
-    count: u32,
-}
-
-fn chunks(times: &[i64]) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = Vec::new();
-    for (&start, &end) in times.iter().zip(times.iter().skip(1)) {
-        let duration = end.saturating_sub(start);
-        match chunks.last_mut() {
-            Some(last) if last.duration == duration => last.count += 1,
-            last => {
-                let time = last.is_none().then_some(start);
-                chunks.push(Chunk { time, duration, count: 1 });
-            }
-        }
-    }
-    chunks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_count_from_one() {
-        let chunk = |time, duration, count| Chunk { time, duration, count };
-        assert_eq!(
-            chunks(&[7, 10, 13, 16, 18, 21]),
-            [chunk(Some(7), 3, 3), chunk(None, 2, 1), chunk(None, 3, 1)]
-        );
-        assert_eq!(chunks(&[0, 5]), [chunk(Some(0), 5, 1)]);
     }
 }

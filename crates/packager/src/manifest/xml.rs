@@ -15,15 +15,14 @@ impl Xml {
         Self { text: String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"), open: Vec::new() }
     }
 
-    /// Begins the start tag of an element: add attributes, then end it with one of [`StartTag`]'s
-    /// methods.
-    pub(super) fn tag(&mut self, name: &'static str) -> Tag<'_> {
+    /// Begins the start tag of an element: add attributes, then end it.
+    pub(super) fn tag(&mut self, name: &'static str) -> StartTag<'_> {
         for _ in &self.open {
             self.text.push_str("  ");
         }
         self.text.push('<');
         self.text.push_str(name);
-        Tag { xml: self, name }
+        StartTag { xml: self, name }
     }
 
     /// Closes the innermost open element.
@@ -46,8 +45,8 @@ impl Xml {
                 '<' => text.push_str("&lt;"),
                 '>' => text.push_str("&gt;"),
                 '"' => text.push_str("&quot;"),
-                // Attribute values are normalised: white space other than blanks must be a
-                // reference (XML 1.0 §3.3.3).
+                // Attribute values are normalised: tabs and line ends need a reference (XML 1.0
+                // §3.3.3).
                 '\t' | '\n' | '\r' => {
                     let _ = write!(text, "&#{};", u32::from(c));
                 }
@@ -72,12 +71,12 @@ impl Xml {
 /// A start tag being written.
 #[derive(Debug)]
 #[must_use = "end it with `children`, `text` or `empty`"]
-pub(super) struct Tag<'a> {
+pub(super) struct StartTag<'a> {
     xml: &'a mut Xml,
     name: &'static str,
 }
 
-impl Tag<'_> {
+impl StartTag<'_> {
     /// Adds an attribute and escapes its value.
     pub(super) fn attr(self, name: &str, value: impl Display) -> Self {
         let _ = write!(self.xml.text, " {name}=\"");
@@ -118,7 +117,7 @@ mod tests {
     use super::Xml;
 
     #[test]
-    fn nests_and_escapes() {
+    fn elements_are_nested_and_values_escaped() {
         let mut xml = Xml::new();
         xml.tag("a").attr("x", "<&>\"'\n\u{1}").children();
         xml.tag("b").attr_if("n", Some(1)).attr_if("m", None::<u32>).empty();

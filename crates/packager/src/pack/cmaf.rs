@@ -38,7 +38,7 @@ pub fn header(title: &Title, track: usize, fragments: &[Fragment]) -> Result<Byt
         first_offset: 0,
         references: references.collect::<Result<_, _>>()?,
     };
-    let mut out = cmaf::init(track)?.to_vec();
+    let mut out = cmaf::init(track).to_vec();
     sidx.write(&mut out);
     Ok(out.into())
 }

@@ -9,7 +9,7 @@
 use super::Fragment;
 use crate::{
     PackError, Resource,
-    carry::{Protocol, carries},
+    carry::{Protocol, must_carry},
     segment::{
         Clock,
         smooth::{self, SCALE},
@@ -29,7 +29,7 @@ use latemux_isobmff::{
 
 /// The tracks and fragments of an ismv file.
 #[derive(Debug)]
-pub struct Layout<'a> {
+pub struct IsmvFile<'a> {
     clock: Clock<'a>,
     /// Indexes into [`Title::tracks`], in the order of the objects and of the tracks in them.
     tracks: Vec<usize>,
@@ -37,14 +37,14 @@ pub struct Layout<'a> {
 
 /// One fragment of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct FragmentRequest {
     /// Index into [`IsmvFile::tracks`].
     pub track: usize,
     /// The resource to plan.
     pub resource: Resource,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> IsmvFile<'a> {
     /// Creates a file of some tracks of a title (indexes into [`Title::tracks`]), given in any
     /// order.
     ///
@@ -56,10 +56,7 @@ impl<'a> Layout<'a> {
         for &index in &tracks {
             let none = || PackError::NoSuchTrack(index.to_string());
             let track = title.track(title.tracks().get(index).ok_or_else(none)?);
-            if carries(Protocol::Smooth, track).is_err() {
-                let protocol = Protocol::Smooth.name();
-                return Err(PackError::CannotCarry { protocol, format: track.codec.format });
-            }
+            must_carry(Protocol::Smooth, track)?;
         }
         tracks.sort_by_key(|&index| title.tracks().get(index).map(|t| (t.object, t.track)));
         tracks.dedup();
@@ -95,22 +92,25 @@ impl<'a> Layout<'a> {
 
     /// Iterates over the fragments in the order of the file: by time, and for equal times in the
     /// order of the tracks.
-    pub fn fragments(&self) -> impl Iterator<Item = Place> + '_ {
+    pub fn fragments(&self) -> impl Iterator<Item = FragmentRequest> + '_ {
         let first = |&track: &usize| self.title_track(track).map_or(0, |track| track.numbers().start);
         let mut next: Vec<u32> = self.tracks.iter().map(first).collect();
         std::iter::from_fn(move || {
             let upcoming =
-                next.iter().zip(&self.tracks).enumerate().filter_map(|(place, (&number, &track))| {
+                next.iter().zip(&self.tracks).enumerate().filter_map(|(position, (&number, &track))| {
                     let of = self.title_track(track)?;
                     (number < of.numbers().end).then_some(())?;
-                    Some((self.clock.boundary(track, number)?, place, of))
+                    Some((self.clock.boundary(track, number)?, position, of))
                 });
-            let (time, place, of) = upcoming.min_by_key(|&(time, place, _)| (time, place))?;
-            if let Some(number) = next.get_mut(place) {
+            let (time, position, of) = upcoming.min_by_key(|&(time, position, _)| (time, position))?;
+            if let Some(number) = next.get_mut(position) {
                 *number += 1;
             }
             let time = u64::try_from(time).unwrap_or(0);
-            Some(Place { track: place, resource: Resource::SmoothFragment(of.name.clone(), time) })
+            Some(FragmentRequest {
+                track: position,
+                resource: Resource::SmoothFragment(of.name.clone(), time),
+            })
         })
     }
 
@@ -119,8 +119,8 @@ impl<'a> Layout<'a> {
     /// [`FragmentRequest::track`]) and the number of bytes before it.
     #[must_use]
     pub fn index(&self, written: &[(usize, u64, Fragment)]) -> Bytes {
-        let entries = |place: usize| {
-            let own = written.iter().filter(move |(track, _, fragment)| *track == place && fragment.sync);
+        let entries = |position: usize| {
+            let own = written.iter().filter(move |(track, _, fragment)| *track == position && fragment.sync);
             own.map(|&(_, at, fragment)| TfraEntry {
                 time: u64::try_from(fragment.first).unwrap_or(0),
                 moof_offset: at.saturating_add(fragment.moof_at),
@@ -129,9 +129,9 @@ impl<'a> Layout<'a> {
                 sample: 1,
             })
         };
-        let tracks = self.tracks.iter().enumerate().map(|(place, &track)| Tfra {
+        let tracks = self.tracks.iter().enumerate().map(|(position, &track)| Tfra {
             track_id: smooth::track_id(self.clock.title(), track),
-            entries: entries(place).collect(),
+            entries: entries(position).collect(),
         });
         let mut out = Vec::new();
         Mfra { tracks: tracks.collect() }.write(&mut out);

@@ -2,8 +2,8 @@
 
 use crate::{
     Address, Resource,
-    segment::{Mux, smooth},
-    selected::Selected,
+    segment::{PackedTracks, smooth},
+    selection::Selected,
 };
 use latemux_index::{Title, title::TrackName};
 use std::time::Duration;
@@ -12,8 +12,9 @@ use std::time::Duration;
 /// last segment, and for resources that are not media segments, such as I-frames.
 #[must_use]
 pub fn following(title: &Title, address: &Address) -> Option<Address> {
-    let selected = Selected::new(title, address).ok()?;
-    let (title, minimum) = (selected.title(), selected.minimum);
+    let selected = Selected::new(title, &address.selection, false).ok()?;
+    let title = selected.title();
+    let minimum = selected.minimum;
     let find = |name: &TrackName| {
         let index = title.find(name)?;
         Some((index, title.tracks().get(index)?))
@@ -32,13 +33,13 @@ pub fn following(title: &Title, address: &Address) -> Option<Address> {
             Resource::DashSegment(name.clone(), track.segment(*number)?.number.checked_add(1)?)
         }
         Resource::HlsSegment(names, number) => {
-            Resource::HlsSegment(names.clone(), behind(title, names, *number, minimum)?)
+            Resource::HlsSegment(names.clone(), number_after(title, names, *number, minimum)?)
         }
         Resource::HlsTsSegment(names, number) => {
-            Resource::HlsTsSegment(names.clone(), behind(title, names, *number, minimum)?)
+            Resource::HlsTsSegment(names.clone(), number_after(title, names, *number, minimum)?)
         }
         Resource::HdsFragment(names, number) => {
-            Resource::HdsFragment(names.clone(), behind(title, names, *number, None)?)
+            Resource::HdsFragment(names.clone(), number_after(title, names, *number, None)?)
         }
         Resource::SmoothFragment(name, time) => {
             let (index, track) = find(name)?;
@@ -53,8 +54,8 @@ pub fn following(title: &Title, address: &Address) -> Option<Address> {
 }
 
 /// Returns the 1-based number of the segment that follows one of tracks packed together.
-fn behind(title: &Title, names: &[TrackName], number: u32, minimum: Option<Duration>) -> Option<u32> {
+fn number_after(title: &Title, names: &[TrackName], number: u32, minimum: Option<Duration>) -> Option<u32> {
     let tracks = names.iter().map(|name| title.find(name)).collect::<Option<Vec<_>>>()?;
-    let mux = Mux::new(title, &tracks)?.joined(minimum);
-    mux.following(number.checked_sub(1)?)?.checked_add(1)
+    let packed = PackedTracks::new(title, &tracks)?.joined(minimum);
+    packed.following(number.checked_sub(1)?)?.checked_add(1)
 }

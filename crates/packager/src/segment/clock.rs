@@ -44,7 +44,7 @@ pub struct Clock<'a> {
 
 /// The times of one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub(crate) struct SampleTiming {
     /// Decode time, ≥ 0 if the source's tables are correct.
     pub decode: i64,
     /// Presentation time minus decode time.
@@ -57,8 +57,7 @@ pub struct Stamp {
 impl<'a> Clock<'a> {
     /// Creates the clock of all tracks of a title that a protocol carries, selected or not.
     /// O(tracks).
-    #[must_use]
-    pub fn new(title: &'a Title, protocol: Protocol, scale: Timescale) -> Self {
+    pub(crate) fn new(title: &'a Title, protocol: Protocol, scale: Timescale) -> Self {
         let tracks = || title.whole_tracks().filter(|track| carries(protocol, track).is_ok());
         let video = tracks().filter(|t| t.kind == TrackKind::Video);
         // HDS has no files, and ticks of a millisecond are common in other sources.
@@ -73,22 +72,19 @@ impl<'a> Clock<'a> {
     }
 
     /// Returns the title of the clock.
-    #[must_use]
-    pub fn title(&self) -> &'a Title {
+    pub(crate) fn title(&self) -> &'a Title {
         self.title
     }
 
     /// Returns the delay: how much later than in other protocols everything is presented; ≥ 0.
-    #[must_use]
-    pub fn delay(&self) -> u64 {
+    pub(crate) fn delay(&self) -> u64 {
         u64::try_from(self.delay).unwrap_or(0)
     }
 
     /// Returns the start of each segment of a track and the end of the last one, ascending: one
     /// more than there are segments. The last segment ends when its last sample has been presented.
     /// Empty if there is no such track (an index into [`Title::tracks`]).
-    #[must_use]
-    pub fn boundaries(&self, track: usize) -> Vec<i64> {
+    pub(crate) fn boundaries(&self, track: usize) -> Vec<i64> {
         let numbers = self.title.tracks().get(track).map_or(0..0, TitleTrack::numbers);
         (numbers.start..=numbers.end).filter_map(|number| self.boundary(track, number)).collect()
     }
@@ -110,8 +106,7 @@ impl<'a> Clock<'a> {
     }
 
     /// Returns the segment (0-based) of a track that begins at `time`. O(log n).
-    #[must_use]
-    pub fn segment_at(&self, track: usize, time: i64) -> Option<u32> {
+    pub(crate) fn segment_at(&self, track: usize, time: i64) -> Option<u32> {
         let Range { start: mut low, end } = self.title.tracks().get(track)?.numbers();
         let mut high = end;
         while low < high {
@@ -123,8 +118,7 @@ impl<'a> Clock<'a> {
 
     /// Returns the times of a segment's samples. The segment is one of the track's own, or several
     /// joined.
-    #[must_use]
-    pub fn stamps(&self, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<Stamp> {
+    pub(crate) fn timings(&self, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<SampleTiming> {
         let Some((title_track, first)) = self.title.tracks().get(track).zip(samples.first()) else {
             return Vec::new();
         };
@@ -156,7 +150,7 @@ impl<'a> Clock<'a> {
                     // time alone.
                     TrackKind::Audio | TrackKind::Text => self.floor(track, sample.composition_offset.into()),
                 };
-                Stamp {
+                SampleTiming {
                     decode: at,
                     composition_offset: clamped(composition_offset),
                     duration: u32::try_from(until.saturating_sub(at).max(0)).unwrap_or(u32::MAX),

@@ -7,7 +7,7 @@
 //! before it.
 
 use super::MAX_SAMPLES;
-use crate::{PackError, plan::Part};
+use crate::{PackError, part::Part};
 use bytes::Bytes;
 use latemux_index::{Sample, Track, table::batches::SampleBatch};
 use latemux_isobmff::{
@@ -26,17 +26,16 @@ pub(crate) const TRACK_ID: u32 = 1;
 
 /// Size in bytes of the smallest start of a media segment: `styp`, a `moof` with one value for all
 /// samples, and the header of an `mdat`.
-pub const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
+pub(crate) const MIN_SEGMENT_HEADER: u64 = 24 + 8 + 16 + 8 + 28 + 20 + 20 + 8;
 
 /// Returns the init segment of a track: `ftyp` and `moov`, with the sample entry of the source.
-pub fn init(track: &Track) -> Result<Bytes, PackError> {
-    Ok(InitSegment::cmaf(init_track(TRACK_ID, track), u64::try_from(track.end).ok()).to_bytes())
+pub(crate) fn init(track: &Track) -> Bytes {
+    InitSegment::cmaf(init_track(TRACK_ID, track), u64::try_from(track.end).ok()).to_bytes()
 }
 
 /// Returns the init segment of tracks that share segments, like [`init`]. The `track_ID`s count
 /// from 1 in this order.
-#[must_use]
-pub fn muxed_init(tracks: &[&Track]) -> Bytes {
+pub(crate) fn muxed_init(tracks: &[&Track]) -> Bytes {
     let tracks: Vec<InitTrack> = (TRACK_ID..).zip(tracks).map(|(id, track)| init_track(id, track)).collect();
     let brands = FileType {
         major: FourCc(*b"iso6"),
@@ -69,7 +68,7 @@ fn init_track(track_id: u32, track: &Track) -> InitTrack {
 ///
 /// # Errors
 /// [`PackError::TooLarge`] for more samples than one fragment takes.
-pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
+pub(crate) fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<EmitSample> = samples.iter().map(emit_sample).collect();
     // Room for `styp`. `fragment` reserves its own.
     let mut head = Vec::with_capacity(64);
@@ -84,8 +83,7 @@ pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>
     let mut parts = Vec::with_capacity(slices.saturating_add(2));
     parts.push(Part::Inline(head.into()));
     for sample in samples {
-        let end = sample.offset.saturating_add(u64::from(sample.size));
-        Part::push_source(&mut parts, object, sample.offset..end);
+        Part::push_sample(&mut parts, object, sample);
     }
     Ok(parts)
 }
@@ -96,7 +94,7 @@ pub fn media(object: usize, number: u32, samples: &[Sample]) -> Result<Vec<Part>
 ///
 /// # Errors
 /// [`PackError::TooLarge`] for more samples than one fragment takes, or for 2 GiB and more.
-pub fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Result<Vec<Part>, PackError> {
+pub(crate) fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Result<Vec<Part>, PackError> {
     let emitted: Vec<Vec<EmitSample>> =
         tracks.iter().map(|(_, samples)| samples.iter().map(emit_sample).collect()).collect();
     let specs = (TRACK_ID..).zip(tracks).zip(&emitted).filter_map(|((track_id, (_, samples)), emitted)| {
@@ -110,8 +108,7 @@ pub fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Result<Vec<P
     let mut parts = vec![Part::Inline(head.into())];
     for (object, samples) in tracks {
         for sample in samples {
-            let end = sample.offset.saturating_add(u64::from(sample.size));
-            Part::push_source(&mut parts, *object, sample.offset..end);
+            Part::push_sample(&mut parts, *object, sample);
         }
     }
     Ok(parts)
@@ -119,8 +116,7 @@ pub fn muxed_media(number: u32, tracks: &[(usize, Vec<Sample>)]) -> Result<Vec<P
 
 /// Returns the size in bytes of the media segment of these samples, by the arithmetic of [`media`].
 /// At most [`MAX_SAMPLES`] samples are counted.
-#[must_use]
-pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
+pub(crate) fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
     let emitted: Vec<EmitSample> = samples.take(MAX_SAMPLES).map(|s| emit_sample(&s)).collect();
     let fragment = fragment_size(&spec(1, 0, &emitted)).map_or(u64::MAX, |size| size.total());
     segment_type(&BRANDS).size().saturating_add(fragment)
@@ -128,24 +124,23 @@ pub fn segment_bytes(samples: impl Iterator<Item = Sample>) -> u64 {
 
 /// Returns [`segment_bytes`] of a stretch of samples. `is_composed` is true if one of the samples
 /// is known to have a composition offset.
-#[must_use]
-pub fn stretch_bytes(stretch: &SampleBatch<'_>, composed: bool) -> u64 {
+pub(crate) fn stretch_bytes(stretch: &SampleBatch<'_>, is_composed: bool) -> u64 {
     let len = stretch.sizes.len().min(MAX_SAMPLES);
     let sizes = stretch.sizes.get(..len).unwrap_or_default();
     let durations = stretch.durations.get(..len).unwrap_or_default();
     let offsets = stretch.composition_offsets.get(..len).unwrap_or(stretch.composition_offsets);
     let sync = stretch.sync.get(..len).unwrap_or_default();
     let (first, rest) = sync.split_first().map_or((true, sync), |(first, rest)| (*first, rest));
-    let synced = rest.iter().filter(|&&sync| sync).count();
-    let all = if first { synced == rest.len() } else { synced == 0 };
+    let sync_count = rest.iter().filter(|&&sync| sync).count();
+    let is_uniform = if first { sync_count == rest.len() } else { sync_count == 0 };
     let shape = FragmentShape {
         samples: u32::try_from(len).unwrap_or(u32::MAX),
         media: sizes.iter().map(|&size| u64::from(size)).sum(),
         durations: differ(durations),
         sizes: differ(sizes),
-        flags: synced != 0 && synced != rest.len(),
-        first_flags: !all,
-        composition_offsets: composed || offsets.iter().any(|&offset| offset != 0),
+        flags: sync_count != 0 && sync_count != rest.len(),
+        first_flags: !is_uniform,
+        composition_offsets: is_composed || offsets.iter().any(|&offset| offset != 0),
     };
     let fragment = shape.size().map_or(u64::MAX, |size| size.total());
     segment_type(&BRANDS).size().saturating_add(fragment)

@@ -16,7 +16,8 @@ fn any_sample() -> impl Strategy<Value = (u32, u64, u32, i32, bool)> {
 }
 
 fn samples(list: &[(u32, u64, u32, i32, bool)], decode_time: i64) -> Vec<Sample> {
-    let (mut offset, mut decode_time) = (1000, decode_time);
+    let mut offset = 1000;
+    let mut decode_time = decode_time;
     list.iter()
         .map(|&(size, gap, duration, composition_offset, sync)| {
             offset += gap;
@@ -30,7 +31,7 @@ fn samples(list: &[(u32, u64, u32, i32, bool)], decode_time: i64) -> Vec<Sample>
 
 proptest! {
     #[test]
-    fn says_every_sample_and_its_own_length(
+    fn a_segment_states_every_sample_and_its_length(
         list in prop::collection::vec(any_sample(), 1..40),
         start in prop_oneof![Just(0_i64), 0_i64..1 << 40],
         number in 1_u32..,
@@ -102,7 +103,7 @@ proptest! {
 /// Twice 2 GiB: the length of the `mdat` needs 64 bits, and the data offset includes the longer
 /// header.
 #[test]
-fn four_gigabytes_have_a_wide_header() {
+fn four_gigabytes_need_a_64_bit_header() {
     let samples = samples(&[(1 << 31, 0, 1, 0, true), (1 << 31, 0, 1, 0, true)], 0);
     let parts = media(0, 1, &samples).unwrap();
     let Part::Inline(head) = &parts[0] else { panic!("head first") };
@@ -115,7 +116,7 @@ fn four_gigabytes_have_a_wide_header() {
 }
 
 #[test]
-fn the_smallest_head_is_as_small_as_said() {
+fn the_smallest_header_has_the_announced_size() {
     let parts = media(0, 1, &samples(&[(9, 0, 1, 0, true)], 0)).unwrap();
     assert_eq!(parts[0].len(), MIN_SEGMENT_HEADER);
 }

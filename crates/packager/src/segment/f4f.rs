@@ -6,11 +6,11 @@
 //! AAC without framing, so only headers are inserted between the source's slices. Times are in
 //! milliseconds, see [`Clock`].
 
-use super::{Clock, Stamp};
+use super::{Clock, SampleTiming};
 use crate::{
     PackError,
     carry::{FLV_MP3_RATES, Protocol},
-    plan::Part,
+    part::Part,
 };
 use bytes::{BufMut, Bytes};
 use latemux_index::{Sample, Title, Track, table::batches::SampleBatch, title::Segment};
@@ -22,16 +22,16 @@ use latemux_isobmff::{
 };
 
 /// Milliseconds: the unit of FLV.
-pub const SCALE: Timescale = Timescale::MILLIS;
+pub(crate) const SCALE: Timescale = Timescale::MILLIS;
 
 /// Bytes of a fragment besides its tags: `moof`, and the header of the `mdat`.
-pub const FRAGMENT_BYTES: u64 = 24 + 8;
+pub(crate) const FRAGMENT_BYTES: u64 = 24 + 8;
 
 /// Bytes of a tag's header. The size of the tag follows the tag in four more bytes (§E.4.1).
 const TAG_HEADER: u64 = 11;
 const TAG_BYTES: u64 = TAG_HEADER + 4;
 /// Most bytes that a fragment adds to a sample.
-pub const MAX_OVERHEAD: u64 = TAG_BYTES + 5;
+pub(crate) const MAX_OVERHEAD: u64 = TAG_BYTES + 5;
 /// TagType of audio and video.
 const AUDIO: u8 = 8;
 const VIDEO: u8 = 9;
@@ -39,14 +39,13 @@ const VIDEO: u8 = 9;
 const MAX_DATA: u64 = (1 << 24) - 1;
 
 /// Returns the clock of a title's fragments.
-#[must_use]
-pub fn clock(title: &Title) -> Clock<'_> {
+pub(crate) fn clock(title: &Title) -> Clock<'_> {
     Clock::new(title, Protocol::Hds, SCALE)
 }
 
 /// The share of one track in a fragment.
 #[derive(Debug)]
-pub struct F4fTrack<'a> {
+pub(crate) struct F4fTrack<'a> {
     /// The track itself.
     pub track: &'a Track,
     /// Index into [`Title::tracks`].
@@ -65,62 +64,60 @@ pub struct F4fTrack<'a> {
 /// # Errors
 /// [`PackError::CannotCarry`] if FLV does not carry a track, [`PackError::TooLarge`] if a sample
 /// has more than 16 MiB or the fragment 4 GiB.
-pub fn media(clock: &Clock<'_>, number: u32, tracks: &[F4fTrack<'_>]) -> Result<Vec<Part>, PackError> {
-    let mut lanes = Vec::with_capacity(tracks.len());
+pub(crate) fn media(clock: &Clock<'_>, number: u32, tracks: &[F4fTrack<'_>]) -> Result<Vec<Part>, PackError> {
+    let mut codings = Vec::with_capacity(tracks.len());
     for track in tracks {
-        lanes.push((Coding::of(track.track)?, track));
+        codings.push((FlvCoding::of(track.track)?, track));
     }
-    lanes.sort_by_key(|(coding, _)| coding.tag_type == AUDIO);
+    codings.sort_by_key(|(coding, _)| coding.tag_type == AUDIO);
     let mut tags = Vec::new();
-    for (lane, (_, track)) in lanes.iter().enumerate() {
-        let stamps = clock.stamps(track.index, &track.segment, &track.samples);
-        tags.extend(track.samples.iter().zip(stamps).map(|(&sample, stamp)| Tag { lane, stamp, sample }));
+    for (position, (_, track)) in codings.iter().enumerate() {
+        let timings = clock.timings(track.index, &track.segment, &track.samples);
+        tags.extend(track.samples.iter().zip(timings).map(|(&sample, timing)| FlvTag {
+            track: position,
+            timing,
+            sample,
+        }));
     }
-    // The sort is stable: samples of one track stay in order, and video precedes audio of the same
-    // time.
-    tags.sort_by_key(|tag| (tag.stamp.decode, tag.lane));
-    let first = tags.first().map_or(0, |tag| tag.stamp.decode);
+    // The sort is stable: samples of a track stay in order, and video precedes audio.
+    tags.sort_by_key(|tag| (tag.timing.decode, tag.track));
+    let first = tags.first().map_or(0, |tag| tag.timing.decode);
 
     let mut body = Body::default();
-    for (coding, _) in &lanes {
+    for (coding, _) in &codings {
         if let Some(record) = &coding.sequence_header {
-            body.tag(coding.tag_type, first, &coding.sequence_header_fields(), len(record))?;
+            body.tag(coding.tag_type, first, &coding.sequence_header_fields(), record.len() as u64)?;
             body.inline.put_slice(record);
             body.end_tag();
         }
     }
     for tag in &tags {
-        let Some((coding, track)) = lanes.get(tag.lane) else { continue };
-        body.tag(coding.tag_type, tag.stamp.decode, &coding.fields(tag), tag.sample.size.into())?;
+        let Some((coding, track)) = codings.get(tag.track) else { continue };
+        body.tag(coding.tag_type, tag.timing.decode, &coding.fields(tag), tag.sample.size.into())?;
         body.source(track.object, &tag.sample);
         body.end_tag();
     }
     body.into_parts(number)
 }
 
-fn len(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
-}
-
 /// Returns the bytes that a track's samples take in a fragment, sequence header included, by the
 /// arithmetic of [`media`]. 0 for a track that FLV does not carry.
-#[must_use]
-pub fn track_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 {
-    let Ok(coding) = Coding::of(track) else { return 0 };
+pub(crate) fn track_bytes(track: &Track, samples: impl Iterator<Item = Sample>) -> u64 {
+    let Ok(coding) = FlvCoding::of(track) else { return 0 };
     let mut samples = samples.peekable();
     if samples.peek().is_none() {
         return 0;
     }
-    let header = coding.sequence_header.as_ref().map_or(0, |record| coding.overhead() + len(record));
+    let header = coding.sequence_header_bytes();
     samples.map(|s| coding.overhead() + u64::from(s.size)).fold(header, u64::saturating_add)
 }
 
 /// Returns a function for [`track_bytes`] of stretches of a track's samples.
-pub fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
-    let coding = Coding::of(track).ok();
+pub(crate) fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
+    let coding = FlvCoding::of(track).ok();
     move |stretch| {
         let Some(coding) = coding.as_ref().filter(|_| !stretch.sizes.is_empty()) else { return 0 };
-        let header = coding.sequence_header.as_ref().map_or(0, |record| coding.overhead() + len(record));
+        let header = coding.sequence_header_bytes();
         let media: u64 = stretch.sizes.iter().map(|&size| u64::from(size)).sum();
         let overhead = coding.overhead().saturating_mul(stretch.sizes.len() as u64);
         header.saturating_add(media).saturating_add(overhead)
@@ -129,10 +126,10 @@ pub fn stretch_bytes(track: &Track) -> impl Fn(&SampleBatch<'_>) -> u64 {
 
 /// The form of a track's tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Coding {
+struct FlvCoding {
     tag_type: u8,
     /// The first byte of audio data: SoundFormat, SoundRate, SoundSize, SoundType (§E.4.2.1).
-    sound: u8,
+    audio_format: u8,
     /// Number of bytes in a tag before those of the sample.
     field_bytes: u8,
     /// The decoder configuration.
@@ -141,29 +138,31 @@ struct Coding {
 
 /// A sample's tag.
 #[derive(Debug)]
-struct Tag {
+struct FlvTag {
     /// Index of the track in the fragment.
-    lane: usize,
-    stamp: Stamp,
+    track: usize,
+    timing: SampleTiming,
     sample: Sample,
 }
 
-impl Coding {
+impl FlvCoding {
     fn of(track: &Track) -> Result<Self, PackError> {
         let format = track.codec.format;
         let cannot = || PackError::CannotCarry { protocol: Protocol::Hds.name(), format };
         Ok(match (&track.codec.config, &track.codec.media) {
             (Config::Avc(avc), _) if avc.nal_length_size == 4 => Self {
                 tag_type: VIDEO,
-                sound: 0,
+                audio_format: 0,
                 field_bytes: 5,
                 sequence_header: Some(configuration_record(&track.sample_entry, b"avcC").ok_or_else(cannot)?),
             },
-            // AAC is always stated as 44 kHz stereo with 16 bits. Its sequence header holds the
-            // true values.
-            (Config::Aac(aac), _) => {
-                Self { tag_type: AUDIO, sound: 0xAF, field_bytes: 2, sequence_header: Some(aac.asc.clone()) }
-            }
+            // AAC is always stated as 44 kHz stereo, 16 bits. Its sequence header is right.
+            (Config::Aac(aac), _) => Self {
+                tag_type: AUDIO,
+                audio_format: 0xAF,
+                field_bytes: 2,
+                sequence_header: Some(aac.asc.clone()),
+            },
             (Config::Mp3, Media::Audio(audio)) => {
                 let rate = FLV_MP3_RATES.iter().position(|&rate| rate == audio.sample_rate);
                 let (format, code) = match rate {
@@ -177,7 +176,7 @@ impl Coding {
                 let stereo = u8::from(audio.channels != 1);
                 Self {
                     tag_type: AUDIO,
-                    sound: format << 4 | code << 2 | 1 << 1 | stereo,
+                    audio_format: format << 4 | code << 2 | 1 << 1 | stereo,
                     field_bytes: 1,
                     sequence_header: None,
                 }
@@ -191,28 +190,32 @@ impl Coding {
         TAG_BYTES + u64::from(self.field_bytes)
     }
 
-    /// Returns the bytes before the decoder configuration: a key frame that is a sequence header
-    /// (§E.4.3.1, §E.4.2.1).
+    /// Returns the bytes of the tag with the sequence header, if there is one.
+    fn sequence_header_bytes(&self) -> u64 {
+        self.sequence_header.as_ref().map_or(0, |record| self.overhead() + record.len() as u64)
+    }
+
+    /// Returns the bytes before the configuration: a key frame that is a sequence header (§E.4.3.1,
+    /// §E.4.2.1).
     fn sequence_header_fields(&self) -> Vec<u8> {
-        if self.tag_type == VIDEO { vec![0x17, 0, 0, 0, 0] } else { vec![self.sound, 0] }
+        if self.tag_type == VIDEO { vec![0x17, 0, 0, 0, 0] } else { vec![self.audio_format, 0] }
     }
 
     /// Returns the bytes before a sample.
-    fn fields(&self, tag: &Tag) -> Vec<u8> {
+    fn fields(&self, tag: &FlvTag) -> Vec<u8> {
         if self.tag_type == VIDEO {
-            let [_, a, b, c] = tag.stamp.composition_offset.to_be_bytes();
+            let [_, a, b, c] = tag.timing.composition_offset.to_be_bytes();
             // FrameType key or inter, CodecID AVC; AVCPacketType NAL units; CompositionTime.
             return vec![if tag.sample.sync { 0x17 } else { 0x27 }, 1, a, b, c];
         }
         match self.field_bytes {
-            1 => vec![self.sound],
-            _ => vec![self.sound, 1],
+            1 => vec![self.audio_format],
+            _ => vec![self.audio_format, 1],
         }
     }
 }
 
-/// Tags under construction: their headers in one buffer, and the slices of the source with their
-/// positions in it.
+/// Tags under construction: headers in one buffer, and source slices with their positions in it.
 #[derive(Debug, Default)]
 struct Body {
     inline: Vec<u8>,
@@ -226,7 +229,7 @@ struct Body {
 impl Body {
     /// Begins a tag with `fields`, after which `data` bytes follow.
     fn tag(&mut self, tag_type: u8, time: i64, fields: &[u8], data: u64) -> Result<(), PackError> {
-        let size = data.saturating_add(len(fields));
+        let size = data.saturating_add(fields.len() as u64);
         if size > MAX_DATA {
             return Err(PackError::TooLarge("a sample of 16 MiB or more"));
         }
@@ -246,8 +249,7 @@ impl Body {
 
     fn source(&mut self, object: usize, sample: &Sample) {
         let mut parts = Vec::new();
-        let end = sample.offset.saturating_add(u64::from(sample.size));
-        Part::push_source(&mut parts, object, sample.offset..end);
+        Part::push_sample(&mut parts, object, sample);
         let at = self.inline.len();
         self.slices.extend(parts.into_iter().map(|part| (at, part)));
     }

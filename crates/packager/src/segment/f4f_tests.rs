@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn times_beyond_24_bits_stand_in_two_places() {
+fn times_beyond_24_bits_use_the_extension_byte() {
     let mut body = Body::default();
     body.tag(VIDEO, 0x0123_4567, &[0x27, 1, 0, 0, 0], 10).unwrap();
     body.end_tag();

@@ -1,12 +1,11 @@
 //! Smooth Streaming fragments ([MS-SSTR] 2.2.4): `moof` from the index, `mdat` from untouched
 //! slices of the source.
 //!
-//! A fragment has one run of one track. Its times are in units of 100 ns. Both a `tfxd` box and the
-//! URL state its start, see [`Clock`]. There is no `tfrf`, which announces later fragments of a
-//! live presentation.
+//! A fragment has one run of one track. Times are in 100 ns. Both a `tfxd` box and the URL state
+//! its start, see [`Clock`]. There is no `tfrf`, which announces fragments of a live presentation.
 
-use super::Clock;
-use crate::{PackError, carry::Protocol, plan::Part};
+use super::{Clock, SampleTiming};
+use crate::{PackError, carry::Protocol, part::Part};
 use latemux_index::{Sample, Title, title::Segment};
 use latemux_isobmff::{
     Timescale,
@@ -31,8 +30,7 @@ pub fn clock(title: &Title) -> Clock<'_> {
 /// It is the ID in the track's source if the IDs of all tracks of the title are different and not
 /// 0. Otherwise it is the 1-based position among all tracks of all objects, selected or not.
 /// Manifests do not state it, but a file of the fragments does.
-#[must_use]
-pub fn track_id(title: &Title, track: usize) -> u32 {
+pub(crate) fn track_id(title: &Title, track: usize) -> u32 {
     let mut ids: Vec<u32> = title.whole_tracks().map(|track| track.id).collect();
     ids.sort_unstable();
     let Some(title_track) = title.tracks().get(track) else { return 0 };
@@ -44,12 +42,10 @@ pub fn track_id(title: &Title, track: usize) -> u32 {
     u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// Returns the parts of the fragment of a segment's samples, for a track (an index into
-/// [`Title::tracks`]) in an object (an index into [`Title::objects`]).
-///
-/// # Errors
-/// [`PackError::TooLarge`] for more samples than one fragment takes.
-pub fn media(
+/// Returns the parts of a segment's fragment, for a track (an index into [`Title::tracks`]) in an
+/// object (an index into [`Title::objects`]). Fails with [`PackError::TooLarge`] for more samples
+/// than one fragment takes.
+pub(crate) fn media(
     clock: &Clock<'_>,
     (track, object): (usize, usize),
     segment: &Segment,
@@ -71,15 +67,13 @@ pub fn media(
         .map_err(|_| PackError::TooLarge("more samples than one fragment takes"))?;
     let mut parts = vec![Part::Inline(head.into())];
     for sample in samples {
-        let end = sample.offset.saturating_add(u64::from(sample.size));
-        Part::push_source(&mut parts, object, sample.offset..end);
+        Part::push_sample(&mut parts, object, sample);
     }
     Ok(parts)
 }
 
 /// Returns the size in bytes of the fragment of these samples, by the arithmetic of [`media`].
-#[must_use]
-pub fn fragment_bytes(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> u64 {
+pub(crate) fn fragment_bytes(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> u64 {
     let emitted = emitted(clock, track, segment, samples);
     smooth_fragment_size(&spec(&emitted)).map_or(u64::MAX, |size| size.total())
 }
@@ -89,12 +83,12 @@ fn spec(samples: &[EmitSample]) -> FragmentSpec<'_> {
 }
 
 fn emitted(clock: &Clock<'_>, track: usize, segment: &Segment, samples: &[Sample]) -> Vec<EmitSample> {
-    let stamps = clock.stamps(track, segment, samples);
-    let emit = |(sample, stamp): (&Sample, super::Stamp)| EmitSample {
+    let timings = clock.timings(track, segment, samples);
+    let emit = |(sample, timing): (&Sample, SampleTiming)| EmitSample {
         size: sample.size,
-        duration: stamp.duration,
+        duration: timing.duration,
         flags: if sample.sync { sample_flags::SYNC } else { sample_flags::NON_SYNC },
-        composition_offset: stamp.composition_offset,
+        composition_offset: timing.composition_offset,
     };
-    samples.iter().zip(stamps).map(emit).collect()
+    samples.iter().zip(timings).map(emit).collect()
 }

@@ -11,7 +11,7 @@ use latemux_isobmff::{
 };
 use latemux_packager::{
     carry::{Protocol, carries},
-    segment::Mux,
+    segment::PackedTracks,
 };
 use std::time::Duration;
 
@@ -89,12 +89,12 @@ fn muxing_keeps_every_sample_exactly_once() {
                 origin.title = origin.title.with_joined_segments(track, bit + 1);
             }
         }
-        let mux = Mux::new(&origin.title, &tracks).unwrap();
+        let mux = PackedTracks::new(&origin.title, &tracks).unwrap();
         assert_eq!(mux.lead().name, origin.title.tracks()[0].name);
         let mut reached = [0, 0];
         let mut at = mux.times(0).unwrap().0;
         for number in mux.numbers() {
-            for (slot, (_, part)) in mux.parts(number).enumerate() {
+            for (slot, (_, part)) in mux.shares(number).enumerate() {
                 let Some(part) = part else { continue };
                 assert_eq!(part.cut.start, reached[slot], "{missing} {number}");
                 assert!(part.cut.end > part.cut.start);
@@ -108,6 +108,6 @@ fn muxing_keeps_every_sample_exactly_once() {
             assert_eq!(origin.title.tracks()[*track].cuts.last(), Some(&reached), "{missing}");
         }
         assert!(mux.times(mux.lead().segment_count()).is_none());
-        assert!(mux.parts(mux.lead().segment_count()).all(|(_, part)| part.is_none()));
+        assert!(mux.shares(mux.lead().segment_count()).all(|(_, part)| part.is_none()));
     }
 }

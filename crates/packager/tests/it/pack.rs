@@ -16,7 +16,7 @@ use latemux_index::{
 use latemux_packager::{
     PackError, Resource,
     carry::{Protocol, carries},
-    pack::{Fragment, cmaf, ismv::Layout},
+    pack::{Fragment, cmaf, ismv::IsmvFile},
 };
 use latemux_testmedia::{
     probe::{Probe, Stream, probe},
@@ -56,7 +56,7 @@ type FragmentRanges = Vec<(Resource, Range<usize>)>;
 /// Packs tracks that Smooth Streaming carries (by index) into one file, and returns the ranges of
 /// its fragments.
 fn packed_ismv(origin: &mut Origin, tracks: &[usize]) -> Result<(Vec<u8>, FragmentRanges), PackError> {
-    let layout = Layout::new(&origin.title, tracks)?;
+    let layout = IsmvFile::new(&origin.title, tracks)?;
     let mut file = layout.header().to_vec();
     let fragments = layout.fragments().collect::<Vec<_>>();
     let mut written = Vec::new();
@@ -68,7 +68,7 @@ fn packed_ismv(origin: &mut Origin, tracks: &[usize]) -> Result<(Vec<u8>, Fragme
         file.extend(origin.get(&place.resource)?.bytes);
         ranges.push((place.resource, start..file.len()));
     }
-    file.extend(Layout::new(&origin.title, tracks)?.index(&written));
+    file.extend(IsmvFile::new(&origin.title, tracks)?.index(&written));
     Ok((file, ranges))
 }
 
@@ -236,7 +236,7 @@ fn check_ismv_file(what: &str, files: &[&Path]) -> usize {
         let warnings: Vec<_> = warnings.lines().filter(|line| !unknown(line)).collect();
         assert_eq!(warnings, Vec::<&str>::new(), "{what}");
         std::fs::remove_file(path).unwrap();
-        let layout = Layout::new(&origin.title, &chosen).unwrap();
+        let layout = IsmvFile::new(&origin.title, &chosen).unwrap();
         assert_eq!(streams.len(), chosen.len(), "{what}");
         for ((got, &track), trak) in streams.iter().zip(layout.tracks()).zip(&moov.trak) {
             let want = source_of(&sources, &origin, track);
@@ -402,8 +402,8 @@ fn files_that_cannot_be_packed_are_refused() {
     assert_eq!(reason(&[many, vec![ascending(65535)]].concat()), Err("segment_too_large"));
     assert_eq!(cmaf::header(&origin.title, 7, &[fragment]).map_err(|e| e.reason()), Err("no_such_track"));
 
-    assert_eq!(Layout::new(&origin.title, &[]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
-    assert_eq!(Layout::new(&origin.title, &[7]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
+    assert_eq!(IsmvFile::new(&origin.title, &[]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
+    assert_eq!(IsmvFile::new(&origin.title, &[7]).map(drop).map_err(|e| e.reason()), Err("no_such_track"));
     // TS is neither CMAF nor Smooth Streaming.
     let ts = origin.plan(&Resource::HlsTsSegment(vec![name], 1)).unwrap();
     assert!(Fragment::of(&ts).is_err());

@@ -6,7 +6,7 @@ use crate::{
     player::{BASE, fetch, multivariant, play},
 };
 use latemux_index::media::TrackKind;
-use latemux_packager::filter::Filter;
+use latemux_packager::selection::filter::Filter;
 use latemux_testmedia::probe;
 use std::{fs, time::Duration};
 
@@ -52,7 +52,7 @@ fn a_filter_selects_tracks_by_their_properties() {
         ("Channels>1".to_owned(), &[]),
     ] {
         let parsed = Filter::parse(&filter).unwrap();
-        let found: Vec<usize> = (0..title.tracks().len()).filter(|&i| parsed.takes(title, i)).collect();
+        let found: Vec<usize> = (0..title.tracks().len()).filter(|&i| parsed.matches(title, i)).collect();
         assert_eq!(found, chosen, "{filter} of {names:?}");
     }
 }

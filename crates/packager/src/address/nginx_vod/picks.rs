@@ -12,8 +12,7 @@ const MAX_PICKS: usize = 128;
 pub enum Pick {
     /// `fN`: the references that follow are to tracks of the title's file N, from 1.
     File(u32),
-    /// `vN`, `aN`, `tN`: the Nth video, audio or text track of its file, from 1; 0 for all of that
-    /// kind.
+    /// `vN`, `aN`, `tN`: the Nth video, audio or text track of its file, from 1; 0 for all.
     Track(TrackKind, u32),
 }
 
@@ -48,12 +47,10 @@ impl Picks {
         self.0.iter().any(|pick| matches!(pick, Pick::Track(..)))
     }
 
-    /// Parses `-f2-v1-a1`, each reference with its hyphen, as in a file's name. Empty text gives an
-    /// empty list.
-    ///
-    /// # Errors
+    /// Parses `-f2-v1-a1`, as in a file's name. Empty text gives an empty list. Fails with
     /// [`AddressError::BadTracks`] if the text is no list of references,
-    /// [`AddressError::IndexZero`] for file 0, [`AddressError::TooLong`] for too many references.
+    /// [`AddressError::IndexZero`] for file 0, and [`AddressError::TooLong`] for too many
+    /// references.
     pub(super) fn parse(text: &str) -> Result<Self, AddressError> {
         match text.strip_prefix('-') {
             Some(rest) => Self::listed(rest),
@@ -62,10 +59,7 @@ impl Picks {
         }
     }
 
-    /// Parses `f2-v1-a1`, as it follows `/tracks/`.
-    ///
-    /// # Errors
-    /// The errors of [`Self::parse`], for the same causes.
+    /// Parses `f2-v1-a1`, as it follows `/tracks/`. Fails like [`Self::parse`].
     pub(super) fn listed(text: &str) -> Result<Self, AddressError> {
         let picks = text.split('-').take(MAX_PICKS + 1).map(pick).collect::<Result<Vec<_>, _>>()?;
         if picks.len() > MAX_PICKS {

@@ -1,4 +1,4 @@
-//! The configuration of this form: the prefixes it is served under and the names of its files.
+//! The configuration of this form: the prefixes it is protocols under and the names of its files.
 
 use crate::{address::HlsContainer, carry::Protocol};
 
@@ -13,8 +13,8 @@ pub struct Settings {
     pub container: HlsContainer,
 }
 
-/// Prefix of each protocol's URLs. A prefix begins and ends with `/` and has unreserved characters
-/// between. Protocols may share one.
+/// Prefix of each protocol's URLs: begins and ends with `/`, with unreserved characters between.
+/// Protocols may share one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Prefixes {
     /// Prefix of HLS.
@@ -75,7 +75,7 @@ impl Default for Names {
 
 /// The protocols that share one prefix.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Served {
+pub(super) struct PrefixProtocols {
     pub(super) hls: bool,
     pub(super) dash: bool,
     pub(super) mss: bool,
@@ -95,15 +95,14 @@ impl Settings {
         }
     }
 
-    /// Returns the longest prefix of a path, the rest of the path, and the protocols with that
-    /// prefix.
-    pub(super) fn below<'a>(&self, path: &'a str) -> Option<(&str, &'a str, Served)> {
+    /// Returns the longest prefix of a path, the rest of the path, and the prefix's protocols.
+    pub(super) fn below<'a>(&self, path: &'a str) -> Option<(&str, &'a str, PrefixProtocols)> {
         let Prefixes { hls, dash, mss, hds } = &self.prefixes;
         let all = [hls, dash, mss, hds].into_iter().flatten().map(String::as_str);
         let prefix = all.filter(|prefix| path.starts_with(prefix)).max_by_key(|prefix| prefix.len())?;
         let is = |one: &Option<String>| one.as_deref() == Some(prefix);
-        let served = Served { hls: is(hls), dash: is(dash), mss: is(mss), hds: is(hds) };
-        Some((prefix, path.get(prefix.len()..)?, served))
+        let protocols = PrefixProtocols { hls: is(hls), dash: is(dash), mss: is(mss), hds: is(hds) };
+        Some((prefix, path.get(prefix.len()..)?, protocols))
     }
 
     /// Checks the prefixes and names.
@@ -116,16 +115,16 @@ impl Settings {
         for (key, prefix) in [("hls", hls), ("dash", dash), ("mss", mss), ("hds", hds)] {
             let Some(prefix) = prefix else { continue };
             let inner = prefix.strip_prefix('/').map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-            let ends = prefix.len() > 1 && prefix.ends_with('/') || prefix == "/";
-            let sound = |part: &str| is_name(part) && part != "." && part != "..";
-            let parts = prefix == "/" || inner.is_some_and(|inner| inner.split('/').all(sound));
-            if !ends || !parts {
+            let is_delimited = prefix.len() > 1 && prefix.ends_with('/') || prefix == "/";
+            let is_folder = |name: &str| is_name(name) && name != "." && name != "..";
+            let has_folders = prefix == "/" || inner.is_some_and(|inner| inner.split('/').all(is_folder));
+            if !is_delimited || !has_folders {
                 return Err(format!(
                     "{key} = '{prefix}': a prefix begins and ends with '/', and holds letters, digits and -._~"
                 ));
             }
             if prefix == "/_/" || prefix == "/api/" || prefix == "/healthz/" {
-                return Err(format!("{key} = '{prefix}': that folder has another meaning"));
+                return Err(format!("{key} = '{prefix}': this folder has another meaning"));
             }
         }
         let names = &self.names;
@@ -146,13 +145,13 @@ impl Settings {
             if !is_name(name) || name.starts_with('.') {
                 return Err(format!("{key} = '{name}': a name holds letters, digits and -._~"));
             }
-            let begins =
+            let begins_with =
                 |a: &str, b: &str| a.strip_prefix(b).is_some_and(|r| r.is_empty() || r.starts_with('-'));
             let same = |(_, other, of): &&(&str, &String, &str)| {
-                of == kind && (begins(name, other) || begins(other, name))
+                of == kind && (begins_with(name, other) || begins_with(other, name))
             };
             if let Some((other, ..)) = files.iter().take(at).find(same) {
-                return Err(format!("{key} = '{name}' cannot be told from {other}"));
+                return Err(format!("{key} = '{name}' cannot be told apart from {other}"));
             }
         }
         Ok(())

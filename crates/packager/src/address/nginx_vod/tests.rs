@@ -1,5 +1,9 @@
 use super::*;
-use latemux_index::media::TrackKind::{self, Audio, Text, Video};
+use crate::address::HlsContainer;
+use latemux_index::{
+    media::TrackKind::{self, Audio, Text, Video},
+    title::TrackName,
+};
 use proptest::prelude::*;
 
 fn settings() -> Settings {
@@ -19,56 +23,56 @@ fn picks(list: &str) -> Picks {
 }
 
 #[test]
-fn reads_every_form_of_the_table() {
+fn every_form_of_the_table_is_parsed() {
     use HlsContainer::{Auto, Cmaf};
-    for (url, base, file) in [
-        ("/hls/x.mp4/master.m3u8", "x.mp4", File::HlsMaster(picks(""), Auto)),
-        ("/hls/x.mp4/master-f1.m3u8", "x.mp4", File::HlsMaster(picks("-f1"), Auto)),
-        ("/hls/x.mp4/master.m3u8?hls_fmp4", "x.mp4", File::HlsMaster(picks(""), Cmaf)),
-        ("/hls/a/b/x.mp4/index.m3u8", "a/b/x.mp4", File::HlsIndex(picks(""), Auto)),
-        ("/hls/x.mp4/index-v1-a1.m3u8", "x.mp4", File::HlsIndex(picks("-v1-a1"), Auto)),
+    for (url, base, resource) in [
+        ("/hls/x.mp4/master.m3u8", "x.mp4", VodResource::HlsMaster(picks(""), Auto)),
+        ("/hls/x.mp4/master-f1.m3u8", "x.mp4", VodResource::HlsMaster(picks("-f1"), Auto)),
+        ("/hls/x.mp4/master.m3u8?hls_fmp4", "x.mp4", VodResource::HlsMaster(picks(""), Cmaf)),
+        ("/hls/a/b/x.mp4/index.m3u8", "a/b/x.mp4", VodResource::HlsIndex(picks(""), Auto)),
+        ("/hls/x.mp4/index-v1-a1.m3u8", "x.mp4", VodResource::HlsIndex(picks("-v1-a1"), Auto)),
         (
             "/hls/x,1,2,.mp4.urlset/index-f2-v1-a1.m3u8",
             "x,1,2,.mp4.urlset",
-            File::HlsIndex(picks("-f2-v1-a1"), Auto),
+            VodResource::HlsIndex(picks("-f2-v1-a1"), Auto),
         ),
-        ("/hls/x.mp4/iframes-v1-a1.m3u8", "x.mp4", File::HlsIFrames(picks("-v1-a1"), Auto)),
-        ("/hls/x.mp4/seg-1-v1-a1.ts", "x.mp4", File::HlsTs(picks("-v1-a1"), 1)),
-        ("/hls/x.mp4/seg-12-f3-v1-f1-a2.ts", "x.mp4", File::HlsTs(picks("-f3-v1-f1-a2"), 12)),
-        ("/hls/x.mp4/seg-1.ts", "x.mp4", File::HlsTs(picks(""), 1)),
-        ("/hls/x.mp4/seg-7-v1.m4s", "x.mp4", File::HlsSegment(picks("-v1"), 7)),
-        ("/hls/x.mp4/init-v1-a1.mp4", "x.mp4", File::HlsInit(picks("-v1-a1"))),
-        ("/hls/x.mp4/iframe-2-v1.ts", "x.mp4", File::HlsIFrameTs(picks("-v1"), 2)),
-        ("/hls/x.mp4/iframe-2-v1.m4s", "x.mp4", File::HlsIFrameCmaf(picks("-v1"), 2)),
-        ("/dash/x.ism/manifest.mpd", "x.ism", File::DashManifest(picks(""))),
-        ("/dash/x/manifest-v0-a1.mpd", "x", File::DashManifest(picks("-v0-a1"))),
-        ("/dash/x/init-f1-v1-x3.mp4", "x", File::DashInit(picks("-f1-v1"))),
-        ("/dash/x/init-v1.mp4", "x", File::DashInit(picks("-v1"))),
-        ("/dash/x/fragment-106-f2-v1-x3.m4s", "x", File::DashSegment(picks("-f2-v1"), 106)),
-        ("/dash/x/frag-1-a1-x3.m4s", "x", File::DashSegment(picks("-a1"), 1)),
-        ("/mss/x/manifest", "x", File::SmoothManifest(picks(""))),
-        ("/mss/x/Manifest", "x", File::SmoothManifest(picks(""))),
-        ("/mss/x/manifest-f1", "x", File::SmoothManifest(picks("-f1"))),
+        ("/hls/x.mp4/iframes-v1-a1.m3u8", "x.mp4", VodResource::HlsIFrames(picks("-v1-a1"), Auto)),
+        ("/hls/x.mp4/seg-1-v1-a1.ts", "x.mp4", VodResource::HlsTs(picks("-v1-a1"), 1)),
+        ("/hls/x.mp4/seg-12-f3-v1-f1-a2.ts", "x.mp4", VodResource::HlsTs(picks("-f3-v1-f1-a2"), 12)),
+        ("/hls/x.mp4/seg-1.ts", "x.mp4", VodResource::HlsTs(picks(""), 1)),
+        ("/hls/x.mp4/seg-7-v1.m4s", "x.mp4", VodResource::HlsSegment(picks("-v1"), 7)),
+        ("/hls/x.mp4/init-v1-a1.mp4", "x.mp4", VodResource::HlsInit(picks("-v1-a1"))),
+        ("/hls/x.mp4/iframe-2-v1.ts", "x.mp4", VodResource::HlsIFrameTs(picks("-v1"), 2)),
+        ("/hls/x.mp4/iframe-2-v1.m4s", "x.mp4", VodResource::HlsIFrameCmaf(picks("-v1"), 2)),
+        ("/dash/x.ism/manifest.mpd", "x.ism", VodResource::DashManifest(picks(""))),
+        ("/dash/x/manifest-v0-a1.mpd", "x", VodResource::DashManifest(picks("-v0-a1"))),
+        ("/dash/x/init-f1-v1-x3.mp4", "x", VodResource::DashInit(picks("-f1-v1"))),
+        ("/dash/x/init-v1.mp4", "x", VodResource::DashInit(picks("-v1"))),
+        ("/dash/x/fragment-106-f2-v1-x3.m4s", "x", VodResource::DashSegment(picks("-f2-v1"), 106)),
+        ("/dash/x/frag-1-a1-x3.m4s", "x", VodResource::DashSegment(picks("-a1"), 1)),
+        ("/mss/x/manifest", "x", VodResource::SmoothManifest(picks(""))),
+        ("/mss/x/Manifest", "x", VodResource::SmoothManifest(picks(""))),
+        ("/mss/x/manifest-f1", "x", VodResource::SmoothManifest(picks("-f1"))),
         (
             "/mss/x/QualityLevels(128000)/Fragments(audio_eng=20000000)",
             "x",
-            File::SmoothFragment(TrackName { stem: "audio_eng".into(), bitrate: 128_000 }, 20_000_000),
+            VodResource::SmoothFragment(TrackName { stem: "audio_eng".into(), bitrate: 128_000 }, 20_000_000),
         ),
-        ("/hds/x/manifest.f4m", "x", File::HdsManifest(picks(""))),
-        ("/hds/x/manifest-a1.f4m", "x", File::HdsManifest(picks("-a1"))),
-        ("/hds/x/bootstrap-v1-a1.abst", "x", File::HdsBootstrap(picks("-v1-a1"))),
-        ("/hds/x/frag-f1-v1-a1-Seg1-Frag3", "x", File::HdsFragment(picks("-f1-v1-a1"), 3)),
-        ("/hds/x/frag-v1-a1-Seg1-Frag3?token=1", "x", File::HdsFragment(picks("-v1-a1"), 3)),
-        ("/hls/master.m3u8", "", File::HlsMaster(picks(""), Auto)),
+        ("/hds/x/manifest.f4m", "x", VodResource::HdsManifest(picks(""))),
+        ("/hds/x/manifest-a1.f4m", "x", VodResource::HdsManifest(picks("-a1"))),
+        ("/hds/x/bootstrap-v1-a1.abst", "x", VodResource::HdsBootstrap(picks("-v1-a1"))),
+        ("/hds/x/frag-f1-v1-a1-Seg1-Frag3", "x", VodResource::HdsFragment(picks("-f1-v1-a1"), 3)),
+        ("/hds/x/frag-v1-a1-Seg1-Frag3?token=1", "x", VodResource::HdsFragment(picks("-v1-a1"), 3)),
+        ("/hls/master.m3u8", "", VodResource::HlsMaster(picks(""), Auto)),
     ] {
         let address = parsed(url).unwrap_or_else(|error| panic!("{url}: {error}"));
-        assert_eq!((address.base.as_str(), address.file), (base, file), "{url}");
+        assert_eq!((address.base.as_str(), address.resource), (base, resource), "{url}");
         assert_eq!((address.selection, address.tracks), (Selection::default(), Picks::default()));
     }
 }
 
 #[test]
-fn parameters_stand_anywhere_in_the_path() {
+fn parameters_are_found_anywhere_in_the_path() {
     for url in [
         "/hls/a/x.mp4/clipFrom/1000/clipTo/60000/tracks/v1-a2/index.m3u8",
         "/hls/tracks/v1-a2/clipTo/60000/a/clipFrom/1000/x.mp4/index.m3u8",
@@ -88,7 +92,7 @@ fn parameters_stand_anywhere_in_the_path() {
 }
 
 #[test]
-fn what_is_refused_says_why() {
+fn errors_have_the_reason_of_their_cause() {
     let long = format!("/hls/{}/master.m3u8", "x".repeat(MAX_PATH));
     let many = format!("/hls/x/master{}.m3u8", "-v1".repeat(200));
     for (url, reason) in [
@@ -141,7 +145,7 @@ fn what_is_refused_says_why() {
 }
 
 #[test]
-fn what_no_prefix_covers_is_the_native_forms() {
+fn paths_outside_of_all_prefixes_are_left_to_the_native_form() {
     let parse = |settings: &Settings, path: &str| NginxVodAddress::parse(settings, path, None);
     assert_eq!(parse(&Settings::default(), "/hls/x.mp4/master.m3u8"), None);
     assert_eq!(parse(&settings(), "/x.mp4/master.m3u8"), None);
@@ -159,7 +163,7 @@ fn what_no_prefix_covers_is_the_native_forms() {
 }
 
 #[test]
-fn names_are_the_operators() {
+fn names_of_files_can_be_configured() {
     let mut other = settings();
     other.container = HlsContainer::Cmaf;
     other.names.hls_master = "playlist".to_owned();
@@ -167,16 +171,16 @@ fn names_are_the_operators() {
     other.check().unwrap();
     let parse = |path: &str, query| NginxVodAddress::parse(&other, path, query).unwrap();
     let master = parse("/hls/x/playlist.m3u8", None).unwrap();
-    assert_eq!(master.file, File::HlsMaster(picks(""), HlsContainer::Cmaf));
+    assert_eq!(master.resource, VodResource::HlsMaster(picks(""), HlsContainer::Cmaf));
     assert_eq!(master.to_url(&other).unwrap(), "/hls/x/playlist.m3u8");
     let master = parse("/hls/x/playlist.m3u8", Some("hls_fmp4=false")).unwrap();
     assert_eq!(master.to_url(&other).unwrap(), "/hls/x/playlist.m3u8?hls_fmp4=false");
-    assert_eq!(parse("/hls/x/nv-seg-1-v1.ts", None).unwrap().file, File::HlsTs(picks("-v1"), 1));
+    assert_eq!(parse("/hls/x/nv-seg-1-v1.ts", None).unwrap().resource, VodResource::HlsTs(picks("-v1"), 1));
     assert_eq!(parse("/hls/x/master.m3u8", None), Err(AddressError::NoSuchUrl));
 }
 
 #[test]
-fn nonsense_in_a_profile_is_named() {
+fn wrong_settings_are_named() {
     for (key, change) in [
         ("hls", (|p: &mut Settings| p.prefixes.hls = Some("hls/".into())) as fn(&mut Settings)),
         ("dash", |p| p.prefixes.dash = Some("/dash".into())),
@@ -211,29 +215,29 @@ fn any_picks() -> impl Strategy<Value = Picks> {
     prop::collection::vec(pick, 0..6).prop_map(Picks::new)
 }
 
-fn any_file() -> impl Strategy<Value = File> {
+fn any_resource() -> impl Strategy<Value = VodResource> {
     let container = || prop_oneof![Just(HlsContainer::Auto), Just(HlsContainer::Cmaf)];
     let listed = || (any_picks(), container());
     let numbered = || (any_picks(), 1..=u32::MAX);
     let track =
         ("[^=/\\\\\\p{Cc}]{1,12}", any::<u64>()).prop_map(|(stem, bitrate)| TrackName { stem, bitrate });
     prop_oneof![
-        listed().prop_map(|(p, c)| File::HlsMaster(p, c)),
-        listed().prop_map(|(p, c)| File::HlsIndex(p, c)),
-        listed().prop_map(|(p, c)| File::HlsIFrames(p, c)),
-        numbered().prop_map(|(p, n)| File::HlsTs(p, n)),
-        numbered().prop_map(|(p, n)| File::HlsSegment(p, n)),
-        any_picks().prop_map(File::HlsInit),
-        numbered().prop_map(|(p, n)| File::HlsIFrameTs(p, n)),
-        numbered().prop_map(|(p, n)| File::HlsIFrameCmaf(p, n)),
-        any_picks().prop_map(File::DashManifest),
-        any_picks().prop_map(File::DashInit),
-        numbered().prop_map(|(p, n)| File::DashSegment(p, n)),
-        any_picks().prop_map(File::SmoothManifest),
-        (track, any::<u64>()).prop_map(|(t, time)| File::SmoothFragment(t, time)),
-        any_picks().prop_map(File::HdsManifest),
-        any_picks().prop_map(File::HdsBootstrap),
-        numbered().prop_map(|(p, n)| File::HdsFragment(p, n)),
+        listed().prop_map(|(p, c)| VodResource::HlsMaster(p, c)),
+        listed().prop_map(|(p, c)| VodResource::HlsIndex(p, c)),
+        listed().prop_map(|(p, c)| VodResource::HlsIFrames(p, c)),
+        numbered().prop_map(|(p, n)| VodResource::HlsTs(p, n)),
+        numbered().prop_map(|(p, n)| VodResource::HlsSegment(p, n)),
+        any_picks().prop_map(VodResource::HlsInit),
+        numbered().prop_map(|(p, n)| VodResource::HlsIFrameTs(p, n)),
+        numbered().prop_map(|(p, n)| VodResource::HlsIFrameCmaf(p, n)),
+        any_picks().prop_map(VodResource::DashManifest),
+        any_picks().prop_map(VodResource::DashInit),
+        numbered().prop_map(|(p, n)| VodResource::DashSegment(p, n)),
+        any_picks().prop_map(VodResource::SmoothManifest),
+        (track, any::<u64>()).prop_map(|(t, time)| VodResource::SmoothFragment(t, time)),
+        any_picks().prop_map(VodResource::HdsManifest),
+        any_picks().prop_map(VodResource::HdsBootstrap),
+        numbered().prop_map(|(p, n)| VodResource::HdsFragment(p, n)),
     ]
 }
 
@@ -247,17 +251,17 @@ fn any_address() -> impl Strategy<Value = NginxVodAddress> {
     let millis = || prop::option::of((0..1_000_000_000_000_u64).prop_map(Duration::from_millis));
     let clip = (millis(), millis()).prop_filter_map("not reversed", |(from, to)| Clip::new(from, to).ok());
     let minimum = prop::option::of((1..600_000_u64).prop_map(Duration::from_millis));
-    (any_base(), clip, minimum, any_picks(), any_file()).prop_map(
-        |(base, clip, minimum_segment, tracks, file)| {
+    (any_base(), clip, minimum, any_picks(), any_resource()).prop_map(
+        |(base, clip, minimum_segment, tracks, resource)| {
             let selection = Selection { clip, minimum_segment, ..Selection::default() };
-            NginxVodAddress { base, selection, tracks, file }
+            NginxVodAddress { base, selection, tracks, resource }
         },
     )
 }
 
 proptest! {
     #[test]
-    fn parse_of_print_is_the_identity(address in any_address(), cmaf in any::<bool>()) {
+    fn a_printed_url_parses_to_its_address(address in any_address(), cmaf in any::<bool>()) {
         let container = if cmaf { HlsContainer::Cmaf } else { HlsContainer::Auto };
         let settings = Settings { container, ..settings() };
         let url = address.to_url(&settings).unwrap();
@@ -266,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_parses_prints_to_itself(
+    fn a_parsed_path_prints_to_its_address(
         path in "/(hls|dash|mss|hds)/([a-z]{1,3}/)?((clipFrom|clipTo)/[0-9]{1,3}/)?(tracks/[va][0-9]/)?\
                  (master|index|iframes|seg|init|manifest|fragment|frag|bootstrap|iframe)(-[0-9]{1,2})?(-[fvatx][0-9]){0,3}\
                  (\\.m3u8|\\.ts|\\.m4s|\\.mp4|\\.mpd|\\.f4m|\\.abst|-Seg1-Frag[0-9])?"
@@ -279,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn no_input_panics(path in "/(hls/|dash/|mss/|hds/)?\\PC*", query in "\\PC*") {
+    fn no_input_causes_a_panic(path in "/(hls/|dash/|mss/|hds/)?\\PC*", query in "\\PC*") {
         let _ = NginxVodAddress::parse(&settings(), &path, Some(&query));
     }
 }

@@ -1,11 +1,10 @@
 //! Adaptation sets: representations that a player may switch between.
 
-use super::timeline::Timeline;
 use crate::{
-    address::{Extent, Links},
+    address::Links,
     carry::Protocol,
-    manifest::{constant_frame_rate, reduced},
-    selected::Selected,
+    manifest::{constant_frame_rate, reduced, timeline::Timeline},
+    selection::{Extent, Selected},
     sizes::{Bitrate, SegmentSize, sized_segments},
 };
 use latemux_index::{
@@ -81,11 +80,9 @@ impl<'a> Representation<'a> {
 }
 
 /// Returns the highest type of stream access point that segments start with (ISO/IEC 14496-12 Annex
-/// I).
-///
-/// Type 1 if no segment has a sample presented before the sync sample it starts with. If one has,
-/// its leading samples may not be decodable, so the type is 3. The samples of fragments are
-/// unknown: every sample of audio and text is an access point, and video gives `None`.
+/// I): 1 if no segment has a sample presented before the sync sample it starts with, else 3,
+/// because such leading samples may not be decodable. The samples of fragments are unknown: every
+/// sample of audio and text is an access point, and video gives `None`.
 fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
     let table = match (&track.samples, &track.codec.config) {
         (Samples::Table(table), _) => table,
@@ -120,23 +117,23 @@ fn access_point_type(track: &Track, title_track: &TitleTrack) -> Option<u8> {
 /// Representations of the same content that decoders can switch between.
 #[derive(Debug)]
 pub(super) struct AdaptationSet<'a> {
-    key: Key<'a>,
+    key: SetKey<'a>,
     pub(super) representations: Vec<Representation<'a>>,
 }
 
 /// The properties that all representations of a set share.
 #[derive(Debug, PartialEq, Eq)]
-struct Key<'a> {
+struct SetKey<'a> {
     kind: TrackKind,
     family: Discriminant<Config>,
-    dolby_vision: bool,
+    is_dolby_vision: bool,
     language: &'a str,
     range: Option<VideoRange>,
     /// Channels, samples per second and codec. Audio decoders are not changed within a set.
     audio: Option<(u16, u32, &'a str)>,
 }
 
-impl<'a> Key<'a> {
+impl<'a> SetKey<'a> {
     fn of(track: &'a Track) -> Self {
         let codec = &track.codec;
         let (range, supplemental, audio) = match &codec.media {
@@ -147,7 +144,7 @@ impl<'a> Key<'a> {
         Self {
             kind: track.kind,
             family: discriminant(&codec.config),
-            dolby_vision: supplemental || codec.format.0.starts_with(b"dv"),
+            is_dolby_vision: supplemental || codec.format.0.starts_with(b"dv"),
             language: track.language.as_str(),
             range,
             audio,
@@ -159,7 +156,7 @@ impl<'a> Key<'a> {
 pub(super) fn group<'a>(representations: impl Iterator<Item = Representation<'a>>) -> Vec<AdaptationSet<'a>> {
     let mut sets: Vec<AdaptationSet<'a>> = Vec::new();
     for representation in representations {
-        let key = Key::of(representation.track);
+        let key = SetKey::of(representation.track);
         match sets.iter_mut().find(|set| set.key == key) {
             Some(set) => set.representations.push(representation),
             None => sets.push(AdaptationSet { key, representations: vec![representation] }),
@@ -170,7 +167,7 @@ pub(super) fn group<'a>(representations: impl Iterator<Item = Representation<'a>
 
 impl AdaptationSet<'_> {
     /// True if the segments of all representations begin at the same times (§5.3.3.2).
-    pub(super) fn aligned(&self) -> bool {
+    pub(super) fn is_aligned(&self) -> bool {
         let Some((first, rest)) = self.representations.split_first() else { return true };
         rest.iter().all(|r| {
             let at = |r: &Representation<'_>, ticks: i64| Time::new(ticks, r.timescale);

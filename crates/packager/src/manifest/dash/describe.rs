@@ -40,8 +40,7 @@ pub(super) fn audio(xml: &mut Xml, audio: &Audio, config: &Config) {
 fn channels(audio: &Audio, config: &Config) -> Option<(&'static str, String)> {
     let count = audio.channels;
     match config {
-        // ETSI TS 102 366 Annex I.1.2.1: speakers as bits, from L (most significant) to LFE
-        // (least).
+        // ETSI TS 102 366 Annex I.1.2.1: speakers as bits, from L (highest) to LFE (lowest).
         Config::Ac3 | Config::Eac3 => {
             let speakers: u16 = match count {
                 1 => 0x4000,

@@ -1,4 +1,5 @@
-//! Bootstrap information (Adobe Flash Video File Format Specification 10.1 §2.11.2): `abst` with its segment and fragment run tables.
+//! Bootstrap information: `abst` with its segment and fragment run tables (Adobe Flash Video File
+//! Format Specification 10.1 §2.11.2).
 
 use super::Fragments;
 use crate::segment::f4f;
@@ -6,12 +7,11 @@ use bytes::BufMut as _;
 use latemux_isobmff::{FourCc, emit::put_header};
 
 /// Returns the `abst` of fragments.
-pub(super) fn information(of: &Fragments) -> Vec<u8> {
-    let times = &of.times;
+pub(super) fn information(listed: &Fragments) -> Vec<u8> {
+    let times = &listed.times;
     let count = u32::try_from(times.len().saturating_sub(1)).unwrap_or(u32::MAX);
-    // The fragments before a clip count too: players find the segment of a fragment by its number
-    // alone.
-    let fragments = of.first.saturating_sub(1).saturating_add(count);
+    // Fragments before a clip count too: players find a fragment's segment by its number.
+    let fragments = listed.first.saturating_sub(1).saturating_add(count);
     let mut fields = Vec::new();
     // Version and flags; the version of the information; profile "named", not live, no update.
     fields.put_u32(0);
@@ -35,29 +35,29 @@ pub(super) fn information(of: &Fragments) -> Vec<u8> {
     fields.put_u8(1);
     put_box(&mut fields, *b"asrt", &segments);
     fields.put_u8(1);
-    put_box(&mut fields, *b"afrt", &fragment_runs(of));
+    put_box(&mut fields, *b"afrt", &fragment_runs(listed));
     let mut information = Vec::new();
     put_box(&mut information, *b"abst", &fields);
     information
 }
 
 fn put_box(out: &mut Vec<u8>, kind: [u8; 4], payload: &[u8]) {
-    put_header(out, FourCc(kind), u64::try_from(payload.len()).unwrap_or(u64::MAX));
+    put_header(out, FourCc(kind), payload.len() as u64);
     out.put_slice(payload);
 }
 
 /// Returns the payload of `afrt`. FragmentDuration is in milliseconds. A run of fragments with
 /// equal durations is one entry. The last fragment always has its own entry, because some players
 /// take a run before the end for one fragment.
-fn fragment_runs(of: &Fragments) -> Vec<u8> {
-    let times = &of.times;
+fn fragment_runs(listed: &Fragments) -> Vec<u8> {
+    let times = &listed.times;
     let mut runs: Vec<(u32, i64, u32)> = Vec::new();
     let last = times.len().saturating_sub(2);
-    for ((number, place), pair) in (of.first..).zip(0..).zip(times.windows(2)) {
+    for ((number, position), pair) in (listed.first..).zip(0..).zip(times.windows(2)) {
         let &[start, end] = pair else { continue };
         // A duration of 0 would state the end of the presentation.
         let duration = u32::try_from(end.saturating_sub(start).max(1)).unwrap_or(u32::MAX);
-        if place == last || runs.last().is_none_or(|run| run.2 != duration) {
+        if position == last || runs.last().is_none_or(|run| run.2 != duration) {
             runs.push((number, start, duration));
         }
     }

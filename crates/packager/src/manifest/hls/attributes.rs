@@ -4,12 +4,12 @@ use std::fmt::{Display, Write as _};
 
 /// One tag being written: `#NAME:A=1,B="2"`.
 #[derive(Debug)]
-pub(super) struct Tag {
+pub(super) struct PlaylistTag {
     text: String,
     separator: char,
 }
 
-impl Tag {
+impl PlaylistTag {
     /// Begins a tag. `name` has no `#` and no `:`.
     pub(super) fn new(name: &str) -> Self {
         Self { text: format!("#{name}"), separator: ':' }
@@ -23,8 +23,7 @@ impl Tag {
         self
     }
 
-    /// Adds a quoted string without the characters that it must not hold: quotes and control
-    /// characters.
+    /// Adds a quoted string, without the quotes and control characters that it must not hold.
     pub(super) fn quoted(self, name: &str, value: &str) -> Self {
         let value: String = value.chars().filter(|c| *c != '"' && !c.is_control()).collect();
         self.plain(name, format_args!("\"{value}\""))
@@ -55,13 +54,13 @@ impl Tag {
 
 #[cfg(test)]
 mod tests {
-    use super::Tag;
+    use super::PlaylistTag;
 
     #[test]
-    fn quotes_stay_within() {
+    fn quotes_and_control_characters_are_left_out() {
         let mut text = String::new();
         let none: Option<u8> = None;
-        Tag::new("EXT-X-MEDIA")
+        PlaylistTag::new("EXT-X-MEDIA")
             .plain("TYPE", "AUDIO")
             .plain_if("N", none)
             .quoted("NAME", "a\"b\nc, d")

@@ -1,30 +1,23 @@
 //! Media and I-frame playlists.
 
-use super::{attributes::Tag, find, protocol_for};
+use super::{attributes::PlaylistTag, find, protocol_for};
 use crate::{
     PackError, Resource,
     address::{HlsContainer, Links},
     carry::Protocol,
-    segment::Mux,
-    selected::Selected,
+    manifest::MICROS,
+    segment::PackedTracks,
+    selection::Selected,
 };
 use latemux_index::{media::TrackKind, title::TrackName};
-use latemux_isobmff::{Time, Timescale, time::Round};
+use latemux_isobmff::{Time, time::Round};
 use std::{fmt::Write as _, time::Duration};
 
-/// Microseconds.
-const MICROS: Timescale = match Timescale::new(1_000_000) {
-    Some(scale) => scale,
-    None => Timescale::MILLIS,
-};
-
-/// Returns a media playlist of one track, or of video and audio muxed.
-///
-/// # Errors
-/// [`PackError::NoSuchTrack`] if the title has no such track or two tracks are of one kind,
-/// [`PackError::CannotCarry`] if the container does not carry them, [`PackError::NothingInClip`] if
-/// there is no segment.
-pub fn media(
+/// Returns a media playlist of one track, or of video and audio muxed. Fails with
+/// [`PackError::NoSuchTrack`] if the title has no such track or two tracks are of one kind, with
+/// [`PackError::CannotCarry`] if the container does not carry them, and with
+/// [`PackError::NothingInClip`] without segments.
+pub(crate) fn media(
     selected: &Selected<'_>,
     links: &Links<'_>,
     tracks: &[TrackName],
@@ -55,12 +48,8 @@ pub fn media(
 }
 
 /// Returns an I-frame playlist: the sync sample at the start of each segment of a video track, each
-/// as a resource of its own.
-///
-/// # Errors
-/// [`PackError::NoSuchTrack`] if the title has no such video track, [`PackError::CannotCarry`] if
-/// the container does not carry it, [`PackError::NothingInClip`] if there is no segment.
-pub fn iframes(
+/// as a resource of its own. Fails like [`media`], and for tracks that are not video.
+pub(crate) fn iframes(
     selected: &Selected<'_>,
     links: &Links<'_>,
     track: &TrackName,
@@ -113,32 +102,32 @@ impl Playlist<'_> {
         text.push_str("#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n");
         text.push_str(tags);
         if let Some(init) = init {
-            Tag::new("EXT-X-MAP").quoted("URI", init).write(&mut text);
+            PlaylistTag::new("EXT-X-MAP").quoted("URI", init).write(&mut text);
         }
         for (number, micros) in segments {
-            let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+            let seconds = micros / 1_000_000;
+            let fraction = micros % 1_000_000;
             let _ = writeln!(text, "#EXTINF:{seconds}.{fraction:06},\n{}", url(number));
         }
         text.push_str("#EXT-X-ENDLIST\n");
         Ok(text)
     }
 
-    /// Returns number and duration in microseconds of every segment. The boundaries are rounded,
-    /// not the durations: the sum is off by less than one microsecond, however many segments there
-    /// are.
+    /// Returns number and duration in microseconds of every segment. Boundaries are rounded, not
+    /// durations: however many there are, the sum is off by less than one microsecond.
     fn segments(&self) -> Vec<(u32, i64)> {
-        let Some(mux) = Mux::new(self.selected.title(), self.tracks) else { return Vec::new() };
-        let mux = mux.joined(self.minimum);
+        let Some(packed) = PackedTracks::new(self.selected.title(), self.tracks) else { return Vec::new() };
+        let packed = packed.joined(self.minimum);
         let micros = |time: Time| time.in_scale(MICROS, Round::Nearest);
-        mux.numbers()
-            .filter_map(|number| Some((number, mux.times(number)?)))
+        packed
+            .numbers()
+            .filter_map(|number| Some((number, packed.times(number)?)))
             .map(|(number, (start, end))| (number, micros(end).saturating_sub(micros(start)).max(0)))
             .collect()
     }
 }
 
-/// Returns `EXT-X-TARGETDURATION`: the longest duration, each rounded to whole seconds (RFC 8216bis
-/// §4.4.3.1).
+/// Returns `EXT-X-TARGETDURATION`: the longest duration in whole seconds (RFC 8216bis §4.4.3.1).
 fn target_duration(micros: impl Iterator<Item = i64>) -> i64 {
     micros.map(|micros| micros.saturating_add(500_000) / 1_000_000).max().unwrap_or(0).max(1)
 }
@@ -148,7 +137,7 @@ mod tests {
     use super::target_duration;
 
     #[test]
-    fn target_is_the_longest_rounded() {
+    fn the_target_is_the_longest_duration_rounded() {
         let target = |micros: &[i64]| target_duration(micros.iter().copied());
         assert_eq!(target([4_499_999, 3_000_000].as_slice()), 4);
         assert_eq!(target(&[4_500_000]), 5);

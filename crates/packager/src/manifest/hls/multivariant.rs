@@ -1,7 +1,7 @@
 //! The multivariant playlist.
 
 use super::{
-    attributes::Tag,
+    attributes::PlaylistTag,
     carried, container_of, protocol_of,
     rates::Rates,
     renditions::{Group, Renditions, groups},
@@ -10,22 +10,17 @@ use crate::{
     PackError,
     address::{HlsContainer, Links},
     carry::Protocol,
-    manifest::constant_frame_rate,
-    selected::Selected,
+    manifest::{carries_none, constant_frame_rate},
+    selection::Selected,
     sizes::{Bitrate, SegmentSize},
 };
 use latemux_index::{Title, Track, media::TrackKind};
-use latemux_isobmff::{
-    FourCc,
-    codec::{Media, Video, VideoRange},
-};
+use latemux_isobmff::codec::{Media, Video, VideoRange};
 
 /// Returns the multivariant playlist of the selected part of a title: a variant for every video
-/// with every group of audio, or for every audio if there is no video. O(samples).
-///
-/// # Errors
+/// with every group of audio, or for every audio without video. O(samples). Fails with
 /// [`PackError::CannotCarry`] if HLS carries no audio and no video of the title.
-pub fn multivariant(
+pub(crate) fn multivariant(
     selected: &Selected<'_>,
     links: &Links<'_>,
     container: HlsContainer,
@@ -36,8 +31,7 @@ pub fn multivariant(
     let video = carried(title, TrackKind::Video, protocol);
     let audio = carried(title, TrackKind::Audio, protocol);
     if video.is_empty() && audio.is_empty() {
-        let format = title.tracks().first().map_or(FourCc(*b"none"), |t| title.track(t).codec.format);
-        return Err(PackError::CannotCarry { protocol: protocol.name(), format });
+        return Err(carries_none(title, protocol));
     }
     // EXT-X-MEDIA came with version 4, EXT-X-MAP of the media playlists with version 6.
     let version = if protocol == Protocol::HlsTs { 4 } else { 6 };
@@ -73,8 +67,8 @@ impl<'a> Multivariant<'a> {
         let audio = groups(self.title, audio, "audio");
         // With a single muxed audio track there is nothing to choose: the variant describes it. A
         // group of one without URI adds nothing, and some players lose their position over it.
-        let lone = in_ts && matches!(audio.as_slice(), [group] if group.members.len() == 1);
-        if !lone {
+        let is_lone = in_ts && matches!(audio.as_slice(), [group] if group.members.len() == 1);
+        if !is_lone {
             self.write_groups("AUDIO", &audio, in_ts, text);
         }
         let subtitles = carried(self.title, TrackKind::Text, self.protocol);
@@ -101,7 +95,7 @@ impl<'a> Multivariant<'a> {
                             tracks,
                             bitrate: self.bitrate(video, audio),
                             codecs: codecs.into_iter().flatten().collect(),
-                            audio: audio.filter(|_| !lone).map(|group| group.id.as_str()),
+                            audio: audio.filter(|_| !is_lone).map(|group| group.id.as_str()),
                             subtitles: subtitles.map(|group| group.id.as_str()),
                         },
                         text,
@@ -114,13 +108,13 @@ impl<'a> Multivariant<'a> {
         }
     }
 
-    /// Writes a variant for every track in the default's language. Tracks in other languages become
-    /// renditions beside it.
+    /// Writes a variant for every track in the default's language, and renditions for others.
     fn audio_only(&self, audio: &[usize], text: &mut String) {
         let groups = groups(self.title, audio, "audio");
         let language = |i: usize| &self.track(i).language;
-        let several = |group: &Group| group.members.iter().any(|&i| language(i) != language(group.default));
-        for group in groups.iter().filter(|group| several(group)) {
+        let has_languages =
+            |group: &Group| group.members.iter().any(|&i| language(i) != language(group.default));
+        for group in groups.iter().filter(|group| has_languages(group)) {
             // The other tracks in the default's language are variants.
             let mut members = group.members.clone();
             members.retain(|&i| i == group.default || language(i) != language(group.default));
@@ -134,7 +128,7 @@ impl<'a> Multivariant<'a> {
                     tracks: vec![i],
                     bitrate: self.rates.of(&[i], &[]),
                     codecs: vec![self.track(i).codec.rfc6381.as_str()],
-                    audio: several(group).then_some(group.id.as_str()),
+                    audio: has_languages(group).then_some(group.id.as_str()),
                     subtitles: None,
                 };
                 self.write_variant(&variant, text);
@@ -149,8 +143,13 @@ impl<'a> Multivariant<'a> {
         default_in_variant: bool,
         text: &mut String,
     ) {
-        let (title, links, protocol) = (self.title, self.links, self.protocol);
-        let renditions = Renditions { title, links, kind, protocol, default_in_variant };
+        let renditions = Renditions {
+            title: self.title,
+            links: self.links,
+            kind,
+            protocol: self.protocol,
+            default_in_variant,
+        };
         for group in groups {
             renditions.write(group, text);
         }
@@ -161,7 +160,7 @@ impl<'a> Multivariant<'a> {
         let frame_rate = video.and_then(|(i, _)| constant_frame_rate(self.title, i)).map(decimal);
         let names = variant.tracks.iter().map(|&i| self.title.tracks()[i].name.clone()).collect();
         let uri = self.links.hls_playlist(names, container_of(self.protocol));
-        Tag::new("EXT-X-STREAM-INF")
+        PlaylistTag::new("EXT-X-STREAM-INF")
             .plain("BANDWIDTH", variant.bitrate.peak.max(1))
             .plain("AVERAGE-BANDWIDTH", variant.bitrate.average.max(1))
             .quoted("CODECS", &variant.codecs.join(","))
@@ -191,7 +190,7 @@ impl<'a> Multivariant<'a> {
         let bitrate = Bitrate::of(&segments, self.track(track).timescale.get());
         let name = self.title.tracks()[track].name.clone();
         let uri = self.links.hls_iframe_playlist(name, container_of(self.protocol));
-        Tag::new("EXT-X-I-FRAME-STREAM-INF")
+        PlaylistTag::new("EXT-X-I-FRAME-STREAM-INF")
             .plain("BANDWIDTH", bitrate.peak.max(1))
             .plain("AVERAGE-BANDWIDTH", bitrate.average.max(1))
             .quoted("CODECS", &self.track(track).codec.rfc6381)
@@ -202,8 +201,7 @@ impl<'a> Multivariant<'a> {
             .write(text);
     }
 
-    /// Returns the highest bit rate of a video with one rendition of a group (RFC 8216 §4.3.4.2:
-    /// "any playable combination").
+    /// Returns the highest bit rate of a video with any rendition of a group (RFC 8216 §4.3.4.2).
     fn bitrate(&self, video: usize, audio: Option<&Group>) -> Bitrate {
         let Some(group) = audio else { return self.rates.of(&[video], &[]) };
         let rate = |&member: &usize| {
@@ -234,7 +232,8 @@ impl<'a> Multivariant<'a> {
 
 /// Returns `RESOLUTION`: the size of the picture as shown, with square pixels.
 fn resolution(video: &Video) -> String {
-    let (x, y) = (u64::from(video.pixel_aspect.0), u64::from(video.pixel_aspect.1).max(1));
+    let x = u64::from(video.pixel_aspect.0);
+    let y = u64::from(video.pixel_aspect.1).max(1);
     let width = (u64::from(video.width) * x + y / 2) / y;
     format!("{width}x{}", video.height)
 }
@@ -249,8 +248,8 @@ fn range(video: &Video) -> &'static str {
 
 /// Formats a fraction with three decimals, rounded to the nearest.
 fn decimal((numerator, denominator): (u32, u32)) -> String {
-    let (numerator, denominator) = (u64::from(numerator), u64::from(denominator).max(1));
-    let thousandths = (numerator * 2000 + denominator) / (denominator * 2);
+    let denominator = u64::from(denominator).max(1);
+    let thousandths = (u64::from(numerator) * 2000 + denominator) / (denominator * 2);
     format!("{}.{:03}", thousandths / 1000, thousandths % 1000)
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     carry::Protocol,
-    segment::{Mux, ts::PSI_BYTES},
-    sizes::{Bitrate, SegmentSize, iframe_sizes, mux_sizes, segment_and_iframe_sizes},
+    segment::{PackedTracks, ts::PSI_BYTES},
+    sizes::{Bitrate, SegmentSize, iframe_sizes, packed_sizes, segment_and_iframe_sizes},
 };
 use latemux_index::Title;
 use std::{borrow::Cow, cell::OnceCell, time::Duration};
@@ -29,7 +29,7 @@ impl<'a> Rates<'a> {
     /// tracks are packed together, the distinction has no effect.
     pub(super) fn of(&self, packed: &[usize], beside: &[usize]) -> Bitrate {
         let tracks: Vec<usize> = packed.iter().chain(beside).copied().collect();
-        let (Some(mux), Some(&lead)) = (self.mux(&tracks), tracks.first()) else {
+        let (Some(all), Some(&lead)) = (self.pack(&tracks), tracks.first()) else {
             return Bitrate { peak: 0, average: 0 };
         };
         let psi = self.psi().saturating_mul(1 + beside.len() as u64);
@@ -39,24 +39,20 @@ impl<'a> Rates<'a> {
                 *sum = sum.saturating_add(*more);
             }
         }
-        let duration = |number| {
-            let (start, end) = mux.times(number)?;
-            u64::try_from(end.ticks.saturating_sub(start.ticks)).ok()
-        };
-        let segments: Vec<SegmentSize> = mux
+        let segments: Vec<SegmentSize> = all
             .numbers()
             .zip(bytes)
-            .map(|(number, bytes)| SegmentSize { bytes, duration: duration(number).unwrap_or(0).max(1) })
+            .map(|(number, bytes)| SegmentSize { bytes, duration: all.duration(number) })
             .collect();
-        Bitrate::of(&segments, self.title.track(mux.lead()).timescale.get())
+        Bitrate::of(&segments, self.title.track(all.lead()).timescale.get())
     }
 
-    fn mux<'t>(&'t self, tracks: &'t [usize]) -> Option<Mux<'t>> {
-        Some(Mux::new(self.title, tracks)?.joined(self.minimum))
+    fn pack<'t>(&'t self, tracks: &'t [usize]) -> Option<PackedTracks<'t>> {
+        Some(PackedTracks::new(self.title, tracks)?.joined(self.minimum))
     }
 
     fn sizes(&self, tracks: &[usize]) -> Vec<u64> {
-        self.mux(tracks).map(|mux| mux_sizes(self.title, &mux, self.protocol)).unwrap_or_default()
+        self.pack(tracks).map(|packed| packed_sizes(self.title, &packed, self.protocol)).unwrap_or_default()
     }
 
     fn psi(&self) -> u64 {
@@ -64,16 +60,16 @@ impl<'a> Rates<'a> {
     }
 
     fn own(&self, track: usize) -> &[u64] {
-        self.found(track).map_or(&[], |(own, _)| own)
+        self.computed(track).map_or(&[], |(own, _)| own)
     }
 
     /// Returns the bytes of the I-frame at the start of every segment of a track, as sent alone.
     pub(super) fn iframes(&self, track: usize) -> &[u64] {
-        self.found(track).map_or(&[], |(_, iframes)| iframes)
+        self.computed(track).map_or(&[], |(_, iframes)| iframes)
     }
 
-    fn found(&self, track: usize) -> Option<&(Vec<u64>, Vec<u64>)> {
-        let find = || {
+    fn computed(&self, track: usize) -> Option<&(Vec<u64>, Vec<u64>)> {
+        let compute = || {
             let (mut own, iframes) = match self.minimum {
                 None => segment_and_iframe_sizes(self.title, track, self.protocol),
                 Some(_) => (self.sizes(&[track]), iframe_sizes(self.title, track, self.protocol)),
@@ -81,7 +77,7 @@ impl<'a> Rates<'a> {
             own.iter_mut().for_each(|size| *size = size.saturating_sub(self.psi()));
             (own, iframes)
         };
-        self.own.get(track).map(|cell| cell.get_or_init(find))
+        self.own.get(track).map(|cell| cell.get_or_init(compute))
     }
 
     /// Returns the bytes that a track adds to each of the lead's segments.

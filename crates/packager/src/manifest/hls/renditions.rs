@@ -1,12 +1,11 @@
 //! Audio and subtitle groups: the renditions that a player may choose from.
 
-use super::attributes::Tag;
+use super::attributes::PlaylistTag;
 use crate::{address::Links, carry::Protocol};
 use latemux_index::{Title, Track, title::TrackName};
 use latemux_isobmff::codec::{Audio, Media};
 
-/// Renditions that a variant may be played with: one codec and channel layout, as HLS demands, in
-/// any number of languages.
+/// Renditions that a variant may be played with: of one codec and channel layout, as HLS demands.
 #[derive(Debug)]
 pub(super) struct Group {
     /// `GROUP-ID`.
@@ -97,18 +96,17 @@ impl Renditions<'_> {
             let count = names.iter().filter(|name| *name == base).count();
             let name = if count > 0 { format!("{base} {}", count + 1) } else { base.to_owned() };
             let default = i == group.default && self.kind == "AUDIO";
-            // Of renditions that a player cannot tell apart, only one may be selected
-            // automatically.
-            let first_alike = self.first_alike(group, i);
+            // Of renditions that a player cannot tell apart, only one may be auto-selected.
+            let is_selectable = self.is_selectable(group, i);
             let track_name = &self.title.tracks()[i].name;
             let uri = (!(default && self.default_in_variant)).then(|| self.uri(track_name));
-            Tag::new("EXT-X-MEDIA")
+            PlaylistTag::new("EXT-X-MEDIA")
                 .plain("TYPE", self.kind)
                 .quoted("GROUP-ID", &group.id)
                 .quoted("NAME", &name)
                 .quoted_if("LANGUAGE", known)
                 .plain("DEFAULT", if default { "YES" } else { "NO" })
-                .plain("AUTOSELECT", if default || first_alike { "YES" } else { "NO" })
+                .plain("AUTOSELECT", if default || is_selectable { "YES" } else { "NO" })
                 .quoted_if("CHANNELS", channels(track(self.title, i)).as_deref())
                 .quoted_if("URI", uri.as_deref())
                 .write(playlist);
@@ -116,7 +114,7 @@ impl Renditions<'_> {
         }
     }
 
-    fn first_alike(&self, group: &Group, i: usize) -> bool {
+    fn is_selectable(&self, group: &Group, i: usize) -> bool {
         let language = |i: usize| &track(self.title, i).language;
         let alike = |&&other: &&usize| language(other) == language(i);
         let has_default = language(group.default) == language(i);

@@ -1,6 +1,7 @@
 //! The parser of server manifests. Anybody may have uploaded them, so every count is bounded.
 
-use super::{Element, ServerManifest, word};
+use super::{Element, ServerManifest};
+use crate::selection::filter::kind_name;
 use latemux_index::media::TrackKind;
 use latemux_isobmff::boxes::mdhd::Language;
 use roxmltree::{Document, Node, ParsingOptions};
@@ -25,8 +26,7 @@ const MAX_BITRATE: u64 = 1_000_000_000_000;
 /// Namespace of the document (SMIL 2.0).
 pub(super) const SMIL: &str = "http://www.w3.org/2001/SMIL20/Language";
 
-/// The reason why a server manifest is refused. [`ManifestError::reason`] is the stable word for
-/// logs and responses.
+/// The reason why a server manifest is refused. [`Self::reason`] is the stable word for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
@@ -46,7 +46,7 @@ pub enum ManifestError {
     Element {
         /// Description of the element.
         element: String,
-        /// What is wrong with it.
+        /// Description of the problem, for people.
         problem: String,
     },
 }
@@ -65,8 +65,7 @@ impl ManifestError {
 /// Parses a server manifest.
 ///
 /// # Errors
-/// [`ManifestError`] with the limit that is exceeded, the problem of the document, or the element
-/// that is wrong.
+/// [`ManifestError`] with the exceeded limit, the document's problem, or the wrong element.
 pub fn parse(bytes: &[u8]) -> Result<ServerManifest, ManifestError> {
     let malformed = |what: String| ManifestError::Malformed(what);
     if bytes.len() > MAX_BYTES {
@@ -81,7 +80,7 @@ pub fn parse(bytes: &[u8]) -> Result<ServerManifest, ManifestError> {
 
     let root = document.root_element();
     if !is(root, "smil") {
-        return Err(malformed(format!("it begins with <{}>, not with <smil>", root.tag_name().name())));
+        return Err(malformed(format!("the root element is <{}>, not <smil>", root.tag_name().name())));
     }
     let bodies = root.children().filter(|n| is(*n, "body"));
     let switches = bodies.flat_map(|n| n.children()).filter(|n| is(*n, "switch"));
@@ -118,7 +117,7 @@ fn check_depth(document: &Document<'_>) -> Result<(), ManifestError> {
         let parent = node.parent().map_or(0, |parent| parent.id().get_usize());
         let depth = depths.get(parent).map_or(MAX_DEPTH, |depth| depth + 1);
         if depth > MAX_DEPTH {
-            let limit = usize::try_from(MAX_DEPTH).unwrap_or(usize::MAX);
+            let limit = MAX_DEPTH as usize;
             return Err(ManifestError::TooLarge { what: "levels of elements", limit });
         }
         depths.push(depth);
@@ -134,7 +133,7 @@ fn is(node: Node<'_, '_>, name: &str) -> bool {
 
 fn kind(node: Node<'_, '_>) -> Option<TrackKind> {
     let kinds = [TrackKind::Video, TrackKind::Audio, TrackKind::Text];
-    kinds.into_iter().find(|kind| is(node, word(*kind)))
+    kinds.into_iter().find(|kind| is(node, kind_name(*kind)))
 }
 
 fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError> {
@@ -142,25 +141,28 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
     let src = node.attribute("src").unwrap_or_default();
     let refuse = |problem: String| {
         let named = if src.is_empty() { String::new() } else { format!(" src=\"{}\"", shown(src)) };
-        Err(ManifestError::Element { element: format!("<{}{named}> in line {line}", word(kind)), problem })
+        Err(ManifestError::Element {
+            element: format!("<{}{named}> in line {line}", kind_name(kind)),
+            problem,
+        })
     };
     if src.is_empty() {
-        return refuse("it has no src".to_owned());
+        return refuse("no src".to_owned());
     }
     if src.len() > MAX_SRC {
-        return refuse(format!("its src has {} bytes", src.len()));
+        return refuse(format!("the src has {} bytes", src.len()));
     }
     let Some(bitrate) = node.attribute("systemBitrate") else {
-        return refuse("it has no systemBitrate".to_owned());
+        return refuse("no systemBitrate".to_owned());
     };
     let Some(bitrate) = number(bitrate).filter(|rate| (1..=MAX_BITRATE).contains(rate)) else {
-        return refuse(format!("its systemBitrate is \"{}\"", shown(bitrate)));
+        return refuse(format!("wrong systemBitrate \"{}\"", shown(bitrate)));
     };
     let Some(track_id) = param(node, "trackID") else {
-        return refuse("it has no param trackID".to_owned());
+        return refuse("no param trackID".to_owned());
     };
     let Some(track_id) = number(track_id).and_then(|id| u32::try_from(id).ok()).filter(|&id| id > 0) else {
-        return refuse(format!("its trackID is \"{}\"", shown(track_id)));
+        return refuse(format!("wrong trackID \"{}\"", shown(track_id)));
     };
     let language = node.attribute("systemLanguage").map(str::trim).and_then(Language::new);
     Ok(Element {
@@ -170,7 +172,7 @@ fn element(kind: TrackKind, node: Node<'_, '_>) -> Result<Element, ManifestError
         language: language.filter(Language::is_known),
         track_id,
         name: param(node, "trackName")
-            .filter(|name| *name != word(kind) && !name.is_empty())
+            .filter(|name| *name != kind_name(kind) && !name.is_empty())
             .map(str::to_owned),
         line,
     })

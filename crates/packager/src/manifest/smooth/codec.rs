@@ -1,5 +1,4 @@
-//! The codec attributes of a quality level ([MS-SSTR] 2.2.2.5): a FourCC and a decoder
-//! configuration in hexadecimal.
+//! The codec attributes of a quality level ([MS-SSTR] 2.2.2.5): FourCC and configuration.
 
 use latemux_index::Track;
 use latemux_isobmff::codec::{Config, Hevc, configuration_record};
@@ -23,16 +22,14 @@ pub(super) struct CodecAttributes {
 /// WAVE_FORMAT_RAW_AAC1 and WAVE_FORMAT_EXTENSIBLE.
 const AAC_TAG: u16 = 255;
 const EXTENSIBLE_TAG: u16 = 65534;
-/// KSDATAFORMAT_SUBTYPE_DOLBY_DDPLUS, {A7FB87AF-2D02-42FB-A4D4-05CD93843BDD}, in its byte order in
-/// memory.
+/// KSDATAFORMAT_SUBTYPE_DOLBY_DDPLUS, {A7FB87AF-2D02-42FB-A4D4-05CD93843BDD}, as in memory.
 const DOLBY_DIGITAL_PLUS: [u8; 16] =
     [0xAF, 0x87, 0xFB, 0xA7, 0x02, 0x2D, 0xFB, 0x42, 0xA4, 0xD4, 0x05, 0xCD, 0x93, 0x84, 0x3B, 0xDD];
 /// Samples in an E-AC-3 frame of six blocks.
 const FRAME_SAMPLES: u16 = 1536;
 
 impl CodecAttributes {
-    /// Returns the attributes of a track. `None` for a codec that Smooth Streaming has no mapping
-    /// for ([`crate::carry`]).
+    /// Returns the attributes of a track. `None` if Smooth Streaming does not carry it.
     pub(super) fn of(track: &Track) -> Option<Self> {
         let plain = |four_cc: &str, private_data| Self {
             four_cc: four_cc.to_owned(),
@@ -134,14 +131,14 @@ mod tests {
 
     /// Data that encoders of Dolby Digital Plus write for Smooth Streaming.
     #[test]
-    fn dolby_digital_plus_as_known_in_the_wild() {
+    fn dolby_digital_plus_data_matches_that_of_encoders() {
         let dec3 = [0x07, 0x00, 0x20, 0x0F, 0x00];
         let data = wave_format(&dec3).unwrap();
         assert_eq!(data, "00063F000000AF87FBA7022DFB42A4D405CD93843BDD0700200F00");
     }
 
     #[test]
-    fn speakers() {
+    fn channel_masks_name_the_speakers() {
         assert_eq!(channel_mask(&[0, 0, 0x20, 0x04, 0]), Some(0x3));
         assert_eq!(channel_mask(&[0, 0, 0x20, 0x02, 0]), Some(0x4));
         // 7.1: back surround in a dependent substream.

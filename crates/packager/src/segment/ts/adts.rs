@@ -2,18 +2,15 @@
 //! stream. These are seven bytes, and a program config element if the channels need one.
 
 use super::program_config;
+use crate::carry::ADTS_RATES;
 use bytes::Bytes;
 use latemux_isobmff::codec::Aac;
 
 /// Bytes of a header without CRC.
 const HEADER: usize = 7;
-/// Longest frame with a length of 13 bits, header included. A valid frame has at most 768 bytes per
-/// channel.
+/// Longest frame that 13 bits state, header included. Valid ones have 768 bytes per channel at
+/// most.
 const MAX_FRAME: u32 = 0x1FFF;
-
-/// `samplingFrequencyIndex` in order (ISO/IEC 14496-3 Table 1.18); ADTS has no escape for other rates.
-const RATES: [u32; 13] =
-    [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350];
 
 /// The bytes before every frame of a track. Only the length differs from frame to frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +21,13 @@ pub(super) struct Adts {
 
 impl Adts {
     /// Returns the framing of a configuration. `None` if ADTS cannot state it: object types beyond
-    /// the first four, rates outside the table, frames other than 1024 samples, channel
-    /// configurations of more than three bits.
+    /// the first four, other rates, frames of other than 1024 samples, channel configurations above
+    /// 7.
     ///
-    /// SBR and PS are signalled implicitly, as in every transport stream: the header states core
-    /// and core rate.
+    /// SBR and PS are signalled implicitly, as usual: the header states core and core rate.
     pub(super) fn of(aac: &Aac) -> Option<Self> {
         let profile = aac.core_object_type.checked_sub(1).filter(|&p| p < 4)?;
-        let rate = RATES.iter().position(|&rate| rate == aac.core_sample_rate)?;
+        let rate = ADTS_RATES.iter().position(|&rate| rate == aac.core_sample_rate)?;
         let rate = u8::try_from(rate).ok()?;
         let channels = aac.channel_config;
         if aac.frame_length != 1024 || channels > 7 {
@@ -51,17 +47,18 @@ impl Adts {
 
     /// True if ADTS cannot state the length of a frame of `size` bytes.
     pub(super) fn is_too_long(&self, size: u32) -> bool {
-        self.said(size) > u64::from(MAX_FRAME)
+        self.frame_length(size) > u64::from(MAX_FRAME)
     }
 
-    fn said(&self, size: u32) -> u64 {
+    /// Length of a frame of `size` bytes with everything before it.
+    fn frame_length(&self, size: u32) -> u64 {
         u64::from(size) + self.len() as u64
     }
 
     /// Returns the header of a frame, without [`Self::program_config`].
     #[expect(clippy::cast_possible_truncation, reason = "thirteen bits, taken apart")]
     pub(super) fn header(&self, size: u32) -> [u8; HEADER] {
-        let length = self.said(size).min(u64::from(MAX_FRAME));
+        let length = self.frame_length(size).min(u64::from(MAX_FRAME));
         let mut header = self.header;
         header[3] |= (length >> 11) as u8 & 0x3;
         header[4] = (length >> 3) as u8;
@@ -92,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn header_of_a_common_stream() {
+    fn the_header_of_a_common_stream_is_right() {
         let adts = Adts::of(&aac()).unwrap();
         assert_eq!(adts.header(371 - 7), [0xFF, 0xF1, 0x50, 0x80, 0x2E, 0x7F, 0xFC]);
         assert_eq!(adts.header(8184), [0xFF, 0xF1, 0x50, 0x83, 0xFF, 0xFF, 0xFC]);
@@ -102,7 +99,7 @@ mod tests {
     /// The configuration that ffmpeg writes for six channels in a hexagon, and the first frame of
     /// its own ADTS writer (which keeps the comment).
     #[test]
-    fn channels_without_a_number_are_said_in_band() {
+    fn channels_without_a_configuration_number_are_stated_in_band() {
         let asc = b"\x11\x80\x04\xc8\x08\x00\x20\x08\x84\x0dLavc59.37.100\x56\xe5\x00";
         let hexagon =
             Aac { asc: Bytes::from_static(asc), channel_config: 0, core_sample_rate: 48_000, ..aac() };
@@ -115,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_adts_cannot_say() {
+    fn configurations_that_adts_cannot_state_are_refused() {
         assert!(Adts::of(&Aac { core_object_type: 42, ..aac() }).is_none());
         assert!(Adts::of(&Aac { core_object_type: 0, ..aac() }).is_none());
         assert!(Adts::of(&Aac { core_sample_rate: 44_000, ..aac() }).is_none());

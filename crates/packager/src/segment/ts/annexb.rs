@@ -11,8 +11,7 @@ pub(super) const DELIMITER: [u8; 6] = [0, 0, 0, 1, 0x09, 0xF0];
 /// Length of [`DELIMITER`], and the number of bytes that tell if a sample brings its own.
 pub(super) const DELIMITER_LEN: usize = DELIMITER.len();
 
-/// True if a sample that starts with these bytes brings its own delimiter, which has only one valid
-/// length.
+/// True if a sample with this start brings its own delimiter, which has one valid length.
 pub(super) fn is_delimiter(start: &[u8]) -> bool {
     matches!(start, [0, 0, 0, 2, header, _] if header & 0x1F == 9)
 }
@@ -30,7 +29,7 @@ pub(super) fn parameter_sets(avc: &Avc) -> Bytes {
 
 /// A piece of the byte stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum NalPiece<'a> {
     /// Bytes of a NAL unit.
     Bytes(&'a [u8]),
     /// [`START_CODE`].
@@ -43,8 +42,8 @@ pub(super) enum Piece<'a> {
 /// pieces of any size.
 ///
 /// Errors in a sample change no size. A NAL unit that claims to be longer than the sample ends with
-/// the sample. A length of zero, and one to three bytes left over at the end, become zeros, which a
-/// byte stream may have between NAL units.
+/// it. A length of zero, and one to three bytes left at the end, become zeros, which a byte stream
+/// may have between NAL units.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rewriter {
     sample_left: u32,
@@ -65,20 +64,20 @@ impl Rewriter {
     }
 
     /// Reads from the front of `input`. Returns `None` at the end of the sample or the input.
-    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<Piece<'a>> {
+    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Option<NalPiece<'a>> {
         while self.sample_left > 0 && !input.is_empty() {
             if self.nal_left > 0 {
                 let bytes = take(input, self.nal_left);
                 let len = u32::try_from(bytes.len()).unwrap_or(self.nal_left);
                 self.nal_left -= len;
                 self.sample_left -= len;
-                return Some(Piece::Bytes(bytes));
+                return Some(NalPiece::Bytes(bytes));
             }
             if self.prefix_len == 0 && self.sample_left < 4 {
-                let stray = take(input, self.sample_left).len();
-                self.sample_left -= u32::try_from(stray).unwrap_or(self.sample_left);
+                let rest = take(input, self.sample_left).len();
+                self.sample_left -= u32::try_from(rest).unwrap_or(self.sample_left);
                 // The prefix stays empty, so the rest of the sample takes this path again.
-                return Some(Piece::Zeros(stray));
+                return Some(NalPiece::Zeros(rest));
             }
             let (&byte, rest) = input.split_first()?;
             *input = rest;
@@ -89,7 +88,7 @@ impl Rewriter {
                 self.nal_left = self.prefix.min(self.sample_left);
                 self.prefix = 0;
                 self.prefix_len = 0;
-                return Some(if self.nal_left == 0 { Piece::Zeros(4) } else { Piece::StartCode });
+                return Some(if self.nal_left == 0 { NalPiece::Zeros(4) } else { NalPiece::StartCode });
             }
         }
         None
@@ -97,7 +96,7 @@ impl Rewriter {
 }
 
 fn take<'a>(input: &mut &'a [u8], most: u32) -> &'a [u8] {
-    let n = input.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+    let n = input.len().min(most as usize);
     let (taken, rest) = input.split_at(n);
     *input = rest;
     taken
@@ -109,8 +108,8 @@ fn take<'a>(input: &mut &'a [u8], most: u32) -> &'a [u8] {
 pub(super) fn widen(sample: &[u8], length_size: u8, out: &mut BytesMut) {
     let mut rest = sample;
     while let Some((prefix, body)) = rest.split_at_checked(usize::from(length_size.max(1))) {
-        let said = prefix.iter().fold(0_usize, |n, &byte| (n << 8) | usize::from(byte));
-        let (nal, after) = body.split_at(said.min(body.len()));
+        let length = prefix.iter().fold(0_usize, |n, &byte| (n << 8) | usize::from(byte));
+        let (nal, after) = body.split_at(length.min(body.len()));
         if let (false, Ok(len)) = (nal.is_empty(), u32::try_from(nal.len())) {
             out.put_u32(len);
             out.put_slice(nal);
@@ -129,9 +128,9 @@ mod tests {
         for mut input in sample.chunks(piece) {
             while let Some(piece) = rewriter.next(&mut input) {
                 match piece {
-                    Piece::Bytes(bytes) => out.extend_from_slice(bytes),
-                    Piece::StartCode => out.extend_from_slice(&START_CODE),
-                    Piece::Zeros(n) => out.resize(out.len() + n, 0),
+                    NalPiece::Bytes(bytes) => out.extend_from_slice(bytes),
+                    NalPiece::StartCode => out.extend_from_slice(&START_CODE),
+                    NalPiece::Zeros(n) => out.resize(out.len() + n, 0),
                 }
             }
         }
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lengths_keep_the_size() {
+    fn wrong_lengths_keep_the_size() {
         let cases: [(&[u8], &[u8]); 5] = [
             (&[0, 0, 0, 9, 0x65, 7], &[0, 0, 0, 1, 0x65, 7]),
             (&[0, 0, 0, 0, 0, 0, 0, 1, 0x65], &[0, 0, 0, 0, 0, 0, 0, 1, 0x65]),
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn widens_short_lengths() {
+    fn short_lengths_become_four_bytes() {
         let mut out = BytesMut::new();
         widen(&[0, 2, 0x67, 1, 0, 0, 0, 9, 0x65], 2, &mut out);
         assert_eq!(out[..], [0, 0, 0, 2, 0x67, 1, 0, 0, 0, 1, 0x65]);
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_a_delimiter() {
+    fn delimiters_are_recognised() {
         assert!(is_delimiter(&[0, 0, 0, 2, 0x09, 0x10]));
         assert!(is_delimiter(&[0, 0, 0, 2, 0x29, 0x10]));
         assert!(!is_delimiter(&[0, 0, 0, 3, 0x09, 0x10]));

@@ -45,7 +45,8 @@ impl Demuxed {
             let pid = u16::from_be_bytes([packet[1] & 0x1F, packet[2]]);
             let start = packet[1] & 0x40 != 0;
             assert_eq!(packet[3] & 0xC0, 0, "scrambled");
-            let (field, payload) = (packet[3] & 0x20 != 0, packet[3] & 0x10 != 0);
+            let field = packet[3] & 0x20 != 0;
+            let payload = packet[3] & 0x10 != 0;
             let counter = packet[3] & 0x0F;
             let follows = |last: u8| if payload { (last + 1) & 0x0F == counter } else { last == counter };
             if counters.insert(pid, counter).is_some_and(|last| !follows(last)) {

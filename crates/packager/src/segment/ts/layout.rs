@@ -1,6 +1,5 @@
-//! The layout of a track: the number of packets that its samples take and the time each is due, all
-//! from the index. Each track is laid out by itself, so it takes the same bytes alone and muxed,
-//! and sizes add up.
+//! The layout of a track: the number of packets of its samples and the time each is due, all from
+//! the index. Each track is laid out by itself, so it takes the same bytes alone and muxed.
 
 use super::{
     annexb::DELIMITER_LEN,
@@ -15,11 +14,9 @@ use std::iter::Peekable;
 /// Longest time between two PCRs (ISO/IEC 13818-1 §2.7.2), in 90 kHz. It also limits the audio in
 /// one PES packet, because each PES packet brings one PCR.
 pub(super) const PCR_INTERVAL: i64 = 9_000;
-/// Time by which audio is sent later than its decode time, in 90 kHz, so that a segment starts with
-/// video and a PCR.
+/// Delay of audio against its decode time, in 90 kHz, so that a segment starts with video.
 pub(super) const AUDIO_LAG: i64 = 9_000;
-/// Most PCR-only packets of one track in a segment: enough for ten minutes. A longer picture goes
-/// without.
+/// Most PCR-only packets of a track in a segment: enough for one picture of ten minutes.
 const MAX_FILLS: u32 = 6_000;
 /// Most audio frames in one PES packet. Frames without duration would make it endless.
 pub(super) const MAX_FRAMES: u32 = 64;
@@ -31,13 +28,12 @@ const FIRST: u64 = (PAYLOAD - PCR_FIELD) as u64;
 
 /// One PES packet, or one packet that holds only a PCR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unit {
-    /// Index of its first sample.
+pub(super) struct PesUnit {
     pub(super) first: u32,
     /// Number of samples; 0 for a packet that holds only a PCR.
     pub(super) count: u32,
     /// Time of sending on the clock of the PCR, in 90 kHz of presentation time.
-    pub(super) place: i64,
+    pub(super) send_time: i64,
     /// 90 kHz of presentation time.
     pub(super) pts: i64,
     /// 90 kHz of presentation time; `None` if it equals the PTS.
@@ -46,11 +42,10 @@ pub(super) struct Unit {
     pub(super) sync: bool,
     /// Bytes of the PES packet.
     pub(super) payload: u64,
-    /// Number of transport stream packets that it takes.
     pub(super) packets: u64,
 }
 
-impl Unit {
+impl PesUnit {
     /// Returns the bytes that the first packet should hold: the header, with room for its stuffing.
     fn header_room(&self) -> u64 {
         (pes::header_len(self.dts.is_some()) + DELIMITER_LEN) as u64
@@ -68,17 +63,15 @@ pub(super) fn packets_for(payload: u64) -> u64 {
 }
 
 /// Returns the number of additional packets that make `packets` a multiple of 16. The continuity
-/// counter of every segment then runs from 0 to 15, and the next segment continues it without any
-/// knowledge of this one. If the samples have too few bytes to be spread so far (`spare`), the
-/// counter jumps.
+/// counter of every segment then runs from 0 to 15, so the next segment continues it unknowingly.
+/// If the samples have too few bytes to be spread so far (`spare`), the counter jumps.
 pub(super) fn padding(packets: u64, spare: u64) -> u64 {
     let missing = packets.wrapping_neg() % 16;
     if missing <= spare { missing } else { 0 }
 }
 
-/// Returns a track's units in order.
-pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<Unit> {
-    let mut units: Vec<Unit> = Units::new(stream, samples.iter().copied()).collect();
+pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<PesUnit> {
+    let mut units: Vec<PesUnit> = PesUnits::new(stream, samples.iter().copied()).collect();
     let tally = units.iter().fold(Tally::default(), Tally::with);
     let mut extra = padding(tally.counted, tally.spare);
     for unit in units.iter_mut().rev().filter(|unit| unit.count > 0) {
@@ -91,7 +84,7 @@ pub(super) fn units(stream: &Stream, samples: &[Sample]) -> Vec<Unit> {
 
 /// Returns the total number of packets of [`units`].
 pub(super) fn packets(stream: &Stream, samples: impl Iterator<Item = Sample>) -> u64 {
-    let tally = Units::new(stream, samples).fold(Tally::default(), |tally, unit| tally.with(&unit));
+    let tally = PesUnits::new(stream, samples).fold(Tally::default(), |tally, unit| tally.with(&unit));
     tally.counted + tally.fills + padding(tally.counted, tally.spare)
 }
 
@@ -104,7 +97,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn with(mut self, unit: &Unit) -> Self {
+    fn with(mut self, unit: &PesUnit) -> Self {
         if unit.count == 0 {
             self.fills += 1;
         } else {
@@ -116,17 +109,16 @@ impl Tally {
 }
 
 /// Groups samples into units.
-struct Units<'s, I: Iterator<Item = Sample>> {
+struct PesUnits<'s, I: Iterator<Item = Sample>> {
     stream: &'s Stream,
     samples: Peekable<I>,
-    /// Index of the next sample.
     index: u32,
     /// Time of the next PCR-only packet, and of the next unit.
     fill: (i64, i64),
     fills_left: u32,
 }
 
-impl<'s, I: Iterator<Item = Sample>> Units<'s, I> {
+impl<'s, I: Iterator<Item = Sample>> PesUnits<'s, I> {
     fn new(stream: &'s Stream, samples: I) -> Self {
         Self { stream, samples: samples.peekable(), index: 0, fill: (0, 0), fills_left: MAX_FILLS }
     }
@@ -138,7 +130,7 @@ impl<'s, I: Iterator<Item = Sample>> Units<'s, I> {
     }
 
     /// Returns the unit that starts with `first`, and the decode time at its end.
-    fn unit(&mut self, first: Sample) -> (Unit, i64) {
+    fn unit(&mut self, first: Sample) -> (PesUnit, i64) {
         let index = self.index.saturating_sub(1);
         let mut end = first.decode_time.saturating_add(i64::from(first.duration));
         let mut count = 1;
@@ -152,7 +144,10 @@ impl<'s, I: Iterator<Item = Sample>> Units<'s, I> {
                 while let Some(&next) = self.samples.peek() {
                     let size = audio_bytes(self.stream, next);
                     let fits = count < MAX_FRAMES && bytes + size <= MAX_AUDIO;
-                    if !fits || is_left_out(self.stream, next) || !follows(self.stream, first, count, next) {
+                    if !fits
+                        || is_left_out(self.stream, next)
+                        || !can_share_pes(self.stream, first, count, next)
+                    {
                         break;
                     }
                     let _ = self.take();
@@ -163,12 +158,12 @@ impl<'s, I: Iterator<Item = Sample>> Units<'s, I> {
                 bytes
             }
         };
-        let (pts, dts) = stamps(self.stream, first);
+        let (pts, dts) = timestamps(self.stream, first);
         let payload = pes::header_len(dts.is_some()) as u64 + bytes;
-        let unit = Unit {
+        let unit = PesUnit {
             first: index,
             count,
-            place: place(self.stream, dts.unwrap_or(pts)),
+            send_time: send_time(self.stream, dts.unwrap_or(pts)),
             pts,
             dts,
             sync: first.sync,
@@ -179,17 +174,25 @@ impl<'s, I: Iterator<Item = Sample>> Units<'s, I> {
     }
 }
 
-impl<I: Iterator<Item = Sample>> Iterator for Units<'_, I> {
-    type Item = Unit;
+impl<I: Iterator<Item = Sample>> Iterator for PesUnits<'_, I> {
+    type Item = PesUnit;
 
-    fn next(&mut self) -> Option<Unit> {
+    fn next(&mut self) -> Option<PesUnit> {
         if self.fill.0 < self.fill.1 && self.fills_left > 0 {
-            let place = self.fill.0;
-            self.fill.0 = place.saturating_add(PCR_INTERVAL);
+            let send_time = self.fill.0;
+            self.fill.0 = send_time.saturating_add(PCR_INTERVAL);
             self.fills_left -= 1;
             let first = self.index;
-            let unit =
-                Unit { first, count: 0, place, pts: 0, dts: None, sync: false, payload: 0, packets: 1 };
+            let unit = PesUnit {
+                first,
+                count: 0,
+                send_time,
+                pts: 0,
+                dts: None,
+                sync: false,
+                payload: 0,
+                packets: 1,
+            };
             return Some(unit);
         }
         let first = loop {
@@ -201,12 +204,12 @@ impl<I: Iterator<Item = Sample>> Iterator for Units<'_, I> {
         let (unit, end) = self.unit(first);
         let until = match self.samples.peek() {
             Some(&next) => {
-                let (pts, dts) = stamps(self.stream, next);
+                let (pts, dts) = timestamps(self.stream, next);
                 dts.unwrap_or(pts)
             }
             None => decode_clock(self.stream, end),
         };
-        self.fill = (unit.place.saturating_add(PCR_INTERVAL), place(self.stream, until));
+        self.fill = (unit.send_time.saturating_add(PCR_INTERVAL), send_time(self.stream, until));
         Some(unit)
     }
 }
@@ -217,8 +220,7 @@ pub(super) fn audio_bytes(stream: &Stream, sample: Sample) -> u64 {
     u64::from(sample.size) + header as u64
 }
 
-/// True for frames that the framing cannot state. No valid audio stream has any, and the other
-/// frames play without them.
+/// True for frames that the framing cannot state. No valid audio stream has any.
 pub(super) fn is_left_out(stream: &Stream, sample: Sample) -> bool {
     match &stream.coding {
         Coding::Avc { .. } => false,
@@ -227,10 +229,10 @@ pub(super) fn is_left_out(stream: &Stream, sample: Sample) -> bool {
     }
 }
 
-/// True if `next` may be in one PES packet with the `count` frames from `first` on. They may not
-/// last longer than the PCR interval. Receivers count frames from the single PTS and must arrive
-/// within 1 ms of the time of `next`.
-pub(super) fn follows(stream: &Stream, first: Sample, count: u32, next: Sample) -> bool {
+/// True if `next` may be in one PES packet with the `count` frames from `first` on: if they last no
+/// longer than the PCR interval, and receivers, which count frames from the one PTS, arrive within
+/// 1 ms of the time of `next`.
+pub(super) fn can_share_pes(stream: &Stream, first: Sample, count: u32, next: Sample) -> bool {
     let scale = i128::from(stream.timescale.get());
     let passed = i128::from(next.decode_time) - i128::from(first.decode_time);
     let length = passed + i128::from(next.duration);
@@ -248,10 +250,10 @@ pub(super) fn follows(stream: &Stream, first: Sample, count: u32, next: Sample) 
 
 /// Returns PTS and DTS in 90 kHz of presentation time, rounded down from the exact time, so nothing
 /// drifts. `None` means that no DTS is written because it equals the PTS.
-fn stamps(stream: &Stream, sample: Sample) -> (i64, Option<i64>) {
+fn timestamps(stream: &Stream, sample: Sample) -> (i64, Option<i64>) {
     let pts = clock(stream, sample.decode_time.saturating_add(i64::from(sample.composition_offset)));
-    let later = i64::from(sample.composition_offset) > -stream.decode_lead;
-    (pts, later.then(|| decode_clock(stream, sample.decode_time)))
+    let has_dts = i64::from(sample.composition_offset) > -stream.decode_lead;
+    (pts, has_dts.then(|| decode_clock(stream, sample.decode_time)))
 }
 
 /// Returns a sample's decode time, or the end of one, like [`clock`].
@@ -269,6 +271,6 @@ fn clock(stream: &Stream, media: i64) -> i64 {
     }
 }
 
-fn place(stream: &Stream, dts: i64) -> i64 {
+fn send_time(stream: &Stream, dts: i64) -> i64 {
     if stream.is_video() { dts } else { dts.saturating_add(AUDIO_LAG) }
 }

@@ -2,9 +2,9 @@
 //! buffers only the first bytes of a video sample.
 
 use super::{
-    annexb::{self, DELIMITER, DELIMITER_LEN, Piece, Rewriter, START_CODE},
-    layout::Unit,
-    packet::{Head, PACKET, PAYLOAD, PCR_FIELD},
+    annexb::{self, DELIMITER, DELIMITER_LEN, NalPiece, Rewriter, START_CODE},
+    layout::PesUnit,
+    packet::{PACKET, PAYLOAD, PCR_FIELD, PacketHeader},
     pes,
     stream::{Coding, Stream},
 };
@@ -13,7 +13,7 @@ use bytes::{BufMut, BytesMut};
 
 /// The state of one PID.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct PidState {
     pub(super) stream: Stream,
     pub(super) pid: u16,
     /// `continuity_counter` of the next packet with payload.
@@ -22,21 +22,20 @@ pub(super) struct Lane {
 
 /// A unit in the order of sending.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Due {
-    pub(super) lane: usize,
-    pub(super) unit: Unit,
+pub(super) struct ScheduledUnit {
+    pub(super) track: usize,
+    pub(super) unit: PesUnit,
     /// PCR of the first packet, if it has one: 33 bits of 90 kHz.
     pub(super) pcr: Option<u64>,
 }
 
 /// The value at which 33-bit clocks wrap.
 const WRAP: i64 = 1 << 33;
-/// Ten seconds in 90 kHz, added to presentation times, so that decode times and clocks before 0
-/// need not wrap.
+/// Ten seconds in 90 kHz, added to all times, so that those before 0 need not wrap.
 pub(super) const TIME_OFFSET: i64 = 900_000;
 
 /// Converts a presentation time (90 kHz) to its value in a stream.
-pub(super) fn stamp(time: i64) -> u64 {
+pub(super) fn stream_time(time: i64) -> u64 {
     time.wrapping_add(TIME_OFFSET).rem_euclid(WRAP).unsigned_abs()
 }
 
@@ -46,8 +45,12 @@ enum Step {
     /// The next byte starts a sample.
     Next,
     /// The first bytes of a video sample are gathered. They tell if it brings a delimiter.
-    Head { bytes: [u8; DELIMITER_LEN], have: usize, need: usize, size: u32 },
-    /// The next byte is within a video sample.
+    Start {
+        bytes: [u8; DELIMITER_LEN],
+        have: usize,
+        need: usize,
+        size: u32,
+    },
     Video(Rewriter),
     /// The next byte is within an audio frame, of which this number of bytes remain.
     Audio(u32),
@@ -55,8 +58,8 @@ enum Step {
 
 /// The PES packet being written.
 #[derive(Debug)]
-struct Open {
-    due: Due,
+struct OpenPes {
+    due: ScheduledUnit,
     samples_left: u32,
     /// Packets not yet begun, and the payload for them.
     packets_left: u64,
@@ -65,26 +68,36 @@ struct Open {
     room: usize,
 }
 
-/// The writer of one segment.
 #[derive(Debug)]
 pub(super) struct Muxer {
     psi: BytesMut,
-    lanes: Vec<Lane>,
-    units: std::vec::IntoIter<Due>,
+    pids: Vec<PidState>,
+    units: std::vec::IntoIter<ScheduledUnit>,
     /// Sizes of all samples in the order of the input.
     sizes: std::vec::IntoIter<u32>,
     input_left: u64,
-    open: Option<Open>,
+    open: Option<OpenPes>,
     step: Step,
 }
 
 impl Muxer {
-    /// Creates a muxer. `psi` is written first. `sizes` are those of the units' samples, in their
-    /// order.
-    pub(super) fn new(psi: BytesMut, lanes: Vec<Lane>, units: Vec<Due>, sizes: Vec<u32>) -> Self {
+    /// Creates a muxer. `psi` is written first. `sizes` are those of the units' samples.
+    pub(super) fn new(
+        psi: BytesMut,
+        pids: Vec<PidState>,
+        units: Vec<ScheduledUnit>,
+        sizes: Vec<u32>,
+    ) -> Self {
         let input_left = sizes.iter().map(|&size| u64::from(size)).sum();
-        let (units, sizes) = (units.into_iter(), sizes.into_iter());
-        Self { psi, lanes, units, sizes, input_left, open: None, step: Step::Next }
+        Self {
+            psi,
+            pids,
+            units: units.into_iter(),
+            sizes: sizes.into_iter(),
+            input_left,
+            open: None,
+            step: Step::Next,
+        }
     }
 
     /// Begins the next sample. Returns false at the end of the segment.
@@ -95,27 +108,28 @@ impl Muxer {
                 self.write_clock(due, out);
                 continue;
             }
-            self.open = Some(Open {
+            self.open = Some(OpenPes {
                 due,
                 samples_left: due.unit.count,
                 packets_left: due.unit.packets,
                 payload_left: due.unit.payload,
                 room: 0,
             });
-            if !self.lanes[due.lane].stream.is_video() {
+            if !self.pids[due.track].stream.is_video() {
                 self.put_pes_header(0, out);
             }
         }
         let (Some(open), Some(size)) = (self.open.as_mut(), self.sizes.next()) else { return false };
         open.samples_left -= 1;
-        let lane = open.due.lane;
-        self.step = match &self.lanes[lane].stream.coding {
+        let track = open.due.track;
+        self.step = match &self.pids[track].stream.coding {
             Coding::Avc { .. } => {
-                let need = DELIMITER_LEN.min(usize::try_from(size).unwrap_or(DELIMITER_LEN));
-                Step::Head { bytes: [0; DELIMITER_LEN], have: 0, need, size }
+                let need = DELIMITER_LEN.min(size as usize);
+                Step::Start { bytes: [0; DELIMITER_LEN], have: 0, need, size }
             }
             Coding::Aac(adts) => {
-                let (header, program_config) = (adts.header(size), adts.program_config());
+                let header = adts.header(size);
+                let program_config = adts.program_config();
                 self.put(&header, out);
                 self.put(&program_config, out);
                 Step::Audio(size)
@@ -128,22 +142,21 @@ impl Muxer {
     /// Writes everything before a video sample's bytes, and the bytes of it that are in `start`.
     fn start_video(&mut self, start: &[u8], size: u32, out: &mut BytesMut) {
         let Some(due) = self.open.as_ref().map(|open| open.due) else { return };
-        let parameters = match &self.lanes[due.lane].stream.coding {
+        let parameters = match &self.pids[due.track].stream.coding {
             Coding::Avc { parameter_sets, .. } if due.unit.sync => parameter_sets.clone(),
             _ => bytes::Bytes::new(),
         };
-        let own = annexb::is_delimiter(start);
-        // The layout reserved room for a delimiter. If the sample has its own, the header is longer
-        // by as much.
-        self.put_pes_header(if own { DELIMITER_LEN } else { 0 }, out);
-        if own {
+        let has_delimiter = annexb::is_delimiter(start);
+        // Room was left for a delimiter. If the sample has its own, the header is longer.
+        self.put_pes_header(if has_delimiter { DELIMITER_LEN } else { 0 }, out);
+        if has_delimiter {
             self.put(&START_CODE, out);
             self.put(start.get(START_CODE.len()..).unwrap_or_default(), out);
         } else {
             self.put(&DELIMITER, out);
         }
         self.put(&parameters, out);
-        let taken = if own { start.len() } else { 0 };
+        let taken = if has_delimiter { start.len() } else { 0 };
         self.step = Step::Video(Rewriter::new(size - u32::try_from(taken).unwrap_or(size)));
         self.put_video(&mut start.get(taken..).unwrap_or_default(), out);
     }
@@ -153,9 +166,9 @@ impl Muxer {
         let Step::Video(mut rewriter) = self.step else { return };
         while let Some(piece) = rewriter.next(input) {
             match piece {
-                Piece::Bytes(bytes) => self.put(bytes, out),
-                Piece::StartCode => self.put(&START_CODE, out),
-                Piece::Zeros(n) => self.put([0; 4].get(..n).unwrap_or_default(), out),
+                NalPiece::Bytes(bytes) => self.put(bytes, out),
+                NalPiece::StartCode => self.put(&START_CODE, out),
+                NalPiece::Zeros(n) => self.put([0; 4].get(..n).unwrap_or_default(), out),
             }
         }
         self.step = if rewriter.is_done() { Step::Next } else { Step::Video(rewriter) };
@@ -165,9 +178,9 @@ impl Muxer {
         let Some(due) = self.open.as_ref().map(|open| open.due) else { return };
         let mut header = BytesMut::with_capacity(32);
         pes::Header {
-            stream_id: self.lanes[due.lane].stream.stream_id(),
-            pts: stamp(due.unit.pts),
-            dts: due.unit.dts.map(stamp),
+            stream_id: self.pids[due.track].stream.stream_id(),
+            pts: stream_time(due.unit.pts),
+            dts: due.unit.dts.map(stream_time),
             size: due.unit.payload,
             stuffing: u8::try_from(stuffing).unwrap_or(0),
         }
@@ -180,15 +193,15 @@ impl Muxer {
         let Some(open) = self.open.as_mut() else { return };
         while !bytes.is_empty() {
             if open.room == 0 {
-                let Some(lane) = self.lanes.get_mut(open.due.lane) else { return };
+                let Some(pid_state) = self.pids.get_mut(open.due.track) else { return };
                 let whole = open.whole_packets().min(bytes.len() / PAYLOAD);
                 if whole > 0 {
                     let (now, later) = bytes.split_at(whole * PAYLOAD);
-                    put_packets(open, lane, now, out);
+                    put_packets(open, pid_state, now, out);
                     bytes = later;
                     continue;
                 }
-                if !begin_packet(open, lane, out) {
+                if !begin_packet(open, pid_state, out) {
                     return;
                 }
             }
@@ -200,17 +213,23 @@ impl Muxer {
     }
 
     /// Writes a packet without payload. It has the counter of the packet before it (§2.4.3.3).
-    fn write_clock(&self, due: Due, out: &mut BytesMut) {
-        let lane = &self.lanes[due.lane];
-        let counter = lane.counter.wrapping_sub(1);
-        Head { pid: lane.pid, unit_start: false, counter, random_access: false, pcr: due.pcr, payload: 0 }
-            .write(out);
+    fn write_clock(&self, due: ScheduledUnit, out: &mut BytesMut) {
+        let pid_state = &self.pids[due.track];
+        let counter = pid_state.counter.wrapping_sub(1);
+        PacketHeader {
+            pid: pid_state.pid,
+            unit_start: false,
+            counter,
+            random_access: false,
+            pcr: due.pcr,
+            payload: 0,
+        }
+        .write(out);
     }
 }
 
-impl Open {
-    /// Returns the number of packets to come next that hold nothing but a header and a full
-    /// payload.
+impl OpenPes {
+    /// Returns the number of packets to come next with only a header and full payload.
     fn whole_packets(&self) -> usize {
         if self.packets_left == self.due.unit.packets {
             return 0;
@@ -222,19 +241,18 @@ impl Open {
     }
 }
 
-/// Writes whole packets without adaptation field, the most common ones, like [`begin_packet`] and
-/// the payload after it.
-fn put_packets(open: &mut Open, lane: &mut Lane, payload: &[u8], out: &mut BytesMut) {
+/// Writes whole packets without adaptation field, the most common ones, with their payload.
+fn put_packets(open: &mut OpenPes, pid_state: &mut PidState, payload: &[u8], out: &mut BytesMut) {
     let (payloads, _) = payload.as_chunks::<PAYLOAD>();
     let start = out.len();
     out.resize(start + payloads.len() * PACKET, 0);
     let (packets, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<PACKET>();
     for (packet, payload) in packets.iter_mut().zip(payloads) {
         let [sync, high, low, control, rest @ ..] = packet;
-        [*high, *low] = lane.pid.to_be_bytes();
-        (*sync, *control) = (0x47, 0x10 | (lane.counter & 0x0F));
+        [*high, *low] = pid_state.pid.to_be_bytes();
+        (*sync, *control) = (0x47, 0x10 | (pid_state.counter & 0x0F));
         *rest = *payload;
-        lane.counter = lane.counter.wrapping_add(1);
+        pid_state.counter = pid_state.counter.wrapping_add(1);
     }
     open.packets_left -= payloads.len() as u64;
     open.payload_left -= payload.len() as u64;
@@ -242,22 +260,22 @@ fn put_packets(open: &mut Open, lane: &mut Lane, payload: &[u8], out: &mut Bytes
 
 /// Writes the header of the next packet of a unit. It takes as much payload as possible while a
 /// byte remains for each packet after it.
-fn begin_packet(open: &mut Open, lane: &mut Lane, out: &mut BytesMut) -> bool {
+fn begin_packet(open: &mut OpenPes, pid_state: &mut PidState, out: &mut BytesMut) -> bool {
     let Some(after) = open.packets_left.checked_sub(1) else { return false };
     let first = open.packets_left == open.due.unit.packets;
     let most = if first { PAYLOAD - PCR_FIELD } else { PAYLOAD };
     let take = open.payload_left.saturating_sub(after);
     let payload = usize::try_from(take).unwrap_or(most).min(most);
-    let head = Head {
-        pid: lane.pid,
+    let header = PacketHeader {
+        pid: pid_state.pid,
         unit_start: first,
-        counter: lane.counter,
+        counter: pid_state.counter,
         random_access: first && open.due.unit.sync,
         pcr: open.due.pcr.filter(|_| first),
         payload,
     };
-    head.write(out);
-    lane.counter = lane.counter.wrapping_add(1);
+    header.write(out);
+    pid_state.counter = pid_state.counter.wrapping_add(1);
     open.packets_left = after;
     open.payload_left -= payload as u64;
     open.room = payload;
@@ -277,7 +295,7 @@ impl Transform for Muxer {
                         return;
                     }
                 }
-                Step::Head { bytes, have, need, size } => {
+                Step::Start { bytes, have, need, size } => {
                     let (now, later) = input.split_at(input.len().min(*need - *have));
                     if let Some(to) = bytes.get_mut(*have..*have + now.len()) {
                         to.copy_from_slice(now);
@@ -287,8 +305,10 @@ impl Transform for Muxer {
                     if have < need {
                         return;
                     }
-                    let (bytes, have, size) = (*bytes, *have, *size);
-                    self.start_video(bytes.get(..have).unwrap_or_default(), size, out);
+                    let start = *bytes;
+                    let len = *have;
+                    let size = *size;
+                    self.start_video(start.get(..len).unwrap_or_default(), size, out);
                 }
                 Step::Video(_) => {
                     self.put_video(&mut input, out);
@@ -297,8 +317,7 @@ impl Transform for Muxer {
                     }
                 }
                 Step::Audio(left) => {
-                    let most = usize::try_from(*left).unwrap_or(usize::MAX);
-                    let (now, later) = input.split_at(input.len().min(most));
+                    let (now, later) = input.split_at(input.len().min(*left as usize));
                     *left -= u32::try_from(now.len()).unwrap_or(*left);
                     let done = *left == 0;
                     self.put(now, out);
@@ -314,8 +333,7 @@ impl Transform for Muxer {
 
     fn finish(&mut self, out: &mut BytesMut) {
         self.write(&[], out);
-        // If a source ended early, zeros replace the missing bytes, because the length was
-        // promised.
+        // If a source ended early, zeros replace the bytes: the length was promised.
         while self.input_left > 0 {
             let zeros = [0; 4096];
             let n = usize::try_from(self.input_left).unwrap_or(zeros.len()).min(zeros.len());

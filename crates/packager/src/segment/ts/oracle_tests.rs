@@ -2,20 +2,15 @@
 //! and describes their samples.
 
 use super::{
-    Owned, TsPlan,
-    adts::Adts,
-    annexb,
+    OwnedTrack, TsPlan, annexb,
     demux_tests::Demuxed,
     plan_owned, reader_tests as reader,
     stream::{Coding, Stream},
-    tests::run,
+    tests::{adts, run},
 };
 use bytes::Bytes;
 use latemux_index::Sample;
-use latemux_isobmff::{
-    Timescale,
-    codec::{Aac, Avc},
-};
+use latemux_isobmff::{Timescale, codec::Avc};
 use latemux_testmedia::{probe, recipe};
 use std::{fs, path::Path};
 
@@ -42,7 +37,7 @@ impl Source {
                     composition_offset: i32::try_from(packet.pts - packet.dts).unwrap(),
                     sync: packet.key,
                 });
-                let made = Stream {
+                let stream = Stream {
                     coding: if video { avc(&bytes) } else { audio.clone() },
                     timescale: Timescale::new(stream.timescale).unwrap(),
                     media_time: 0,
@@ -56,7 +51,7 @@ impl Source {
                     },
                     language: None,
                 };
-                (made, samples.collect())
+                (stream, samples.collect())
             })
             .collect();
         Self { bytes, tracks }
@@ -87,7 +82,7 @@ impl Source {
                         .unwrap_or(samples.len())
                 };
                 let range = if number == 0 { 0 } else { at(*start) }..at(end);
-                Owned { stream: stream.clone(), object: 0, samples: samples[range].to_vec() }
+                OwnedTrack { stream: stream.clone(), object: 0, samples: samples[range].to_vec() }
             });
             let plan = plan_owned(tracks.collect(), u32::try_from(number).unwrap());
             let TsPlan::Ready(segment) = plan else { panic!("four-byte lengths") };
@@ -122,7 +117,8 @@ fn avc(file: &[u8]) -> Coding {
         }
         list
     };
-    let (sps, pps) = (sets(0x1F), sets(0xFF));
+    let sps = sets(0x1F);
+    let pps = sets(0xFF);
     let avc = Avc {
         in_band_parameters: false,
         nal_length_size: 4,
@@ -135,16 +131,7 @@ fn avc(file: &[u8]) -> Coding {
 }
 
 fn aac_coding(rate: u32) -> Coding {
-    let aac = Aac {
-        asc: Bytes::new(),
-        core_object_type: 2,
-        object_type: 2,
-        core_sample_rate: rate,
-        channel_config: 2,
-        program_config: false,
-        frame_length: 1024,
-    };
-    Coding::Aac(Adts::of(&aac).unwrap())
+    Coding::Aac(adts(rate))
 }
 
 fn in_90khz(time: i64, scale: u32) -> i64 {
@@ -226,14 +213,14 @@ fn check_stream(name: &str, whole: &[u8], segments: &[Vec<u8>]) {
 
 /// AVC with B-frames and AAC: `-bf 2` gives decode times before 0 and composition offsets.
 #[test]
-fn avc_and_aac() {
+fn avc_with_aac_is_read_back() {
     let file = recipe::avc_aac("ts-avc-aac", "");
     check("avc-aac", &Source::open(&file, &aac_coding(48_000)));
 }
 
 /// NTSC rates and 44.1 kHz do not divide 90 kHz.
 #[test]
-fn odd_rates() {
+fn rates_that_do_not_divide_90_khz_are_read_back() {
     let args = format!(
         "-f lavfi -i testsrc2=size=192x108:rate=30000/1001:duration=10 \
          -f lavfi -i sine=frequency=440:sample_rate=44100:duration=10 {} -bf 3 -g 60 -keyint_min 60 \
@@ -246,7 +233,7 @@ fn odd_rates() {
 
 /// Sources with their own delimiters: the muxer must not add another.
 #[test]
-fn own_delimiters() {
+fn delimiters_of_the_source_are_not_doubled() {
     let args = format!(
         "-f lavfi -i testsrc2=size=192x108:rate=25:duration=6 {} -bsf:v h264_metadata=aud=insert",
         recipe::AVC
@@ -273,32 +260,32 @@ fn parameter_bytes(source: &Source) -> usize {
 }
 
 #[test]
-fn ac3_with_video() {
+fn ac3_with_video_is_read_back() {
     let file = recipe::coded("ts-ac3", &format!("{} -c:a ac3 -b:a 192k -ac 2", recipe::AVC));
     check("ac3", &Source::open(&file, &Coding::Ac3));
 }
 
 #[test]
-fn eac3_with_video() {
+fn eac3_with_video_is_read_back() {
     let file = recipe::coded("ts-eac3", &format!("{} -c:a eac3 -b:a 192k -ac 2", recipe::AVC));
     check("eac3", &Source::open(&file, &Coding::Eac3));
 }
 
 #[test]
-fn mp3_with_video() {
+fn mp3_with_video_is_read_back() {
     let file = recipe::coded("ts-mp3", &format!("{} -c:a libmp3lame -b:a 128k -ac 2", recipe::AVC));
     check("mp3", &Source::open(&file, &Coding::Mp3));
 }
 
 #[test]
-fn audio_alone() {
+fn audio_alone_is_read_back() {
     let file = recipe::aac("ts-aac", "eng", "");
     check("aac", &Source::open(&file, &aac_coding(48_000)));
 }
 
 /// Five pictures a second: PCR-only packets fill the time between them.
 #[test]
-fn slow_video() {
+fn slow_video_is_read_back() {
     let args = "-f lavfi -i testsrc2=size=192x108:rate=5:duration=12 -c:v libx264 -preset ultrafast -bf 0 -g 10 \
                 -keyint_min 10 -sc_threshold 0 -pix_fmt yuv420p";
     let file = recipe::make("ts-slow", "mp4", args);

@@ -5,16 +5,15 @@ use bytes::{BufMut, BytesMut};
 /// Bytes up to and including `PES_header_data_length`.
 const FIXED: usize = 9;
 /// Bytes of one time stamp.
-const STAMP: usize = 5;
+const TIMESTAMP: usize = 5;
 /// `PES_packet_length` counts the bytes behind itself.
 const BEFORE_LENGTH_ENDS: u64 = 6;
 
 /// Returns the bytes of a header without stuffing, with a PTS, and with a DTS if `dts`.
 pub(super) const fn header_len(dts: bool) -> usize {
-    FIXED + if dts { 2 * STAMP } else { STAMP }
+    FIXED + if dts { 2 * TIMESTAMP } else { TIMESTAMP }
 }
 
-/// A PES header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
     pub(super) stream_id: u8,
@@ -30,30 +29,28 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Appends the header.
     pub(super) fn write(&self, out: &mut BytesMut) {
         let header = header_len(self.dts.is_some());
         let length = u16::try_from(self.size.saturating_sub(BEFORE_LENGTH_ENDS)).unwrap_or(0);
         out.put_slice(&[0, 0, 1, self.stream_id]);
         out.put_u16(length);
-        // '10', no scrambling, no priority, data_alignment_indicator: an access unit begins right
-        // behind the header.
+        // '10', no scrambling, no priority, data_alignment_indicator: an access unit follows.
         out.put_u8(0x84);
         out.put_u8(if self.dts.is_some() { 0xC0 } else { 0x80 });
         out.put_u8(u8::try_from(header - FIXED).unwrap_or(0) + self.stuffing);
         match self.dts {
             Some(dts) => {
-                put_stamp(0b0011, self.pts, out);
-                put_stamp(0b0001, dts, out);
+                put_timestamp(0b0011, self.pts, out);
+                put_timestamp(0b0001, dts, out);
             }
-            None => put_stamp(0b0010, self.pts, out),
+            None => put_timestamp(0b0010, self.pts, out),
         }
         out.put_bytes(0xFF, usize::from(self.stuffing));
     }
 }
 
 /// Writes four bits of marker, then 33 bits of time in three groups, each followed by a 1.
-fn put_stamp(marker: u64, time: u64, out: &mut BytesMut) {
+fn put_timestamp(marker: u64, time: u64, out: &mut BytesMut) {
     let bits = (marker << 36)
         | ((time >> 30 & 0x7) << 33)
         | (1 << 32)
@@ -61,7 +58,7 @@ fn put_stamp(marker: u64, time: u64, out: &mut BytesMut) {
         | (1 << 16)
         | ((time & 0x7FFF) << 1)
         | 1;
-    out.put_uint(bits, STAMP);
+    out.put_uint(bits, TIMESTAMP);
 }
 
 #[cfg(test)]
@@ -69,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn header_is_as_long_as_said() {
+    fn a_header_has_the_announced_length() {
         for (dts, stuffing) in [(None, 0), (Some(0), 0), (Some(7), 6)] {
             let mut out = BytesMut::new();
             Header { stream_id: 0xE0, pts: 1, dts, size: 100, stuffing }.write(&mut out);
@@ -80,17 +77,17 @@ mod tests {
     }
 
     #[test]
-    fn stamps_keep_all_33_bits() {
+    fn timestamps_keep_all_33_bits() {
         let mut out = BytesMut::new();
-        put_stamp(0b0011, (1 << 33) - 1, &mut out);
+        put_timestamp(0b0011, (1 << 33) - 1, &mut out);
         assert_eq!(out[..], [0x3F, 0xFF, 0xFF, 0xFF, 0xFF]);
         out.clear();
-        put_stamp(0b0010, 900_000, &mut out);
+        put_timestamp(0b0010, 900_000, &mut out);
         assert_eq!(out[..], [0x21, 0x00, 0x37, 0x77, 0x41]);
     }
 
     #[test]
-    fn length_beyond_16_bits_is_left_open() {
+    fn a_length_beyond_16_bits_is_written_as_0() {
         const MAX_STATED: u64 = 0xFFFF + 6;
         let mut out = BytesMut::new();
         Header { stream_id: 0xE0, pts: 0, dts: None, size: MAX_STATED, stuffing: 0 }.write(&mut out);

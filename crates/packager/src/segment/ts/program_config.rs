@@ -1,6 +1,5 @@
-//! The program config element (ISO/IEC 14496-3 §4.4.1.1), which describes channels that no
-//! `channelConfiguration` names. In MP4 it is in the AudioSpecificConfig. ADTS has no place for it,
-//! so each frame must begin with it.
+//! The program config element (ISO/IEC 14496-3 §4.4.1.1): channels that no `channelConfiguration`
+//! names. MP4 has it in the AudioSpecificConfig. In ADTS each frame must begin with it.
 
 use bytes::Bytes;
 use latemux_isobmff::bits::{BitReader, BitWriter};
@@ -81,9 +80,9 @@ mod tests {
 
     /// LC, 48 kHz, configuration 0, with only a single front channel and a front pair.
     #[test]
-    fn an_element_is_shifted_to_end_at_a_byte_boundary() {
-        // 00010 0011 0000 0 0 0 | 0000 01 0011 0010 0000 0000 00 000 0000 0 0 0 00000 10001, filled
-        // up to the byte's end, no comment
+    fn the_element_ends_on_a_byte_boundary() {
+        // 00010 0011 0000 0 0 0 | 0000 01 0011 0010 0000 0000 00 000 0000 0 0 0 00000 10001,
+        // padding, no comment
         let asc = [0x11, 0x80, 0x04, 0xC8, 0x00, 0x00, 0x01, 0x10, 0];
         // 101, then the same element.
         let pce = [0xA0, 0x99, 0x00, 0x00, 0x00, 0x22, 0];
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn other_configurations_have_no_element() {
+    fn other_configurations_give_none() {
         assert_eq!(in_band(&[0x11, 0x90]), None);
         assert_eq!(in_band(&[]), None);
         assert_eq!(in_band(&[0x11, 0x80]), None);
@@ -99,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_panic(asc in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn no_input_causes_a_panic(asc in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Some(pce) = in_band(&asc) {
                 prop_assert!(pce.len() <= 40);
             }

@@ -1,7 +1,7 @@
-//! Program specific information (ISO/IEC 13818-1 §2.4.4): one PAT and one PMT packet at the start of each segment.
+//! Program specific information (ISO/IEC 13818-1 §2.4.4): a PAT and a PMT packet per segment.
 
 use super::{
-    packet::{Head, PACKET, PAYLOAD},
+    packet::{PACKET, PAYLOAD, PacketHeader},
     stream::{Coding, Stream},
 };
 use bytes::{BufMut, BytesMut};
@@ -17,8 +17,7 @@ pub(super) const PMT_PID: u16 = 0x1000;
 pub(super) struct Program<'a> {
     pub(super) streams: &'a [(u16, &'a Stream)],
     pub(super) pcr_pid: u16,
-    /// `continuity_counter` of both packets: the segment's number, because each segment has one
-    /// packet of each.
+    /// `continuity_counter` of both packets: the segment's number, as it has one of each.
     pub(super) counter: u8,
 }
 
@@ -33,7 +32,7 @@ impl Program<'_> {
 
         let mut pmt = BytesMut::new();
         pmt.put_u16(0xE000 | self.pcr_pid);
-        pmt.put_u16(0xF000); // no descriptors of the program
+        pmt.put_u16(0xF000); // no program descriptors
         for &(pid, stream) in self.streams {
             let descriptors = descriptors(stream);
             pmt.put_u8(stream_type(stream));
@@ -41,16 +40,15 @@ impl Program<'_> {
             pmt.put_u16(0xF000 | u16::try_from(descriptors.len()).unwrap_or(0));
             pmt.put_slice(&descriptors);
         }
-        // A map with its PCR on another PID than usual has another version, because receivers
-        // ignore a version they know.
-        let usual = self.streams.first().is_none_or(|&(pid, _)| pid == self.pcr_pid);
-        self.put_section(PMT_PID, &section(2, PROGRAM, u8::from(!usual), &pmt), &mut out);
+        // With the PCR on another PID the map has another version: receivers skip known ones.
+        let is_usual = self.streams.first().is_none_or(|&(pid, _)| pid == self.pcr_pid);
+        self.put_section(PMT_PID, &section(2, PROGRAM, u8::from(!is_usual), &pmt), &mut out);
         out
     }
 
     fn put_section(&self, pid: u16, section: &[u8], out: &mut BytesMut) {
         let end = out.len() + PACKET;
-        let head = Head {
+        let header = PacketHeader {
             pid,
             unit_start: true,
             counter: self.counter,
@@ -58,10 +56,10 @@ impl Program<'_> {
             pcr: None,
             payload: PAYLOAD,
         };
-        head.write(out);
-        out.put_u8(0); // pointer_field: the section begins at once
+        header.write(out);
+        out.put_u8(0); // pointer_field: the section follows
         out.put_slice(section);
-        out.resize(end, 0xFF); // bytes behind a section are stuffing (§2.4.4.1)
+        out.resize(end, 0xFF); // stuffing behind the section (§2.4.4.1)
     }
 }
 
@@ -72,7 +70,7 @@ fn section(table_id: u8, extension: u16, version: u8, body: &[u8]) -> BytesMut {
     out.put_u16(0xB000 | u16::try_from(body.len() + 9).unwrap_or(0));
     out.put_u16(extension);
     out.put_u8(0xC1 | (version << 1)); // current
-    out.put_slice(&[0, 0]); // the first of one
+    out.put_slice(&[0, 0]); // section 0 of 0
     out.put_slice(body);
     let crc = crc32(&out);
     out.put_u32(crc);
@@ -124,12 +122,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crc_of_the_usual_check_string() {
+    fn the_crc_of_the_usual_check_string_is_right() {
         assert_eq!(crc32(b"123456789"), 0x0376_E6E7);
     }
 
     #[test]
-    fn crc_over_a_section_and_its_crc_is_zero() {
+    fn the_crc_over_a_section_and_its_crc_is_zero() {
         assert_eq!(crc32(&section(0, 1, 0, &[0, 1, 0xF0, 0])), 0);
     }
 }

@@ -12,16 +12,16 @@ use latemux_isobmff::{
 /// The conversion of a track's samples to an elementary stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// A delimiter before each sample, `parameter_sets` before sync samples, start codes in place
-    /// of lengths.
-    Avc { parameter_sets: Bytes, length_size: u8 },
+    /// A delimiter before each sample, `parameter_sets` before sync samples, start codes.
+    Avc {
+        parameter_sets: Bytes,
+        length_size: u8,
+    },
     /// A header before each frame.
     Aac(Adts),
     /// Frames are sent as they are.
     Mp3,
-    /// Frames are sent as they are.
     Ac3,
-    /// Frames are sent as they are.
     Eac3,
 }
 
@@ -46,10 +46,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Returns the stream of a track.
-    ///
-    /// # Errors
-    /// [`PackError::CannotCarry`] if a transport stream does not carry the track.
+    /// Returns the stream of a track. Fails with [`PackError::CannotCarry`] if TS does not carry
+    /// it.
     pub(super) fn of(track: &Track) -> Result<Self, PackError> {
         let format = track.codec.format;
         let cannot = || PackError::CannotCarry { protocol: "HLS TS", format };
@@ -75,7 +73,7 @@ impl Stream {
             Config::Eac3 => (Coding::Eac3, 0),
             _ => return Err(cannot()),
         };
-        let video = matches!(coding, Coding::Avc { .. });
+        let is_video = matches!(coding, Coding::Avc { .. });
         Ok(Self {
             coding,
             timescale: track.timescale,
@@ -86,14 +84,14 @@ impl Stream {
             },
             sample_rate,
             frame_length,
-            language: if video { None } else { three_letters(track.language.as_str()) },
+            language: if is_video { None } else { three_letters(track.language.as_str()) },
         })
     }
 
     /// Raises `decode_lead` to the time that a segment's samples need. If only fragments of a track
     /// are indexed, its samples are known segment by segment. The result is the same in all
     /// segments with the same pattern of frames.
-    pub(super) fn learn_lead(&mut self, samples: &[Sample]) {
+    pub(super) fn raise_decode_lead(&mut self, samples: &[Sample]) {
         let least = samples.iter().map(|sample| sample.composition_offset).min().unwrap_or(0);
         self.decode_lead = self.decode_lead.max(lead_of(least));
     }
@@ -102,14 +100,20 @@ impl Stream {
         matches!(self.coding, Coding::Avc { .. })
     }
 
-    /// True if the size in the stream depends on a sample's bytes: NAL lengths of other than four
-    /// bytes.
+    /// Returns the bytes added to a sample by lengths of four bytes, if it has eight NAL units.
+    pub(super) fn added_bytes(&self) -> u32 {
+        match self.coding {
+            Coding::Avc { length_size, .. } => 8 * u32::from(4_u8.saturating_sub(length_size)),
+            _ => 0,
+        }
+    }
+
+    /// True if the size depends on a sample's bytes: NAL lengths of other than four bytes.
     pub(super) fn needs_media(&self) -> bool {
         matches!(self.coding, Coding::Avc { length_size, .. } if length_size != 4)
     }
 
-    /// Returns `stream_id` of the PES packets (ISO/IEC 13818-1 Table 2-22; Dolby audio is private
-    /// data).
+    /// Returns the PES packets' `stream_id` (ISO/IEC 13818-1 Table 2-22; Dolby: private data).
     pub(super) fn stream_id(&self) -> u8 {
         match self.coding {
             Coding::Avc { .. } => 0xE0,
@@ -123,8 +127,7 @@ fn lead_of(least_offset: i32) -> i64 {
     -i64::from(least_offset.min(0))
 }
 
-/// Returns the code of the language descriptor, which has room for three letters. Other tags give
-/// `None`.
+/// Returns the code of the language descriptor. `None` for tags of other than three letters.
 fn three_letters(tag: &str) -> Option<[u8; 3]> {
     let primary = tag.split('-').next()?;
     let code: [u8; 3] = primary.as_bytes().try_into().ok()?;
@@ -137,7 +140,7 @@ mod tests {
     use super::three_letters;
 
     #[test]
-    fn languages() {
+    fn only_three_letter_languages_are_kept() {
         assert_eq!(three_letters("eng"), Some(*b"eng"));
         assert_eq!(three_letters("Por-BR"), Some(*b"por"));
         assert_eq!(three_letters("und"), None);

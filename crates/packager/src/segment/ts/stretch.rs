@@ -12,14 +12,13 @@ use latemux_index::{Sample, table::batches::SampleBatch};
 use latemux_isobmff::Timescale;
 
 /// Times beyond this number of ticks, some centuries, take the slow path with checked arithmetic.
-const FAR: u64 = 1 << 44;
+const MAX_FAST_TIME: u64 = 1 << 44;
 
-/// Returns the packets that the samples of a stretch take, each `more` bytes larger than in the
-/// stretch.
+/// Returns the packets that a stretch of samples takes, each `more` bytes larger than stated.
 pub(super) fn packets(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> u64 {
     let tally = match &stream.coding {
-        Coding::Avc { parameter_sets, .. } => pictures(stream, parameter_sets.len() as u64, stretch, more),
-        _ => frames(stream, stretch, more),
+        Coding::Avc { parameter_sets, .. } => video_tally(stream, parameter_sets.len() as u64, stretch, more),
+        _ => audio_tally(stream, stretch, more),
     };
     match tally {
         Some(tally) => tally.counted + padding(tally.counted, tally.spare),
@@ -60,19 +59,19 @@ impl Tally {
 }
 
 /// True if units with this duration are so close that no PCR-only packet is needed between them.
-fn no_fills(stream: &Stream, duration: u32) -> bool {
+fn needs_no_fills(stream: &Stream, duration: u32) -> bool {
     let ticks = u64::from(duration) * u64::from(Timescale::MPEG.get());
     i64::try_from(ticks.div_ceil(stream.timescale.get().into())).is_ok_and(|ticks| ticks <= PCR_INTERVAL)
 }
 
 /// Counts the packets of video, where each sample is a unit. `None` if only the slow path is exact.
-fn pictures(stream: &Stream, parameter_sets: u64, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
+fn video_tally(stream: &Stream, parameter_sets: u64, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
     let longest = stretch.durations.iter().copied().max().unwrap_or(0);
     let earliest = stretch.composition_offsets.iter().copied().min().unwrap_or(0);
-    let plain = no_fills(stream, longest)
+    let is_usual = needs_no_fills(stream, longest)
         && i64::from(earliest) >= stream.decode_lead.saturating_neg()
-        && stretch.decode_time.unsigned_abs() < FAR;
-    if !plain {
+        && stretch.decode_time.unsigned_abs() < MAX_FAST_TIME;
+    if !is_usual {
         return None;
     }
     let mut tally = Tally::default();
@@ -87,7 +86,7 @@ fn pictures(stream: &Stream, parameter_sets: u64, stretch: &SampleBatch<'_>, mor
 
 /// Counts the packets of audio. Frames with one duration share units, always the same number of
 /// them. `None` if only the slow path is exact.
-fn frames(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
+fn audio_tally(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally> {
     let &duration = stretch.durations.first()?;
     let largest = stretch.sizes.iter().copied().max().unwrap_or(0).saturating_add(more);
     let frame = |number: u32| Sample {
@@ -99,15 +98,16 @@ fn frames(stream: &Stream, stretch: &SampleBatch<'_>, more: u32) -> Option<Tally
         sync: true,
     };
     let first = frame(0);
-    let together = (1..MAX_FRAMES).take_while(|&n| layout::follows(stream, first, n, frame(n))).count() + 1;
-    let plain = stretch.durations.iter().all(|d| *d == duration)
+    let together =
+        (1..MAX_FRAMES).take_while(|&n| layout::can_share_pes(stream, first, n, frame(n))).count() + 1;
+    let is_usual = stretch.durations.iter().all(|d| *d == duration)
         && stretch.composition_offsets.iter().all(|offset| *offset == 0)
         && stream.decode_lead == 0
-        && (together > 1 || no_fills(stream, duration))
-        && stretch.decode_time.unsigned_abs() < FAR
+        && (together > 1 || needs_no_fills(stream, duration))
+        && stretch.decode_time.unsigned_abs() < MAX_FAST_TIME
         && !layout::is_left_out(stream, first)
         && layout::audio_bytes(stream, first) * together as u64 <= MAX_AUDIO;
-    if !plain {
+    if !is_usual {
         return None;
     }
     let framing = layout::audio_bytes(stream, Sample { size: more, ..first });

@@ -1,7 +1,6 @@
 use super::*;
-use crate::segment::ts::{PACKET, adts::Adts};
+use crate::segment::ts::{PACKET, tests::adts};
 use bytes::Bytes;
-use latemux_isobmff::codec::Aac;
 use proptest::prelude::*;
 
 fn stream(coding: Coding, timescale: u32, rate: u32, frame_length: u32, decode_lead: i64) -> Stream {
@@ -16,19 +15,6 @@ fn stream(coding: Coding, timescale: u32, rate: u32, frame_length: u32, decode_l
     }
 }
 
-fn adts() -> Adts {
-    let aac = Aac {
-        asc: Bytes::from_static(&[0x11, 0x90]),
-        core_object_type: 2,
-        object_type: 2,
-        core_sample_rate: 48_000,
-        channel_config: 2,
-        program_config: false,
-        frame_length: 1024,
-    };
-    Adts::of(&aac).unwrap()
-}
-
 fn streams() -> impl Strategy<Value = Stream> {
     let sets = prop_oneof![Just(0), 0..200_usize].prop_map(|len| Bytes::from(vec![0; len]));
     let avc = (sets, prop_oneof![Just(0_i64), 0..2000_i64], prop_oneof![Just(12_800_u32), 10..100_000_u32]);
@@ -36,7 +22,7 @@ fn streams() -> impl Strategy<Value = Stream> {
         stream(Coding::Avc { parameter_sets, length_size: 4 }, scale, 0, 0, lead)
     });
     let audio = prop_oneof![
-        Just((Coding::Aac(adts()), 1024)),
+        Just((Coding::Aac(adts(48_000)), 1024)),
         Just((Coding::Mp3, 1152)),
         Just((Coding::Ac3, 1536)),
         Just((Coding::Eac3, 0))
@@ -76,7 +62,7 @@ fn columns() -> impl Strategy<Value = Vec<(u32, u32, i32, bool)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
     #[test]
-    fn as_many_as_sample_by_sample(
+    fn columns_take_as_many_packets_as_samples(
         stream in streams(),
         columns in columns(),
         decode_time in -5000..50_000_000_i64,
@@ -101,8 +87,11 @@ proptest! {
 
 /// Usual media takes the fast path.
 #[test]
-fn usual_media_takes_no_closer_look() {
-    let (sizes, durations, offsets, sync) = ([900; 100], [1024; 100], [0, 512, 1024, 512], [true; 100]);
+fn usual_media_takes_the_fast_path() {
+    let sizes = [900; 100];
+    let durations = [1024; 100];
+    let offsets = [0, 512, 1024, 512];
+    let sync = [true; 100];
     let stretch = SampleBatch {
         decode_time: 1 << 40,
         sizes: &sizes,
@@ -110,8 +99,8 @@ fn usual_media_takes_no_closer_look() {
         composition_offsets: &[0; 100],
         sync: &sync,
     };
-    for coding in [Coding::Aac(adts()), Coding::Eac3] {
-        assert!(frames(&stream(coding, 48_000, 48_000, 1024, 0), &stretch, 0).is_some());
+    for coding in [Coding::Aac(adts(48_000)), Coding::Eac3] {
+        assert!(audio_tally(&stream(coding, 48_000, 48_000, 1024, 0), &stretch, 0).is_some());
     }
     let avc = Coding::Avc { parameter_sets: Bytes::new(), length_size: 4 };
     let reordered = SampleBatch {
@@ -121,6 +110,6 @@ fn usual_media_takes_no_closer_look() {
         sync: &sync[..4],
         ..stretch
     };
-    assert!(pictures(&stream(avc, 25_600, 0, 0, 0), 30, &reordered, 0).is_some());
+    assert!(video_tally(&stream(avc, 25_600, 0, 0, 0), 30, &reordered, 0).is_some());
     assert_eq!(PACKET, 188);
 }

@@ -1,18 +1,19 @@
 //! Segments of generated samples, taken apart by the tests' own demultiplexer.
 
 use super::{
-    AUDIO_PID, Owned, PSI_BYTES, TsPlan, TsSegment, VIDEO_PID,
+    AUDIO_PID, OwnedTrack, PSI_BYTES, TsPlan, TsSegment, VIDEO_PID,
     adts::Adts,
-    annexb, layout, plan_owned,
+    annexb,
+    demux_tests::{Demuxed, Pes},
+    layout, plan_owned,
     stream::{Coding, Stream},
 };
-use crate::plan::Part;
+use crate::part::{Part, SourceRange};
 use bytes::{Bytes, BytesMut};
 use latemux_index::Sample;
 use latemux_isobmff::{Timescale, codec::Aac};
 use proptest::prelude::*;
-
-use super::demux_tests::{Demuxed, Pes};
+use std::ops::Range;
 
 const PARAMETERS: &[u8] = &[0, 0, 0, 1, 0x67, 1, 2, 3, 0, 0, 0, 1, 0x68, 4];
 
@@ -28,7 +29,8 @@ fn video(timescale: u32, length_size: u8) -> Stream {
     }
 }
 
-fn aac(rate: u32) -> Stream {
+/// Returns the ADTS framing of stereo AAC-LC.
+pub(super) fn adts(rate: u32) -> Adts {
     let config = Aac {
         asc: Bytes::new(),
         core_object_type: 2,
@@ -38,8 +40,12 @@ fn aac(rate: u32) -> Stream {
         program_config: false,
         frame_length: 1024,
     };
+    Adts::of(&config).unwrap()
+}
+
+fn aac(rate: u32) -> Stream {
     Stream {
-        coding: Coding::Aac(Adts::of(&config).unwrap()),
+        coding: Coding::Aac(adts(rate)),
         timescale: Timescale::new(rate).unwrap(),
         media_time: 0,
         decode_lead: 0,
@@ -51,7 +57,8 @@ fn aac(rate: u32) -> Stream {
 
 /// Creates samples that follow one another in time and in the file.
 fn samples(start: i64, offset: u64, list: &[(u32, u32, i32, bool)]) -> Vec<Sample> {
-    let (mut decode_time, mut offset) = (start, offset);
+    let mut decode_time = start;
+    let mut offset = offset;
     list.iter()
         .map(|&(size, duration, composition_offset, sync)| {
             let sample = Sample { offset, size, decode_time, duration, composition_offset, sync };
@@ -62,11 +69,15 @@ fn samples(start: i64, offset: u64, list: &[(u32, u32, i32, bool)]) -> Vec<Sampl
         .collect()
 }
 
-fn ready(tracks: Vec<Owned>, number: u32) -> TsSegment {
+fn ready(tracks: Vec<OwnedTrack>, number: u32) -> TsSegment {
     match plan_owned(tracks, number) {
         TsPlan::Ready(segment) => segment,
         TsPlan::NeedsMedia(_) => panic!("four-byte lengths"),
     }
+}
+
+fn source_range(source: &SourceRange) -> Range<usize> {
+    usize::try_from(source.range.start).unwrap()..usize::try_from(source.range.end).unwrap()
 }
 
 /// Runs a segment over its objects' bytes, in pieces of the given sizes, repeated.
@@ -75,9 +86,7 @@ pub(super) fn run(mut segment: TsSegment, objects: &[&[u8]], pieces: &[usize]) -
     for part in &segment.parts {
         match part {
             Part::Source(source) => {
-                let range =
-                    usize::try_from(source.range.start).unwrap()..usize::try_from(source.range.end).unwrap();
-                input.extend_from_slice(&objects[source.object][range]);
+                input.extend_from_slice(&objects[source.object][source_range(source)]);
             }
             Part::Inline(bytes) => input.extend_from_slice(bytes),
         }
@@ -183,7 +192,7 @@ proptest! {
     /// For all samples and pieces: the planned length, every byte in its place, times exact to the
     /// tick.
     #[test]
-    fn every_sample_arrives(
+    fn every_sample_is_in_the_segment(
         v in video_samples(),
         a in audio_samples(),
         with in 1u8..4,
@@ -192,17 +201,19 @@ proptest! {
         seed in any::<u64>(),
         number in any::<u32>(),
     ) {
-        let (mut vs, au) = (video(scale, 4), aac(44_100));
-        vs.learn_lead(&v);
-        let (v_media, a_media) = (media(&v, seed), media(&a, !seed));
+        let mut vs = video(scale, 4);
+        let au = aac(44_100);
+        vs.raise_decode_lead(&v);
+        let v_media = media(&v, seed);
+        let a_media = media(&a, !seed);
         let mut tracks = Vec::new();
         let mut expected = PSI_BYTES;
         if with & 2 != 0 {
-            tracks.push(Owned { stream: au.clone(), object: 1, samples: a.clone() });
+            tracks.push(OwnedTrack { stream: au.clone(), object: 1, samples: a.clone() });
             expected += layout::packets(&au, a.iter().copied()) * 188;
         }
         if with & 1 != 0 {
-            tracks.push(Owned { stream: vs.clone(), object: 0, samples: v.clone() });
+            tracks.push(OwnedTrack { stream: vs.clone(), object: 0, samples: v.clone() });
             expected += layout::packets(&vs, v.iter().copied()) * 188;
         }
         let lead = i64::from(v.iter().map(|s| -s.composition_offset).max().unwrap().max(0));
@@ -240,7 +251,7 @@ proptest! {
     /// The continuity counter continues: each PID takes a multiple of 16 packets as soon as it has
     /// enough bytes to spread.
     #[test]
-    fn counters_end_at_15(v in video_samples(), a in audio_samples()) {
+    fn continuity_counters_end_at_15(v in video_samples(), a in audio_samples()) {
         for (stream, list) in [(video(90_000, 4), v), (aac(48_000), a)] {
             let units = layout::units(&stream, &list);
             let counted: u64 = units.iter().filter(|unit| unit.count > 0).map(|unit| unit.packets).sum();
@@ -267,9 +278,9 @@ proptest! {
         }).collect();
         for stream in [video(scale, 4), aac(48_000)] {
             let mut stream = Stream { media_time, timescale: Timescale::new(scale).unwrap(), ..stream };
-            stream.learn_lead(&list);
+            stream.raise_decode_lead(&list);
             let expected = layout::packets(&stream, list.iter().copied()) * 188 + PSI_BYTES;
-            let segment = ready(vec![Owned { stream, object: 0, samples: list.clone() }], 0);
+            let segment = ready(vec![OwnedTrack { stream, object: 0, samples: list.clone() }], 0);
             prop_assert_eq!(segment.content_length, expected);
             let bytes = media(&list, 1);
             Demuxed::of(&run(segment, &[&bytes], &[100]));
@@ -279,15 +290,18 @@ proptest! {
     /// With short NAL lengths the media is read first. The segment is then the same as with lengths
     /// of four bytes.
     #[test]
-    fn short_lengths_give_the_same_segment(
+    fn short_nal_lengths_give_the_same_segment(
         nals in prop::collection::vec(prop::collection::vec(1usize..200, 1..4), 1..10),
         length_size in 1u8..3,
         a in audio_samples(),
     ) {
-        let (mut short, mut long) = (Vec::new(), Vec::new());
-        let (mut short_list, mut long_list) = (Vec::new(), Vec::new());
+        let mut short = Vec::new();
+        let mut long = Vec::new();
+        let mut short_list = Vec::new();
+        let mut long_list = Vec::new();
         for sample in &nals {
-            let (from, from_long) = (short.len(), long.len());
+            let from = short.len();
+            let from_long = long.len();
             for &len in sample {
                 let len32 = u32::try_from(len).unwrap();
                 short.extend_from_slice(&len32.to_be_bytes()[4 - usize::from(length_size)..]);
@@ -300,8 +314,8 @@ proptest! {
         }
         let a_media = media(&a, 3);
         let tracks = |length_size, list: &[_]| vec![
-            Owned { stream: video(90_000, length_size), object: 0, samples: samples(0, 0, list) },
-            Owned { stream: aac(44_100), object: 1, samples: a.clone() },
+            OwnedTrack { stream: video(90_000, length_size), object: 0, samples: samples(0, 0, list) },
+            OwnedTrack { stream: aac(44_100), object: 1, samples: a.clone() },
         ];
         let expected = run(ready(tracks(4, &long_list), 3), &[&long, &a_media], &[999]);
         let TsPlan::NeedsMedia(plan) = plan_owned(tracks(length_size, &short_list), 3) else {
@@ -311,7 +325,7 @@ proptest! {
         for part in &plan.parts {
             let Part::Source(source) = part else { continue };
             let object = if source.object == 0 { &short } else { &a_media };
-            input.extend_from_slice(&object[usize::try_from(source.range.start).unwrap()..usize::try_from(source.range.end).unwrap()]);
+            input.extend_from_slice(&object[source_range(source)]);
         }
         prop_assert_eq!(&plan.segment(&input)[..], &expected[..]);
     }
@@ -341,11 +355,11 @@ fn check_audio(pes: &[Pes], list: &[Sample], media: &[u8]) -> Result<(), TestCas
 }
 
 #[test]
-fn frames_adts_cannot_say_are_left_out() {
+fn frames_too_long_for_adts_are_left_out() {
     let stream = aac(48_000);
     let list = samples(0, 0, &[(100, 1024, 0, true), (8185, 1024, 0, true), (50, 1024, 0, true)]);
     let bytes = media(&list, 5);
-    let segment = ready(vec![Owned { stream, object: 0, samples: list }], 0);
+    let segment = ready(vec![OwnedTrack { stream, object: 0, samples: list }], 0);
     assert_eq!(segment.parts.len(), 2);
     let demuxed = Demuxed::of(&run(segment, &[&bytes], &[77]));
     let pes = &demuxed.pes[&AUDIO_PID];
@@ -360,7 +374,7 @@ fn a_source_that_ends_early_keeps_the_length() {
         0,
         &[(5000, 3000, 0, true), (3, 3000, 0, false), (0, 3000, 0, false), (900, 3000, 0, false)],
     );
-    let mut segment = ready(vec![Owned { stream: video(90_000, 4), object: 0, samples: list }], 0);
+    let mut segment = ready(vec![OwnedTrack { stream: video(90_000, 4), object: 0, samples: list }], 0);
     let mut out = BytesMut::new();
     segment.muxer.write(&[0, 0, 19, 132, 0x65], &mut out);
     segment.muxer.finish(&mut out);
@@ -369,12 +383,12 @@ fn a_source_that_ends_early_keeps_the_length() {
 }
 
 #[test]
-fn clocks_wrap_at_33_bits() {
+fn time_stamps_wrap_at_33_bits() {
     // 26.5 hours of 90 kHz are 33 bits.
     let start = (1 << 33) - 900_000 - 6000;
     let list = samples(start, 0, &[(10, 3000, 3000, true), (10, 3000, 0, false), (10, 3000, 3000, false)]);
     let bytes = media(&list, 9);
-    let segment = ready(vec![Owned { stream: video(90_000, 4), object: 0, samples: list }], 0);
+    let segment = ready(vec![OwnedTrack { stream: video(90_000, 4), object: 0, samples: list }], 0);
     let demuxed = Demuxed::of(&run(segment, &[&bytes], &[5]));
     let times: Vec<_> = demuxed.pes[&VIDEO_PID].iter().map(|pes| (pes.dts, pes.pts)).collect();
     let top = 1 << 33;
@@ -387,10 +401,11 @@ fn clocks_wrap_at_33_bits() {
 fn audio_that_starts_long_before_video_carries_the_clock() {
     let v = samples(90_000, 0, &[(500, 3600, 0, true), (500, 3600, 0, false)]);
     let a = samples(0, 0, &[(200, 1024, 0, true); 60]);
-    let (v_media, a_media) = (media(&v, 1), media(&a, 2));
+    let v_media = media(&v, 1);
+    let a_media = media(&a, 2);
     let tracks = vec![
-        Owned { stream: video(90_000, 4), object: 0, samples: v },
-        Owned { stream: aac(48_000), object: 1, samples: a },
+        OwnedTrack { stream: video(90_000, 4), object: 0, samples: v },
+        OwnedTrack { stream: aac(48_000), object: 1, samples: a },
     ];
     let demuxed = Demuxed::of(&run(ready(tracks, 0), &[&v_media, &a_media], &[1000]));
     assert_eq!(demuxed.pmt[0].0, AUDIO_PID);
@@ -403,10 +418,10 @@ fn audio_that_starts_long_before_video_carries_the_clock() {
 }
 
 #[test]
-fn the_map_says_what_is_there() {
+fn the_program_map_lists_the_streams() {
     let tracks = vec![
-        Owned { stream: aac(48_000), object: 0, samples: samples(0, 0, &[(9, 1024, 0, true)]) },
-        Owned { stream: video(90_000, 4), object: 0, samples: samples(0, 9, &[(9, 3000, 0, true)]) },
+        OwnedTrack { stream: aac(48_000), object: 0, samples: samples(0, 0, &[(9, 1024, 0, true)]) },
+        OwnedTrack { stream: video(90_000, 4), object: 0, samples: samples(0, 9, &[(9, 3000, 0, true)]) },
     ];
     let demuxed = Demuxed::of(&run(ready(tracks, 5), &[&[7; 18]], &[4]));
     let language = vec![0x0A, 4, b'e', b'n', b'g', 0];
@@ -414,7 +429,7 @@ fn the_map_says_what_is_there() {
 }
 
 #[test]
-fn a_delimiter_is_six_bytes() {
+fn an_added_delimiter_has_six_bytes() {
     assert_eq!(annexb::DELIMITER.len(), 6);
     assert_eq!(access_unit(&[0, 0, 0, 2, 9, 0x10, 0, 0, 0, 1, 0x65], true).len(), PARAMETERS.len() + 11);
 }

@@ -1,27 +1,12 @@
-//! The parser of filters. Filters come from clients, so their length, depth and number of tokens
-//! are bounded.
+//! The parser of filters. Clients send them, so length, depth and number of tokens are bounded.
 
-use super::{Expression, Number, Operator, Text};
+use super::{Expression, NUMBERS, OPERATORS, Operator, TEXTS};
 
 /// Longest accepted filter, in bytes.
 pub const MAX_BYTES: usize = 1024;
 /// Deepest nesting of parentheses.
 pub(super) const MAX_DEPTH: usize = 16;
-/// Most tokens of a filter.
 pub(super) const MAX_TOKENS: usize = 256;
-
-const NUMBERS: [Number; 6] =
-    [Number::Bitrate, Number::Id, Number::Width, Number::Height, Number::Channels, Number::SamplingRate];
-const TEXTS: [Text; 4] = [Text::Kind, Text::Language, Text::Name, Text::FourCc];
-/// The operators, each before any that is a prefix of it.
-const OPERATORS: [Operator; 6] = [
-    Operator::Equal,
-    Operator::NotEqual,
-    Operator::LessOrEqual,
-    Operator::MoreOrEqual,
-    Operator::Less,
-    Operator::More,
-];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
@@ -40,7 +25,7 @@ pub(super) fn expression(text: &str) -> Result<Expression, String> {
         return Err(format!("longer than {MAX_BYTES} bytes"));
     }
     let tokens = tokens(text)?;
-    let mut reader = Reader { tokens: &tokens, at: 0, depth: 0 };
+    let mut reader = TokenReader { tokens: &tokens, at: 0, depth: 0 };
     let expression = reader.any()?;
     match reader.next() {
         None => Ok(expression),
@@ -53,10 +38,10 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let at = text.len().saturating_sub(rest.len());
-        let at = text.get(..at).map_or(0, |before| before.chars().count()) + 1;
+        let before = text.get(..text.len() - rest.len()).unwrap_or_default();
+        let at = before.chars().count() + 1;
         if tokens.len() >= MAX_TOKENS {
-            return Err(format!("more than {MAX_TOKENS} words and signs"));
+            return Err(format!("more than {MAX_TOKENS} tokens"));
         }
         let (token, length) = token(rest, first).map_err(|problem| format!("{problem} at character {at}"))?;
         tokens.push((at, token));
@@ -72,12 +57,12 @@ fn token(text: &str, first: char) -> Result<(Token<'_>, usize), String> {
             return Ok((token, sign.len()));
         }
     }
-    if let Some(operator) = OPERATORS.into_iter().find(|operator| text.starts_with(operator.word())) {
-        return Ok((Token::Operator(operator), operator.word().len()));
+    if let Some((operator, symbol)) = OPERATORS.into_iter().find(|(_, symbol)| text.starts_with(symbol)) {
+        return Ok((Token::Operator(operator), symbol.len()));
     }
     if let quote @ ('"' | '\'') = first {
         let inner = text.get(1..).unwrap_or_default();
-        let (quoted, _) = inner.split_once(quote).ok_or_else(|| format!("{quote} without its other"))?;
+        let (quoted, _) = inner.split_once(quote).ok_or_else(|| format!("no closing {quote}"))?;
         if quoted.contains(char::is_control) {
             return Err("a control character in the text".to_owned());
         }
@@ -86,7 +71,7 @@ fn token(text: &str, first: char) -> Result<(Token<'_>, usize), String> {
     let length = text.bytes().take_while(u8::is_ascii_alphanumeric).count();
     let word = text.get(..length).unwrap_or_default();
     if word.is_empty() {
-        return Err(format!("'{}' has no meaning", first.escape_default()));
+        return Err(format!("'{}' is not allowed here", first.escape_default()));
     }
     if word.bytes().all(|b| b.is_ascii_digit()) {
         let number = word.parse().map_err(|_| "a number of more than 64 bits".to_owned())?;
@@ -95,29 +80,29 @@ fn token(text: &str, first: char) -> Result<(Token<'_>, usize), String> {
     Ok((Token::Word(word), length))
 }
 
-struct Reader<'a> {
+struct TokenReader<'a> {
     tokens: &'a [(usize, Token<'a>)],
     at: usize,
     depth: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TokenReader<'a> {
     fn next(&mut self) -> Option<(usize, Token<'a>)> {
         let token = self.tokens.get(self.at).copied();
-        self.at = self.at.saturating_add(1);
+        self.at += 1;
         token
     }
 
-    fn takes(&mut self, token: Token<'_>) -> bool {
+    fn skip_if(&mut self, token: Token<'_>) -> bool {
         let is_next = self.tokens.get(self.at).is_some_and(|(_, next)| *next == token);
-        self.at = self.at.saturating_add(usize::from(is_next));
+        self.at += usize::from(is_next);
         is_next
     }
 
     fn any(&mut self) -> Result<Expression, String> {
         let first = self.all()?;
         let mut terms = vec![first];
-        while self.takes(Token::Or) {
+        while self.skip_if(Token::Or) {
             terms.push(self.all()?);
         }
         Ok(one_or(terms, Expression::Any))
@@ -126,7 +111,7 @@ impl<'a> Reader<'a> {
     fn all(&mut self) -> Result<Expression, String> {
         let first = self.term()?;
         let mut terms = vec![first];
-        while self.takes(Token::And) {
+        while self.skip_if(Token::And) {
             terms.push(self.term()?);
         }
         Ok(one_or(terms, Expression::All))
@@ -137,13 +122,11 @@ impl<'a> Reader<'a> {
             Some((at, Token::Open)) => {
                 self.depth += 1;
                 if self.depth > MAX_DEPTH {
-                    return Err(format!(
-                        "more than {MAX_DEPTH} parentheses in one another at character {at}"
-                    ));
+                    return Err(format!("more than {MAX_DEPTH} nested parentheses at character {at}"));
                 }
                 let inner = self.any()?;
                 self.depth -= 1;
-                if !self.takes(Token::Close) {
+                if !self.skip_if(Token::Close) {
                     return Err(format!("the '(' at character {at} is not closed"));
                 }
                 Ok(inner)
@@ -156,26 +139,26 @@ impl<'a> Reader<'a> {
 
     fn comparison(&mut self, word: &str, at: usize) -> Result<Expression, String> {
         let Some((_, Token::Operator(operator))) = self.next() else {
-            return Err(format!("no comparison behind '{}' at character {at}", shown(word)));
+            return Err(format!("no operator after '{}' at character {at}", shown(word)));
         };
         let value = self.next().map(|(_, value)| value);
-        if let Some(number) = NUMBERS.into_iter().find(|number| number.word() == word) {
+        if let Some((number, _)) = NUMBERS.into_iter().find(|(_, symbol)| *symbol == word) {
             return match value {
                 Some(Token::Number(value)) => Ok(Expression::Number(number, operator, value)),
-                _ => Err(format!("{word} is compared with a number, at character {at}")),
+                _ => Err(format!("{word} must be compared with a number, at character {at}")),
             };
         }
-        let Some(text) = TEXTS.into_iter().find(|text| text.word() == word) else {
-            return Err(format!("no variable is called '{}', at character {at}", shown(word)));
+        let Some((text, _)) = TEXTS.into_iter().find(|(_, symbol)| *symbol == word) else {
+            return Err(format!("unknown variable '{}' at character {at}", shown(word)));
         };
         let equal = match operator {
             Operator::Equal => true,
             Operator::NotEqual => false,
-            _ => return Err(format!("{word} is compared by == or !=, at character {at}")),
+            _ => return Err(format!("{word} can only be compared by == or !=, at character {at}")),
         };
         match value {
             Some(Token::Quoted(value)) => Ok(Expression::Text(text, equal, value.to_owned())),
-            _ => Err(format!("{word} is compared with a text in quotes, at character {at}")),
+            _ => Err(format!("{word} must be compared with text in quotes, at character {at}")),
         }
     }
 }

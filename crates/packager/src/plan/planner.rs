@@ -3,10 +3,10 @@
 use super::{Class, MediaFirst, Needs, Part, Plan, Planned, SourceRange, TS_TYPE};
 use crate::{
     Address, PackError,
-    address::{Profile, rep_id, shown_rep_id},
-    carry::{Protocol, carries},
-    segment::{MAX_SAMPLES, Mux, cmaf, f4f, smooth, ts},
-    selected::Selected,
+    address::{Profile, displayed_rep_id, rep_id},
+    carry::{Protocol, must_carry},
+    segment::{MAX_SAMPLES, PackedTracks, cmaf, f4f, smooth, ts},
+    selection::Selected,
 };
 use bytes::Bytes;
 use latemux_index::{
@@ -23,9 +23,9 @@ use xxhash_rust::xxh3::Xxh3;
 const FORMAT_VERSION: u32 = 2;
 
 /// A digest that text can be written to.
-struct Hashing(Xxh3);
+struct DigestWriter(Xxh3);
 
-impl std::fmt::Write for Hashing {
+impl std::fmt::Write for DigestWriter {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.0.update(text.as_bytes());
         Ok(())
@@ -34,14 +34,14 @@ impl std::fmt::Write for Hashing {
 
 /// The samples of a segment that a response holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Take {
+pub(super) enum SampleChoice {
     All,
     /// Only the sync sample at the start of the segment.
     IFrame,
 }
 
-impl Take {
-    fn word(self) -> &'static str {
+impl SampleChoice {
+    fn digest_word(self) -> &'static str {
         match self {
             Self::All => "segment",
             Self::IFrame => "iframe",
@@ -50,7 +50,7 @@ impl Take {
 }
 
 /// The inputs of every plan.
-pub(super) struct Request<'a> {
+pub(super) struct Planner<'a> {
     pub(super) selected: &'a Selected<'a>,
     /// The selected part of the title.
     pub(super) title: &'a Title,
@@ -58,14 +58,14 @@ pub(super) struct Request<'a> {
     pub(super) known: &'a dyn KnownFragments,
 }
 
-impl<'a> Request<'a> {
+impl<'a> Planner<'a> {
     /// Returns the digest of everything that a body depends on. `what` names the bytes rather than
     /// the URL, so that a segment has one ETag in all protocols that send the same bytes.
     fn digest(&self, what: std::fmt::Arguments<'_>) -> u128 {
-        let mut hash = Hashing(Xxh3::new());
+        let mut hash = DigestWriter(Xxh3::new());
         hash.0.update(&FORMAT_VERSION.to_le_bytes());
         hash.0.update(&self.title.fingerprint().to_le_bytes());
-        // Hashing cannot fail.
+        // Writing to a digest cannot fail.
         let _ = hash.write_fmt(what);
         hash.0.digest128()
     }
@@ -73,15 +73,22 @@ impl<'a> Request<'a> {
     /// Returns the text for a digest that tells how segment `number` (0-based) of tracks differs
     /// from that of the whole title. Empty if it does not differ, so that such a segment has the
     /// same ETag with and without a clip.
-    fn cut_of(&self, tracks: &[usize], number: u32, take: Take, parts: &[Option<&Segment>]) -> String {
-        let whole = match take {
-            Take::All => self.selected.is_whole(tracks, number, parts),
-            Take::IFrame => self.selected.starts_whole(tracks, number, parts),
+    fn cut_of(
+        &self,
+        tracks: &[usize],
+        number: u32,
+        choice: SampleChoice,
+        shares: &[Option<&Segment>],
+    ) -> String {
+        let is_whole = match choice {
+            SampleChoice::All => self.selected.is_whole(tracks, number, shares),
+            SampleChoice::IFrame => self.selected.starts_whole(tracks, number, shares),
         };
-        let cut = |part: &Option<&Segment>| format!(" {:?}", part.map(|part| &part.cut));
-        if whole { String::new() } else { parts.iter().map(cut).collect() }
+        let cut = |share: &Option<&Segment>| format!(" {:?}", share.map(|share| &share.cut));
+        if is_whole { String::new() } else { shares.iter().map(cut).collect() }
     }
 
+    /// Returns the plan of a body that needs no transform. `what` is the text of its digest.
     fn ready(
         &self,
         class: Class,
@@ -100,15 +107,16 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Plans a manifest.
     pub(super) fn manifest(
         &self,
         content_type: &'static str,
         body: impl Into<Bytes>,
     ) -> Result<Planned, PackError> {
         let mut what = format!("manifest {} {}", self.address.name(), self.address.relative_to_base());
-        if let Profile::NginxVod(form) = &self.address.profile {
+        if let Profile::NginxVod(urls) = &self.address.profile {
             // The spelling of URLs depends on the configuration and on the number of files.
-            let _ = write!(what, " {form:?}");
+            let _ = write!(what, " {}", urls.digest_text());
         }
         Ok(Planned::Ready(self.ready(
             Class::Manifest,
@@ -118,6 +126,7 @@ impl<'a> Request<'a> {
         )))
     }
 
+    /// Plans an HLS playlist.
     pub(super) fn playlist(&self, text: String) -> Result<Planned, PackError> {
         self.manifest("application/vnd.apple.mpegurl", text)
     }
@@ -126,32 +135,32 @@ impl<'a> Request<'a> {
     fn track(&self, protocol: Protocol, name: &TrackName) -> Result<(usize, &'a Track), PackError> {
         let index = self.title.find(name).ok_or_else(|| PackError::NoSuchTrack(name.to_string()))?;
         let track = self.title.track(&self.title.tracks()[index]);
-        if carries(protocol, track).is_err() {
-            return Err(PackError::CannotCarry { protocol: protocol.name(), format: track.codec.format });
-        }
+        must_carry(protocol, track)?;
         Ok((index, track))
     }
 
+    /// Plans the init segment of one track.
     pub(super) fn cmaf_init(&self, protocol: Protocol, name: &TrackName) -> Result<Planned, PackError> {
         let (_, track) = self.track(protocol, name)?;
-        let parts = vec![Part::Inline(cmaf::init(track)?)];
+        let parts = vec![Part::Inline(cmaf::init(track))];
         Ok(Planned::Ready(self.ready(
             Class::Init,
             cmaf_type(track.kind),
-            format_args!("cmaf init {}", shown_rep_id(name)),
+            format_args!("cmaf init {}", displayed_rep_id(name)),
             parts,
         )))
     }
 
+    /// Plans a CMAF segment by its number (1-based).
     pub(super) fn cmaf_segment_number(
         &self,
         protocol: Protocol,
         name: &TrackName,
         number: u32,
-        take: Take,
+        choice: SampleChoice,
     ) -> Result<Planned, PackError> {
         let find = |t: usize| self.title.tracks().get(t)?.segment(number.checked_sub(1)?);
-        self.cmaf_segment(protocol, name, find, u64::from(number), take)
+        self.cmaf_segment(protocol, name, find, u64::from(number), choice)
     }
 
     /// Plans a CMAF segment. `find` returns the segment of a track, given by its index. `requested`
@@ -161,43 +170,50 @@ impl<'a> Request<'a> {
         protocol: Protocol,
         name: &TrackName,
         find: impl Fn(usize) -> Option<Segment>,
-        asked: u64,
-        take: Take,
+        requested: u64,
+        choice: SampleChoice,
     ) -> Result<Planned, PackError> {
         let (index, track) = self.track(protocol, name)?;
-        if take == Take::IFrame && track.kind != TrackKind::Video {
+        if choice == SampleChoice::IFrame && track.kind != TrackKind::Video {
             return Err(PackError::NoSuchTrack(name.to_string()));
         }
-        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: asked.to_string() };
+        let none = || PackError::NoSuchSegment { track: name.to_string(), segment: requested.to_string() };
         let segment = find(index).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, take)? {
+        let samples = match self.samples(index, &segment, choice)? {
             SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => {
-                let fragments = self.of_object(index, ranges).collect();
-                let reach = self.reach([(index, &segment)]);
-                return Ok(Planned::Needs(Needs { fragments, reach }));
-            }
+            SegmentSamples::Needs(ranges) => return Ok(self.needs(index, &segment, ranges)),
         };
         if samples.is_empty() {
             return Err(none());
         }
         let number = segment.number.saturating_add(1);
         let parts = cmaf::media(self.title.tracks()[index].object, number, &samples)?;
-        let cut = self.cut_of(&[index], segment.number, take, &[Some(&segment)]);
-        let what = format_args!("cmaf {} {} {number}{cut}", take.word(), shown_rep_id(name));
+        let cut = self.cut_of(&[index], segment.number, choice, &[Some(&segment)]);
+        let what = format_args!("cmaf {} {} {number}{cut}", choice.digest_word(), displayed_rep_id(name));
         let mut plan = self.ready(Class::Media, cmaf_type(track.kind), what, parts);
-        if take == Take::All {
+        if choice == SampleChoice::All {
             plan.reach = self.reach([(index, &segment)]);
         }
         Ok(Planned::Ready(plan))
     }
 
+    /// Returns the ranges of fragments that must be read before a track's segment can be planned.
+    fn needs(&self, track: usize, segment: &Segment, ranges: Vec<Range<u64>>) -> Planned {
+        let fragments = self.of_object(track, ranges).collect();
+        Planned::Needs(Needs { fragments, reach: self.reach([(track, segment)]) })
+    }
+
     /// Returns the samples of a segment, or the ranges that must be read to know them.
-    fn samples(&self, track: usize, segment: &Segment, take: Take) -> Result<SegmentSamples, PackError> {
+    fn samples(
+        &self,
+        track: usize,
+        segment: &Segment,
+        choice: SampleChoice,
+    ) -> Result<SegmentSamples, PackError> {
         let title_track = &self.title.tracks()[track];
         let mut segment = segment.clone();
         if let Samples::Table(_) = self.title.track(title_track).samples {
-            if take == Take::IFrame {
+            if choice == SampleChoice::IFrame {
                 segment.cut.end = segment.cut.start.saturating_add(1).min(segment.cut.end);
             }
             if segment.cut.len() > MAX_SAMPLES {
@@ -205,7 +221,7 @@ impl<'a> Request<'a> {
             }
         }
         let mut samples = self.title.samples(track, &segment, self.known);
-        if let (SegmentSamples::Known(samples), Take::IFrame) = (&mut samples, take) {
+        if let (SegmentSamples::Known(samples), SampleChoice::IFrame) = (&mut samples, choice) {
             samples.truncate(1);
         }
         Ok(samples)
@@ -252,8 +268,12 @@ impl<'a> Request<'a> {
         let mut tracks =
             names.iter().map(|name| self.track(protocol, name)).collect::<Result<Vec<_>, _>>()?;
         tracks.sort_by_key(|&(index, track)| (track.kind, index));
-        let twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
-        if twice || tracks.is_empty() { Err(PackError::NoSuchTrack(together(names))) } else { Ok(tracks) }
+        let has_twice = tracks.windows(2).any(|w| w[0].1.kind == w[1].1.kind);
+        if has_twice || tracks.is_empty() {
+            Err(PackError::NoSuchTrack(joined_names(names)))
+        } else {
+            Ok(tracks)
+        }
     }
 
     /// Plans the init segment of tracks that share segments of fMP4.
@@ -268,10 +288,11 @@ impl<'a> Request<'a> {
         Ok(Planned::Ready(self.ready(Class::Init, cmaf_type(kind), format_args!("{what}"), parts)))
     }
 
+    /// Plans an fMP4 segment (1-based) of several tracks.
     pub(super) fn muxed_segment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        let (what, shares, reach) = match self.muxed(Protocol::HlsCmaf, names, number, Take::All)? {
-            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { what, shares, reach, .. } => (what, shares, reach),
+        let (what, shares, reach) = match self.muxed(Protocol::HlsCmaf, names, number, SampleChoice::All)? {
+            MuxedSamples::Needs(needs) => return Ok(Planned::Needs(needs)),
+            MuxedSamples::Known { what, shares, reach, .. } => (what, shares, reach),
         };
         let kind = shares.first().map_or(TrackKind::Video, |share| share.track.kind);
         let tracks: Vec<(usize, Vec<Sample>)> = shares
@@ -289,27 +310,28 @@ impl<'a> Request<'a> {
         protocol: Protocol,
         names: &[TrackName],
         number: u32,
-        take: Take,
-    ) -> Result<Muxed<'a>, PackError> {
-        let all = || together(names);
+        choice: SampleChoice,
+    ) -> Result<MuxedSamples<'a>, PackError> {
+        let all = || joined_names(names);
         let tracks = self.together(protocol, names)?;
-        let kind = |take| take == Take::All || tracks.iter().all(|(_, t)| t.kind == TrackKind::Video);
-        if !kind(take) {
+        let is_video = tracks.iter().all(|(_, track)| track.kind == TrackKind::Video);
+        if choice == SampleChoice::IFrame && !is_video {
             return Err(PackError::NoSuchTrack(all()));
         }
         let indexes: Vec<usize> = tracks.iter().map(|&(index, _)| index).collect();
         let none = || PackError::NoSuchSegment { track: all(), segment: number.to_string() };
-        let joined = self.selected.minimum.filter(|_| protocol != Protocol::Hds && take == Take::All);
-        let mux = Mux::new(self.title, &indexes).ok_or_else(none)?.joined(joined);
-        let there = |n: &u32| mux.lead().numbers().contains(n);
-        let at = number.checked_sub(1).filter(there).ok_or_else(none)?;
+        let joined =
+            self.selected.minimum.filter(|_| protocol != Protocol::Hds && choice == SampleChoice::All);
+        let packed = PackedTracks::new(self.title, &indexes).ok_or_else(none)?.joined(joined);
+        let is_there = |n: &u32| packed.lead().numbers().contains(n);
+        let at = number.checked_sub(1).filter(is_there).ok_or_else(none)?;
         let mut shares = Vec::with_capacity(indexes.len());
         let mut fragments: Vec<SourceRange> = Vec::new();
-        let parts: Vec<_> = mux.parts(at).collect();
-        let used = parts.iter().filter_map(|(index, segment)| Some((*index, segment.as_ref()?)));
-        let reach = if take == Take::All { self.reach(used) } else { Vec::new() };
-        for ((index, segment), &(_, track)) in parts.into_iter().zip(&tracks) {
-            let known = segment.as_ref().map(|part| self.samples(index, part, take)).transpose()?;
+        let segments: Vec<_> = packed.shares(at).collect();
+        let used = segments.iter().filter_map(|(index, segment)| Some((*index, segment.as_ref()?)));
+        let reach = if choice == SampleChoice::All { self.reach(used) } else { Vec::new() };
+        for ((index, segment), &(_, track)) in segments.into_iter().zip(&tracks) {
+            let known = segment.as_ref().map(|segment| self.samples(index, segment, choice)).transpose()?;
             match known.unwrap_or_else(|| SegmentSamples::Known(Vec::new())) {
                 SegmentSamples::Known(samples) => shares.push(Share { index, track, segment, samples }),
                 SegmentSamples::Needs(ranges) => fragments.extend(self.of_object(index, ranges)),
@@ -319,23 +341,24 @@ impl<'a> Request<'a> {
         fragments.sort_by_key(|source| (source.object, source.range.start));
         fragments.dedup();
         if !fragments.is_empty() {
-            return Ok(Muxed::Needs(Needs { fragments, reach }));
+            return Ok(MuxedSamples::Needs(Needs { fragments, reach }));
         }
         let ids: Vec<String> = indexes.iter().map(|&i| rep_id(&self.title.tracks()[i].name)).collect();
-        let parts: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
-        let cut = self.cut_of(&indexes, at, take, &parts);
-        Ok(Muxed::Known { at, what: format!("{} {number}{cut}", ids.join(" ")), shares, reach })
+        let segments: Vec<Option<&Segment>> = shares.iter().map(|share| share.segment.as_ref()).collect();
+        let cut = self.cut_of(&indexes, at, choice, &segments);
+        Ok(MuxedSamples::Known { at, what: format!("{} {number}{cut}", ids.join(" ")), shares, reach })
     }
 
+    /// Plans a TS segment (1-based).
     pub(super) fn ts_segment(
         &self,
         names: &[TrackName],
         number: u32,
-        take: Take,
+        choice: SampleChoice,
     ) -> Result<Planned, PackError> {
-        let (at, what, shares, reach) = match self.muxed(Protocol::HlsTs, names, number, take)? {
-            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { at, what, shares, reach } => (at, what, shares, reach),
+        let (at, what, shares, reach) = match self.muxed(Protocol::HlsTs, names, number, choice)? {
+            MuxedSamples::Needs(needs) => return Ok(Planned::Needs(needs)),
+            MuxedSamples::Known { at, what, shares, reach } => (at, what, shares, reach),
         };
         let muxed: Vec<ts::TsTrack<'_>> = shares
             .iter()
@@ -345,7 +368,7 @@ impl<'a> Request<'a> {
                 samples: &share.samples,
             })
             .collect();
-        let digest = self.digest(format_args!("ts {} {what}", take.word()));
+        let digest = self.digest(format_args!("ts {} {what}", choice.digest_word()));
         Ok(match ts::plan_ts(&muxed, at)? {
             ts::TsPlan::Ready(segment) => Planned::Ready(Plan {
                 content_type: TS_TYPE,
@@ -360,10 +383,11 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// Plans an HDS fragment (1-based).
     pub(super) fn hds_fragment(&self, names: &[TrackName], number: u32) -> Result<Planned, PackError> {
-        let (what, shares, reach) = match self.muxed(Protocol::Hds, names, number, Take::All)? {
-            Muxed::Needs(needs) => return Ok(Planned::Needs(needs)),
-            Muxed::Known { what, shares, reach, .. } => (what, shares, reach),
+        let (what, shares, reach) = match self.muxed(Protocol::Hds, names, number, SampleChoice::All)? {
+            MuxedSamples::Needs(needs) => return Ok(Planned::Needs(needs)),
+            MuxedSamples::Known { what, shares, reach, .. } => (what, shares, reach),
         };
         let tracks: Vec<f4f::F4fTrack<'_>> = shares
             .into_iter()
@@ -377,6 +401,7 @@ impl<'a> Request<'a> {
         Ok(Planned::Ready(Plan { reach, ..plan }))
     }
 
+    /// Plans the Smooth Streaming fragment that begins at `time`, in units of 100 ns.
     pub(super) fn smooth_fragment(&self, name: &TrackName, time: u64) -> Result<Planned, PackError> {
         let (index, track) = self.track(Protocol::Smooth, name)?;
         let none = || PackError::NoSuchSegment { track: name.to_string(), segment: time.to_string() };
@@ -384,20 +409,16 @@ impl<'a> Request<'a> {
         let number = i64::try_from(time).ok().and_then(|time| clock.segment_at(index, time));
         let title_track = &self.title.tracks()[index];
         let segment = number.and_then(|number| title_track.segment(number)).ok_or_else(none)?;
-        let samples = match self.samples(index, &segment, Take::All)? {
+        let samples = match self.samples(index, &segment, SampleChoice::All)? {
             SegmentSamples::Known(samples) => samples,
-            SegmentSamples::Needs(ranges) => {
-                let fragments = self.of_object(index, ranges).collect();
-                let reach = self.reach([(index, &segment)]);
-                return Ok(Planned::Needs(Needs { fragments, reach }));
-            }
+            SegmentSamples::Needs(ranges) => return Ok(self.needs(index, &segment, ranges)),
         };
         if samples.is_empty() {
             return Err(none());
         }
         let parts = smooth::media(&clock, (index, title_track.object), &segment, &samples)?;
-        let cut = self.cut_of(&[index], segment.number, Take::All, &[Some(&segment)]);
-        let what = format_args!("smooth segment {} {time}{cut}", shown_rep_id(name));
+        let cut = self.cut_of(&[index], segment.number, SampleChoice::All, &[Some(&segment)]);
+        let what = format_args!("smooth segment {} {time}{cut}", displayed_rep_id(name));
         let mut plan = self.ready(Class::Media, cmaf_type(track.kind), what, parts);
         plan.reach = self.reach([(index, &segment)]);
         Ok(Planned::Ready(plan))
@@ -405,7 +426,7 @@ impl<'a> Request<'a> {
 }
 
 /// The samples of tracks packed into one segment.
-enum Muxed<'a> {
+enum MuxedSamples<'a> {
     /// Fragments must be read before the samples are known.
     Needs(Needs),
     /// The samples are known.
@@ -431,7 +452,7 @@ struct Share<'a> {
 }
 
 /// Joins the names of tracks for an error message.
-fn together(names: &[TrackName]) -> String {
+fn joined_names(names: &[TrackName]) -> String {
     names.iter().map(TrackName::to_string).collect::<Vec<_>>().join(" with ")
 }
 

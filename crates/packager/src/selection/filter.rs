@@ -1,25 +1,24 @@
-//! `filter=`: which tracks of a title a manifest lists.
+//! `filter=`: the tracks of a title that a manifest lists.
 //!
 //! ```text
 //! filter     = any
 //! any        = all *("||" all)
 //! all        = term *("&&" term)
 //! term       = "(" any ")" | VARIABLE OPERATOR VALUE
-//! VARIABLE   = "type" | "systemBitrate" | "systemLanguage" | "trackID" | "trackName" | "FourCC" | "MaxWidth" | "MaxHeight"
-//!            | "Channels" | "SamplingRate"
+//! VARIABLE   = "type" | "systemBitrate" | "systemLanguage" | "trackID" | "trackName" | "FourCC"
+//!            | "MaxWidth" | "MaxHeight" | "Channels" | "SamplingRate"
 //! OPERATOR   = "==" | "!=" | "<" | "<=" | ">" | ">="
 //! VALUE      = NUMBER | '"' TEXT '"' | "'" TEXT "'"
 //! ```
 //!
-//! White space between tokens means nothing. Numbers are compared with numbers, text for equality only, without regard to case.
-//! What a track does not have (the height of sound, a language that is not known) equals nothing and is neither less nor
-//! more than anything: of all comparisons only `!=` is true of it.
+//! White space between tokens has no meaning. Numbers are compared with numbers. Text is compared for
+//! equality only, without regard to case. If a track lacks a property (audio has no height, a language
+//! may be unknown), only `!=` is true of it.
 
 mod parse;
 
-use crate::manifest::server::four_cc;
-use latemux_index::{Title, media::TrackKind};
-use latemux_isobmff::codec::Media;
+use latemux_index::{Title, Track, media::TrackKind};
+use latemux_isobmff::codec::{Config, Media};
 use std::fmt;
 
 pub use parse::MAX_BYTES;
@@ -33,14 +32,13 @@ pub struct Filter(Expression);
 enum Expression {
     Any(Vec<Expression>),
     All(Vec<Expression>),
-    Number(Number, Operator, u64),
+    Number(NumberVariable, Operator, u64),
     /// A comparison of text: `true` for `==`, `false` for `!=`.
-    Text(Text, bool, String),
+    Text(TextVariable, bool, String),
 }
 
-/// A variable that holds a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Number {
+enum NumberVariable {
     Bitrate,
     Id,
     Width,
@@ -49,9 +47,8 @@ enum Number {
     SamplingRate,
 }
 
-/// A variable that holds text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Text {
+enum TextVariable {
     Kind,
     Language,
     Name,
@@ -68,6 +65,34 @@ enum Operator {
     MoreOrEqual,
 }
 
+const NUMBERS: [(NumberVariable, &str); 6] = [
+    (NumberVariable::Bitrate, "systemBitrate"),
+    (NumberVariable::Id, "trackID"),
+    (NumberVariable::Width, "MaxWidth"),
+    (NumberVariable::Height, "MaxHeight"),
+    (NumberVariable::Channels, "Channels"),
+    (NumberVariable::SamplingRate, "SamplingRate"),
+];
+const TEXTS: [(TextVariable, &str); 4] = [
+    (TextVariable::Kind, "type"),
+    (TextVariable::Language, "systemLanguage"),
+    (TextVariable::Name, "trackName"),
+    (TextVariable::FourCc, "FourCC"),
+];
+/// The symbols of operators, each before any that is a prefix of it.
+const OPERATORS: [(Operator, &str); 6] = [
+    (Operator::Equal, "=="),
+    (Operator::NotEqual, "!="),
+    (Operator::LessOrEqual, "<="),
+    (Operator::MoreOrEqual, ">="),
+    (Operator::Less, "<"),
+    (Operator::More, ">"),
+];
+
+fn symbol_of<T: PartialEq>(table: &[(T, &'static str)], value: T) -> &'static str {
+    table.iter().find(|(other, _)| *other == value).map_or("", |(_, symbol)| symbol)
+}
+
 impl Filter {
     /// Parses an expression.
     ///
@@ -79,18 +104,18 @@ impl Filter {
 
     /// True if the filter is true of a track (an index into [`Title::tracks`]).
     #[must_use]
-    pub fn takes(&self, title: &Title, track: usize) -> bool {
-        title.tracks().get(track).is_some() && self.0.holds(title, track)
+    pub fn matches(&self, title: &Title, track: usize) -> bool {
+        title.tracks().get(track).is_some() && self.0.is_true_of(title, track)
     }
 }
 
 impl Expression {
-    fn holds(&self, title: &Title, track: usize) -> bool {
+    fn is_true_of(&self, title: &Title, track: usize) -> bool {
         match self {
-            Self::Any(terms) => terms.iter().any(|term| term.holds(title, track)),
-            Self::All(terms) => terms.iter().all(|term| term.holds(title, track)),
+            Self::Any(terms) => terms.iter().any(|term| term.is_true_of(title, track)),
+            Self::All(terms) => terms.iter().all(|term| term.is_true_of(title, track)),
             Self::Number(number, operator, value) => match number.of(title, track) {
-                Some(known) => operator.holds(known, *value),
+                Some(known) => operator.compare(known, *value),
                 None => *operator == Operator::NotEqual,
             },
             Self::Text(text, equal, value) => {
@@ -100,7 +125,7 @@ impl Expression {
     }
 }
 
-impl Number {
+impl NumberVariable {
     fn of(self, title: &Title, index: usize) -> Option<u64> {
         let title_track = title.tracks().get(index)?;
         let track = title.track(title_track);
@@ -119,33 +144,19 @@ impl Number {
         }
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            Self::Bitrate => "systemBitrate",
-            Self::Id => "trackID",
-            Self::Width => "MaxWidth",
-            Self::Height => "MaxHeight",
-            Self::Channels => "Channels",
-            Self::SamplingRate => "SamplingRate",
-        }
+    fn symbol(self) -> &'static str {
+        symbol_of(&NUMBERS, self)
     }
 }
 
-impl Text {
+impl TextVariable {
     /// Returns all names of the property. A comparison holds if it holds for any of them.
     fn of(self, title: &Title, index: usize) -> Vec<String> {
         let Some(title_track) = title.tracks().get(index) else { return Vec::new() };
         let track = title.track(title_track);
         let language = Some(&track.language).filter(|language| language.is_known());
         match self {
-            Self::Kind => {
-                let kind = match track.kind {
-                    TrackKind::Video => "video",
-                    TrackKind::Audio => "audio",
-                    TrackKind::Text => "textstream",
-                };
-                vec![kind.to_owned()]
-            }
+            Self::Kind => vec![kind_name(track.kind).to_owned()],
             Self::Language => language.map(ToString::to_string).into_iter().collect(),
             Self::Name => {
                 // The name in the server manifest, and the stem that URLs derive from it.
@@ -157,18 +168,31 @@ impl Text {
         }
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            Self::Kind => "type",
-            Self::Language => "systemLanguage",
-            Self::Name => "trackName",
-            Self::FourCc => "FourCC",
-        }
+    fn symbol(self) -> &'static str {
+        symbol_of(&TEXTS, self)
+    }
+}
+
+/// Returns the name of a kind of tracks in filters and server manifests.
+pub(crate) fn kind_name(kind: TrackKind) -> &'static str {
+    match kind {
+        TrackKind::Video => "video",
+        TrackKind::Audio => "audio",
+        TrackKind::Text => "textstream",
+    }
+}
+
+/// Returns the FourCC of a track in filters and server manifests.
+pub(crate) fn four_cc(track: &Track) -> String {
+    match &track.codec.config {
+        Config::Avc(_) => "AVC1".to_owned(),
+        Config::Aac(_) => "AACL".to_owned(),
+        _ => track.codec.format.to_string(),
     }
 }
 
 impl Operator {
-    fn holds(self, left: u64, right: u64) -> bool {
+    fn compare(self, left: u64, right: u64) -> bool {
         match self {
             Self::Equal => left == right,
             Self::NotEqual => left != right,
@@ -179,15 +203,8 @@ impl Operator {
         }
     }
 
-    fn word(self) -> &'static str {
-        match self {
-            Self::Equal => "==",
-            Self::NotEqual => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::More => ">",
-            Self::MoreOrEqual => ">=",
-        }
+    fn symbol(self) -> &'static str {
+        symbol_of(&OPERATORS, self)
     }
 }
 
@@ -203,20 +220,19 @@ impl fmt::Display for Expression {
             Self::Any(terms) => (terms, "||"),
             Self::All(terms) => (terms, "&&"),
             Self::Number(number, operator, value) => {
-                return write!(f, "{}{}{value}", number.word(), operator.word());
+                return write!(f, "{}{}{value}", number.symbol(), operator.symbol());
             }
             Self::Text(text, equal, value) => {
                 let quote = if value.contains('"') { '\'' } else { '"' };
                 let operator = if *equal { "==" } else { "!=" };
-                return write!(f, "{}{operator}{quote}{value}{quote}", text.word());
+                return write!(f, "{}{operator}{quote}{value}{quote}", text.symbol());
             }
         };
         for (number, term) in terms.iter().enumerate() {
             if number > 0 {
                 f.write_str(between)?;
             }
-            // `&&` binds closer than `||`. A list in a list of the same kind was written with
-            // parentheses, which are kept.
+            // `&&` binds closer than `||`. Lists within lists of their kind keep their parentheses.
             match (self, term) {
                 (Self::All(_), Self::All(_) | Self::Any(_)) | (Self::Any(_), Self::Any(_)) => {
                     write!(f, "({term})")?;

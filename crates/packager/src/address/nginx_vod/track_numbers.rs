@@ -1,6 +1,6 @@
 //! The numbers of a title's tracks: from a reference to a track and back.
 
-use super::{File, Pick, Picks};
+use super::{Pick, Picks, VodResource};
 use crate::{
     PackError,
     address::{DashTemplate, Resource},
@@ -13,21 +13,30 @@ use latemux_index::{
 
 /// The number of each track of a title.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Places {
+pub struct TrackNumbers {
     /// The name and number of each track of the title.
-    tracks: Vec<(TrackName, Place)>,
+    tracks: Vec<(TrackName, TrackNumber)>,
     /// True if the title has more than one file, so that references name the file.
     several: bool,
 }
 
 /// The number of one track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
+struct TrackNumber {
     /// 1-based number of its file.
     file: u32,
     kind: TrackKind,
     /// 1-based number among the tracks of its kind in the file.
     number: u32,
+}
+
+impl TrackNumber {
+    /// True if a reference names the track: file and kind are optional, number 0 means all.
+    fn matches(&self, file: Option<u32>, kind: Option<TrackKind>, number: u32) -> bool {
+        file.is_none_or(|file| self.file == file)
+            && kind.is_none_or(|kind| self.kind == kind)
+            && (number == 0 || self.number == number)
+    }
 }
 
 /// The native form of a URL of this form.
@@ -39,14 +48,14 @@ pub struct Resolved {
     pub tracks: Option<Vec<usize>>,
 }
 
-impl Places {
+impl TrackNumbers {
     /// Numbers the tracks of a title. `files` holds, for each object, the 1-based number of the
     /// file that it belongs to. An object without an entry is a file by itself.
     #[must_use]
     pub fn new(title: &Title, files: &[u32]) -> Self {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let file = |object: usize| files.get(object).copied().unwrap_or_else(|| count(object + 1));
-        let place = |object: usize, track: usize| {
+        let number_of = |object: usize, track: usize| {
             let kind = title.objects().get(object)?.tracks.get(track)?.kind;
             let alike = |object: usize, end: usize| {
                 let tracks = title.objects().get(object).map_or(&[][..], |object| &object.tracks);
@@ -54,29 +63,40 @@ impl Places {
             };
             let same = (0..object).filter(|&other| file(other) == file(object));
             let before = same.map(|other| alike(other, usize::MAX)).sum::<usize>() + alike(object, track);
-            Some(Place { file: file(object), kind, number: count(before + 1) })
+            Some(TrackNumber { file: file(object), kind, number: count(before + 1) })
         };
-        let named = |track: &TitleTrack| Some((track.name.clone(), place(track.object, track.track)?));
+        let named = |track: &TitleTrack| Some((track.name.clone(), number_of(track.object, track.track)?));
         let tracks = title.tracks().iter().filter_map(named).collect();
         let several = (1..title.objects().len()).any(|object| file(object) != file(0));
         Self { tracks, several }
+    }
+
+    /// Returns the text that stands for the numbers in digests. It must not change, see
+    /// [`super::NginxVodUrls::digest_text`].
+    pub(super) fn digest_text(&self) -> String {
+        let tracks = self.tracks.iter().map(|(name, TrackNumber { file, kind, number })| {
+            format!("({name:?}, Place {{ file: {file}, kind: {kind:?}, number: {number} }})")
+        });
+        let tracks: Vec<String> = tracks.collect();
+        format!("Places {{ tracks: [{}], several: {} }}", tracks.join(", "), self.several)
     }
 
     /// Returns references to tracks, video first. They name the file if there are several. Tracks
     /// that the title does not have are left out.
     #[must_use]
     pub fn picks(&self, names: &[TrackName]) -> Picks {
-        let of =
-            |name: &TrackName| self.tracks.iter().find(|(other, _)| other == name).map(|(_, place)| *place);
-        let mut places: Vec<Place> = names.iter().filter_map(of).collect();
-        places.sort_by_key(|place| place.kind);
-        let (mut picks, mut file) = (Vec::new(), None);
-        for place in places {
-            if self.several && file != Some(place.file) {
-                picks.push(Pick::File(place.file));
-                file = Some(place.file);
+        let number_of =
+            |name: &TrackName| self.tracks.iter().find(|(other, _)| other == name).map(|(_, number)| *number);
+        let mut numbers: Vec<TrackNumber> = names.iter().filter_map(number_of).collect();
+        numbers.sort_by_key(|track| track.kind);
+        let mut picks = Vec::new();
+        let mut file = None;
+        for track in numbers {
+            if self.several && file != Some(track.file) {
+                picks.push(Pick::File(track.file));
+                file = Some(track.file);
             }
-            picks.push(Pick::Track(place.kind, place.number));
+            picks.push(Pick::Track(track.kind, track.number));
         }
         Picks::new(picks)
     }
@@ -86,7 +106,7 @@ impl Places {
     /// # Errors
     /// [`PackError::NoSuchTrack`] if a reference matches no track, [`PackError::SeveralTracks`] if
     /// the resource is of one track and the references name more.
-    pub fn resolve(&self, file: &File, among: &Picks) -> Result<Resolved, PackError> {
+    pub fn resolve(&self, resource: &VodResource, among: &Picks) -> Result<Resolved, PackError> {
         let allowed = self.all_of(among)?;
         let manifest = |picks: &Picks, resource: Resource| {
             let mut tracks = self.all_of(picks)?;
@@ -103,46 +123,46 @@ impl Places {
         let together = |picks: &Picks| self.together(picks, &allowed).map(|tracks| names(&tracks));
         let one = |picks: &Picks| match <[TrackName; 1]>::try_from(together(picks)?) {
             Ok([track]) => Ok(track),
-            Err(_) => Err(PackError::SeveralTracks(spoken(picks))),
+            Err(_) => Err(PackError::SeveralTracks(shown(picks))),
         };
         // The module writes the URLs of I-frame playlists with both video and audio.
         let video = |picks: &Picks| {
             let mut tracks = self.together(picks, &allowed)?;
-            tracks.retain(|&i| self.tracks.get(i).is_some_and(|(_, place)| place.kind == TrackKind::Video));
+            tracks.retain(|&i| self.tracks.get(i).is_some_and(|(_, track)| track.kind == TrackKind::Video));
             names(&tracks).into_iter().next().ok_or_else(|| no_such(picks))
         };
-        let resource = match file {
-            File::HlsMaster(picks, container) => {
+        let resource = match resource {
+            VodResource::HlsMaster(picks, container) => {
                 return manifest(picks, Resource::HlsMultivariant(*container));
             }
-            File::DashManifest(picks) => {
+            VodResource::DashManifest(picks) => {
                 return manifest(picks, Resource::DashManifest(DashTemplate::Number));
             }
-            File::SmoothManifest(picks) => return manifest(picks, Resource::SmoothManifest),
-            File::HdsManifest(picks) => return manifest(picks, Resource::HdsManifest),
-            File::HlsIndex(picks, container) => Resource::HlsPlaylist(together(picks)?, *container),
-            File::HlsIFrames(picks, container) => Resource::HlsIFramePlaylist(video(picks)?, *container),
-            File::HlsTs(picks, n) => Resource::HlsTsSegment(together(picks)?, *n),
-            File::HlsSegment(picks, n) => Resource::HlsSegment(together(picks)?, *n),
-            File::HlsInit(picks) => Resource::HlsInit(together(picks)?),
-            File::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
-            File::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),
-            // If HLS and DASH have one prefix, this may be the init segment of HLS. In DASH every
-            // track has its own.
-            File::DashInit(picks) => match one(picks) {
+            VodResource::SmoothManifest(picks) => return manifest(picks, Resource::SmoothManifest),
+            VodResource::HdsManifest(picks) => return manifest(picks, Resource::HdsManifest),
+            VodResource::HlsIndex(picks, container) => Resource::HlsPlaylist(together(picks)?, *container),
+            VodResource::HlsIFrames(picks, container) => {
+                Resource::HlsIFramePlaylist(video(picks)?, *container)
+            }
+            VodResource::HlsTs(picks, n) => Resource::HlsTsSegment(together(picks)?, *n),
+            VodResource::HlsSegment(picks, n) => Resource::HlsSegment(together(picks)?, *n),
+            VodResource::HlsInit(picks) => Resource::HlsInit(together(picks)?),
+            VodResource::HlsIFrameTs(picks, n) => Resource::HlsIFrameTs(video(picks)?, *n),
+            VodResource::HlsIFrameCmaf(picks, n) => Resource::HlsIFrameCmaf(video(picks)?, *n),
+            // With one prefix for both, this may be HLS's. In DASH every track has its own.
+            VodResource::DashInit(picks) => match one(picks) {
                 Err(PackError::SeveralTracks(_)) => Resource::HlsInit(together(picks)?),
                 track => Resource::DashInit(track?),
             },
-            File::DashSegment(picks, n) => Resource::DashSegment(one(picks)?, *n),
-            File::SmoothFragment(track, time) => Resource::SmoothFragment(track.clone(), *time),
-            File::HdsBootstrap(picks) => Resource::HdsBootstrap(together(picks)?),
-            File::HdsFragment(picks, n) => Resource::HdsFragment(together(picks)?, *n),
+            VodResource::DashSegment(picks, n) => Resource::DashSegment(one(picks)?, *n),
+            VodResource::SmoothFragment(track, time) => Resource::SmoothFragment(track.clone(), *time),
+            VodResource::HdsBootstrap(picks) => Resource::HdsBootstrap(together(picks)?),
+            VodResource::HdsFragment(picks, n) => Resource::HdsFragment(together(picks)?, *n),
         };
         Ok(Resolved { resource, tracks: None })
     }
 
-    /// Returns all tracks that any of the references names, in the title's order. An empty list
-    /// names every track.
+    /// Returns all tracks that any reference names, in the title's order; all for an empty list.
     fn all_of(&self, picks: &Picks) -> Result<Vec<usize>, PackError> {
         let everything = || 0..self.tracks.len();
         if picks.is_empty() {
@@ -163,15 +183,11 @@ impl Places {
                 }
                 Pick::Track(kind, number) => (Some(kind), number),
             };
-            let meant = |place: &Place| {
-                file.is_none_or(|file| place.file == file)
-                    && kind.is_none_or(|kind| place.kind == kind)
-                    && (number == 0 || place.number == number)
-            };
             let mut found = false;
-            for (chosen, (_, place)) in chosen.iter_mut().zip(&self.tracks) {
-                *chosen |= meant(place);
-                found |= meant(place);
+            for (chosen, (_, track)) in chosen.iter_mut().zip(&self.tracks) {
+                let matches = track.matches(file, kind, number);
+                *chosen |= matches;
+                found |= matches;
             }
             if !found {
                 return Err(no_such(&Picks::new(
@@ -186,17 +202,14 @@ impl Places {
     /// names a track, these are the first video and the first audio track of the file.
     fn together(&self, picks: &Picks, allowed: &[usize]) -> Result<Vec<usize>, PackError> {
         let first = |file: Option<u32>, kind: TrackKind, number: u32| {
-            let places = self.tracks.iter().enumerate();
-            let meant = places.filter(|(i, (_, place))| {
-                allowed.contains(i)
-                    && place.kind == kind
-                    && file.is_none_or(|file| place.file == file)
-                    && (number == 0 || place.number == number)
-            });
+            let tracks = self.tracks.iter().enumerate();
+            let matching = tracks
+                .filter(|(i, (_, track))| allowed.contains(i) && track.matches(file, Some(kind), number));
             // Files come in the order of their numbers, whatever the order in the title.
-            meant.min_by_key(|(_, (_, place))| (place.file, place.number)).map(|(i, _)| i)
+            matching.min_by_key(|(_, (_, track))| (track.file, track.number)).map(|(i, _)| i)
         };
-        let (mut file, mut tracks) = (None, Vec::new());
+        let mut file = None;
+        let mut tracks = Vec::new();
         for &pick in picks.as_slice() {
             match pick {
                 Pick::File(n) => file = Some(n),
@@ -214,10 +227,10 @@ impl Places {
 }
 
 /// Returns references as text for error messages.
-fn spoken(picks: &Picks) -> String {
+fn shown(picks: &Picks) -> String {
     picks.to_string().trim_start_matches('-').to_owned()
 }
 
 fn no_such(picks: &Picks) -> PackError {
-    PackError::NoSuchTrack(spoken(picks))
+    PackError::NoSuchTrack(shown(picks))
 }

@@ -2,7 +2,7 @@ use super::{parse::MAX_DEPTH, *};
 use proptest::prelude::*;
 
 #[test]
-fn reads_every_form() {
+fn every_form_is_parsed_and_printed() {
     for (text, printed) in [
         (r#"type=="audio""#, r#"type=="audio""#),
         (
@@ -23,44 +23,44 @@ fn reads_every_form() {
 }
 
 #[test]
-fn says_what_it_cannot_read() {
+fn errors_name_the_problem_and_its_position() {
     let deep = format!("{}type==\"a\"{}", "(".repeat(MAX_DEPTH + 1), ")".repeat(MAX_DEPTH + 1));
     let long = format!("trackName==\"{}\"", "x".repeat(MAX_BYTES));
     let many = vec!["trackID==1"; 70].join("||");
     for (text, problem) in [
         ("", "a variable or '(' expected at the end"),
         ("   ", "a variable or '(' expected at the end"),
-        ("type", "no comparison behind 'type' at character 1"),
-        ("type=\"audio\"", "'=' has no meaning at character 5"),
-        ("type==audio", "type is compared with a text in quotes, at character 1"),
-        ("type==", "type is compared with a text in quotes, at character 1"),
-        ("type<\"audio\"", "type is compared by == or !=, at character 1"),
-        ("type==\"audio", "\" without its other at character 7"),
+        ("type", "no operator after 'type' at character 1"),
+        ("type=\"audio\"", "'=' is not allowed here at character 5"),
+        ("type==audio", "type must be compared with text in quotes, at character 1"),
+        ("type==", "type must be compared with text in quotes, at character 1"),
+        ("type<\"audio\"", "type can only be compared by == or !=, at character 1"),
+        ("type==\"audio", "no closing \" at character 7"),
         ("type==\"a\u{7}\"", "a control character in the text at character 7"),
-        ("MaxHeight==\"480\"", "MaxHeight is compared with a number, at character 1"),
-        ("MaxHeight==480p", "MaxHeight is compared with a number, at character 1"),
-        ("MaxHeight==-1", "'-' has no meaning at character 12"),
+        ("MaxHeight==\"480\"", "MaxHeight must be compared with a number, at character 1"),
+        ("MaxHeight==480p", "MaxHeight must be compared with a number, at character 1"),
+        ("MaxHeight==-1", "'-' is not allowed here at character 12"),
         ("MaxHeight==99999999999999999999", "a number of more than 64 bits at character 12"),
-        ("maxheight==1", "no variable is called 'maxheight', at character 1"),
+        ("maxheight==1", "unknown variable 'maxheight' at character 1"),
         ("trackID==1 trackID==2", "'&&' or '||' expected at character 12"),
-        ("trackID==1&trackID==2", "'&' has no meaning at character 11"),
+        ("trackID==1&trackID==2", "'&' is not allowed here at character 11"),
         ("trackID==1&&", "a variable or '(' expected at the end"),
         ("&&trackID==1", "a variable or '(' expected at character 1"),
         ("(trackID==1", "the '(' at character 1 is not closed"),
         ("trackID==1)", "'&&' or '||' expected at character 11"),
         ("()", "a variable or '(' expected at character 2"),
-        ("!(trackID==1)", "'!' has no meaning at character 1"),
-        ("é==1", "'\\u{e9}' has no meaning at character 1"),
-        (&deep, "more than 16 parentheses in one another at character 17"),
+        ("!(trackID==1)", "'!' is not allowed here at character 1"),
+        ("é==1", "'\\u{e9}' is not allowed here at character 1"),
+        (&deep, "more than 16 nested parentheses at character 17"),
         (&long, "longer than 1024 bytes"),
-        (&many, "more than 256 words and signs"),
+        (&many, "more than 256 tokens"),
     ] {
         assert_eq!(Filter::parse(text).map(|f| f.to_string()), Err(problem.to_owned()), "{text}");
     }
 }
 
 fn any_expression() -> impl Strategy<Value = Expression> {
-    use {Number as N, Operator as O, Text as T};
+    use {NumberVariable as N, Operator as O, TextVariable as T};
     let number =
         prop::sample::select(vec![N::Bitrate, N::Id, N::Width, N::Height, N::Channels, N::SamplingRate]);
     let operator =
@@ -85,19 +85,19 @@ pub(crate) fn any_filter() -> impl Strategy<Value = Filter> {
 
 proptest! {
     #[test]
-    fn parse_of_print_is_the_identity(filter in any_filter()) {
+    fn a_printed_filter_parses_to_itself(filter in any_filter()) {
         prop_assert_eq!(Filter::parse(&filter.to_string()), Ok(filter));
     }
 
     #[test]
-    fn print_of_parse_means_the_same(text in "(\\(|\\)|&&|\\|\\|| |trackID|type|==|<=|>|\"a\"|1){0,24}") {
+    fn a_parsed_filter_prints_to_an_equal_one(text in "(\\(|\\)|&&|\\|\\|| |trackID|type|==|<=|>|\"a\"|1){0,24}") {
         if let Ok(filter) = Filter::parse(&text) {
             prop_assert_eq!(Filter::parse(&filter.to_string()), Ok(filter));
         }
     }
 
     #[test]
-    fn no_input_panics(text in "\\PC*") {
+    fn no_input_causes_a_panic(text in "\\PC*") {
         let _ = Filter::parse(&text);
     }
 }

@@ -3,11 +3,11 @@
 
 /// The segments of a track as runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Timeline(pub(super) Vec<Run>);
+pub(super) struct Timeline(pub(super) Vec<TimelineRun>);
 
 /// Consecutive segments of one duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct TimelineRun {
     /// Start of the first run, in ticks; `None` for all others, which follow without a gap.
     pub(super) time: Option<i64>,
     /// Duration of each segment, in ticks.
@@ -18,17 +18,16 @@ pub(super) struct Run {
 }
 
 impl Timeline {
-    /// Creates a timeline from the boundaries of segments, in ticks: one more than there are
-    /// segments.
+    /// Groups segments between boundaries, in ticks: one more than there are segments.
     pub(super) fn new(boundaries: &[i64]) -> Self {
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<TimelineRun> = Vec::new();
         for (&start, &end) in boundaries.iter().zip(boundaries.iter().skip(1)) {
             let duration = end.saturating_sub(start);
             match runs.last_mut() {
                 Some(last) if last.duration == duration => last.repeat += 1,
                 last => {
                     let time = last.is_none().then_some(start);
-                    runs.push(Run { time, duration, repeat: 0 });
+                    runs.push(TimelineRun { time, duration, repeat: 0 });
                 }
             }
         }
@@ -43,23 +42,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_say_every_boundary(start in 0_i64..1000, durations in prop::collection::vec(1_i64..4, 0..40)) {
+        fn runs_state_every_boundary(start in 0_i64..1000, durations in prop::collection::vec(1_i64..4, 0..40)) {
             let mut boundaries = vec![start];
             for d in &durations {
                 boundaries.push(boundaries[boundaries.len() - 1] + d);
             }
             let timeline = Timeline::new(&boundaries);
-            let mut said = Vec::new();
+            let mut stated = Vec::new();
             let mut at = 0;
             for run in &timeline.0 {
                 at = run.time.unwrap_or(at);
                 for _ in 0..=run.repeat {
-                    said.push((at, run.duration));
+                    stated.push((at, run.duration));
                     at += run.duration;
                 }
             }
-            let meant: Vec<_> = boundaries.iter().copied().zip(durations).collect();
-            prop_assert_eq!(said, meant);
+            let expected: Vec<_> = boundaries.iter().copied().zip(durations).collect();
+            prop_assert_eq!(stated, expected);
             // Neighbouring runs have different durations.
             prop_assert!(timeline.0.windows(2).all(|w| w[0].duration != w[1].duration));
         }

@@ -1,6 +1,11 @@
 //! The part of a title that a URL selects: tracks, a time range, and the length of segments.
 
-use crate::filter::Filter;
+pub mod filter;
+mod selected;
+
+pub(crate) use selected::Selected;
+
+use filter::Filter;
 use latemux_index::title::TrackName;
 use std::time::Duration;
 
@@ -9,8 +14,7 @@ use std::time::Duration;
 pub struct Selection {
     /// The filter that chooses the tracks that manifests list.
     pub filter: Option<Filter>,
-    /// The tracks that a path has already chosen, the only ones that manifests list; `None` for
-    /// all.
+    /// The tracks that a path has chosen: manifests list no others. `None` for all.
     pub tracks: Option<Vec<TrackName>>,
     /// The selected time range.
     pub clip: Clip,
@@ -25,12 +29,20 @@ impl Selection {
         *self == Self::default()
     }
 
-    /// Returns the part of the selection that segments depend on. Their URLs name their tracks, and
-    /// only HLS joins segments.
+    /// Returns the part of the selection that a segment's bytes depend on.
     #[must_use]
-    pub fn of_segments(&self) -> Self {
+    pub fn for_segments(&self) -> Self {
         Self { clip: self.clip, ..Self::default() }
     }
+}
+
+/// States if a segment is the same as in the whole title.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The segment is the same, whatever else the selection leaves out.
+    Whole,
+    /// The segment exists only with the selection: it is cut off or joined.
+    Selected,
 }
 
 /// A time range, in presentation time of the title.
@@ -41,8 +53,7 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// The latest time that a clip may name. In nanoseconds it fits 64 bits, with room for
-    /// arithmetic.
+    /// The latest time that a clip may name. In nanoseconds it fits 64 bits with room to spare.
     pub const LATEST: Duration = Duration::from_secs(1_000_000_000);
 
     /// Creates a clip from `begin`, or the start of the title, to `end`, or the end of the title.

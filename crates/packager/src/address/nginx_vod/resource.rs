@@ -1,0 +1,230 @@
+//! The resources of a title, and the names of their files.
+
+use super::{Names, Picks, Settings, settings::PrefixProtocols};
+use crate::{
+    address::{
+        AddressError, HlsContainer, Resource,
+        native::{self, HDS_FRAGMENT, number},
+        query,
+    },
+    carry::Protocol,
+    selection::{Clip, Selection},
+};
+use latemux_index::title::TrackName;
+
+/// A second name of DASH segments: the module's documentation and its code differ.
+const DASH_FRAGMENT_ALIAS: &str = "frag";
+const IFRAME: &str = "iframe";
+const BOOTSTRAP: &str = "bootstrap";
+
+/// A resource that can be requested of a title. Numbers are 1-based.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum VodResource {
+    /// `master.m3u8`
+    HlsMaster(Picks, HlsContainer),
+    /// `index-v1-a1.m3u8`
+    HlsIndex(Picks, HlsContainer),
+    /// `iframes-v1.m3u8`
+    HlsIFrames(Picks, HlsContainer),
+    /// `seg-N-v1-a1.ts`
+    HlsTs(Picks, u32),
+    /// `seg-N-v1.m4s`
+    HlsSegment(Picks, u32),
+    /// `init-v1.mp4` under the prefix of HLS, unless DASH has the same prefix.
+    HlsInit(Picks),
+    /// `iframe-N-v1.ts`
+    HlsIFrameTs(Picks, u32),
+    /// `iframe-N-v1.m4s`
+    HlsIFrameCmaf(Picks, u32),
+    /// `manifest.mpd`
+    DashManifest(Picks),
+    /// `init-v1.mp4`
+    DashInit(Picks),
+    /// `fragment-N-v1.m4s`
+    DashSegment(Picks, u32),
+    /// `manifest`
+    SmoothManifest(Picks),
+    /// `QualityLevels(BITRATE)/Fragments(STEM=TIME)`, as in the native form.
+    SmoothFragment(TrackName, u64),
+    /// `manifest.f4m`
+    HdsManifest(Picks),
+    /// `bootstrap-v1-a1.abst`
+    HdsBootstrap(Picks),
+    /// `frag-v1-a1-Seg1-FragN`
+    HdsFragment(Picks, u32),
+}
+
+impl VodResource {
+    /// Returns the protocol of the URL. HLS with TS and HLS with CMAF have one prefix.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Self::HlsMaster(..) | Self::HlsIndex(..) | Self::HlsIFrames(..) => Protocol::HlsTs,
+            Self::HlsTs(..) | Self::HlsIFrameTs(..) => Protocol::HlsTs,
+            Self::HlsSegment(..) | Self::HlsInit(_) | Self::HlsIFrameCmaf(..) => Protocol::HlsCmaf,
+            Self::DashManifest(_) | Self::DashInit(_) | Self::DashSegment(..) => Protocol::Dash,
+            Self::SmoothManifest(_) | Self::SmoothFragment(..) => Protocol::Smooth,
+            Self::HdsManifest(_) | Self::HdsBootstrap(_) | Self::HdsFragment(..) => Protocol::Hds,
+        }
+    }
+
+    /// True for manifests and playlists.
+    #[must_use]
+    pub fn is_manifest(&self) -> bool {
+        matches!(
+            self,
+            Self::HlsMaster(..)
+                | Self::HlsIndex(..)
+                | Self::HlsIFrames(..)
+                | Self::DashManifest(_)
+                | Self::SmoothManifest(_)
+                | Self::HdsManifest(_)
+                | Self::HdsBootstrap(_)
+        )
+    }
+
+    pub(super) fn parse(
+        settings: &Settings,
+        protocols: PrefixProtocols,
+        name: &str,
+        container: HlsContainer,
+    ) -> Result<Self, AddressError> {
+        let parsed = [
+            // With one prefix for both, init segments are DASH's, which carries all that HLS
+            // carries.
+            protocols.dash.then(|| Self::dash(&settings.names, name)),
+            protocols.hls.then(|| Self::hls(&settings.names, name, container)),
+            protocols.mss.then(|| Self::mss(&settings.names, name)),
+            protocols.hds.then(|| Self::hds(&settings.names, name)),
+        ];
+        parsed.into_iter().flatten().flatten().next().unwrap_or(Err(AddressError::NoSuchUrl))
+    }
+
+    /// Returns `None` if the protocol has no such name.
+    fn hls(names: &Names, name: &str, container: HlsContainer) -> Option<Result<Self, AddressError>> {
+        if let Some(stem) = name.strip_suffix(".m3u8") {
+            let file = |name: &str, make: fn(Picks, HlsContainer) -> Self| {
+                Some(Picks::parse(rest_after(stem, name)?).map(|picks| make(picks, container)))
+            };
+            return file(&names.hls_master, Self::HlsMaster)
+                .or_else(|| file(&names.hls_index, Self::HlsIndex))
+                .or_else(|| file(&names.hls_iframes, Self::HlsIFrames));
+        }
+        if let Some(stem) = name.strip_suffix(".mp4") {
+            return Some(Picks::parse(rest_after(stem, &names.hls_init)?).map(Self::HlsInit));
+        }
+        type Make = fn(Picks, u32) -> VodResource;
+        let (stem, makes): (_, [Make; 2]) = match name.strip_suffix(".ts") {
+            Some(stem) => (stem, [Self::HlsTs, Self::HlsIFrameTs]),
+            None => (name.strip_suffix(".m4s")?, [Self::HlsSegment, Self::HlsIFrameCmaf]),
+        };
+        let [segment, iframe] = makes;
+        let file = |name: &str, make: Make| {
+            Some(numbered(rest_after(stem, name)?)?.map(|(n, picks)| make(picks, n)))
+        };
+        file(&names.hls_segment, segment).or_else(|| file(IFRAME, iframe))
+    }
+
+    fn dash(names: &Names, name: &str) -> Option<Result<Self, AddressError>> {
+        if let Some(stem) = name.strip_suffix(".mpd") {
+            return Some(Picks::parse(rest_after(stem, &names.dash_manifest)?).map(Self::DashManifest));
+        }
+        if let Some(stem) = name.strip_suffix(".mp4") {
+            return Some(Picks::parse(without_x(rest_after(stem, &names.dash_init)?)).map(Self::DashInit));
+        }
+        let stem = name.strip_suffix(".m4s")?;
+        let rest =
+            rest_after(stem, &names.dash_fragment).or_else(|| rest_after(stem, DASH_FRAGMENT_ALIAS))?;
+        Some(numbered(without_x(rest))?.map(|(n, picks)| Self::DashSegment(picks, n)))
+    }
+
+    fn mss(names: &Names, name: &str) -> Option<Result<Self, AddressError>> {
+        // Players use both spellings.
+        let rest = rest_after(name, &names.mss_manifest).or_else(|| rest_after(name, "Manifest"))?;
+        Some(Picks::parse(rest).map(Self::SmoothManifest))
+    }
+
+    fn hds(names: &Names, name: &str) -> Option<Result<Self, AddressError>> {
+        if let Some(stem) = name.strip_suffix(".f4m") {
+            return Some(Picks::parse(rest_after(stem, &names.hds_manifest)?).map(Self::HdsManifest));
+        }
+        if let Some(stem) = name.strip_suffix(".abst") {
+            return Some(Picks::parse(rest_after(stem, BOOTSTRAP)?).map(Self::HdsBootstrap));
+        }
+        let (stem, n) = name.rsplit_once(HDS_FRAGMENT)?;
+        let picks = Picks::parse(rest_after(stem, &names.hds_fragment)?);
+        Some(picks.and_then(|picks| match number(n) {
+            Some(0) => Err(AddressError::IndexZero),
+            Some(n) => Ok(Self::HdsFragment(picks, n)),
+            None => Err(AddressError::NoSuchUrl),
+        }))
+    }
+
+    /// Returns the URL relative to a manifest of the same title, with the part of the selection
+    /// that the query states. All files of a title are in one folder.
+    #[must_use]
+    pub fn url(&self, settings: &Settings, selection: &Selection) -> String {
+        let container = match self {
+            Self::HlsMaster(_, c) | Self::HlsIndex(_, c) | Self::HlsIFrames(_, c) => *c,
+            _ => settings.container,
+        };
+        let option = match container {
+            default if default == settings.container => None,
+            HlsContainer::Cmaf => Some("hls_fmp4"),
+            HlsContainer::Auto => Some("hls_fmp4=false"),
+        };
+        self.path(settings) + &query::with(option, &in_query(selection))
+    }
+
+    fn path(&self, settings: &Settings) -> String {
+        let names = &settings.names;
+        match self {
+            Self::HlsMaster(picks, _) => format!("{}{picks}.m3u8", names.hls_master),
+            Self::HlsIndex(picks, _) => format!("{}{picks}.m3u8", names.hls_index),
+            Self::HlsIFrames(picks, _) => format!("{}{picks}.m3u8", names.hls_iframes),
+            Self::HlsTs(picks, n) => format!("{}-{n}{picks}.ts", names.hls_segment),
+            Self::HlsSegment(picks, n) => format!("{}-{n}{picks}.m4s", names.hls_segment),
+            Self::HlsInit(picks) => format!("{}{picks}.mp4", names.hls_init),
+            Self::HlsIFrameTs(picks, n) => format!("{IFRAME}-{n}{picks}.ts"),
+            Self::HlsIFrameCmaf(picks, n) => format!("{IFRAME}-{n}{picks}.m4s"),
+            Self::DashManifest(picks) => format!("{}{picks}.mpd", names.dash_manifest),
+            Self::DashInit(picks) => format!("{}{picks}.mp4", names.dash_init),
+            Self::DashSegment(picks, n) => format!("{}-{n}{picks}.m4s", names.dash_fragment),
+            Self::SmoothManifest(picks) => format!("{}{picks}", names.mss_manifest),
+            Self::SmoothFragment(track, time) => {
+                native::path(&Resource::SmoothFragment(track.clone(), *time), "", Clip::default())
+            }
+            Self::HdsManifest(picks) => format!("{}{picks}.f4m", names.hds_manifest),
+            Self::HdsBootstrap(picks) => format!("{BOOTSTRAP}{picks}.abst"),
+            Self::HdsFragment(picks, n) => format!("{}{picks}{HDS_FRAGMENT}{n}", names.hds_fragment),
+        }
+    }
+}
+
+/// Returns the text that follows a name, if the name ends there or before a hyphen.
+fn rest_after<'a>(stem: &'a str, name: &str) -> Option<&'a str> {
+    stem.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// Parses `-N` and the references that follow. Returns `None` if there is no number.
+fn numbered(rest: &str) -> Option<Result<(u32, Picks), AddressError>> {
+    let rest = rest.strip_prefix('-')?;
+    let (n, picks) = rest.split_at(rest.find('-').unwrap_or(rest.len()));
+    match number(n)? {
+        0 => Some(Err(AddressError::IndexZero)),
+        n => Some(Picks::parse(picks).map(|picks| (n, picks))),
+    }
+}
+
+/// Removes the `-x3` that the module appends to its representations.
+fn without_x(rest: &str) -> &str {
+    match rest.rsplit_once("-x") {
+        Some((before, n)) if number::<u32>(n).is_some() => before,
+        _ => rest,
+    }
+}
+
+/// Returns the part of a selection that the query states. The path states times and tracks.
+fn in_query(selection: &Selection) -> Selection {
+    Selection { clip: Clip::default(), tracks: None, ..selection.clone() }
+}

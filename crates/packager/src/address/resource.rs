@@ -1,0 +1,79 @@
+//! The resources of a title.
+
+use latemux_index::title::TrackName;
+
+/// A resource that can be requested of a title.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Resource {
+    /// `/.mpd`
+    DashManifest(DashTemplate),
+    /// `/dash/NAME-REPID.dash`
+    DashInit(TrackName),
+    /// `/dash/NAME-REPID-TIME.dash`; presentation time in track ticks.
+    DashSegmentAt(TrackName, u64),
+    /// `/dash/NAME-REPID-NUMBER.m4s`; 1-based.
+    DashSegment(TrackName, u32),
+    /// `/.m3u8`
+    HlsMultivariant(HlsContainer),
+    /// `/NAME-REPID[-REPID].m3u8`
+    HlsPlaylist(Vec<TrackName>, HlsContainer),
+    /// `/NAME-REPID[-REPID]-N.ts`; 1-based. One track, or audio and video muxed.
+    HlsTsSegment(Vec<TrackName>, u32),
+    /// `/hls/NAME-REPID.m4s`
+    HlsInit(Vec<TrackName>),
+    /// `/hls/NAME-REPID-N.m4s`; 1-based.
+    HlsSegment(Vec<TrackName>, u32),
+    /// `/keyframes/NAME-REPID.m3u8`
+    HlsIFramePlaylist(TrackName, HlsContainer),
+    /// `/keyframes/NAME-REPID-N.ts`: the I-frame a segment starts with, alone; 1-based.
+    HlsIFrameTs(TrackName, u32),
+    /// `/keyframes/NAME-REPID-N.m4s`
+    HlsIFrameCmaf(TrackName, u32),
+    /// `/Manifest`
+    SmoothManifest,
+    /// `/QualityLevels(BITRATE)/Fragments(STEM=TIME)`; start of the fragment in units of 100 ns.
+    SmoothFragment(TrackName, u64),
+    /// `/.f4m`
+    HdsManifest,
+    /// `/NAME-REPID[-REPID].abst`
+    HdsBootstrap(Vec<TrackName>),
+    /// `/NAME-REPID[-REPID]-Seg1-FragN`; 1-based. One track, or audio and video muxed.
+    HdsFragment(Vec<TrackName>, u32),
+}
+
+/// The way a DASH manifest addresses segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum DashTemplate {
+    /// `$Time$`
+    #[default]
+    Time,
+    /// `$Number$` (query `mpd_segment_template=number`)
+    Number,
+}
+
+/// The container of HLS segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum HlsContainer {
+    /// MPEG-2 TS if it carries the codecs, else CMAF.
+    #[default]
+    Auto,
+    /// CMAF (query `hls_fmp4`).
+    Cmaf,
+}
+
+impl Resource {
+    /// True for resources that are made from the index alone and list others.
+    #[must_use]
+    pub fn is_manifest(&self) -> bool {
+        matches!(
+            self,
+            Self::DashManifest(_)
+                | Self::HlsMultivariant(_)
+                | Self::HlsPlaylist(..)
+                | Self::HlsIFramePlaylist(..)
+                | Self::SmoothManifest
+                | Self::HdsManifest
+                | Self::HdsBootstrap(_)
+        )
+    }
+}

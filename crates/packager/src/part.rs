@@ -1,0 +1,87 @@
+//! The parts that segments are made of and that a plan lists: inline bytes and source ranges.
+
+use bytes::{Bytes, BytesMut};
+use latemux_index::Sample;
+use std::ops::Range;
+
+/// One piece of a plan: of its body, or of the transform's input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes made from the index.
+    Inline(Bytes),
+    /// An untouched slice of a source object.
+    Source(SourceRange),
+}
+
+/// A byte range of one of the title's objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceRange {
+    /// Index into [`latemux_index::Title::objects`].
+    pub object: usize,
+    /// Bytes, counted from the start of the object.
+    pub range: Range<u64>,
+}
+
+/// Turns source bytes into body bytes in one pass. The input is the bytes of all parts in order,
+/// inline parts included, in pieces of any size. The total output has
+/// [`Plan::content_length`](crate::Plan::content_length) bytes for every input of the planned
+/// length.
+pub trait Transform: Send + std::fmt::Debug {
+    /// Takes the next bytes of the parts and appends all output that they allow to `out`.
+    fn write(&mut self, input: &[u8], out: &mut BytesMut);
+
+    /// Ends the input and appends the rest of the output.
+    fn finish(&mut self, out: &mut BytesMut);
+}
+
+impl Part {
+    /// Returns the number of bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.len() as u64,
+            Self::Source(source) => source.range.end.saturating_sub(source.range.start),
+        }
+    }
+
+    /// True if the part has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the bytes `range` of the part, which must lie within it.
+    pub(crate) fn trimmed(&self, range: Range<u64>) -> Self {
+        match self {
+            Self::Inline(bytes) => {
+                // Both bounds are at most the length, which is a `usize`.
+                let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
+                Self::Inline(bytes.slice(at(range.start)..at(range.end)))
+            }
+            Self::Source(source) => {
+                let from = source.range.start.saturating_add(range.start);
+                let to = source.range.start.saturating_add(range.end);
+                Self::Source(SourceRange { object: source.object, range: from..to })
+            }
+        }
+    }
+
+    /// Appends the bytes of a sample of an object.
+    pub(crate) fn push_sample(parts: &mut Vec<Self>, object: usize, sample: &Sample) {
+        let end = sample.offset.saturating_add(u64::from(sample.size));
+        Self::push_source(parts, object, sample.offset..end);
+    }
+
+    /// Appends a slice of an object. If it continues the last part, that part is extended.
+    pub(crate) fn push_source(parts: &mut Vec<Self>, object: usize, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        match parts.last_mut() {
+            Some(Self::Source(last)) if last.object == object && last.range.end == range.start => {
+                last.range.end = range.end;
+            }
+            _ => parts.push(Self::Source(SourceRange { object, range })),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The selected part of a title: some tracks, from one time to another.
+//!
+//! The clip is cut from the whole title, and the filter is applied after it. The contents of a
+//! segment thus do not depend on the tracks that are listed beside it.
+
+use super::{Extent, Selection};
+use crate::{
+    PackError,
+    segment::{NANOS, PackedTracks},
+};
+use latemux_index::{Title, title::Segment};
+use latemux_isobmff::Time;
+use std::time::Duration;
+
+/// A title, and the part of it that a request selects.
+#[derive(Debug)]
+pub(crate) struct Selected<'a> {
+    /// The whole title.
+    pub whole: &'a Title,
+    /// The selected part, unless everything is selected.
+    own: Option<Title>,
+    /// The shortest length of HLS segments, if they are joined.
+    pub minimum: Option<Duration>,
+}
+
+impl<'a> Selected<'a> {
+    /// Applies a selection to a title. Only manifests are filtered, because segments' URLs name
+    /// tracks. Fails with [`PackError::NothingSelected`] if no track is left, with
+    /// [`PackError::NothingInClip`] if no sample is left.
+    pub(crate) fn new(whole: &'a Title, selection: &Selection, is_manifest: bool) -> Result<Self, PackError> {
+        let mut selected = Self { whole, own: None, minimum: selection.minimum_segment };
+        if !selection.clip.is_everything() {
+            let clip = selection.clip;
+            let clipped = whole.clipped(clip.begin().map(time), clip.end().map(time)).filter(|clipped| {
+                // There may be no sample between two times.
+                clipped.tracks().iter().any(|track| track.segment_count() > 0)
+            });
+            selected.own = Some(clipped.ok_or(PackError::NothingInClip)?);
+        }
+        if let Some(names) = selection.tracks.as_ref().filter(|_| is_manifest) {
+            selected.keep(|title, track| {
+                title.tracks().get(track).is_some_and(|track| names.contains(&track.name))
+            })?;
+        }
+        if let Some(filter) = selection.filter.as_ref().filter(|_| is_manifest) {
+            selected.keep(|title, track| filter.matches(title, track))?;
+        }
+        Ok(selected)
+    }
+
+    /// Leaves out the tracks that `is_kept` is false of.
+    fn keep(&mut self, is_kept: impl Fn(&Title, usize) -> bool) -> Result<(), PackError> {
+        let title = self.title();
+        let kept = title.with_tracks(|track| is_kept(title, track));
+        if kept.tracks().is_empty() {
+            return Err(PackError::NothingSelected);
+        }
+        self.own = Some(kept);
+        Ok(())
+    }
+
+    /// Returns the selected part. Its segments have the same numbers as in the whole title.
+    pub(crate) fn title(&self) -> &Title {
+        self.own.as_ref().unwrap_or(self.whole)
+    }
+
+    /// Returns `Whole` if a segment (0-based) of tracks packed together (indexes into the selected
+    /// [`Title::tracks`]) is one of the whole title. `minimum` is the length for joining.
+    pub(crate) fn extent(&self, tracks: &[usize], minimum: Option<Duration>, number: u32) -> Extent {
+        if self.own.is_none() && minimum.is_none() {
+            return Extent::Whole;
+        }
+        let Some(packed) = PackedTracks::new(self.title(), tracks) else { return Extent::Selected };
+        let shares: Vec<Option<Segment>> =
+            packed.joined(minimum).shares(number).map(|(_, share)| share).collect();
+        let shares: Vec<Option<&Segment>> = shares.iter().map(Option::as_ref).collect();
+        extent(self.is_whole(tracks, number, &shares))
+    }
+
+    /// Returns `Whole` if a segment's first sync sample is that of the whole title's segment.
+    pub(crate) fn iframe_extent(&self, track: usize, number: u32) -> Extent {
+        let segment = self.title().tracks().get(track).and_then(|track| track.segment(number));
+        extent(self.starts_whole(&[track], number, &[segment.as_ref()]))
+    }
+
+    /// Returns `Whole` if all segments of tracks packed together are those of the whole title, so
+    /// that one template serves for their URLs.
+    pub(crate) fn extent_of_all(&self, tracks: &[usize]) -> Extent {
+        let Some(packed) = PackedTracks::new(self.title(), tracks) else { return Extent::Selected };
+        extent(packed.numbers().all(|number| self.extent(tracks, None, number) == Extent::Whole))
+    }
+
+    /// True if the tracks' shares of a segment are those of the whole title.
+    pub(crate) fn is_whole(&self, tracks: &[usize], number: u32, shares: &[Option<&Segment>]) -> bool {
+        // Most requests select nothing.
+        (self.own.is_none() && self.minimum.is_none())
+            || self
+                .shares_in_whole(tracks, number)
+                .is_some_and(|whole| whole.iter().map(Option::as_ref).eq(shares.iter().copied()))
+    }
+
+    /// True if the shares begin with the same samples as in the whole title.
+    pub(crate) fn starts_whole(&self, tracks: &[usize], number: u32, shares: &[Option<&Segment>]) -> bool {
+        let start = |segment: &Segment| segment.cut.start;
+        self.shares_in_whole(tracks, number).is_some_and(|whole| {
+            let starts = whole.iter().map(|share| share.as_ref().map(start));
+            starts.eq(shares.iter().map(|share| share.map(start)))
+        })
+    }
+
+    fn shares_in_whole(&self, tracks: &[usize], number: u32) -> Option<Vec<Option<Segment>>> {
+        let name = |&i: &usize| self.title().tracks().get(i).map(|track| &track.name);
+        let tracks = tracks.iter().map(|i| self.whole.find(name(i)?)).collect::<Option<Vec<usize>>>()?;
+        Some(PackedTracks::new(self.whole, &tracks)?.shares(number).map(|(_, share)| share).collect())
+    }
+}
+
+fn extent(whole: bool) -> Extent {
+    if whole { Extent::Whole } else { Extent::Selected }
+}
+
+fn time(since_start: Duration) -> Time {
+    Time::new(i64::try_from(since_start.as_nanos()).unwrap_or(i64::MAX), NANOS)
+}
