@@ -41,13 +41,13 @@ pub(crate) fn run(flags: &args::Inspect) -> Result<()> {
 /// Makes the report. The text form is made from this one, so that both say the same.
 fn report(loaded: &LoadedTitle) -> Value {
     let title = &loaded.title;
-    let objects: Vec<Value> = loaded.objects.iter().map(|o| object(o.key.as_str(), &o.index)).collect();
+    let objects: Vec<Value> = loaded.objects.iter().map(|o| object(o.key().as_str(), &o.index)).collect();
     let tracks: Vec<Value> = title.tracks().iter().enumerate().map(|(i, t)| track(loaded, i, t)).collect();
     let problems: Vec<Value> = title
         .problems()
         .iter()
         .map(|p| {
-            let object = p.object.and_then(|o| loaded.objects.get(o)).map(|o| o.key.to_string());
+            let object = p.object.and_then(|o| loaded.objects.get(o)).map(|o| o.key().to_string());
             json!({"reason": p.reason, "detail": p.detail, "object": object})
         })
         .collect();
@@ -97,7 +97,7 @@ fn track(loaded: &LoadedTitle, number: usize, named: &TitleTrack) -> Value {
     let track = title.track(named);
     let mut value = json!({
         "name": named.name.to_string(),
-        "object": loaded.objects.get(named.object).map(|o| o.key.to_string()),
+        "object": loaded.objects.get(named.object).map(|o| o.key().to_string()),
         "id": track.id,
         "kind": kind(track.kind),
         "codecs": track.codec.rfc6381,

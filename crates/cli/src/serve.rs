@@ -2,7 +2,7 @@
 
 use crate::{args, config::Config, log, open_files};
 use anyhow::{Context, Result};
-use latemux_origin::{Means, Origin, Tls, listen};
+use latemux_origin::{Origin, Resources, Tls, listen};
 use latemux_quantity::TimeSpan;
 use latemux_storage::write::writable;
 use std::{
@@ -65,8 +65,9 @@ async fn serve(config: Config) -> Result<()> {
         // The first clients should find cached bytes. Their connections wait in the kernel's queue.
         let _ = tokio::time::timeout(RECOVERY_WAIT, cache.recovered()).await;
     }
-    let means = Means { cache: cache.clone(), indexes: indexes.clone(), write, elsewhere: options };
-    let origin = Origin::with(storage.clone(), means, config.origin.clone());
+    let resources =
+        Resources { cache: cache.clone(), indexes: indexes.clone(), write, source_options: options };
+    let origin = Origin::with_resources(storage.clone(), resources, config.origin.clone());
     let mut admin_line = String::new();
     if let Some(admin) = admin {
         admin_line = format!("metrics at http://{}/metrics\n", admin.local_addr()?);

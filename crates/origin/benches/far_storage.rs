@@ -1,8 +1,10 @@
-//! What a client waits for when storage is 40 ms away: `cargo bench -p latemux-origin --bench far_storage`.
+//! Response times with storage 40 ms away: `cargo bench -p latemux-origin --bench far_storage`.
 //!
-//! nginx holds the media; a [`Link`] makes it far. Printed are a manifest of eight renditions nobody has asked for yet (a
-//! fresh origin each time, over connections that are there already and over none) and a segment whose index is known, beside
-//! a plain read of as many bytes by the same client over the same link. Medians of several rounds, taken in turn.
+//! nginx serves the media over a [`Link`] that adds the delay. The benchmark prints the time for a
+//! cold manifest of eight renditions, from a new origin each time, with open connections to storage
+//! and without. It also prints the time for a segment whose index is known, beside that of a plain
+//! read of as many bytes over the same link. All times are medians of several rounds, taken in
+//! turn.
 
 use futures_util::TryStreamExt;
 use latemux_origin::{Origin, OriginConfig};
@@ -33,9 +35,9 @@ const RENDITIONS: usize = 8;
 const ROUNDS: usize = 15;
 
 #[tokio::main]
-#[expect(clippy::print_stdout, reason = "a program for people")]
+#[expect(clippy::print_stdout, reason = "prints its results")]
 async fn main() -> Result<(), Failure> {
-    // `cargo test --benches` runs this too, to see that it compiles.
+    // `cargo test --benches` runs this program too, only to check that it compiles.
     if !std::env::args().any(|argument| argument == "--bench") {
         return Ok(());
     }
@@ -50,27 +52,30 @@ async fn main() -> Result<(), Failure> {
 
     let manifest = format!("/{list}.urlset/.mpd");
     let kept = open(&location, &Options::default())?;
-    let (mut warm, mut cold) = (Vec::new(), Vec::new());
+    let mut warm = Vec::new();
+    let mut cold = Vec::new();
     for _ in 0..=ROUNDS {
         warm.push(get(start(kept.clone()).await?, &manifest).await?.whole);
         let unconnected = open(&location, &Options::default())?;
         cold.push(get(start(unconnected).await?, &manifest).await?.whole);
     }
-    // The first round made the connections.
-    println!("cold manifest of {RENDITIONS} renditions, connections kept:   {:.1}", median(&warm[1..]));
-    println!("cold manifest of {RENDITIONS} renditions, no connection yet:  {:.1}", median(&cold[1..]));
+    // The first round opened the connections and is left out.
+    println!("cold manifest of {RENDITIONS} renditions, open connections:   {:.1}", median(&warm[1..]));
+    println!("cold manifest of {RENDITIONS} renditions, no connections:     {:.1}", median(&cold[1..]));
 
     let address = start(kept.clone()).await?;
     let mpd = String::from_utf8(get(address, "/large.mp4/.mpd").await?.body)?;
     let segment = first_segment(&mpd).ok_or("no segment in the manifest")?;
     let key = Key::new("large.mp4").ok_or("no key")?;
-    let (mut head, mut whole, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    let mut head = Vec::new();
+    let mut whole = Vec::new();
+    let mut plain = Vec::new();
     let mut size = 0;
     for _ in 0..=ROUNDS {
-        let answer = get(address, &format!("/large.mp4/{segment}")).await?;
-        size = answer.body.len();
-        head.push(answer.first);
-        whole.push(answer.whole);
+        let response = get(address, &format!("/large.mp4/{segment}")).await?;
+        size = response.body.len();
+        head.push(response.first);
+        whole.push(response.whole);
         plain.push(read(&*kept, &key, size as u64).await?);
     }
     let (head, whole, plain) = (median(&head[1..]), median(&whole[1..]), median(&plain[1..]));
@@ -79,19 +84,19 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Eight small renditions and one large file; the comma list of the eight.
+/// Makes eight small renditions and one large file. Returns the comma list of the eight.
 fn library(dir: &Path) -> Result<String, Failure> {
     let root = dir.join("root");
     fs::create_dir(&root)?;
     let mut list = "r_".to_owned();
     for i in 1..=RENDITIONS {
         let size = format!("{}x{}", 128 + 32 * i, 72 + 18 * i);
-        // The moov first in some, last in others.
+        // `moov` is first in some files and last in others.
         let muxer = if i % 2 == 0 { "-movflags +faststart" } else { "" };
         fs::copy(recipe::avc("far", &size, muxer), root.join(format!("r_{i}.mp4")))?;
         list += &format!(",{i}");
     }
-    // About 4 Mbit/s of noise: 2 MB in a segment of 4 s.
+    // Noise of about 4 Mbit/s: a segment of 4 s has 2 MB.
     let noise = "-f lavfi -i testsrc2=size=640x360:rate=25:duration=12,noise=alls=40:allf=t -c:v libx264 -preset ultrafast \
                  -b:v 4M -minrate 4M -maxrate 4M -bufsize 1M -g 50 -keyint_min 50 -sc_threshold 0 -pix_fmt yuv420p";
     fs::copy(recipe::make("far-large", "mp4", noise), root.join("large.mp4"))?;
@@ -118,7 +123,7 @@ fn serve(nginx: &Path, dir: &Path) -> Result<Process, Failure> {
     }))
 }
 
-/// An origin that knows nothing yet.
+/// Starts an origin with empty caches and returns its address.
 async fn start(storage: Arc<dyn Storage>) -> Result<SocketAddr, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
@@ -127,14 +132,15 @@ async fn start(storage: Arc<dyn Storage>) -> Result<SocketAddr, Failure> {
     Ok(address)
 }
 
-struct Answer {
-    /// Until the first byte of the body was there.
+struct Response {
+    /// Time until the first byte of the body.
     first: Duration,
+    /// Time until the last byte of the body.
     whole: Duration,
     body: Vec<u8>,
 }
 
-async fn get(server: SocketAddr, path: &str) -> Result<Answer, Failure> {
+async fn get(server: SocketAddr, path: &str) -> Result<Response, Failure> {
     let mut stream = TcpStream::connect(server).await?;
     stream.set_nodelay(true)?;
     let begun = Instant::now();
@@ -147,11 +153,11 @@ async fn get(server: SocketAddr, path: &str) -> Result<Answer, Failure> {
             first = first.or(Some(begun.elapsed()));
         }
     }
-    let (whole, body) = (begun.elapsed(), body.ok_or("no answer")?);
+    let (whole, body) = (begun.elapsed(), body.ok_or("no response")?);
     if !bytes.starts_with(b"HTTP/1.1 200") {
         return Err(String::from_utf8_lossy(&bytes).into());
     }
-    Ok(Answer { first: first.ok_or("no body")?, whole, body: bytes.split_off(body) })
+    Ok(Response { first: first.ok_or("no body")?, whole, body: bytes.split_off(body) })
 }
 
 async fn read(storage: &dyn Storage, key: &Key, size: u64) -> Result<Duration, Failure> {
@@ -163,7 +169,7 @@ async fn read(storage: &dyn Storage, key: &Key, size: u64) -> Result<Duration, F
     Ok(took)
 }
 
-/// The address of the video's first segment.
+/// Returns the URL of the video's first segment.
 fn first_segment(mpd: &str) -> Option<String> {
     let after = |text: &str, name: &str| {
         Some(text.split_once(&format!(" {name}=\""))?.1.split('"').next()?.to_owned())
@@ -176,7 +182,7 @@ fn first_segment(mpd: &str) -> Option<String> {
     Some(media.replace("$RepresentationID$", &after(representation, "id")?).replace("$Time$", &time))
 }
 
-/// In milliseconds.
+/// Returns the median in milliseconds.
 fn median(times: &[Duration]) -> f64 {
     let mut times = times.to_vec();
     times.sort_unstable();

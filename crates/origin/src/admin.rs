@@ -3,7 +3,7 @@
 
 use crate::{
     app::App, http::listen::Acceptor, http::stall::StallTimeout, observe::metrics, read::body::Body,
-    title::index::Forgotten,
+    title::index_store::PurgeCounts,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use hyper::{server::conn::http1, service::service_fn};
@@ -91,8 +91,8 @@ struct Purged {
 }
 
 async fn purge(app: &App, base: String) -> Purged {
-    let (title, Forgotten { indexes, indexes_on_disk, ranges }) = app.titles.forget(&base).await;
-    let manifests = title.map_or(0, |id| app.manifests.forget(id));
+    let (title, PurgeCounts { indexes, indexes_on_disk, ranges }) = app.titles.purge(&base).await;
+    let manifests = title.map_or(0, |id| app.manifests.purge(id));
     tracing::info!(reason = "purge", title = base, indexes, indexes_on_disk, manifests, ranges, "purged");
     Purged { base, titles: u64::from(title.is_some()), indexes, indexes_on_disk, manifests, ranges }
 }

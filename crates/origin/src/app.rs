@@ -1,55 +1,65 @@
-//! The wiring: what a request may use, made once.
+//! The state that all requests share, made once.
 
 use crate::{
-    Means, OriginConfig,
+    config::OriginConfig,
+    http::manifests::Manifests,
     observe::meter::StorageMeter,
     observe::metrics::{CacheSnapshot, CacheWatch, Metrics, ReadPurpose},
+    read::first_byte_wait::FirstByteWait,
     read::fragments::Fragments,
-    read::patience::Patience,
     read::prefetch::Prefetch,
-    title::manifests::Manifests,
-    title::media::Media,
+    title::storages::Storages,
     title::titles::Titles,
-    title::write_index::IndexWriter,
 };
-use latemux_cache::{Cache, SegmentCache};
+use latemux_cache::{Cache, Records, SegmentCache};
 use latemux_packager::address::nginx_vod::Settings;
-use latemux_storage::Storage;
+use latemux_storage::{Options, Storage, write::ConditionalPut};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// All that outlives a request.
+/// Resources of an origin besides its storage.
+#[derive(Debug, Default)]
+pub struct Resources {
+    /// Range cache for media.
+    pub cache: Option<Cache>,
+    /// Disk store for indexes, which outlive the process there.
+    pub indexes: Option<Records>,
+    /// The served storage, for writing index MP4s. Not used unless the configuration says so
+    /// (`index.write`).
+    pub write: Option<Arc<dyn ConditionalPut>>,
+    /// Options for opening other storages that index MP4s and server manifests refer to.
+    pub source_options: Options,
+}
+
+/// State that outlives a request.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) config: OriginConfig,
-    /// As the configuration says.
+    /// Settings of nginx-vod-module URLs, from the configuration.
     pub(crate) nginx_vod: Arc<Settings>,
-    /// The storage that is served, where it is listed.
+    /// The served storage, for listing it.
     pub(crate) storage: Arc<dyn Storage>,
-    /// The same, where media is read.
-    pub(crate) media: Arc<dyn Storage>,
     pub(crate) titles: Arc<Titles>,
     pub(crate) fragments: Fragments,
-    /// Of a segment's head, with storage.
-    pub(crate) patience: Patience,
+    /// Longest wait for storage before the head of a segment is sent.
+    pub(crate) first_byte_wait: FirstByteWait,
     pub(crate) manifests: Manifests,
-    /// Reads ahead, where that is wanted and there is a range cache.
+    /// Prefetcher, if that is configured and there is a range cache.
     pub(crate) prefetch: Option<Prefetch>,
-    /// Finished segments, where they are kept.
+    /// Cache of finished segments, if that is configured.
     pub(crate) segments: Option<Arc<SegmentCache>>,
     pub(crate) metrics: Arc<Metrics>,
     draining: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(storage: Arc<dyn Storage>, means: Means, config: OriginConfig) -> Self {
-        let Means { cache, indexes, write, elsewhere } = means;
+    pub(crate) fn new(storage: Arc<dyn Storage>, resources: Resources, config: OriginConfig) -> Self {
+        let Resources { cache, indexes, write, source_options } = resources;
         let metrics = Arc::new(Metrics::default());
-        let meter = StorageMeter::new(metrics.storage());
         if let Some(cache) = &cache {
-            range_cache(cache).into_iter().for_each(|watch| metrics.watch(watch));
+            watch_ranges(cache).into_iter().for_each(|watch| metrics.watch(watch));
             if cache.limits().dir.is_some() {
                 metrics.show_disk(cache.clone());
             }
@@ -57,39 +67,38 @@ impl App {
         let budget = config.memory.segments;
         let segments = (budget > 0).then(|| Arc::new(SegmentCache::new(budget)));
         if let Some(segments) = segments.clone() {
-            metrics.watch(CacheWatch::new(move || finished(&segments, budget)));
+            metrics.watch(CacheWatch::new(move || snapshot_of_segments(&segments, budget)));
         }
-        metrics.show_back_ends(elsewhere.registry.clone());
-        let (is_cached, in_flight) = (cache.is_some(), elsewhere.max_in_flight);
-        let media = Media::new(meter.clone(), cache, elsewhere);
-        let writer = write.filter(|_| config.index.write);
-        let writer = writer.map(|place| IndexWriter::new(place, metrics.index_files.clone()));
-        let titles = Titles::new(&storage, &config, &media, indexes, writer);
+        metrics.show_back_ends(source_options.registry.clone());
+        let is_cached = cache.is_some();
+        let in_flight = source_options.max_in_flight;
+        let storages = Storages::new(StorageMeter::new(metrics.storage()), cache, source_options);
+        let index_target = write.filter(|_| config.index.write);
+        let index_target = index_target.map(|target| (target, metrics.index_files.clone()));
+        let titles = Titles::new(&storage, &config, &storages, indexes, index_target);
         let fragments = Fragments::new(config.memory.fragments);
         let manifests = Manifests::new(config.memory.manifests);
-        for cache in titles.watch().into_iter().chain([fragments.watch(), manifests.watch()]) {
+        for cache in titles.watch().chain([fragments.watch(), manifests.watch()]) {
             metrics.watch(cache);
         }
-        let media = media.over(storage.clone());
         let counts = metrics.prefetches.clone();
-        let prefetch = Prefetch::new(&config, media.clone(), fragments.clone(), in_flight, counts);
+        let prefetch = Prefetch::new(&config, fragments.clone(), in_flight, counts);
         Self {
             titles: Arc::new(titles),
             prefetch: prefetch.filter(|_| is_cached),
             fragments,
             manifests,
             segments,
-            patience: Patience::new(config.read.first_byte_wait),
+            first_byte_wait: FirstByteWait::new(config.read.first_byte_wait),
             nginx_vod: Arc::new(config.urls.nginx_vod.settings()),
             draining: AtomicBool::new(false),
-            media,
-            storage: meter.over(storage, ReadPurpose::Manifest),
+            storage: storages.counted(storage, ReadPurpose::Manifest),
             metrics,
             config,
         }
     }
 
-    /// No new work is wanted: say so to whoever asks `/healthz/ready`.
+    /// Makes `/healthz/ready` fail from now on, so that load balancers send no new requests.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Relaxed);
     }
@@ -99,12 +108,14 @@ impl App {
     }
 }
 
-/// The range cache as metrics show it: memory, then disk.
-fn range_cache(cache: &Cache) -> [CacheWatch; 2] {
-    let (memory, disk) = (cache.clone(), cache.clone());
+/// Returns what metrics show of the range cache: memory, then disk.
+fn watch_ranges(cache: &Cache) -> [CacheWatch; 2] {
+    let memory = cache.clone();
+    let disk = cache.clone();
     [
         CacheWatch::new(move || {
-            let (figures, limits) = (memory.figures(), memory.limits());
+            let figures = memory.figures();
+            let limits = memory.limits();
             CacheSnapshot {
                 cache: "range",
                 tier: "memory",
@@ -118,7 +129,8 @@ fn range_cache(cache: &Cache) -> [CacheWatch; 2] {
             }
         }),
         CacheWatch::new(move || {
-            let (figures, limits) = (disk.figures(), disk.limits());
+            let figures = disk.figures();
+            let limits = disk.limits();
             CacheSnapshot {
                 cache: "range",
                 tier: "disk",
@@ -134,8 +146,8 @@ fn range_cache(cache: &Cache) -> [CacheWatch; 2] {
     ]
 }
 
-/// Finished segments as metrics show them.
-fn finished(segments: &SegmentCache, limit: u64) -> CacheSnapshot {
+/// Returns what metrics show of the cache of finished segments.
+fn snapshot_of_segments(segments: &SegmentCache, limit: u64) -> CacheSnapshot {
     let figures = segments.figures();
     CacheSnapshot {
         cache: "segment",

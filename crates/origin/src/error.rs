@@ -1,4 +1,4 @@
-//! What can go wrong with a request, and what the client is told: the one table of status codes.
+//! Errors of requests, and the one table from errors to status codes.
 
 use http::StatusCode;
 use latemux_index::IndexError;
@@ -7,29 +7,30 @@ use latemux_storage::StorageError;
 use serde::Serialize;
 use std::time::Duration;
 
-/// A request that is not answered as asked. [`Error::reason`] is the stable word for logs and answers.
+/// Failure of a request. [`Error::reason`] is its stable word in responses, metrics and log.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A path that no address can have: `..`, NUL, backslash, an encoded `/`, not UTF-8.
+    /// A path that no resource can have: it has `..`, NUL, a backslash or an encoded `/`, or is not
+    /// UTF-8.
     #[error("the path is not allowed")]
     BadPath,
-    /// Nothing has this form of URL.
+    /// A URL of a form that no resource has.
     #[error("no such URL")]
     NoSuchUrl,
-    /// A parameter of the query that means nothing.
+    /// A query parameter that cannot be used.
     #[error(transparent)]
     Query(AddressError),
-    /// Neither GET nor HEAD nor OPTIONS.
+    /// A method other than GET, HEAD and OPTIONS.
     #[error("method not allowed")]
     MethodNotAllowed,
-    /// `If-Match` names another version.
-    #[error("the answer has another ETag")]
+    /// `If-Match` names another ETag.
+    #[error("the response has another ETag")]
     PreconditionFailed,
     /// A range that begins beyond the end.
-    #[error("no byte of the range exists, the answer has {length}")]
+    #[error("no byte of the range exists: the whole response has {length} bytes")]
     RangeNotSatisfiable {
-        /// Length of the whole answer in bytes.
+        /// Length of the whole response in bytes.
         length: u64,
     },
     /// A folder without media files.
@@ -38,60 +39,60 @@ pub enum Error {
     /// More objects than one title may have.
     #[error("{count} objects in one title, more than {limit}")]
     TooManyObjects {
-        /// How many.
+        /// Number of objects found.
         count: usize,
-        /// The limit.
+        /// Most objects of one title.
         limit: usize,
     },
     /// An object without a usable index, or a title without tracks.
     #[error("{key}: {error}")]
     Index {
-        /// Object or title.
+        /// Name of the object, or base of the title.
         key: String,
-        /// Why.
+        /// Cause.
         error: IndexError,
     },
-    /// A name in an index MP4 or server manifest that leads where it may not.
+    /// A location in an index MP4 or server manifest that is malformed or not allowed.
     #[error("{file}: '{location}' is refused: {why}")]
     LocationRefused {
-        /// The file it stands in.
+        /// File that holds the location.
         file: String,
-        /// As written.
+        /// Location as written.
         location: String,
-        /// Why.
+        /// Reason for the refusal.
         why: &'static str,
     },
     /// A server manifest that cannot be used.
     #[error("{key}: {error}")]
     Manifest {
-        /// The manifest.
+        /// Key of the manifest.
         key: String,
-        /// Why.
+        /// Cause.
         error: ManifestError,
     },
     /// A server manifest names a track its file does not have.
     #[error("{problem}")]
     WrongTrackId {
-        /// What is there instead.
+        /// Description that names the tracks the file has.
         problem: String,
     },
-    /// What an element of a server manifest names cannot be used.
+    /// An element of a server manifest that cannot be used.
     #[error("{key}: {element}: {error}")]
     Element {
-        /// The manifest.
+        /// Key of the manifest.
         key: String,
-        /// The element.
+        /// Description of the element.
         element: String,
-        /// Why.
+        /// Cause.
         error: Box<Error>,
     },
     /// A request that cannot be planned.
     #[error(transparent)]
     Pack(#[from] PackError),
-    /// The index points beyond the end of its object.
-    #[error("{key}: the index points to byte {end}, the object has {size}")]
+    /// An index that points beyond the end of its object.
+    #[error("{key}: the index points to byte {end} of {size}")]
     BeyondEnd {
-        /// Object.
+        /// Key of the object.
         key: String,
         /// End of the range, in bytes from the start of the object.
         end: u64,
@@ -101,20 +102,20 @@ pub enum Error {
     /// A segment whose samples lie so far apart that reading it takes too many requests.
     #[error("reading the segment takes {requests} requests to storage, more than {limit}")]
     Scattered {
-        /// How many.
+        /// Number of requests that the segment takes.
         requests: usize,
-        /// The limit.
+        /// Most requests for one response.
         limit: usize,
     },
-    /// Storage failed.
+    /// A failed read or listing of storage.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// Indexing took too long.
+    /// Indexing that took too long.
     #[error("'{base}' could not be indexed within {after:?}")]
     LoadTimedOut {
-        /// The title's base.
+        /// Base of the title, or name of the file.
         base: String,
-        /// The limit.
+        /// Time limit.
         after: Duration,
     },
     /// A defect of this program.
@@ -122,28 +123,28 @@ pub enum Error {
     Internal(&'static str),
 }
 
-/// Whose doing an error is.
+/// Party that is responsible for an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
-    /// The client asked for what is not there.
+    /// The client requested something that does not exist or is not allowed.
     Client,
     /// The media at the source cannot be served.
     Source,
-    /// Storage did not do its part.
+    /// Storage failed.
     Storage,
-    /// This program did not.
+    /// This program has a defect.
     Origin,
 }
 
 impl Error {
-    /// An index error of an object or title.
+    /// Returns the index error of an object or title.
     #[must_use]
     pub fn index(key: impl Into<String>, error: IndexError) -> Self {
         Self::Index { key: key.into(), error }
     }
 
-    /// A stable word for logs, metrics and answers.
+    /// Returns the stable word that names the error in responses, metrics and log.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -169,8 +170,8 @@ impl Error {
         }
     }
 
-    /// Status of the answer, and whose doing it is. An error that comes after the head of an answer was sent breaks
-    /// the connection off instead.
+    /// Returns the status code and the party responsible. An error after the head of a response was
+    /// sent aborts the connection instead.
     #[must_use]
     pub fn status(&self) -> (StatusCode, Fault) {
         use Fault::{Client, Origin, Source, Storage};
@@ -191,7 +192,7 @@ impl Error {
             Self::Pack(error) => match error {
                 PackError::CannotCarry { .. } => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Source),
                 PackError::TooLarge(_) => (StatusCode::UNPROCESSABLE_ENTITY, Source),
-                // No such track or segment; what is added later says otherwise here.
+                // No such track or segment. New variants need an arm of their own if this is wrong.
                 _ => (StatusCode::NOT_FOUND, Client),
             },
             Self::Storage(error) => match error {
@@ -201,7 +202,7 @@ impl Error {
                     (StatusCode::SERVICE_UNAVAILABLE, Storage)
                 }
                 StorageError::TimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
-                // Denied, OutOfRange, Unavailable, BadResponse.
+                // Denied, OutOfRange, Unavailable and BadResponse.
                 _ => (StatusCode::BAD_GATEWAY, Storage),
             },
             Self::LoadTimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, Storage),
@@ -209,46 +210,48 @@ impl Error {
         }
     }
 
-    /// When to come back, in whole seconds: `Retry-After`.
+    /// Returns the value of `Retry-After` in whole seconds, if the client should retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
-        match self {
+        match self.cause() {
             Self::Storage(StorageError::Throttled { retry_after, .. }) => {
                 Some(retry_after.map_or(1, |d| d.as_secs().max(1)))
             }
             Self::Storage(StorageError::Changed(_) | StorageError::Busy { .. }) => Some(1),
-            Self::Element { error, .. } => error.retry_after(),
             _ => None,
         }
     }
 
-    /// The object is another version by now: index it anew.
+    /// Returns true if an object has changed since it was indexed and must be indexed again.
     #[must_use]
     pub fn is_changed(&self) -> bool {
-        match self {
-            Self::Storage(StorageError::Changed(_)) => true,
-            Self::Element { error, .. } => error.is_changed(),
-            _ => false,
-        }
+        matches!(self.cause(), Self::Storage(StorageError::Changed(_)))
     }
 
-    /// The object is not what it was, or not there: more than a moment's failure.
+    /// Returns true if the object itself is the cause, because it is changed, gone or denied. Other
+    /// failures of storage may be over a moment later.
     #[must_use]
     pub fn is_of_object(&self) -> bool {
-        match self {
-            Self::Storage(error) => matches!(
-                error,
+        matches!(
+            self.cause(),
+            Self::Storage(
                 StorageError::Changed(_)
                     | StorageError::NotFound(_)
                     | StorageError::Denied(_)
                     | StorageError::OutOfRange(_)
-            ),
-            Self::Element { error, .. } => error.is_of_object(),
-            _ => false,
+            )
+        )
+    }
+
+    /// Returns the error itself, or that of the element of a server manifest.
+    fn cause(&self) -> &Self {
+        match self {
+            Self::Element { error, .. } => error.cause(),
+            other => other,
         }
     }
 
-    /// One line of JSON.
+    /// Returns the body of the error response: one line of JSON.
     #[must_use]
     pub fn body(&self) -> String {
         #[derive(Serialize)]
@@ -273,7 +276,7 @@ impl From<AddressError> for Error {
     }
 }
 
-/// What cannot be packaged: 415 for kinds of media, 422 for files that are not sound.
+/// Returns 415 for kinds of media that cannot be packaged, 422 for damaged files.
 fn index_status(reason: &str) -> StatusCode {
     match reason {
         "not_mp4" | "encrypted_source" | "unsupported_codec" => StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -1,42 +1,42 @@
-//! Every URL in one function.
+//! From a URL to what it asks for: every URL in one function.
 
 use crate::{Error, observe::metrics::RequestLabels};
 use http::{Method, Uri};
 use latemux_index::Title;
 use latemux_packager::{
-    Address, PackError, Resource,
-    address::{
-        DashTemplate, HlsContainer,
-        nginx_vod::{NginxVodAddress, Settings},
-    },
+    Address, PackError,
+    address::nginx_vod::{NginxVodAddress, Settings},
 };
 use percent_encoding::percent_decode_str;
 use std::{borrow::Cow, sync::Arc};
 
-/// What a request is for.
+/// Meaning of a request's method and URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Something of a title.
-    Title(Box<Asked>),
+    /// A manifest or segment of a title.
+    Title(Box<TitleRequest>),
     /// A file of the player page.
     Page(String),
-    /// The titles there are.
+    /// The list of titles.
     Library,
-    /// Whether this process lives, or (`ready`) takes new work.
-    Health { ready: bool },
+    /// A health check.
+    Health {
+        /// If true, the check is whether this process takes new work, else whether it lives.
+        is_readiness: bool,
+    },
     /// A CORS preflight, or any other OPTIONS.
     Options,
 }
 
-/// What is asked of a title, in the words of the URL.
+/// Request for a manifest or segment of a title, as the URL states it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum TitleRequest {
     Native(Address),
-    /// What it names is known once the title is.
+    /// The resource it names is known only once the title is loaded.
     NginxVod(NginxVodAddress),
 }
 
-impl Asked {
+impl TitleRequest {
     pub(crate) fn base(&self) -> &str {
         match self {
             Self::Native(address) => &address.base,
@@ -44,7 +44,6 @@ impl Asked {
         }
     }
 
-    /// Manifests are made from the index alone and are not immutable as segments are: more titles may have come.
     pub(crate) fn is_manifest(&self) -> bool {
         match self {
             Self::Native(address) => address.resource.is_manifest(),
@@ -52,8 +51,12 @@ impl Asked {
         }
     }
 
-    /// The address in a title whose objects are of files of these numbers.
-    pub(crate) fn of<'a>(
+    /// Returns the address in a loaded title. `files` holds the 1-based file number of each object.
+    ///
+    /// # Errors
+    /// Returns the error of [`NginxVodAddress::address`] for a resource that the title does not
+    /// have.
+    pub(crate) fn address<'a>(
         &'a self,
         title: &Title,
         files: &[u32],
@@ -67,13 +70,12 @@ impl Asked {
 }
 
 impl Route {
-    /// What it counts as, as far as the URL alone tells.
+    /// Returns the kind under which metrics count the request, if the URL alone tells.
     pub(crate) fn kind(&self) -> Option<RequestLabels> {
         match self {
-            Self::Title(asked) => match &**asked {
-                Asked::Native(address) => Some(RequestLabels::of(&address.resource)),
-                // What it names is known once the title is.
-                Asked::NginxVod(_) => None,
+            Self::Title(wanted) => match &**wanted {
+                TitleRequest::Native(address) => Some(RequestLabels::of(&address.resource)),
+                TitleRequest::NginxVod(_) => None,
             },
             Self::Page(_) | Self::Library | Self::Health { .. } => Some(RequestLabels::PAGE),
             Self::Options => Some(RequestLabels::default()),
@@ -81,66 +83,55 @@ impl Route {
     }
 }
 
-/// Folder of the page's files: no title's base can be in it.
+/// Path prefix of the page's files. No base can be in it.
 const PAGE: &str = "/_/";
 
-/// What a method and URL ask for. Under the prefixes of `settings`, URLs are of nginx-vod-module's form.
+/// Routes a request. URLs under the prefixes of `settings` have nginx-vod-module's form.
 ///
 /// # Errors
-/// [`Error::BadPath`], [`Error::MethodNotAllowed`], [`Error::NoSuchUrl`], [`Error::Query`].
+/// - [`Error::BadPath`] for a path that no resource can have
+/// - [`Error::MethodNotAllowed`] for methods other than GET, HEAD and OPTIONS
+/// - [`Error::NoSuchUrl`] and [`Error::Query`] for a malformed address
 pub(crate) fn route(method: &Method, uri: &Uri, settings: &Settings) -> Result<Route, Error> {
     let path = uri.path();
     if method == Method::OPTIONS {
         return Ok(Route::Options);
     }
-    check(path)?;
+    check_path(path)?;
     if method != Method::GET && method != Method::HEAD {
         return Err(Error::MethodNotAllowed);
     }
     match path {
         "/" => Ok(Route::Page("index.html".to_owned())),
-        "/healthz" | "/healthz/live" => Ok(Route::Health { ready: false }),
-        "/healthz/ready" => Ok(Route::Health { ready: true }),
+        "/healthz" | "/healthz/live" => Ok(Route::Health { is_readiness: false }),
+        "/healthz/ready" => Ok(Route::Health { is_readiness: true }),
         "/api/library" => Ok(Route::Library),
         _ if path.starts_with(PAGE) => Ok(Route::Page(path.trim_start_matches('/').to_owned())),
         _ => Ok(Route::Title(Box::new(match NginxVodAddress::parse(settings, path, uri.query()) {
-            Some(address) => Asked::NginxVod(address?),
-            None => Asked::Native(Address::parse(path, uri.query())?),
+            Some(address) => TitleRequest::NginxVod(address?),
+            None => TitleRequest::Native(Address::parse(path, uri.query())?),
         }))),
     }
 }
 
-/// Refuses what no address has, in any encoding: nothing else may be tried with such a path.
-fn check(path: &str) -> Result<(), Error> {
-    // Most paths are what they look like.
+/// Refuses paths that no resource can have, in any encoding, before anything else reads them.
+fn check_path(path: &str) -> Result<(), Error> {
+    // Most paths have no escapes and need no decoding.
     if path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%' && byte != b'\\') {
         return if has_dots(path) { Err(Error::BadPath) } else { Ok(()) };
     }
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| Error::BadPath)?;
     let hidden_slash = path.as_bytes().windows(3).any(|escape| escape.eq_ignore_ascii_case(b"%2f"));
-    let dots = has_dots(&decoded);
-    let foreign = decoded.contains(|c: char| c == '\\' || c.is_control());
-    if hidden_slash || dots || foreign { Err(Error::BadPath) } else { Ok(()) }
+    let has_forbidden = decoded.contains(|c: char| c == '\\' || c.is_control());
+    if hidden_slash || has_forbidden || has_dots(&decoded) { Err(Error::BadPath) } else { Ok(()) }
 }
 
-/// Whether a segment of a path, which begins with `/`, is `.` or `..`.
+/// Returns true if a component of a path that begins with `/` is `.` or `..`.
 fn has_dots(path: &str) -> bool {
     let is_dots =
         |rest: &[u8]| matches!(rest, [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..]);
     let bytes = path.as_bytes();
     bytes.iter().enumerate().any(|(at, &byte)| byte == b'/' && bytes.get(at + 1..).is_some_and(is_dots))
-}
-
-/// The URLs a player of a title starts with: DASH, HLS, HLS with CMAF segments, Smooth Streaming, HDS.
-pub(crate) fn entry_points(base: &str) -> [String; 5] {
-    let url = |resource| Address::new(base, resource).to_url();
-    [
-        url(Resource::DashManifest(DashTemplate::Time)),
-        url(Resource::HlsMultivariant(HlsContainer::Auto)),
-        url(Resource::HlsMultivariant(HlsContainer::Cmaf)),
-        url(Resource::SmoothManifest),
-        url(Resource::HdsManifest),
-    ]
 }
 
 #[cfg(test)]
@@ -152,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn no_spelling_of_a_parent_passes() {
+    fn no_spelling_of_a_parent_folder_is_routed() {
         for path in [
             "/../etc/passwd/.mpd",
             "/a/../../b.mp4/.mpd",
@@ -179,16 +170,15 @@ mod tests {
     }
 
     #[test]
-    fn each_url_has_one_meaning() {
+    fn each_url_is_routed_once() {
         assert_eq!(get("/").unwrap(), Route::Page("index.html".into()));
         assert_eq!(get("/_/app.js").unwrap(), Route::Page("_/app.js".into()));
-        // Names may begin with dots.
+        // A name may begin with dots.
         assert!(matches!(get("/..a/.../.mpd").unwrap(), Route::Title(a) if a.base() == "..a/..."));
         assert_eq!(get("/api/library").unwrap(), Route::Library);
         assert!(matches!(get("/x.mp4/.mpd").unwrap(), Route::Title(a) if a.base() == "x.mp4"));
         assert!(matches!(get("/x.mp4"), Err(Error::NoSuchUrl)));
         let post = route(&Method::POST, &"/x.mp4/.mpd".parse().unwrap(), &Settings::default());
         assert!(matches!(post, Err(Error::MethodNotAllowed)));
-        assert_eq!(entry_points("a b")[2], "/a%20b/.m3u8?hls_fmp4");
     }
 }

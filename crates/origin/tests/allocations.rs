@@ -1,10 +1,11 @@
-//! What a segment takes of the allocator: a count of its own test binary, for nothing else may allocate meanwhile.
+//! Allocations for one segment. A test binary of its own, because nothing else may allocate
+//! meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-#![allow(clippy::print_stdout, reason = "figures for people")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "prints figures")]
 
 use latemux_cache::{Cache, Config};
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_packager::{Address, Resource};
 use latemux_storage::{Key, Memory};
 use latemux_testmedia::recipe;
@@ -21,16 +22,18 @@ use tokio::net::TcpListener;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Most allocations for one segment, request to last byte; in an interleaved file too, where it is some hundred slices.
+/// Most allocations for one segment, from the request to the last byte. It holds for interleaved
+/// files too, whose segments are some hundred slices.
 const MOST: usize = 40;
 const TIMES: usize = 50;
 
-/// Asks for a URL over and over on one connection; what each answer took, and how long it was.
+/// Requests a URL many times on one connection. Returns the allocations of all requests, and the
+/// length of the body.
 fn cost(stream: &mut TcpStream, url: &str) -> (Stats, usize) {
     let request = format!("GET {url} HTTP/1.1\r\nhost: test\r\n\r\n");
     let mut buffer = vec![0; 64 << 10];
     let mut length = 0;
-    let mut ask = |stream: &mut TcpStream| {
+    let mut request_once = |stream: &mut TcpStream| {
         stream.write_all(request.as_bytes()).unwrap();
         let mut have = 0;
         let head = loop {
@@ -49,15 +52,15 @@ fn cost(stream: &mut TcpStream, url: &str) -> (Stats, usize) {
             left -= stream.read(&mut buffer).unwrap();
         }
     };
-    // What is remembered is remembered then.
-    (0..5).for_each(|_| ask(stream));
+    // Fills the caches.
+    (0..5).for_each(|_| request_once(stream));
     let region = Region::new(ALLOCATOR);
-    (0..TIMES).for_each(|_| ask(stream));
+    (0..TIMES).for_each(|_| request_once(stream));
     (region.change(), length)
 }
 
 #[test]
-fn few_and_none_that_grows_with_the_segment() {
+fn a_segment_takes_few_allocations_whatever_its_length() {
     let source = Memory::new();
     let titles = [
         ("small.mp4", recipe::avc("allocations-small", "64x36", "")),
@@ -67,11 +70,11 @@ fn few_and_none_that_grows_with_the_segment() {
     for (name, file) in &titles {
         source.put(Key::new(name).unwrap(), fs::read(file).unwrap());
     }
-    // One thread serves, this one asks.
+    // One thread serves. This one is the client.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let cache = Some(Cache::open(Config { memory: 256 << 20, ..Config::default() }).unwrap());
-    let means = Means { cache, ..Means::default() };
-    let origin = Origin::with(Arc::new(source), means, OriginConfig::default());
+    let resources = Resources { cache, ..Resources::default() };
+    let origin = Origin::with_resources(Arc::new(source), resources, OriginConfig::default());
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
     let serving = origin.clone();
@@ -94,6 +97,6 @@ fn few_and_none_that_grows_with_the_segment() {
         assert!(bytes < 30_000, "{bytes} B allocated for {length} B");
     }
     assert!(muxed.0 <= MOST && muxed.1 < 60_000, "{muxed:?}");
-    // As many samples: what is written of them is the same, what is sent of them is not.
+    // Both titles have the same number of samples, so that only the bytes sent differ.
     assert!(large.1 < small.1 + 8_000, "{large:?} {small:?}");
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod gather;
 pub(crate) mod listen;
+pub(crate) mod manifests;
 pub(crate) mod page;
 pub(crate) mod respond;
 pub(crate) mod server;

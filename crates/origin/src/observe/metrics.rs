@@ -4,20 +4,22 @@
 //! - `responses`: responses by protocol, class and status, with their bytes and times
 //! - `reasons`: errors by their stable word
 //! - `storage`: requests to storage by purpose
+//! - `background`: results of background work
 //! - `exposition`: all of them as OpenMetrics text
 //! - `process`: figures of this process
 
+mod background;
 mod exposition;
 mod process;
 mod reasons;
 mod responses;
 mod storage;
 
+pub(crate) use background::{Prefetched, Written};
 pub(crate) use exposition::{CONTENT_TYPE, expose};
 pub(crate) use responses::{ClassLabel, RequestLabels, ResponseSeries, Responses, SeriesId};
 pub(crate) use storage::{ReadPurpose, StorageTotals};
 
-use crate::{read::prefetch::Prefetched, title::write_index::Written};
 use latemux_cache::Cache;
 use latemux_storage::Outcome;
 use latemux_storage::Registry;

@@ -245,12 +245,6 @@ pub(crate) fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> +
     CURRENT.scope(Trace::current(), future)
 }
 
-/// Returns the time at which the current request arrived, or the present outside of a request.
-pub(crate) fn request_began() -> Instant {
-    let began = CURRENT.try_with(|trace| trace.as_ref().map(Trace::started));
-    began.ok().flatten().unwrap_or_else(Instant::now)
-}
-
 fn with_current(record: impl FnOnce(&Trace)) {
     let _ = CURRENT.try_with(|trace| trace.as_ref().map(record));
 }

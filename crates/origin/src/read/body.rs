@@ -1,8 +1,8 @@
-//! Bodies of answers: polled by the connection, so nothing is read that nobody takes.
+//! Bodies of responses. The connection polls them, so nothing is read that no client takes.
 
 use crate::{
-    Error, observe::access::AccessLog, read::fetch::Fetch, read::patience::Patience, read::prefetch::Ahead,
-    read::reader::SourceReader, title::titles::LoadedTitle,
+    Error, observe::access::AccessLog, read::fetch::Fetch, read::first_byte_wait::FirstByteWait,
+    read::prefetch::PrefetchGuard, read::reader::SourceReader, title::titles::LoadedTitle,
 };
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
@@ -19,22 +19,22 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Bytes a transform is given, and gives, at a time.
+/// Bytes that a transform is given, and returns, at one time.
 const FRAME: usize = 96 << 10;
 
-/// A body of exactly known length. It ends early only with an error, upon which the connection is broken off.
+/// Body of exactly known length. It ends early only with an error, which aborts the connection.
 #[derive(Debug)]
 pub(crate) struct Body {
     content: Content,
-    /// Bytes still to come.
+    /// Bytes still to send.
     left: u64,
     log: Option<Box<AccessLog>>,
-    /// What the bytes are of: to be looked at again where storage refuses them.
+    /// Title of the body, which is marked doubtful if storage refuses a read.
     title: Option<Arc<LoadedTitle>>,
-    /// Where it is kept once it has been sent whole.
-    keep: Option<Box<Collecting>>,
-    /// What is read ahead for who takes it.
-    ahead: Option<Ahead>,
+    /// Cache entry that is filled with the body, and kept once all of it was sent.
+    cached: Option<Box<Collecting>>,
+    /// Prefetch of the following segments.
+    prefetch: Option<PrefetchGuard>,
 }
 
 #[derive(Debug)]
@@ -50,51 +50,50 @@ impl Body {
     }
 
     pub(crate) fn full(bytes: Bytes) -> Self {
-        let left = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Self { content: Content::Bytes(bytes), left, log: None, title: None, keep: None, ahead: None }
+        let left = bytes.len() as u64;
+        Self::new(Content::Bytes(bytes), left, None)
     }
 
     pub(crate) fn plan(plan: PlanBody, title: Option<Arc<LoadedTitle>>) -> Self {
-        Self {
-            left: plan.left,
-            content: Content::Plan(Box::new(plan)),
-            log: None,
-            title,
-            keep: None,
-            ahead: None,
-        }
+        let left = plan.left;
+        Self::new(Content::Plan(Box::new(plan)), left, title)
     }
 
-    /// A window of a body that was kept.
-    pub(crate) fn kept(pieces: &[Bytes], window: Range<u64>) -> Self {
+    fn new(content: Content, left: u64, title: Option<Arc<LoadedTitle>>) -> Self {
+        Self { content, left, log: None, title, cached: None, prefetch: None }
+    }
+
+    /// Returns a window of a cached body.
+    pub(crate) fn from_cache(pieces: &[Bytes], window: Range<u64>) -> Self {
         let mut at = 0_u64;
         let mut slices = VecDeque::with_capacity(pieces.len());
         for piece in pieces {
-            let end = at.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
-            let (from, to) = (window.start.max(at), window.end.min(end));
+            let end = at + piece.len() as u64;
+            let from = window.start.max(at);
+            let to = window.end.min(end);
             if from < to {
                 let index = |n: u64| usize::try_from(n - at).unwrap_or(usize::MAX).min(piece.len());
                 slices.push_back(piece.slice(index(from)..index(to)));
             }
             at = end;
         }
-        let left = window.end.saturating_sub(window.start);
-        Self { content: Content::Pieces(slices), left, log: None, title: None, keep: None, ahead: None }
+        let left = window.end - window.start;
+        Self::new(Content::Pieces(slices), left, None)
     }
 
-    /// Has the body kept once it has been sent.
-    pub(crate) fn keep(mut self, keep: Option<Collecting>) -> Self {
-        self.keep = keep.map(Box::new);
+    /// Keeps the body in a cache once all of it was sent.
+    pub(crate) fn cached(mut self, entry: Option<Collecting>) -> Self {
+        self.cached = entry.map(Box::new);
         self
     }
 
-    /// Has what is read ahead end with it, unless it is taken whole.
-    pub(crate) fn with(mut self, ahead: Option<Ahead>) -> Self {
-        self.ahead = ahead;
+    /// Ends a prefetch when the body is dropped before all of it was sent.
+    pub(crate) fn with_prefetch(mut self, prefetch: Option<PrefetchGuard>) -> Self {
+        self.prefetch = prefetch;
         self
     }
 
-    /// Has the request logged when this body ends.
+    /// Logs the request when the body ends.
     pub(crate) fn logged(mut self, mut log: Box<AccessLog>) -> Self {
         if self.left == 0 {
             log.sent(0, true);
@@ -118,42 +117,42 @@ impl hyper::body::Body for Body {
         let next = match &mut self.content {
             Content::Bytes(bytes) => Ok(std::mem::take(bytes)),
             Content::Pieces(pieces) => {
-                pieces.pop_front().ok_or(Error::Internal("a body kept is shorter than planned"))
+                pieces.pop_front().ok_or(Error::Internal("a cached body is shorter than planned"))
             }
             Content::Plan(plan) => ready!(plan.poll_next(cx)),
         };
         match next {
             Ok(bytes) => {
-                let sent = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                let sent = bytes.len() as u64;
                 self.left = self.left.saturating_sub(sent);
-                let done = self.left == 0;
+                let is_done = self.left == 0;
                 if let Some(log) = &mut self.log {
-                    log.sent(sent, done);
+                    log.sent(sent, is_done);
                 }
-                if let Some(keep) = &mut self.keep {
-                    keep.push(bytes.clone());
+                if let Some(entry) = &mut self.cached {
+                    entry.push(bytes.clone());
                 }
-                if let Some(keep) = self.keep.take_if(|_| done) {
-                    keep.finish();
-                }
-                if done {
-                    if let Some(ahead) = self.ahead.take() {
-                        ahead.go_on();
+                if is_done {
+                    if let Some(entry) = self.cached.take() {
+                        entry.finish();
                     }
-                    // Whatever is still being read is not needed.
+                    if let Some(prefetch) = self.prefetch.take() {
+                        prefetch.detach();
+                    }
+                    // Ends transfers that are still in flight.
                     self.content = Content::Bytes(Bytes::new());
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Err(error) => {
                 if let Some(title) = self.title.as_ref().filter(|_| error.is_of_object()) {
-                    title.doubt();
+                    title.mark_doubtful();
                 }
                 if let Some(log) = &mut self.log {
                     log.broken_off(&error);
                 }
                 self.content = Content::Bytes(Bytes::new());
-                self.keep = None;
+                self.cached = None;
                 Poll::Ready(Some(Err(error)))
             }
         }
@@ -168,21 +167,21 @@ impl hyper::body::Body for Body {
     }
 }
 
-/// The parts of a plan, or a window of them, as their source bytes arrive.
+/// Body made from a window of a plan's parts as their source bytes arrive.
 #[derive(Debug)]
 pub(crate) struct PlanBody {
     steps: VecDeque<Step>,
     reader: SourceReader,
     transform: Option<Transforming>,
-    /// Bytes of the window still to come.
+    /// Bytes of the window still to return.
     left: u64,
 }
 
-/// A part, without the window's outside.
+/// Part of a plan, cut to the window.
 #[derive(Debug)]
 enum Step {
     Inline(Bytes),
-    /// So many bytes off the reader.
+    /// Number of bytes to take from the reader.
     Source(u64),
 }
 
@@ -190,28 +189,30 @@ enum Step {
 struct Transforming {
     transform: Box<dyn Transform>,
     out: BytesMut,
-    /// Bytes of output before the window.
+    /// Bytes of output before the window that are still to be dropped.
     skip: u64,
-    /// The window reaches the end: the whole output is made, and its length checked.
-    to_end: bool,
-    begun: bool,
-    finished: bool,
+    /// True if the window reaches the end. Then all output is made, and its length is checked.
+    is_to_end: bool,
+    has_begun: bool,
+    is_finished: bool,
 }
 
 impl PlanBody {
-    /// Starts all reads of a window of a plan's body and waits, for at most `patience`, until storage has answered them: what it
-    /// refuses till then can still become a status code.
+    /// Starts all reads of a window of a plan's body. Waits until storage has responded to them,
+    /// but at most for `wait`: a refusal within this time can still become a status code.
     ///
     /// # Errors
-    /// What storage answers; see [`Fetch::cover`].
+    /// - [`Error::Storage`] for a read that storage refused in time
+    /// - [`Error::BeyondEnd`] and [`Error::Scattered`] as of [`Fetch::start`]
     pub(crate) async fn start(
         plan: Plan,
         window: Range<u64>,
         fetch: Fetch,
-        patience: &Patience,
+        wait: &FirstByteWait,
     ) -> Result<Self, Error> {
-        let left = window.end.saturating_sub(window.start);
-        // A transform's output says nothing of where in its input it came from: it is given all.
+        let left = window.end - window.start;
+        // A transform needs all its input, because its output does not tell which input it came
+        // from.
         let is_whole = window == (0..plan.content_length);
         let slice = if is_whole { None } else { plan.slice(window.clone()) };
         let parts = slice.unwrap_or(plan.parts);
@@ -229,54 +230,57 @@ impl PlanBody {
             }
         }
         let mut reader = SourceReader::new(fetch, &ranges)?;
-        // Far storage takes a round trip to answer: the head, made from the index, need not wait for it.
-        patience.with(reader.ready()).await.unwrap_or(Ok(()))?;
+        // Remote storage takes a round trip. The head is made from the index and need not wait for
+        // it.
+        wait.limit(reader.ready()).await.unwrap_or(Ok(()))?;
         let transform = plan.transform.map(|transform| Transforming {
             transform,
             out: BytesMut::new(),
             skip: window.start,
-            to_end: window.end == plan.content_length,
-            begun: false,
-            finished: false,
+            is_to_end: window.end == plan.content_length,
+            has_begun: false,
+            is_finished: false,
         });
         Ok(Self { steps, reader, transform, left })
     }
 
-    /// All bytes of parts, where the length of an answer depends on them. What is read stays in `fetch`.
+    /// Reads all bytes of parts on which the length of a response depends. Their transfers stay in
+    /// `fetch`.
     ///
     /// # Errors
-    /// As [`PlanBody::start`]; more than `limit` bytes.
-    pub(crate) async fn hold(parts: &[Part], fetch: &mut Fetch, limit: u64) -> Result<BytesMut, Error> {
+    /// - [`PackError::TooLarge`] for more than `limit` bytes
+    /// - [`Error::Storage`] for a failed read
+    /// - [`Error::BeyondEnd`] and [`Error::Scattered`] as of [`Fetch::start`]
+    pub(crate) async fn read_all(parts: &[Part], fetch: &mut Fetch, limit: u64) -> Result<BytesMut, Error> {
         let total = parts.iter().map(Part::len).fold(0, u64::saturating_add);
         if total > limit {
-            return Err(
-                PackError::TooLarge("its length is known only from more media than may be held").into()
-            );
+            let error = PackError::TooLarge("more media is needed for its length than may be held");
+            return Err(error.into());
         }
         let ranges = parts.iter().filter_map(|part| match part {
             Part::Source(range) => Some(range.clone()),
             Part::Inline(_) => None,
         });
         let ranges: Vec<_> = ranges.collect();
-        fetch.cover(&ranges)?;
+        fetch.start(&ranges)?;
         fetch.opened().await?;
-        let mut held = BytesMut::new();
+        let mut media = BytesMut::new();
         for part in parts {
             match part {
-                Part::Inline(bytes) => held.extend_from_slice(bytes),
+                Part::Inline(bytes) => media.extend_from_slice(bytes),
                 Part::Source(source) if source.range.is_empty() => {}
                 Part::Source(SourceRange { object, range }) => {
-                    let len = range.end.saturating_sub(range.start);
+                    let len = range.end - range.start;
                     let bytes = fetch.bytes(*object, range.start, len).await?;
                     let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len());
-                    held.extend_from_slice(bytes.get(..wanted).unwrap_or_default());
+                    media.extend_from_slice(bytes.get(..wanted).unwrap_or_default());
                 }
             }
         }
-        Ok(held)
+        Ok(media)
     }
 
-    /// The next bytes of the window; not called after its last.
+    /// Returns the next bytes of the window. It must not be called after the last.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Error>> {
         let bytes = match self.transform.take() {
             None => ready!(self.poll_input(cx, usize::MAX))
@@ -287,15 +291,14 @@ impl PlanBody {
                 ready!(polled)?
             }
         };
-        let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let Some(left) = self.left.checked_sub(len) else {
+        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
             return Poll::Ready(Err(Error::Internal("the body is longer than planned")));
         };
         self.left = left;
         Poll::Ready(Ok(bytes))
     }
 
-    /// The next bytes of the parts, untouched; `None` after the last.
+    /// Returns the next bytes of the parts, before any transform. Returns `None` after the last.
     fn poll_input(&mut self, cx: &mut Context<'_>, limit: usize) -> Poll<Option<Result<Bytes, Error>>> {
         match self.steps.front_mut() {
             None => Poll::Ready(None),
@@ -313,7 +316,7 @@ impl PlanBody {
                     Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                     None => return Poll::Ready(Some(Err(Error::Internal("a read ended early")))),
                 };
-                *left = left.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+                *left -= bytes.len() as u64;
                 if *left == 0 {
                     self.steps.pop_front();
                 }
@@ -322,40 +325,40 @@ impl PlanBody {
         }
     }
 
-    /// The next bytes of a transform's output within the window.
+    /// Returns the next bytes of a transform's output within the window.
     fn poll_output(&mut self, cx: &mut Context<'_>, this: &mut Transforming) -> Poll<Result<Bytes, Error>> {
-        if !std::mem::replace(&mut this.begun, true) {
-            // What comes before all media, such as tables of programs, need not wait for it.
+        if !std::mem::replace(&mut this.has_begun, true) {
+            // Output before all media, such as program tables, need not wait for media.
             this.transform.write(&[], &mut this.out);
         }
         loop {
             this.drop_skipped();
-            let have = u64::try_from(this.out.len()).unwrap_or(u64::MAX);
-            let last = have >= self.left && !this.to_end;
-            if last || this.finished || (this.out.len() >= FRAME && have < self.left) {
+            let have = this.out.len() as u64;
+            let is_last = have >= self.left && !this.is_to_end;
+            if is_last || this.is_finished || (this.out.len() >= FRAME && have < self.left) {
                 break;
             }
             let frame = usize::try_from(self.left).unwrap_or(FRAME).min(FRAME);
             if this.out.capacity() < frame {
-                // All of a frame at once, rather than grown to it.
+                // One allocation for the whole frame.
                 this.out.reserve(frame + frame / 8);
             }
-            // What is put out is a little more than what is put in.
+            // The output is a little longer than the input.
             match self.poll_input(cx, (FRAME - this.out.len().min(FRAME)).max(1)) {
                 Poll::Ready(Some(Ok(bytes))) => this.transform.write(&bytes, &mut this.out),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                 Poll::Ready(None) => {
                     this.transform.finish(&mut this.out);
-                    this.finished = true;
+                    this.is_finished = true;
                 }
-                // What is there already need not wait.
+                // Output that is there is returned without waiting for more input.
                 Poll::Pending if !this.out.is_empty() && have < self.left => break,
                 Poll::Pending => return Poll::Pending,
             }
         }
-        let have = u64::try_from(this.out.len()).unwrap_or(u64::MAX);
-        let short = have < self.left || this.skip > 0;
-        if this.finished && (short || (this.to_end && have > self.left)) {
+        let have = this.out.len() as u64;
+        let is_short = have < self.left || this.skip > 0;
+        if this.is_finished && (is_short || (this.is_to_end && have > self.left)) {
             return Poll::Ready(Err(Error::Internal("a transform's output is not as long as planned")));
         }
         let len = usize::try_from(self.left.min(have)).unwrap_or(usize::MAX);
@@ -367,7 +370,7 @@ impl Transforming {
     fn drop_skipped(&mut self) {
         let len = usize::try_from(self.skip).unwrap_or(usize::MAX).min(self.out.len());
         self.out.advance(len);
-        self.skip -= u64::try_from(len).unwrap_or(u64::MAX).min(self.skip);
+        self.skip -= len as u64;
     }
 }
 

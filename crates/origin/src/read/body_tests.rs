@@ -7,7 +7,8 @@ use http_body_util::BodyExt;
 use latemux_packager::plan::Class;
 use proptest::prelude::*;
 
-/// Doubles every byte, keeps the last few back until the end: output as long as planned, none of it at the same place.
+/// Doubles every byte and holds back the last five until the end. With a surplus, the output is
+/// longer than planned.
 #[derive(Debug, Default)]
 struct Doubling {
     held: Vec<u8>,
@@ -49,9 +50,8 @@ fn source(range: Range<u64>) -> Part {
 }
 
 async fn body_of(plan: Plan, window: Range<u64>, size: usize) -> Result<Body, Error> {
-    let (memory, objects) = library(&[size]);
-    let fetch = Fetch::new(memory, objects, ReadConfig::default());
-    PlanBody::start(plan, window, fetch, &Patience::new(std::time::Duration::from_secs(1)))
+    let fetch = Fetch::new(library(&[size]).1, ReadConfig::default());
+    PlanBody::start(plan, window, fetch, &FirstByteWait::new(std::time::Duration::from_secs(1)))
         .await
         .map(|plan| Body::plan(plan, None))
 }
@@ -59,7 +59,7 @@ async fn body_of(plan: Plan, window: Range<u64>, size: usize) -> Result<Body, Er
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
-    fn any_window_is_that_window_of_the_whole(
+    fn any_window_equals_that_window_of_the_whole_body(
         shape in prop::collection::vec((any::<bool>(), 0u64..190_000, 0u64..60_000), 0..6),
         ends in (0.0f64..=1.0, 0.0f64..=1.0),
         transformed in any::<bool>(),
@@ -95,7 +95,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_transform_gives_frames_of_bounded_size() {
+async fn frames_of_a_transform_are_bounded() {
     let mut body =
         body_of(plan_of(vec![source(0..900_000)], Some(Doubling::default())), 0..1_800_000, 900_000)
             .await
@@ -121,12 +121,11 @@ async fn output_of_another_length_than_planned_is_an_error() {
 }
 
 #[tokio::test]
-async fn parts_are_held_in_order_and_only_so_many() {
+async fn parts_are_read_in_order_up_to_the_limit() {
     let parts = [source(10..20), Part::Inline(Bytes::from_static(b"ab")), source(0..0), source(0..5)];
-    let (memory, objects) = library(&[100]);
-    let mut fetch = Fetch::new(memory, objects, ReadConfig::default());
-    let held = PlanBody::hold(&parts, &mut fetch, 17).await.unwrap();
+    let mut fetch = Fetch::new(library(&[100]).1, ReadConfig::default());
+    let media = PlanBody::read_all(&parts, &mut fetch, 17).await.unwrap();
     let stored = bytes_of(0, 100);
-    assert_eq!(held[..], [&stored[10..20], b"ab", &stored[0..5]].concat());
-    assert!(PlanBody::hold(&parts, &mut fetch, 16).await.is_err());
+    assert_eq!(media[..], [&stored[10..20], b"ab", &stored[0..5]].concat());
+    assert!(PlanBody::read_all(&parts, &mut fetch, 16).await.is_err());
 }

@@ -1,10 +1,10 @@
-//! Reads in flight: the byte ranges a response needs, gathered into few requests to storage that all start at once.
+//! Reads the source ranges of a response by few requests to storage, which start together.
 
 use crate::{
     Error,
     config::{Reach, ReadConfig},
     observe::trace::Trace,
-    title::index::Object,
+    title::indexed::IndexedObject,
 };
 use bytes::{Bytes, BytesMut};
 use futures_util::{
@@ -13,7 +13,7 @@ use futures_util::{
     stream::BoxStream,
 };
 use latemux_packager::plan::SourceRange;
-use latemux_storage::{Read, ReadRequest, Storage, StorageError};
+use latemux_storage::{Read, ReadRequest, StorageError};
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -21,105 +21,114 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Reads of a title's objects, each pinned to the version its index was made from. Bytes that arrive before they are
-/// wanted are kept, at most the spans themselves; dropping this ends all transfers.
+/// Reads of a title's objects, pinned to the versions their indexes were made from. Bytes that
+/// arrive before they are needed are kept in memory, at most the ranges of all transfers. Dropping
+/// the value ends all transfers.
 pub(crate) struct Fetch {
-    storage: Arc<dyn Storage>,
-    objects: Arc<[Arc<Object>]>,
+    objects: Arc<[Arc<IndexedObject>]>,
     config: ReadConfig,
-    spans: Vec<Span>,
-    /// What else of the objects is worth reading along.
+    transfers: Vec<Transfer>,
+    /// Ranges that a cache may read along, at most one for each object.
     reach: Vec<SourceRange>,
-    /// The request this reads for.
+    /// Record of the request this reads for. It only feeds logs and metrics.
     trace: Option<Trace>,
 }
 
-/// One request to storage.
-struct Span {
+/// One request to storage, and the bytes it has returned.
+struct Transfer {
     object: usize,
     range: Range<u64>,
-    /// What a cache may read along; holds the range.
+    /// Range that a cache may read along. It contains `range`.
     reach: Range<u64>,
     state: State,
-    /// What arrived and is still wanted, in order without gaps; ends at `received`.
+    /// Bytes that arrived and are still needed: in order, without gaps, up to `received`.
     chunks: VecDeque<Chunk>,
-    /// End of what arrived, from the start of the object.
+    /// End of the bytes that arrived, from the start of the object.
     received: u64,
 }
 
 enum State {
-    /// Not asked yet, because enough others are.
+    /// Not started, because the limit of open requests is reached.
     Waiting,
     Opening(BoxFuture<'static, Result<Read, StorageError>>),
     Streaming(BoxStream<'static, Result<Bytes, StorageError>>),
     Failed(Error),
-    /// Complete, or no longer wanted.
+    /// Complete, or no longer needed.
     Ended,
 }
 
+/// Bytes that arrived together.
 struct Chunk {
+    /// Offset of the first byte in the object.
     offset: u64,
     bytes: Bytes,
 }
 
 impl std::fmt::Debug for Fetch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let spans = self.spans.iter().map(|s| (s.object, &s.range));
-        f.debug_list().entries(spans).finish()
+        let ranges = self.transfers.iter().map(|t| (t.object, &t.range));
+        f.debug_list().entries(ranges).finish()
     }
 }
 
 impl Fetch {
-    /// No reads yet; those to come are for the current request.
-    pub(crate) fn new(storage: Arc<dyn Storage>, objects: Arc<[Arc<Object>]>, config: ReadConfig) -> Self {
-        Self { storage, objects, config, spans: Vec::new(), reach: Vec::new(), trace: Trace::current() }
+    /// Creates a fetch without any transfers. Its reads are attributed to the current request.
+    pub(crate) fn new(objects: Arc<[Arc<IndexedObject>]>, config: ReadConfig) -> Self {
+        Self { objects, config, transfers: Vec::new(), reach: Vec::new(), trace: Trace::current() }
     }
 
-    /// What belongs together with what will be asked for, at most one range for each object.
-    pub(crate) fn belongs_to(&mut self, reach: Vec<SourceRange>) {
+    /// Sets the ranges that a cache may read along with later transfers, at most one for each
+    /// object.
+    pub(crate) fn set_reach(&mut self, reach: Vec<SourceRange>) {
         self.reach = reach;
     }
 
-    /// Starts reading what of `ranges` is not being read yet.
+    /// Starts transfers for those bytes of `ranges` that no transfer reads yet.
     ///
     /// # Errors
-    /// [`Error::BeyondEnd`], [`Error::Scattered`].
-    pub(crate) fn cover(&mut self, ranges: &[SourceRange]) -> Result<(), Error> {
+    /// - [`Error::BeyondEnd`] for a range that ends beyond its object
+    /// - [`Error::Scattered`] for more requests to storage than one response may make
+    pub(crate) fn start(&mut self, ranges: &[SourceRange]) -> Result<(), Error> {
         let mut missing = Vec::with_capacity(ranges.len());
         for wanted in ranges.iter().filter(|r| !r.range.is_empty()) {
             let object = self.object(wanted.object)?;
             if wanted.range.end > object.version.size {
-                let (end, size) = (wanted.range.end, object.version.size);
-                return Err(Error::BeyondEnd { key: object.key.to_string(), end, size });
+                let end = wanted.range.end;
+                let size = object.version.size;
+                return Err(Error::BeyondEnd { key: object.key().to_string(), end, size });
             }
-            self.uncovered(wanted, &mut missing);
+            self.push_missing(wanted, &mut missing);
         }
-        let spans = gather(missing, self.config.gap, self.config.waste);
-        let requests = self.spans.len() + spans.len();
+        let merged = merge_ranges(missing, self.config.gap, self.config.waste);
+        let requests = self.transfers.len() + merged.len();
         if requests > self.config.requests {
             return Err(Error::Scattered { requests, limit: self.config.requests });
         }
-        for SourceRange { object, range } in spans {
-            let (reach, received) = (self.reach_of(object, &range), range.start);
-            let (state, chunks) = (State::Waiting, VecDeque::new());
-            self.spans.push(Span { object, range, reach, state, chunks, received });
+        for SourceRange { object, range } in merged {
+            let reach = self.reach_of(object, &range);
+            let received = range.start;
+            let chunks = VecDeque::new();
+            self.transfers.push(Transfer { object, range, reach, state: State::Waiting, chunks, received });
         }
         self.open_more(None)
     }
 
-    /// Waits until storage has answered every request that was started, with its first bytes or an error.
+    /// Waits until storage has responded to every request that was started.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for the first request that failed.
     pub(crate) async fn opened(&mut self) -> Result<(), Error> {
         poll_fn(|cx| {
-            self.drive(cx);
-            let opening = self.spans.iter().any(|s| matches!(s.state, State::Opening(_)));
-            let failed = self.spans.iter().find_map(|s| match &s.state {
+            self.poll_opening(cx);
+            let is_opening = self.transfers.iter().any(|t| matches!(t.state, State::Opening(_)));
+            let failed = self.transfers.iter().find_map(|t| match &t.state {
                 State::Failed(error) => Some(error.clone()),
                 _ => None,
             });
             match failed {
                 Some(error) => Poll::Ready(Err(error)),
-                None if opening => {
-                    self.take_in(cx);
+                None if is_opening => {
+                    self.receive_early(cx);
                     Poll::Pending
                 }
                 None => Poll::Ready(Ok(())),
@@ -128,89 +137,93 @@ impl Fetch {
         .await
     }
 
-    /// At least `len` bytes of an object from `from` on, as they arrive. They stay remembered.
+    /// Returns at least `len` bytes of an object from the offset `from` on. They stay in memory for
+    /// later reads.
     pub(crate) async fn bytes(&mut self, object: usize, from: u64, len: u64) -> Result<Bytes, Error> {
         let mut whole = BytesMut::new();
         loop {
-            let have = u64::try_from(whole.len()).unwrap_or(u64::MAX);
+            let have = whole.len() as u64;
             let at = from.saturating_add(have);
-            let span = self.span_at(object, at).ok_or(Error::Internal("bytes that are not being read"))?;
-            let next = poll_fn(|cx| self.poll_at(cx, span, at)).await?;
-            let enough = have.saturating_add(u64::try_from(next.len()).unwrap_or(u64::MAX)) >= len;
-            if enough && whole.is_empty() {
+            let transfer =
+                self.transfer_at(object, at).ok_or(Error::Internal("bytes that are not being read"))?;
+            let next = poll_fn(|cx| self.poll_at(cx, transfer, at)).await?;
+            let is_enough = have + next.len() as u64 >= len;
+            if is_enough && whole.is_empty() {
                 return Ok(next);
             }
             whole.extend_from_slice(&next);
-            if enough {
+            if is_enough {
                 return Ok(whole.freeze());
             }
         }
     }
 
-    /// The span that holds a byte of an object.
-    pub(crate) fn span_at(&self, object: usize, offset: u64) -> Option<usize> {
-        self.spans.iter().position(|s| s.object == object && s.range.contains(&offset))
+    /// Returns the index of the transfer that reads a byte of an object.
+    pub(crate) fn transfer_at(&self, object: usize, offset: u64) -> Option<usize> {
+        self.transfers.iter().position(|t| t.object == object && t.range.contains(&offset))
     }
 
-    /// Where a span ends, in bytes from the start of its object.
-    pub(crate) fn span_end(&self, span: usize) -> u64 {
-        self.spans.get(span).map_or(0, |s| s.range.end)
+    /// Returns the end of a transfer, in bytes from the start of its object.
+    pub(crate) fn transfer_end(&self, transfer: usize) -> u64 {
+        self.transfers.get(transfer).map_or(0, |t| t.range.end)
     }
 
-    /// Number of spans: requests to storage.
-    pub(crate) fn span_count(&self) -> usize {
-        self.spans.len()
+    pub(crate) fn transfer_count(&self) -> usize {
+        self.transfers.len()
     }
 
-    /// The bytes of a span from `offset` on, as many as arrived in one piece. Others are opened meanwhile.
+    /// Returns the bytes of a transfer from `offset` on, as many as arrived together. Meanwhile,
+    /// other transfers make progress.
     pub(crate) fn poll_at(
         &mut self,
         cx: &mut Context<'_>,
-        span: usize,
+        transfer: usize,
         offset: u64,
     ) -> Poll<Result<Bytes, Error>> {
-        if let Some(bytes) = self.spans.get(span).and_then(|s| s.arrived(offset)) {
+        if let Some(bytes) = self.transfers.get(transfer).and_then(|t| t.arrived(offset)) {
             return Poll::Ready(Ok(bytes));
         }
-        self.open_more(Some(span))?;
-        self.drive(cx);
-        if self.spans.get(span).is_some_and(|span| matches!(span.state, State::Opening(_))) {
-            self.take_in(cx);
+        self.open_more(Some(transfer))?;
+        self.poll_opening(cx);
+        if self.transfers.get(transfer).is_some_and(|t| matches!(t.state, State::Opening(_))) {
+            self.receive_early(cx);
         }
-        let Some(this) = self.spans.get_mut(span) else {
-            return Poll::Ready(Err(Error::Internal("no such span")));
+        let Some(this) = self.transfers.get_mut(transfer) else {
+            return Poll::Ready(Err(Error::Internal("no such transfer")));
         };
         while !this.range.contains(&offset) || this.received <= offset {
             if !this.range.contains(&offset) {
-                return Poll::Ready(Err(Error::Internal("bytes outside of their span")));
+                return Poll::Ready(Err(Error::Internal("bytes outside of their transfer")));
             }
-            let key = self.objects.get(this.object).map(|o| o.key.as_str()).unwrap_or_default();
+            let key = self.objects.get(this.object).map(|o| o.key().as_str()).unwrap_or_default();
             ready!(this.poll_more(cx, key))?;
         }
-        Poll::Ready(this.arrived(offset).ok_or(Error::Internal("bytes that were let go")))
+        Poll::Ready(this.arrived(offset).ok_or(Error::Internal("bytes that were released")))
     }
 
-    /// Forgets the bytes of a span before `offset`; all of it where `None`, and ends the transfer.
-    pub(crate) fn release(&mut self, span: usize, offset: Option<u64>) {
-        let Some(span) = self.spans.get_mut(span) else { return };
+    /// Releases the bytes of a transfer before `offset`. `None` releases all bytes and ends the
+    /// transfer.
+    pub(crate) fn release(&mut self, transfer: usize, offset: Option<u64>) {
+        let Some(transfer) = self.transfers.get_mut(transfer) else { return };
         let Some(offset) = offset else {
-            span.chunks.clear();
-            span.state = State::Ended;
+            transfer.chunks.clear();
+            transfer.state = State::Ended;
             return;
         };
-        while span.chunks.front().is_some_and(|c| c.end() <= offset) {
-            span.chunks.pop_front();
+        while transfer.chunks.front().is_some_and(|c| c.end() <= offset) {
+            transfer.chunks.pop_front();
         }
     }
 
-    /// Bytes of what was read went into the answer.
-    pub(crate) fn used(&self, bytes: u64) {
+    /// Counts source bytes that went into the response.
+    pub(crate) fn count_used(&self, bytes: u64) {
         if let Some(trace) = &self.trace {
             trace.media_used(bytes);
         }
     }
 
-    /// What a cache may read along with a range.
+    /// Returns the range that a cache may read along with a range of an object. The grid's reach is
+    /// not used if it would read more than `waste` bytes beyond the range.
     fn reach_of(&self, object: usize, range: &Range<u64>) -> Range<u64> {
         let size = self.objects.get(object).map_or(0, |object| object.version.size);
         match self.config.reach {
@@ -231,42 +244,44 @@ impl Fetch {
         }
     }
 
-    fn object(&self, object: usize) -> Result<&Arc<Object>, Error> {
+    fn object(&self, object: usize) -> Result<&Arc<IndexedObject>, Error> {
         self.objects.get(object).ok_or(Error::Internal("a range of no object"))
     }
 
-    /// The parts of a range that no span reads, numbered behind those at hand.
-    fn uncovered(&self, wanted: &SourceRange, missing: &mut Vec<(usize, SourceRange)>) {
+    /// Appends the pieces of a range that no transfer reads, each with its number in the list.
+    fn push_missing(&self, wanted: &SourceRange, missing: &mut Vec<(usize, SourceRange)>) {
         let mut at = wanted.range.start;
         while at < wanted.range.end {
-            if let Some(span) = self.span_at(wanted.object, at) {
-                at = self.span_end(span);
+            if let Some(transfer) = self.transfer_at(wanted.object, at) {
+                at = self.transfer_end(transfer);
                 continue;
             }
-            let starts = self.spans.iter().filter(|s| s.object == wanted.object).map(|s| s.range.start);
+            let starts = self.transfers.iter().filter(|t| t.object == wanted.object).map(|t| t.range.start);
             let end = starts.filter(|&s| s > at).min().unwrap_or(wanted.range.end).min(wanted.range.end);
             missing.push((missing.len(), SourceRange { object: wanted.object, range: at..end }));
             at = end;
         }
     }
 
-    /// Opens requests up to the limit; `needed` in any case.
+    /// Opens requests up to the limit. Opens the request `needed` in any case.
     fn open_more(&mut self, needed: Option<usize>) -> Result<(), Error> {
-        let mut open =
-            self.spans.iter().filter(|s| matches!(s.state, State::Opening(_) | State::Streaming(_))).count();
-        for (i, span) in self.spans.iter_mut().enumerate() {
-            let wanted = open < self.config.open.max(1) || needed == Some(i);
-            if !wanted || !matches!(span.state, State::Waiting) {
+        let is_open = |t: &&Transfer| matches!(t.state, State::Opening(_) | State::Streaming(_));
+        let mut open = self.transfers.iter().filter(is_open).count();
+        for (i, transfer) in self.transfers.iter_mut().enumerate() {
+            let may_open = open < self.config.open.max(1) || needed == Some(i);
+            if !may_open || !matches!(transfer.state, State::Waiting) {
                 continue;
             }
-            let object = self.objects.get(span.object).ok_or(Error::Internal("a range of no object"))?;
-            let storage = object.elsewhere.as_ref().map_or(&self.storage, |place| &place.media).clone();
-            let (object, range, reach) = (object.clone(), span.range.clone(), span.reach.clone());
+            let object = self.objects.get(transfer.object).ok_or(Error::Internal("a range of no object"))?;
+            let object = object.clone();
+            let range = transfer.range.clone();
+            let reach = transfer.reach.clone();
             let read = async move {
-                let request = ReadRequest::range(&object.key, range).pinned(&object.version);
-                storage.read(request.with_reach(reach)).await
+                let source = &object.source;
+                let request = ReadRequest::range(&source.key, range).pinned(&object.version);
+                source.media.read(request.with_reach(reach)).await
             };
-            span.state = State::Opening(match &self.trace {
+            transfer.state = State::Opening(match &self.trace {
                 Some(trace) => trace.scope(read).boxed(),
                 None => read.boxed(),
             });
@@ -275,37 +290,38 @@ impl Fetch {
         Ok(())
     }
 
-    /// Lets all requests that are being opened make progress.
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        for span in &mut self.spans {
-            let State::Opening(read) = &mut span.state else { continue };
-            let Poll::Ready(answer) = read.poll_unpin(cx) else { continue };
-            span.state = match answer {
-                Ok(read) if read.range == span.range => State::Streaming(read.body),
+    /// Polls all requests that are being opened.
+    fn poll_opening(&mut self, cx: &mut Context<'_>) {
+        for transfer in &mut self.transfers {
+            let State::Opening(read) = &mut transfer.state else { continue };
+            let Poll::Ready(opened) = read.poll_unpin(cx) else { continue };
+            transfer.state = match opened {
+                Ok(read) if read.range == transfer.range => State::Streaming(read.body),
                 Ok(read) => {
-                    let key = self.objects.get(span.object).map(|o| o.key.as_str()).unwrap_or_default();
+                    let key = self.objects.get(transfer.object).map(|o| o.key().as_str()).unwrap_or_default();
                     let detail =
-                        format!("bytes {:?} were asked for, {:?} were answered", span.range, read.range);
-                    State::Failed(bad_answer(key, detail))
+                        format!("bytes {:?} were requested, {:?} were returned", transfer.range, read.range);
+                    State::Failed(bad_response(key, detail))
                 }
                 Err(error) => State::Failed(error.into()),
             };
         }
     }
 
-    /// Takes what comes of reads whose turn is not yet, while another one waits to be opened: each holds a place at the storage, and with
-    /// places held by those who wait for one, nobody would ever get any.
-    fn take_in(&mut self, cx: &mut Context<'_>) {
-        for span in &mut self.spans {
-            let key = self.objects.get(span.object).map(|o| o.key.as_str()).unwrap_or_default();
-            // What failed is said when it is its turn.
-            while matches!(span.state, State::Streaming(_)) && span.poll_more(cx, key).is_ready() {}
+    /// Receives bytes of open transfers before their turn, while another transfer waits to be
+    /// opened. An open transfer occupies a request slot of the storage until it ends. If transfers
+    /// that hold slots waited for one that needs a slot, responses could deadlock.
+    fn receive_early(&mut self, cx: &mut Context<'_>) {
+        for transfer in &mut self.transfers {
+            let key = self.objects.get(transfer.object).map(|o| o.key().as_str()).unwrap_or_default();
+            // A failure is reported when it is the transfer's turn.
+            while matches!(transfer.state, State::Streaming(_)) && transfer.poll_more(cx, key).is_ready() {}
         }
     }
 }
 
-impl Span {
-    /// The bytes from `offset` on, where they are there.
+impl Transfer {
+    /// Returns the bytes from `offset` on if they have arrived.
     fn arrived(&self, offset: u64) -> Option<Bytes> {
         let after = self.chunks.partition_point(|c| c.offset <= offset);
         let chunk = self.chunks.get(after.checked_sub(1)?)?;
@@ -313,21 +329,21 @@ impl Span {
         (skip < chunk.bytes.len()).then(|| chunk.bytes.slice(skip..))
     }
 
-    /// Takes the next piece off the stream.
+    /// Receives the next bytes from the stream.
     fn poll_more(&mut self, cx: &mut Context<'_>, key: &str) -> Poll<Result<(), Error>> {
         let body = match &mut self.state {
             State::Streaming(body) => body,
             State::Opening(_) => return Poll::Pending,
             State::Failed(error) => return Poll::Ready(Err(error.clone())),
             State::Waiting | State::Ended => {
-                return Poll::Ready(Err(Error::Internal("a read that was not started")));
+                return Poll::Ready(Err(Error::Internal("a transfer that is not in flight")));
             }
         };
         let next = ready!(body.poll_next_unpin(cx));
         let result = match next {
-            Some(Ok(bytes)) => self.take(bytes, key),
+            Some(Ok(bytes)) => self.push(bytes, key),
             Some(Err(error)) => Err(error.into()),
-            None => Err(bad_answer(key, format!("ended at byte {} of {:?}", self.received, self.range))),
+            None => Err(bad_response(key, format!("ended at byte {} of {:?}", self.received, self.range))),
         };
         match &result {
             Err(error) => self.state = State::Failed(error.clone()),
@@ -337,11 +353,11 @@ impl Span {
         Poll::Ready(result)
     }
 
-    fn take(&mut self, bytes: Bytes, key: &str) -> Result<(), Error> {
+    fn push(&mut self, bytes: Bytes, key: &str) -> Result<(), Error> {
         let offset = self.received;
-        let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        let end = offset.saturating_add(bytes.len() as u64);
         if end > self.range.end {
-            return Err(bad_answer(key, format!("more bytes than {:?}", self.range)));
+            return Err(bad_response(key, format!("more bytes than {:?}", self.range)));
         }
         self.received = end;
         if !bytes.is_empty() {
@@ -353,23 +369,24 @@ impl Span {
 
 impl Chunk {
     fn end(&self) -> u64 {
-        self.offset.saturating_add(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX))
+        self.offset + self.bytes.len() as u64
     }
 }
 
-fn bad_answer(key: &str, detail: String) -> Error {
+fn bad_response(key: &str, detail: String) -> Error {
     StorageError::BadResponse { key: key.to_owned(), detail }.into()
 }
 
-/// Few ranges that hold all of `runs`, which are numbered as they are used: neighbours at most `gap` bytes apart become one, unless more than `waste` bytes
-/// would be read in vain; then the widest gaps are left out. In the order the ranges are first used.
-fn gather(
+/// Merges numbered ranges into fewer ones that contain them all. Ranges of one object at most `gap`
+/// bytes apart become one, the narrowest gaps first, as long as the merged gaps have at most
+/// `waste` bytes in total. The result is in the order of the lowest number in each merged range.
+fn merge_ranges(
     mut runs: Vec<(usize, SourceRange)>,
     gap: u64,
     waste: u64,
 ) -> impl ExactSizeIterator<Item = SourceRange> {
     runs.sort_unstable_by_key(|(_, r)| (r.object, r.range.start, r.range.end));
-    // What touches is one.
+    // Ranges that touch or overlap become one.
     runs.dedup_by(|(first_use, next), (first, run)| {
         let touches = run.object == next.object && next.range.start <= run.range.end;
         if touches {
@@ -378,7 +395,8 @@ fn gather(
         }
         touches
     });
-    // Which gaps to read across: the narrowest first, as far as the budget goes. They are told by width and number.
+    // Choose the gaps to read across: the narrowest first, within the budget. Gaps are compared by
+    // width, then by number.
     let mut gaps: Vec<(u64, usize)> = Vec::with_capacity(runs.len().saturating_sub(1));
     gaps.extend(runs.windows(2).enumerate().filter_map(|(i, pair)| {
         let [(_, left), (_, right)] = pair else { return None };
@@ -396,20 +414,20 @@ fn gather(
         return in_order(runs);
     };
     let mut numbers = 0..;
-    runs.dedup_by(|(first_use, next), (first, span)| {
-        let width = next.range.start.saturating_sub(span.range.end);
+    runs.dedup_by(|(first_use, next), (first, run)| {
+        let width = next.range.start.saturating_sub(run.range.end);
         let number = numbers.next().unwrap_or(usize::MAX);
-        let joins = span.object == next.object && (width, number) <= widest;
-        if joins {
-            span.range.end = next.range.end;
+        let merges = run.object == next.object && (width, number) <= widest;
+        if merges {
+            run.range.end = next.range.end;
             *first = (*first).min(*first_use);
         }
-        joins
+        merges
     });
     in_order(runs)
 }
 
-/// Ranges by when they are first used.
+/// Returns ranges in the order of their numbers.
 fn in_order(mut ranges: Vec<(usize, SourceRange)>) -> impl ExactSizeIterator<Item = SourceRange> {
     ranges.sort_unstable_by_key(|(first_use, _)| *first_use);
     ranges.into_iter().map(|(_, range)| range)

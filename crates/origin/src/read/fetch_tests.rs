@@ -1,8 +1,10 @@
 use super::*;
-use crate::read::reader::SourceReader;
+use crate::{read::reader::SourceReader, title::references::ObjectRef};
 use futures_util::stream;
 use latemux_index::locate::{Locator, Step, limits::Limits, read_buffer::ObjectBytes};
-use latemux_storage::{Key, Memory, ReadRequest, Version, Want, altered::Altered, counting::Counting};
+use latemux_storage::{
+    Key, Memory, ReadRequest, Storage, Version, Want, altered::Altered, counting::Counting,
+};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -10,42 +12,44 @@ fn source(object: usize, range: Range<u64>) -> SourceRange {
     SourceRange { object, range }
 }
 
-/// An object whose index is that of another: only its key and version count here.
-pub(crate) fn object(key: &Key, version: Version) -> Arc<Object> {
+/// Returns an object with the index of some other file. Only its key and version matter here.
+fn object(source: ObjectRef, version: Version) -> Arc<IndexedObject> {
     let file: Bytes = std::fs::read("../../samples/library/buoy.mp4").unwrap().into();
-    let size = u64::try_from(file.len()).unwrap();
+    let size = file.len() as u64;
     let mut locator = Locator::new(Limits { head: size, ..Limits::default() });
     let Ok(Step::Done(index)) = locator.step(size, vec![ObjectBytes { offset: 0, bytes: file }]) else {
         panic!("one read is enough for the whole file")
     };
-    Arc::new(Object {
-        key: key.clone(),
-        version,
-        index: Arc::from(index),
-        id: 0,
-        elsewhere: None,
-        indexed_by: None,
-    })
+    Arc::new(IndexedObject { file: source.clone(), source, version, index: Arc::from(index), id: 0 })
 }
 
-/// Bytes that differ from place to place and object to object.
+/// Returns bytes that differ between offsets and between objects.
 pub(crate) fn bytes_of(object: usize, len: usize) -> Bytes {
     (0..len).map(|i| u8::try_from((i * 31 + i / 251 + object * 97) % 256).unwrap()).collect()
 }
 
-/// Objects of the given sizes in memory.
-pub(crate) fn library(sizes: &[usize]) -> (Arc<Memory>, Arc<[Arc<Object>]>) {
+/// Returns objects of the given sizes in a memory storage.
+pub(crate) fn library(sizes: &[usize]) -> (Arc<Memory>, Arc<[Arc<IndexedObject>]>) {
     let memory = Arc::new(Memory::new());
     let objects = sizes.iter().enumerate().map(|(i, &len)| {
         let key = Key::new(&format!("o{i}.mp4")).unwrap();
         let version = memory.put(key.clone(), bytes_of(i, len));
-        object(&key, version)
+        object(ObjectRef::served(memory.clone(), memory.clone(), key), version)
     });
-    let objects: Vec<_> = objects.collect();
-    (memory, objects.into())
+    let objects = objects.collect();
+    (memory, objects)
 }
 
-/// Gives bodies in frames of `frame` bytes, each of which is not there at first.
+/// Returns a fetch of objects whose media is read from `storage`.
+fn fetch_from(storage: Arc<dyn Storage>, objects: &[Arc<IndexedObject>], config: ReadConfig) -> Fetch {
+    let objects = objects.iter().map(|known| {
+        let source = ObjectRef::served(storage.clone(), storage.clone(), known.key().clone());
+        object(source, known.version.clone())
+    });
+    Fetch::new(objects.collect(), config)
+}
+
+/// Returns a storage whose bodies come in frames of `frame` bytes. Each frame is pending at first.
 fn chopped(inner: Arc<dyn Storage>, frame: usize) -> Arc<dyn Storage> {
     let chop = move |mut read: Read| {
         let body = read.body.flat_map(move |bytes| {
@@ -72,27 +76,27 @@ async fn read_all(mut reader: SourceReader, limit: usize) -> Result<Vec<Bytes>, 
     Ok(pieces)
 }
 
-fn gathered(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
-    gather(ranges.into_iter().enumerate().collect(), gap, waste).collect()
+fn merged(ranges: Vec<SourceRange>, gap: u64, waste: u64) -> Vec<SourceRange> {
+    merge_ranges(ranges.into_iter().enumerate().collect(), gap, waste).collect()
 }
 
 #[test]
-fn neighbours_become_one_request_and_the_widest_gaps_are_left_out() {
+fn close_ranges_are_merged_and_the_widest_gaps_are_left_out() {
     let ranges = vec![source(0, 100..110), source(1, 0..5), source(0, 115..120), source(0, 200..210)];
-    assert_eq!(gathered(ranges.clone(), 5, 100), [source(0, 100..120), source(1, 0..5), source(0, 200..210)]);
-    assert_eq!(gathered(ranges.clone(), 80, 100), [source(0, 100..210), source(1, 0..5)]);
+    assert_eq!(merged(ranges.clone(), 5, 100), [source(0, 100..120), source(1, 0..5), source(0, 200..210)]);
+    assert_eq!(merged(ranges.clone(), 80, 100), [source(0, 100..210), source(1, 0..5)]);
     // 5 bytes may be wasted, not 85.
-    assert_eq!(gathered(ranges.clone(), 80, 84)[0], source(0, 100..120));
-    assert_eq!(gathered(ranges, 4, 100).len(), 4);
+    assert_eq!(merged(ranges.clone(), 80, 84)[0], source(0, 100..120));
+    assert_eq!(merged(ranges, 4, 100).len(), 4);
     // Overlaps and touching ranges cost nothing, in any order.
-    assert_eq!(gathered(vec![source(0, 5..9), source(0, 0..5), source(0, 2..7)], 0, 0), [source(0, 0..9)]);
-    assert_eq!(gathered(Vec::new(), 1, 1), []);
+    assert_eq!(merged(vec![source(0, 5..9), source(0, 0..5), source(0, 2..7)], 0, 0), [source(0, 0..9)]);
+    assert_eq!(merged(Vec::new(), 1, 1), []);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn what_is_read_is_what_was_asked_for(
+    fn the_bytes_of_all_wanted_ranges_are_returned_in_order(
         wanted in prop::collection::vec((0usize..2, 0u64..3000, 0u64..400), 0..40),
         early in prop::collection::vec((0usize..2, 0u64..3000, 0u64..400), 0..3),
         gap in 0u64..300,
@@ -104,45 +108,49 @@ proptest! {
         let ranges = |list: &[(usize, u64, u64)]| -> Vec<SourceRange> {
             list.iter().map(|&(o, at, len)| source(o, at..(at + len).min(3000))).collect()
         };
-        let (wanted, early) = (ranges(&wanted), ranges(&early));
+        let wanted = ranges(&wanted);
+        let early = ranges(&early);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (memory, objects) = library(&[3000, 3000]);
             let counting = Arc::new(Counting::new(memory, Duration::ZERO));
             let storage = chopped(counting.clone(), frame);
             let config = ReadConfig { gap, waste, open, ..ReadConfig::default() };
-            let mut fetch = Fetch::new(storage, objects, config);
-            // What was begun before the plan was known is used, wherever it lies.
-            fetch.cover(&early).unwrap();
+            let mut fetch = fetch_from(storage, &objects, config);
+            // Transfers that began before the plan was known are used.
+            fetch.start(&early).unwrap();
             let reader = SourceReader::new(fetch, &wanted).unwrap();
             let got = read_all(reader, limit).await.unwrap();
             assert!(got.iter().all(|piece| !piece.is_empty() && piece.len() <= limit));
             let expected: Vec<u8> = wanted
                 .iter()
-                .flat_map(|r| bytes_of(r.object, 3000)[usize::try_from(r.range.start).unwrap()..usize::try_from(r.range.end).unwrap()].to_vec())
+                .flat_map(|r| {
+                    let at = |offset| usize::try_from(offset).unwrap();
+                    bytes_of(r.object, 3000)[at(r.range.start)..at(r.range.end)].to_vec()
+                })
                 .collect();
             assert_eq!(got.concat(), expected);
-            let asked: u64 = counting.take().iter().map(|r| match &r.want {
+            let read: u64 = counting.take().iter().map(|r| match &r.want {
                 Some(Want::Range(range)) => range.end - range.start,
                 _ => 0,
             }).sum();
             let useful: u64 = wanted.iter().chain(&early).map(|r| r.range.end - r.range.start).sum();
-            assert!(asked <= useful + 2 * waste, "{asked} bytes for {useful}");
+            assert!(read <= useful + 2 * waste, "{read} bytes for {useful}");
         });
     }
 }
 
 #[tokio::test]
-async fn pieces_are_slices_of_what_storage_gave() {
+async fn bytes_are_returned_without_copying() {
     let (memory, objects) = library(&[1000]);
-    let stored = memory.read(ReadRequest::head(&objects[0].key, 1000)).await.unwrap();
+    let stored = memory.read(ReadRequest::head(objects[0].key(), 1000)).await.unwrap();
     let stored = stored.body.map(Result::unwrap).collect::<Vec<_>>().await;
-    let fetch = Fetch::new(memory, objects, ReadConfig::default());
+    let fetch = Fetch::new(objects, ReadConfig::default());
     let reader = SourceReader::new(fetch, &[source(0, 10..20), source(0, 500..600)]).unwrap();
     let got = read_all(reader, usize::MAX).await.unwrap();
     assert_eq!(got.len(), 2);
     for (piece, at) in got.iter().zip([10, 500]) {
-        assert_eq!(piece.as_ptr(), stored[0][at..].as_ptr(), "copied");
+        assert_eq!(piece.as_ptr(), stored[0][at..].as_ptr(), "the bytes were copied");
     }
 }
 
@@ -151,7 +159,7 @@ async fn all_requests_start_at_once() {
     let (memory, objects) = library(&[5000, 5000, 5000]);
     let counting = Arc::new(Counting::new(memory, Duration::from_millis(1)));
     let config = ReadConfig { gap: 10, ..ReadConfig::default() };
-    let fetch = Fetch::new(counting.clone(), objects, config);
+    let fetch = fetch_from(counting.clone(), &objects, config);
     let wanted = [source(2, 0..100), source(0, 0..10), source(0, 100..200), source(1, 5..9)];
     let reader = SourceReader::new(fetch, &wanted).unwrap();
     read_all(reader, usize::MAX).await.unwrap();
@@ -160,21 +168,21 @@ async fn all_requests_start_at_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_said_before_anything_is() {
+async fn ranges_that_cannot_be_read_are_refused_before_any_request() {
     let (memory, objects) = library(&[1000]);
     let counting = Arc::new(Counting::new(memory, Duration::ZERO));
     let config = ReadConfig { gap: 1, requests: 3, ..ReadConfig::default() };
-    let mut fetch = Fetch::new(counting.clone(), objects, config);
-    let beyond = fetch.cover(&[source(0, 990..1001)]).unwrap_err();
+    let mut fetch = fetch_from(counting.clone(), &objects, config);
+    let beyond = fetch.start(&[source(0, 990..1001)]).unwrap_err();
     assert_eq!(beyond.reason(), "truncated");
     let scattered: Vec<_> = (0..4).map(|i| source(0, i * 100..i * 100 + 1)).collect();
-    assert_eq!(fetch.cover(&scattered).unwrap_err().reason(), "segment_scattered");
+    assert_eq!(fetch.start(&scattered).unwrap_err().reason(), "segment_scattered");
     assert!(counting.take().is_empty());
 }
 
-/// Whatever the contract of storage forbids becomes an error, never other bytes.
+/// A storage that breaks its contract causes an error, never wrong bytes.
 #[tokio::test]
-async fn short_and_false_answers_are_errors() {
+async fn short_long_and_wrong_responses_are_errors() {
     let lies: [fn(Read) -> Read; 3] = [
         |read| Read { body: stream::iter([Ok(Bytes::from_static(&[0; 9]))]).boxed(), ..read },
         |read| Read { body: stream::iter([Ok(Bytes::from_static(&[0; 11]))]).boxed(), ..read },
@@ -182,7 +190,7 @@ async fn short_and_false_answers_are_errors() {
     ];
     for (i, lie) in lies.into_iter().enumerate() {
         let (memory, objects) = library(&[1000]);
-        let fetch = Fetch::new(Arc::new(Altered::new(memory, move || lie)), objects, ReadConfig::default());
+        let fetch = fetch_from(Arc::new(Altered::new(memory, move || lie)), &objects, ReadConfig::default());
         let reader = SourceReader::new(fetch, &[source(0, 20..30)]).unwrap();
         let error = read_all(reader, usize::MAX).await.unwrap_err();
         assert_eq!(error.reason(), "storage_bad_answer", "lie {i}");
@@ -192,12 +200,12 @@ async fn short_and_false_answers_are_errors() {
 #[tokio::test]
 async fn bytes_are_joined_across_frames() {
     let (memory, objects) = library(&[1000]);
-    let mut fetch = Fetch::new(chopped(memory, 7), objects, ReadConfig::default());
-    fetch.cover(&[source(0, 100..900)]).unwrap();
+    let mut fetch = fetch_from(chopped(memory, 7), &objects, ReadConfig::default());
+    fetch.start(&[source(0, 100..900)]).unwrap();
     let got = fetch.bytes(0, 250, 100).await.unwrap();
     assert!(got.len() >= 100);
     assert_eq!(got[..], bytes_of(0, 1000)[250..250 + got.len()]);
     // Earlier bytes stay until they are released.
     assert_eq!(fetch.bytes(0, 100, 1).await.unwrap()[0], bytes_of(0, 1000)[100]);
-    assert!(fetch.bytes(0, 850, 51).await.is_err(), "beyond what is read");
+    assert!(fetch.bytes(0, 850, 51).await.is_err(), "bytes that no transfer reads");
 }

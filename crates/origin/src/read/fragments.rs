@@ -1,8 +1,8 @@
-//! Samples of fragments: read along with the media, remembered beside the index.
+//! Samples of fragments, read from their `moof`s when a segment needs them and kept in memory.
 
 use crate::{
-    Error, observe::metrics::CacheWatch, read::fetch::Fetch, title::index::Object, title::memo::Memo,
-    title::titles::LoadedTitle,
+    Error, observe::metrics::CacheWatch, read::fetch::Fetch, title::indexed::IndexedObject,
+    title::memory_cache::MemoryCache, title::titles::LoadedTitle,
 };
 use bytes::Bytes;
 use latemux_index::{
@@ -10,110 +10,103 @@ use latemux_index::{
     locate::limits::MOOF_READ,
     media::fragment_samples::{FragmentSamples, KnownFragments},
 };
-use latemux_packager::plan::SourceRange;
+use latemux_packager::plan::{Needs, SourceRange};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Remembered fragments by object and offset in it. Clones share them.
+/// Fragments kept in memory, by the object's ID and the fragment's offset in it. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Fragments {
-    memo: Memo<(u64, u64), Arc<FragmentSamples>>,
+    memory: MemoryCache<(u64, u64), Arc<FragmentSamples>>,
 }
 
 impl Fragments {
     pub(crate) fn new(capacity: u64) -> Self {
-        Self { memo: Memo::new(capacity, |_, samples: &Arc<FragmentSamples>| samples.heap_bytes()) }
+        Self { memory: MemoryCache::new(capacity, |_, samples: &Arc<FragmentSamples>| samples.heap_bytes()) }
     }
 
-    /// What is remembered, for metrics. Nobody waits for another's fragment.
+    /// Returns what metrics show of the fragments. Their number of joins is always 0: no request
+    /// waits for a fragment that another one reads.
     pub(crate) fn watch(&self) -> CacheWatch {
-        self.memo.watch("fragments", Arc::default())
+        self.memory.watch("fragments", Arc::default())
     }
 
-    /// The fragments of a title, as planning asks for them.
-    pub(crate) fn of<'a>(&'a self, loaded: &'a LoadedTitle) -> Known<'a> {
-        Known { memo: &self.memo, objects: &loaded.objects, fresh: BTreeMap::new() }
+    /// Returns the known fragments of a title, for planning.
+    pub(crate) fn of<'a>(&'a self, title: &'a LoadedTitle) -> TitleFragments<'a> {
+        TitleFragments { memory: &self.memory, objects: &title.objects, read: BTreeMap::new() }
     }
 }
 
-/// What is known of a title's fragments; what was just read stays known whatever is remembered meanwhile.
+/// Known fragments of a title. Those read through this value stay known even if memory evicts them.
 #[derive(Debug)]
-pub(crate) struct Known<'a> {
-    memo: &'a Memo<(u64, u64), Arc<FragmentSamples>>,
-    objects: &'a [Arc<Object>],
-    fresh: BTreeMap<(usize, u64), Arc<FragmentSamples>>,
+pub(crate) struct TitleFragments<'a> {
+    memory: &'a MemoryCache<(u64, u64), Arc<FragmentSamples>>,
+    objects: &'a [Arc<IndexedObject>],
+    /// Fragments read through this value, by the object's index and the fragment's offset.
+    read: BTreeMap<(usize, u64), Arc<FragmentSamples>>,
 }
 
-impl KnownFragments for Known<'_> {
+impl KnownFragments for TitleFragments<'_> {
     fn get(&self, object: usize, offset: u64) -> Option<Arc<FragmentSamples>> {
-        if let Some(samples) = self.fresh.get(&(object, offset)) {
+        if let Some(samples) = self.read.get(&(object, offset)) {
             return Some(samples.clone());
         }
-        self.memo.get(&(self.objects.get(object)?.id, offset))
+        self.memory.get(&(self.objects.get(object)?.id, offset))
     }
 }
 
-impl Known<'_> {
-    /// Reads the `moof`s of fragments. Their media is read by the same requests and stays in `fetch`.
-    pub(crate) async fn learn(&mut self, fetch: &mut Fetch, needs: &[SourceRange]) -> Result<(), Error> {
-        fetch.cover(needs)?;
-        fetch.opened().await?;
-        for need in needs {
-            self.learn_one(need, Reads::WithMedia(fetch)).await?;
+impl TitleFragments<'_> {
+    /// Reads the `moof`s of the fragments that a plan needs.
+    pub(crate) async fn read(&mut self, needs: Needs, moofs: &mut MoofReads<'_>) -> Result<(), Error> {
+        if let MoofReads::WithMedia(fetch) = moofs {
+            fetch.set_reach(needs.reach);
+            fetch.start(&needs.fragments)?;
+            fetch.opened().await?;
+        }
+        for fragment in &needs.fragments {
+            self.read_one(fragment, moofs).await?;
         }
         Ok(())
     }
 
-    /// As [`Self::learn`], but nothing of the media is read: each `moof` by requests of its own.
-    pub(crate) async fn learn_alone(
-        &mut self,
-        fetch: &(dyn Fn() -> Fetch + Sync),
-        needs: &[SourceRange],
-    ) -> Result<(), Error> {
-        for need in needs {
-            self.learn_one(need, Reads::Alone(fetch)).await?;
-        }
-        Ok(())
-    }
-
-    /// Reads one fragment's `moof`s.
-    async fn learn_one(&mut self, need: &SourceRange, mut reads: Reads<'_>) -> Result<(), Error> {
-        let object = self.objects.get(need.object).ok_or(Error::Internal("a fragment of no object"))?;
-        let malformed = |error| Error::index(object.key.as_str(), error);
-        let mut reader = FragmentReader::new(object.index.clone(), need.range.clone());
-        let mut step = reader.feed(need.range.start, &Bytes::new()).map_err(malformed)?;
+    async fn read_one(&mut self, fragment: &SourceRange, moofs: &mut MoofReads<'_>) -> Result<(), Error> {
+        let object = self.objects.get(fragment.object).ok_or(Error::Internal("a fragment of no object"))?;
+        let malformed = |error| Error::index(object.key().as_str(), error);
+        let mut reader = FragmentReader::new(object.index.clone(), fragment.range.clone());
+        let mut step = reader.feed(fragment.range.start, &Bytes::new()).map_err(malformed)?;
         let samples = loop {
             match step {
                 FragmentStep::Done(samples) => break Arc::new(samples),
                 FragmentStep::Need { from, len } => {
-                    let bytes = reads.bytes(need, from, len).await?;
+                    let bytes = moofs.bytes(fragment, from, len).await?;
                     step = reader.feed(from, &bytes).map_err(malformed)?;
                 }
             }
         };
-        self.memo.insert((object.id, need.range.start), samples.clone());
-        self.fresh.insert((need.object, need.range.start), samples);
+        self.memory.insert((object.id, fragment.range.start), samples.clone());
+        self.read.insert((fragment.object, fragment.range.start), samples);
         Ok(())
     }
 }
 
-/// How `moof`s are read.
-enum Reads<'a> {
-    /// By requests that read the media behind them too.
+/// Reads of `moof`s.
+pub(crate) enum MoofReads<'a> {
+    /// One request to storage reads a `moof` with the media behind it. The media stays in the
+    /// fetch.
     WithMedia(&'a mut Fetch),
-    /// By requests of their own.
+    /// Each read has a fetch of its own, and no media is read.
     Alone(&'a (dyn Fn() -> Fetch + Sync)),
 }
 
-impl Reads<'_> {
-    /// Bytes of a fragment's object `from` an offset on, at least `len`.
+impl MoofReads<'_> {
+    /// Returns at least `len` bytes of the fragment's object from the offset `from` on.
     async fn bytes(&mut self, fragment: &SourceRange, from: u64, len: u64) -> Result<Bytes, Error> {
         let object = fragment.object;
         match self {
             Self::WithMedia(fetch) => fetch.bytes(object, from, len).await,
-            Self::Alone(fetch) => {
-                let mut fetch = fetch();
+            Self::Alone(new_fetch) => {
+                let mut fetch = new_fetch();
                 let range = from..from.saturating_add(len.max(MOOF_READ)).min(fragment.range.end);
-                fetch.cover(&[SourceRange { object, range }])?;
+                fetch.start(&[SourceRange { object, range }])?;
                 fetch.bytes(object, from, len).await
             }
         }

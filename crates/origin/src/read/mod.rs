@@ -2,8 +2,8 @@
 
 pub(crate) mod body;
 pub(crate) mod fetch;
+pub(crate) mod first_byte_wait;
 pub(crate) mod fragments;
-pub(crate) mod offline;
-pub(crate) mod patience;
 pub(crate) mod prefetch;
 pub(crate) mod reader;
+pub(crate) mod segment;

@@ -1,16 +1,19 @@
-//! The next segments' source bytes, read into the range cache while a client takes one: so many segments ahead of what was asked for, no
-//! further, and only as far as others leave room.
+//! Prefetches into the range cache the segments that follow a requested one, while a client takes
+//! that one. The number of segments is configured, and they are read only as far as other requests
+//! leave room.
 
 use crate::{
-    Error, OriginConfig, config::ReadConfig, observe::metrics::Prefetches, read::fetch::Fetch,
-    read::fragments::Fragments, read::reader::SourceReader, title::titles::LoadedTitle,
+    Error,
+    config::{OriginConfig, ReadConfig},
+    observe::metrics::{Prefetched, Prefetches},
+    read::fetch::Fetch,
+    read::fragments::{Fragments, MoofReads},
+    read::reader::SourceReader,
+    read::segment::plan_segment,
+    title::titles::LoadedTitle,
 };
 use futures_util::future::poll_fn;
-use latemux_packager::{
-    Address, Part, Planned, plan,
-    plan::{SourceRange, following},
-};
-use latemux_storage::Storage;
+use latemux_packager::{Address, plan::following};
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,64 +23,39 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// What became of a segment that was to be read ahead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Prefetched {
-    /// All of it is in the cache, now or before.
-    Read,
-    /// As many as may be were being read.
-    NoRoom,
-    /// Its client left.
-    Abandoned,
-    /// Storage or source refused; who asks for it will be told.
-    Failed,
-}
-
-impl Prefetched {
-    pub(crate) const ALL: [(Self, &'static str); 4] = [
-        (Self::Read, "read"),
-        (Self::NoRoom, "no_room"),
-        (Self::Abandoned, "abandoned"),
-        (Self::Failed, "failed"),
-    ];
-}
-
-/// Reads segments ahead.
+/// Prefetches segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Prefetch(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Segments ahead of one that was asked for.
-    ahead: u32,
-    media: Arc<dyn Storage>,
+    /// Number of segments to prefetch after a requested one.
+    count: u32,
     fragments: Fragments,
     read: ReadConfig,
-    /// Segments that may be read at one time.
+    /// Limits the runs at one time. A run reads one segment after another.
     room: Arc<Semaphore>,
-    /// What is being read, by title and address.
+    /// Runs in flight, by the title's ID and the address of the requested segment.
     running: Mutex<HashSet<(u64, Address)>>,
     counts: Arc<Prefetches>,
 }
 
 impl Prefetch {
-    /// `None` where nothing is to be read ahead. Of the `in_flight` requests that may be under way to a back end at one time, it takes no
-    /// more than a quarter.
+    /// Creates a prefetcher. Returns `None` if nothing is to be prefetched. Of the `in_flight`
+    /// requests that a back end may have at one time, it takes at most a quarter.
     pub(crate) fn new(
         config: &OriginConfig,
-        media: Arc<dyn Storage>,
         fragments: Fragments,
         in_flight: usize,
         counts: Arc<Prefetches>,
     ) -> Option<Self> {
-        // One segment may lie in two objects: its audio and its video.
+        // One segment may lie in two objects, one for audio and one for video: two requests.
         let room = config.read.prefetch_open.min(in_flight / 8);
-        // One request after another.
+        // Requests for the same segment run one after another.
         let read = ReadConfig { open: 1, ..config.read.clone() };
         (config.read.prefetch > 0 && room > 0).then(|| {
             Self(Arc::new(Inner {
-                ahead: config.read.prefetch,
-                media,
+                count: config.read.prefetch,
                 fragments,
                 read,
                 room: Arc::new(Semaphore::new(room)),
@@ -87,39 +65,40 @@ impl Prefetch {
         })
     }
 
-    /// Reads on from a segment whose own reads have begun, as long as the guard is kept or once it was let go on.
-    pub(crate) fn after(&self, title: &Arc<LoadedTitle>, address: &Address) -> Option<Ahead> {
+    /// Prefetches the segments that follow a segment whose own reads have begun. The run ends when
+    /// the guard is dropped, unless [`PrefetchGuard::detach`] is called.
+    pub(crate) fn after(&self, title: &Arc<LoadedTitle>, address: &Address) -> Option<PrefetchGuard> {
         if !title.objects.iter().all(|object| object.version.is_reliable()) {
-            // The cache would not keep it.
+            // The range cache does not keep such objects.
             return None;
         }
-        // Many clients of one segment have one next segment.
-        let running = Running::begin(&self.0, title.id, address)?;
+        // Clients of the same segment share one run.
+        let run = Run::begin(&self.0, title.id, address)?;
         let next = following(&title.title, address)?;
         let Ok(room) = self.0.room.clone().try_acquire_owned() else {
             self.0.counts.count(Prefetched::NoRoom);
             return None;
         };
         let title = title.clone();
-        let task = tokio::spawn(async move { running.run(room, &title, next).await });
-        Some(Ahead { task: Some(task.abort_handle()) })
+        let task = tokio::spawn(async move { run.read_from(room, &title, next).await });
+        Some(PrefetchGuard { task: Some(task.abort_handle()) })
     }
 }
 
-/// What is read ahead for one client. Dropped, it ends.
+/// Ends a prefetch run when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct PrefetchGuard {
     task: Option<AbortHandle>,
 }
 
-impl Ahead {
-    /// The client took its segment: it will want the next.
-    pub(crate) fn go_on(mut self) {
+impl PrefetchGuard {
+    /// Lets the run go on: its client took the whole segment and will want the next.
+    pub(crate) fn detach(mut self) {
         self.task = None;
     }
 }
 
-impl Drop for Ahead {
+impl Drop for PrefetchGuard {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -127,31 +106,32 @@ impl Drop for Ahead {
     }
 }
 
-/// One who reads ahead, until dropped.
+/// A run of prefetches after one requested segment.
 #[derive(Debug)]
-struct Running {
+struct Run {
     inner: Arc<Inner>,
     key: (u64, Address),
-    /// What a client that leaves would cut short.
-    unfinished: bool,
+    /// True while a segment is being read, which an abort would cut short.
+    is_reading: bool,
 }
 
-impl Running {
+impl Run {
+    /// Registers a run. Returns `None` if there is one for the same segment.
     fn begin(inner: &Arc<Inner>, title: u64, address: &Address) -> Option<Self> {
         let key = (title, address.clone());
-        let new = inner.running().insert(key.clone());
-        new.then(|| Self { inner: inner.clone(), key, unfinished: false })
+        let is_new = inner.running().insert(key.clone());
+        is_new.then(|| Self { inner: inner.clone(), key, is_reading: false })
     }
 
-    async fn run(mut self, room: OwnedSemaphorePermit, title: &LoadedTitle, first: Address) {
+    async fn read_from(mut self, room: OwnedSemaphorePermit, title: &LoadedTitle, first: Address) {
         let mut next = Some(first);
-        for _ in 0..self.inner.ahead {
+        for _ in 0..self.inner.count {
             let Some(address) = next else { break };
-            self.unfinished = true;
-            let read = self.inner.read(title, &address).await;
-            self.unfinished = false;
+            self.is_reading = true;
+            let read = self.inner.read_segment(title, &address).await;
+            self.is_reading = false;
             if let Err(error) = &read {
-                tracing::debug!(reason = error.reason(), title = title.base, "not read ahead: {error}");
+                tracing::debug!(reason = error.reason(), title = title.base, "prefetch failed: {error}");
                 self.inner.counts.count(Prefetched::Failed);
                 break;
             }
@@ -162,10 +142,10 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for Run {
     fn drop(&mut self) {
         self.inner.running().remove(&self.key);
-        if self.unfinished {
+        if self.is_reading {
             self.inner.counts.count(Prefetched::Abandoned);
         }
     }
@@ -176,33 +156,17 @@ impl Inner {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the cache read what a segment is made of. Nothing is made of it.
-    async fn read(&self, title: &LoadedTitle, address: &Address) -> Result<(), Error> {
-        let mut fetch = Fetch::new(self.media.clone(), title.objects.clone(), self.read.clone());
-        let mut known = self.fragments.of(title);
-        // As in `serve`: there is no third time.
-        for _ in 0..3 {
-            let (parts, reach) = match plan(&title.title, address, &known)? {
-                Planned::Ready(plan) => (plan.parts, plan.reach),
-                Planned::NeedsMedia(media) => (media.parts().to_vec(), media.reach().to_vec()),
-                Planned::Needs(needs) => {
-                    fetch.belongs_to(needs.reach);
-                    known.learn(&mut fetch, &needs.fragments).await?;
-                    continue;
-                }
-            };
-            let ranges = parts.into_iter().filter_map(|part| match part {
-                Part::Source(range) if !range.range.is_empty() => Some(range),
-                _ => None,
-            });
-            let ranges: Vec<SourceRange> = ranges.collect();
-            fetch.belongs_to(reach);
-            let mut reader = SourceReader::new(fetch, &ranges)?;
-            while let Some(bytes) = poll_fn(|cx| reader.poll_next(cx, usize::MAX)).await {
-                bytes?;
-            }
-            return Ok(());
+    /// Reads the source ranges of a segment, so that the range cache has them. It makes no segment.
+    async fn read_segment(&self, title: &LoadedTitle, address: &Address) -> Result<(), Error> {
+        let mut fetch = Fetch::new(title.objects.clone(), self.read.clone());
+        let moofs = MoofReads::WithMedia(&mut fetch);
+        let plan = plan_segment(title, address, &self.fragments, moofs).await?;
+        let (ranges, reach) = plan.into_sources();
+        fetch.set_reach(reach);
+        let mut reader = SourceReader::new(fetch, &ranges)?;
+        while let Some(bytes) = poll_fn(|cx| reader.poll_next(cx, usize::MAX)).await {
+            bytes?;
         }
-        Err(Error::Internal("a plan that is never complete"))
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The source bytes of a response in the order it needs them, untouched.
+//! Returns the source bytes of a response in the order in which the plan needs them.
 
 use crate::{Error, read::fetch::Fetch};
 use bytes::Bytes;
@@ -9,89 +9,97 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Slices of what a [`Fetch`] reads, in the order of the plan. What no later range needs is let go at once.
+/// Reads source ranges through a [`Fetch`], in the order of the plan. Bytes that no later range
+/// needs are released at once.
 #[derive(Debug)]
 pub(crate) struct SourceReader {
     fetch: Fetch,
-    pieces: Vec<Piece>,
+    slices: Vec<Slice>,
     next: usize,
-    /// Bytes of the current piece that were given out.
-    given: u64,
+    /// Bytes of the current slice that were returned.
+    returned: u64,
 }
 
-/// A range, cut where spans end.
+/// Source range, or the piece of one that a single transfer reads.
 #[derive(Debug)]
-struct Piece {
-    span: usize,
+struct Slice {
+    transfer: usize,
     range: Range<u64>,
-    /// Lowest byte of the span that a later piece needs.
-    keep: Option<u64>,
+    /// Lowest byte of the transfer that a later slice needs.
+    keep_from: Option<u64>,
 }
 
 impl SourceReader {
-    /// Reads `ranges` in this order; requests already in flight are used.
+    /// Creates a reader of `ranges` in this order. It uses the transfers that are in flight and
+    /// starts those that are missing.
     ///
     /// # Errors
-    /// As [`Fetch::cover`].
+    /// [`Error::BeyondEnd`] and [`Error::Scattered`] as of [`Fetch::start`].
     pub(crate) fn new(mut fetch: Fetch, ranges: &[SourceRange]) -> Result<Self, Error> {
-        fetch.cover(ranges)?;
-        let mut pieces = Vec::with_capacity(ranges.len());
+        fetch.start(ranges)?;
+        let mut slices = Vec::with_capacity(ranges.len());
         for wanted in ranges {
             let mut at = wanted.range.start;
             while at < wanted.range.end {
-                let span = fetch.span_at(wanted.object, at).ok_or(Error::Internal("a range not covered"))?;
-                let end = fetch.span_end(span).min(wanted.range.end);
-                pieces.push(Piece { span, range: at..end, keep: None });
+                let transfer = fetch
+                    .transfer_at(wanted.object, at)
+                    .ok_or(Error::Internal("a range is not being read"))?;
+                let end = fetch.transfer_end(transfer).min(wanted.range.end);
+                slices.push(Slice { transfer, range: at..end, keep_from: None });
                 at = end;
             }
         }
-        let mut keep = vec![None; fetch.span_count()];
-        for piece in pieces.iter_mut().rev() {
-            if let Some(keep) = keep.get_mut(piece.span) {
-                piece.keep = *keep;
-                *keep = Some(keep.map_or(piece.range.start, |k: u64| k.min(piece.range.start)));
+        let mut keep_from = vec![None; fetch.transfer_count()];
+        for slice in slices.iter_mut().rev() {
+            if let Some(keep) = keep_from.get_mut(slice.transfer) {
+                slice.keep_from = *keep;
+                *keep = Some(keep.map_or(slice.range.start, |k: u64| k.min(slice.range.start)));
             }
         }
-        for (span, keep) in keep.into_iter().enumerate() {
-            fetch.release(span, keep);
+        for (transfer, keep) in keep_from.into_iter().enumerate() {
+            fetch.release(transfer, keep);
         }
-        Ok(Self { fetch, pieces, next: 0, given: 0 })
+        Ok(Self { fetch, slices, next: 0, returned: 0 })
     }
 
-    /// Waits until storage has answered all requests that were started and the first bytes are there, so that what it
-    /// refuses can still become a status code.
+    /// Waits until storage has responded to all requests and the first bytes are there.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for a request that storage refused. It can still become a status code.
     pub(crate) async fn ready(&mut self) -> Result<(), Error> {
         self.fetch.opened().await?;
-        let Some(first) = self.pieces.get(self.next) else { return Ok(()) };
-        let (span, at) = (first.span, first.range.start + self.given);
-        poll_fn(|cx| self.fetch.poll_at(cx, span, at)).await.map(drop)
+        let Some(first) = self.slices.get(self.next) else { return Ok(()) };
+        let transfer = first.transfer;
+        let at = first.range.start + self.returned;
+        poll_fn(|cx| self.fetch.poll_at(cx, transfer, at)).await.map(drop)
     }
 
-    /// The next bytes, never empty, at most `limit` of them; `None` after the last.
+    /// Returns the next bytes, at least one and at most `limit`. Returns `None` after the last.
     pub(crate) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,
         limit: usize,
     ) -> Poll<Option<Result<Bytes, Error>>> {
-        let Some(piece) = self.pieces.get(self.next) else { return Poll::Ready(None) };
-        let at = piece.range.start + self.given;
-        let mut bytes = match ready!(self.fetch.poll_at(cx, piece.span, at)) {
+        let Some(slice) = self.slices.get(self.next) else { return Poll::Ready(None) };
+        let at = slice.range.start + self.returned;
+        let mut bytes = match ready!(self.fetch.poll_at(cx, slice.transfer, at)) {
             Ok(bytes) => bytes,
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
-        let left = piece.range.end - at;
+        let left = slice.range.end - at;
         bytes.truncate(limit.min(usize::try_from(left).unwrap_or(usize::MAX)));
-        let given = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        self.given += given;
-        self.fetch.used(given);
-        let done = given == left;
-        match (piece.keep, done) {
-            (None, true) => self.fetch.release(piece.span, None),
-            (keep, _) => self.fetch.release(piece.span, Some(keep.unwrap_or(u64::MAX).min(at + given))),
-        }
-        if done {
+        let len = bytes.len() as u64;
+        self.returned += len;
+        self.fetch.count_used(len);
+        let is_done = len == left;
+        let keep_from = match (slice.keep_from, is_done) {
+            (None, true) => None,
+            (keep, _) => Some(keep.unwrap_or(u64::MAX).min(at + len)),
+        };
+        self.fetch.release(slice.transfer, keep_from);
+        if is_done {
             self.next += 1;
-            self.given = 0;
+            self.returned = 0;
         }
         Poll::Ready(Some(Ok(bytes)))
     }

@@ -1,69 +1,66 @@
-//! `/api/library`: the titles there are, as far as a bounded look finds them.
+//! `/api/library`: the titles that a bounded search of the storage finds.
 
 use crate::{
     Error,
-    route::entry_points,
     title::resolve::{indexed_stem, is_manifest, media_files},
 };
 use futures_util::{StreamExt, stream};
+use latemux_packager::{
+    Address, Resource,
+    address::{DashTemplate, HlsContainer},
+};
 use latemux_storage::{Key, Listing, Storage, StorageError};
 use serde::Serialize;
 
-/// What is served.
+/// Titles of a storage.
 #[derive(Debug, Serialize)]
 pub(crate) struct Library {
-    /// Where the titles are.
     storage: String,
-    /// Whether storage can say what it holds; where not, titles play all the same.
+    /// True if the storage can be listed. Titles of other storages can be played, but not found.
     listable: bool,
-    /// There is more than the limits here let us look at.
+    /// True if a limit ended the search early.
     truncated: bool,
-    titles: Vec<Entry>,
+    titles: Vec<LibraryTitle>,
 }
 
-/// A title.
+/// A title of the library.
 #[derive(Debug, Serialize, PartialEq, Eq)]
-struct Entry {
+struct LibraryTitle {
     /// Base, decoded.
     base: String,
-    /// For people: the last part of the base, without extension.
+    /// Name for display: the last component of the base, without extension.
     name: String,
     /// `file`, `folder` or `manifest`.
     kind: &'static str,
-    /// Number of media files.
     files: usize,
-    /// DASH manifest.
+    // URLs of the manifests. For HLS, that of the multivariant playlist.
     dash: String,
-    /// HLS multivariant playlist.
     hls: String,
-    /// The same with CMAF segments.
     hls_cmaf: String,
-    /// Smooth Streaming client manifest.
     smooth: String,
-    /// HDS manifest.
     hds: String,
 }
 
-/// Levels of folders looked into.
-const DEPTH: usize = 3;
-/// Folders looked into.
+/// Most levels of folders below the root that are listed.
+const MAX_DEPTH: usize = 3;
+/// Most folders that are listed.
 const MAX_FOLDERS: usize = 256;
-/// Titles named.
+/// Most titles of the library.
 const MAX_TITLES: usize = 1000;
-/// Folders listed at one time.
-const AT_ONCE: usize = 8;
+/// Most folders listed at one time.
+const CONCURRENT_LISTINGS: usize = 8;
 
-/// Names of the server manifests in a folder.
+/// Returns the names of the server manifests in a folder.
 fn manifests(listing: &Listing) -> impl Iterator<Item = &str> {
     listing.objects.iter().map(|(name, _)| name.as_str()).filter(|name| is_manifest(name))
 }
 
-/// Looks for titles: each server manifest, each media file at the root, each folder below that holds media directly and no server
-/// manifest.
+/// Finds the titles of a storage: each server manifest, each media file at the root, and each
+/// folder below the root that holds media files and no server manifest.
 ///
 /// # Errors
-/// What listing the root says.
-pub(crate) async fn look(storage: &dyn Storage) -> Result<Library, Error> {
+/// [`Error::Storage`] for a failed listing of the root.
+pub(crate) async fn find_titles(storage: &dyn Storage) -> Result<Library, Error> {
     let mut library =
         Library { storage: storage.describe(), listable: true, truncated: false, titles: Vec::new() };
     let root = match storage.list(&Key::root()).await {
@@ -72,37 +69,37 @@ pub(crate) async fn look(storage: &dyn Storage) -> Result<Library, Error> {
             library.listable = false;
             return Ok(library);
         }
-        // Nothing there yet.
+        // The storage is empty.
         Err(StorageError::NotFound(_)) => return Ok(library),
         Err(error) => return Err(error.into()),
     };
     library.titles.extend(manifests(&root).map(|name| entry(name, "manifest", 1)));
     library.titles.extend(media_files(&root).map(|(name, _)| entry(name, "file", 1)));
     let mut level = children(&Key::root(), &root);
-    let mut looked = 0;
-    for _ in 0..DEPTH {
-        let room = MAX_FOLDERS.saturating_sub(looked);
+    let mut listed = 0;
+    for _ in 0..MAX_DEPTH {
+        let room = MAX_FOLDERS - listed;
         library.truncated |= level.len() > room;
         level.truncate(room);
-        looked += level.len();
+        listed += level.len();
         let listings: Vec<_> = stream::iter(level)
             .map(|folder| async move {
                 let listing = storage.list(&folder).await;
                 (folder, listing)
             })
-            .buffered(AT_ONCE)
+            .buffered(CONCURRENT_LISTINGS)
             .collect()
             .await;
         level = Vec::new();
         for (folder, listing) in listings {
-            // A folder that cannot be read now is not in the list; the others are.
+            // A folder that cannot be listed is left out.
             let Ok(listing) = listing else { continue };
-            let named = library.titles.len();
+            let before = library.titles.len();
             let bases = manifests(&listing).filter_map(|name| folder.join(name));
             library.titles.extend(bases.map(|base| entry(base.as_str(), "manifest", 1)));
             match media_files(&listing).count() {
-                // What plays is what the manifests say.
-                _ if library.titles.len() > named => {}
+                // A folder with server manifests is not a title itself.
+                _ if library.titles.len() > before => {}
                 0 => level.extend(children(&folder, &listing)),
                 files => library.titles.push(entry(folder.as_str(), "folder", files)),
             }
@@ -114,16 +111,26 @@ pub(crate) async fn look(storage: &dyn Storage) -> Result<Library, Error> {
 }
 
 fn children(folder: &Key, listing: &Listing) -> Vec<Key> {
-    let seen = listing.folders.iter().filter(|name| !name.starts_with('.'));
-    seen.filter_map(|name| folder.join(name)).collect()
+    let visible = listing.folders.iter().filter(|name| !name.starts_with('.'));
+    visible.filter_map(|name| folder.join(name)).collect()
 }
 
-fn entry(base: &str, kind: &'static str, files: usize) -> Entry {
-    let [dash, hls, hls_cmaf, smooth, hds] = entry_points(base);
+fn entry(base: &str, kind: &'static str, files: usize) -> LibraryTitle {
+    let url = |resource| Address::new(base, resource).to_url();
     let last = base.rsplit('/').next().unwrap_or(base);
     let name = match last.rsplit_once('.') {
         Some((stem, _)) if kind != "folder" => indexed_stem(last).unwrap_or(stem),
         _ => last,
     };
-    Entry { base: base.to_owned(), name: name.to_owned(), kind, files, dash, hls, hls_cmaf, smooth, hds }
+    LibraryTitle {
+        base: base.to_owned(),
+        name: name.to_owned(),
+        kind,
+        files,
+        dash: url(Resource::DashManifest(DashTemplate::Time)),
+        hls: url(Resource::HlsMultivariant(HlsContainer::Auto)),
+        hls_cmaf: url(Resource::HlsMultivariant(HlsContainer::Cmaf)),
+        smooth: url(Resource::SmoothManifest),
+        hds: url(Resource::HdsManifest),
+    }
 }

@@ -1,15 +1,16 @@
 //! From a base to a title: the objects it names, and their indexes.
 
-pub(crate) mod beside;
-pub(crate) mod flight;
-pub(crate) mod index;
+pub(crate) mod index_reader;
+pub(crate) mod index_record;
+pub(crate) mod index_store;
+pub(crate) mod index_writer;
+pub(crate) mod indexed;
+pub(crate) mod indexer;
 pub(crate) mod library;
 pub(crate) mod manifest_tracks;
-pub(crate) mod manifests;
-pub(crate) mod media;
-pub(crate) mod memo;
-pub(crate) mod persisted;
-pub(crate) mod places;
+pub(crate) mod memory_cache;
+pub(crate) mod references;
 pub(crate) mod resolve;
+pub(crate) mod single_flight;
+pub(crate) mod storages;
 pub(crate) mod titles;
-pub(crate) mod write_index;

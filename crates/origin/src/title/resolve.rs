@@ -1,4 +1,4 @@
-//! Which objects a base names.
+//! Finds the files that a base names.
 
 use crate::Error;
 use futures_util::StreamExt;
@@ -6,29 +6,33 @@ use latemux_packager::manifest::server::{MAX_BYTES, ManifestError, ServerManifes
 use latemux_storage::{Key, Listing, ReadRequest, Storage};
 use std::collections::BTreeSet;
 
-/// Extensions of files that are media.
+/// Extensions of media files.
 const MEDIA: [&str; 14] =
     ["mp4", "m4v", "m4a", "mov", "3gp", "3g2", "f4v", "cmfv", "cmfa", "cmft", "ismv", "isma", "ismt", "mp4a"];
 
-/// What makes a title.
+/// Files that make a title.
 #[derive(Debug)]
 pub(crate) enum Resolved {
-    /// All tracks of these files, in order: the media file itself, the files of a comma list, or the media files of a folder
-    /// by name; each with its size in bytes where a listing told it.
+    /// All tracks of these files, in order: the media file itself, the files of a comma list, or
+    /// the media files of a folder by name. Each comes with its size in bytes if a listing told it.
     Files(Vec<(Key, Option<u64>)>),
-    /// The tracks a server manifest names.
+    /// The tracks that a server manifest names.
     Manifest {
-        /// Where it is.
+        /// Key of the server manifest.
         key: Key,
-        /// What it says.
+        /// Content of the server manifest.
         manifest: ServerManifest,
     },
 }
 
-/// What makes the title of a base.
+/// Finds the files of a base. `limit` is the most files of one title.
 ///
 /// # Errors
-/// [`Error::NoMedia`], [`Error::TooManyObjects`], [`Error::BadPath`], [`Error::Manifest`], or what storage says.
+/// - [`Error::BadPath`] and [`Error::NoSuchUrl`] for a malformed base
+/// - [`Error::NoMedia`] for a folder without media files
+/// - [`Error::TooManyObjects`] for more than `limit` files
+/// - [`Error::Manifest`] for a server manifest that cannot be used
+/// - [`Error::Storage`] for a failed read or listing
 pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> Result<Resolved, Error> {
     let unlisted = |key| (key, None);
     let files: Vec<_> = if let Some(list) = base.strip_suffix(".urlset") {
@@ -42,7 +46,7 @@ pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> 
     } else {
         let folder = Key::new(base).ok_or(Error::BadPath)?;
         let listing = storage.list(&folder).await?;
-        // Listings that are pages for people may not tell sizes, which is said by 0.
+        // HTML listings may not tell sizes. They give 0 then.
         let listed =
             |(name, size): (&str, u64)| Some((folder.join(name)?, Some(size).filter(|&size| size > 0)));
         media_files(&listing).filter_map(listed).collect()
@@ -54,10 +58,10 @@ pub(crate) async fn resolve(storage: &dyn Storage, base: &str, limit: usize) -> 
     }
 }
 
-/// Reads a server manifest; of one that is too large no more than it takes to know.
+/// Reads a server manifest, but no more than [`MAX_BYTES`] of it.
 async fn read_manifest(storage: &dyn Storage, key: &Key) -> Result<ServerManifest, Error> {
     let refuse = |error| Error::Manifest { key: key.to_string(), error };
-    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    let limit = MAX_BYTES as u64;
     let mut read = storage.read(ReadRequest::head(key, limit)).await?;
     if read.object.size > limit {
         return Err(refuse(ManifestError::TooLarge { what: "bytes of a server manifest", limit: MAX_BYTES }));
@@ -66,14 +70,14 @@ async fn read_manifest(storage: &dyn Storage, key: &Key) -> Result<ServerManifes
     while let Some(frame) = read.body.next().await {
         bytes.extend_from_slice(&frame?);
         if bytes.len() > MAX_BYTES {
-            return Err(Error::Internal("more bytes than were asked for"));
+            return Err(Error::Internal("storage sent more bytes than requested"));
         }
     }
     parse(&bytes).map_err(refuse)
 }
 
-/// Names and sizes, as the listing says, of the media files in a folder, in its order. An index MP4 (`film.index.mp4`) stands for the files it may be
-/// the index of (`film.mp4`, `film.cmfv`).
+/// Returns the names and sizes of the media files in a folder, in the order of its listing. An
+/// index MP4 (`film.index.mp4`) hides the files it may be the index of (`film.mp4`, `film.cmfv`).
 pub(crate) fn media_files(listing: &Listing) -> impl Iterator<Item = (&str, u64)> {
     let objects = || listing.objects.iter().map(|(name, size)| (name.as_str(), *size));
     let media = || objects().filter(|(name, _)| is_media(name));
@@ -84,29 +88,30 @@ pub(crate) fn media_files(listing: &Listing) -> impl Iterator<Item = (&str, u64)
     })
 }
 
-/// Of the name of an index MP4, that of its media without extension.
+/// Returns the name of an index MP4's media, without extension. Returns `None` for the name of any
+/// other file.
 pub(crate) fn indexed_stem(name: &str) -> Option<&str> {
     name.strip_suffix(".index.mp4").filter(|stem| !stem.is_empty())
 }
 
-/// The name of the index MP4 of a file: `film.index.mp4` of `film.mp4`.
+/// Returns the name of a file's index MP4: `film.index.mp4` for `film.mp4`.
 pub(crate) fn index_name(name: &str) -> String {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem });
     format!("{stem}.index.mp4")
 }
 
-/// The index MP4 of a file: beside it.
+/// Returns the key of a file's index MP4, which lies beside the file.
 pub(crate) fn index_key(media: &Key) -> Option<Key> {
     let (folder, name) = media.split();
     folder.join(&index_name(name))
 }
 
-/// Whether a name is that of a server manifest.
+/// Returns true for the name of a server manifest.
 pub(crate) fn is_manifest(name: &str) -> bool {
     has_extension(name, "ism")
 }
 
-/// Whether a name is that of a media file.
+/// Returns true for the name of a media file.
 pub(crate) fn is_media(name: &str) -> bool {
     MEDIA.iter().any(|extension| has_extension(name, extension))
 }
@@ -116,12 +121,13 @@ fn has_extension(name: &str, extension: &str) -> bool {
     file.rsplit_once('.').is_some_and(|(stem, e)| !stem.is_empty() && e.eq_ignore_ascii_case(extension))
 }
 
-/// `prefix,mid1,mid2,suffix`: what is before the first comma and behind the last one is common to all names.
+/// Expands `prefix,mid1,mid2,suffix`: the text before the first comma and the text after the last
+/// one are common to all names.
 fn comma_list(list: &str) -> Result<Vec<Key>, Error> {
     let (Some((prefix, rest)), Some((_, suffix))) = (list.split_once(','), list.rsplit_once(',')) else {
         return Err(Error::NoSuchUrl);
     };
-    // One comma only: nothing between the first and the last.
+    // A list with one comma has no middle.
     let Some(middles) = rest.strip_suffix(suffix).and_then(|m| m.strip_suffix(',')) else {
         return Err(Error::NoSuchUrl);
     };
@@ -138,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_list_names_what_is_between_prefix_and_suffix() {
+    fn a_comma_list_expands_to_prefix_middle_and_suffix() {
         assert_eq!(names("d/x_,360,720,.mp4"), ["d/x_360.mp4", "d/x_720.mp4"]);
         assert_eq!(names("x,a.mp4,"), ["xa.mp4"]);
         assert_eq!(names("d/,a/v.mp4,b/v.mp4,"), ["d/a/v.mp4", "d/b/v.mp4"]);
-        // A middle may be empty: the file without any.
+        // An empty middle names the file `prefix` + `suffix`.
         assert_eq!(names("x,,_2,.mp4"), ["x.mp4", "x_2.mp4"]);
         assert!(matches!(comma_list("x.mp4"), Err(Error::NoSuchUrl)));
         assert!(matches!(comma_list("x,.mp4"), Err(Error::NoSuchUrl)));
@@ -150,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_stands_for_its_media() {
+    fn an_index_mp4_hides_its_media_in_a_folder() {
         let names = ["a.index.mp4", "a.mp4", "b.mp4", "c.cmfv", "c.index.mp4", "notes.txt", ".index.mp4"];
         let objects = names.map(|name| (name.to_owned(), 1)).to_vec();
         let listing = Listing { objects, folders: Vec::new() };
@@ -159,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn media_is_known_by_its_extension() {
+    fn media_files_are_recognised_by_their_extension() {
         assert!(is_media("a.mp4") && is_media("d.x/A.MOV") && is_media("x.cmfv"));
         assert!(!is_media("a.mp4/b") && !is_media("mp4") && !is_media("d/.mp4") && !is_media("a.ism"));
     }

@@ -1,23 +1,25 @@
-//! Titles, remembered by their base.
+//! Titles by their base, kept in memory.
 
 use crate::{
-    Error, OriginConfig,
-    observe::metrics::{CacheWatch, ReadPurpose},
-    observe::trace::request_began,
-    title::flight::Flights,
-    title::index::{Forgotten, Object, Objects, Parts},
-    title::manifest_tracks::{Named, Sources},
-    title::media::Media,
-    title::memo::Memo,
-    title::places::Place,
+    Error,
+    config::OriginConfig,
+    observe::metrics::{CacheWatch, IndexFiles, ReadPurpose},
+    title::index_store::{IndexStore, PurgeCounts},
+    title::index_writer::IndexWriter,
+    title::indexed::{IndexedFile, IndexedObject},
+    title::indexer::Indexer,
+    title::manifest_tracks::{ChosenTracks, Sources, manifest_sources},
+    title::memory_cache::MemoryCache,
+    title::references::ObjectRef,
     title::resolve::{Resolved, resolve},
-    title::write_index::IndexWriter,
+    title::single_flight::SingleFlight,
+    title::storages::Storages,
 };
 use futures_util::{FutureExt, future::join_all};
 use latemux_cache::Records;
 use latemux_index::{MediaIndex, Title, title::TitleProblem};
 use latemux_packager::carry::{Protocol, carries};
-use latemux_storage::Storage;
+use latemux_storage::{Storage, write::ConditionalPut};
 use std::{
     sync::{
         Arc,
@@ -29,32 +31,33 @@ use std::{
 /// A title with the objects it was made of.
 #[derive(Debug)]
 pub struct LoadedTitle {
-    /// Its base in URLs.
+    /// Base of the title in URLs.
     pub base: String,
     /// The title.
     pub title: Arc<Title>,
-    /// Its objects, as [`Title::objects`] counts them.
-    pub objects: Arc<[Arc<Object>]>,
-    /// Of each object, the 1-based number of the file it is of: the media file itself or, of an index MP4, a part.
+    /// Objects of the title, in the order of [`Title::objects`].
+    pub objects: Arc<[Arc<IndexedObject>]>,
+    /// For each object, the 1-based number of the requested file it came from: the media file
+    /// itself or an index MP4 that points to the object.
     pub files: Arc<[u32]>,
-    /// What a server manifest chose of them.
-    chosen: Option<Named>,
-    /// Unlike that of any other title, or version of it, in this process.
+    /// Tracks that a server manifest chose.
+    chosen: Option<ChosenTracks>,
+    /// Number that no other title, nor another version of this one, has in this process.
     pub(crate) id: u64,
-    /// When its objects were last compared with storage, in ms since `Titles::started`.
+    /// Time of the last comparison with storage, in ms since [`Titles::started`].
     checked: AtomicU64,
-    /// Storage refused a read of an object, when the head of an answer was gone already.
-    doubted: AtomicBool,
+    /// True if storage refused a read of an object after the head of the response was sent.
+    is_doubtful: AtomicBool,
 }
 
-/// Remembered titles.
+/// Titles kept in memory.
 #[derive(Debug)]
 pub(crate) struct Titles {
     storage: Arc<dyn Storage>,
-    objects: Arc<Objects>,
-    memo: Memo<String, Arc<LoadedTitle>>,
-    flights: Flights<String, Result<Arc<LoadedTitle>, Error>>,
-    target: Duration,
+    store: Arc<IndexStore>,
+    memory: MemoryCache<String, Arc<LoadedTitle>>,
+    loads: SingleFlight<String, Result<Arc<LoadedTitle>, Error>>,
+    segment_duration: Duration,
     max_objects: usize,
     recheck_after: Duration,
     load_timeout: Duration,
@@ -62,33 +65,37 @@ pub(crate) struct Titles {
     next_id: AtomicU64,
 }
 
-/// How sure a caller must be that a remembered title is what storage holds.
+/// Condition for using a title from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fresh {
-    /// As remembered: the reads that follow name the version.
-    Remembered,
-    /// Compared not long ago.
-    Recent,
-    /// Compared now.
-    Now,
+pub(crate) enum Freshness {
+    /// Any title will do: reads of its media are pinned to the versions it was made from.
+    Any,
+    /// The title was compared with storage less than [`OriginConfig::recheck_after`] before this
+    /// time, at which the request began.
+    RecentAt(Instant),
+    /// The title is compared with storage now.
+    Current,
 }
 
 impl Titles {
     pub(crate) fn new(
         storage: &Arc<dyn Storage>,
         config: &OriginConfig,
-        media: &Media,
-        indexes: Option<Records>,
-        writer: Option<IndexWriter>,
+        storages: &Storages,
+        records: Option<Records>,
+        index_target: Option<(Arc<dyn ConditionalPut>, Arc<IndexFiles>)>,
     ) -> Self {
+        let indexer = Arc::new(Indexer::new(storage, config, storages, index_target.is_some()));
+        let writer =
+            index_target.map(|(target, counts)| Arc::new(IndexWriter::new(indexer.clone(), target, counts)));
         Self {
-            objects: Arc::new(Objects::new(storage, config, media, indexes, writer)),
-            storage: media.meter().over(storage.clone(), ReadPurpose::Manifest),
-            memo: Memo::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
+            store: Arc::new(IndexStore::new(indexer, config, records, writer)),
+            storage: storages.counted(storage.clone(), ReadPurpose::Manifest),
+            memory: MemoryCache::new(config.memory.index / 2, |base: &String, title: &Arc<LoadedTitle>| {
                 base.len() + title.heap_bytes()
             }),
-            flights: Flights::new(),
-            target: config.segment_duration,
+            loads: SingleFlight::new(),
+            segment_duration: config.segment_duration,
             max_objects: config.max_objects,
             recheck_after: config.recheck_after,
             load_timeout: config.load_timeout,
@@ -97,21 +104,19 @@ impl Titles {
         }
     }
 
-    /// The title of a base.
-    pub(crate) async fn load(self: &Arc<Self>, base: &str, fresh: Fresh) -> Result<Arc<LoadedTitle>, Error> {
-        if let Some(title) = self.memo.get(base) {
-            let age = self.ms(request_began()).saturating_sub(title.checked.load(Relaxed));
-            let good = match fresh {
-                _ if title.doubted.load(Relaxed) => false,
-                Fresh::Remembered => true,
-                Fresh::Recent => Duration::from_millis(age) < self.recheck_after,
-                Fresh::Now => false,
-            };
-            if good {
-                return Ok(title);
-            }
+    /// Returns the title of a base: from memory if it is fresh enough, or else from storage.
+    pub(crate) async fn load(
+        self: &Arc<Self>,
+        base: &str,
+        freshness: Freshness,
+    ) -> Result<Arc<LoadedTitle>, Error> {
+        if let Some(title) = self.memory.get(base)
+            && self.is_fresh(&title, freshness)
+        {
+            return Ok(title);
         }
-        let (this, owned) = (self.clone(), base.to_owned());
+        let this = self.clone();
+        let owned = base.to_owned();
         let load = move || {
             async move {
                 let after = this.load_timeout;
@@ -120,88 +125,101 @@ impl Titles {
             }
             .boxed()
         };
-        // Boxed: most requests find the title, and should not have to carry room for this.
-        Box::pin(self.flights.run(base.to_owned(), load)).await
+        // Boxed so that requests which find the title in memory do not carry this large future.
+        Box::pin(self.loads.run(base.to_owned(), load)).await
     }
 
-    /// Forgets a title, the indexes of its objects and what is kept of their media: its id, if it was known, and how much. What is being
-    /// read for it now may come to be remembered yet.
-    pub(crate) async fn forget(&self, base: &str) -> (Option<u64>, Forgotten) {
-        let known = self.memo.peek(base);
-        self.memo.remove(base);
-        let mut places = match &known {
-            Some(title) => title.objects.iter().map(|object| self.objects.file_of(object)).collect(),
-            // A process before this one may have known it.
+    fn is_fresh(&self, title: &LoadedTitle, freshness: Freshness) -> bool {
+        if title.is_doubtful.load(Relaxed) {
+            return false;
+        }
+        match freshness {
+            Freshness::Any => true,
+            Freshness::RecentAt(began) => {
+                let age = self.ms(began).saturating_sub(title.checked.load(Relaxed));
+                Duration::from_millis(age) < self.recheck_after
+            }
+            Freshness::Current => false,
+        }
+    }
+
+    /// Removes a title, the indexes of its files and their cached media. Returns the title's ID if
+    /// it was in memory. A load in flight may put its result back.
+    pub(crate) async fn purge(&self, base: &str) -> (Option<u64>, PurgeCounts) {
+        let known = self.memory.peek(base);
+        self.memory.remove(base);
+        let mut files = match &known {
+            Some(title) => title.objects.iter().map(|object| object.file.clone()).collect(),
+            // An earlier process may have left indexes and media on disk.
             None => self.files_of(base).await,
         };
-        let mut forgotten = Forgotten::default();
-        while let Some(place) = places.pop() {
-            if !places.contains(&place) {
-                forgotten += self.objects.forget(&place).await;
+        let mut counts = PurgeCounts::default();
+        while let Some(file) = files.pop() {
+            if !files.contains(&file) {
+                self.store.purge(&file, &mut counts).await;
             }
         }
-        self.objects.places.media().forgotten().await;
-        (known.map(|title| title.id), forgotten)
+        self.store.indexer.references.storages().purges_recorded().await;
+        (known.map(|title| title.id), counts)
     }
 
-    /// The files a base names; none where that cannot be known.
-    async fn files_of(&self, base: &str) -> Vec<Place> {
+    /// Returns the files a base names. Returns none if storage cannot tell.
+    async fn files_of(&self, base: &str) -> Vec<ObjectRef> {
+        let references = &self.store.indexer.references;
         match resolve(&*self.storage, base, self.max_objects).await {
-            Ok(Resolved::Files(files)) => {
-                files.into_iter().map(|(key, _)| self.objects.served(key)).collect()
-            }
+            Ok(Resolved::Files(files)) => files.into_iter().map(|(key, _)| references.served(key)).collect(),
             Ok(Resolved::Manifest { key, manifest }) => {
-                let from = self.objects.served(key);
-                let named =
-                    manifest.elements.iter().map(|element| self.objects.places.find(&from, &element.src));
-                named.filter_map(Result::ok).collect()
+                let from = references.served(key);
+                let files = manifest.elements.iter().map(|element| references.find(&from, &element.src));
+                files.filter_map(Result::ok).collect()
             }
             Err(_) => Vec::new(),
         }
     }
 
-    /// What is remembered, for metrics.
-    pub(crate) fn watch(&self) -> Vec<CacheWatch> {
-        let memory = [self.memo.watch("titles", self.flights.joins()), self.objects.watch()];
-        memory.into_iter().chain(self.objects.watch_persisted()).collect()
+    /// Returns what metrics show of titles and indexes.
+    pub(crate) fn watch(&self) -> impl Iterator<Item = CacheWatch> {
+        [self.memory.watch("titles", self.loads.joins())].into_iter().chain(self.store.watch())
     }
 
     async fn load_now(self: &Arc<Self>, base: &str) -> Result<Arc<LoadedTitle>, Error> {
         let checked = self.ms(Instant::now());
         let sources = match resolve(&*self.storage, base, self.max_objects).await? {
             Resolved::Files(files) => {
-                let places: Vec<_> =
-                    files.into_iter().map(|(key, listed)| (self.objects.served(key), listed)).collect();
-                let current = places.iter().map(|(place, listed)| self.objects.current(place, *listed));
-                let parts = join_all(current).await;
-                sound(parts)?
+                let files: Vec<_> = files
+                    .into_iter()
+                    .map(|(key, listed)| (self.store.indexer.references.served(key), listed))
+                    .collect();
+                let loads = files.iter().map(|(file, listed)| self.store.current(file, *listed));
+                usable_sources(join_all(loads).await)?
             }
-            Resolved::Manifest { key, manifest } => self.objects.named_by(&key, &manifest).await?,
+            Resolved::Manifest { key, manifest } => manifest_sources(&self.store, &key, &manifest).await?,
         };
-        let Sources { objects, files, broken, chosen } = sources;
+        let Sources { objects, files, left_out, chosen } = sources;
         if objects.len() > self.max_objects {
             return Err(Error::TooManyObjects { count: objects.len(), limit: self.max_objects });
         }
-        if let Some(known) = self.memo.peek(base)
+        if let Some(known) = self.memory.peek(base)
             && known.objects.iter().map(|o| o.id).eq(objects.iter().map(|o| o.id))
             && *known.files == *files
             && known.chosen == chosen
         {
             known.checked.store(checked, Relaxed);
-            known.doubted.store(false, Relaxed);
+            known.is_doubtful.store(false, Relaxed);
             return Ok(known);
         }
         let mut indexes: Vec<Arc<MediaIndex>> = objects.iter().map(|o| o.index.clone()).collect();
-        let (target, tracks) = (self.target, chosen.clone());
+        let duration = self.segment_duration;
+        let tracks = chosen.clone();
         let made = tokio::task::spawn_blocking(move || match tracks {
-            None => Title::new(indexes, target),
-            Some(named) => {
-                named.tell_languages(&mut indexes);
-                Title::of_tracks(indexes, named.tracks, target)
+            None => Title::new(indexes, duration),
+            Some(chosen) => {
+                chosen.set_languages(&mut indexes);
+                Title::of_tracks(indexes, chosen.tracks, duration)
             }
         });
-        let made = made.await.map_err(|_| Error::Internal("making a title broke off"))?;
-        let title = made.map_err(|error| Error::index(base, error))?.with_problems(broken);
+        let made = made.await.map_err(|_| Error::Internal("making a title panicked"))?;
+        let title = made.map_err(|error| Error::index(base, error))?.with_problems(left_out);
         log_problems(base, &title);
         let loaded = Arc::new(LoadedTitle {
             base: base.to_owned(),
@@ -211,25 +229,25 @@ impl Titles {
             chosen,
             id: self.next_id.fetch_add(1, Relaxed),
             checked: AtomicU64::new(checked),
-            doubted: AtomicBool::new(false),
+            is_doubtful: AtomicBool::new(false),
         });
-        self.memo.insert(base.to_owned(), loaded.clone());
+        self.memory.insert(base.to_owned(), loaded.clone());
         Ok(loaded)
     }
 
-    /// Milliseconds since the start.
+    /// Returns a time as milliseconds since [`Self::started`].
     fn ms(&self, when: Instant) -> u64 {
         u64::try_from(when.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
     }
 }
 
 impl LoadedTitle {
-    /// Has the next request compare its objects with storage first.
-    pub(crate) fn doubt(&self) {
-        self.doubted.store(true, Relaxed);
+    /// Makes the next request compare the title with storage first.
+    pub(crate) fn mark_doubtful(&self) {
+        self.is_doubtful.store(true, Relaxed);
     }
 
-    /// Bytes of memory this holds, objects included.
+    /// Returns the bytes of memory this title holds, objects included.
     fn heap_bytes(&self) -> usize {
         let tracks = self.title.tracks().iter().map(|t| {
             size_of_val(t)
@@ -244,17 +262,18 @@ impl LoadedTitle {
     }
 }
 
-/// Objects that can be served. One that cannot is left out, as the same bytes are on every node; what storage does
-/// wrong fails the title, for that may be otherwise a moment later or elsewhere.
-fn sound(files: Vec<Result<Parts, Error>>) -> Result<Sources, Error> {
-    let mut sources = Sources { objects: Vec::new(), files: Vec::new(), broken: Vec::new(), chosen: None };
+/// Collects the files of a title that can be served. A file that cannot be served is left out: its
+/// bytes are the same on every node. A failure of storage fails the title instead, because it may
+/// be different a moment later or on another node.
+fn usable_sources(files: Vec<Result<Arc<IndexedFile>, Error>>) -> Result<Sources, Error> {
+    let mut sources = Sources::default();
     let mut first = None;
     for (number, file) in (1..).zip(files) {
         match file {
-            Ok(parts) => sources.add(number, &parts),
+            Ok(file) => sources.add(number, &file),
             Err(error @ (Error::Index { .. } | Error::LocationRefused { .. })) => {
                 let detail = format!("left out: {error}");
-                sources.broken.push(TitleProblem { object: None, reason: error.reason(), detail });
+                sources.left_out.push(TitleProblem { object: None, reason: error.reason(), detail });
                 first.get_or_insert(error);
             }
             Err(error) => return Err(error),
@@ -266,7 +285,7 @@ fn sound(files: Vec<Result<Parts, Error>>) -> Result<Sources, Error> {
     }
 }
 
-/// Says once per load what is wrong with a title and what each protocol leaves out of it.
+/// Logs, once per load, the problems of a title and the tracks that each protocol leaves out.
 fn log_problems(base: &str, title: &Title) {
     for problem in title.problems() {
         tracing::warn!(title = base, reason = problem.reason, "{}", problem.detail);

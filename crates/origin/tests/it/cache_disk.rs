@@ -1,4 +1,4 @@
-//! A cache disk that fails in every way: answers stay right, and nothing wrong is believed later.
+//! A cache disk that fails in every way: responses stay right, then and later.
 
 use crate::{
     rig::{Got, Oracle, Rig, Tiers, library_with, relabelled},
@@ -20,7 +20,7 @@ async fn all_right(rig: &Rig, oracle: &Oracle) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_is_full_or_read_only_costs_only_requests() {
+async fn a_full_or_read_only_disk_costs_only_requests_to_storage() {
     let oracle = oracle().await;
     for kind in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem, ErrorKind::FileTooLarge] {
         for from_the_start in [true, false] {
@@ -37,14 +37,14 @@ async fn that_is_full_or_read_only_costs_only_requests() {
             let figures = rig.cache.figures();
             assert!(figures.disk_errors > 0 && figures.disk_dropped_failed > 0, "{kind}: {figures:?}");
             all_right(&rig, &oracle).await;
-            rig.is_sound(&oracle, &TITLES, 0).await;
-            assert!(rig.cache.figures().disk_units > 0, "{kind}: it is used again");
+            rig.check_recovered(&oracle, &TITLES, 0).await;
+            assert!(rig.cache.figures().disk_units > 0, "{kind}: the disk is not used again");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_cannot_be_read_costs_only_requests() {
+async fn an_unreadable_disk_costs_only_requests_to_storage() {
     let oracle = oracle().await;
     for kind in [ErrorKind::Other, ErrorKind::UnexpectedEof, ErrorKind::PermissionDenied] {
         let mut rig = Rig::new(Tiers::Disk, library());
@@ -53,7 +53,7 @@ async fn that_cannot_be_read_costs_only_requests() {
         assert!(rig.cache.figures().disk_units > 20);
         rig.disk_faults.fail_reads(kind);
         all_right(&rig, &oracle).await;
-        rig.is_sound(&oracle, &TITLES, 0).await;
+        rig.check_recovered(&oracle, &TITLES, 0).await;
     }
 }
 
@@ -62,9 +62,10 @@ async fn tick() {
     tokio::task::yield_now().await;
 }
 
-/// Reads that hang are waited for as long as the disk has patience, then storage is asked; writes that hang are not waited for.
+/// A hanging read is given up after the disk's timeout, and storage is read instead. No request
+/// waits for a hanging write.
 #[tokio::test(start_paused = true)]
-async fn that_hangs_is_not_waited_for() {
+async fn a_hanging_disk_is_given_up_after_its_timeout() {
     let oracle = oracle().await;
     for (reads, writes) in [(true, false), (false, true), (true, true)] {
         let mut rig = Rig::new(Tiers::Disk, library());
@@ -77,35 +78,35 @@ async fn that_hangs_is_not_waited_for() {
         rig.disk_faults.hang(reads, writes);
         let faults = rig.disk_faults.clone();
         let begun = tokio::time::Instant::now();
-        // While a thread is busy the clock of tests stands still: it is moved by hand.
-        let asking = async {
+        // The paused clock does not advance while a thread is busy. The test advances it.
+        let requests = async {
             let mut got = rig.get_all(&oracle, first).await;
             got.extend(rig.get_all(&oracle, second).await);
             got
         };
-        let mut asking = Box::pin(asking);
+        let mut requests = Box::pin(requests);
         let got = loop {
             tokio::select! {
                 biased;
-                got = &mut asking => break got,
+                got = &mut requests => break got,
                 () = tick(), if reads => {}
             }
             assert!(
                 begun.elapsed() < Duration::from_secs(120),
-                "reads {reads}, writes {writes}: waits for the disk"
+                "reads {reads}, writes {writes}: a request waits for the disk"
             );
         };
-        drop(asking);
+        drop(requests);
         faults.heal();
         assert!(got.iter().all(Got::is_right), "{got:?}");
         let figures = rig.cache.figures();
         assert!(figures.disk_timeouts > 0 || !reads, "{figures:?}");
-        rig.is_sound(&oracle, &TITLES, 0).await;
+        rig.check_recovered(&oracle, &TITLES, 0).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn that_is_removed_while_it_is_used() {
+async fn a_disk_folder_removed_while_in_use_causes_no_wrong_response() {
     let oracle = oracle().await;
     let mut rig = Rig::new(Tiers::Disk, library());
     let urls: Vec<_> = oracle.urls().cloned().collect();
@@ -120,19 +121,21 @@ async fn that_is_removed_while_it_is_used() {
     assert!(got.iter().all(Got::is_right), "{got:?}");
     assert!(rig.get_all(&oracle, second).await.iter().all(Got::is_right));
     all_right(&rig, &oracle).await;
-    rig.is_sound(&oracle, &TITLES, 0).await;
+    rig.check_recovered(&oracle, &TITLES, 0).await;
 }
 
-/// Bytes of a log that are, in turn, of its head, of each record's head, names and data, and of its footer.
-fn places(log: &[u8], part: &str) -> Vec<usize> {
+/// Returns offsets of bytes in a part of a log: its head (`file`), the records' heads, names or
+/// data, or the footer.
+fn offsets(log: &[u8], part: &str) -> Vec<usize> {
     let number = |at: usize| u32::from_le_bytes(log[at..at + 4].try_into().unwrap()) as usize;
-    let (mut places, mut at) = (Vec::new(), 24);
+    let mut offsets = Vec::new();
+    let mut at = 24;
     while log.get(at..at + 4) == Some(b"LMRC") {
         let (names, data) = (number(at + 4), number(at + 32));
         match part {
-            "head" | "unsealed" => places.push(at + 25),
-            "names" => places.push(at + 56 + names / 2),
-            "data" => places.push(at + 56 + names + data / 2),
+            "head" | "unsealed" => offsets.push(at + 25),
+            "names" => offsets.push(at + 56 + names / 2),
+            "data" => offsets.push(at + 56 + names + data / 2),
             _ => {}
         }
         at += 56 + names + data;
@@ -140,7 +143,7 @@ fn places(log: &[u8], part: &str) -> Vec<usize> {
     match part {
         "file" => vec![3],
         "footer" => (at..log.len()).step_by(13).collect(),
-        _ => places,
+        _ => offsets,
     }
 }
 
@@ -156,13 +159,12 @@ fn flip(rig: &Rig, part: &str) -> usize {
         let log = fs::read(&path).unwrap();
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
         if part == "unsealed" {
-            // As kill -9 leaves it: the records are walked, and say themselves what they are of.
-
-            file.set_len(u64::try_from(places(&log, "footer")[0]).unwrap()).unwrap();
+            // A killed process leaves a log without a footer. Its records are walked then.
+            file.set_len(offsets(&log, "footer")[0] as u64).unwrap();
         }
-        for at in places(&log, part) {
-            // In place: whoever has the file open reads it.
-            file.write_all_at(&[log[at] ^ 0x20], u64::try_from(at).unwrap()).unwrap();
+        for at in offsets(&log, part) {
+            // In place, so that a process which has the file open reads the change.
+            file.write_all_at(&[log[at] ^ 0x20], at as u64).unwrap();
             flipped += 1;
         }
     }
@@ -170,7 +172,7 @@ fn flip(rig: &Rig, part: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whose_bits_flip_is_not_believed() {
+async fn flipped_bits_on_disk_are_never_served() {
     let oracle = oracle().await;
     for part in ["head", "unsealed", "names", "data", "footer", "file"] {
         for while_open in [true, false] {
@@ -192,23 +194,24 @@ async fn whose_bits_flip_is_not_believed() {
             rig.idle().await;
             let figures = rig.cache.figures();
             match part {
-                // It is read when a process starts, and without it nothing of the file is.
+                // The head is read when a process starts. With a damaged head, the file is
+                // discarded.
                 "file" => assert_eq!(figures.disk_discarded > 0, !while_open, "{figures:?}"),
-                // Then the records are walked.
+                // Without a footer, the records are walked.
                 "footer" => assert_eq!(figures.disk_corrupt, 0, "{figures:?}"),
                 _ => assert!(
                     figures.disk_corrupt > 10 || !while_open && figures.storage_requests > 0,
                     "{part}: {figures:?}"
                 ),
             }
-            rig.is_sound(&oracle, &TITLES, 0).await;
+            rig.check_recovered(&oracle, &TITLES, 0).await;
         }
     }
 }
 
-/// The disk outlives a process in which an object was replaced: what it holds of the old version is nobody's.
+/// An object is replaced between two processes. The disk still has bytes of the old version.
 #[tokio::test(start_paused = true)]
-async fn that_holds_an_older_version_is_asked_for_none_of_it() {
+async fn bytes_of_an_older_version_on_disk_are_never_served() {
     let title = TITLES[0];
     let new = relabelled(&sample(title), 3).await;
     let oracle = Oracle::of(&[library(), library_with(title, new.clone())], &[title]).await;
@@ -218,7 +221,7 @@ async fn that_holds_an_older_version_is_asked_for_none_of_it() {
     rig.idle().await;
     rig.memory.put(crate::server::key(title), new);
     rig.restart().await;
-    rig.is_sound(&oracle, &[title], 1).await;
+    rig.check_recovered(&oracle, &[title], 1).await;
     let again = join_all(urls.iter().map(|url| rig.get(&oracle, url))).await;
     assert!(again.iter().all(Got::is_right), "{again:?}");
 }

@@ -1,4 +1,5 @@
-//! What the range cache saves: whichever protocol, duration or client comes second finds what the first one read.
+//! Savings of the range cache: a second protocol, segment duration or client finds the bytes that
+//! the first one read.
 
 use crate::{
     client::{fetch, get},
@@ -7,11 +8,11 @@ use crate::{
 use futures_util::future::join_all;
 use latemux_cache::{Cache, Config};
 use latemux_index::media::Samples;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{Storage, Want, counting::Counting};
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-/// A muxed file, a folder of separate files, a fragmented file.
+/// A muxed file, a folder of separate files, and a fragmented file.
 pub(crate) const TITLES: [&str; 3] = ["lighthouse.mp4", "harbour", "fragmented.mp4"];
 
 fn cache() -> Cache {
@@ -20,10 +21,10 @@ fn cache() -> Cache {
 
 fn origin(storage: Arc<dyn Storage>, cache: &Cache, seconds: u64) -> Origin {
     let config = OriginConfig { segment_duration: Duration::from_secs(seconds), ..crate::server::config() };
-    Origin::with(storage, Means { cache: Some(cache.clone()), ..Means::default() }, config)
+    Origin::with_resources(storage, Resources { cache: Some(cache.clone()), ..Resources::default() }, config)
 }
 
-/// Reads of media since this was last asked: their requests and bytes.
+/// Returns the number and the bytes of media reads since the last call.
 fn media(counting: &Counting) -> (usize, u64) {
     let requests = counting.take();
     let media = requests.iter().filter(|r| matches!(r.want, Some(Want::Range(_))));
@@ -36,7 +37,7 @@ fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     rest.into_iter().filter_map(|rest| rest.split('"').next())
 }
 
-/// All media segments of a title by protocol, in the order of their URLs.
+/// Returns all media segments of a title by protocol, in the order of their URLs.
 pub(crate) async fn segments(server: SocketAddr, title: &str) -> BTreeMap<&'static str, Vec<String>> {
     let mut all = BTreeMap::<_, Vec<String>>::new();
     for url in crawl(server, &format!("/{title}")).await {
@@ -59,7 +60,7 @@ pub(crate) async fn segments(server: SocketAddr, title: &str) -> BTreeMap<&'stat
     all
 }
 
-/// The fragments of a title's protocols that no crawl of HLS and DASH finds.
+/// Returns the fragments of Smooth Streaming and HDS, which a crawl of HLS and DASH does not find.
 pub(crate) async fn smooth_and_hds(server: SocketAddr, title: &str) -> BTreeMap<&'static str, Vec<String>> {
     let mut all = BTreeMap::<_, Vec<String>>::new();
     let manifest = String::from_utf8(fetch(server, &format!("/{title}/Manifest")).await.to_vec()).unwrap();
@@ -93,9 +94,9 @@ pub(crate) async fn smooth_and_hds(server: SocketAddr, title: &str) -> BTreeMap<
     all
 }
 
-/// Every ordered pair of protocols, and the segments of other durations.
+/// Tests every ordered pair of protocols, and other segment durations.
 #[tokio::test]
-async fn who_comes_second_reads_nothing() {
+async fn a_second_protocol_or_duration_reads_no_media() {
     for title in TITLES {
         let calm = Server::start(library()).await;
         let urls = segments(calm.address, title).await;
@@ -108,7 +109,7 @@ async fn who_comes_second_reads_nothing() {
             let title = &loaded.title;
             let bytes = title.tracks().iter().map(|track| match &title.track(track).samples {
                 Samples::Table(table) => table.bytes_in(0..table.len()),
-                // Of each track its fragments, which hold those of the others too.
+                // The fragments hold both tracks, so that each byte is counted twice.
                 Samples::Fragments(table) => table.bytes() / 2,
             });
             bytes.sum()
@@ -160,9 +161,9 @@ async fn who_comes_second_reads_nothing() {
     }
 }
 
-/// A player somewhere in a title: it wants the audio and the video of that time.
+/// A player that seeks needs the audio and the video of that time.
 #[tokio::test]
-async fn a_player_anywhere_reads_little_more_than_it_plays() {
+async fn a_player_that_seeks_reads_little_more_than_it_plays() {
     let calm = Server::start(library()).await;
     for title in TITLES {
         let urls = segments(calm.address, title).await;
@@ -183,14 +184,15 @@ async fn a_player_anywhere_reads_little_more_than_it_plays() {
         println!("{title}: {requests} requests, {bytes} bytes for {} and {}", audio.len(), video.len());
         let most = if title == "harbour" { 2 } else { 1 };
         assert!(requests <= most, "{title}: {requests}");
-        // At rates this small, what lies between is much: a little audio of the segments before and after.
-        let played = u64::try_from(audio.len() + video.len()).unwrap();
+        // Bit rates are low here, so that a little audio of the segments before and after is a
+        // large share of the bytes read.
+        let played = (audio.len() + video.len()) as u64;
         assert!(bytes <= played + played / 10, "{title}: {bytes} for {played}");
     }
 }
 
 #[tokio::test]
-async fn what_the_index_tells_needs_no_storage() {
+async fn responses_made_from_the_index_need_no_storage() {
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = Server::of(origin(counting.clone(), &cache(), 4), None).await;
     for title in TITLES {
@@ -215,7 +217,7 @@ async fn what_the_index_tells_needs_no_storage() {
 }
 
 #[tokio::test]
-async fn two_hundred_clients_of_one_cold_segment_are_one_request() {
+async fn two_hundred_clients_of_one_cold_segment_share_one_request() {
     let calm = Server::start(library()).await;
     for title in TITLES {
         let urls = segments(calm.address, title).await;

@@ -1,4 +1,4 @@
-//! Objects that change while they are served: never bytes of two versions in one answer.
+//! Objects that change while they are served: no response mixes bytes of two versions.
 
 use crate::{
     client::{fetch, get, send},
@@ -13,17 +13,17 @@ use std::{sync::Arc, time::Duration};
 const FILE: &str = "harbour/video-360p.mp4";
 const SEGMENT: &str = "/harbour/dash/x-video=152000-51200.dash";
 
-/// The same media, every sample at another place.
+/// Returns the same media with every sample at another offset.
 fn moved() -> Vec<u8> {
     progressive(&sample(FILE), Variant { moov_last: true, wide_mdat: true, ..Variant::default() })
 }
 
 #[tokio::test]
-async fn a_changed_object_is_indexed_anew_before_the_answer_starts() {
+async fn a_changed_object_is_indexed_again_before_the_response_starts() {
     for url in [SEGMENT, "/harbour/x-audio_eng=48000-video=152000-3.ts"] {
         let memory = library();
         let counting = Arc::new(Counting::new(memory.clone(), Duration::ZERO));
-        // As long as near storage takes, however busy the machine.
+        // Long enough for storage to respond first, however busy the machine is.
         let mut config = crate::server::config();
         config.read.first_byte_wait = Duration::from_secs(10);
         let server = Server::with(counting.clone(), config, None).await;
@@ -33,31 +33,32 @@ async fn a_changed_object_is_indexed_anew_before_the_answer_starts() {
         drop(counting.take());
         let after = get(server.address, url).await;
         assert_eq!((after.status, after.lasting_headers()), (fresh.status, fresh.lasting_headers()), "{url}");
-        // The media is the same, so the bytes are; read at the old places they would not be.
+        // The media is the same, so the bytes must be. At the old offsets, other bytes would be
+        // read.
         assert_eq!((&after.body, &after.body), (&fresh.body, &before.body), "{url}");
         assert_ne!(after.header("etag"), before.header("etag"));
         assert!(counting.take().len() > 1);
-        // From now on nothing more than before.
+        // Later requests take no more reads than before.
         get(server.address, url).await;
-        assert!(counting.take().len() <= 2, "one read per object");
+        assert!(counting.take().len() <= 2, "more than one read per object");
     }
 }
 
 #[tokio::test]
-async fn a_change_in_the_middle_of_an_answer_breaks_it_off() {
+async fn a_change_in_the_middle_of_a_response_aborts_it() {
     crate::log::keep();
     let faults = Faults::default();
     let server = Server::start(faults.over(library())).await;
     let url = "/harbour/dash/x-video=152000-102400.dash";
     let whole = fetch(server.address, url).await;
     faults.set([Fault::BreakAfter(10_000, StorageError::Changed(FILE.to_owned()))]);
-    send(server.address, Method::GET, url, &[]).await.expect_err("half an answer is no answer");
+    send(server.address, Method::GET, url, &[]).await.expect_err("half an response is no response");
     assert!(crate::log::access(url).await.contains("status=200 reason=\"source_changed\""));
     assert_eq!(fetch(server.address, url).await, whole);
 }
 
 #[tokio::test]
-async fn what_keeps_changing_is_said_to() {
+async fn an_object_that_keeps_changing_is_refused_as_changed() {
     let faults = Faults::default();
     let server = Server::start(faults.over(library())).await;
     fetch(server.address, "/lighthouse.mp4/.mpd").await;
@@ -66,11 +67,12 @@ async fn what_keeps_changing_is_said_to() {
         let urls = crate::server::crawl(server.address, "/lighthouse.mp4").await;
         urls.into_iter().find(|u| u.ends_with("-1.ts")).unwrap()
     };
-    // The segment's read; its comparison; then, indexed anew (head, tail), its read again.
+    // Faults of the segment's read, of the comparison, of the new index's two reads (head and
+    // tail), and of the segment's second read.
     faults.set([changed(), changed(), Fault::None, Fault::None, changed()]);
-    let answer = get(server.address, &url).await;
-    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (503, "source_changed"));
-    assert_eq!(answer.header("retry-after"), "1");
+    let response = get(server.address, &url).await;
+    assert_eq!((response.status.as_u16(), response.reason().as_str()), (503, "source_changed"));
+    assert_eq!(response.header("retry-after"), "1");
     assert_eq!(get(server.address, &url).await.status, 200);
 }
 
@@ -79,7 +81,7 @@ fn always_compared() -> OriginConfig {
 }
 
 #[tokio::test]
-async fn manifests_follow_what_comes_and_goes() {
+async fn manifests_follow_files_that_come_and_go() {
     let memory = library();
     let server = Server::with(memory.clone(), always_compared(), None).await;
     let first = get(server.address, "/harbour/.mpd").await;
@@ -101,7 +103,7 @@ async fn manifests_follow_what_comes_and_goes() {
 }
 
 #[tokio::test]
-async fn a_manifest_compared_lately_needs_no_storage() {
+async fn a_recently_compared_title_needs_no_storage_for_manifests() {
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
     fetch(server.address, "/harbour/.mpd").await;
@@ -112,9 +114,9 @@ async fn a_manifest_compared_lately_needs_no_storage() {
     assert_eq!(counting.take(), []);
 }
 
-/// Without the pin, bytes of a new version would be served by the index of the old one.
+/// Without a pinned version, bytes of the new object would be served with the index of the old one.
 #[tokio::test]
-async fn every_read_of_media_names_the_version() {
+async fn every_read_of_media_is_pinned_to_a_version() {
     let memory = Arc::new(Memory::new());
     memory.put(key("a.mp4"), sample("lighthouse.mp4"));
     let server = Server::start(memory.clone()).await;
@@ -122,6 +124,6 @@ async fn every_read_of_media_names_the_version() {
     memory.put(key("a.mp4"), sample("buoy.mp4"));
     let urls = crate::server::crawl(Server::start(library()).await.address, "/lighthouse.mp4").await;
     let url = urls.into_iter().find(|u| u.ends_with("-2.ts")).unwrap().replace("lighthouse.mp4/", "a.mp4/");
-    let answer = get(server.address, &url).await;
-    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (404, "no_such_track"));
+    let response = get(server.address, &url).await;
+    assert_eq!((response.status.as_u16(), response.reason().as_str()), (404, "no_such_track"));
 }

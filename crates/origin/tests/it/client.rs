@@ -1,4 +1,4 @@
-//! A plain HTTP client: one connection per request, nothing interpreted.
+//! A plain HTTP client: one connection per request, no interpretation of responses.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -8,21 +8,21 @@ use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
-/// A complete answer.
+/// A complete response.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct FullResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
-    /// A header's value, empty where there is none.
+impl FullResponse {
+    /// Returns a header's value, or an empty text without such a header.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |v| v.to_str().unwrap())
     }
 
-    /// The `reason` of an error's body, which is one line of JSON.
+    /// Returns the `reason` of an error's body, which is one line of JSON.
     pub(crate) fn reason(&self) -> String {
         let text = std::str::from_utf8(&self.body).unwrap();
         assert!(text.ends_with('\n') && text.matches('\n').count() == 1, "one line: {text:?}");
@@ -31,7 +31,7 @@ impl Answer {
         json["reason"].as_str().unwrap().to_owned()
     }
 
-    /// Headers without those that differ from one answer to the next.
+    /// Returns the headers without `date`, which differs between responses.
     pub(crate) fn lasting_headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.remove("date");
@@ -39,8 +39,8 @@ impl Answer {
     }
 }
 
-/// Sends a request and gives the answer's head; the body is still to come. An error where not even the head comes: what
-/// breaks off at once may never have left the server's buffer.
+/// Sends a request and returns the response's head; the body is still to come. Fails if no head
+/// comes: a response that is aborted at once may never leave the server's buffer.
 pub(crate) async fn open(
     server: SocketAddr,
     method: Method,
@@ -57,32 +57,32 @@ pub(crate) async fn open(
     sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await
 }
 
-/// Sends a request and takes the whole answer; an error where it breaks off.
+/// Sends a request and receives the whole response. Fails if the response is aborted.
 pub(crate) async fn send(
     server: SocketAddr,
     method: Method,
     path: &str,
     headers: &[(&str, &str)],
-) -> Result<Answer, hyper::Error> {
+) -> Result<FullResponse, hyper::Error> {
     let response = open(server, method, path, headers).await?;
     let (head, body) = response.into_parts();
     let body = body.collect().await?.to_bytes();
-    Ok(Answer { status: head.status, headers: head.headers, body })
+    Ok(FullResponse { status: head.status, headers: head.headers, body })
 }
 
-/// A GET that is answered completely.
-pub(crate) async fn get(server: SocketAddr, path: &str) -> Answer {
+/// Sends a GET request and receives the whole response.
+pub(crate) async fn get(server: SocketAddr, path: &str) -> FullResponse {
     get_with(server, path, &[]).await
 }
 
-/// The same with headers.
-pub(crate) async fn get_with(server: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
+/// Sends a GET request with headers and receives the whole response.
+pub(crate) async fn get_with(server: SocketAddr, path: &str, headers: &[(&str, &str)]) -> FullResponse {
     send(server, Method::GET, path, headers).await.unwrap()
 }
 
-/// A GET that must succeed.
+/// Sends a GET request that must succeed, and returns the body.
 pub(crate) async fn fetch(server: SocketAddr, path: &str) -> Bytes {
-    let answer = get(server, path).await;
-    assert_eq!(answer.status, 200, "{path}: {:?}", answer.body);
-    answer.body
+    let response = get(server, path).await;
+    assert_eq!(response.status, 200, "{path}: {:?}", response.body);
+    response.body
 }

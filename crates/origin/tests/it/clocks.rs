@@ -1,4 +1,4 @@
-//! Dates that jump: nothing depends on them but whether they are the same.
+//! Modification times that jump: they are compared for equality only.
 
 use crate::{
     rig::{Oracle, TIERS, library_with, relabelled},
@@ -7,7 +7,7 @@ use crate::{
 use http::Request;
 use http_body_util::BodyExt;
 use latemux_cache::Cache;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{Options, open};
 use std::{
     fs::{self, File},
@@ -16,9 +16,9 @@ use std::{
 
 const TITLE: &str = "lighthouse.mp4";
 
-/// Files of one size that come and go with any modification time: those of the future, of before 1970, and back again.
+/// Files of one size are replaced with any modification time: in the future, before 1970, and back.
 #[tokio::test]
-async fn modification_times_may_go_anywhere() {
+async fn modification_times_may_jump_in_any_direction() {
     let days = |n: u64| Duration::from_secs(n * 86_400);
     let epoch = SystemTime::UNIX_EPOCH;
     let times = [
@@ -38,20 +38,21 @@ async fn modification_times_may_go_anywhere() {
         let (media, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let storage = open(media.path().to_str().unwrap(), &Options::default()).unwrap();
         let cache = Cache::open(tiers.config(dir.path())).unwrap();
-        let means = Means { cache: Some(cache.clone()), ..Means::default() };
+        let resources = Resources { cache: Some(cache.clone()), ..Resources::default() };
         let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
-        let origin = Origin::with(storage, means, config);
+        let origin = Origin::with_resources(storage, resources, config);
         for (version, (bytes, time)) in versions.iter().zip(times).enumerate() {
-            let (new, file) = (media.path().join("new"), media.path().join(TITLE));
+            let new = media.path().join("new");
+            let file = media.path().join(TITLE);
             fs::write(&new, bytes).unwrap();
             File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
             fs::rename(&new, &file).unwrap();
             let manifest = Request::get(format!("/{TITLE}/.mpd")).body(()).unwrap();
-            assert_eq!(origin.answer(manifest).await.status(), 200);
+            assert_eq!(origin.respond(manifest).await.status(), 200);
             for _ in 0..2 {
                 for url in oracle.some() {
-                    let answer = origin.answer(Request::get(&url).body(()).unwrap()).await;
-                    let body = answer.into_body().collect().await.unwrap().to_bytes();
+                    let response = origin.respond(Request::get(&url).body(()).unwrap()).await;
+                    let body = response.into_body().collect().await.unwrap().to_bytes();
                     assert_eq!(oracle.version(&url, &body), version, "{tiers:?} {url} {time:?}");
                 }
                 while cache.figures().fetches > 0 {

@@ -8,7 +8,7 @@ use crate::{
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_cache::Cache;
-use latemux_origin::{Means, Origin};
+use latemux_origin::{Origin, Resources};
 use latemux_storage::{Key, Listing, Options, Read, ReadRequest, Storage, StorageClient, StorageError};
 use std::{
     collections::HashMap,
@@ -100,8 +100,8 @@ async fn two_thousand_cold_requests(cache: Option<Cache>) {
     let counters = client.counters().clone();
     let mut config = crate::server::config();
     config.read.open = 8;
-    let means = Means { cache: cache.clone(), ..Means::default() };
-    let server = Server::of(Origin::with(Arc::new(client), means, config), None).await;
+    let resources = Resources { cache: cache.clone(), ..Resources::default() };
+    let server = Server::of(Origin::with_resources(Arc::new(client), resources, config), None).await;
     let answered = AtomicUsize::new(0);
     let all = urls.into_iter().cycle().take(2000).map(|url| {
         let address = server.address;

@@ -1,4 +1,4 @@
-//! Bytes leave as they arrive, and reads end when nobody waits for them.
+//! Bytes are sent as they arrive, and reads end when their client leaves.
 
 use crate::{
     client::{fetch, get, open},
@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use http::Method;
 use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config};
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     Read, Storage, Want,
     altered::Altered,
@@ -24,15 +24,16 @@ use std::{
     time::Duration,
 };
 
-/// A segment of untouched slices, and one through a transform.
+/// A segment made of source slices, and one made by a transform.
 const SEGMENTS: [&str; 2] = ["/harbour/dash/x-video=152000-51200.dash", "/harbour/x-video=152000-2.ts"];
 
 #[tokio::test]
-async fn the_head_of_a_segment_is_sent_before_its_tail_was_read() {
+async fn the_start_of_a_segment_is_sent_before_its_end_is_read() {
     let calm = Server::start(library()).await;
     let cold_fragment = fragmented_segment(1).await;
     let moofs = last_moof_end(1);
-    // Of a segment made of fragments that are not known yet, the head leaves once the last of their `moof`s has come.
+    // For a segment of unknown fragments, the head is sent once the last of their `moof`s has
+    // arrived.
     for (url, read, sent) in [
         (SEGMENTS[0], 20_000, 20_000),
         (SEGMENTS[1], 20_000, 18_000),
@@ -49,7 +50,7 @@ async fn the_head_of_a_segment_is_sent_before_its_tail_was_read() {
         assert_eq!(response.headers()["content-length"], whole.len().to_string());
         let mut body = response.into_body();
         let mut got = Vec::new();
-        // What storage gave is on its way, though the rest is not there.
+        // Bytes from storage are sent although the rest has not arrived.
         while got.len() < sent {
             got.extend_from_slice(&body.frame().await.unwrap().unwrap().into_data().unwrap());
         }
@@ -75,12 +76,12 @@ impl Drop for Live {
     }
 }
 
-/// Counts in `live` the reads that are wanted: asked for, or with a body that somebody holds.
+/// Counts in `live` the reads in flight: those being opened, and those whose body is held.
 pub(crate) fn watched(inner: Arc<dyn Storage>, live: &Arc<AtomicUsize>) -> Arc<dyn Storage> {
     let live = live.clone();
     let watch = move || {
         let live = Live::one(&live);
-        // The count is held by the body's closure and goes with it.
+        // The body's closure owns the count and drops it with the body.
         move |read: Read| Read { body: read.body.inspect(move |_| _ = &live).boxed(), ..read }
     };
     Arc::new(Altered::new(inner, watch))
@@ -105,14 +106,14 @@ async fn a_client_that_leaves_ends_its_reads() {
     let cold_fragment = fragmented_segment(1).await;
     let stalls = [20_000, 20_000, last_moof_end(1) + 1000];
     for (url, stall) in [SEGMENTS[0], SEGMENTS[1], &cold_fragment].into_iter().zip(stalls) {
-        // In the middle of the body.
+        // The client leaves in the middle of the body.
         faults.set([Fault::StallAfter(stall)]);
         let mut body = open(server.address, Method::GET, url, &[]).await.unwrap().into_body();
         body.frame().await.unwrap().unwrap();
         assert_eq!(live.load(SeqCst), 1, "{url}");
         drop(body);
         until(|| live.load(SeqCst) == 0).await;
-        // Before storage has answered at all.
+        // The client leaves before storage responds.
         faults.set([Fault::Silence]);
         let request = tokio::spawn({
             let (address, url) = (server.address, url.to_owned());
@@ -125,9 +126,9 @@ async fn a_client_that_leaves_ends_its_reads() {
     }
 }
 
-/// Storage far away takes a round trip to answer: what is made from the index is there before.
+/// Remote storage takes a round trip to respond. Bytes made from the index are sent before.
 #[tokio::test]
-async fn the_head_of_a_segment_does_not_wait_for_far_storage() {
+async fn the_start_of_a_segment_does_not_wait_for_remote_storage() {
     let memory = library();
     for url in SEGMENTS {
         let faults = Faults::default();
@@ -147,7 +148,7 @@ async fn the_head_of_a_segment_does_not_wait_for_far_storage() {
 }
 
 #[tokio::test]
-async fn what_storage_refuses_too_late_is_known_to_the_next_request() {
+async fn a_late_refusal_makes_the_next_request_index_again() {
     let memory = library();
     let faults = Faults::default();
     let server = Server::start(faults.over(memory.clone())).await;
@@ -160,12 +161,12 @@ async fn what_storage_refuses_too_late_is_known_to_the_next_request() {
     assert_eq!(response.status(), 200);
     memory.remove(&key("lighthouse.mp4"));
     gate.open();
-    response.into_body().collect().await.expect_err("there are no bytes");
+    response.into_body().collect().await.expect_err("the response must be aborted");
     let next = get(server.address, &url).await;
     assert_eq!((next.status.as_u16(), next.reason().as_str()), (404, "source_not_found"));
 }
 
-/// The name of a video track of the lighthouse.
+/// Returns the name of a video track of the lighthouse.
 async fn first_video(address: std::net::SocketAddr) -> String {
     let urls = crate::server::crawl(address, "/lighthouse.mp4").await;
     let name =
@@ -174,9 +175,10 @@ async fn first_video(address: std::net::SocketAddr) -> String {
     name[..name.find(['-', '.']).unwrap()].to_owned()
 }
 
-/// Else a scan that outlasts a player's patience would begin again with each of its tries, and never end.
+/// Otherwise a scan that takes longer than players wait would start again with each retry and never
+/// end.
 #[tokio::test]
-async fn an_index_that_was_begun_is_finished_whoever_leaves() {
+async fn indexing_goes_on_when_its_client_leaves() {
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let faults = Faults::default();
     let server = Server::start(faults.over(counting.clone())).await;
@@ -189,7 +191,7 @@ async fn an_index_that_was_begun_is_finished_whoever_leaves() {
     gate.reached(1).await;
     request.abort();
     let _ = request.await;
-    // Who comes meanwhile waits for the same.
+    // A second request waits for the same index.
     let other = tokio::spawn({
         let address = server.address;
         async move { fetch(address, "/lighthouse.mp4/.mpd").await }
@@ -200,18 +202,19 @@ async fn an_index_that_was_begun_is_finished_whoever_leaves() {
     assert!(heads.map(|r| r.want).filter(|w| *w != Some(Want::Head(1))).count() <= 1);
 }
 
-/// What was asked of storage is known when it is asked, not when it answers: the head of an answer says it though no byte has come.
+/// Requests to storage are counted when they are made. The head of the response states their number
+/// although no byte has arrived.
 #[tokio::test]
-async fn a_head_that_leaves_early_says_what_was_asked_of_storage() {
+async fn a_head_sent_early_counts_the_requests_to_storage() {
     let faults = Faults::default();
     let counting = Arc::new(Counting::new(faults.over(library()), Duration::ZERO));
     let cache = Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap();
     let config = OriginConfig { debug_headers: true, ..crate::server::config() };
-    let means = Means { cache: Some(cache), ..Means::default() };
-    let server = Server::of(Origin::with(counting.clone(), means, config), None).await;
+    let resources = Resources { cache: Some(cache), ..Resources::default() };
+    let server = Server::of(Origin::with_resources(counting.clone(), resources, config), None).await;
     fetch(server.address, "/harbour/.mpd").await;
     drop(counting.take());
-    // From one object, and from two.
+    // A segment of one object, and one of two.
     for (url, reads) in [(SEGMENTS[0], 1), ("/harbour/x-audio_eng=48000-video=152000-3.ts", 2)] {
         let gate = Gate::new();
         faults.set([Fault::Wait(gate.clone()), Fault::Wait(gate.clone())]);
@@ -221,7 +224,7 @@ async fn a_head_that_leaves_early_says_what_was_asked_of_storage() {
             (said("latemux-cache"), said("latemux-storage-requests")),
             ("filled".to_owned(), reads.to_string())
         );
-        // Who comes meanwhile asks for nothing.
+        // A second request joins the fetch and makes none of its own.
         let joined = open(server.address, Method::GET, url, &[]).await.unwrap();
         assert_eq!(
             (&joined.headers()["latemux-cache"], &joined.headers()["latemux-storage-requests"]),
@@ -241,14 +244,14 @@ async fn a_head_that_leaves_early_says_what_was_asked_of_storage() {
     }
 }
 
-/// The log has the requests and bytes of a fetch with the request it was begun for.
 #[tokio::test]
-async fn what_a_fetch_took_is_logged_with_the_request_it_was_begun_for() {
+async fn a_fetch_is_logged_with_the_request_that_started_it() {
     log::keep();
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let cache = Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap();
-    let means = Means { cache: Some(cache), ..Means::default() };
-    let server = Server::of(Origin::with(counting.clone(), means, crate::server::config()), None).await;
+    let resources = Resources { cache: Some(cache), ..Resources::default() };
+    let server =
+        Server::of(Origin::with_resources(counting.clone(), resources, crate::server::config()), None).await;
     fetch(server.address, "/harbour/.mpd").await;
     drop(counting.take());
     let url = "/harbour/dash/fetched-video=152000-51200.dash";

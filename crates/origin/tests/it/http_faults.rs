@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, future::join_all, stream};
 use http::Method;
 use latemux_cache::Cache;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{Options, Registry, open};
 use latemux_testmedia::http_server::{Reply, Request, Server as Http, Then};
 use std::{
@@ -186,10 +186,11 @@ impl World {
         let storage = open(&format!("{}/", http.address), &options).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(tiers.config(dir.path())).unwrap();
-        let means = Means { cache: Some(cache.clone()), elsewhere: options, ..Means::default() };
+        let resources =
+            Resources { cache: Some(cache.clone()), source_options: options, ..Resources::default() };
         let config =
             OriginConfig { recheck_after: Duration::ZERO, debug_headers: true, ..crate::server::config() };
-        let server = Server::of(Origin::with(storage, means, config), None).await;
+        let server = Server::of(Origin::with_resources(storage, resources, config), None).await;
         Self { site, cache, server, registry, _http: http, _dir: dir }
     }
 
@@ -375,8 +376,9 @@ async fn connecting_has_a_time_limit() {
         let options = Options { connect_timeout: BOUND, retries: 1, ..Options::default() };
         let storage = open(&address, &options).unwrap();
         let cache = Cache::open(latemux_cache::Config::default()).unwrap();
-        let means = Means { cache: Some(cache), elsewhere: options, ..Means::default() };
-        let server = Server::of(Origin::with(storage, means, crate::server::config()), None).await;
+        let resources = Resources { cache: Some(cache), source_options: options, ..Resources::default() };
+        let server =
+            Server::of(Origin::with_resources(storage, resources, crate::server::config()), None).await;
         let answers = (0..10).map(|_| send(server.address, Method::GET, "/x.mp4/.mpd", &[]));
         for answer in tokio::time::timeout(Duration::from_secs(60), join_all(answers))
             .await

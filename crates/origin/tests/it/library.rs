@@ -1,4 +1,4 @@
-//! The page, the list of titles, and health.
+//! The player page, the library and health checks.
 
 use crate::{
     client::{get, get_with, send},
@@ -9,15 +9,15 @@ use latemux_storage::Memory;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn the_library_names_files_and_folders() {
+async fn the_library_lists_files_and_folders() {
     let memory = library();
     memory.put(key("series/one/e 1/v.mp4"), "x");
     memory.put(key("series/notes.txt"), "x");
     memory.put(key("empty/notes.txt"), "x");
     let server = Server::start(memory).await;
-    let answer = get(server.address, "/api/library").await;
-    assert_eq!(answer.header("content-type"), "application/json");
-    let json: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let response = get(server.address, "/api/library").await;
+    assert_eq!(response.header("content-type"), "application/json");
+    let json: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
     assert_eq!((&json["listable"], &json["truncated"]), (&true.into(), &false.into()));
     let titles = json["titles"].as_array().unwrap();
     let bases: Vec<_> = titles.iter().map(|t| t["base"].as_str().unwrap()).collect();
@@ -34,7 +34,7 @@ async fn the_library_names_files_and_folders() {
 }
 
 #[tokio::test]
-async fn server_manifests_and_indexes_stand_for_their_media() {
+async fn server_manifests_and_index_mp4s_hide_their_media_in_the_library() {
     let memory = Memory::new();
     for name in ["a.mp4", "a.index.mp4", "b.ism", "c/d.ism", "c/d.mp4", "e/f.mp4", "e/f.index.mp4"] {
         memory.put(key(name), "x");
@@ -52,15 +52,15 @@ async fn server_manifests_and_indexes_stand_for_their_media() {
 }
 
 #[tokio::test]
-async fn an_empty_library_is_one() {
+async fn an_empty_storage_has_an_empty_library() {
     let server = Server::start(Arc::new(Memory::new())).await;
-    let answer = get(server.address, "/api/library").await;
-    let json: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
-    assert_eq!((answer.status.as_u16(), json["titles"].as_array().unwrap().len()), (200, 0));
+    let response = get(server.address, "/api/library").await;
+    let json: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
+    assert_eq!((response.status.as_u16(), json["titles"].as_array().unwrap().len()), (200, 0));
 }
 
 #[tokio::test]
-async fn the_page_may_load_nothing_from_elsewhere() {
+async fn the_page_may_load_nothing_from_other_hosts() {
     let server = Server::start(library()).await;
     let page = get(server.address, "/").await;
     assert_eq!((page.status.as_u16(), page.header("content-type")), (200, "text/html; charset=utf-8"));
@@ -73,7 +73,7 @@ async fn the_page_may_load_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn health_is_told() {
+async fn health_checks_succeed() {
     let server = Server::start(Arc::new(Memory::new())).await;
     for path in ["/healthz", "/healthz/live", "/healthz/ready"] {
         assert_eq!(get(server.address, path).await.status, 200, "{path}");

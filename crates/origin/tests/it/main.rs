@@ -1,12 +1,12 @@
-//! The whole origin over real sockets, from storage in memory that counts, waits and fails as told.
+//! The whole origin over real sockets, with in-memory storage that counts requests and injects
+//! delays and faults.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test that cannot go on fails, and says what it was doing"
+    reason = "a test that cannot go on fails with a message"
 )]
 
-mod answers;
 mod cache_disk;
 mod caching;
 mod changes;
@@ -23,6 +23,7 @@ mod persistence;
 mod prefetch;
 mod refusals;
 mod replaced;
+mod responses;
 mod rig;
 mod round_trips;
 mod same_bytes;

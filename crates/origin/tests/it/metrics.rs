@@ -2,7 +2,7 @@
 //! that clients got, and the reference parser of OpenMetrics accepts the text.
 
 use crate::{
-    client::{Answer, fetch, get, get_with, open, send},
+    client::{FullResponse, fetch, get, get_with, open, send},
     log,
     server::{Faults, Server, crawl, fragmented_segment, library},
 };
@@ -87,7 +87,7 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-fn length(answer: &Answer) -> f64 {
+fn length(answer: &FullResponse) -> f64 {
     float(answer.body.len() as u64)
 }
 
@@ -154,7 +154,7 @@ async fn everything(server: &Server) -> f64 {
 #[tokio::test]
 async fn the_reference_parser_reads_the_same_values() {
     let server = Server::start(library()).await;
-    let text = |answer: Answer| String::from_utf8(answer.body.to_vec()).unwrap();
+    let text = |answer: FullResponse| String::from_utf8(answer.body.to_vec()).unwrap();
     for round in 0..2 {
         let answer = get(server.admin, "/metrics").await;
         let content_type = answer.header("content-type");
@@ -596,7 +596,7 @@ async fn metrics_are_served_while_draining() {
     server.stopped().await;
 }
 
-async fn purge(admin: SocketAddr, base: &str, headers: &[(&str, &str)]) -> Answer {
+async fn purge(admin: SocketAddr, base: &str, headers: &[(&str, &str)]) -> FullResponse {
     send(admin, Method::POST, &format!("/purge?base={base}"), headers).await.unwrap()
 }
 

@@ -1,19 +1,21 @@
-//! Indexes on disk: a restart reads none of them, and believes none before storage said that it still is its object's.
+//! Indexes on disk: after a restart, no index is read from media, and each one is compared with
+//! storage before it is used.
 
 use crate::{
-    client::{Answer, fetch, get, send},
+    client::{FullResponse, fetch, get, send},
     server::{HARBOUR, Server, crawl, index_file, key, library, sample},
 };
 use bytes::Bytes;
 use http::Method;
 use latemux_cache::{Cache, DiskConfig, Records};
-use latemux_origin::{Means, Origin};
+use latemux_origin::{Origin, Resources};
 use latemux_storage::{Memory, Storage, Want, counting::Counting, counting::Request};
 use latemux_testmedia::rewrite::{Variant, progressive};
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 
-/// Muxed, moov last; a folder of separate files; indexed by `sidx`; scanned; an index MP4 and its media.
+/// A muxed file with `moov` last, a folder of separate files, a file with `sidx`, a scanned file,
+/// and an index MP4 with its media.
 const TITLES: [&str; 5] =
     ["lighthouse.mp4", "harbour", "fragmented.mp4", "ferry.mp4", "lighthouse.index.mp4"];
 const BUDGET: u64 = 1 << 20;
@@ -24,7 +26,7 @@ fn titles() -> Arc<Memory> {
     memory
 }
 
-/// An origin that keeps what it can below a folder.
+/// An origin with a range cache and an index store in a folder.
 struct Node {
     server: Server,
     cache: Cache,
@@ -43,8 +45,9 @@ impl Node {
         let indexes = Records::open(DiskConfig::new(dir.join("indexes"), budget)).unwrap();
         cache.recovered().await;
         indexes.recovered().await;
-        let means = Means { cache: Some(cache.clone()), indexes: Some(indexes.clone()), ..Means::default() };
-        let origin = Origin::with(storage, means, crate::server::config());
+        let resources =
+            Resources { cache: Some(cache.clone()), indexes: Some(indexes.clone()), ..Resources::default() };
+        let origin = Origin::with_resources(storage, resources, crate::server::config());
         Self { server: Server::of(origin, None).await, cache, indexes }
     }
 
@@ -65,32 +68,36 @@ impl Node {
     }
 }
 
-async fn all(server: SocketAddr, title: &str) -> BTreeMap<String, Answer> {
-    let mut answers = BTreeMap::new();
+async fn all(server: SocketAddr, title: &str) -> BTreeMap<String, FullResponse> {
+    let mut responses = BTreeMap::new();
     for url in crawl(server, &format!("/{title}")).await {
-        let answer = get(server, &url).await;
-        assert_eq!(answer.status, 200, "{url}");
-        answers.insert(url, answer);
+        let response = get(server, &url).await;
+        assert_eq!(response.status, 200, "{url}");
+        responses.insert(url, response);
     }
-    assert!(answers.len() > 10, "{title}");
-    answers
+    assert!(responses.len() > 10, "{title}");
+    responses
 }
 
-fn same(title: &str, one: &BTreeMap<String, Answer>, other: &BTreeMap<String, Answer>) {
+fn same(title: &str, one: &BTreeMap<String, FullResponse>, other: &BTreeMap<String, FullResponse>) {
     assert!(one.keys().eq(other.keys()), "{title}");
-    for (url, answer) in one {
+    for (url, response) in one {
         let found = &other[url];
-        assert_eq!((answer.lasting_headers(), &answer.body), (found.lasting_headers(), &found.body), "{url}");
+        assert_eq!(
+            (response.lasting_headers(), &response.body),
+            (found.lasting_headers(), &found.body),
+            "{url}"
+        );
     }
 }
 
-/// Whether a request is more than a look whether an object still is what it was.
+/// Returns true for a request that does more than compare an object's version.
 fn reads(request: &&Request) -> bool {
     !matches!(request.want, None | Some(Want::Head(1)))
 }
 
 #[tokio::test]
-async fn a_restart_reads_no_index() {
+async fn after_a_restart_no_index_is_read_from_media() {
     let dir = TempDir::new().unwrap();
     let node = Node::start(titles(), dir.path(), BUDGET).await;
     let mut before = BTreeMap::new();
@@ -103,7 +110,7 @@ async fn a_restart_reads_no_index() {
     let counting = Arc::new(Counting::new(titles(), Duration::ZERO));
     let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
     for title in TITLES {
-        // The segments' bytes are from disk as well.
+        // The bytes of segments come from disk as well.
         same(title, &before[title], &all(node.address(), title).await);
         let requests = counting.take();
         assert_eq!(requests.iter().filter(reads).count(), 0, "{title}: {requests:#?}");
@@ -114,24 +121,24 @@ async fn a_restart_reads_no_index() {
         };
         assert_eq!(requests.iter().filter(|r| r.want.is_some()).count(), looks, "{title}: {requests:#?}");
     }
-    let files = u64::try_from(TITLES.len() - 1 + HARBOUR.len()).unwrap();
+    let files = (TITLES.len() - 1 + HARBOUR.len()) as u64;
     assert_eq!(node.metric("latemux_cache_hits_total{cache=\"objects\",tier=\"disk\"}").await, files);
     assert_eq!(node.metric("latemux_cache_entries{cache=\"objects\",tier=\"disk\"}").await, files);
     node.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_all_files_are_looked_at_at_once() {
+async fn after_a_restart_all_files_are_compared_in_one_round_trip() {
     let dir = TempDir::new().unwrap();
     for restart in [false, true] {
         let indexes = Records::open(DiskConfig::new(dir.path(), BUDGET)).unwrap();
         indexes.recovered().await;
         let counting = Arc::new(Counting::new(titles(), Duration::from_millis(100)));
-        let means = Means { indexes: Some(indexes.clone()), ..Means::default() };
-        let origin = Origin::with(counting.clone(), means, crate::server::config());
+        let resources = Resources { indexes: Some(indexes.clone()), ..Resources::default() };
+        let origin = Origin::with_resources(counting.clone(), resources, crate::server::config());
         for title in TITLES {
             origin.title(title).await.unwrap();
-            // A folder is listed first.
+            // A folder must be listed first.
             let deepest = if title == "harbour" { 2 } else { 1 };
             let (depth, requests) = (counting.depth(), counting.take());
             if restart {
@@ -143,13 +150,13 @@ async fn after_a_restart_all_files_are_looked_at_at_once() {
     }
 }
 
-/// The same media, every sample at another place.
+/// Returns the same media with every sample at another offset.
 fn moved(name: &str) -> Vec<u8> {
     progressive(&sample(name), Variant { moov_last: true, wide_mdat: true, ..Variant::default() })
 }
 
 #[tokio::test]
-async fn what_was_replaced_meanwhile_is_indexed_anew() {
+async fn objects_replaced_between_processes_are_indexed_again() {
     let dir = TempDir::new().unwrap();
     let node = Node::start(titles(), dir.path(), BUDGET).await;
     for title in TITLES {
@@ -161,7 +168,7 @@ async fn what_was_replaced_meanwhile_is_indexed_anew() {
         let memory = titles();
         let (video, audio) = ("harbour/video-360p.mp4", "harbour/audio-eng.mp4");
         memory.put(key(video), moved(video));
-        // As long as it was, which no listing tells.
+        // The size is unchanged, so that a listing does not show the change.
         memory.put(key(audio), {
             let mut bytes = sample(audio).to_vec();
             let last = bytes.len() - 1;
@@ -188,11 +195,11 @@ async fn what_was_replaced_meanwhile_is_indexed_anew() {
             same(title, &fresh[title], &all(node.address(), title).await);
         }
         let read = counting.take().iter().filter(reads).count();
-        assert_eq!(read == 0, restart == 1, "{read}: what was indexed anew is kept");
+        assert_eq!(read == 0, restart == 1, "{read} reads: a new index must be kept on disk");
         node.stop().await;
     }
 
-    // An index MP4 whose media was replaced is as stale as it would be without anything kept.
+    // An index MP4 whose media was replaced is refused, as it is without an index on disk.
     let memory = changed();
     memory.put(key("lighthouse.mp4"), sample("lighthouse.mp4"));
     let node = Node::start(memory.clone(), dir.path(), BUDGET).await;
@@ -203,7 +210,7 @@ async fn what_was_replaced_meanwhile_is_indexed_anew() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_on_disk_is_not_believed() {
+async fn damaged_indexes_on_disk_are_discarded() {
     let dir = TempDir::new().unwrap();
     let node = Node::start(titles(), dir.path(), BUDGET).await;
     let before = all(node.address(), "lighthouse.mp4").await;
@@ -228,12 +235,12 @@ async fn what_is_damaged_on_disk_is_not_believed() {
         let read = counting.take().iter().filter(reads).count();
         assert!(read > 0 && node.indexes.figures().discarded == 1, "{read}");
         node.stop().await;
-        assert_eq!(fs::read(&path).unwrap(), whole, "and it is there again");
+        assert_eq!(fs::read(&path).unwrap(), whole, "the index is written again");
     }
 }
 
 #[tokio::test]
-async fn no_more_than_the_budget_is_kept() {
+async fn indexes_on_disk_stay_within_the_budget() {
     let dir = TempDir::new().unwrap();
     let node = Node::start(titles(), dir.path(), 20 << 10).await;
     for title in TITLES {
@@ -249,7 +256,7 @@ async fn no_more_than_the_budget_is_kept() {
 }
 
 #[tokio::test]
-async fn a_folder_that_goes_away_costs_no_answer() {
+async fn a_removed_index_folder_fails_no_request() {
     let dir = TempDir::new().unwrap();
     let node = Node::start(titles(), dir.path(), BUDGET).await;
     let indexes = dir.path().join("indexes");
@@ -264,16 +271,16 @@ async fn a_folder_that_goes_away_costs_no_answer() {
     node.stop().await;
 }
 
-/// What a purge says was forgotten.
+/// Purges a title and returns the counts.
 async fn purge(node: &Node, base: &str) -> serde_json::Value {
     let path = format!("/purge?base={base}");
-    let answer = send(node.server.admin, Method::POST, &path, &[]).await.unwrap();
-    assert_eq!(answer.status, 200);
-    serde_json::from_slice(&answer.body).unwrap()
+    let response = send(node.server.admin, Method::POST, &path, &[]).await.unwrap();
+    assert_eq!(response.status, 200);
+    serde_json::from_slice(&response.body).unwrap()
 }
 
 #[tokio::test]
-async fn what_is_purged_is_read_anew_from_index_to_media() {
+async fn a_purged_title_is_read_again_from_storage() {
     let dir = TempDir::new().unwrap();
     let counting = Arc::new(Counting::new(titles(), Duration::ZERO));
     let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
@@ -289,12 +296,12 @@ async fn what_is_purged_is_read_anew_from_index_to_media() {
     assert!(count(&said, "ranges") > 10, "{said}");
     drop(counting.take());
     all(node.address(), "lighthouse.mp4").await;
-    assert_eq!(counting.take().iter().filter(reads).count(), 0, "another title");
+    assert_eq!(counting.take().iter().filter(reads).count(), 0, "another title is purged too");
     all(node.address(), "harbour").await;
-    assert_eq!(counting.take().iter().filter(reads).count(), cold["harbour"], "all of it");
+    assert_eq!(counting.take().iter().filter(reads).count(), cold["harbour"], "not all is purged");
     node.stop().await;
 
-    // A title that this process never heard of.
+    // Titles that this process has not loaded.
     let node = Node::start(counting.clone(), dir.path(), BUDGET).await;
     for title in TITLES {
         let said = purge(&node, title).await;
@@ -304,7 +311,7 @@ async fn what_is_purged_is_read_anew_from_index_to_media() {
         drop(counting.take());
         all(node.address(), title).await;
         let again = counting.take().iter().filter(reads).count();
-        // What was cold of the index MP4 first found its media read for the media's own title.
+        // The first load of the index MP4 found its media cached for the media's own title.
         let media = if title == "lighthouse.index.mp4" { cold["lighthouse.mp4"] } else { 0 };
         assert!(again >= cold[title] && again <= cold[title] + media, "{title}: {again} of {}", cold[title]);
     }
@@ -312,7 +319,7 @@ async fn what_is_purged_is_read_anew_from_index_to_media() {
 }
 
 #[tokio::test]
-async fn what_is_purged_is_not_found_by_the_next_process() {
+async fn a_purged_title_is_not_found_by_the_next_process() {
     for killed in [false, true] {
         let (dir, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let counting = Arc::new(Counting::new(titles(), Duration::ZERO));
@@ -323,7 +330,7 @@ async fn what_is_purged_is_not_found_by_the_next_process() {
         drop(counting.take());
         node.cache.flush().await;
         assert!(purge(&node, "harbour").await["ranges"].as_u64().unwrap() > 10);
-        // A process that is killed now leaves this.
+        // The copy is what a process that is killed now leaves.
         for file in std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap) {
             if file.file_type().unwrap().is_file() {
                 std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
@@ -331,12 +338,21 @@ async fn what_is_purged_is_not_found_by_the_next_process() {
         }
         node.stop().await;
         let next = Node::start(counting.clone(), if killed { copy.path() } else { dir.path() }, BUDGET).await;
-        let media = |request: &latemux_storage::counting::Request| matches!(&request.want, Some(Want::Range(range)) if range.end - range.start > 1000);
+        let media = |request: &Request| match &request.want {
+            Some(Want::Range(range)) => range.end - range.start > 1000,
+            _ => false,
+        };
         all(next.address(), "lighthouse.mp4").await;
         let indexing = if killed { 1 } else { 0 };
-        assert!(counting.take().iter().filter(|r| media(r)).count() <= indexing, "another title");
+        assert!(
+            counting.take().iter().filter(|r| media(r)).count() <= indexing,
+            "another title is purged too"
+        );
         all(next.address(), "harbour").await;
-        assert!(counting.take().iter().filter(|r| media(r)).count() > 10, "all of it, killed: {killed}");
+        assert!(
+            counting.take().iter().filter(|r| media(r)).count() > 10,
+            "not all is purged, killed: {killed}"
+        );
         let text = String::from_utf8(fetch(next.server.admin, "/metrics").await.to_vec()).unwrap();
         for reason in ["queue_full", "disk_failed", "shutdown"] {
             let line = format!("latemux_cache_disk_dropped_total{{reason=\"{reason}\"}} 0");

@@ -1,4 +1,4 @@
-//! Segments read ahead: the next one costs storage nothing, and nobody's read goes on for ever.
+//! Prefetched segments: the next segment needs no request to storage, and prefetching ends.
 
 use crate::{
     caching::{TITLES, segments},
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config};
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     Options, Storage, StorageError, Want,
     counting::Counting,
@@ -19,22 +19,27 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 const FILE: &str = "harbour/video-360p.mp4";
 
-struct Ahead {
+struct Prefetching {
     segments: u32,
     open: usize,
     in_flight: usize,
     cached: bool,
 }
 
-const ONE: Ahead = Ahead { segments: 1, open: 16, in_flight: 512, cached: true };
+const ONE: Prefetching = Prefetching { segments: 1, open: 16, in_flight: 512, cached: true };
 
-async fn node(storage: Arc<dyn Storage>, ahead: Ahead) -> Server {
+async fn node(storage: Arc<dyn Storage>, prefetching: Prefetching) -> Server {
     let mut config = OriginConfig { debug_headers: true, ..crate::server::config() };
-    config.read.prefetch = ahead.segments;
-    config.read.prefetch_open = ahead.open;
-    let cache = ahead.cached.then(|| Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap());
-    let elsewhere = Options { max_in_flight: ahead.in_flight, ..Options::default() };
-    Server::of(Origin::with(storage, Means { cache, elsewhere, ..Means::default() }, config), None).await
+    config.read.prefetch = prefetching.segments;
+    config.read.prefetch_open = prefetching.open;
+    let cache =
+        prefetching.cached.then(|| Cache::open(Config { memory: 64 << 20, ..Config::default() }).unwrap());
+    let source_options = Options { max_in_flight: prefetching.in_flight, ..Options::default() };
+    Server::of(
+        Origin::with_resources(storage, Resources { cache, source_options, ..Resources::default() }, config),
+        None,
+    )
+    .await
 }
 
 async fn outcomes(server: &Server) -> BTreeMap<String, u64> {
@@ -53,7 +58,7 @@ async fn until(server: &Server, word: &str, count: u64) {
     }
 }
 
-/// Segments of each representation, in order.
+/// Returns the segments of each representation, in order.
 fn in_order(urls: &[String]) -> Vec<Vec<String>> {
     let mut lists: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
     for url in urls {
@@ -73,39 +78,39 @@ fn media(counting: &Counting) -> usize {
 }
 
 #[tokio::test]
-async fn the_next_segment_costs_storage_nothing() {
+async fn the_next_segment_is_in_the_cache_already() {
     let calm = Server::start(library()).await;
-    let mut looked = 0;
+    let mut checked = 0;
     for title in TITLES {
         for (protocol, urls) in segments(calm.address, title).await {
             for list in in_order(&urls).iter().filter(|list| list.len() > 1) {
                 let server = node(library(), ONE).await;
                 let last = list.len() - 1;
                 for (number, url) in (0..).zip(list) {
-                    let answer = get(server.address, url).await;
-                    assert_eq!(answer.body, fetch(calm.address, url).await, "{url}");
+                    let response = get(server.address, url).await;
+                    assert_eq!(response.body, fetch(calm.address, url).await, "{url}");
                     if number > 0 {
                         let found =
-                            (answer.header("latemux-cache"), answer.header("latemux-storage-requests"));
+                            (response.header("latemux-cache"), response.header("latemux-storage-requests"));
                         assert_eq!(found, ("hit_memory", "0"), "{protocol} {url}");
-                        looked += 1;
+                        checked += 1;
                     }
                     let so_far = u64::try_from((number + 1).min(last)).unwrap();
                     until(&server, "read", so_far).await;
                 }
-                // Behind the last one is nothing.
+                // No segment follows the last one.
                 assert_eq!(outcomes(&server).await, BTreeMap::from([("read".to_owned(), last as u64)]));
             }
         }
     }
-    assert!(looked > 100, "{looked}");
+    assert!(checked > 100, "{checked}");
 }
 
-/// Joined segments leave numbers out, clips begin and end with other ones.
+/// Joined segments skip numbers, and clips begin and end with other segments.
 #[tokio::test]
-async fn the_next_segment_of_a_selection_is_its_own() {
+async fn prefetching_follows_the_segments_of_the_selection() {
     let calm = Server::start(library()).await;
-    let mut looked = 0;
+    let mut checked = 0;
     for query in
         ["hls_minimum_fragment_length=5", "hls_fmp4&hls_minimum_fragment_length=5", "vbegin=3&vend=11"]
     {
@@ -119,20 +124,20 @@ async fn the_next_segment_of_a_selection_is_its_own() {
         for list in in_order(&urls).iter().filter(|list| list.len() > 1) {
             let server = node(library(), ONE).await;
             for (number, url) in (0..).zip(list) {
-                let answer = get(server.address, url).await;
-                assert_eq!(answer.body, fetch(calm.address, url).await, "{url}");
+                let response = get(server.address, url).await;
+                assert_eq!(response.body, fetch(calm.address, url).await, "{url}");
                 if number > 0 {
-                    assert_eq!(answer.header("latemux-cache"), "hit_memory", "{url} of {list:?}");
-                    looked += 1;
+                    assert_eq!(response.header("latemux-cache"), "hit_memory", "{url} of {list:?}");
+                    checked += 1;
                 }
                 until(&server, "read", u64::try_from((number + 1).min(list.len() - 1)).unwrap()).await;
             }
         }
     }
-    assert!(looked > 5, "{looked}");
+    assert!(checked > 5, "{checked}");
 }
 
-/// The video of a title, in order.
+/// Returns the video segments of a title, in order.
 async fn video() -> Vec<String> {
     let calm = Server::start(library()).await;
     let urls = segments(calm.address, "harbour").await;
@@ -141,11 +146,11 @@ async fn video() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn who_leaves_gets_no_more_than_so_many() {
+async fn no_more_segments_are_prefetched_than_configured() {
     let list = video().await;
     assert!(list.len() > 5);
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
-    let server = node(counting.clone(), Ahead { segments: 3, ..ONE }).await;
+    let server = node(counting.clone(), Prefetching { segments: 3, ..ONE }).await;
     fetch(server.address, "/harbour/.mpd").await;
     drop(counting.take());
     fetch(server.address, &list[0]).await;
@@ -154,25 +159,25 @@ async fn who_leaves_gets_no_more_than_so_many() {
     for url in &list[1..4] {
         assert_eq!(get(server.address, url).await.header("latemux-cache"), "hit_memory", "{url}");
     }
-    // Whatever these began has had its turn; of what is known nothing is read again.
+    // The runs that these requests started are over. No cached segment was read again.
     until(&server, "read", 3 + list[2..].len().min(3) as u64).await;
     let most = list.len() - 4;
     assert!(media(&counting) <= most);
 }
 
 #[tokio::test]
-async fn nothing_is_read_ahead_unless_asked_for() {
+async fn nothing_is_prefetched_unless_configured() {
     let list = video().await;
     assert_eq!(crate::server::config().read.prefetch, 0);
-    for ahead in [
-        Ahead { segments: 0, ..ONE },
-        Ahead { cached: false, ..ONE },
-        Ahead { open: 0, ..ONE },
-        // A storage that takes so few at a time has none to spare.
-        Ahead { in_flight: 7, ..ONE },
+    for prefetching in [
+        Prefetching { segments: 0, ..ONE },
+        Prefetching { cached: false, ..ONE },
+        Prefetching { open: 0, ..ONE },
+        // Storage that takes fewer than eight requests at one time has none to spare.
+        Prefetching { in_flight: 7, ..ONE },
     ] {
         let counting = Arc::new(Counting::new(library(), Duration::ZERO));
-        let server = node(counting.clone(), ahead).await;
+        let server = node(counting.clone(), prefetching).await;
         fetch(server.address, "/harbour/.mpd").await;
         drop(counting.take());
         for url in &list[..2] {
@@ -181,7 +186,7 @@ async fn nothing_is_read_ahead_unless_asked_for() {
         }
         assert!(outcomes(&server).await.is_empty());
     }
-    // Nor for a part of a segment, or its head.
+    // A range request and a HEAD request start no prefetch.
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = node(counting.clone(), ONE).await;
     fetch(server.address, "/harbour/.mpd").await;
@@ -191,23 +196,24 @@ async fn nothing_is_read_ahead_unless_asked_for() {
     assert!(outcomes(&server).await.is_empty() && media(&counting) <= 1);
 }
 
-/// A server that knows the title, whose next reads are of media and suffer these.
-async fn suffering(faults: impl IntoIterator<Item = Fault>, ahead: Ahead) -> Server {
+/// Returns a server that has loaded the title, and whose next reads of media have these faults.
+async fn server_with_faults(faults: impl IntoIterator<Item = Fault>, prefetching: Prefetching) -> Server {
     let all = Faults::default();
-    let server = node(all.over(library()), ahead).await;
+    let server = node(all.over(library()), prefetching).await;
     fetch(server.address, "/harbour/.mpd").await;
     all.set(faults);
     server
 }
 
 #[tokio::test]
-async fn no_more_are_read_at_a_time_than_may_be() {
+async fn prefetches_at_one_time_are_limited() {
     let list = video().await;
     let gate = Gate::new();
-    let server = suffering([Fault::None, Fault::Wait(gate.clone())], Ahead { open: 1, ..ONE }).await;
+    let server =
+        server_with_faults([Fault::None, Fault::Wait(gate.clone())], Prefetching { open: 1, ..ONE }).await;
     fetch(server.address, &list[0]).await;
     gate.reached(1).await;
-    // While that one waits, a segment of another track is answered, and none is read behind it.
+    // While that prefetch waits, segments of another track are served without one of their own.
     for url in ["/harbour/dash/x-video=81000-51200.dash", "/harbour/dash/x-video=81000-102400.dash"] {
         assert_eq!(get(server.address, url).await.status, 200);
     }
@@ -219,30 +225,30 @@ async fn no_more_are_read_at_a_time_than_may_be() {
 }
 
 #[tokio::test]
-async fn who_leaves_in_the_middle_wants_no_more() {
+async fn a_client_that_leaves_ends_its_prefetch() {
     let list = video().await;
     let (gate, body) = (Gate::new(), Gate::new());
     let faults = [Fault::WaitAfter(1000, body.clone()), Fault::Wait(gate.clone())];
-    let server = suffering(faults, Ahead { segments: 5, ..ONE }).await;
-    let mut answer = open(server.address, Method::GET, &list[0], &[]).await.unwrap();
-    let first = answer.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    let server = server_with_faults(faults, Prefetching { segments: 5, ..ONE }).await;
+    let mut response = open(server.address, Method::GET, &list[0], &[]).await.unwrap();
+    let first = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
     assert_ne!(first, Bytes::new());
     gate.reached(1).await;
-    drop(answer);
+    drop(response);
     until(&server, "abandoned", 1).await;
     gate.open();
     body.open();
-    // The next client is served as ever, and what is read for it goes on.
+    // The next client is served as usual, and its prefetch goes on.
     fetch(server.address, &list[0]).await;
     until(&server, "read", 1).await;
 }
 
 #[tokio::test]
-async fn what_storage_refuses_ahead_harms_nobody() {
+async fn a_failed_prefetch_affects_no_response() {
     let list = video().await;
     let detail = "injected".to_owned();
     let refused = StorageError::Unavailable { key: FILE.to_owned(), detail };
-    let server = suffering([Fault::None, Fault::Error(refused)], ONE).await;
+    let server = server_with_faults([Fault::None, Fault::Error(refused)], ONE).await;
     let calm = Server::start(library()).await;
     fetch(server.address, &list[0]).await;
     until(&server, "failed", 1).await;

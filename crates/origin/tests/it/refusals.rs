@@ -1,4 +1,5 @@
-//! Bad URLs and bad media: each has its own status, a one-line body with a stable reason, and a log line with the same.
+//! Bad URLs and bad media: each has a status, a one-line body with a stable reason, and a log line
+//! with the same reason.
 
 use crate::{
     client::{get, open, send},
@@ -14,17 +15,17 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn refused(server: SocketAddr, path: &str, status: u16, reason: &str) {
-    let answer = get(server, path).await;
-    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (status, reason), "{path}");
-    assert_eq!(answer.header("content-type"), "application/json");
+    let response = get(server, path).await;
+    assert_eq!((response.status.as_u16(), response.reason().as_str()), (status, reason), "{path}");
+    assert_eq!(response.header("content-type"), "application/json");
     let line = log::access(path).await;
     assert!(line.contains(&format!("status={status} reason=\"{reason}\"")), "{line}");
     let head = send(server, Method::HEAD, path, &[]).await.unwrap();
-    assert_eq!((head.lasting_headers(), head.body.len()), (answer.lasting_headers(), 0), "{path}");
+    assert_eq!((head.lasting_headers(), head.body.len()), (response.lasting_headers(), 0), "{path}");
 }
 
 #[tokio::test]
-async fn what_is_not_there() {
+async fn missing_resources_are_refused_with_their_reason() {
     log::keep();
     let memory = library();
     memory.put(key("notes/readme.txt"), "no media");
@@ -62,20 +63,20 @@ async fn what_is_not_there() {
     }
 }
 
-/// Sends a request line as it is, which a well-behaved client would not.
+/// Sends a request target that HTTP clients would refuse to send.
 async fn raw(server: SocketAddr, target: &[u8]) -> String {
     let mut stream = tokio::net::TcpStream::connect(server).await.unwrap();
     stream
         .write_all(&[b"GET ", target, b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"].concat())
         .await
         .unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.unwrap();
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 #[tokio::test]
-async fn no_path_leaves_the_root() {
+async fn no_path_leaves_the_served_folder() {
     let outside = tempfile::tempdir().unwrap();
     let root = outside.path().join("root");
     std::fs::create_dir(&root).unwrap();
@@ -109,17 +110,17 @@ async fn no_path_leaves_the_root() {
         "/%0d%0ainjected: yes/.mpd",
         &absolute,
     ] {
-        let answer = raw(server.address, target.as_bytes()).await;
-        let status = answer.split(' ').nth(1).unwrap_or("");
-        assert!(matches!(status, "400" | "404"), "{target}: {answer}");
+        let response = raw(server.address, target.as_bytes()).await;
+        let status = response.split(' ').nth(1).unwrap_or("");
+        assert!(matches!(status, "400" | "404"), "{target}: {response}");
         assert!(
-            !answer.contains("mp4a") && !answer.to_lowercase().contains("\ninjected"),
-            "{target}: {answer}"
+            !response.contains("mp4a") && !response.to_lowercase().contains("\ninjected"),
+            "{target}: {response}"
         );
     }
     for target in [&b"/\xff\xfe.mp4/.mpd"[..], b"/a\0b/.mpd", b"/a b.mp4/.mpd"] {
-        let answer = raw(server.address, target).await;
-        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+        let response = raw(server.address, target).await;
+        assert!(response.starts_with("HTTP/1.1 4"), "{response}");
     }
 }
 
@@ -127,13 +128,13 @@ async fn no_path_leaves_the_root() {
 async fn other_methods_are_not_allowed() {
     let server = Server::start(library()).await;
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
-        let answer = send(server.address, method, "/harbour/.mpd", &[]).await.unwrap();
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (405, "method_not_allowed"));
-        assert_eq!(answer.header("allow"), "GET, HEAD, OPTIONS");
+        let response = send(server.address, method, "/harbour/.mpd", &[]).await.unwrap();
+        assert_eq!((response.status.as_u16(), response.reason().as_str()), (405, "method_not_allowed"));
+        assert_eq!(response.header("allow"), "GET, HEAD, OPTIONS");
     }
 }
 
-/// Where a box of this type has its header, and its size there.
+/// Returns the offset of the first box of this type.
 fn find(file: &[u8], code: &[u8; 4]) -> usize {
     file.windows(4).position(|w| w == code).unwrap() - 4
 }
@@ -145,7 +146,7 @@ fn with(file: &Bytes, at: usize, bytes: &[u8]) -> Bytes {
 }
 
 #[tokio::test]
-async fn media_that_cannot_be_served() {
+async fn damaged_and_unsupported_media_is_refused_with_its_reason() {
     log::keep();
     let good = sample("harbour/video-360p.mp4");
     let fragments = fragmented();
@@ -160,7 +161,7 @@ async fn media_that_cannot_be_served() {
     );
     let box_at = |code| find(&good, code);
     let no_sync = {
-        // A sync sample table that lists none.
+        // A sync sample table without entries.
         let at = box_at(b"stss");
         with(&good, at + 12, &[0; 4])
     };
@@ -197,37 +198,36 @@ async fn media_that_cannot_be_served() {
     let mut wrong = Vec::new();
     for (name, _, status, reason) in &cases {
         let path = format!("/bad/{name}.mp4/.mpd");
-        let answer = get(server.address, &path).await;
-        let got = answer.status.as_u16();
+        let response = get(server.address, &path).await;
+        let got = response.status.as_u16();
         if got == 200 {
-            // Then what it names must be all there.
             wrong.push(format!("{name}: 200"));
             continue;
         }
-        let said = answer.reason();
+        let found = response.reason();
         let line = log::access(&path).await;
-        assert!(line.contains(&format!("status={got} reason=\"{said}\"")), "{line}");
-        if got != *status || (!reason.is_empty() && said != *reason) {
-            wrong.push(format!("{name}: {got} {said}, not {status} {reason}: {:?}", answer.body));
+        assert!(line.contains(&format!("status={got} reason=\"{found}\"")), "{line}");
+        if got != *status || (!reason.is_empty() && found != *reason) {
+            wrong.push(format!("{name}: {got} {found}, not {status} {reason}: {:?}", response.body));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[tokio::test]
-async fn a_broken_file_among_others_is_left_out_and_said_so() {
+async fn a_damaged_file_among_others_is_left_out_and_logged() {
     log::keep();
     let memory = library();
     memory.put(key("harbour/video-left-out.mp4"), sample("harbour/video-360p.mp4").slice(..700));
     let server = Server::start(memory).await;
     let whole = get(Server::start(library()).await.address, "/harbour/.mpd").await;
-    let answer = get(server.address, "/harbour/.mpd").await;
-    assert_eq!((answer.status.as_u16(), answer.body), (200, whole.body));
+    let response = get(server.address, "/harbour/.mpd").await;
+    assert_eq!((response.status.as_u16(), response.body), (200, whole.body));
     assert_eq!(log::lines(&[" WARN ", "reason=\"truncated\"", "video-left-out.mp4"]).len(), 1);
 }
 
 #[tokio::test]
-async fn what_a_protocol_leaves_out_is_said_once() {
+async fn tracks_that_a_protocol_leaves_out_are_logged_once() {
     log::keep();
     let memory = Memory::new();
     let file =
@@ -238,8 +238,8 @@ async fn what_a_protocol_leaves_out_is_said_once() {
         assert_eq!(get(server.address, "/left-out-of-ts.mp4/.m3u8").await.status, 200);
     }
     for protocol in ["HlsTs", "Smooth", "Hds"] {
-        let said = [" WARN ", "reason=\"cannot_carry\"", "left-out-of-ts.mp4", "vp09", protocol];
-        assert_eq!(log::lines(&said).len(), 1, "{protocol}");
+        let words = [" WARN ", "reason=\"cannot_carry\"", "left-out-of-ts.mp4", "vp09", protocol];
+        assert_eq!(log::lines(&words).len(), 1, "{protocol}");
     }
     let urls = crate::server::crawl(server.address, "/left-out-of-ts.mp4").await;
     let video =
@@ -253,9 +253,9 @@ async fn what_a_protocol_leaves_out_is_said_once() {
     .await;
 }
 
-/// A body that nobody asked for changes nothing.
+/// The range of a request does not apply to an error response.
 #[tokio::test]
-async fn a_get_with_range_of_an_error_is_an_error() {
+async fn a_range_request_that_fails_gets_the_whole_error() {
     let server = Server::start(library()).await;
     let response =
         open(server.address, Method::GET, "/missing.mp4/.mpd", &[("range", "bytes=0-0")]).await.unwrap();

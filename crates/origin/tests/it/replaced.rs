@@ -1,5 +1,5 @@
-//! Objects replaced while they are played, through cache and origin: an answer is of one version or none, and what comes next is
-//! of the new one.
+//! Objects replaced while they are played, through cache and origin: a response has the bytes of
+//! one version or is aborted, and later ones have those of the new version.
 
 use crate::{
     rig::{Got, Oracle, Rig, TIERS, library_with, relabelled, relabelled_from},
@@ -15,7 +15,8 @@ use latemux_storage::{
 use latemux_testmedia::rewrite::{Variant, progressive};
 use std::time::Duration;
 
-/// A title, the object of it that is replaced, and what by: of the same size with the same index, or with every sample elsewhere.
+/// Returns titles, the object that is replaced in each, and its replacement: one of the same size
+/// with the same index, and one with every sample at another offset.
 async fn cases() -> Vec<(&'static str, &'static str, Bytes)> {
     let mut cases = Vec::new();
     for (title, name) in [("lighthouse.mp4", "lighthouse.mp4"), ("harbour", "harbour/video-360p.mp4")] {
@@ -32,7 +33,7 @@ async fn oracle(title: &str, name: &str, new: &Bytes) -> Oracle {
 }
 
 #[tokio::test(start_paused = true)]
-async fn between_index_and_segment() {
+async fn an_object_replaced_after_indexing_is_served_in_its_new_version() {
     for (title, name, new) in cases().await {
         let oracle = oracle(title, name, &new).await;
         for tiers in TIERS {
@@ -41,24 +42,25 @@ async fn between_index_and_segment() {
                 oracle.some().into_iter().filter(|url| oracle.0[url][0] != oracle.0[url][1]).collect();
             assert!(changes.len() > 1, "{title}");
             assert_eq!(rig.manifest(title).await, 200);
-            // Of one segment the old bytes are known.
+            // The old bytes of one segment are cached.
             assert_eq!(rig.get(&oracle, &changes[0]).await, Got::Right(0));
             rig.idle().await;
             rig.memory.put(key(name), new.clone());
-            // Storage says that it changed before the head of the answer is sent: it is indexed anew, and what was known forgotten.
+            // Storage reports the change before the head of the response is sent. The object is
+            // indexed again, and its cached bytes are dropped.
             let others: Vec<_> =
                 oracle.urls().filter(|url| oracle.0[*url][0] != oracle.0[*url][1]).cloned().collect();
             for url in others.iter().rev().chain([&changes[0]]) {
                 assert_eq!(rig.get(&oracle, url).await, Got::Right(1), "{tiers:?} {url}");
             }
-            rig.is_sound(&oracle, &[title], 1).await;
+            rig.check_recovered(&oracle, &[title], 1).await;
         }
     }
 }
 
-/// What is cached whole is right for who plays the old version; a manifest leads to the new one.
+/// Cached segments are right for players of the old version. A manifest leads to the new one.
 #[tokio::test(start_paused = true)]
-async fn what_is_known_of_the_old_version_is_served_until_a_manifest_is_asked_for() {
+async fn cached_segments_of_the_old_version_are_served_until_a_manifest_is_requested() {
     let (title, name, new) = cases().await.remove(0);
     let oracle = oracle(title, name, &new).await;
     let urls: Vec<_> = oracle.urls().cloned().collect();
@@ -76,13 +78,14 @@ async fn what_is_known_of_the_old_version_is_served_until_a_manifest_is_asked_fo
             let right = oracle.version(url, &oracle.0[url][1]);
             assert_eq!(rig.get(&oracle, url).await, Got::Right(right), "{tiers:?} {url}");
         }
-        rig.is_sound(&oracle, &[title], 1).await;
+        rig.check_recovered(&oracle, &[title], 1).await;
     }
 }
 
-/// What tells segments apart in a cache of finished ones must tell versions apart: index, size and first bytes are the same here.
+/// The cache of finished segments must tell versions apart that have the same index, size and first
+/// bytes.
 #[tokio::test(start_paused = true)]
-async fn by_one_that_differs_in_the_middle_only() {
+async fn an_object_that_differs_only_in_the_middle_is_served_in_its_new_version() {
     let (title, name) = ("lighthouse.mp4", "lighthouse.mp4");
     let new = relabelled_from(&sample(name), 100_000, 1).await;
     let oracle = oracle(title, name, &new).await;
@@ -96,12 +99,12 @@ async fn by_one_that_differs_in_the_middle_only() {
             rig.idle().await;
         }
         rig.memory.put(key(name), new.clone());
-        rig.is_sound(&oracle, &[title], 1).await;
+        rig.check_recovered(&oracle, &[title], 1).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn between_two_ranges_of_one_segment() {
+async fn an_object_replaced_between_two_reads_of_a_segment_never_mixes_versions() {
     let mut seen = Vec::new();
     for (title, name, new) in cases().await {
         let oracle = oracle(title, name, &new).await;
@@ -125,7 +128,7 @@ async fn between_two_ranges_of_one_segment() {
                 assert!(matches!(got, Got::Right(_) | Got::Aborted), "{url}: {got:?}");
                 seen.push(got);
                 rig.memory.put(key(name), new.clone());
-                rig.is_sound(&oracle, &[title], 1).await;
+                rig.check_recovered(&oracle, &[title], 1).await;
             }
         }
     }
@@ -133,7 +136,7 @@ async fn between_two_ranges_of_one_segment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_a_flight_is_filling() {
+async fn an_object_replaced_during_a_fill_is_served_in_one_version_to_each_client() {
     for (title, name, new) in cases().await {
         let oracle = oracle(title, name, &new).await;
         for tiers in TIERS {
@@ -141,7 +144,7 @@ async fn while_a_flight_is_filling() {
                 if oracle.0[&url][0] == oracle.0[&url][1] {
                     continue;
                 }
-                // Room for two fetches at a time.
+                // Memory for two fetches at one time.
                 let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
                 let mut rig = Rig::with(tiers, library(), Options::default(), config, |cache| {
                     cache.memory = cache.memory.max(2 << 20);
@@ -155,7 +158,8 @@ async fn while_a_flight_is_filling() {
                     held_once |= holds;
                     if holds { Fault::WaitAfter(5_000, held.clone()) } else { Fault::None }
                 });
-                // Storage holds on to what it opened; who comes after the change is told of it, and gets the new version meanwhile.
+                // Storage goes on to send the version it opened. Clients that come after the change
+                // get the new version meanwhile.
                 let memory = rig.memory.clone();
                 let replaced = async {
                     gate.reached(1).await;
@@ -169,15 +173,15 @@ async fn while_a_flight_is_filling() {
                 let (early, late) = futures_util::future::join(early, replaced).await;
                 assert!(early.iter().all(|got| *got == Got::Right(0)), "{tiers:?} {url}: {early:?}");
                 assert_eq!(late, Got::Right(1), "{tiers:?} {url}");
-                rig.is_sound(&oracle, &[title], 1).await;
+                rig.check_recovered(&oracle, &[title], 1).await;
             }
         }
     }
 }
 
-/// The answer has begun with the old bytes when storage says that there are no more of them.
+/// The response has begun with the old bytes when storage reports the change.
 #[tokio::test(start_paused = true)]
-async fn in_the_middle_of_a_body() {
+async fn an_object_replaced_in_the_middle_of_a_body_never_mixes_versions() {
     for (title, name, new) in cases().await {
         let oracle = oracle(title, name, &new).await;
         for tiers in TIERS {
@@ -197,7 +201,8 @@ async fn in_the_middle_of_a_body() {
                     memory.put(object.clone(), new.clone());
                     Fault::None
                 });
-                // Replaced before the first byte: indexed anew, or (the head has left) broken off.
+                // Replaced before the first byte: the response has the new version, or it is
+                // aborted because its head was sent already.
                 let got = rig.get(&oracle, &url).await;
                 assert!(matches!(got, Got::Right(1) | Got::Aborted), "{tiers:?} {url}: {got:?}");
                 rig.restart().await;
@@ -213,7 +218,7 @@ async fn in_the_middle_of_a_body() {
                 let got = rig.get(&oracle, &url).await;
                 assert!(matches!(got, Got::Right(1) | Got::Aborted), "{tiers:?} {url}: {got:?}");
                 assert_eq!(rig.get(&oracle, &url).await, Got::Right(1));
-                rig.is_sound(&oracle, &[title], 1).await;
+                rig.check_recovered(&oracle, &[title], 1).await;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! An origin with a range cache over storage that fails as told, and what every answer must be.
+//! An origin with a range cache over storage with injected faults, and the expected bodies.
 
 use crate::{
     caching::smooth_and_hds,
@@ -11,7 +11,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use latemux_cache::{Cache, Config, DiskConfig, DiskFaults, Records};
 use latemux_index::media::Samples;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     Key, Memory, Options, Storage, StorageClient, Want,
     counters::Counters,
@@ -23,12 +23,12 @@ use std::{
     time::Duration,
 };
 
-/// Where bytes are kept.
+/// Tiers of the range cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tiers {
-    /// In memory alone.
+    /// Memory only.
     Memory,
-    /// On disk, with so little memory that nearly all is read from there again.
+    /// Disk, with so little memory that nearly all bytes are read from disk.
     Disk,
 }
 
@@ -50,14 +50,14 @@ impl Tiers {
     }
 }
 
-/// What a client got.
+/// Result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Got {
-    /// A whole answer of this version of the library; of the first it equals where the body is the same in several.
+    /// A complete body of this version of the library, or of the first version with the same body.
     Right(usize),
     /// An error, with its reason.
     Refused(u16, String),
-    /// An answer that broke off.
+    /// A response that was aborted.
     Aborted,
 }
 
@@ -67,13 +67,13 @@ impl Got {
     }
 }
 
-/// What each URL's body is, for each version of the library.
+/// Expected bodies by URL, one for each version of the library.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Oracle(pub(crate) BTreeMap<String, Vec<Bytes>>);
 
 impl Oracle {
-    /// What an origin without a cache answers over storage that does as it should. Segments and inits only: a manifest says the same of
-    /// several versions.
+    /// Collects the bodies that an origin without a cache gives over storage without faults. It
+    /// collects segments and inits only, because manifests are the same for several versions.
     pub(crate) async fn of(versions: &[Arc<Memory>], titles: &[&str]) -> Self {
         let mut urls = Vec::new();
         let first = Server::start(versions[0].clone()).await;
@@ -89,9 +89,9 @@ impl Oracle {
         for memory in versions {
             let origin = Origin::new(memory.clone(), crate::server::config());
             for url in &urls {
-                let answer = origin.answer(Request::get(url).body(()).unwrap()).await;
-                assert_eq!(answer.status(), 200, "{url}");
-                let body = answer.into_body().collect().await.unwrap().to_bytes();
+                let response = origin.respond(Request::get(url).body(()).unwrap()).await;
+                assert_eq!(response.status(), 200, "{url}");
+                let body = response.into_body().collect().await.unwrap().to_bytes();
                 bodies.entry(url.clone()).or_default().push(body);
             }
         }
@@ -102,24 +102,24 @@ impl Oracle {
         self.0.keys()
     }
 
-    /// Which version a whole body is of.
+    /// Returns the version of a complete body, and panics if there is none.
     pub(crate) fn version(&self, url: &str, body: &Bytes) -> usize {
         let version = self.0[url].iter().position(|right| right == body);
         version.unwrap_or_else(|| panic!("{url}: {} wrong bytes", body.len()))
     }
 
-    /// An init segment: it needs the index alone.
+    /// Returns the URL of an init segment, which is made from the index alone.
     pub(crate) fn init(&self) -> &str {
         let init = |url: &&String| url.contains("/dash/") && url.matches('-').count() == 1;
         self.urls().find(init).unwrap()
     }
 
-    /// A dozen URLs from all over.
+    /// Returns about a dozen URLs, spread over all.
     fn sample(&self) -> impl Iterator<Item = &String> {
         self.urls().step_by(self.0.len().div_ceil(12))
     }
 
-    /// One URL of each kind: through a transform, of slices, with a head of its own.
+    /// Returns one URL of each kind: TS, DASH video and DASH audio.
     pub(crate) fn some(&self) -> Vec<String> {
         let kinds: [fn(&str) -> bool; 3] = [
             |url| url.ends_with(".ts"),
@@ -135,7 +135,7 @@ impl Oracle {
     }
 }
 
-/// Which fault befalls the next reads and listings, in turn or as a function says.
+/// Chooses the fault of each read and listing.
 type Choice = Box<dyn FnMut(&Key, Option<&Want>) -> Fault + Send>;
 
 /// Faults that are set while the origin runs.
@@ -147,7 +147,7 @@ impl Storm {
         *self.0.lock().unwrap() = Box::new(choice);
     }
 
-    /// This fault for each read of media: of a range, once its title is known.
+    /// Sets a fault for each read of media. Reads of ranges are of media once the title is loaded.
     pub(crate) fn media(&self, fault: Fault) {
         self.set(move |_, want| match want {
             Some(Want::Range(_)) => fault.clone(),
@@ -165,7 +165,7 @@ pub(crate) struct Rig {
     pub(crate) memory: Arc<Memory>,
     pub(crate) storm: Storm,
     pub(crate) cache: Cache,
-    /// Where indexes outlive the process, if they do.
+    /// Indexes on disk, if they are kept.
     indexes: Option<Records>,
     pub(crate) disk_faults: DiskFaults,
     pub(crate) origin: Origin,
@@ -178,7 +178,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new(tiers: Tiers, memory: Arc<Memory>) -> Self {
-        // Every manifest is compared with storage.
+        // Each manifest request compares the title with storage.
         let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
         Self::with(tiers, memory, Options { max_in_flight: 8, ..Options::default() }, config, |_| {})
     }
@@ -201,27 +201,31 @@ impl Rig {
         let (mut limits, disk_faults) = (tiers.config(dir.path()), DiskFaults::new());
         change(&mut limits);
         let cache = Cache::open_failing(limits, disk_faults.clone()).unwrap();
-        let means = Means { cache: Some(cache.clone()), ..Means::default() };
-        let origin = Origin::with(storage.clone(), means, config.clone());
+        let resources = Resources { cache: Some(cache.clone()), ..Resources::default() };
+        let origin = Origin::with_resources(storage.clone(), resources, config.clone());
         let indexes = None;
         Self { memory, storm, cache, indexes, disk_faults, origin, storage, counters, config, tiers, dir }
     }
 
-    /// Has indexes kept on disk too.
+    /// Keeps indexes on disk too.
     pub(crate) async fn keep_indexes(&mut self) {
         let indexes = Records::open(DiskConfig::new(self.dir.path().join("indexes"), 1 << 20)).unwrap();
         indexes.recovered().await;
-        let means =
-            Means { cache: Some(self.cache.clone()), indexes: Some(indexes.clone()), ..Means::default() };
-        self.origin = Origin::with(self.storage.clone(), means, self.config.clone());
+        let resources = Resources {
+            cache: Some(self.cache.clone()),
+            indexes: Some(indexes.clone()),
+            ..Resources::default()
+        };
+        self.origin = Origin::with_resources(self.storage.clone(), resources, self.config.clone());
         self.indexes = Some(indexes);
     }
 
-    /// Asks for a URL and compares what comes. However long it takes by a clock that is paused, it ends.
+    /// Requests a URL and checks the response. It panics if the request does not end within an
+    /// hour.
     pub(crate) async fn get(&self, oracle: &Oracle, url: &str) -> Got {
-        let answer = async {
-            let answer = self.origin.answer(Request::get(url).body(()).unwrap()).await;
-            let (head, body) = answer.into_parts();
+        let response = async {
+            let response = self.origin.respond(Request::get(url).body(()).unwrap()).await;
+            let (head, body) = response.into_parts();
             let length: usize = head.headers["content-length"].to_str().unwrap().parse().unwrap();
             let Ok(body) = body.collect().await else { return Got::Aborted };
             let body = body.to_bytes();
@@ -232,51 +236,52 @@ impl Rig {
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
             Got::Refused(head.status.as_u16(), json["reason"].as_str().unwrap().to_owned())
         };
-        let ended = tokio::time::timeout(Duration::from_secs(3600), answer).await;
-        ended.unwrap_or_else(|_| panic!("{url}: waits for ever"))
+        let ended = tokio::time::timeout(Duration::from_secs(3600), response).await;
+        ended.unwrap_or_else(|_| panic!("{url}: the request does not end"))
     }
 
     pub(crate) async fn get_all(&self, oracle: &Oracle, urls: &[String]) -> Vec<Got> {
         join_all(urls.iter().map(|url| self.get(oracle, url))).await
     }
 
-    /// Asks for a manifest, whatever it says.
+    /// Requests a manifest and returns its status.
     pub(crate) async fn manifest(&self, title: &str) -> u16 {
         let url = format!("/{title}/.mpd");
-        let answer = self.origin.answer(Request::get(url).body(()).unwrap()).await;
-        let status = answer.status().as_u16();
-        let _ = answer.into_body().collect().await;
+        let response = self.origin.respond(Request::get(url).body(()).unwrap()).await;
+        let status = response.status().as_u16();
+        let _ = response.into_body().collect().await;
         status
     }
 
-    /// Waits until nothing is under way, and nothing was left behind: a place, room, memory. What is read ahead may begin anew meanwhile.
+    /// Waits until no fetch is in flight, and no permits or memory are held. Prefetches may start
+    /// meanwhile.
     pub(crate) async fn idle(&self) {
-        let mut looks = 0;
+        let mut rounds = 0;
         loop {
             self.cache.flush().await;
             let (cache, storage) = (self.cache.figures(), self.counters.figures());
-            let under_way = cache.fetches + storage.in_flight + storage.queued;
+            let in_flight = cache.fetches + storage.in_flight + storage.queued;
             let held =
                 cache.reserved_bytes + cache.room_bytes + cache.unit_bytes.abs_diff(cache.cached_bytes);
-            if (under_way, held) == (0, 0) {
+            if (in_flight, held) == (0, 0) {
                 let limit = self.cache.limits().memory + cache.disk_units * 128 + 8 * 2048;
                 assert!(cache.memory_bytes <= limit, "{cache:?}");
                 return;
             }
-            looks += 1;
-            // An index may be under way for as long as that is borne.
-            assert!(looks < 20_000, "never idle: {cache:?} {storage:?}");
-            // With a clock that is paused this costs nothing, and lets timers pass that only wait.
+            rounds += 1;
+            // An index may be in flight until its timeout.
+            assert!(rounds < 20_000, "never idle: {cache:?} {storage:?}");
+            // With a paused clock this takes no time, and lets timers end.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// All is well with storage again: every answer is right, from storage, from the cache, and from what the disk holds after a
-    /// restart; and nothing was left behind.
-    pub(crate) async fn is_sound(&mut self, oracle: &Oracle, titles: &[&str], version: usize) {
+    /// Ends all faults and checks that every response is right: from storage, from the cache, and
+    /// from disk after a restart. Checks that nothing is leaked.
+    pub(crate) async fn check_recovered(&mut self, oracle: &Oracle, titles: &[&str], version: usize) {
         self.storm.heal();
         self.disk_faults.heal();
-        // What was under way when it healed may fail yet, and whoever comes along with it.
+        // Reads that were in flight may still fail, with all requests that joined them.
         tokio::time::sleep(Duration::from_millis(10)).await;
         self.idle().await;
         for title in titles {
@@ -284,7 +289,7 @@ impl Rig {
         }
         for round in 0..3 {
             for url in oracle.sample() {
-                // A body may be the same in several versions.
+                // Several versions may have the same body.
                 let right = oracle.version(url, &oracle.0[url][version]);
                 assert_eq!(self.get(oracle, url).await, Got::Right(right), "{url}, round {round}");
             }
@@ -295,14 +300,14 @@ impl Rig {
         }
     }
 
-    /// Another process over the same folder.
+    /// Replaces the origin and the cache, like a new process over the same folder.
     pub(crate) async fn restart(&mut self) {
         self.cache.close().await;
         let cache =
             Cache::open_failing(self.tiers.config(self.dir.path()), self.disk_faults.clone()).unwrap();
         cache.recovered().await;
-        let means = Means { cache: Some(cache.clone()), ..Means::default() };
-        self.origin = Origin::with(self.storage.clone(), means, self.config.clone());
+        let resources = Resources { cache: Some(cache.clone()), ..Resources::default() };
+        self.origin = Origin::with_resources(self.storage.clone(), resources, self.config.clone());
         self.cache = cache;
         if let Some(indexes) = self.indexes.take() {
             indexes.close().await;
@@ -312,18 +317,18 @@ impl Rig {
 }
 
 impl Drop for Rig {
-    /// A thread that hangs would outlive a test that failed.
+    /// Ends hanging disk threads, which would outlive a failed test.
     fn drop(&mut self) {
         self.disk_faults.heal();
     }
 }
 
-/// The same file with the last byte of every sample of its tables changed: same size, same index, other media.
+/// Returns a file with the last byte of every sample changed: same size, same index, other media.
 pub(crate) async fn relabelled(file: &Bytes, label: u8) -> Bytes {
     relabelled_from(file, 0, label).await
 }
 
-/// The same of samples that end behind a byte.
+/// Changes only samples that end at the offset `from` or later.
 pub(crate) async fn relabelled_from(file: &Bytes, from: usize, label: u8) -> Bytes {
     let memory = Arc::new(Memory::new());
     memory.put(key("x.mp4"), file.clone());
@@ -339,7 +344,7 @@ pub(crate) async fn relabelled_from(file: &Bytes, from: usize, label: u8) -> Byt
     changed.into()
 }
 
-/// The library with other bytes in place of one object.
+/// Returns the library with one object replaced.
 pub(crate) fn library_with(name: &str, bytes: Bytes) -> Arc<Memory> {
     let memory = library();
     memory.put(key(name), bytes);

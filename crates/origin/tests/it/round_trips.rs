@@ -1,4 +1,4 @@
-//! How often storage is asked, and how much of that one after the other.
+//! Number of requests to storage, and of round trips one after another.
 
 use crate::{
     client::fetch,
@@ -17,7 +17,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 const FAR: Duration = Duration::from_millis(100);
 
-/// Round trips, one after the other, to index a base, when no index fits into the first read.
+/// Returns the number of consecutive round trips for indexing a base, with first reads of `head`
+/// bytes.
 async fn depth_of(memory: Arc<Memory>, base: &str, head: u64) -> u32 {
     let counting = Arc::new(Counting::new(memory, FAR));
     let mut config = crate::server::config();
@@ -41,12 +42,12 @@ async fn a_cold_title_takes_two_round_trips_however_many_renditions() {
     }
     assert_eq!(depth_of(memory.clone(), "lighthouse.mp4", 1024).await, 2, "moov last");
     assert_eq!(depth_of(memory.clone(), "fragmented.mp4", 64 << 10).await, 2, "sidx");
-    // A folder is listed first.
+    // A folder must be listed first.
     assert_eq!(depth_of(memory.clone(), "harbour", 64 << 10).await, 2);
     assert_eq!(depth_of(memory, "harbour", 1024).await, 3);
 }
 
-/// A film of two hours, 25 frames a second, in few bytes.
+/// Returns a film of two hours at 25 frames per second, in few bytes.
 fn film(moov_last: bool) -> Vec<u8> {
     let minute = recipe::make(
         "minute",
@@ -58,8 +59,8 @@ fn film(moov_last: bool) -> Vec<u8> {
     progressive(&std::fs::read(film).unwrap(), Variant { moov_last, wide_mdat: true, ..Variant::default() })
 }
 
-/// Two renditions of a film as large as such renditions are: 0.3 and 6 Mbit/s. Their `mdat` is as much longer. A listing says
-/// their sizes, or others.
+/// Returns two renditions of a film with the sizes that 0.3 and 6 Mbit/s have: their `mdat` is
+/// padded with zeros. `listed` returns the size that a listing states.
 fn renditions(film: &[u8], moov_last: bool, listed: impl Fn(u64) -> u64) -> Sparse {
     let mut sparse = Sparse::default();
     for kbits in [300, 6000] {
@@ -68,7 +69,7 @@ fn renditions(film: &[u8], moov_last: bool, listed: impl Fn(u64) -> u64) -> Spar
         let (start, end) = film.split_at(if moov_last { place(b"moov") } else { film.len() });
         let mut start = start.to_vec();
         let media: &mut [u8; 8] = (&mut start[place(b"mdat") + 8..][..8]).try_into().unwrap();
-        let more = size - u64::try_from(film.len()).unwrap();
+        let more = size - film.len() as u64;
         *media = (u64::from_be_bytes(*media) + more).to_be_bytes();
         let end = Bytes::copy_from_slice(end);
         sparse.add(&format!("{kbits:04}.mp4"), start.into(), end, size, listed(size));
@@ -77,16 +78,16 @@ fn renditions(film: &[u8], moov_last: bool, listed: impl Fn(u64) -> u64) -> Spar
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_tells_how_much_to_read_of_a_film() {
+async fn the_size_in_a_listing_decides_how_much_is_read_first() {
     for moov_last in [false, true] {
         let film = film(moov_last);
         let moov = {
             let at = film.windows(4).position(|w| w == b"moov").unwrap() - 4;
             u64::from(u32::from_be_bytes(film[at..at + 4].try_into().unwrap()))
         };
-        assert!(moov > 1_600_000, "{moov} bytes of moov are no film's");
+        assert!(moov > 1_600_000, "{moov} bytes of moov are too few for a film");
         let mut titles = Vec::new();
-        // Sizes of yesterday: what is guessed is of no use at the end, and good enough at the start.
+        // With an outdated size, a guess at the end of the object fails, one at its start succeeds.
         let stale = if moov_last { 3 } else { 2 };
         type Listed = fn(u64) -> u64;
         let cases: [(Listed, u64, u32); 5] = [
@@ -113,12 +114,12 @@ async fn a_listing_tells_how_much_to_read_of_a_film() {
             titles.push(title.objects.iter().map(|object| object.index.fingerprint).collect::<Vec<_>>());
         }
         titles.dedup();
-        assert_eq!(titles.len(), 1, "the same title whatever was guessed");
+        assert_eq!(titles.len(), 1, "the guesses change the index");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn mfra_takes_three() {
+async fn a_file_with_mfra_takes_at_most_three_round_trips() {
     let made = recipe::avc_aac("mfra", "-movflags frag_keyframe+empty_moov+default_base_moof");
     let memory = Memory::new();
     memory.put(key("m.mp4"), std::fs::read(made).unwrap());
@@ -154,14 +155,14 @@ async fn a_cold_segment_takes_one_request_per_object() {
         let mut keys: Vec<_> = requests.iter().map(|r| &r.key).collect();
         keys.dedup();
         assert_eq!(keys.len(), requests.len(), "{url}: one request per object");
-        // And the same segment again needs the same.
+        // Without a cache, the same segment takes the same requests again.
         fetch(server.address, url).await;
         assert_eq!(counting.take().len(), requests.len(), "{url}");
     }
 }
 
 #[tokio::test]
-async fn a_file_without_index_is_scanned_once_and_said_so() {
+async fn a_file_without_an_index_is_scanned_and_logged_once() {
     crate::log::keep();
     let memory = Memory::new();
     memory.put(key("scanned-once.mp4"), without(&fragmented(), &[b"sidx", b"mfra"]));
@@ -171,11 +172,11 @@ async fn a_file_without_index_is_scanned_once_and_said_so() {
     let scan = counting.take().len();
     fetch(server.address, "/scanned-once.mp4/.mpd").await;
     fetch(server.address, "/scanned-once.mp4/.m3u8").await;
-    assert!(counting.take().len() < scan.max(2), "it is remembered");
+    assert!(counting.take().len() < scan.max(2), "the index is not kept");
     assert_eq!(crate::log::lines(&["reason=\"scan\"", "scanned-once.mp4"]).len(), 1);
 }
 
-/// All that a title is, and how many requests its first manifest took.
+/// Returns the number of requests to storage for a title's first manifest, and all its bodies.
 async fn title(memory: &Arc<Memory>, name: &str) -> (usize, BTreeMap<String, Bytes>) {
     let counting = Arc::new(Counting::new(memory.clone(), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
@@ -189,7 +190,7 @@ async fn title(memory: &Arc<Memory>, name: &str) -> (usize, BTreeMap<String, Byt
 }
 
 #[tokio::test]
-async fn an_index_mp4_beside_a_file_spares_its_scan_and_changes_nothing() {
+async fn an_index_mp4_beside_a_file_replaces_its_scan_and_changes_no_response() {
     for name in ["scan.mp4", "folder/scan.mp4"] {
         let media: Bytes = without(&fragmented(), &[b"sidx", b"mfra"]).into();
         let memory = Arc::new(Memory::new());
@@ -200,10 +201,11 @@ async fn an_index_mp4_beside_a_file_spares_its_scan_and_changes_nothing() {
         memory.put(beside.clone(), index_file(&media, "scan.mp4"));
         let (requests, by_index) = title(&memory, name).await;
         assert!(by_index == scanned, "{:?} {:?}", by_index.keys(), scanned.keys());
-        // Both ends of the file, the index MP4, and what tells that it was made of this file.
+        // Both ends of the file, the index MP4, and the first bytes to compare with its stamp.
         assert_eq!(requests, 4);
 
-        // What was not made of this file is not believed: of another version, of another file, by somebody else, no index at all.
+        // Not used: index MP4s of another version, of another file or of another program, and files
+        // that are no index MP4.
         let foreign = {
             let mut bytes = index_file(&media, "scan.mp4").to_vec();
             let at = bytes.windows(4).rposition(|w| w == b"uuid").unwrap();
@@ -237,14 +239,15 @@ async fn two_hundred_clients_index_a_title_once_and_all_get_the_segment() {
         assert_eq!(client.await.unwrap(), expected);
     }
     let requests = counting.take();
-    assert_eq!(requests.iter().filter(|r| r.want.is_none()).count(), 1, "listed once");
+    assert_eq!(requests.iter().filter(|r| r.want.is_none()).count(), 1, "the folder is listed once");
     let heads = requests.iter().filter(|r| matches!(r.want, Some(latemux_storage::Want::Head(_)))).count();
-    assert_eq!(heads, HARBOUR.len(), "each object indexed once");
+    assert_eq!(heads, HARBOUR.len(), "each object is indexed once");
 }
 
-/// What the tests here say of fragments that are not known yet is empty where the file is scanned instead.
+/// Other tests rely on fragments whose samples are not known from the index. This one makes sure
+/// that the file is not scanned.
 #[tokio::test]
-async fn the_fragmented_file_is_known_by_fragment() {
+async fn the_fragmented_file_is_indexed_by_fragment() {
     let origin = Origin::new(library(), crate::server::config());
     let title = origin.title("fragmented.mp4").await.unwrap();
     assert_eq!(title.objects[0].index.source, IndexSource::SegmentIndex);

@@ -1,4 +1,4 @@
-//! What is answered depends on the media alone, not on where it is kept.
+//! Responses depend on the media alone, not on its storage.
 
 use crate::{
     client::{get, get_with},
@@ -45,15 +45,15 @@ async fn a_folder_and_memory_give_the_same_bytes_and_etags() {
 }
 
 #[tokio::test]
-async fn every_etag_is_of_other_bytes() {
+async fn different_bodies_have_different_etags() {
     let server = Server::start(library()).await;
     let mut etags = std::collections::BTreeMap::new();
     for base in ["/harbour", "/fragmented.mp4"] {
         for url in crawl(server.address, base).await {
-            let answer = get(server.address, &url).await;
-            let etag = answer.header("etag").to_owned();
-            if let Some((other, body)) = etags.insert(etag, (url.clone(), answer.body.clone())) {
-                assert_eq!(body, answer.body, "{url} and {other} share an ETag");
+            let response = get(server.address, &url).await;
+            let etag = response.header("etag").to_owned();
+            if let Some((other, body)) = etags.insert(etag, (url.clone(), response.body.clone())) {
+                assert_eq!(body, response.body, "{url} and {other} share an ETag");
             }
         }
     }

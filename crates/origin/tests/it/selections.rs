@@ -1,4 +1,5 @@
-//! Filters, clips and joined segments over HTTP: children carry them on, and nonsense is refused with its reason.
+//! Filters, clips and joined segments over HTTP: playlists pass them on, and malformed ones are
+//! refused.
 
 use crate::{
     client::{fetch, get},
@@ -9,7 +10,7 @@ use crate::{
 const FILTER: &str = "filter=type%3D%3D%22audio%22%7C%7CMaxHeight%3C%3D180";
 
 #[tokio::test]
-async fn children_carry_the_selection_and_all_of_them_are_there() {
+async fn playlists_carry_the_selection_and_all_segments_exist() {
     let server = Server::start(library()).await;
     let at = server.address;
     for base in ["/harbour", "/fragmented.mp4"] {
@@ -29,7 +30,7 @@ async fn children_carry_the_selection_and_all_of_them_are_there() {
 }
 
 #[tokio::test]
-async fn every_encoding_of_a_filter_is_one_filter() {
+async fn all_spellings_of_a_filter_select_the_same() {
     let server = Server::start(library()).await;
     let at = server.address;
     let plain = fetch(at, &format!("/harbour/.m3u8?{FILTER}")).await;
@@ -42,7 +43,7 @@ async fn every_encoding_of_a_filter_is_one_filter() {
         "filter=type==%22audio%22||type==%22video%22&&MaxHeight%3C=180",
     ] {
         let other = fetch(at, &format!("/harbour/.m3u8?{query}")).await;
-        // What comes out names the filter as it was read.
+        // URLs in the playlist repeat the filter as it was spelled.
         let strip = |text: &[u8]| {
             let text = String::from_utf8(text.to_vec()).unwrap();
             let lines = text.lines().map(|l| l.split_once("?filter").map_or(l, |(l, _)| l).to_owned());
@@ -53,7 +54,7 @@ async fn every_encoding_of_a_filter_is_one_filter() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_with_its_reason() {
+async fn malformed_selections_are_refused_with_their_reason() {
     let server = Server::start(library()).await;
     let long = format!("filter={}", "(".repeat(4000));
     let deep = format!("filter={}", "(".repeat(100));
@@ -74,14 +75,14 @@ async fn nonsense_is_refused_with_its_reason() {
         ("hls_minimum_fragment_length=601", 400, "parameter_malformed"),
     ] {
         for path in ["/harbour/.mpd", "/harbour/.m3u8", "/harbour/Manifest", "/harbour/.f4m"] {
-            let answer = get(server.address, &format!("{path}?{query}")).await;
+            let response = get(server.address, &format!("{path}?{query}")).await;
             assert_eq!(
-                (answer.status.as_u16(), answer.reason().as_str()),
+                (response.status.as_u16(), response.reason().as_str()),
                 (status, reason),
                 "{path} {query}"
             );
         }
     }
-    // What is no address is none, whatever stands behind it.
+    // A path that is no resource is refused as such, whatever its query.
     assert_eq!(get(server.address, "/harbour/x.html?filter=x").await.reason(), "no_such_url");
 }

@@ -1,4 +1,4 @@
-//! Titles whose media is named by another file: index MP4s and server manifests.
+//! Titles whose media another file refers to: index MP4s and server manifests.
 
 use crate::{
     client::{fetch, get},
@@ -15,7 +15,7 @@ use latemux_storage::{Folder, Memory, counting::Counting};
 use latemux_testmedia::recipe;
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-/// All of an object's tables.
+/// Returns the index and all sample tables of an object.
 fn read(object: &Bytes) -> (Locator, MediaIndex) {
     let size = object.len() as u64;
     let mut locator = Locator::for_full_tables(Limits::default());
@@ -37,7 +37,7 @@ fn index_file(object: &Bytes, location: &str) -> Bytes {
     read(object).0.full_tables().unwrap().index_file(location, None).unwrap()
 }
 
-/// A server manifest of all tracks of some files.
+/// Returns a server manifest of all tracks of some files.
 fn manifest(files: &[(&str, &Bytes)]) -> String {
     let indexes: Vec<(&str, MediaIndex)> =
         files.iter().map(|(name, object)| (*name, read(object).1)).collect();
@@ -46,7 +46,7 @@ fn manifest(files: &[(&str, &Bytes)]) -> String {
     write(&tracks.collect::<Vec<_>>())
 }
 
-/// All URLs under one base give the same bytes under another.
+/// Asserts that all URLs under one base give the same bytes under another.
 async fn same(at: SocketAddr, one: &str, other: &str, at_least: usize) {
     let urls = crawl(at, one).await;
     assert!(urls.len() >= at_least, "{one}: {} URLs", urls.len());
@@ -61,7 +61,8 @@ async fn same(at: SocketAddr, one: &str, other: &str, at_least: usize) {
     }
 }
 
-/// Manifests of the other protocols, and one Smooth fragment of each track.
+/// Asserts the same of the manifests of Smooth Streaming and HDS, and of one Smooth fragment of
+/// each track.
 async fn smooth_and_hds(at: SocketAddr, one: &str, other: &str) {
     let manifest = fetch(at, &format!("{one}/Manifest")).await;
     assert!(manifest == fetch(at, &format!("{other}/Manifest")).await);
@@ -82,7 +83,7 @@ async fn smooth_and_hds(at: SocketAddr, one: &str, other: &str) {
 }
 
 #[tokio::test]
-async fn every_way_of_naming_the_media_gives_the_same_bytes() {
+async fn index_mp4s_and_server_manifests_give_the_bytes_of_the_media() {
     let memory = library();
     for name in ["lighthouse.mp4", "buoy.mp4"] {
         let media = sample(name);
@@ -111,9 +112,9 @@ async fn every_way_of_naming_the_media_gives_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn fragmented_or_not_indexed_or_not() {
+async fn fragmented_and_plain_media_give_the_same_bytes_with_and_without_an_index_mp4() {
     let plain = recipe::avc("sources-plain", "192x108", "-movflags +faststart");
-    // Without `delay_moov` the fragmented file has no edit list: its timing is another.
+    // Without `delay_moov` the fragmented file has no edit list, and so another timing.
     let args = "-c copy -movflags +frag_keyframe+delay_moov+default_base_moof+global_sidx";
     let fragmented = recipe::make("sources-fragmented", "mp4", &format!("-i {} {args}", plain.display()));
     let [plain, fragmented] = [plain, fragmented].map(|path| Bytes::from(std::fs::read(path).unwrap()));
@@ -128,8 +129,8 @@ async fn fragmented_or_not_indexed_or_not() {
     let at = server.address;
     same(at, "/plain/t.mp4", "/plain-index/t.mp4", 10).await;
     same(at, "/plain/t.mp4", "/fragmented-index/t.mp4", 10).await;
-    // Of a fragmented file alone it is known only about how large segments are, so bit rates in manifests and in names
-    // differ. Where a server manifest gives the names, segments are the same.
+    // The index of a fragmented file tells segment sizes only approximately, so that bit rates in
+    // manifests and track names differ. With the names of a server manifest, segments are the same.
     let mut seen = 0;
     for url in crawl(at, "/fragmented/t.ism").await {
         if !url.contains(".m3u8") && !url.ends_with(".mpd") {
@@ -144,7 +145,7 @@ async fn fragmented_or_not_indexed_or_not() {
 }
 
 #[tokio::test]
-async fn a_cold_manifest_by_an_index_takes_two_round_trips() {
+async fn a_cold_manifest_through_an_index_mp4_takes_two_round_trips() {
     let memory = Memory::new();
     let media = sample("lighthouse.mp4");
     memory.put(key("x.index.mp4"), index_file(&media, "x.mp4"));
@@ -168,7 +169,7 @@ fn smil(elements: &str) -> String {
 }
 
 #[tokio::test]
-async fn names_come_from_the_manifest() {
+async fn a_server_manifest_sets_track_names_and_bit_rates() {
     let memory = library();
     let video = |name: &str| element("video", name, 700_000, 1, "");
     let audio = |name: &str, language: &str| element("audio", name, 96_000, 1, language);
@@ -198,7 +199,7 @@ async fn names_come_from_the_manifest() {
             "video_1=700000"
         ]
     );
-    // In the manifest's order: the first keeps the name.
+    // The first element in the manifest's order keeps the name without a number.
     let size = |name: &str| {
         let at = format!("/harbour/t.ism/dash/t-{name}-0.dash");
         async move { get(server.address, &at).await.body.len() }
@@ -207,19 +208,19 @@ async fn names_come_from_the_manifest() {
 }
 
 #[tokio::test]
-async fn a_language_only_the_manifest_knows_is_told() {
+async fn a_language_that_only_the_server_manifest_states_is_used() {
     let memory = library();
     let media = recipe::aac("sources-und", "und", "");
     memory.put(key("und.mp4"), std::fs::read(media).unwrap());
     memory.put(key("t.ism"), smil(&element("audio", "und.mp4", 96_000, 1, " systemLanguage=\"swe\"")));
     let server = Server::start(memory).await;
-    let answer = get(server.address, "/t.ism/.mpd").await;
-    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let response = get(server.address, "/t.ism/.mpd").await;
+    let text = String::from_utf8_lossy(&response.body).into_owned();
     assert!(text.contains("lang=\"swe\"") || text.contains("lang=\"sv\""), "{text}");
 }
 
 #[tokio::test]
-async fn what_a_manifest_cannot_say() {
+async fn unusable_server_manifests_are_refused_with_the_wrong_element() {
     let memory = library();
     let audio = element("audio", "lighthouse.mp4", 96_000, 2, "");
     let stale = index_file(&sample("lighthouse.mp4"), "buoy.mp4");
@@ -274,7 +275,7 @@ async fn what_a_manifest_cannot_say() {
         ("bad", smil(&element("video", "broken.mp4", 1, 1, "")).into(), 415, "not_mp4", "broken.mp4"),
     ];
     for (name, body, ..) in &cases {
-        // Behind an element that is right: the wrong one is named.
+        // The wrong element follows a right one. The error must name the wrong one.
         let text =
             String::from_utf8(body.to_vec()).unwrap().replace("<switch>\n", &format!("<switch>\n{audio}"));
         memory.put(key(&format!("{name}.ism")), text);
@@ -283,27 +284,31 @@ async fn what_a_manifest_cannot_say() {
     memory.put(key("dtd.ism"), "<!DOCTYPE smil [<!ENTITY a \"b\">]><smil>&a;</smil>");
     memory.put(key("nosrc.ism"), smil("<video systemBitrate=\"1\"/>"));
     let server = Server::start(memory).await;
-    for (name, _, status, reason, said) in cases {
-        let answer = get(server.address, &format!("/{name}.ism/.mpd")).await;
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (status, reason), "{name}: {text}");
-        assert!(text.contains("in line 3: ") && text.contains(said), "{name}: {text}");
+    for (name, _, status, reason, detail) in cases {
+        let response = get(server.address, &format!("/{name}.ism/.mpd")).await;
+        let text = String::from_utf8_lossy(&response.body).into_owned();
+        assert_eq!(
+            (response.status.as_u16(), response.reason().as_str()),
+            (status, reason),
+            "{name}: {text}"
+        );
+        assert!(text.contains("in line 3: ") && text.contains(detail), "{name}: {text}");
         assert!(text.contains(&format!("{name}.ism: <video src=")), "{text}");
     }
     for (name, reason) in
         [("large", "manifest_too_large"), ("dtd", "manifest_malformed"), ("nosrc", "manifest_malformed")]
     {
-        let answer = get(server.address, &format!("/{name}.ism/.m3u8")).await;
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, reason), "{name}");
+        let response = get(server.address, &format!("/{name}.ism/.m3u8")).await;
+        assert_eq!((response.status.as_u16(), response.reason().as_str()), (422, reason), "{name}");
     }
     for (name, reason) in [("stale", "index_stale"), ("out", "location_refused")] {
-        let answer = get(server.address, &format!("/{name}.index.mp4/.mpd")).await;
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, reason), "{name}");
+        let response = get(server.address, &format!("/{name}.index.mp4/.mpd")).await;
+        assert_eq!((response.status.as_u16(), response.reason().as_str()), (422, reason), "{name}");
     }
 }
 
 #[tokio::test]
-async fn one_bad_index_in_a_folder_is_left_out() {
+async fn an_unusable_index_mp4_in_a_folder_is_left_out() {
     let memory = library();
     memory.put(key("harbour/z.index.mp4"), index_file(&sample("lighthouse.mp4"), "../lighthouse.mp4"));
     let server = Server::start(memory).await;
@@ -311,7 +316,7 @@ async fn one_bad_index_in_a_folder_is_left_out() {
 }
 
 #[tokio::test]
-async fn changes_are_noticed() {
+async fn changes_of_manifest_media_and_index_are_noticed() {
     let memory = library();
     let config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     let media = sample("lighthouse.mp4");
@@ -323,18 +328,19 @@ async fn changes_are_noticed() {
     assert_eq!(get(at, "/t.ism/dash/t-audio_eng=96000.dash").await.status, 200);
     assert_eq!(get(at, "/t.ism/dash/t-audio_eng=96000-0.dash").await.status, 200);
 
-    // The manifest.
+    // A new server manifest.
     memory.put(key("t.ism"), smil(&element("audio", "i/x.index.mp4", 97_000, 2, "")));
     assert_eq!(get(at, "/t.ism/.mpd").await.status, 200);
     assert_eq!(get(at, "/t.ism/dash/t-audio_eng=96000.dash").await.status, 404);
     assert_eq!(get(at, "/t.ism/dash/t-audio_eng=97000-0.dash").await.status, 200);
 
-    // The media, under an index of the one before: also for a segment, whose read names the version.
+    // New media under an outdated index MP4. A segment's read is pinned, so that it finds the
+    // change too.
     memory.put(key("i/x.mp4"), sample("ferry.mp4"));
-    let answer = get(at, "/t.ism/dash/t-audio_eng=97000-0.dash").await;
-    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (422, "index_stale"));
+    let response = get(at, "/t.ism/dash/t-audio_eng=97000-0.dash").await;
+    assert_eq!((response.status.as_u16(), response.reason().as_str()), (422, "index_stale"));
 
-    // The index.
+    // A new index MP4.
     memory.put(key("i/x.index.mp4"), index_file(&media, "y.mp4"));
     memory.put(key("i/y.mp4"), media);
     assert_eq!(get(at, "/t.ism/.mpd").await.status, 200);
@@ -342,7 +348,7 @@ async fn changes_are_noticed() {
 }
 
 #[tokio::test]
-async fn an_allowed_root_is_read_from() {
+async fn media_in_an_allowed_folder_is_served() {
     let elsewhere = tempfile::tempdir().unwrap();
     let served = tempfile::tempdir().unwrap();
     let root = elsewhere.path().canonicalize().unwrap();

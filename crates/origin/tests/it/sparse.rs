@@ -1,10 +1,10 @@
-//! Objects as large as films, of which only what indexes are read from exists: all else is zeros.
+//! Objects as large as films that store only the bytes of their indexes. All other bytes are zeros.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use latemux_storage::{Key, Listing, ObjectMeta, Read, ReadRequest, Storage, StorageError, Version};
 
-/// A folder of such objects.
+/// Folder of sparse objects.
 #[derive(Debug, Default)]
 pub(crate) struct Sparse(Vec<Object>);
 
@@ -14,12 +14,13 @@ struct Object {
     start: Bytes,
     end: Bytes,
     size: u64,
-    /// What a listing says its size is.
+    /// Size in bytes that a listing states.
     listed: u64,
 }
 
 impl Sparse {
-    /// Adds an object with a start, an end and nothing between, which a listing says has `listed` bytes.
+    /// Adds an object of `size` bytes with a start, an end and zeros between. A listing states
+    /// `listed` bytes.
     pub(crate) fn add(&mut self, name: &str, start: Bytes, end: Bytes, size: u64, listed: u64) {
         self.0.push(Object { name: name.to_owned(), start, end, size, listed });
     }

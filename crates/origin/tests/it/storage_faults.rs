@@ -1,4 +1,4 @@
-//! What storage does wrong, and what the client is told of it.
+//! Failures of storage, and the responses that clients get.
 
 use crate::{
     client::{fetch, get, send},
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const OBJECT: &str = "harbour/video-360p.mp4";
 
-/// Each failure of a request with its status and reason.
+/// Returns each failure of a request with its status and reason.
 fn failures() -> Vec<(StorageError, u16, &'static str)> {
     let key = || OBJECT.to_owned();
     vec![
@@ -31,10 +31,10 @@ fn failures() -> Vec<(StorageError, u16, &'static str)> {
 }
 
 #[tokio::test]
-async fn failures_have_their_own_status_and_reason_in_answer_and_log() {
+async fn each_storage_failure_has_a_status_and_a_reason_in_response_and_log() {
     log::keep();
     for (n, (error, status, reason)) in failures().into_iter().enumerate() {
-        // While the folder is listed, while an object is indexed, while media is read.
+        // The failure happens while a folder is listed, an object is indexed, or media is read.
         for (phase, before) in [("list", 0), ("index", 1), ("media", usize::MAX)] {
             let faults = Faults::default();
             let server = Server::start(faults.over(library())).await;
@@ -46,24 +46,24 @@ async fn failures_have_their_own_status_and_reason_in_answer_and_log() {
                 let faultless = std::iter::repeat_n(Fault::None, before);
                 faults.set(faultless.chain([Fault::Error(error.clone())]));
             }
-            let answer = get(server.address, &url).await;
-            assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (status, reason), "{phase}");
+            let response = get(server.address, &url).await;
+            assert_eq!((response.status.as_u16(), response.reason().as_str()), (status, reason), "{phase}");
             let after = if reason == "storage_throttled" { "7" } else { "" };
-            assert_eq!(answer.header("retry-after"), after);
-            assert_eq!(answer.header("cache-control"), "no-store");
+            assert_eq!(response.header("retry-after"), after);
+            assert_eq!(response.header("cache-control"), "no-store");
             let line = log::access(&url).await;
             assert!(line.contains(&format!("status={status} reason=\"{reason}\"")), "{line}");
             if status != 404 {
                 assert_eq!(log::lines(&[" WARN ", &format!("reason=\"{reason}\""), &url]).len(), 1);
             }
-            // It was that moment's failure, and is not remembered.
+            // The failure is not kept: the next request succeeds.
             assert_eq!(get(server.address, &url).await.status, 200, "{phase} {reason}");
         }
     }
 }
 
 #[tokio::test]
-async fn half_an_index_is_none() {
+async fn an_index_cut_short_is_refused_and_not_kept() {
     let faults = Faults::default();
     let server = Server::start(faults.over(library())).await;
     let object = key("lighthouse.mp4");
@@ -73,14 +73,14 @@ async fn half_an_index_is_none() {
         (Fault::ShortAfter(1000), 502, "storage_bad_answer"),
     ] {
         faults.set([fault]);
-        let answer = get(server.address, "/lighthouse.mp4/.mpd").await;
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (status, reason));
+        let response = get(server.address, "/lighthouse.mp4/.mpd").await;
+        assert_eq!((response.status.as_u16(), response.reason().as_str()), (status, reason));
     }
     assert_eq!(get(server.address, "/lighthouse.mp4/.mpd").await.status, 200);
 }
 
 #[tokio::test]
-async fn half_a_segment_is_broken_off_and_never_looks_whole() {
+async fn a_segment_cut_short_aborts_the_response() {
     log::keep();
     let faults = Faults::default();
     let server = Server::start(faults.over(library())).await;
@@ -92,33 +92,37 @@ async fn half_a_segment_is_broken_off_and_never_looks_whole() {
             (Fault::ShortAfter(30_000), "storage_bad_answer"),
         ] {
             faults.set([fault]);
-            send(server.address, Method::GET, url, &[]).await.expect_err("half an answer is no answer");
+            send(server.address, Method::GET, url, &[]).await.expect_err("half an response is no response");
             let line = log::access(url).await;
             assert!(line.contains(&format!("status=200 reason=\"{reason}\"")), "{line}");
         }
-        // Before the first byte of media there is still time to say what is wrong.
+        // Before the first byte of media, a failure can still become a status code.
         faults.set([Fault::reset_after(&key(OBJECT), 0)]);
-        let answer = get(server.address, url).await;
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (502, "storage_unavailable"), "{url}");
+        let response = get(server.address, url).await;
+        assert_eq!(
+            (response.status.as_u16(), response.reason().as_str()),
+            (502, "storage_unavailable"),
+            "{url}"
+        );
         assert_eq!(get(server.address, url).await.status, 200);
     }
 }
 
 #[tokio::test]
-async fn storage_that_says_nothing_is_waited_for_so_long() {
+async fn indexing_on_silent_storage_ends_after_the_timeout() {
     let faults = Faults::default();
     let config = OriginConfig { load_timeout: Duration::from_millis(50), ..crate::server::config() };
     let server = Server::with(faults.over(library()), config, None).await;
     faults.set([Fault::Silence]);
-    let answer = get(server.address, "/lighthouse.mp4/.mpd").await;
-    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (504, "load_timeout"));
+    let response = get(server.address, "/lighthouse.mp4/.mpd").await;
+    assert_eq!((response.status.as_u16(), response.reason().as_str()), (504, "load_timeout"));
     faults.set([Fault::None, Fault::StallAfter(100)]);
-    let answer = get(server.address, "/harbour/.mpd").await;
-    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (504, "load_timeout"));
+    let response = get(server.address, "/harbour/.mpd").await;
+    assert_eq!((response.status.as_u16(), response.reason().as_str()), (504, "load_timeout"));
 }
 
 #[tokio::test]
-async fn storage_that_cannot_list_still_plays_files() {
+async fn files_play_from_storage_that_cannot_be_listed() {
     let faults = Faults::default();
     let server = Server::start(faults.over(library())).await;
     let cannot = || Fault::Error(StorageError::CannotList(String::new()));

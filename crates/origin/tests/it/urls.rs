@@ -1,7 +1,8 @@
-//! Every form of URL, native and nginx-vod-module's: status, content type, and that both forms give the same bytes.
+//! Every form of URL, native and nginx-vod-module's: status, content type, and that both forms give
+//! the same bytes.
 
 use crate::{
-    client::{Answer, fetch, get},
+    client::{FullResponse, fetch, get},
     server::{HARBOUR, Server, key, library, sample},
 };
 use latemux_origin::{
@@ -31,7 +32,8 @@ async fn start(memory: Arc<Memory>) -> Server {
     Server::with(memory, enabled(), None).await
 }
 
-/// Representation ids of a title in its MPD's order: video by bit rate, then audio.
+/// Returns the representation IDs of a title in the order of its MPD: video by bit rate, then
+/// audio.
 async fn ids(at: SocketAddr, manifest: &str) -> Vec<String> {
     let mpd = fetch(at, manifest).await;
     let text = std::str::from_utf8(&mpd).unwrap();
@@ -39,15 +41,16 @@ async fn ids(at: SocketAddr, manifest: &str) -> Vec<String> {
     text.split("<Representation").skip(1).map(id).collect()
 }
 
-async fn good(at: SocketAddr, url: &str, content_type: &str) -> Answer {
-    let answer = get(at, url).await;
-    assert_eq!(answer.status, 200, "{url}: {:?}", answer.body);
-    assert_eq!(answer.header("content-type"), content_type, "{url}");
-    assert!(!answer.body.is_empty(), "{url}");
-    answer
+async fn good(at: SocketAddr, url: &str, content_type: &str) -> FullResponse {
+    let response = get(at, url).await;
+    assert_eq!(response.status, 200, "{url}: {:?}", response.body);
+    assert_eq!(response.header("content-type"), content_type, "{url}");
+    assert!(!response.body.is_empty(), "{url}");
+    response
 }
 
-/// A table of URLs of the one form below `nginx`, with what it is natively below `native`: to the byte where that is no manifest.
+/// Asserts that URLs of nginx-vod-module's form under the base `nginx` give what their native forms
+/// under the base `native` give. Manifests are not compared, because they hold other URLs.
 async fn same(at: SocketAddr, nginx: &str, native: &str, table: &[(&str, String, &str)]) {
     for (theirs, ours, content_type) in table {
         let (prefix, rest) = theirs.split_once('/').unwrap();
@@ -55,7 +58,11 @@ async fn same(at: SocketAddr, nginx: &str, native: &str, table: &[(&str, String,
         let one = good(at, &theirs, content_type).await;
         let other = good(at, &format!("/{native}/{ours}"), content_type).await;
         if [MPEGURL, MPD, SSTR, F4M].contains(content_type) {
-            assert_ne!(one.header("etag"), other.header("etag"), "{theirs}: it holds other URLs");
+            assert_ne!(
+                one.header("etag"),
+                other.header("etag"),
+                "{theirs}: manifests with other URLs share an ETag"
+            );
             continue;
         }
         assert!(one.body == other.body, "{theirs} is not {ours}");
@@ -65,7 +72,7 @@ async fn same(at: SocketAddr, nginx: &str, native: &str, table: &[(&str, String,
     }
 }
 
-/// A time in a title's Smooth client manifest at which a fragment of a stream with this stem begins.
+/// Returns the start time of the first fragment of a stream in a title's Smooth client manifest.
 async fn smooth_time(at: SocketAddr, base: &str, stem: &str) -> String {
     let text = fetch(at, &format!("/{base}/Manifest")).await;
     let text = std::str::from_utf8(&text).unwrap();
@@ -74,7 +81,7 @@ async fn smooth_time(at: SocketAddr, base: &str, stem: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_form_of_one_file() {
+async fn every_form_of_url_of_one_file_is_served() {
     let server = start(library()).await;
     let at = server.address;
     let [v, a] = <[String; 2]>::try_from(ids(at, "/lighthouse.mp4/.mpd").await).unwrap();
@@ -155,14 +162,14 @@ async fn every_form_of_one_file() {
     same(at, "lighthouse.mp4", "lighthouse.mp4", &table).await;
 }
 
-/// `harbour/` as a list: `f1` and `f2` are audio, `f3` to `f5` video, smallest first.
+/// Returns `harbour/` as a comma list: `f1` and `f2` are audio, `f3` to `f5` video, smallest first.
 fn list() -> String {
     let middles: Vec<_> = HARBOUR.iter().map(|name| name.strip_suffix(".mp4").unwrap()).collect();
     format!("harbour/,{},.mp4.urlset", middles.join(","))
 }
 
 #[tokio::test]
-async fn every_form_of_several_files() {
+async fn every_form_of_url_of_several_files_is_served() {
     let memory = library();
     memory.put(key("harbour.ism"), ism());
     let server = start(memory).await;
@@ -184,7 +191,7 @@ async fn every_form_of_several_files() {
             ("hls/seg-2-f2-a1-f5-v1.ts", format!("{name}-{fra}-{large}-2.ts"), TS),
             ("hls/seg-2-f4-v1.ts", format!("{name}-{middle}-2.ts"), TS),
             ("hls/seg-2-f4.ts", format!("{name}-{middle}-2.ts"), TS),
-            // Without a file, the first one that has such a track.
+            // Without a file number, the first file with such a track is used.
             ("hls/seg-1-v1-a1.ts", format!("{name}-{eng}-{small}-1.ts"), TS),
             ("hls/seg-1.ts", format!("{name}-{eng}-{small}-1.ts"), TS),
             ("hls/seg-2-f5-v1.m4s", format!("hls/{name}-{large}-2.m4s"), VIDEO),
@@ -196,7 +203,8 @@ async fn every_form_of_several_files() {
         ];
         same(at, &base, &base, &table).await;
     }
-    // A server manifest's files are numbered as it first names them, its names and bit rates stay its own.
+    // Files of a server manifest are numbered in the order of their first use. Its track names and
+    // bit rates are kept.
     assert_eq!(ids(at, "/dash/harbour.ism/manifest.mpd").await, ["f2-v1", "f1-a1"]);
     let table = [
         ("hls/seg-1-f2-v1-f1-a1.ts", "x-audio_eng=64000-video=900000-1.ts".to_owned(), TS),
@@ -233,7 +241,7 @@ async fn a_file_that_is_left_out_keeps_its_number() {
 }
 
 #[tokio::test]
-async fn selections_list_what_they_name() {
+async fn manifests_list_only_the_selected_tracks() {
     let server = start(library()).await;
     let at = server.address;
     let list = list();
@@ -246,9 +254,9 @@ async fn selections_list_what_they_name() {
     ] {
         assert_eq!(ids(at, &format!("/dash/{list}/{selection}")).await, left, "{selection}");
     }
-    let answer = get(at, &format!("/dash/{list}/tracks/f5/manifest-a1.mpd")).await;
-    assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (404, "no_such_track"));
-    // In all protocols.
+    let response = get(at, &format!("/dash/{list}/tracks/f5/manifest-a1.mpd")).await;
+    assert_eq!((response.status.as_u16(), response.reason().as_str()), (404, "no_such_track"));
+    // The other protocols.
     let text = |body: bytes::Bytes| String::from_utf8(body.to_vec()).unwrap();
     let master = text(fetch(at, &format!("/hls/{list}/tracks/f4-v1-f2-a1/master.m3u8")).await);
     assert!(master.contains("\nindex-f4-v1-f2-a1.m3u8\n"), "{master}");
@@ -262,7 +270,7 @@ async fn selections_list_what_they_name() {
 }
 
 #[tokio::test]
-async fn what_is_refused_says_why() {
+async fn refused_urls_have_a_status_and_a_reason() {
     let server = start(library()).await;
     let at = server.address;
     let long = format!("/hls/{}/master.m3u8", "x/".repeat(5000));
@@ -295,23 +303,23 @@ async fn what_is_refused_says_why() {
         ("/dash/lighthouse.mp4/master.m3u8", 404, "no_such_url"),
         ("/hls/nothing.mp4/master.m3u8", 404, "source_not_found"),
     ] {
-        let answer = get(at, url).await;
-        assert_eq!((answer.status.as_u16(), answer.reason().as_str()), (status, reason), "{url}");
+        let response = get(at, url).await;
+        assert_eq!((response.status.as_u16(), response.reason().as_str()), (status, reason), "{url}");
     }
 }
 
 #[tokio::test]
-async fn without_a_prefix_there_is_the_native_form_only() {
+async fn without_a_prefix_only_native_urls_are_served() {
     let memory = library();
     memory.put(key("hls/film.mp4"), sample("lighthouse.mp4"));
     let server = Server::start(memory.clone()).await;
     good(server.address, "/hls/film.mp4/.m3u8", MPEGURL).await;
-    // Any NAME is the native form's.
+    // The native form accepts any file name.
     let named = good(server.address, "/hls/film.mp4/master.m3u8", MPEGURL).await;
     assert!(!String::from_utf8(named.body.to_vec()).unwrap().contains("index-"));
     assert_eq!(get(server.address, "/hls/film.mp4/seg-1-v1-a1.ts").await.reason(), "no_such_url");
 
-    // With it, what is behind the prefix is looked for.
+    // With a prefix, the path behind it is the base.
     let server = start(memory).await;
     assert_eq!(get(server.address, "/hls/film.mp4/.m3u8").await.reason(), "no_such_url");
     assert_eq!(get(server.address, "/hls/film.mp4/master.m3u8").await.reason(), "source_not_found");
@@ -319,7 +327,7 @@ async fn without_a_prefix_there_is_the_native_form_only() {
 }
 
 #[tokio::test]
-async fn prefixes_and_names_are_the_operators() {
+async fn prefixes_and_file_names_are_configurable() {
     let mut config = crate::server::config();
     let urls = &mut config.urls.nginx_vod;
     (urls.hls, urls.dash) = (Some("/".to_owned()), Some("/".to_owned()));
@@ -351,7 +359,7 @@ async fn prefixes_and_names_are_the_operators() {
     ] {
         good(at, &format!("/lighthouse.mp4/{url}"), VIDEO).await;
     }
-    // The native form is there too.
+    // The native form is served too.
     good(at, "/lighthouse.mp4/.mpd", MPD).await;
     good(at, "/lighthouse.mp4/Manifest", SSTR).await;
 }

@@ -53,7 +53,7 @@ async fn media_that_does_not_arrive_times_out() {
             let took = begun.elapsed();
             // With little memory, a request first waits for room.
             assert!(took >= limit && took <= 2 * limit + seconds(2), "{tiers:?} {fault:?}: {took:?}");
-            rig.is_sound(&oracle, &[TITLE], 0).await;
+            rig.check_recovered(&oracle, &[TITLE], 0).await;
         }
     }
 }
@@ -75,7 +75,7 @@ async fn an_index_that_does_not_arrive_times_out() {
             assert_eq!(got, expected, "{fault:?}");
         }
         assert!(begun.elapsed() <= bound + seconds(1), "{fault:?}: {:?}", begun.elapsed());
-        rig.is_sound(&oracle, &[TITLE], 0).await;
+        rig.check_recovered(&oracle, &[TITLE], 0).await;
     }
 }
 
@@ -104,7 +104,7 @@ async fn waiting_for_index_memory_times_out() {
     assert!(got.is_right() || got == Got::Refused(504, "load_timeout".to_owned()), "{got:?}");
     assert!(took <= rig.config.load_timeout + seconds(1), "{took:?}");
     gate.open();
-    rig.is_sound(&oracle, &[TITLE], 0).await;
+    rig.check_recovered(&oracle, &[TITLE], 0).await;
 }
 
 /// All allowed requests to storage are in flight, and none of them ends.
@@ -138,7 +138,7 @@ async fn waiting_for_a_storage_request_times_out() {
         assert!(queued.iter().all(|got| failed_with(got, "storage_busy")), "{tiers:?}: {queued:?}");
         assert!(took <= rig.cache.limits().storage_timeout && begun.elapsed() <= seconds(75), "{took:?}");
         assert!(rig.counters.figures().busy > 0);
-        rig.is_sound(&oracle, &[TITLE], 0).await;
+        rig.check_recovered(&oracle, &[TITLE], 0).await;
     }
 }
 
@@ -162,7 +162,7 @@ async fn waiting_for_fill_memory_times_out() {
         assert!(failed_with(&got, "storage_timeout"), "{got:?}");
     }
     assert!(begun.elapsed() <= rig.cache.limits().storage_timeout * 2 + seconds(1), "{:?}", begun.elapsed());
-    rig.is_sound(&oracle, &[TITLE], 0).await;
+    rig.check_recovered(&oracle, &[TITLE], 0).await;
 }
 
 /// The request that started a fetch has left, and storage does not respond. The requests that
@@ -175,7 +175,7 @@ async fn joined_requests_time_out_after_the_first_one_left() {
         assert_eq!(rig.manifest(TITLE).await, 200);
         rig.storm.media(Fault::Silence);
         let url = &oracle.some()[0];
-        let leader = Box::pin(rig.origin.answer(Request::get(url).body(()).unwrap()));
+        let leader = Box::pin(rig.origin.respond(Request::get(url).body(()).unwrap()));
         let answer = leader.await;
         let joined = join_all((0..20).map(|_| rig.get(&oracle, url)));
         let leaving = async {
@@ -186,7 +186,7 @@ async fn joined_requests_time_out_after_the_first_one_left() {
         let (joined, ()) = join(joined, leaving).await;
         assert!(joined.iter().all(|got| failed_with(got, "storage_timeout")), "{joined:?}");
         assert!(begun.elapsed() <= rig.cache.limits().storage_timeout + seconds(1));
-        rig.is_sound(&oracle, &[TITLE], 0).await;
+        rig.check_recovered(&oracle, &[TITLE], 0).await;
     }
 }
 
@@ -211,6 +211,6 @@ async fn a_clock_that_jumps_ahead_does_no_harm() {
         };
         let (got, ()) = join(rig.get_all(&oracle, &oracle.some()), jump).await;
         assert!(got.iter().all(|got| got.is_right() || failed_with(got, "storage_timeout")), "{got:?}");
-        rig.is_sound(&oracle, &[TITLE], 0).await;
+        rig.check_recovered(&oracle, &[TITLE], 0).await;
     }
 }

@@ -1,4 +1,5 @@
-//! Index MP4s written beside their media: once, by one of those who could, and anew where the media is another one.
+//! Index MP4s written beside their media: once, by one of several nodes, and again if the media
+//! changes.
 
 use crate::{
     client::{fetch, get},
@@ -7,7 +8,7 @@ use crate::{
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
 use latemux_index::media::stamp::MEDIA_HEAD;
-use latemux_origin::{Means, Origin, OriginConfig};
+use latemux_origin::{Origin, OriginConfig, Resources};
 use latemux_storage::{
     Folder, Key, Memory, ReadRequest, Storage, StorageError, Version, Want,
     conformance::collect,
@@ -27,8 +28,8 @@ use std::{
 async fn node(storage: Arc<dyn Storage>, write: Arc<dyn ConditionalPut>, on: bool) -> Server {
     let mut config = OriginConfig { recheck_after: Duration::ZERO, ..crate::server::config() };
     config.index.write = on;
-    let means = Means { write: Some(write), ..Means::default() };
-    Server::of(Origin::with(storage, means, config), None).await
+    let resources = Resources { write: Some(write), ..Resources::default() };
+    Server::of(Origin::with_resources(storage, resources, config), None).await
 }
 
 async fn outcomes(server: &Server) -> BTreeMap<String, u64> {
@@ -41,7 +42,7 @@ async fn outcomes(server: &Server) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Waits until so many files were looked at; what became of them.
+/// Waits until a number of files were handled, and returns the outcomes.
 async fn done(server: &Server, files: u64) -> BTreeMap<String, u64> {
     loop {
         let outcomes = outcomes(server).await;
@@ -74,21 +75,25 @@ async fn bodies(server: &Server, title: &str) -> BTreeMap<String, Bytes> {
 }
 
 #[tokio::test]
-async fn what_has_no_index_gets_one_and_is_the_same_by_it() {
+async fn index_mp4s_are_written_once_and_change_no_response() {
     let memory = library();
     let server = node(memory.clone(), memory.clone(), true).await;
     let before = bodies(&server, "/harbour").await;
     for url in ["/lighthouse.mp4/.mpd", "/fragmented.mp4/.mpd"] {
         fetch(server.address, url).await;
     }
-    let files = u64::try_from(HARBOUR.len()).unwrap() + 1;
+    let files = HARBOUR.len() as u64 + 1;
     assert_eq!(done(&server, files).await, only("new", files));
     for name in HARBOUR.iter().map(|name| format!("harbour/{name}")).chain(["lighthouse.mp4".to_owned()]) {
         let written = bytes(&*memory, &beside(&name)).await.unwrap();
         assert!(written == index_file(&sample(&name), name.rsplit('/').next().unwrap()), "{name}");
     }
-    assert!(bytes(&*memory, "fragmented.index.mp4").await.is_none(), "names of tracks would be others");
-    // From now on by them, on any node: the same to the bit, and nothing is read of the media's own index.
+    assert!(
+        bytes(&*memory, "fragmented.index.mp4").await.is_none(),
+        "a file with sidx must get no index MP4"
+    );
+    // From now on, any node uses them: the responses are the same, and the media's own index is not
+    // read.
     let counting = Arc::new(Counting::new(memory.clone(), Duration::ZERO));
     let other = node(counting.clone(), memory.clone(), true).await;
     fetch(other.address, "/harbour/.mpd").await;
@@ -105,7 +110,7 @@ async fn what_has_no_index_gets_one_and_is_the_same_by_it() {
         let after = bodies(server, "/harbour").await;
         assert!(after == before, "{:?} {:?}", after.keys(), before.keys());
     }
-    // Once for each version, however often it is asked for.
+    // One attempt for each version, however often the title is loaded.
     assert_eq!(outcomes(&server).await, only("new", files));
     fetch(other.address, "/lighthouse.mp4/.mpd").await;
     assert_eq!(done(&other, 1).await, only("present", 1));
@@ -116,12 +121,12 @@ async fn what_has_no_index_gets_one_and_is_the_same_by_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_unless_asked_for() {
+async fn nothing_is_written_unless_configured() {
     let memory = library();
     let off = node(memory.clone(), memory.clone(), false).await;
     assert!(!crate::server::config().index.write);
     fetch(off.address, "/lighthouse.mp4/.mpd").await;
-    // Whatever it began would have had its turn.
+    // Any attempt of the first node would be over by then.
     let on = node(memory.clone(), memory.clone(), true).await;
     fetch(on.address, "/buoy.mp4/.mpd").await;
     done(&on, 1).await;
@@ -131,22 +136,22 @@ async fn nothing_is_written_unless_asked_for() {
 }
 
 #[tokio::test]
-async fn of_many_nodes_one_writes() {
+async fn one_of_many_nodes_writes_each_index_mp4() {
     let memory = library();
     let mut nodes = Vec::new();
     for _ in 0..4 {
         nodes.push(node(memory.clone(), memory.clone(), true).await);
     }
-    let ask = nodes.iter().map(|node| fetch(node.address, "/harbour/.mpd"));
-    futures_util::future::join_all(ask).await;
+    let requests = nodes.iter().map(|node| fetch(node.address, "/harbour/.mpd"));
+    futures_util::future::join_all(requests).await;
     let (mut new, mut all) = (0, 0);
     for node in &nodes {
-        // A node that came later found some to serve from.
+        // A later node may have found index MP4s and made no attempt.
         let outcomes = outcomes(node).await;
         new += outcomes.get("new").copied().unwrap_or(0);
         all += outcomes.values().sum::<u64>();
     }
-    let files = u64::try_from(HARBOUR.len()).unwrap();
+    let files = HARBOUR.len() as u64;
     while new < files {
         new = 0;
         for node in &nodes {
@@ -163,13 +168,13 @@ async fn of_many_nodes_one_writes() {
     }
 }
 
-/// The same media, every sample at another place.
+/// Returns the same media with every sample at another offset.
 fn moved(name: &str) -> Bytes {
     progressive(&sample(name), Variant { moov_last: true, wide_mdat: true, ..Variant::default() }).into()
 }
 
 #[tokio::test]
-async fn an_index_of_older_media_is_replaced_and_the_title_plays_meanwhile() {
+async fn an_outdated_index_mp4_is_replaced_while_the_title_plays() {
     let name = "harbour/video-360p.mp4";
     let memory = library();
     let old = index_file(&sample(name), "video-360p.mp4");
@@ -181,18 +186,22 @@ async fn an_index_of_older_media_is_replaced_and_the_title_plays_meanwhile() {
         bodies(&Server::start(memory).await, "/harbour").await
     };
     let without = node(memory.clone(), memory.clone(), false).await;
-    assert!(bodies(&without, "/harbour").await.len() < fresh.len(), "left out: index_stale");
+    assert!(
+        bodies(&without, "/harbour").await.len() < fresh.len(),
+        "the file with the outdated index is not left out"
+    );
 
     let server = node(memory.clone(), memory.clone(), true).await;
     assert!(bodies(&server, "/harbour").await == fresh);
-    let files = u64::try_from(HARBOUR.len()).unwrap();
+    let files = HARBOUR.len() as u64;
     let outcomes = done(&server, files).await;
     assert_eq!((outcomes["new"], outcomes["anew"]), (files - 1, 1), "{outcomes:?}");
     let written = bytes(&*memory, &beside(name)).await.unwrap();
     assert!(written == index_file(&moved(name), "video-360p.mp4"));
-    assert!(bodies(&without, "/harbour").await == fresh, "and is believed by all");
+    assert!(bodies(&without, "/harbour").await == fresh, "other nodes do not use the new index MP4");
 
-    // One that somebody else made is theirs, also where its samples are beyond the end of the media.
+    // An index MP4 of another program is never replaced, even if its samples lie beyond the media's
+    // end.
     let small = sample("buoy.mp4");
     let foreign = {
         let larger = sample(name);
@@ -216,7 +225,7 @@ async fn an_index_of_older_media_is_replaced_and_the_title_plays_meanwhile() {
 }
 
 #[tokio::test]
-async fn an_index_that_would_stand_for_two_files_is_not_written() {
+async fn an_index_mp4_whose_name_fits_two_files_is_not_written() {
     let memory = Arc::new(Memory::new());
     memory.put(key("t/film.m4v"), sample("harbour/video-360p.mp4"));
     memory.put(key("t/film.m4a"), sample("harbour/audio-eng.mp4"));
@@ -226,7 +235,7 @@ async fn an_index_that_would_stand_for_two_files_is_not_written() {
     assert!(bodies(&server, "/t").await == before);
 }
 
-/// Takes nothing.
+/// Refuses every write.
 #[derive(Debug, Default)]
 struct ReadOnly(AtomicU32);
 
@@ -243,25 +252,25 @@ impl ConditionalPut for ReadOnly {
 }
 
 #[tokio::test]
-async fn a_storage_that_takes_nothing_is_said_to_once() {
+async fn storage_that_refuses_writes_is_logged_once() {
     crate::log::keep();
     let memory = Arc::new(Memory::new());
     for name in HARBOUR {
-        memory.put(key(&format!("take-nothing/{name}")), sample(&format!("harbour/{name}")));
+        memory.put(key(&format!("refuse-writes/{name}")), sample(&format!("harbour/{name}")));
     }
     let refuses = Arc::new(ReadOnly::default());
     let server = node(memory.clone(), refuses.clone(), true).await;
-    let first = bodies(&server, "/take-nothing").await;
+    let first = bodies(&server, "/refuse-writes").await;
     assert_eq!(done(&server, 1).await, only("failed", 1));
-    assert!(bodies(&server, "/take-nothing").await == first);
-    assert_eq!(get(server.address, "/take-nothing/.mpd").await.status, 200);
-    assert_eq!(refuses.0.load(Relaxed), 1, "the others rest");
-    let said = crate::log::lines(&["WARN", "index_not_written", "take-nothing/"]);
+    assert!(bodies(&server, "/refuse-writes").await == first);
+    assert_eq!(get(server.address, "/refuse-writes/.mpd").await.status, 200);
+    assert_eq!(refuses.0.load(Relaxed), 1, "attempts go on after a refusal");
+    let said = crate::log::lines(&["WARN", "index_not_written", "refuse-writes/"]);
     assert!(said.len() == 1 && said[0].contains("access denied"), "{said:?}");
 }
 
 #[tokio::test]
-async fn in_a_folder() {
+async fn an_index_mp4_is_written_into_a_local_folder() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("100% a:b")).unwrap();
     let name = "100% a:b/video one.mp4";
@@ -271,11 +280,11 @@ async fn in_a_folder() {
     fetch(server.address, "/100%25%20a:b/.mpd").await;
     assert_eq!(done(&server, 1).await, only("new", 1));
     let before = bodies(&Server::start(library()).await, "/lighthouse.mp4").await;
-    // The folder's title is the index now, and so is the file of that name.
+    // The folder's title and the index MP4's own title are both served through the index MP4.
     for title in ["/100%25%20a:b", "/100%25%20a:b/video%20one.index.mp4"] {
         let after = bodies(&Server::start(folder.clone()).await, title).await;
         let (mut before, mut after): (Vec<_>, Vec<_>) = (before.values().collect(), after.values().collect());
-        // Text is about names, which are others.
+        // Playlists and manifests hold names, which differ.
         before.retain(|body| std::str::from_utf8(body).is_err());
         after.retain(|body| std::str::from_utf8(body).is_err());
         before.sort();
@@ -283,5 +292,5 @@ async fn in_a_folder() {
         assert!(before == after && before.len() > 10, "{title}: {} {}", before.len(), after.len());
     }
     let names = std::fs::read_dir(dir.path().join("100% a:b")).unwrap().count();
-    assert_eq!(names, 2, "no part is left");
+    assert_eq!(names, 2, "a temporary file is left");
 }

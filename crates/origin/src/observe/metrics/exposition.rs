@@ -1,13 +1,12 @@
 //! Writes the metrics as OpenMetrics text. `docs/operating.md` has a table of them.
 
 use super::{
-    CacheSnapshot, ClassLabel, Metrics, ReadPurpose, ResultCounts,
+    CacheSnapshot, ClassLabel, Metrics, Prefetched, ReadPurpose, ResultCounts, Written,
     process::Process,
     reasons::Reasons,
     responses::{BOUNDS, Histogram, ResponseSeries, STATUSES},
     storage::PurposeTotals,
 };
-use crate::{read::prefetch::Prefetched, title::write_index::Written};
 use latemux_cache::CacheFigures;
 use latemux_storage::{Outcome, Registry as BackEnds, counters::StorageFigures};
 use prometheus_client::{

@@ -1,4 +1,4 @@
-//! Single flight: one computation per key however many wait for it.
+//! Single flight: one computation per key, shared by all requests that need its result.
 
 use crate::observe::trace::{carried, note};
 use futures_util::{
@@ -15,12 +15,14 @@ use std::{
     },
 };
 
-/// Computations in flight. All who wait share the result, errors too: a source that does not answer is waited for once, not
-/// once per client in turn. Whoever waits drives the computation; when the last one leaves, it is dropped.
+/// Computations in flight, by key. All waiters share the result, errors included: requests for a
+/// source that does not respond time out together, not one after the other.
+///
+/// The waiters poll the computation. When the last one leaves, it is dropped.
 #[derive(Debug)]
-pub(crate) struct Flights<K, T: Clone> {
+pub(crate) struct SingleFlight<K, T: Clone> {
     running: Mutex<Running<K, T>>,
-    /// How often a computation in flight was waited for.
+    /// Number of times that a computation in flight was joined.
     joins: Arc<AtomicU64>,
 }
 
@@ -36,26 +38,26 @@ struct Flight<T: Clone> {
     result: WeakShared<BoxFuture<'static, T>>,
 }
 
-impl<K: Hash + Eq + Clone, T: Clone + 'static> Flights<K, T> {
+impl<K: Hash + Eq + Clone, T: Clone + 'static> SingleFlight<K, T> {
     pub(crate) fn new() -> Self {
         Self { running: Mutex::new(Running { by_key: HashMap::new(), next: 0 }), joins: Arc::default() }
     }
 
-    /// The result for a key: of the computation in flight, else of `start`.
+    /// Returns the result for a key: of the computation in flight, or else of `start`.
     pub(crate) async fn run(&self, key: K, start: impl FnOnce() -> BoxFuture<'static, T>) -> T {
         let (result, number) = self.join(&key, start);
-        let waiter = Waiter { result, seat: Seat { flights: self, key, number } };
+        let waiter = Waiter { result, cleanup: Cleanup { flights: self, key, number } };
         let value = waiter.result.clone().await;
-        waiter.seat.land();
+        waiter.cleanup.remove_finished();
         value
     }
 
-    /// How often a computation in flight was waited for, counted on.
+    /// Returns the counter of joins.
     pub(crate) fn joins(&self) -> Arc<AtomicU64> {
         self.joins.clone()
     }
 
-    /// Whether a computation for a key is in flight.
+    /// Returns true if a computation for a key is in flight.
     pub(crate) fn is_running(&self, key: &K) -> bool {
         self.lock().by_key.get(key).is_some_and(|f| f.result.upgrade().is_some())
     }
@@ -73,7 +75,7 @@ impl<K: Hash + Eq + Clone, T: Clone + 'static> Flights<K, T> {
             note(Outcome::Joined);
             return (result, flight.number);
         }
-        // Whoever drives it: what it reads is read for who began it.
+        // Its reads are attributed to the request that started it, whichever request polls it.
         let result = carried(start()).boxed().shared();
         let number = running.next;
         running.next += 1;
@@ -84,27 +86,28 @@ impl<K: Hash + Eq + Clone, T: Clone + 'static> Flights<K, T> {
     }
 }
 
-impl<K, T: Clone> Flights<K, T> {
+impl<K, T: Clone> SingleFlight<K, T> {
     fn lock(&self) -> MutexGuard<'_, Running<K, T>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One who waits. Fields drop in order: the future first, then the seat looks whether it was the last.
+/// Waiter for a result. Its fields drop in order: the cleanup must see that the future is gone.
 struct Waiter<'a, K: Hash + Eq + Clone, T: Clone> {
     result: Shared<BoxFuture<'static, T>>,
-    seat: Seat<'a, K, T>,
+    cleanup: Cleanup<'a, K, T>,
 }
 
-struct Seat<'a, K: Hash + Eq + Clone, T: Clone> {
-    flights: &'a Flights<K, T>,
+/// Removes the entry of a computation that has finished or was abandoned.
+struct Cleanup<'a, K: Hash + Eq + Clone, T: Clone> {
+    flights: &'a SingleFlight<K, T>,
     key: K,
     number: u64,
 }
 
-impl<K: Hash + Eq + Clone, T: Clone> Seat<'_, K, T> {
-    /// The result is there: who comes from now on starts anew.
-    fn land(&self) {
+impl<K: Hash + Eq + Clone, T: Clone> Cleanup<'_, K, T> {
+    /// Removes a finished computation. A later request starts a new one.
+    fn remove_finished(&self) {
         let mut running = self.flights.lock();
         if running.by_key.get(&self.key).is_some_and(|f| f.number == self.number) {
             running.by_key.remove(&self.key);
@@ -112,7 +115,7 @@ impl<K: Hash + Eq + Clone, T: Clone> Seat<'_, K, T> {
     }
 }
 
-impl<K: Hash + Eq + Clone, T: Clone> Drop for Seat<'_, K, T> {
+impl<K: Hash + Eq + Clone, T: Clone> Drop for Cleanup<'_, K, T> {
     fn drop(&mut self) {
         let mut running = self.flights.lock();
         let abandoned = |f: &Flight<T>| f.number == self.number && f.result.upgrade().is_none();
@@ -133,10 +136,12 @@ mod tests {
 
     #[tokio::test]
     async fn all_waiters_share_one_result() {
-        let flights = Flights::<&str, u32>::new();
-        let (starts, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+        let flights = SingleFlight::<&str, u32>::new();
+        let starts = Arc::new(AtomicU32::new(0));
+        let gate = Arc::new(Notify::new());
         let run = || {
-            let (starts, gate) = (starts.clone(), gate.clone());
+            let starts = starts.clone();
+            let gate = gate.clone();
             flights.run("key", move || {
                 let number = starts.fetch_add(1, SeqCst);
                 async move {
@@ -152,13 +157,13 @@ mod tests {
         });
         assert_eq!((a, b), (0, 0));
         gate.notify_one();
-        assert_eq!(run().await, 1, "a landed flight is not joined");
+        assert_eq!(run().await, 1, "a finished computation is not joined");
         assert!(flights.lock().by_key.is_empty());
     }
 
     #[tokio::test]
-    async fn leaving_leaves_nothing_behind_and_hands_over() {
-        let flights = Flights::<u8, ()>::new();
+    async fn waiters_that_leave_hand_over_the_computation_and_leave_no_entry() {
+        let flights = SingleFlight::<u8, ()>::new();
         let gate = Arc::new(Notify::new());
         let wait = || {
             let gate = gate.clone();

@@ -1,7 +1,8 @@
-//! Where a name written in a file leads, and whether it may: the data location of an index MP4, the `src` of a server
-//! manifest. Whoever uploads a file could otherwise make the server fetch anything.
+//! References from one file to another: the data location in an index MP4, the `src` in a server
+//! manifest. Only allowed references are followed. Otherwise anyone who can upload a file could
+//! make the server fetch anything.
 
-use crate::{Error, config::SourcesConfig, observe::metrics::ReadPurpose, title::media::Media};
+use crate::{Error, config::SourcesConfig, observe::metrics::ReadPurpose, title::storages::Storages};
 use latemux_storage::{Key, Storage};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use std::{
@@ -10,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// What a relative URL cannot hold as it is; `:` because it would end a scheme.
+/// Characters that a relative URL must escape. `:` is one because it would end a scheme.
 const RESERVED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -27,40 +28,42 @@ const RESERVED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// A path as a relative URL: how index MP4s and server manifests name the files beside them.
+/// Returns a path as a relative URL, the form in which index MP4s and server manifests name the
+/// files beside them.
 #[must_use]
 pub fn relative_url(path: &str) -> String {
     utf8_percent_encode(path, RESERVED).to_string()
 }
 
-/// An object and the storage it is in.
+/// Reference to an object: its key and its storage. Two references are equal if they lead to the
+/// same object.
 #[derive(Debug, Clone)]
-pub struct Place {
-    /// Where its index is read.
+pub(crate) struct ObjectRef {
+    /// Storage of the object, for reading its index.
     pub(crate) storage: Arc<dyn Storage>,
-    /// The same, where its media is read.
+    /// The same storage, for reading media through the range cache.
     pub(crate) media: Arc<dyn Storage>,
-    /// The allowed root or host it was reached by; empty for the storage that is served.
+    /// Allowed folder or host that holds the object. Empty for the served storage.
     root: Arc<str>,
-    /// Its key there.
+    /// Key of the object in its storage.
     pub(crate) key: Key,
 }
 
-impl PartialEq for Place {
+impl PartialEq for ObjectRef {
     fn eq(&self, other: &Self) -> bool {
         (&self.root, &self.key) == (&other.root, &other.key)
     }
 }
 
-impl Eq for Place {}
+impl Eq for ObjectRef {}
 
-impl Hash for Place {
+impl Hash for ObjectRef {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.root, &self.key).hash(state);
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &*self.root {
             "" => write!(f, "{}", self.key),
@@ -69,35 +72,38 @@ impl std::fmt::Display for Place {
     }
 }
 
-impl Place {
-    /// In the storage that is served.
-    pub(crate) fn served(storage: Arc<dyn Storage>, key: Key) -> Self {
-        Self { media: storage.clone(), storage, root: Arc::from(""), key }
+impl ObjectRef {
+    /// Returns a reference to an object of the served storage, read through the two given storages.
+    pub(crate) fn served(storage: Arc<dyn Storage>, media: Arc<dyn Storage>, key: Key) -> Self {
+        Self { storage, media, root: Arc::from(""), key }
     }
 
-    /// Whether it is in another storage than the one that is served.
+    /// Returns true if the object is not in the served storage.
     pub(crate) fn is_elsewhere(&self) -> bool {
         !self.root.is_empty()
     }
 }
 
-/// What leads where.
+/// Follows references, as far as the configuration allows.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct References {
     allow: Vec<Allowed>,
-    /// Opened so far, at most one for each allowed root, two for each host.
+    /// Storages opened so far, by URL: at most one for each allowed folder, two (http and https)
+    /// for each host.
     opened: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
-    door: Media,
+    storages: Storages,
+    /// Root of the served storage.
+    served: ObjectRef,
 }
 
-/// An entry of the configuration.
+/// Entry of `sources.allow`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Allowed {
-    /// Relative names may leave their file's folder, within the storage.
+    /// `.`: a relative reference may leave its file's folder, within the storage.
     Storage,
-    /// A folder of this machine and what is below it; without a `/` at the end.
-    Root(String),
-    /// `host` or `host:port`.
+    /// Folder of this machine with all below it, without a `/` at the end.
+    Folder(String),
+    /// `host` or `host:port`, in lower case.
     Host(String),
 }
 
@@ -109,21 +115,22 @@ impl Allowed {
             "." => Some(Self::Storage),
             _ if text.starts_with('/') => {
                 let root = text.trim_end_matches('/');
-                (!root.is_empty() && components(root)).then(|| Self::Root(root.to_owned()))
+                (!root.is_empty() && components(root)).then(|| Self::Folder(root.to_owned()))
             }
             _ => {
-                let sound = !text.is_empty() && text.chars().all(host) && !text.starts_with(['.', '-', ':']);
-                sound.then(|| Self::Host(text.to_ascii_lowercase()))
+                let is_host =
+                    !text.is_empty() && text.chars().all(host) && !text.starts_with(['.', '-', ':']);
+                is_host.then(|| Self::Host(text.to_ascii_lowercase()))
             }
         }
     }
 }
 
 impl SourcesConfig {
-    /// Says what is wrong with it.
+    /// Checks the entries.
     ///
     /// # Errors
-    /// The first entry that is neither `.` nor an absolute path nor `host[:port]`.
+    /// Names the first entry that is neither `.` nor an absolute path nor `host[:port]`.
     pub fn check(&self) -> Result<(), String> {
         match self.allow.iter().find(|text| Allowed::parse(text).is_none()) {
             Some(text) => {
@@ -134,22 +141,29 @@ impl SourcesConfig {
     }
 }
 
-impl Places {
-    pub(crate) fn new(config: &SourcesConfig, door: Media) -> Self {
+impl References {
+    pub(crate) fn new(config: &SourcesConfig, storages: Storages, served: &Arc<dyn Storage>) -> Self {
         let allow = config.allow.iter().filter_map(|text| Allowed::parse(text)).collect();
-        Self { allow, opened: Mutex::default(), door }
+        let media = storages.media(served.clone());
+        let storage = storages.counted(served.clone(), ReadPurpose::Index);
+        let served = ObjectRef::served(storage, media, Key::root());
+        Self { allow, opened: Mutex::default(), storages, served }
     }
 
-    /// Opens storages for media.
-    pub(crate) fn media(&self) -> &Media {
-        &self.door
+    /// Returns a reference to an object of the served storage.
+    pub(crate) fn served(&self, key: Key) -> ObjectRef {
+        ObjectRef { key, ..self.served.clone() }
     }
 
-    /// Where `location`, written in the file at `from`, leads.
+    pub(crate) fn storages(&self) -> &Storages {
+        &self.storages
+    }
+
+    /// Finds the object that `location`, written in the file `from`, refers to.
     ///
     /// # Errors
-    /// [`Error::LocationRefused`].
-    pub(crate) fn find(&self, from: &Place, location: &str) -> Result<Place, Error> {
+    /// [`Error::LocationRefused`] for a location that is malformed or not allowed.
+    pub(crate) fn find(&self, from: &ObjectRef, location: &str) -> Result<ObjectRef, Error> {
         let refuse = |why| Error::LocationRefused {
             file: from.to_string(),
             location: location.chars().take(200).collect(),
@@ -159,9 +173,7 @@ impl Places {
             return Err(refuse("it holds control characters"));
         }
         let (scheme, rest) = match location.split_once(':') {
-            Some((scheme, rest)) if rest.starts_with("//") || is_scheme_of_note(scheme) => {
-                (Some(scheme), rest)
-            }
+            Some((scheme, rest)) if rest.starts_with("//") || is_known_scheme(scheme) => (Some(scheme), rest),
             _ => (None, location),
         };
         let decode = |text: &str| {
@@ -174,23 +186,23 @@ impl Places {
             Some("file") => {
                 match rest.strip_prefix("//").map(|path| path.strip_prefix("localhost").unwrap_or(path)) {
                     Some(path) if path.starts_with('/') => self.local(&decode(path)?, &refuse),
-                    _ => Err(refuse("it is no path of this machine")),
+                    _ => Err(refuse("it is not a path of this machine")),
                 }
             }
             Some(scheme @ ("http" | "https")) => {
                 let (host, path) = rest.trim_start_matches('/').split_once('/').unwrap_or_default();
                 self.remote(scheme, host, &decode(path)?, location, &refuse)
             }
-            Some(_) => Err(refuse("its scheme is not one that is read")),
+            Some(_) => Err(refuse("its scheme is not supported")),
         }
     }
 
     fn relative(
         &self,
-        from: &Place,
+        from: &ObjectRef,
         path: &str,
         refuse: &dyn Fn(&'static str) -> Error,
-    ) -> Result<Place, Error> {
+    ) -> Result<ObjectRef, Error> {
         let folder: Vec<&str> = match from.key.as_str().rsplit_once('/') {
             Some((folder, _)) => folder.split('/').collect(),
             None => Vec::new(),
@@ -206,23 +218,23 @@ impl Places {
             }
         }
         let key = Key::new(&components.join("/")).filter(|key| !key.as_str().is_empty());
-        let key = key.ok_or_else(|| refuse("it is no name of a file"))?;
+        let key = key.ok_or_else(|| refuse("it is not the name of a file"))?;
         let inside = components.starts_with(&folder) && components.len() > folder.len();
         if inside || self.allow.contains(&Allowed::Storage) {
-            return Ok(Place { key, ..from.clone() });
+            return Ok(ObjectRef { key, ..from.clone() });
         }
         Err(refuse("it leaves the folder"))
     }
 
-    fn local(&self, path: &str, refuse: &dyn Fn(&'static str) -> Error) -> Result<Place, Error> {
+    fn local(&self, path: &str, refuse: &dyn Fn(&'static str) -> Error) -> Result<ObjectRef, Error> {
         let below = |root: &str| path.strip_prefix(root)?.strip_prefix('/').map(str::to_owned);
         let found = self.allow.iter().find_map(|allowed| match allowed {
-            Allowed::Root(root) => Some((root.clone(), below(root)?)),
+            Allowed::Folder(root) => Some((root.clone(), below(root)?)),
             _ => None,
         });
         let (root, rest) = found.ok_or_else(|| refuse("it is absolute"))?;
         let key = Key::new(&rest).filter(|key| !key.as_str().is_empty());
-        let key = key.ok_or_else(|| refuse("it is no name of a file"))?;
+        let key = key.ok_or_else(|| refuse("it is not the name of a file"))?;
         self.open(&root, key, refuse)
     }
 
@@ -233,7 +245,7 @@ impl Places {
         path: &str,
         location: &str,
         refuse: &dyn Fn(&'static str) -> Error,
-    ) -> Result<Place, Error> {
+    ) -> Result<ObjectRef, Error> {
         let host = host.to_ascii_lowercase();
         let port = if scheme == "https" { ":443" } else { ":80" };
         let allowed = self.allow.iter().any(|allowed| match allowed {
@@ -250,30 +262,31 @@ impl Places {
             return Err(refuse("it has a query"));
         }
         let key = Key::new(path).filter(|key| !key.as_str().is_empty());
-        let key = key.ok_or_else(|| refuse("it is no name of a file"))?;
+        let key = key.ok_or_else(|| refuse("it is not the name of a file"))?;
         let root = format!("{scheme}://{host}/");
         self.open(&root, key, refuse)
     }
 
-    fn open(&self, root: &str, key: Key, refuse: &dyn Fn(&'static str) -> Error) -> Result<Place, Error> {
+    fn open(&self, root: &str, key: Key, refuse: &dyn Fn(&'static str) -> Error) -> Result<ObjectRef, Error> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let storage = match opened.get(root) {
             Some(storage) => storage.clone(),
             None => {
-                let storage = latemux_storage::open::open(root, self.door.options());
+                let storage = latemux_storage::open::open(root, self.storages.options());
                 let storage = storage.map_err(|_| refuse("the allowed root cannot be opened"))?;
                 opened.insert(root.to_owned(), storage.clone());
                 storage
             }
         };
-        let media = self.door.over(storage.clone());
-        let storage = self.door.meter().over(storage, ReadPurpose::Index);
-        Ok(Place { storage, media, root: Arc::from(root), key })
+        let media = self.storages.media(storage.clone());
+        let storage = self.storages.counted(storage, ReadPurpose::Index);
+        Ok(ObjectRef { storage, media, root: Arc::from(root), key })
     }
 }
 
-/// Schemes that are written without `//` too; any other `name:` may be part of a file's name.
-fn is_scheme_of_note(scheme: &str) -> bool {
+/// Returns true for schemes that are also written without `//`. Any other `name:` may be part of a
+/// file name.
+fn is_known_scheme(scheme: &str) -> bool {
     ["file", "data", "http", "https", "javascript", "urn"]
         .iter()
         .any(|known| scheme.eq_ignore_ascii_case(known))
@@ -287,13 +300,14 @@ mod tests {
     fn find(allow: &[&str], from: &str, location: &str) -> Result<String, (&'static str, String)> {
         let config = SourcesConfig { allow: allow.iter().map(ToString::to_string).collect() };
         config.check().unwrap();
-        let from = Place::served(Arc::new(Memory::new()), Key::new(from).unwrap());
-        let found = Places::new(&config, Media::default()).find(&from, location);
+        let served: Arc<dyn Storage> = Arc::new(Memory::new());
+        let references = References::new(&config, Storages::default(), &served);
+        let found = references.find(&references.served(Key::new(from).unwrap()), location);
         found.map(|place| place.to_string()).map_err(|e| (e.reason(), e.to_string()))
     }
 
     #[test]
-    fn a_name_in_the_folder_or_below_is_found() {
+    fn locations_in_the_folder_of_the_file_are_found() {
         for (location, place) in [
             ("b.mp4", "d/e/b.mp4"),
             ("./b.mp4", "d/e/b.mp4"),
@@ -309,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_folder_is_refused() {
+    fn locations_outside_the_folder_are_refused() {
         for location in [
             "../b.mp4",
             "..",
@@ -335,14 +349,14 @@ mod tests {
             "b%00.mp4",
             "b%ff.mp4",
         ] {
-            let (reason, said) = find(&[], "d/e/x.index.mp4", location).unwrap_err();
+            let (reason, message) = find(&[], "d/e/x.index.mp4", location).unwrap_err();
             assert_eq!(reason, "location_refused", "{location}");
-            assert!(said.starts_with("d/e/x.index.mp4: "), "{said}");
+            assert!(message.starts_with("d/e/x.index.mp4: "), "{message}");
         }
     }
 
     #[test]
-    fn what_the_configuration_allows_is_found() {
+    fn allowed_locations_are_found() {
         fn find(allow: &[&str], location: &str) -> Result<String, &'static str> {
             super::tests::find(allow, "d/e/x.index.mp4", location).map_err(|e| e.0)
         }
@@ -384,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_says_what_is_wrong_with_it() {
+    fn malformed_entries_of_the_configuration_are_refused() {
         for wrong in ["", "/", "relative/path", "/a/../b", "/a//b", "http://host/", "host/path", ".."] {
             let config = SourcesConfig { allow: vec![wrong.to_owned()] };
             assert!(config.check().is_err(), "{wrong}");

@@ -1,4 +1,4 @@
-//! A cache of immutable values, bounded in bytes.
+//! Memory cache of immutable values, bounded in bytes.
 
 use crate::{
     observe::metrics::{CacheSnapshot, CacheWatch},
@@ -17,37 +17,37 @@ use std::{
     },
 };
 
-/// Values by key, at most so many bytes of them. Clones share them.
-pub(crate) struct Memo<K, V> {
+/// Cache of values by key, bounded in bytes. Clones share the values.
+pub(crate) struct MemoryCache<K, V> {
     inner: Arc<Inner<K, V>>,
 }
 
-impl<K, V> Clone for Memo<K, V> {
+impl<K, V> Clone for MemoryCache<K, V> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone() }
     }
 }
 
 struct Inner<K, V> {
-    cache: Cache<K, V, Weigh<K, V>, DefaultHashBuilder, Counting<K, V>>,
+    cache: Cache<K, V, Weigh<K, V>, DefaultHashBuilder, CountingLifecycle<K, V>>,
     hits: AtomicU64,
     misses: AtomicU64,
     evictions: Arc<AtomicU64>,
 }
 
-/// As the library's own, and counts what goes.
-struct Counting<K, V> {
+/// Lifecycle of the library's own that counts evictions too.
+struct CountingLifecycle<K, V> {
     evictions: Arc<AtomicU64>,
     inner: DefaultLifecycle<K, V>,
 }
 
-impl<K, V> Clone for Counting<K, V> {
+impl<K, V> Clone for CountingLifecycle<K, V> {
     fn clone(&self) -> Self {
         Self { evictions: self.evictions.clone(), inner: self.inner.clone() }
     }
 }
 
-impl<K, V> Lifecycle<K, V> for Counting<K, V> {
+impl<K, V> Lifecycle<K, V> for CountingLifecycle<K, V> {
     type RequestState = <DefaultLifecycle<K, V> as Lifecycle<K, V>>::RequestState;
 
     fn on_evict(&self, state: &mut Self::RequestState, key: K, value: V) {
@@ -56,7 +56,7 @@ impl<K, V> Lifecycle<K, V> for Counting<K, V> {
     }
 }
 
-/// Bytes an entry takes.
+/// Weighs an entry in bytes.
 struct Weigh<K, V>(fn(&K, &V) -> usize);
 
 impl<K, V> Clone for Weigh<K, V> {
@@ -67,17 +67,18 @@ impl<K, V> Clone for Weigh<K, V> {
 
 impl<K, V> Weighter<K, V> for Weigh<K, V> {
     fn weight(&self, key: &K, value: &V) -> u64 {
-        // What the table itself takes per entry, so that many small ones are bounded too.
-        const ENTRY: u64 = 96;
-        u64::try_from((self.0)(key, value)).unwrap_or(u64::MAX).saturating_add(ENTRY)
+        // Overhead of the library's table per entry. It bounds many small entries too.
+        const ENTRY: usize = 96;
+        ((self.0)(key, value) + ENTRY) as u64
     }
 }
 
-impl<K: Hash + Eq, V: Clone> Memo<K, V> {
-    /// At most `capacity` bytes, as `weigh` counts them; what is larger alone is not remembered.
+impl<K: Hash + Eq, V: Clone> MemoryCache<K, V> {
+    /// Creates a cache of at most `capacity` bytes, as `weigh` counts them. A value larger than
+    /// that is not kept.
     pub(crate) fn new(capacity: u64, weigh: fn(&K, &V) -> usize) -> Self {
         let options = OptionsBuilder::new()
-            // A shard only takes what fits into its own share: one shard, for values may be large.
+            // A value must fit into the share of its shard. Values may be large, hence one shard.
             .shards(1)
             .estimated_items_capacity(1024)
             .weight_capacity(capacity)
@@ -88,12 +89,13 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
             options,
             Weigh(weigh),
             DefaultHashBuilder::default(),
-            Counting { evictions: evictions.clone(), inner: DefaultLifecycle::default() },
+            CountingLifecycle { evictions: evictions.clone(), inner: DefaultLifecycle::default() },
         );
-        let (hits, misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { inner: Arc::new(Inner { cache, hits, misses, evictions }) }
+        let inner = Inner { cache, hits: AtomicU64::new(0), misses: AtomicU64::new(0), evictions };
+        Self { inner: Arc::new(inner) }
     }
 
+    /// Returns a value, counts a hit or a miss, and notes a hit for the current request.
     pub(crate) fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
         let found = self.inner.cache.get(key);
         if found.is_some() {
@@ -105,7 +107,7 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
         found
     }
 
-    /// The same, for who looked already or only wants to know.
+    /// Returns a value without counting a hit or a miss.
     pub(crate) fn peek<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
         self.inner.cache.peek(key)
     }
@@ -114,12 +116,13 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
         self.inner.cache.insert(key, value);
     }
 
-    /// Whether it was there.
+    /// Removes a value. Returns true if there was one.
     pub(crate) fn remove<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
         self.inner.cache.remove(key).is_some()
     }
 
-    /// Forgets all entries of such keys; how many. Looks at all there are.
+    /// Removes all entries whose keys meet a condition, and returns their number. It walks all
+    /// entries.
     pub(crate) fn remove_where(&self, condition: impl Fn(&K) -> bool) -> u64 {
         let removed = AtomicU64::new(0);
         self.inner.cache.retain(|key, _| {
@@ -131,12 +134,13 @@ impl<K: Hash + Eq, V: Clone> Memo<K, V> {
     }
 }
 
-impl<K, V> Memo<K, V>
+impl<K, V> MemoryCache<K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Looks at it under a name; `joins` counts waits for what is being made for it.
+    /// Returns what metrics show of this cache. `joins` counts requests that waited for a value
+    /// which another request was making.
     pub(crate) fn watch(&self, name: &'static str, joins: Arc<AtomicU64>) -> CacheWatch {
         let inner = self.inner.clone();
         CacheWatch::new(move || CacheSnapshot {
@@ -144,7 +148,7 @@ where
             tier: "memory",
             bytes: inner.cache.weight(),
             limit: inner.cache.capacity(),
-            entries: u64::try_from(inner.cache.len()).unwrap_or(u64::MAX),
+            entries: inner.cache.len() as u64,
             hits: inner.hits.load(Relaxed),
             misses: inner.misses.load(Relaxed),
             joins: joins.load(Relaxed),
@@ -153,9 +157,9 @@ where
     }
 }
 
-impl<K, V> std::fmt::Debug for Memo<K, V> {
+impl<K, V> std::fmt::Debug for MemoryCache<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Memo").finish_non_exhaustive()
+        f.debug_struct("MemoryCache").finish_non_exhaustive()
     }
 }
 
@@ -164,17 +168,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_holds_more_than_its_capacity() {
-        let memo = Memo::new(10_000, |_: &u32, value: &Vec<u8>| value.len());
+    fn the_cache_never_exceeds_its_capacity() {
+        let cache = MemoryCache::new(10_000, |_: &u32, value: &Vec<u8>| value.len());
         for key in 0..1000 {
-            memo.insert(key, vec![0; 900]);
+            cache.insert(key, vec![0; 900]);
         }
-        let kept = memo.inner.cache.len();
-        assert!(memo.inner.cache.weight() <= 10_000);
+        let kept = cache.inner.cache.len();
+        assert!(cache.inner.cache.weight() <= 10_000);
         assert!(kept > 5);
-        assert_eq!(memo.inner.evictions.load(Relaxed), 1000 - u64::try_from(kept).unwrap());
-        memo.insert(5000, vec![0; 20_000]);
-        assert!(memo.get(&5000).is_none(), "larger than all of it");
-        assert!(memo.inner.cache.len() > 5, "and it does not drive out the others");
+        assert_eq!(cache.inner.evictions.load(Relaxed), 1000 - kept as u64);
+        cache.insert(5000, vec![0; 20_000]);
+        assert!(cache.get(&5000).is_none(), "a value larger than the capacity is not kept");
+        assert!(cache.inner.cache.len() > 5, "a value that is not kept evicts no others");
     }
 }

@@ -1,4 +1,4 @@
-//! Conditions, ranges, compression and CORS, on everything that can be asked of a title.
+//! Conditions, ranges, compression and CORS, for every kind of resource of a title.
 
 use crate::{
     client::{fetch, get, get_with, send},
@@ -13,8 +13,8 @@ use latemux_testmedia::{
 };
 use std::{io::Read, sync::Arc, time::Duration};
 
-/// One URL of each kind: DASH manifest, init, segment; HLS multivariant, media and I-frame playlist; TS; CMAF; from
-/// sample tables and from fragments.
+/// URLs of each kind: DASH manifest, init and segment, HLS multivariant, media and I-frame
+/// playlist, TS and CMAF, of sources with sample tables and with fragments.
 const KINDS: [&str; 12] = [
     "/harbour/.mpd",
     "/harbour/dash/x-video=152000.dash",
@@ -32,7 +32,7 @@ const KINDS: [&str; 12] = [
 
 async fn all_kinds(server: &Server) -> Vec<String> {
     let mut urls: Vec<String> = KINDS.iter().map(ToString::to_string).collect();
-    // Segments of fragmented sources, whatever their tracks are called.
+    // Segments of a fragmented source, found without knowing its track names.
     let fragmented = crawl(server.address, "/fragmented.mp4").await;
     for extension in [".ts", ".m4s", ".dash"] {
         urls.extend(fragmented.iter().filter(|url| url.ends_with(extension)).take(2).cloned());
@@ -41,7 +41,7 @@ async fn all_kinds(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn ranges_of_everything_are_ranges_of_the_whole() {
+async fn every_range_is_a_slice_of_the_whole_body() {
     let server = Server::start(library()).await;
     let at = server.address;
     for url in all_kinds(&server).await {
@@ -81,7 +81,7 @@ async fn ranges_of_everything_are_ranges_of_the_whole() {
 }
 
 #[tokio::test]
-async fn head_says_what_get_says_and_reads_no_media() {
+async fn head_has_the_headers_of_get_and_reads_no_media() {
     let counting = Arc::new(Counting::new(library(), Duration::ZERO));
     let server = Server::start(counting.clone()).await;
     for url in all_kinds(&server).await {
@@ -90,24 +90,25 @@ async fn head_says_what_get_says_and_reads_no_media() {
         let head = send(server.address, Method::HEAD, &url, &[]).await.unwrap();
         assert_eq!((head.status, head.lasting_headers()), (get.status, get.lasting_headers()), "{url}");
         assert!(head.body.is_empty());
-        assert_eq!(counting.take(), [], "{url}: HEAD needs no storage");
+        assert_eq!(counting.take(), [], "{url}: HEAD reads from storage");
         let same = get_with_etag(server.address, &url, get.header("etag")).await;
         assert_eq!((same.status.as_u16(), same.body.len()), (304, 0), "{url}");
         assert_eq!(same.header("etag"), get.header("etag"));
         assert_eq!(same.header("cache-control"), get.header("cache-control"));
-        assert_eq!(counting.take(), [], "{url}: nor does 304");
+        assert_eq!(counting.take(), [], "{url}: 304 reads from storage");
         let other = get_with(server.address, &url, &[("if-match", "\"other\"")]).await;
         assert_eq!((other.status.as_u16(), other.reason().as_str()), (412, "precondition_failed"));
     }
 }
 
-async fn get_with_etag(server: std::net::SocketAddr, url: &str, etag: &str) -> crate::client::Answer {
+async fn get_with_etag(server: std::net::SocketAddr, url: &str, etag: &str) -> crate::client::FullResponse {
     get_with(server, url, &[("if-none-match", etag)]).await
 }
 
-/// TS of a source with NAL lengths of two bytes: only the media tells how long a segment is, so it is read before the answer starts.
+/// TS of a source with NAL lengths of two bytes: the length of a segment depends on its media,
+/// which is read before the response starts.
 #[tokio::test]
-async fn what_must_be_read_first_is_answered_like_all_else() {
+async fn segments_whose_length_depends_on_media_are_served_like_others() {
     for index in [Index::Neither, Index::Sidx] {
         let stored = |nal_lengths| {
             let memory = Memory::new();
@@ -121,7 +122,8 @@ async fn what_must_be_read_first_is_answered_like_all_else() {
         let urls = ts(crawl(Server::start(stored(2)).await.address, "/x.mp4").await);
         assert_eq!((urls.len(), urls.len() >= 6), (long_urls.len(), true), "{urls:?}");
         for (url, long_url) in urls.iter().zip(&long_urls) {
-            // The same as of four bytes, for a range, a HEAD or a GET that comes first.
+            // The bytes equal those of a source with lengths of four bytes, whether a range, a HEAD
+            // or a whole GET comes first.
             let whole = fetch(long.address, long_url).await;
             let len = whole.len();
             let range = format!("bytes={}-{}", len / 3, len - 9);
@@ -131,7 +133,7 @@ async fn what_must_be_read_first_is_answered_like_all_else() {
                 let at = server.address;
                 let mut etags = Vec::new();
                 for n in 0..3 {
-                    let (status, answer) = match (first + n) % 3 {
+                    let (status, response) = match (first + n) % 3 {
                         0 => (200, get(at, url).await),
                         1 => (206, get_with(at, url, &[("range", &range)]).await),
                         _ => (200, send(at, Method::HEAD, url, &[]).await.unwrap()),
@@ -141,22 +143,23 @@ async fn what_must_be_read_first_is_answered_like_all_else() {
                         1 => &whole[len / 3..len - 8],
                         _ => &[],
                     };
-                    assert_eq!(answer.status, status, "{url}");
-                    assert!(answer.body == expected, "{url}");
+                    assert_eq!(response.status, status, "{url}");
+                    assert!(response.body == expected, "{url}");
                     let said = if status == 206 { expected.len() } else { len };
-                    assert_eq!(answer.header("content-length"), said.to_string(), "{url}");
+                    assert_eq!(response.header("content-length"), said.to_string(), "{url}");
                     if status == 206 {
                         let part = format!("bytes {}-{}/{len}", len / 3, len - 9);
-                        assert_eq!(answer.header("content-range"), part);
+                        assert_eq!(response.header("content-range"), part);
                     }
-                    etags.push(answer.header("etag").to_owned());
+                    etags.push(response.header("etag").to_owned());
                 }
                 etags.dedup();
                 assert_eq!(etags.len(), 1, "{url}");
                 let beyond = get_with(at, url, &[("range", &format!("bytes={len}-"))]).await;
                 assert_eq!(beyond.status, 416);
                 assert_eq!(beyond.header("content-range"), format!("bytes */{len}"));
-                // The length is in the media; what conditions settle needs none.
+                // HEAD needs the length and so the media. Conditions that the ETag decides need
+                // neither.
                 drop(counting.take());
                 send(at, Method::HEAD, url, &[]).await.unwrap();
                 assert_ne!(counting.take(), [], "{url}");
@@ -168,7 +171,7 @@ async fn what_must_be_read_first_is_answered_like_all_else() {
     }
 }
 
-/// Fragments to be written anew in other ways.
+/// Returns a fragmented file, to be rewritten with other indexes and NAL lengths.
 fn plain_fragments() -> Vec<u8> {
     let flags = "-movflags frag_keyframe+delay_moov+default_base_moof+skip_trailer";
     std::fs::read(recipe::avc_aac("fragments", flags)).unwrap()
@@ -188,7 +191,7 @@ async fn head_of_an_unknown_fragment_reads_its_moof_and_little_more() {
 }
 
 #[tokio::test]
-async fn manifests_are_compressed_for_who_wants_it() {
+async fn manifests_are_compressed_for_clients_that_accept_gzip() {
     let server = Server::start(library()).await;
     let at = server.address;
     for url in ["/harbour/.mpd", "/harbour/x-audio_eng=48000-video=81000.m3u8"] {
@@ -215,13 +218,13 @@ async fn manifests_are_compressed_for_who_wants_it() {
 }
 
 #[tokio::test]
-async fn any_page_may_read_all_of_it() {
+async fn pages_of_any_origin_may_read_all_responses() {
     let server = Server::start(library()).await;
     for url in ["/harbour/.mpd", "/harbour/dash/x-video=152000-0.dash", "/no/such.mp4/.mpd", "/api/library"] {
-        let answer = get(server.address, url).await;
-        assert_eq!(answer.header("access-control-allow-origin"), "*", "{url}");
+        let response = get(server.address, url).await;
+        assert_eq!(response.header("access-control-allow-origin"), "*", "{url}");
         for name in ["Content-Length", "Content-Range", "ETag"] {
-            assert!(answer.header("access-control-expose-headers").contains(name), "{url} {name}");
+            assert!(response.header("access-control-expose-headers").contains(name), "{url} {name}");
         }
         let preflight = [("origin", "http://page"), ("access-control-request-headers", "range")];
         let options = send(server.address, Method::OPTIONS, url, &preflight).await.unwrap();
@@ -232,7 +235,7 @@ async fn any_page_may_read_all_of_it() {
 }
 
 #[tokio::test]
-async fn what_may_be_kept_how_long_is_configured() {
+async fn cache_control_is_configured_by_class() {
     let mut config = crate::server::config();
     config.cache_control.manifest = Some("max-age=1".parse().unwrap());
     config.cache_control.init = Some("max-age=2".parse().unwrap());

@@ -1,0 +1,69 @@
+//! Segments without a client: the same plans and bytes that responses are made of, for writing them
+//! to files.
+
+use crate::{
+    Error, Origin,
+    read::body::{Body, PlanBody},
+    read::fetch::Fetch,
+    read::fragments::MoofReads,
+    read::segment::{SegmentPlan, plan_segment},
+    title::titles::LoadedTitle,
+};
+use bytes::Bytes;
+use hyper::body::Body as _;
+use latemux_packager::{Address, Plan, Resource};
+use std::{future::poll_fn, pin::Pin};
+
+/// Bytes of a segment as they arrive. They are the bytes that the segment's URL gives.
+#[derive(Debug)]
+pub struct SegmentBytes(Body);
+
+impl Origin {
+    /// Plans a segment. It reads no media, only the `moof`s of fragments whose samples the index
+    /// does not know.
+    ///
+    /// # Errors
+    /// - [`Error::Pack`] for a segment that does not exist or cannot be made
+    /// - [`Error::Storage`] for a failed read. [`Error::is_changed`] is true for an object that is
+    ///   no longer the indexed one.
+    /// - any other error that a client would get for this segment
+    pub async fn plan(&self, title: &LoadedTitle, resource: Resource) -> Result<Plan, Error> {
+        let address = Address::new(title.base.clone(), resource);
+        let new_fetch = || self.fetch(title);
+        let moofs = MoofReads::Alone(&new_fetch);
+        match plan_segment(title, &address, &self.app.fragments, moofs).await? {
+            SegmentPlan::Ready(plan) => Ok(plan),
+            SegmentPlan::MediaFirst(_) => Err(Error::Internal("a segment whose length depends on its media")),
+        }
+    }
+
+    /// Starts to read the bytes of a plan. The rest is read as [`SegmentBytes::next`] is called.
+    ///
+    /// # Errors
+    /// - [`Error::Storage`] for a read that storage refused. [`Error::is_changed`] is true for an
+    ///   object that is no longer the indexed one.
+    /// - [`Error::BeyondEnd`] for an object that is shorter than its index says
+    /// - [`Error::Scattered`] for a plan that takes too many requests to storage
+    pub async fn read(&self, title: &LoadedTitle, plan: Plan) -> Result<SegmentBytes, Error> {
+        let window = 0..plan.content_length;
+        let mut fetch = self.fetch(title);
+        fetch.set_reach(plan.reach.clone());
+        let body = PlanBody::start(plan, window, fetch, &self.app.first_byte_wait).await?;
+        Ok(SegmentBytes(Body::plan(body, None)))
+    }
+
+    fn fetch(&self, title: &LoadedTitle) -> Fetch {
+        Fetch::new(title.objects.clone(), self.app.config.read.clone())
+    }
+}
+
+impl SegmentBytes {
+    /// Returns the next bytes, or `None` after the last.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] for a failed read. There are no more bytes then.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        let frame = poll_fn(|cx| Pin::new(&mut self.0).poll_frame(cx)).await.transpose()?;
+        Ok(frame.and_then(|frame| frame.into_data().ok()))
+    }
+}

@@ -1,0 +1,252 @@
+//! Indexes of files, kept in memory and on disk. Requests that need the same index share one load.
+//!
+//! A persisted index is compared with storage before it is used.
+
+use crate::{
+    Error,
+    config::OriginConfig,
+    observe::metrics::{CacheSnapshot, CacheWatch},
+    observe::trace::{carried, note},
+    title::index_record::{IndexRecord, record_name},
+    title::index_writer::IndexWriter,
+    title::indexed::IndexedFile,
+    title::indexer::Indexer,
+    title::memory_cache::MemoryCache,
+    title::references::ObjectRef,
+    title::single_flight::SingleFlight,
+};
+use futures_util::FutureExt;
+use latemux_cache::Records;
+use latemux_storage::{Outcome, StorageError, Tier, Version};
+use std::{future::Future, sync::Arc, time::Duration};
+
+/// Number of things that a purge removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PurgeCounts {
+    /// Indexes in memory.
+    pub(crate) indexes: u64,
+    pub(crate) indexes_on_disk: u64,
+    /// Units of the range cache, in memory and on disk.
+    pub(crate) ranges: u64,
+}
+
+/// Indexes of files, kept in memory and on disk.
+#[derive(Debug)]
+pub(crate) struct IndexStore {
+    pub(crate) indexer: Arc<Indexer>,
+    /// Writes index MP4s, if that is configured.
+    writer: Option<Arc<IndexWriter>>,
+    memory: MemoryCache<ObjectRef, Arc<IndexedFile>>,
+    loads: SingleFlight<ObjectRef, Result<Arc<IndexedFile>, Error>>,
+    /// Indexes on disk, which outlive the process.
+    records: Option<Records>,
+    load_timeout: Duration,
+}
+
+impl IndexStore {
+    pub(crate) fn new(
+        indexer: Arc<Indexer>,
+        config: &OriginConfig,
+        records: Option<Records>,
+        writer: Option<Arc<IndexWriter>>,
+    ) -> Self {
+        // Titles hold their objects too: each of the two caches gets half.
+        let capacity = config.memory.index / 2;
+        Self {
+            indexer,
+            writer,
+            memory: MemoryCache::new(capacity, |key: &ObjectRef, file: &Arc<IndexedFile>| {
+                size_of::<ObjectRef>() + key.key.as_str().len() + file.heap_bytes()
+            }),
+            loads: SingleFlight::new(),
+            records,
+            load_timeout: config.load_timeout,
+        }
+    }
+
+    /// Returns what metrics show of the indexes in memory and on disk.
+    pub(crate) fn watch(&self) -> impl Iterator<Item = CacheWatch> {
+        let memory = self.memory.watch("objects", self.loads.joins());
+        let disk = self.records.clone().map(|records| {
+            CacheWatch::new(move || {
+                let figures = records.figures();
+                CacheSnapshot {
+                    cache: "objects",
+                    tier: "disk",
+                    bytes: figures.bytes,
+                    limit: records.limit(),
+                    entries: figures.values,
+                    hits: figures.hits,
+                    misses: figures.misses,
+                    joins: 0,
+                    evictions: figures.evictions,
+                }
+            })
+        });
+        [memory].into_iter().chain(disk)
+    }
+
+    /// Returns the index of a file: the known one if small reads of the file and its media confirm
+    /// that they are unchanged, or else a new one. `listed` is the file's size in bytes as told by
+    /// a listing: it saves round trips.
+    pub(crate) async fn current(
+        self: &Arc<Self>,
+        file: &ObjectRef,
+        listed: Option<u64>,
+    ) -> Result<Arc<IndexedFile>, Error> {
+        if let Some(known) = self.memory.get(file) {
+            match self.indexer.check_unchanged(&known).await {
+                Ok(()) => return Ok(known),
+                Err(StorageError::Changed(_)) => {
+                    self.memory.remove(file);
+                    self.remove_record(file);
+                }
+                Err(error) => {
+                    self.memory.remove(file);
+                    return Err(error.into());
+                }
+            }
+        }
+        if self.loads.is_running(file) {
+            return self.shared_load(file.clone(), listed).await;
+        }
+        // The load runs in a task of its own, to its end. Otherwise a scan that takes longer than
+        // players wait would start again with each of their retries and never finish.
+        let load = tokio::spawn(carried(self.shared_load(file.clone(), listed)));
+        load.await.unwrap_or(Err(Error::Internal("indexing panicked")))
+    }
+
+    /// Joins the load of a file that is in flight, or starts one.
+    fn shared_load(
+        self: &Arc<Self>,
+        file: ObjectRef,
+        listed: Option<u64>,
+    ) -> impl Future<Output = Result<Arc<IndexedFile>, Error>> + Send + use<> {
+        let this = self.clone();
+        async move {
+            let store = this.clone();
+            let wanted = file.clone();
+            let load = move || {
+                async move {
+                    let after = store.load_timeout;
+                    let loaded = tokio::time::timeout(after, store.load(&wanted, listed)).await;
+                    loaded.unwrap_or_else(|_| Err(Error::LoadTimedOut { base: wanted.to_string(), after }))
+                }
+                .boxed()
+            };
+            this.loads.run(file, load).await
+        }
+    }
+
+    /// Loads the index of a file from disk, or reads it from storage.
+    async fn load(&self, file: &ObjectRef, listed: Option<u64>) -> Result<Arc<IndexedFile>, Error> {
+        let loaded = match self.load_record(file, listed).await? {
+            Some(known) => known,
+            None => {
+                let indexed = match self.indexer.index_file(file, listed).await {
+                    // The object was replaced between two reads of its index. Start again, once.
+                    Err(Error::Storage(StorageError::Changed(_))) => {
+                        self.indexer.index_file(file, None).await?
+                    }
+                    other => other?,
+                };
+                let indexed = Arc::new(indexed);
+                self.write_record(&indexed);
+                indexed
+            }
+        };
+        if let (Some(writer), [(_, object)]) = (&self.writer, &*loaded.parts) {
+            writer.offer(object);
+        }
+        self.memory.insert(file.clone(), loaded.clone());
+        Ok(loaded)
+    }
+
+    /// Loads an index that this process or an earlier one has written to disk. The index is used
+    /// only if the file and its media still have the versions it describes: one small read of each
+    /// tells. If a listing tells another size, no read is needed.
+    async fn load_record(
+        &self,
+        file: &ObjectRef,
+        listed: Option<u64>,
+    ) -> Result<Option<Arc<IndexedFile>>, Error> {
+        let Some(record) = self.read_record(file).await else { return Ok(None) };
+        if listed.is_some_and(|size| size != record.version.size) {
+            self.remove_record(file);
+            return Ok(None);
+        }
+        let known = self.file_of_record(file, record)?;
+        match self.indexer.check_unchanged(&known).await {
+            Ok(()) => {
+                note(Outcome::Hit(Tier::Disk));
+                Ok(Some(Arc::new(known)))
+            }
+            Err(StorageError::Changed(_) | StorageError::NotFound(_)) => {
+                self.remove_record(file);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn read_record(&self, file: &ObjectRef) -> Option<IndexRecord> {
+        let records = self.records.as_ref()?;
+        let name = record_name(file);
+        let bytes = records.get(&name).await?;
+        match tokio::task::spawn_blocking(move || IndexRecord::decode(&bytes)).await.ok()? {
+            Ok(record) => Some(record),
+            Err(error) => {
+                // Usually another version of this program wrote it.
+                tracing::debug!(reason = error.reason(), object = %file, "index on disk not used: {error}");
+                records.discard(&name);
+                None
+            }
+        }
+    }
+
+    fn file_of_record(&self, file: &ObjectRef, record: IndexRecord) -> Result<IndexedFile, Error> {
+        let indexer = &self.indexer;
+        let parts = record.parts.into_iter().map(|(location, version, index)| match location {
+            None => Ok((None, indexer.object(file.clone(), version, index, file))),
+            // The configuration may have changed: the location must be allowed now.
+            Some(location) => {
+                let media = indexer.references.find(file, &location)?;
+                Ok((Some(location.into()), indexer.object(media, version, index, file)))
+            }
+        });
+        let parts = parts.collect::<Result<_, Error>>()?;
+        Ok(IndexedFile { file: file.clone(), version: record.version, parts })
+    }
+
+    /// Writes the index of a file to disk in the background, unless one of the versions has neither
+    /// an ETag nor a modification time: a later process could not tell whether it has changed.
+    fn write_record(&self, file: &Arc<IndexedFile>) {
+        let Some(records) = &self.records else { return };
+        let mut versions = file.objects().map(|object| &object.version).chain([&file.version]);
+        if versions.all(Version::is_reliable) {
+            let weight = file.heap_bytes() as u64;
+            let indexed = file.clone();
+            records.put(record_name(&file.file), weight, move || IndexRecord::encode(&indexed));
+        }
+    }
+
+    /// Removes the index of a file from disk. Returns true if there was one.
+    fn remove_record(&self, file: &ObjectRef) -> bool {
+        self.records.as_ref().is_some_and(|records| records.forget(&record_name(file)))
+    }
+
+    /// Removes the index of a file from memory and disk, and its media from the range cache. Adds
+    /// the numbers to `counts`.
+    pub(crate) async fn purge(&self, file: &ObjectRef, counts: &mut PurgeCounts) {
+        let in_memory = self.memory.peek(file);
+        // Its media is purged too, even if the file has changed since.
+        let on_disk = self.read_record(file).await;
+        let on_disk = on_disk.and_then(|record| self.file_of_record(file, record).ok()).map(Arc::new);
+        counts.indexes += u64::from(self.memory.remove(file));
+        counts.indexes_on_disk += u64::from(self.remove_record(file));
+        let storages = self.indexer.references.storages();
+        for object in in_memory.iter().chain(&on_disk).flat_map(|known| known.objects()) {
+            counts.ranges += storages.purge(&*object.source.storage, object.key(), &object.version);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Indexes files: reads their indexes from storage and finds the objects that hold their media.
+
+use crate::{
+    Error,
+    config::{IndexConfig, OriginConfig},
+    title::index_reader::{IndexReader, read_whole},
+    title::indexed::{IndexedFile, IndexedObject},
+    title::references::{ObjectRef, References},
+    title::resolve::{index_key, indexed_stem, is_media},
+    title::storages::Storages,
+};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, try_join_all},
+};
+use latemux_index::{IndexError, MediaIndex, locate::limits::Limits, media::stamp::MEDIA_HEAD};
+use latemux_storage::{ReadRequest, Storage, StorageError, Version};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+use tokio::sync::Semaphore;
+
+/// Bytes per permit of [`Indexer::memory`]: a `u32` of them is 16 TiB.
+const PERMIT_BYTES: u64 = 4096;
+
+/// Reads and parses indexes. It remembers nothing.
+#[derive(Debug)]
+pub(crate) struct Indexer {
+    limits: Limits,
+    pub(crate) references: References,
+    /// Index bytes that may be in memory at one time while they are read and parsed, in units of
+    /// [`PERMIT_BYTES`].
+    memory: Semaphore,
+    memory_permits: u32,
+    /// Most objects in one file.
+    max_objects: usize,
+    /// True if outdated index MP4s are replaced, as an index writer does.
+    replaces_outdated: bool,
+    next_id: AtomicU64,
+}
+
+impl Indexer {
+    /// Creates an indexer. With `replaces_outdated`, it indexes the media itself where an index MP4
+    /// of this program describes another version of it.
+    pub(crate) fn new(
+        storage: &Arc<dyn Storage>,
+        config: &OriginConfig,
+        storages: &Storages,
+        replaces_outdated: bool,
+    ) -> Self {
+        let permits = u32::try_from(config.memory.loading / PERMIT_BYTES).unwrap_or(u32::MAX).max(1);
+        let IndexConfig { head, tail, ahead, max_index, .. } = config.index;
+        Self {
+            limits: Limits { head, tail, ahead, max_index },
+            references: References::new(&config.sources, storages.clone(), storage),
+            memory: Semaphore::new((permits as usize).min(Semaphore::MAX_PERMITS)),
+            memory_permits: permits,
+            max_objects: config.max_objects,
+            replaces_outdated,
+            next_id: AtomicU64::new(0),
+        }
+    }
+
+    /// Checks that a file and the media it points to have the versions that were indexed.
+    ///
+    /// # Errors
+    /// [`StorageError::Changed`] for another version, and any other failure of the reads.
+    pub(crate) async fn check_unchanged(&self, file: &IndexedFile) -> Result<(), StorageError> {
+        let media = file.parts.iter().filter(|(location, _)| location.is_some());
+        let media = media.map(|(_, object)| (&object.source, &object.version));
+        // Each body is dropped at once: a held body occupies a request slot of the storage that
+        // the last of these reads may be waiting for.
+        let objects = [(&file.file, &file.version)].into_iter().chain(media);
+        let checks = objects.map(|(object, version)| async move {
+            object.storage.read(ReadRequest::head(&object.key, 1).pinned(version)).await.map(drop)
+        });
+        try_join_all(checks).await.map(drop)
+    }
+
+    /// Indexes a file and finds the objects that hold its media. `listed` is the file's size in
+    /// bytes as told by a listing: it saves round trips.
+    ///
+    /// # Errors
+    /// - [`Error::Storage`] for a failed read
+    /// - [`Error::Index`] for a file without a usable index, or an index MP4 of another version of
+    ///   its media
+    /// - [`Error::LocationRefused`] for a location that may not be read
+    /// - [`Error::TooManyObjects`] for more objects than one title may have
+    pub(crate) async fn index_file(
+        &self,
+        file: &ObjectRef,
+        listed: Option<u64>,
+    ) -> Result<IndexedFile, Error> {
+        let (version, index) = self.index(file, listed).await?;
+        let is_replaceable = |media: &ObjectRef| {
+            self.replaces_outdated
+                && !file.is_elsewhere()
+                && index_key(&media.key).as_ref() == Some(&file.key)
+        };
+        let replaceable = self.own_media(file, &index).filter(is_replaceable);
+        let parts = index.by_location();
+        if parts.len() > self.max_objects {
+            return Err(Error::TooManyObjects { count: parts.len(), limit: self.max_objects });
+        }
+        let parts = parts.into_iter().map(|(location, part)| async {
+            let object = match &location {
+                None => self.object(file.clone(), version.clone(), part, file),
+                Some(location) => {
+                    let media = self.references.find(file, location)?;
+                    let (version, part) = self.pair(file, part, &media, None).await?;
+                    self.object(media, version, part, file)
+                }
+            };
+            Ok::<_, Error>((location, object))
+        });
+        match (try_join_all(parts).await, replaceable) {
+            (Err(Error::Index { error: IndexError::Stale(_), .. }), Some(media)) => {
+                let (version, index) = self.index(&media, None).await?;
+                if *index.locations() != [None] {
+                    return Err(Error::Internal("an index MP4 points to another index MP4"));
+                }
+                let object = self.object(media.clone(), version.clone(), index, &media);
+                Ok(IndexedFile { file: media, version, parts: vec![(None, object)] })
+            }
+            (parts, _) => Ok(IndexedFile { file: file.clone(), version, parts: parts? }),
+        }
+    }
+
+    /// Pairs the index of an index MP4 with its media, of a given version if there is one. Returns
+    /// the media's version. It takes one round trip: the size and version come with the first
+    /// bytes.
+    ///
+    /// # Errors
+    /// - [`Error::Storage`] for a failed read of the media
+    /// - [`Error::Index`] for an index that was made from another version of the media
+    pub(crate) async fn pair(
+        &self,
+        file: &ObjectRef,
+        index: MediaIndex,
+        media: &ObjectRef,
+        version: Option<&Version>,
+    ) -> Result<(Version, MediaIndex), Error> {
+        let request = ReadRequest::head(&media.key, MEDIA_HEAD).pinned_to(version);
+        let (meta, head) = read_whole(&*media.storage, request, &media.to_string()).await?;
+        let paired = tokio::task::spawn_blocking(move || index.of_media(meta.size, &head.bytes));
+        let paired = paired.await.map_err(|_| Error::Internal("pairing an index with its media panicked"))?;
+        Ok((meta.version, paired.map_err(|error| Error::index(file.to_string(), error))?))
+    }
+
+    pub(crate) fn object(
+        &self,
+        source: ObjectRef,
+        version: Version,
+        index: MediaIndex,
+        file: &ObjectRef,
+    ) -> Arc<IndexedObject> {
+        let id = self.next_id.fetch_add(1, Relaxed);
+        Arc::new(IndexedObject { source, version, index: Arc::new(index), file: file.clone(), id })
+    }
+
+    fn reader<'a>(&self, object: &'a ObjectRef) -> IndexReader<'a> {
+        IndexReader::new(&*object.storage, &object.key, object.to_string(), self.limits)
+    }
+
+    /// Reads the index of an object. `listed` is its size in bytes as told by a listing: it saves
+    /// round trips.
+    pub(crate) async fn index(
+        &self,
+        object: &ObjectRef,
+        listed: Option<u64>,
+    ) -> Result<(Version, MediaIndex), Error> {
+        let reader = self.reader(object);
+        let mut reader = match listed {
+            Some(size) => reader.with_listed_size(size),
+            None => reader,
+        };
+        self.finish(&mut reader, object).await
+    }
+
+    /// Reads all sample tables of a version of an object.
+    pub(crate) async fn full_tables<'a>(
+        &self,
+        object: &'a ObjectRef,
+        version: Version,
+    ) -> Result<IndexReader<'a>, Error> {
+        let mut reader = self.reader(object).for_full_tables().pinned(version);
+        self.finish(&mut reader, object).await?;
+        Ok(reader)
+    }
+
+    /// Takes steps of a reader until the index is complete.
+    async fn finish(
+        &self,
+        reader: &mut IndexReader<'_>,
+        object: &ObjectRef,
+    ) -> Result<(Version, MediaIndex), Error> {
+        let mut was_scanning = false;
+        loop {
+            // Each step waits for memory of its own and holds none while it waits: no deadlock.
+            let permits = reader.next_bytes().div_ceil(PERMIT_BYTES);
+            let permits = u32::try_from(permits).unwrap_or(u32::MAX).min(self.memory_permits);
+            let memory = self.memory.acquire_many(permits).await;
+            let index = reader.step().await?;
+            drop(memory);
+            let version = reader.version().ok_or(Error::Internal("an index without a version"))?;
+            if let Some(index) = index {
+                return Ok((version.clone(), index));
+            }
+            if reader.is_scanning() && !std::mem::replace(&mut was_scanning, true) {
+                if !reader.is_for_full_tables()
+                    && let Some(index) = self.index_beside(object, version).await
+                {
+                    return Ok((version.clone(), index));
+                }
+                tracing::warn!(
+                    reason = "scan",
+                    object = %object,
+                    "the file has neither sidx nor mfra: every fragment is read once"
+                );
+            }
+        }
+    }
+
+    /// Returns the index in the index MP4 beside a media file that has no index of its own. It
+    /// saves reading every `moof` of the media.
+    ///
+    /// Only an index MP4 that this program wrote from this version of the media is used. The result
+    /// is the same index that a scan of the media gives, and is kept like one. Errors are ignored:
+    /// the index can always be rebuilt from the media file. An index MP4 itself has no other, nor
+    /// has media outside the served storage. The future is boxed because it calls [`Self::index`],
+    /// which calls it.
+    fn index_beside<'a>(
+        &'a self,
+        media: &'a ObjectRef,
+        version: &'a Version,
+    ) -> BoxFuture<'a, Option<MediaIndex>> {
+        async move {
+            let path = media.key.as_str();
+            if media.is_elsewhere() || !is_media(path) || indexed_stem(path).is_some() {
+                return None;
+            }
+            let file = self.references.served(index_key(&media.key)?);
+            let found = match self.index(&file, None).await {
+                Ok((_, index)) if self.own_media(&file, &index).as_ref() == Some(media) => {
+                    self.pair(&file, index, media, Some(version)).await
+                }
+                Ok(_) => return None,
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok((_, index)) => Some(MediaIndex { stamp: None, ..index }),
+                Err(Error::Storage(StorageError::NotFound(_))) => None,
+                Err(error) => {
+                    tracing::debug!(reason = error.reason(), object = %file, "index MP4 not used: {error}");
+                    None
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Returns the media of an index MP4 that this program wrote.
+    pub(crate) fn own_media(&self, file: &ObjectRef, index: &MediaIndex) -> Option<ObjectRef> {
+        index.stamp.as_ref()?;
+        let [Some(location)] = &*index.locations() else { return None };
+        self.references.find(file, location).ok()
+    }
+}
