@@ -275,7 +275,7 @@ fn tls_by_a_certificate_of_ones_own() {
     assert!(good.status.success() && out.exists(), "{}", said(&good));
     assert!(complaint(&capture(&by_address, &["--ca", text(&cert)])).contains("not valid for name"));
     assert!(capture(&by_address, &["--insecure"]).status.success());
-    for (wrong, why) in [("empty.pem", "no certificate in it"), ("none.pem", "cannot read")] {
+    for (wrong, why) in [("empty.pem", "it holds no certificate"), ("none.pem", "cannot read")] {
         assert!(complaint(&capture(&url, &["--ca", text(&at(wrong))])).contains(why), "{wrong}");
     }
     let load = |more: &[&str]| latemux(&[&["load", &url, "--sequence"], more].concat());
