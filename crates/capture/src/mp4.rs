@@ -380,6 +380,7 @@ fn ticks(seconds: f64, timescale: u32) -> i64 {
 mod tests {
     use super::*;
     use crate::sample_entry::ttml_entry;
+    use latemux_isobmff::boxes::trun::TrackRun;
 
     fn sample(decode: i64, shown: i64, data: &[u8]) -> Sample {
         Sample { decode, shown, duration: None, is_sync: decode == 0, data: data.to_vec() }
@@ -398,7 +399,7 @@ mod tests {
             if child.kind() == b"moof" {
                 let moof = Moof::parse(&child.raw(), child.offset).unwrap();
                 for track in &moof.tracks {
-                    let samples = || track.runs.iter().flat_map(|run| run.iter());
+                    let samples = || track.runs.iter().flat_map(TrackRun::iter);
                     let durations =
                         samples().map(|sample| sample.duration.or(track.default_duration).unwrap());
                     let offsets = samples().map(|sample| sample.composition_offset);

@@ -60,10 +60,10 @@ impl Addressing {
         if let Some(inner) = list {
             let urls = self.list.as_mut().map(|outer| std::mem::take(&mut outer.segment_urls));
             inherit!(self.list, inner, duration, timescale, Initialization, SegmentTimeline);
-            if let (Some(merged), Some(urls)) = (&mut self.list, urls) {
-                if merged.segment_urls.is_empty() {
-                    merged.segment_urls = urls;
-                }
+            if let (Some(merged), Some(urls)) = (&mut self.list, urls)
+                && merged.segment_urls.is_empty()
+            {
+                merged.segment_urls = urls;
             }
         }
         if let Some(inner) = one_file {

@@ -154,7 +154,7 @@ mod tests {
         let second =
             |requests, latency, came, left| Second { requests, latency, came, left, ..Second::default() };
         let run = run(|part| {
-            part.results.seconds = vec![second(4, 400, 3, 1), second(0, 0, 0, 2), second(1, 9, 0, 5)]
+            part.results.seconds = vec![second(4, 400, 3, 1), second(0, 0, 0, 2), second(1, 9, 0, 5)];
         });
         let samples = samples(&run);
         let of =
